@@ -10,6 +10,7 @@ import click
 import pytest
 
 from stormwright.cli import cli
+from stormwright.cli.serve import command as serve
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(
@@ -82,6 +83,16 @@ def commands_of(page: Path) -> set[str]:
     found = [command for block in BLOCK.findall(text) for command in IN_BLOCK.findall(block)]
     found += [" ".join(command.split()) for command in IN_LINE.findall(BLOCK.sub("", text))]
     return {re.split(r"…|\s[|>&]|\s{2,}#", each)[0].strip() for each in found}
+
+
+def test_defaults_of_serve_are_those_that_its_page_names():
+    """As in: `--least-measured` seconds (30)."""
+    named = re.findall(
+        r"`(--[a-z-]+)`(?: [a-z]+)? \((\d+)\)", (ROOT / "docs" / "operate.md").read_text(encoding="utf-8")
+    )
+    options = {name: option.default for option in serve.params for name in option.opts}
+    assert len(named) >= 4
+    assert {name: options[name] for name, _ in named} == {name: float(number) for name, number in named}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -12,7 +12,7 @@ from stormwright.errors import StormwrightError
 from stormwright.file_lock import alone
 
 
-def test_the_second_is_told_who_is_there(tmp_path):
+def test_the_second_is_told_suggestion_for(tmp_path):
     state = tmp_path / "state"
     with alone(state, "taken"):
         for _ in range(2):

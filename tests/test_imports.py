@@ -77,7 +77,8 @@ def imported(module: ast.Module) -> set[str]:
 def may_import(place: Path) -> frozenset[str]:
     """Return the packages that a module may import; utilities import each other only."""
     if len(place.parts) == 1:
-        own = {"__main__": {"cli"}, API: MAY_IMPORT["evaluations"]}
+        below = MAY_IMPORT["evaluations"]
+        own = {"__main__": {"cli"}, API: below, "__init__": {API} | below}
         return frozenset(own.get(place.stem, set())) | UTILITIES
     package = place.parts[0]
     return MAY_IMPORT[package] | {package, "__version__"} | UTILITIES

@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from stormwright.state_files import unless_damaged
+from stormwright.state_files import load_or_default
 
 
 @pytest.fixture
@@ -16,7 +16,7 @@ def path(tmp_path):
 
 
 def kept(path):
-    return unless_damaged(path, lambda: json.loads(path.read_bytes())["known"], list, "all is learnt again")
+    return load_or_default(path, lambda: json.loads(path.read_bytes())["known"], list, "all is learnt again")
 
 
 def test_what_is_there_is_read(path):

@@ -9,9 +9,9 @@ import sys
 NOISY = """
 import ctypes
 from stormwright import stdout
-stdout.turn_away()
+stdout.redirect_to_stderr()
 ctypes.CDLL(None).printf(b"noise\\n")
-stdout.turn_back()
+stdout.end_redirection()
 print("answer")
 """
 

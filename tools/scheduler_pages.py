@@ -19,7 +19,7 @@ from stormwright.model.arrays import IntArray
 from stormwright.model.humanize import amount
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.toolkit.describe import Description, Parameter, options_of_all
-from stormwright.schedulers.toolkit.from_scratch import what_runs
+from stormwright.schedulers.toolkit.from_scratch import running_text
 from stormwright.schedulers.toolkit.registry import SCHEDULERS, traits_of
 from stormwright.schedulers.toolkit.resolve import ANY_JAVA, SOME_JAVA, describe_scheduler
 from stormwright.workbench.comparison import PlacementFigures, measure
@@ -114,7 +114,7 @@ def _use(description: Description) -> Iterator[str]:
     yield f"**When to use.** {description.when_to_use}"
     yield f"**Ignores.** {description.ignores}"
     yield f"**Honours.** {_honours(description)}."
-    yield f"**Where something runs.** {what_runs(traits_of(description.name))}"
+    yield f"**Where something runs.** {running_text(traits_of(description.name))}"
 
 
 def _rule(description: Description) -> Iterator[str]:

@@ -19,7 +19,7 @@ from stormwright.predict.costs import Correction, Costs
 from stormwright.predict.demand import TreeDemand
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.shares import with_shares
-from stormwright.predict.steady import Placed
+from stormwright.predict.steady import PlacedLoad
 from stormwright.predict.sums import sums
 
 #: Costs of messages, workers and idle threads, from the start and stretch that is predicted from.
@@ -230,7 +230,7 @@ def _at_most(
         Shapes (N,) and (N,).
     """
     profile = Profile.of(problem)
-    placed = Placed.under(profile, problem, slots)
+    placed = PlacedLoad.under(profile, problem, slots)
     placed = with_shares(placed, assumed.costs, assumed.corrections)
     demand = TreeDemand.of(profile, placed.full_routes or placed.routes, problem, assumed.costs, assumed.corrections)
     nodes, on = len(problem.supervisors), demand.thread_node

@@ -15,7 +15,7 @@ from benchmarks.cells.measured import Measured
 from stormwright.evaluations.learning.examples import Group
 from stormwright.model import Problem
 from stormwright.model.arrays import FloatArray, IntArray
-from stormwright.schedulers.portfolio.evaluation import PlacementJudge
+from stormwright.schedulers.portfolio.evaluation import PlacementEvaluator
 from stormwright.schedulers.portfolio.features import FeatureExtractor
 
 
@@ -56,8 +56,8 @@ class Ranked:
 
     def predicted(self) -> FloatArray:
         """How bad each is as predicted from what Even's placement showed, shape (n,)."""
-        judge = PlacementJudge(self.problem, "throughput")
-        return np.array([judge.badness(slots) for slots, _ in self.placements.values()])
+        evaluator = PlacementEvaluator(self.problem, "throughput")
+        return np.array([evaluator.badness(slots) for slots, _ in self.placements.values()])
 
 
 def ranked(found: Sequence[Measured], noted: Path) -> Iterator[Ranked]:

@@ -21,7 +21,7 @@ from stormwright.errors import StormwrightError
 from stormwright.formats import problem_to_dict
 from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import IntArray
-from stormwright.perflog.records import Rejected, parse_lines
+from stormwright.perflog.records import RejectedLine, parse_lines
 from stormwright.schedulers import make_scheduler
 from stormwright.service.http.app import make_app
 from stormwright.service.http.server import HttpServer
@@ -71,7 +71,7 @@ class Watch:
 
     def _take(self, bodies: Sequence[bytes]) -> None:
         for body in bodies:
-            self.records += [r for r in parse_lines(body.split(b"\n")) if not isinstance(r, Rejected)]
+            self.records += [r for r in parse_lines(body.split(b"\n")) if not isinstance(r, RejectedLine)]
 
     def of(self, topology: str) -> list[dict[str, Any]]:
         """Records of one topology."""
@@ -225,5 +225,5 @@ def _as_placed(problem: Problem, watch: Watch) -> Problem:
     wanted = watch.placement.rule(replace(problem, current={}, load=None))
     nodes = problem.slot_node[problem.current_slot], problem.slot_node[wanted]
     if not np.array_equal(*nodes):
-        raise StormwrightError("Nimbus has placed it in its own way")
+        raise StormwrightError("Nimbus has placed it differently")
     return problem

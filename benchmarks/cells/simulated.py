@@ -18,7 +18,7 @@ from stormwright.predict.answer import Assumptions
 from stormwright.predict.costs import Correction, Costs
 from stormwright.predict.flow.profile import Profile
 from stormwright.simulator.settings import Settings
-from stormwright.simulator.storm.counting import TakenCounts
+from stormwright.simulator.storm.counting import EngineTotals
 from stormwright.simulator.storm.engine import Events
 
 #: The source is simulated so often for so many seconds, of which the first part does not count.
@@ -83,12 +83,12 @@ def as_simulated(source: Measured, problem: Problem, known: Fitted, at: Stretch)
     for _ in range(_ROUNDS):
         assumed = with_factors(assumed_at(source, at.limit, at, known, True), source.topology, found)
         of = simulated(problem, slots, assumed, 0.0, _FILLS * _SECONDS)
-        before, carried_s = of.seen, _carried_s(of)
+        before, carried_s = of.counts, _carried_s(of)
         of.until(_SECONDS)
-        seen = of.seen.since(before)
-        trees = max(seen.topologies["completed"][0], 1)
-        took_s = np.array([seen.threads["cpu_s"].sum(), _carried_s(of) - carried_s]) / trees
-        own_s = np.array(_own_s(of, seen, assumed.costs, found)) / trees
+        counts = of.counts.since(before)
+        trees = max(counts.topologies["completed"][0], 1)
+        took_s = np.array([counts.threads["cpu_s"].sum(), _carried_s(of) - carried_s]) / trees
+        own_s = np.array(_own_s(of, counts, assumed.costs, found)) / trees
         more = np.divide(measured - took_s, own_s, out=np.zeros(2), where=own_s > 0)
         factors = np.clip(np.array([found.work, found.messages]) * (1 + more), _LEAST, _MOST)
         found = Correction(*factors.tolist())
@@ -117,13 +117,13 @@ def _carried_s(of: Events) -> float:
     return float(of.cluster.threads["cpu_s"][of.problem.num_executors :].sum())
 
 
-def _own_s(of: Events, seen: TakenCounts, costs: Costs, factors: Correction) -> tuple[float, float]:
+def _own_s(of: Events, counts: EngineTotals, costs: Costs, factors: Correction) -> tuple[float, float]:
     """Of that CPU, what is by the tuple: of executors' work, and of messages."""
     threads, pairs, routes = of.cluster.threads, of.cluster.pairs, of.cluster.routes
     executors = of.problem.num_executors
-    work_s = float(seen.threads["received"] @ np.array(threads["work_s"][:executors]))
+    work_s = float(counts.threads["received"] @ np.array(threads["work_s"][:executors]))
     source = np.repeat(np.array(routes["source"]), routes["count"])
     size = np.repeat(np.array(routes["bytes"]), routes["count"])
     far = threads["worker"][source] != threads["worker"][np.array(pairs["target"])]
     each_us = costs.send_us + costs.receive_us + 1e-3 * size * (costs.send_us_per_kb + costs.receive_us_per_kb)
-    return work_s, float(1e-6 * (each_us * seen.pairs)[far].sum()) * factors.messages
+    return work_s, float(1e-6 * (each_us * counts.pairs)[far].sum()) * factors.messages

@@ -35,7 +35,7 @@ from benchmarks.optimizer.placement_cases import add_cases_argument, case_files,
 from stormwright.explain.drawing import COLOURS
 from stormwright.model import UNPLACED, Assignment, Problem, cost_of, measured_traffic, violations
 from stormwright.schedulers import make_scheduler
-from stormwright.schedulers.placement.placing import NodeRoom, Placing
+from stormwright.schedulers.placement.placing import FreeResources, Placing
 from stormwright.schedulers.templates.waiting import Rule, place_waiting
 from stormwright.schedulers.toolkit.params import Params
 from stormwright.storm.scheduler_host import JavaScheduler, SchedulerHost, host_command
@@ -167,7 +167,7 @@ def place_parts(problem: Problem, nodes: NDArray[Any], cut: Partitioner, seed: i
     exchanged = exchanged_in(problem)
     target = parts_on_nodes(problem, exchanged, nodes, cut, seed)
 
-    def make_rule(_: NodeRoom) -> Rule:
+    def make_rule(_: FreeResources) -> Rule:
         def place(placing: Placing) -> None:
             own = np.array(placing.executors)
             together = np.bincount(target[own], minlength=len(problem.supervisors))

@@ -24,7 +24,7 @@ import numpy as np
 
 from benchmarks.kit.results import write_results
 from stormwright.evaluations.advice_cases import cases, traces
-from stormwright.evaluations.advice_run import AdviserRun, Sized, over_traces, sized, steps_to_target, world_of
+from stormwright.evaluations.advice_run import AdviceOutcome, AdviserRun, over_traces, sized, steps_to_target, world_of
 
 #: Who is compared, ours first.
 ADVISERS = ("ours", "DS2", "DS2 with our headroom", "Dhalion", "Stela")
@@ -67,7 +67,7 @@ def main() -> None:
     )
 
 
-def of_sizes(made: Sequence[Sized]) -> list[tuple[str, str, str]]:
+def of_sizes(made: Sequence[AdviceOutcome]) -> list[tuple[str, str, str]]:
     """Executors and nodes beside an exhaustive search, and what advice comes to in truth."""
     compared = [one for one in made if one.least_nodes]
     near = sum(one.off <= 1 for one in compared)

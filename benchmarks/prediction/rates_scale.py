@@ -34,14 +34,14 @@ from stormwright.model.topology import Topology
 from stormwright.optimize.precompile import ready_rates
 from stormwright.optimize.throughput.improve import Effort, improve
 from stormwright.optimize.throughput.score import THROUGHPUT
-from stormwright.optimize.throughput.start import Aim, MeasuredLoad, make_sustained
+from stormwright.optimize.throughput.start import Aim, MeasuredLoad, make_placement_state
 from stormwright.predict.answer import predict
 from stormwright.predict.costs import Costs
 from stormwright.predict.evaluate import steady_states
 from stormwright.predict.flow.layout import MAX_SPOUT_PENDING
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.prediction import Prediction
-from stormwright.predict.steady import Placed
+from stormwright.predict.steady import PlacedLoad
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.templates.rate_seats import Seating
 
@@ -182,12 +182,12 @@ def _evaluated_s(problem: Problem, profile: Profile) -> tuple[float, float]:
     """CPU seconds of a steady state, and of one where that of a placement is known which differs in few topologies."""
     known, rates = [(Costs(), {})], profile.rate_tps
     start = time.process_time()
-    last = Placed.under(profile, problem, problem.current_slot)
+    last = PlacedLoad.under(profile, problem, problem.current_slot)
     _, (state,) = steady_states(last, rates, rates, known)
     state.given.ways  # noqa: B018
     evaluated_s = time.process_time() - start
     start = time.process_time()
-    _, (state,) = steady_states(Placed.under(profile, problem, _gathered(problem), last), rates, rates, known)
+    _, (state,) = steady_states(PlacedLoad.under(profile, problem, _gathered(problem), last), rates, rates, known)
     state.given.ways  # noqa: B018
     return evaluated_s, time.process_time() - start
 
@@ -204,7 +204,7 @@ def _gathered(problem: Problem) -> IntArray:
 def _step_us(problem: Problem, profile: Profile) -> float:
     """CPU time of a step of a search, with what is worked out between stretches of them."""
     seats = Seating(problem, np.ones(len(problem.topologies), dtype=bool), "free").seats(problem.current_slot)
-    of = make_sustained(problem, MeasuredLoad(profile), seats, Aim(THROUGHPUT, profile.rate_tps))
+    of = make_placement_state(problem, MeasuredLoad(profile), seats, Aim(THROUGHPUT, profile.rate_tps))
     start = time.process_time()
     found = improve(of, Effort(STEPS))
     return (time.process_time() - start) / found.steps * 1e6

@@ -43,7 +43,7 @@ from stormwright.model import Problem
 from stormwright.model.arrays import FloatArray, IntArray
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.learned import cheap_rules
-from stormwright.schedulers.portfolio.evaluation import PlacementJudge
+from stormwright.schedulers.portfolio.evaluation import PlacementEvaluator
 from stormwright.schedulers.portfolio.features import FeatureExtractor
 from stormwright.schedulers.portfolio.model import OURS, Model, read_model
 
@@ -162,8 +162,8 @@ def of_predicted(model: Model, cases: Path) -> tuple[list[tuple[str, str, str]],
             scores = model.trees.score(np.array([describing.features(slots) for slots in answers.values()]))
             seconds["learned"] += time.process_time() - begin
             begin = time.process_time()
-            judge = PlacementJudge(problem, "throughput")
-            badness = np.array([judge.badness(slots) / 1.1 for slots in answers.values()])
+            evaluator = PlacementEvaluator(problem, "throughput")
+            badness = np.array([evaluator.badness(slots) / 1.1 for slots in answers.values()])
             seconds["predict"] += time.process_time() - begin
             worse, chosen = badness - badness.min(), {"learned": -scores}
             chosen |= {f"always {name}": one_answer(problem, answers, name) for name in ("even", "online", "r_storm")}

@@ -29,7 +29,7 @@ from benchmarks.cells.simulated import as_simulated, simulated, with_factors
 from benchmarks.kit.results import ROOT, write_results
 from stormwright.perflog.schema import LATENCY_EDGES_MS
 from stormwright.predict.costs import Correction
-from stormwright.simulator.storm.counting import TakenCounts, by_performance_log
+from stormwright.simulator.storm.counting import EngineTotals, by_performance_log
 from stormwright.simulator.storm.engine import Events
 
 RECORDS = ROOT / "docs" / "results" / "prediction-cells"
@@ -78,13 +78,13 @@ def main() -> None:
         if (source.topology, limit) not in told:
             told[source.topology, limit] = as_simulated(source, problem, known, source.at(limit))
         costs, factors = told[source.topology, limit]
-        slots, seen = target.slots_in(problem), []
+        slots, counts = target.slots_in(problem), []
         for stretch in (target.at(limit), target.at(limit, limited=True)):
             assumed = with_factors(assumed_at(source, limit, stretch, costs, True), source.topology, factors)
             rate_tps = stretch.acked_tps if stretch.asked_tps else 0.0
             of = simulated(problem, slots, assumed, rate_tps, _FILLS * options.seconds)
-            seen.append(_run(of, options.seconds))
-        most, less = seen
+            counts.append(_run(of, options.seconds))
+        most, less = counts
         times = (1e3 * _mean_s(less), _late_ms(less))
         found.append(SimulatedNetwork(cell, most.topologies["completed"][0] / most.now_s, times))
         print(cell.topology, cell.placement, limit, round(cell.measured_tps), round(found[-1].trees_per_s), flush=True)
@@ -94,20 +94,20 @@ def main() -> None:
     write_results("simulator-cells", title, rows, {"cells": [each.as_dict() for each in found]})
 
 
-def _run(of: Events, seconds: float) -> TakenCounts:
+def _run(of: Events, seconds: float) -> EngineTotals:
     """What is counted until then."""
-    before = of.seen
+    before = of.counts
     of.until(seconds)
-    return of.seen.since(before)
+    return of.counts.since(before)
 
 
-def _mean_s(seen: TakenCounts) -> float:
-    return float(seen.topologies["latency_s"][0] / max(seen.topologies["completed"][0], 1))
+def _mean_s(counts: EngineTotals) -> float:
+    return float(counts.topologies["latency_s"][0] / max(counts.topologies["completed"][0], 1))
 
 
-def _late_ms(seen: TakenCounts) -> float:
+def _late_ms(counts: EngineTotals) -> float:
     """The 99th percentile as it is read from the performance log, as what was measured is: the middle of its bucket."""
-    (latency,) = by_performance_log(seen.latency)
+    (latency,) = by_performance_log(counts.latency)
     edges = np.array([LATENCY_EDGES_MS[0] / 2, *LATENCY_EDGES_MS, 2 * LATENCY_EDGES_MS[-1]])
     bucket = int(np.searchsorted(np.cumsum(latency), 0.99 * latency.sum()))
     return float(np.sqrt(edges[bucket] * edges[bucket + 1]))

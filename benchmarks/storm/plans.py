@@ -30,7 +30,7 @@ from stormwright.cli.triggers import by_goal
 from stormwright.client import Client
 from stormwright.controller.tally import Tally
 from stormwright.errors import StormwrightError
-from stormwright.perflog.records import Rejected, read_file
+from stormwright.perflog.records import RejectedLine, read_file
 from stormwright.pipeline.settings import StreamSettings
 from stormwright.plan import Plan
 from stormwright.schedulers import make_scheduler
@@ -225,7 +225,7 @@ def count(state: Path) -> dict[str, int]:
     files = sorted(each for part in ("landing", "stream/raw") for each in (state / part).rglob("*.jsonl"))
     names = set()
     for file in files:
-        records = [each for each in read_file(file) if not isinstance(each, Rejected)]
+        records = [each for each in read_file(file) if not isinstance(each, RejectedLine)]
         names |= {each["worker"]["topology"] for each in records}
         tally.add(records)
     totals = {name: tally.totals(name) for name in sorted(names)}

@@ -84,7 +84,7 @@ class Placement(Assignment):
             lines += ["predicted:", *(f"  {line}" for line in reach_texts(predicted))]
         if self.unplaced:
             lines.append(f"{counted(len(self.unplaced), 'executor')} without a slot:")
-            lines += [f"  {count} of {topology}: {'; '.join(why)}" for topology, count, why in self.reasons_together()]
+            lines += [f"  {count} of {topology}: {'; '.join(why)}" for topology, count, why in self.grouped_reasons()]
         if self.broken:
             lines.append(f"{counted(len(self.broken), 'limit')} broken:")
             lines += [f"  {violation}" for violation in self.broken]

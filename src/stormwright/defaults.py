@@ -1,4 +1,4 @@
-"""Default schedulers: the one place besides a scheduler's own file that names it."""
+"""Defaults that several packages use: schedulers, named nowhere else but in their own files, and triggers of moves."""
 
 from __future__ import annotations
 
@@ -10,3 +10,7 @@ KEEPING = "online"
 
 #: Storm's own scheduler: the baseline, and the fallback until something better is known.
 STORMS_OWN = "even"
+
+#: Seconds: how long a node is overloaded before that alone justifies a move, between two searches for a better
+#: placement, and without moves after a change.
+TRIGGER_OVERLOAD_S, TRIGGER_PERIOD_S, TRIGGER_COOL_DOWN_S = 30.0, 60.0, 60.0

@@ -9,7 +9,7 @@
     ├── NimbusError               Nimbus refused a call or could not be reached
     ├── MoveError                 a safe move was cancelled; the previous placement runs on
     │   └── MoveStoppedError      cancelled because the mover is being stopped: nothing has failed
-    ├── NotThereError             nothing has the given name
+    ├── NotFoundError             nothing has the given name
     ├── ConflictError             the request is impossible in the current state
     ├── NotAllowedError           the caller is not authorised
     ├── NotLeadingError           another service of the cluster leads, or leadership is uncertain
@@ -64,7 +64,7 @@ class InputError(StormwrightError):
     source
         The file, option or endpoint that was read.
     faults
-        Its faults.
+        Faults of the source.
     more
         Number of faults besides those.
     """
@@ -114,12 +114,12 @@ class MoveStoppedError(MoveError):
     """A safe move was cancelled before the swap because the mover is being stopped."""
 
 
-class NotThereError(StormwrightError):
+class NotFoundError(StormwrightError):
     """Nothing has the given name or number."""
 
 
 class ConflictError(StormwrightError):
-    """The request is impossible in the current state; the message states what has to be different."""
+    """The request is impossible in the current state; the message states the required one."""
 
 
 class NotAllowedError(StormwrightError):
@@ -164,7 +164,7 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     return next(iter(get_close_matches(name, list(known), n=1)), None)
 
 
-def who_is_there(name: str, known: Iterable[str], most: int = 3) -> str:
+def suggestion_for(name: str, known: Iterable[str], most: int = 3) -> str:
     """Return the end of a sentence about an unknown `name`: a suggestion, or the first of the known names."""
     there = sorted(known)
     meant = nearest(name, there)

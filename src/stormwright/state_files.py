@@ -12,7 +12,7 @@ log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 
-def unless_damaged(path: Path, read: Callable[[], _T], from_scratch: Callable[[], _T], lost: str) -> _T:
+def load_or_default(path: Path, read: Callable[[], _T], from_scratch: Callable[[], _T], lost: str) -> _T:
     """Return the result of `read` for a file, or of `from_scratch` without one.
 
     A damaged one, as after a loss of power, is renamed to ``*.damaged``.
@@ -20,7 +20,7 @@ def unless_damaged(path: Path, read: Callable[[], _T], from_scratch: Callable[[]
     Parameters
     ----------
     path
-        The file.
+        Path of the state file.
     read
         Reads it; raises if it is damaged.
     from_scratch

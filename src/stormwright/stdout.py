@@ -13,19 +13,19 @@ from typing import TextIO
 _STDOUT, _STDERR = 1, 2
 
 
-class _Turned:
-    """Redirection from the first of several threads that want it until the last that ends it."""
+class _Redirection:
+    """Redirection from the first `begin` of several threads until the last `end`."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._wanted_by: Counter[int] = Counter()
+        self._begun_by: Counter[int] = Counter()
         self._stream: TextIO = sys.stdout
         self._copy: int | None = None
 
     def begin(self, thread: int) -> None:
         with self._lock:
-            self._wanted_by[thread] += 1
-            if self._wanted_by.total() > 1:
+            self._begun_by[thread] += 1
+            if self._begun_by.total() > 1:
                 return
             self._stream = sys.stdout
             _flush()
@@ -37,10 +37,10 @@ class _Turned:
 
     def end(self, thread: int, times: int) -> None:
         with self._lock:
-            known = self._wanted_by[thread]
-            self._wanted_by[thread] = max(known - times, 0)
-            self._wanted_by += Counter()  # without those that want it no longer
-            if not known or self._wanted_by:
+            known = self._begun_by[thread]
+            self._begun_by[thread] = max(known - times, 0)
+            self._begun_by += Counter()  # without those that want it no longer
+            if not known or self._begun_by:
                 return
             _flush()
             sys.stdout = self._stream
@@ -50,23 +50,26 @@ class _Turned:
             self._copy = None
 
 
-_TURNED = _Turned()
+_REDIRECTION = _Redirection()
 
 
-def turn_away() -> None:
-    """Redirect it to standard error, for child processes too, until this thread has called `turn_back` as often."""
-    _TURNED.begin(threading.get_ident())
+def redirect_to_stderr() -> None:
+    """Redirect standard output to standard error, for child processes too.
+
+    It ends when this thread has called `end_redirection` as often.
+    """
+    _REDIRECTION.begin(threading.get_ident())
 
 
-def turn_back() -> None:
-    """End the redirection of the last `turn_away` of this thread, unless the thread was abandoned meanwhile."""
-    _TURNED.end(threading.get_ident(), 1)
+def end_redirection() -> None:
+    """End the last `redirect_to_stderr` of this thread, unless the thread was released (`release_thread`)."""
+    _REDIRECTION.end(threading.get_ident(), 1)
 
 
-def leave_alone(thread: threading.Thread) -> None:
+def release_thread(thread: threading.Thread) -> None:
     """End the redirection of a thread that hangs: otherwise it would hold standard output for ever."""
     if thread.ident is not None:
-        _TURNED.end(thread.ident, sys.maxsize)
+        _REDIRECTION.end(thread.ident, sys.maxsize)
 
 
 def _flush() -> None:

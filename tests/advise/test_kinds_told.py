@@ -78,7 +78,7 @@ def test_a_file_with_faults(tmp_path, text, why):
 def test_no_toml(tmp_path):
     path = tmp_path / "kinds.toml"
     path.write_text("large = ")
-    with pytest.raises(InputError, match="is no TOML"):
+    with pytest.raises(InputError, match="is not valid TOML"):
         read_kinds(path)
 
 
@@ -86,4 +86,4 @@ def test_a_name_is_told_once():
     faults: list[Fault] = []
     kind = parse_kind("a=1000:1:1:1", faults)
     assert kind is not None
-    assert [str(fault) for fault in twice([kind, kind])] == ["node kind a: is told twice"]
+    assert [str(fault) for fault in twice([kind, kind])] == ["node kind a: is given twice"]

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from stormwright.advise.search.advise import advised
 from stormwright.advise.search.cheapest import Search
+from stormwright.advise.search.goals import AdviceGoals
 from stormwright.advise.search.kinds import NodeKind, NodeMix, kinds_of, mixes
 from stormwright.advise.search.trials import MixTrials
-from stormwright.advise.search.wish import Wish
 from stormwright.errors import InputError
 from stormwright.evaluations.advice_run import least_of_all
 from stormwright.formats.sketch import sketch
@@ -47,7 +47,7 @@ def _on_one_slot(problem: Problem) -> dict[str, TopologyAssignment]:
 
 def test_executors_are_as_many_as_their_work_by_what_one_may_do():
     """2 ms × 300/s = 0.6 cores is one executor at 80 %; 5 ms × 300/s = 1.5 cores are two; 3 ms = 0.9 cores, two."""
-    advice = advised(chain({"in": 2.0, "work": 5.0, "out": 3.0}, cores=8.0), Wish(rates={"": 300.0}))
+    advice = advised(chain({"in": 2.0, "work": 5.0, "out": 3.0}, cores=8.0), AdviceGoals(rates={"": 300.0}))
     assert {each.component: each.executors for each in advice.components} == {"in": 1, "work": 2, "out": 2}
     assert advice.mix == "1 × like node-1"
     assert any("work: 1 executor would be 150% busy at 300 tuples/s each" in step for step in advice.steps)
@@ -69,15 +69,17 @@ def end_of(steps: tuple[str, ...]) -> tuple[str, dict[str, int]]:
 
 
 @pytest.mark.parametrize(
-    ("cores", "wish"),
+    ("cores", "goals"),
     [
-        pytest.param(8.0, Wish(rates={"": 300.0}), id="one node of four"),
-        pytest.param(1.0, Wish(rates={"": 300.0}), id="nodes that are too small"),
-        pytest.param(8.0, Wish(rates={"": 150.0}, headroom=0.05, p95_ms=25.0), id="latency", marks=pytest.mark.slow),
+        pytest.param(8.0, AdviceGoals(rates={"": 300.0}), id="one node of four"),
+        pytest.param(1.0, AdviceGoals(rates={"": 300.0}), id="nodes that are too small"),
+        pytest.param(
+            8.0, AdviceGoals(rates={"": 150.0}, headroom=0.05, p95_ms=25.0), id="latency", marks=pytest.mark.slow
+        ),
     ],
 )
-def test_the_steps_lead_from_what_there_is_to_what_is_advised(cores, wish):
-    advice = advised(chain({"in": 2.0, "work": 5.0, "out": 3.0}, cores=cores), wish, alternatives=False)
+def test_the_steps_lead_from_what_there_is_to_what_is_advised(cores, goals):
+    advice = advised(chain({"in": 2.0, "work": 5.0, "out": 3.0}, cores=cores), goals, alternatives=False)
     assert advice.steps[0] == "now: 4 nodes, 1 of them in use, with 18 executors"
     assert end_of(advice.steps) == (advice.mix, {each.component: each.executors for each in advice.components})
     if cores == 1.0:
@@ -86,7 +88,9 @@ def test_the_steps_lead_from_what_there_is_to_what_is_advised(cores, wish):
 
 def test_executors_of_fields_are_counted_by_the_tasks_that_they_get():
     """1.5 cores on 4 tasks: of three executors one has two tasks, 0.75 cores; of two, too. So two are enough."""
-    trials = MixTrials(chain({"in": 0.1, "by": 5.0}, tasks=4), Wish(rates={"": 300.0}), kinds_of(chain({"in": 0.1})))
+    trials = MixTrials(
+        chain({"in": 0.1, "by": 5.0}, tasks=4), AdviceGoals(rates={"": 300.0}), kinds_of(chain({"in": 0.1}))
+    )
     size = trials.sizes[0, trials.base.topologies[0].component_index["by"]]
     assert [round(size.busiest(count), 3) for count in (1, 2, 3, 4)] == [1.5, 0.75, 0.75, 0.375]
     assert size.least(0.8) == 2
@@ -96,16 +100,16 @@ def test_executors_of_fields_are_counted_by_the_tasks_that_they_get():
 def test_an_executor_takes_no_more_than_what_a_node_has_besides_the_worker():
     """1.5 cores on nodes of a quarter, 80 % of that less 0.031 for the worker: at 0.169 each that is 9 executors."""
     problem = chain({"in": 0.1, "work": 5.0}, tasks=36, cores=0.25)
-    search = Search(MixTrials(problem, Wish({"": 300.0}), kinds_of(problem)))
+    search = Search(MixTrials(problem, AdviceGoals({"": 300.0}), kinds_of(problem)))
     cores = 0.8 * 0.25 - search.trials.known[0].worker_cores
     work = (0, problem.topologies[0].component_index["work"])
     assert search.least()[work] == ceil(1.5 / cores) == 9
     assert "chain/work: 8 executors would take 0.19 cores, of which a node has 0.17 for them, at" in search.steps[0]
-    held = MixTrials(problem, search.trials.wish, kinds_of(problem), {work: 1.0})
+    held = MixTrials(problem, search.trials.goals, kinds_of(problem), {work: 1.0})
     assert Search(held).least()[work] == ceil(3.0 / 0.8), "what waits takes time of a thread, and no CPU"
     tiny = tuple(replace(kind, node=replace(kind.node, resources={CPU: 3.0})) for kind in kinds_of(problem))
     with pytest.raises(InputError, match="no kind of node has CPU for executors besides the"):
-        Search(MixTrials(problem, search.trials.wish, tiny)).least()
+        Search(MixTrials(problem, search.trials.goals, tiny)).least()
 
 
 class Fluid:
@@ -153,7 +157,7 @@ def test_many_nodes_more_than_the_work_alone_takes_are_found(monkeypatch, times)
     monkeypatch.setattr("stormwright.advise.search.cheapest._MOST_LOOKED_AT", 2_000)
     problem = chain({"in": 5.0, "work": 5.0}, tasks=400, cores=1.0)
     kinds = tuple(replace(kinds_of(problem)[0], name=f"k{n}", price=1.0 + 0.5 * n) for n in range(times))
-    trials = MixTrials(problem, Wish({"": 8_000.0}), kinds)
+    trials = MixTrials(problem, AdviceGoals({"": 8_000.0}), kinds)
     tried = fluid(monkeypatch, 400.0, dict.fromkeys(trials.sizes, 10.0))
     assert Search(trials).best().mix.counts == (500, *[0] * (times - 1))
     assert len(set(tried)) < 60
@@ -162,7 +166,7 @@ def test_many_nodes_more_than_the_work_alone_takes_are_found(monkeypatch, times)
 def test_many_executors_more_than_their_work_alone_takes_are_found(monkeypatch):
     """Serialising makes of 80 cores 104, which are 130 executors at 80 %: an eighth more at once, and back by ones."""
     problem = chain({"in": 0.1, "work": 5.0}, tasks=400, cores=200.0)
-    trials = MixTrials(problem, Wish({"": 16_000.0}), kinds_of(problem))
+    trials = MixTrials(problem, AdviceGoals({"": 16_000.0}), kinds_of(problem))
     work = (0, problem.topologies[0].component_index["work"])
     fluid(monkeypatch, 104.0, {key: 104.0 if key == work else 0.1 for key in trials.sizes})
     search = Search(trials)
@@ -172,7 +176,7 @@ def test_many_executors_more_than_their_work_alone_takes_are_found(monkeypatch):
 
 def test_mixes_that_nobody_looked_at_are_not_called_too_few(monkeypatch):
     problem = chain({"in": 5.0, "work": 5.0}, tasks=40, cores=1.0)
-    trials = MixTrials(problem, Wish({"": 800.0}), kinds_of(problem))
+    trials = MixTrials(problem, AdviceGoals({"": 800.0}), kinds_of(problem))
     fluid(monkeypatch, 8.0, dict.fromkeys(trials.sizes, 4.0))
     monkeypatch.setattr(Fluid, "node_fault", lambda *_: "a link would be 100% full")
     with pytest.raises(InputError, match="60 mixes of nodes were tried, and none was enough; the last one was "):
@@ -181,15 +185,15 @@ def test_mixes_that_nobody_looked_at_are_not_called_too_few(monkeypatch):
 
 def test_too_few_tasks_are_named_with_what_they_are_enough_for():
     with pytest.raises(InputError, match=r"chain/work: its 6 tasks are too few: .* enough for 960 trees/s"):
-        advised(chain({"in": 0.1, "work": 5.0}), Wish(rates={"": 5_000.0}))
+        advised(chain({"in": 0.1, "work": 5.0}), AdviceGoals(rates={"": 5_000.0}))
 
 
 def test_quotas_are_kept_or_said_to_be_too_small():
     problem = chain({"in": 2.0, "work": 5.0})
     with pytest.raises(InputError, match="chain: needs 3 executors at least, and --max-executors allows 2"):
-        advised(problem, Wish(rates={"": 300.0}, max_executors=2))
-    with pytest.raises(InputError, match="no number of nodes that is allowed is enough"):
-        advised(problem, Wish(rates={"": 800.0}, max_nodes=1))
+        advised(problem, AdviceGoals(rates={"": 300.0}, max_executors=2))
+    with pytest.raises(InputError, match="no allowed number of nodes is sufficient"):
+        advised(problem, AdviceGoals(rates={"": 800.0}, max_nodes=1))
 
 
 def test_the_cheaper_of_two_kinds_is_taken():
@@ -199,16 +203,18 @@ def test_the_cheaper_of_two_kinds_is_taken():
 
     problem = chain({"in": 2.0, "work": 5.0})
     kinds = (kind("small", 1.5, 1.0), kind("large", 8.0, 3.5))
-    assert advised(problem, Wish(rates={"": 300.0}), kinds).mix == "2 × small"
+    assert advised(problem, AdviceGoals(rates={"": 300.0}), kinds).mix == "2 × small"
     dear = (kind("small", 1.5, 2.0), kinds[1])
-    assert advised(problem, Wish(rates={"": 300.0}), dear).mix == "1 × large"
+    assert advised(problem, AdviceGoals(rates={"": 300.0}), dear).mix == "1 × large"
 
 
 def test_a_bolt_that_waits_gets_threads_for_its_time_and_not_only_for_its_cpu():
     problem = chain({"in": 0.1, "work": 1.0})
     work = problem.topologies[0].component_index["work"]
-    of_cpu = advised(problem, Wish(rates={"": 300.0}))
-    waiting = advised(problem, Wish(rates={"": 300.0}), held_cores={(0, work): 1.2})  # at the 100 trees/s measured
+    of_cpu = advised(problem, AdviceGoals(rates={"": 300.0}))
+    waiting = advised(
+        problem, AdviceGoals(rates={"": 300.0}), held_cores={(0, work): 1.2}
+    )  # at the 100 trees/s measured
     counts = [{each.component: each.executors for each in advice.components}["work"] for advice in (of_cpu, waiting)]
     assert counts == [1, 5]
 
@@ -216,18 +222,18 @@ def test_a_bolt_that_waits_gets_threads_for_its_time_and_not_only_for_its_cpu():
 @pytest.mark.slow
 def test_latency_is_bought_with_executors_and_said_to_be_out_of_reach_where_it_is():
     problem = chain({"in": 1.0, "work": 5.0}, cores=8.0)
-    plain = advised(problem, Wish(rates={"": 150.0}, headroom=0.05))
-    quick = advised(problem, Wish(rates={"": 150.0}, headroom=0.05, p95_ms=0.6 * plain.topologies[0].p95_ms))
+    plain = advised(problem, AdviceGoals(rates={"": 150.0}, headroom=0.05))
+    quick = advised(problem, AdviceGoals(rates={"": 150.0}, headroom=0.05, p95_ms=0.6 * plain.topologies[0].p95_ms))
     assert quick.topologies[0].p95_ms <= 0.6 * plain.topologies[0].p95_ms
     assert sum(each.executors for each in quick.components) > sum(each.executors for each in plain.components)
-    with pytest.raises(InputError, match=r"the 95th percentile would be .* 0\.01 ms are asked for"):
-        advised(problem, Wish(rates={"": 150.0}, p95_ms=0.01))
+    with pytest.raises(InputError, match=r"the 95th percentile would be .* above the requested 0\.01 ms"):
+        advised(problem, AdviceGoals(rates={"": 150.0}, p95_ms=0.01))
 
 
 def test_what_runs_beside_it_keeps_its_executors_and_takes_its_part_of_the_nodes():
     problem = two_word_counts(rate_tps=20_000.0, cores=2.0)
     problem = problem.with_current(make_scheduler("even").schedule(problem).by_topology(problem))
-    advice = advised(problem, Wish(rates={"one": 20_000.0}), alternatives=False)
+    advice = advised(problem, AdviceGoals(rates={"one": 20_000.0}), alternatives=False)
     assert {each.topology for each in advice.components} == {"one"}
     assert advice.problem.topologies[1].num_executors == 12
 
@@ -264,7 +270,7 @@ def test_many_topologies_get_the_advice_that_they_got_with_fewer_searches(monkey
     """
     placed, searches = MixTrials._placed, []  # noqa: SLF001
     monkeypatch.setattr(MixTrials, "_placed", lambda *given: searches.append(1) or placed(*given))
-    advice = advised(read_problem(Path("ready:cluster-20")), Wish(), alternatives=False)
+    advice = advised(read_problem(Path("ready:cluster-20")), AdviceGoals(), alternatives=False)
     assert (advice.mix, advice.price, len(advice.components)) == ("2 × like node-0001.example", 8.0, 52)
     assert {each.executors for each in advice.components} == {1}
     assert advice.headroom > 0.2
@@ -274,7 +280,7 @@ def test_many_topologies_get_the_advice_that_they_got_with_fewer_searches(monkey
 
 def test_nothing_is_tried_with_fewer_executors_than_could_do(monkeypatch):
     problem = chain({"in": 2.0, "work": 5.0, "out": 3.0}, cores=1.0)
-    trials = MixTrials(problem, Wish(rates={"": 300.0}), kinds_of(problem))
+    trials = MixTrials(problem, AdviceGoals(rates={"": 300.0}), kinds_of(problem))
     least, evaluated, tried = Search(trials).least(), MixTrials.evaluated, []
     monkeypatch.setattr(
         MixTrials,
@@ -289,7 +295,7 @@ def test_nothing_is_tried_with_fewer_executors_than_could_do(monkeypatch):
 def test_a_mix_is_given_up_where_smaller_executors_leave_the_fullest_node_as_full(monkeypatch):
     """As where a topology is on one node, since all that it sends would cost more between two."""
     problem = chain({"in": 2.0, "work": 5.0, "out": 3.0}, tasks=60, cores=3.0)
-    trials = MixTrials(problem, Wish(rates={"": 270.0}), kinds_of(problem))
+    trials = MixTrials(problem, AdviceGoals(rates={"": 270.0}), kinds_of(problem))
     tried = []
 
     def on_one_node(self, counts, mix, *, thoroughly=False):
@@ -311,7 +317,7 @@ def test_a_mix_is_given_up_where_smaller_executors_leave_the_fullest_node_as_ful
 @pytest.mark.parametrize("rate_tps", [150.0, 260.0, 400.0, pytest.param(450.0, marks=pytest.mark.slow)])
 def test_it_finds_what_trying_out_everything_finds(rate_tps):
     problem = chain({"in": 0.5, "work": 4.0, "by": 2.0}, tasks=4, cores=1.0)
-    trials = MixTrials(problem, Wish(rates={"": rate_tps}), kinds_of(problem))
+    trials = MixTrials(problem, AdviceGoals(rates={"": rate_tps}), kinds_of(problem))
     found, known = Search(trials).best(), least_of_all(trials, 4, more=6)
     assert known is not None
     assert found.mix.size == known[0].mix.size
@@ -330,10 +336,10 @@ def test_it_finds_what_trying_out_everything_finds(rate_tps):
 )
 def test_limits_hold_and_more_trees_never_take_less(each_ms, rate_tps, more, quota):
     problem = chain(dict(zip(("in", "work", "by"), each_ms, strict=True)), tasks=5, cores=2.0)
-    wish = Wish(rates={"": rate_tps}, max_nodes=4, max_executors=quota)
+    goals = AdviceGoals(rates={"": rate_tps}, max_nodes=4, max_executors=quota)
     found = []
     for rate in (rate_tps, rate_tps * more):
-        trials = MixTrials(problem, replace(wish, rates={"": rate}), kinds_of(problem))
+        trials = MixTrials(problem, replace(goals, rates={"": rate}), kinds_of(problem))
         try:
             least, best = Search(trials).least(), Search(trials).best()
         except InputError:

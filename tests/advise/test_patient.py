@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from stormwright.advise.adviser import Observation, WantedSize
+from stormwright.advise.adviser import Observation, TargetSize
 from stormwright.advise.observed import observed
+from stormwright.advise.search.goals import AdviceGoals
 from stormwright.advise.search.pace import Patience, WindowPace
 from stormwright.advise.search.patient import PredictiveAdviser
-from stormwright.advise.search.wish import Wish
 from stormwright.errors import InputError
 from stormwright.evaluations.advice_cases import cases
 from stormwright.evaluations.advice_run import world_of
@@ -23,9 +23,9 @@ def names() -> dict[str, int]:
     return {component.id: 1 for component in CASE.base.topologies[0].components}
 
 
-def follow(adviser: PredictiveAdviser, parts: list[float]) -> list[tuple[Observation, WantedSize]]:
+def follow(adviser: PredictiveAdviser, parts: list[float]) -> list[tuple[Observation, TargetSize]]:
     """What is seen and said, window by window, from one executor of each component."""
-    world, wanted, told = world_of(CASE), WantedSize(names(), 2), list[tuple[Observation, WantedSize]]()
+    world, wanted, told = world_of(CASE), TargetSize(names(), 2), list[tuple[Observation, TargetSize]]()
     for part in parts:
         seen = world.run(wanted, part * CASE.rate_tps)
         said = adviser.advise(seen)
@@ -36,7 +36,7 @@ def follow(adviser: PredictiveAdviser, parts: list[float]) -> list[tuple[Observa
 
 
 def test_it_comes_to_the_rate_in_one_step_and_stays():
-    told = follow(PredictiveAdviser(Wish(), CASE.kinds), [1.0] * 4)
+    told = follow(PredictiveAdviser(AdviceGoals(), CASE.kinds), [1.0] * 4)
     assert [said.changes(seen) for seen, said in told] == [True, False, False, False]
     assert told[0][0].reached_tps < told[0][0].wanted_tps
     assert all(seen.reached_tps == seen.wanted_tps for seen, _ in told[1:])
@@ -44,7 +44,7 @@ def test_it_comes_to_the_rate_in_one_step_and_stays():
 
 def test_less_is_wanted_only_after_some_windows_and_for_the_most_of_them():
     patience = Patience(windows=4)
-    told = follow(PredictiveAdviser(Wish(), CASE.kinds, patience), [1.0, 1.0, 0.3, 0.3, 0.35, 0.3, 0.3])
+    told = follow(PredictiveAdviser(AdviceGoals(), CASE.kinds, patience), [1.0, 1.0, 0.3, 0.3, 0.35, 0.3, 0.3])
     changed = [number for number, (seen, said) in enumerate(told) if said.changes(seen)]
     assert changed[:2] == [0, 5]
     assert "4 windows in which less was enough" in told[5][1].why
@@ -52,7 +52,9 @@ def test_less_is_wanted_only_after_some_windows_and_for_the_most_of_them():
 
 
 def test_a_dip_of_a_window_changes_nothing():
-    told = follow(PredictiveAdviser(Wish(), CASE.kinds, Patience(windows=3)), [1.0, 1.0, 0.3, 1.0, 0.3, 0.3, 1.0])
+    told = follow(
+        PredictiveAdviser(AdviceGoals(), CASE.kinds, Patience(windows=3)), [1.0, 1.0, 0.3, 1.0, 0.3, 0.3, 1.0]
+    )
     assert [said.changes(seen) for seen, said in told] == [True] + [False] * 6
 
 
@@ -105,8 +107,8 @@ def test_before_a_season_is_known_nothing_is_taken_away_for_long():
 
 def test_what_did_not_help_is_said_and_taken_back_and_not_tried_again_at_once():
     """A bolt waits for a database that takes no more: executors more reach no higher rate."""
-    adviser = PredictiveAdviser(Wish(), CASE.kinds, Patience(windows=3))
-    world, wanted = world_of(CASE), WantedSize(names(), 2)
+    adviser = PredictiveAdviser(AdviceGoals(), CASE.kinds, Patience(windows=3))
+    world, wanted = world_of(CASE), TargetSize(names(), 2)
     seen = world.run(wanted, CASE.rate_tps)
     before = adviser.advise(seen)
     assert before.changes(seen)
@@ -123,13 +125,13 @@ def test_what_did_not_help_is_said_and_taken_back_and_not_tried_again_at_once():
 
 
 def test_an_observation_without_a_problem_is_refused():
-    seen = replace(world_of(CASE).run(WantedSize(names(), 2), 100.0), problem=None)
+    seen = replace(world_of(CASE).run(TargetSize(names(), 2), 100.0), problem=None)
     with pytest.raises(InputError, match="has no measured problem"):
-        PredictiveAdviser(Wish()).advise(seen)
+        PredictiveAdviser(AdviceGoals()).advise(seen)
 
 
 def test_what_a_measured_problem_shows_is_what_the_world_shows():
-    seen = world_of(CASE).run(WantedSize(dict(names(), split=3, count=3), 3), 0.5 * CASE.rate_tps)
+    seen = world_of(CASE).run(TargetSize(dict(names(), split=3, count=3), 3), 0.5 * CASE.rate_tps)
     assert seen.problem is not None
     again = observed(seen.problem, 0)
     assert again.executors == seen.executors

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from stormwright.advise.search.advise import advised
-from stormwright.advise.search.wish import Wish
+from stormwright.advise.search.goals import AdviceGoals
 from stormwright.advise.ui import held_cores, read_ui, with_ui
 from stormwright.errors import InputError
 from stormwright.formats.sketch import sketch
@@ -72,10 +72,10 @@ def test_advice_goes_by_it_where_no_probe_runs():
     """At 7 times the rate count keeps 3.5 threads busy: five executors would have two tasks in one, 1.2 threads."""
     told = read_ui(ANSWER, problem(), "ui.json")
     made, held = with_ui(problem(), told), held_cores(told, problem())
-    advice = advised(made, Wish(times={"": 7.0}), held_cores=held, alternatives=False)
+    advice = advised(made, AdviceGoals(times={"": 7.0}), held_cores=held, alternatives=False)
     assert {each.component: each.executors for each in advice.components} == {"lines": 1, "split": 2, "count": 6}
     with pytest.raises(InputError, match="words/split: its 4 tasks are too few"):
-        advised(made, Wish(times={"": 20.0}), held_cores=held)
+        advised(made, AdviceGoals(times={"": 20.0}), held_cores=held)
 
 
 @pytest.mark.parametrize(

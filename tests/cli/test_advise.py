@@ -25,7 +25,7 @@ def test_it_says_how_many_of_what_why_and_how(run, file):
     code, out, err = run("advise", file, "--rate", "200000")
     assert code == 0
     assert "1 × like n0 …" in err, "what it is at"
-    assert "words: 200,000 trees/s asked for, 20,000 measured" in out
+    assert "words: 200,000 trees/s requested, 20,000 measured" in out
     assert "executors now  advised  of tasks" in out
     assert "tuples/s each, so" in out
     assert "like n0" in out
@@ -56,15 +56,15 @@ def test_prices(run, file):
     ("options", "why"),
     [
         (("--rate", "fast"), "--rate: should be a number above 0 as in 9000"),
-        (("--rate", "5", "--rate", "6"), "what has no name is told twice"),
+        (("--rate", "5", "--rate", "6"), "the rate without a topology is given twice"),
         (("--rate", "word=5"), "--rate word: no such topology; did you mean words?"),
-        (("--rate", "5", "--times", "2"), "is asked for twice"),
+        (("--rate", "5", "--times", "2"), "is requested twice"),
         (("--rate", "0"), "should be a number above 0, got 0"),
         (("--rate", "1000000"), "tasks are too few"),
         (("--rate", "60000", "--max-executors", "3"), "--max-executors allows 3"),
-        (("--rate", "60000", "--max-nodes", "1", "--node-kind", "a=1000:1:9999:1"), "no number of nodes"),
+        (("--rate", "60000", "--max-nodes", "1", "--node-kind", "a=1000:1:9999:1"), "no allowed number of nodes"),
         (("--node-kind", "a=b"), "should be NAME=CORE_MHZ:CORES:MEMORY_MB:PRICE"),
-        (("--node-kind", "a=1000:1:9999:1", "--node-kind", "a=1000:1:9999:1"), "node kind a: is told twice"),
+        (("--node-kind", "a=1000:1:9999:1", "--node-kind", "a=1000:1:9999:1"), "node kind a: is given twice"),
         (("--wait", "3"), "has no effect: it needs --apply"),
         (("--apply",), "needs --storm-home"),
         (("--leave-out", "2026-01-01"), "has no effect: it needs --state"),
@@ -94,7 +94,7 @@ def test_of_several_topologies_the_one_is_named(run, tmp_path):
     write_problem(path, two_word_counts(rate_tps=1_000.0))
     code, _, err = run("advise", path, "--rate", "5000")
     assert code == 2
-    assert "say of which topology, as in NAME=9000; there is one, other" in err
+    assert "name the topology, as in NAME=9000; there is one, other" in err
     assert run("advise", path, "--rate", "one=5000", "--no-alternatives")[0] == 0
 
 
@@ -133,7 +133,7 @@ def test_apply_asks_nimbus_for_what_is_printed(run, file, tmp_path, monkeypatch)
     ("nimbus", "why"),
     [
         (Nimbus(executors=13), "has 13 executors now, and had 12; fetch the problem again"),
-        (Nimbus(topology="words-2-0"), "does not run any more as it did when it was measured"),
+        (Nimbus(topology="words-2-0"), "runs with other executors than when it was measured"),
     ],
 )
 def test_a_cluster_that_is_another_now_is_left_alone(file, nimbus, why):

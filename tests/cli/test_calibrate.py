@@ -118,7 +118,7 @@ def test_logs_that_tell_nothing(run, tmp_path):
     records = Log(SPREAD).records(1, seconds=10, begin_s=2.0)
     assert "no worker was warm for long enough: 30 s after its start" in told(records)
     old = [{name: value for name, value in record.items() if name != "threads"} for record in records]
-    assert "its records do not tell of threads" in told(old)
+    assert "its records lack threads" in told(old)
     assert "only the last records" in told([{**r, "worker": {**r["worker"], "last": 1}} for r in records])
 
 

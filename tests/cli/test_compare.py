@@ -85,7 +85,7 @@ def test_table_is_sorted_by_cost(run):
     assert "5 broken" in lines[3]
     assert lines[2].split()[1][0].isdigit()
     assert lines[3].split()[1].startswith("*")
-    assert "\n* not to be compared: " in out
+    assert "\n* not comparable: " in out
     assert "even: node-00002: CPU 14.46 of 12.8 GHz" in out
     assert "1 of 2: even …\n" in err
 
@@ -105,7 +105,7 @@ def test_that_all_has_no_java_schedulers_is_told(run):
 
 def test_what_runs_now_is_a_row(run):
     _, out, _ = run("compare", PARTLY_RUNNING, "--schedulers", "even,online")
-    assert "(what runs now)" in out
+    assert "(current placement)" in out
 
 
 def test_one_that_fails_is_a_row_and_the_others_go_on(run, plugins, tmp_path):
@@ -202,7 +202,7 @@ def test_report_draws_every_executor_of_every_placement(run, tmp_path):
 
 
 def test_report_of_a_big_problem_has_bars(run, tmp_path, monkeypatch):
-    monkeypatch.setattr(drawing, "MOST_EXECUTORS_DRAWN", 10)
+    monkeypatch.setattr(drawing, "MAX_EXECUTORS_SHOWN", 10)
     report = tmp_path / "report.html"
     run("compare", PLACEABLE, "--schedulers", "online,even", "--output", report)
     page = Page(report.read_text())

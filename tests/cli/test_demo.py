@@ -140,6 +140,6 @@ def test_it_goes_on_with_the_dashboard_until_it_is_told_to_end(run, asked, monke
             signal.signal(each, handler)
     assert code == 0
     assert done == [*(f"activate {topology.name}" for topology in better().topologies), "run"]
-    assert "the dashboard is at http://10.9.8.7:7171; Ctrl-C ends cluster and service" in err
+    assert "the dashboard is at http://10.9.8.7:7171; Ctrl-C stops cluster and service" in err
     code, _, err = run("demo", "--keep", "--simulated")
-    assert (code, "--keep: a virtual cluster ends with its demonstration" in err) == (2, True)
+    assert (code, "--keep: a virtual cluster ends with the demonstration" in err) == (2, True)

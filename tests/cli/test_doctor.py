@@ -107,7 +107,7 @@ def test_without_a_service_or_an_installation_it_tells_what_it_can(run, tmp_path
     assert code == 2
     assert "wrong   service reached: http://127.0.0.1:1: no answer" in out
     assert "unknown Storm: no lib/storm-client" in out
-    assert f"unknown storm.yaml: there is no file {tmp_path}" in out
+    assert f"unknown storm.yaml: {tmp_path}" in out
     (tmp_path / "conf").mkdir()
     (tmp_path / "conf" / "storm.yaml").write_text("a: [\n")
     assert "storm.yaml cannot be read" in run("doctor", "--storm-home", tmp_path, "--service", "http://127.0.0.1:1")[1]

@@ -33,7 +33,7 @@ def test_what_is_wrong_ends_with_2(run, tmp_path):
         (["no-such"], "there are"),
         ([""], "there are"),
         (["tag-awre"], "did you mean tag-aware"),
-        (["--fresh"], "name it"),
+        (["--fresh"], "requires the NAME"),
     ):
         code, out, err = run("experiment", *arguments, "--output", tmp_path)
         assert (code, out) == (2, "")

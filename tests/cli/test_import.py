@@ -134,7 +134,7 @@ def test_faults_of_all_files_at_once(run, nodes, tmp_path):
     ("arguments", "message"),
     [
         (["flux"], "Missing argument 'TOPOLOGY...'"),
-        (["flux", ORDERS], "say which nodes there are"),
+        (["flux", ORDERS], "describe the nodes"),
         (["flux", ORDERS, "--supervisors", "0"], "0 is not in the range"),
         (["flux", ORDERS, "--supervisors", "2", "--cluster", "a", "--cluster", "b"], "give --cluster once"),
         (["flux", ORDERS, "--supervisors", "2", "--output", "/dev/null/x"], "cannot be written: /dev/null: "),
@@ -187,7 +187,7 @@ def test_a_document_that_is_no_problem_is_not_passed_on(run, monkeypatch, tmp_pa
     run_script(monkeypatch, GATEWAY, {"result": small("supervisors", 0, "ports", value=[-1])})
     code, out, err = run("import", "nimbus", "--storm-home", tmp_path)
     assert (code, out) == (2, "")
-    assert "what Nimbus tells: 1 fault" in err
+    assert "the response of Nimbus: 1 fault" in err
 
 
 # Serialized topologies ---------------------------------------------------------------------------

@@ -93,7 +93,7 @@ def told(cell: SweepCell, problem: SweepProblem):
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        (("--table", "cells"), "it needs --sweep"),
+        (("--table", "cells"), "requires --sweep"),
         (("--problems", "0"), "should be at least 5 problems, got 0"),
         (("--problems", "0", "--examples", "nothing.json"), "cannot be read"),
         (("--problems", "0", "--state", "nowhere"), "no such directory"),
@@ -112,4 +112,4 @@ def test_examples_that_are_too_few_are_kept(run, tmp_path):
     assert (code, "at least 5 problems" in err) == (2, True)
     assert len(read_examples(kept)) == 1
     code, _, err = run("learn", "--problems", "1", "--keep", model, "-o", model)
-    assert (code, "--keep: is where the model goes" in err) == (2, True)
+    assert (code, "--keep: is the output file of the model" in err) == (2, True)

@@ -55,7 +55,7 @@ def test_what_no_backfill_wrote_is_not_replaced(run, tmp_path):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("mine")
         code, _, err = run("pipeline", "backfill", landing, "--into", into)
-        assert (code, "holds what no backfill wrote" in err) == (2, True), own
+        assert (code, "contains other files than a backfill" in err) == (2, True), own
         assert path.read_text() == "mine"
         path.unlink()
         for parent in path.parents[: len(path.relative_to(into).parts) - 1]:
@@ -64,7 +64,7 @@ def test_what_no_backfill_wrote_is_not_replaced(run, tmp_path):
     (tmp_path / "link").symlink_to(landing)
     for read in (landing, landing / "below", tmp_path / "link"):
         code, _, err = run("pipeline", "backfill", landing, "--into", read)
-        assert (code, "is where landed files are read" in err) == (2, True)
+        assert (code, "is the directory of landed files" in err) == (2, True)
     code, _, err = run("pipeline", "backfill", landing, "--into", into, "--master", "spark://127.0.0.1:1")
     assert (code, "no Spark master answers" in err) == (2, True), "an earlier backfill's tables are"
 

@@ -92,7 +92,7 @@ def test_what_makes_no_plan_takes_no_wishes(run, file):
 def test_options_without_effect_are_refused(run, file):
     code, _, err = run("plan", file, "--list", "--by", "anna")
     assert code == 2
-    assert "--list: has no effect: a plan of a FILE is not kept" in err
+    assert "--list: has no effect: a plan of a FILE is not stored" in err
     assert "--by: has no effect" in err
     assert "--scheduler: has no effect: a running service decides" in run("plan", "--scheduler", "even")[2]
 
@@ -140,7 +140,7 @@ def test_modes_are_shown_and_said(run, port: int) -> None:  # noqa: F811
     assert run("mode", *where)[1] == "mode observe\n"
     code, out, _ = run("mode", "suggest", *where, "--topology", "pay-*=observe", "--window", "22:00-04:00")
     *said, warning = out.splitlines()
-    assert (code, said) == (0, ["mode suggest", "pay-*: observe", "moves things by itself in 22:00-04:00 (UTC)"])
+    assert (code, said) == (0, ["mode suggest", "pay-*: observe", "moves automatically in 22:00-04:00 (UTC)"])
     assert warning.startswith("warning: pay-* fits no topology now; there is ")
     assert [f"warning: {each}" for each in json.loads(run("mode", *where, "--json")[1])["warnings"]] == [warning]
     assert "frozen: month end" in run("mode", *where, "--freeze", "month end")[1]
@@ -150,19 +150,19 @@ def test_modes_are_shown_and_said(run, port: int) -> None:  # noqa: F811
     assert "frozen until" in run("mode", *where, "--freeze", "month end", "--until", "8h")[1]
     assert run("mode", *where, "--freeze", "for good")[1] == "mode suggest; frozen: for good\n"
     run("mode", *where, "--unfreeze")
-    assert "--until: is over already: 2020-01-01" in run("mode", *where, "--freeze", "x", "--until", "2020-01-01")[2]
+    assert "--until: is in the past: 2020-01-01" in run("mode", *where, "--freeze", "x", "--until", "2020-01-01")[2]
     assert "--until: should be as in" in run("mode", *where, "--freeze", "x", "--until", "soon")[2]
     assert "--until: has no effect without --freeze" in run("mode", *where, "--until", "8h")[2]
     zone = run("mode", *where, "--window", "Mon-Fri 01:00-05:00", "--time-zone", "Europe/Berlin")[1]
-    assert "moves things by itself in Mon-Fri 01:00-05:00 (Europe/Berlin)" in zone
+    assert "moves automatically in Mon-Fri 01:00-05:00 (Europe/Berlin)" in zone
     wrong = run("mode", *where, "--time-zone", "Mars/Olympus", "--window", "whenever")[2]
     assert "--time-zone: should be a time zone" in wrong
     assert "--window: should be as in 22:00-04:00" in wrong
     assert "on slow-node: fix" in run("mode", *where, "--on", "slow-node=fix")[1]
     assert "slow=fix: should be KIND one of slow-node" in " ".join(run("mode", *where, "--on", "slow=fix")[2].split())
     assert "--freeze: should say why" in run("mode", *where, "--freeze", " ")[2]
-    assert "--unfreeze says the opposite" in run("mode", *where, "--freeze", "x", "--unfreeze")[2]
-    assert "--any-time says the opposite" in run("mode", *where, "--window", "22:00-04:00", "--any-time")[2]
+    assert "contradicts --unfreeze" in run("mode", *where, "--freeze", "x", "--unfreeze")[2]
+    assert "contradicts --any-time" in run("mode", *where, "--window", "22:00-04:00", "--any-time")[2]
     assert "should be PATTERN=MODE" in run("mode", *where, "--topology", "x=lucky")[2]
 
 
@@ -202,10 +202,10 @@ def test_a_node_is_drained_listed_and_uncordoned(run, port: int, monkeypatch) ->
     where = ("--service", f"http://127.0.0.1:{port}", "--by", "anna")
     assert run("drain", *where)[1] == "no node is drained\n"
     code, out, _ = run("drain", "host1", *where, "--only-cordon", "--reason", "new disks")
-    assert (code, out.partition(";")[0].strip()) == (0, "host1 takes nothing new")
+    assert (code, out.partition(";")[0].strip()) == (0, "host1 is cordoned")
     code, out, _ = run("drain", "host0", *where, "--plan-only", "--reason", "new disks")
     assert code == 0
-    assert out.startswith("host0 takes nothing new")
+    assert out.startswith("host0 is cordoned")
     listed = run("drain", *where)[1]
     assert all(text in listed for text in ("host0", "host1", "anna", "new disks"))
     assert {each["host"] for each in json.loads(run("drain", *where, "--json")[1])["drained"]} == {"host0", "host1"}
@@ -214,7 +214,7 @@ def test_a_node_is_drained_listed_and_uncordoned(run, port: int, monkeypatch) ->
         patch.setattr(Client, "made", lambda *_: (_ for _ in ()).throw(ConflictError("it could not be made: no room")))
         code, out, err = run("drain", "host2", *where, "--plan-only")
     assert (code, "no room" in err) == (2, True)
-    assert out.startswith("host2 takes nothing new"), "it is drained all the same"
+    assert out.startswith("host2 is cordoned"), "it is drained all the same"
     assert json.loads(run("uncordon", "host2", *where, "--json")[1])["host"] == "host2"
     run("mode", *where, "--freeze", "month end")
     code, out, err = run("drain", "host0", *where)

@@ -146,7 +146,7 @@ def test_faults_of_the_content(run, tmp_path, document, faults):
         (["schedule", PLACEABLE, "--seed", "x"], "'x' is not a valid integer"),
         (
             ["schedule", PLACEABLE, "--scheduler", "even", "--seed", "0"],
-            "--seed: has no effect: even draws no random numbers",
+            "--seed: has no effect: even uses no random numbers",
         ),
         (["schedule", PLACEABLE, "--output", "/dev/null/out.json"], "cannot be written: /dev/null: "),
         (["schedule", PLACEABLE, "--output", "/"], "/: is a directory, and a file is to be written"),
@@ -357,6 +357,8 @@ def test_every_verb_has_help(run, verb):
     code, out, _ = run(verb, "--help")
     assert code == 0
     assert out.startswith(f"Usage: stormwright {verb}")
+    assert " ".join(out.split()).count(cli.VERBS[verb]) == 1, "its summary is not repeated"
+    assert run(verb, "--help") == (code, out, ""), "nor when it is asked for again"
 
 
 def test_a_bug_is_one_line_and_a_traceback_on_request(run, monkeypatch, small_file):

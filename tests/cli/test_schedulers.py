@@ -62,7 +62,7 @@ def test_what_may_go_wrong_is_told(run):
 def test_java_classes_share_a_description(run, name):
     code, out, err = run("schedulers", name)
     assert (code, err) == (0, "")
-    assert out.startswith(f"{name}: Runs a Java `IScheduler` as itself")
+    assert out.startswith(f"{name}: Runs a Java `IScheduler`")
     assert "\nIgnores: Measured load and traffic" in out
     assert "  stormwright.java.time.limit.s=1800.0  (number at least 0)\n      seconds" in out
     assert "  KEY=VALUE  (text or JSON)\n      a key of Storm's configuration" in out

@@ -3,16 +3,41 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from stormwright.cli.serve import LOCK
+from stormwright.cli.serve import LOCK, command
+from stormwright.controller.planning.plan import MoveBudget
 from stormwright.file_lock import alone
 from stormwright.modes import Modes
 from stormwright.schedulers.toolkit.from_scratch import FromScratchScheduler
+from stormwright.schedulers.toolkit.params import MOST_SECONDS
 from stormwright.schedulers.toolkit.registry import traits_of
 from stormwright.schedulers.toolkit.triggers import ONLINE, TriggerParams
+from stormwright.service.settings import ServiceSettings
+from stormwright.service.storage.history import HistorySettings
+
+
+def test_defaults_of_options_are_those_of_the_settings():
+    """Settings import PySpark, so the options, which a shell completes, cannot take them from there."""
+    service, history, triggers = ServiceSettings(Path(), "", 0), HistorySettings(), TriggerParams()
+    options = {option.name: option for option in command.params}
+    defaults = {
+        "initial": service.initial,
+        "least_measured_s": service.least_measured_s,
+        "forecast_min": service.forecast_min,
+        "most_missing_percent": service.most_missing * 100,
+        "keep_raw_h": service.stream.keep_raw_s / 3600,
+        "max_executors": MoveBudget().max_executors,
+        "history_format": history.format,
+        "keep_history_days": history.keep_days,
+    }
+    assert {name: options[name].default for name in defaults} == defaults
+    for name in ("overload_s", "period_s", "cool_down_s"):
+        assert options[name].default == getattr(triggers, name)
+        assert options[name].type.max == MOST_SECONDS
 
 
 @pytest.mark.parametrize(

@@ -128,15 +128,15 @@ def test_nothing_runs(run, tmp_path):
     write_problem(path, WordCount().problem().with_current({}))
     code, _, err = run("simulate", path)
     assert code == 2
-    assert "nothing runs in this problem: name a scheduler" in err
+    assert "the problem has no current placement: pass a scheduler" in err
 
 
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--scheduler", "even", "--assignment", "a.json"], "both say where executors are"),
-        (["--set", "a=1"], "need one: name it with --scheduler"),
-        (["--keep-running"], "needs a scheduler: name it with --scheduler"),
+        (["--scheduler", "even", "--assignment", "a.json"], "both determine the placement"),
+        (["--set", "a=1"], "require a scheduler: pass --scheduler"),
+        (["--keep-running"], "requires --scheduler"),
         (["--seconds", "0"], "--seconds"),
         (["--seconds", "nan"], "--seconds"),
         (["--seed", "-1"], "--seed"),
@@ -167,4 +167,4 @@ def test_sets_of_tuples_are_as_large_as_fits(run, file):
     assert found["tuples_at_once"] == 25
     assert found["topologies"][0]["trees_per_s"] == pytest.approx(1_000, rel=0.05)
     _, out, _ = run("simulate", file, "--seconds", 1, "--tuples-at-once", 50)
-    assert "25 like tuples at once: latencies are longer" in out
+    assert "25 tuples are simulated as one: latencies are longer" in out

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from stormwright.client import Client
 from stormwright.client.shapes import Overview
-from stormwright.errors import NotThereError
+from stormwright.errors import NotFoundError
 from tests.service.dashboard.sites import SERVED
 from tests.service.http.test_api import HOST, nimbus, port, running  # noqa: F401 (fixtures)
 from tests.service.plans.nimbus import Nimbus
@@ -24,7 +24,7 @@ def test_it_tells_what_needs_a_look_what_waits_and_what_was_done(
     assert (code, err) == (1, ""), "an alarm is up"
     assert "look" in out.splitlines()[0]
     assert "is overloaded, says its alarm" in out
-    assert f"http://{HOST}:{port}, mode observe, scheduler {SERVED.scheduler}; Nimbus asked 4 s ago" in out
+    assert f"http://{HOST}:{port}, mode observe, scheduler {SERVED.scheduler}; last call from Nimbus 4 s ago" in out
     assert "waits for approval: nothing" in out
     assert "changed last: nothing so far" in out
     less = ("--goal", "traffic", "--gain", 0, "--reason", "less traffic", "--by", "anna", "--json")
@@ -61,7 +61,7 @@ def test_who_cannot_be_asked_is_told(run, tmp_path: Path, monkeypatch) -> None:
     assert "--token-file" in run("status", "--token-file", tmp_path / "none")[2]
 
     def old(_: Client, *__: object) -> Overview:
-        raise NotThereError("Not Found")
+        raise NotFoundError("Not Found")
 
     monkeypatch.setattr(Client, "_ask", old)
     code, _, err = run("status", "--service", "http://127.0.0.1:1")

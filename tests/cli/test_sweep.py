@@ -74,4 +74,4 @@ def test_ctrl_c_tells_what_is_kept(run, tmp_path, monkeypatch):
     monkeypatch.setattr(session, "batch_session", interrupted)
     code, out, err = run("sweep", spec_file(tmp_path), "--table", tmp_path / "cells")
     assert (code, out) == (130, "")
-    assert f"stopped; what was decided is kept in {tmp_path}/cells, and the same command goes on from there" in err
+    assert f"stopped; decided cells are stored in {tmp_path}/cells; the same command continues from there" in err

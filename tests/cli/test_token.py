@@ -131,7 +131,7 @@ def test_doctor_tells_of_a_token_that_nimbus_cannot_read(
     (tmp_path / "conf").mkdir()
     (tmp_path / "conf" / "storm.yaml").write_text(f"stormwright.token.file: {tmp_path}/none\n", encoding="utf-8")
     _, out, _ = run("doctor", "--storm-home", tmp_path, "--service", "http://127.0.0.1:1", "--json")
-    (found,) = [each for each in json.loads(out)["checks"] if each["check"] == "who Nimbus is"]
+    (found,) = [each for each in json.loads(out)["checks"] if each["check"] == "credentials of Nimbus"]
     assert (found["verdict"], found["text"]) == (
         "wrong",
         f"stormwright.token.file {tmp_path}/none: No such file or directory",

@@ -14,6 +14,7 @@ from stormwright.model import (
     WorkerSlot,
     default_executor_runs,
 )
+from stormwright.perflog.schema import sample_record
 
 
 def topology(name: str, spouts: int = 1, bolts: int = 3, workers: int = 2) -> Topology:
@@ -66,15 +67,13 @@ def record(
         "component": "a-spout", "type": kind, "first_task": tasks[0], "last_task": tasks[1], "cpu_ns": 0,
         "received": 0, "emitted": 0, "trees": trees, "acked": acked, "failed": failed, "execute_ns": 0, "queue": queue,
     }  # fmt: skip
-    return {
-        "version": 1,
+    return sample_record(optional=False) | {
         "worker": worker,
         "seq": seq,
         "start_ms": start_ms,
         "length_ns": int(length_ms * 1e6),
         "written_ms": start_ms,
         "process_cpu_ns": 0,
-        "heap_bytes": 0,
         "executors": [executor],
         "streams": [["a-spout", "__ack_init", "__acker", "fields"]],
         "pairs": pairs or [],

@@ -8,7 +8,7 @@ from types import TracebackType
 import numpy as np
 
 from stormwright.errors import ClusterError
-from stormwright.evaluations.cell_store import CellFound
+from stormwright.evaluations.cell_store import CellOutcome
 from stormwright.evaluations.cells import Cell
 from stormwright.evaluations.definitions import (
     Block,
@@ -16,7 +16,7 @@ from stormwright.evaluations.definitions import (
     OrderClaim,
     Paper,
     PublishedRow,
-    Shown,
+    ReportedFigure,
     Variant,
 )
 from stormwright.evaluations.placing import CellPlacement, named
@@ -44,7 +44,7 @@ PAPER = Paper(
             "more throughput",
             (OrderClaim("words", "acked_tps", "packed", "default", more=True, published=1.4),),
         ),
-        PublishedRow("Fig. 3", "throughput", (Shown("words", "acked_tps"),)),
+        PublishedRow("Fig. 3", "throughput", (ReportedFigure("words", "acked_tps"),)),
         PublishedRow("Fig. 4", "an illustration", why_not="Nothing is claimed."),
     ),
     blocks=(BLOCK,),
@@ -86,7 +86,7 @@ class StandIn:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         self._log.append("down")
 
-    def measure(self, cell: Cell, placement: CellPlacement | None, rate_tps: float) -> CellFound:
+    def measure(self, cell: Cell, placement: CellPlacement | None, rate_tps: float) -> CellOutcome:
         self._log.append(cell.variant)
         if cell.variant == self._stopping:
             raise KeyboardInterrupt
@@ -102,4 +102,4 @@ class StandIn:
         tps = 1000 + 100 * (5 - nodes) + np.arange(4.0)
         figures = {"nodes": [nodes] * 4, "acked_tps": tps.tolist()}
         shown = problem_to_dict(of) if cell.is_first else None
-        return CellFound(figures, {"fullest": "nothing"}, placement, shown, 500.0)
+        return CellOutcome(figures, {"fullest": "nothing"}, placement, shown, 500.0)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from stormwright.errors import SchedulerError
-from stormwright.evaluations.cell_store import CellFound
+from stormwright.evaluations.cell_store import CellOutcome
 from stormwright.evaluations.cells import Cell, CellTimes
 from stormwright.evaluations.definitions import Machine, Variant
 from stormwright.evaluations.lab.cluster import LabPlacing
@@ -49,7 +49,7 @@ def test_placements_go_by_hosts_and_ports_and_come_back():
 
 def test_a_scheduler_is_asked_as_if_nothing_ran():
     of = running(make_scheduler("even").schedule(problem()).slot_of_executor)
-    shown = CellFound({}, problem=problem_to_dict(of))
+    shown = CellOutcome({}, problem=problem_to_dict(of))
     wanted = named(problem(), make_scheduler("top_storm").schedule(problem()).slot_of_executor)
     assert placement_of(cell(packed=Variant("top_storm")), shown) == wanted
 
@@ -57,14 +57,15 @@ def test_a_scheduler_is_asked_as_if_nothing_ran():
 def test_placements_are_the_same_whatever_nodes_are_called():
     of = problem()
     slots = make_scheduler("top_storm").schedule(of).slot_of_executor
-    shown, here = CellFound({}, problem=problem_to_dict(of)), named(of, slots)
+    shown, here = CellOutcome({}, problem=problem_to_dict(of)), named(of, slots)
     there = [[((node + 2) % 5, port) for node, port in own] for own in here]
     apart = [[(number % 5, 6700) for number, _ in enumerate(own)] for own in here]
     packed = cell(packed=Variant("top_storm"))
     assert (
-        same_as(packed, here, shown, {"x": CellFound({}, placement=apart), "y": CellFound({}, placement=there)}) == "y"
+        same_as(packed, here, shown, {"x": CellOutcome({}, placement=apart), "y": CellOutcome({}, placement=there)})
+        == "y"
     )
-    assert same_as(packed, here, shown, {"x": CellFound({}, placement=apart)}) is None
+    assert same_as(packed, here, shown, {"x": CellOutcome({}, placement=apart)}) is None
 
 
 def test_nodes_declare_machines_in_the_order_of_their_hosts():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from stormwright.errors import MissingDependencyError
-from stormwright.evaluations.definitions import LimitClaim, NumberClaim, OrderClaim, PublishedRow, Shown
+from stormwright.evaluations.definitions import LimitClaim, NumberClaim, OrderClaim, PublishedRow, ReportedFigure
 from stormwright.evaluations.intervals import difference_of, mean_of, ratio_of, samples_of
 from stormwright.evaluations.papers import PAPERS
 from stormwright.evaluations.verdict import NOTHING, OTHERWISE, REPRODUCED, SHOWN, UNDECIDED, UNMEASURED, judge
@@ -71,7 +71,7 @@ def test_a_published_number_is_shown_beside_ours():
 
 
 def test_a_row_is_what_the_least_of_its_claims_is():
-    good, missing = NumberClaim("a", 1, lambda: 1.0), Shown("b", "nodes")
+    good, missing = NumberClaim("a", 1, lambda: 1.0), ReportedFigure("b", "nodes")
     bad = NumberClaim("b", 1, lambda: 2.0)
     assert judge(PublishedRow("", "", (good,)), {}).verdict == REPRODUCED
     assert judge(PublishedRow("", "", (good, missing)), {}).verdict == UNMEASURED
@@ -82,7 +82,7 @@ def test_a_row_is_what_the_least_of_its_claims_is():
 def test_what_is_only_shown_does_not_hide_what_is_reproduced():
     measured = {("b", "x"): {"nodes": [[3.0]]}}
     row = PublishedRow(
-        "", "", (NumberClaim("a", 1, lambda: 1.0), Shown("b", "nodes"), NumberClaim("c", None, lambda: 9.0))
+        "", "", (NumberClaim("a", 1, lambda: 1.0), ReportedFigure("b", "nodes"), NumberClaim("c", None, lambda: 9.0))
     )
     judged = judge(row, measured)
     assert judged.verdict == REPRODUCED

@@ -180,7 +180,7 @@ def test_obstacles_are_those_that_loops_find(of, data):
                 own = [slots[x] for x in there if everyone[x][0] == t.id]
                 used = {slots[x] for x in there}
                 name = explanation.component
-                pairs = {frozenset(pair) for pair in oracles.pairs_apart(t)}
+                pairs = {frozenset(pair) for pair in oracles.separated_pairs(t)}
                 mates = [(x, component_of(of, x)) for x in there if everyone[x][0] == t.id and x != e]
                 foes = {slots[x] for x, mate in mates if frozenset((name, mate)) in pairs}
                 joins = any(own.count(slot) < limit and slot not in foes for slot in own)

@@ -74,7 +74,7 @@ def test_a_drained_node_is_said_to_be_drained_by_whom_and_since_when():
     why = "1 of 3 nodes: drained by anna since 2026-11-21 10:30 UTC; 1 of 3: blacklisted; 1 of 3: CPU short by 5.0 GHz"
     assert explain(of, Assignment(np.array([-1])))[0].histogram == why
     for name in ("online", "optimizer"):
-        (left,) = make_scheduler(name).schedule(of).reasons_together()
+        (left,) = make_scheduler(name).schedule(of).grouped_reasons()
         assert "1 of 3 nodes: drained by anna since 2026-11-21 10:30 UTC" in left[2], name
     (left,) = make_scheduler("even").schedule(replace(of, blacklisted_hosts=frozenset({"h0", "h1", "h2"}))).unplaced
     assert left.reasons == ("no free worker slot: 0 of 12 in use, 4 on drained hosts, 8 on blacklisted hosts",)

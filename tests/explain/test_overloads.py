@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stormwright.explain.overloads import overloads
-from stormwright.model.constraints.resources import Overused
+from stormwright.model.constraints.resources import ResourceOveruse
 from stormwright.model.constraints.violations import violations
 from stormwright.testing import oracles
 from stormwright.testing.strategies import problems, slots_of
@@ -49,7 +49,7 @@ def test_overloads_are_those_that_loops_find(of, data):
                 told[share.topology] += share.used
             assert told == pytest.approx(used)
             assert found[node.id].used == pytest.approx(sum(used.values()))
-    over = [each for each in violations(of, np.array(slots, np.int32)) if isinstance(each, Overused)]
+    over = [each for each in violations(of, np.array(slots, np.int32)) if isinstance(each, ResourceOveruse)]
     assert [(each.node, each.resource, each.amount) for each in over] == [
         (each.node, each.resource, each.used) for each in overloads(of, np.array(slots, np.int32))
     ]

@@ -139,7 +139,7 @@ class Serving:
         """What it would move by itself."""
         problem = self.look()
         if not self._decides or problem is None:
-            return Decision(False, "it moves nothing by itself")
+            return Decision(False, "it moves nothing automatically")
         moves = plan_moves(problem, Assignment(self._world.wanted), WHOLE, cpu_limits=False)
         return Decision(True, "better", moves if moves.steps else MovePlan(()))
 

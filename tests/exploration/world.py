@@ -22,7 +22,7 @@ from stormwright.model import (
     default_executor_runs,
 )
 from stormwright.model.arrays import FloatArray, IntArray
-from stormwright.perflog.records import Rejected, parse_lines
+from stormwright.perflog.records import RejectedLine, parse_lines
 from stormwright.predict.queueing.trees import Times
 from stormwright.simulator.cluster.clock import VirtualClock
 from stormwright.simulator.cluster.nimbus import VirtualNimbus
@@ -144,7 +144,7 @@ class World:
 def read(lines: Sequence[bytes]) -> list[dict[str, object]]:
     """Records that a probe has written."""
     found = list(parse_lines(lines))
-    assert not [each for each in found if isinstance(each, Rejected)]
+    assert not [each for each in found if isinstance(each, RejectedLine)]
     return found  # type: ignore[return-value]
 
 

@@ -73,7 +73,7 @@ def test_a_chain_that_cannot_be_read(chain, why):
 
 @pytest.mark.parametrize("nodes", ["3", 2.5, None])
 def test_nodes_that_are_neither_a_number_nor_supervisors(nodes):
-    with pytest.raises(InputError, match="should be how many, or the supervisors themselves, got"):
+    with pytest.raises(InputError, match="should be a number of nodes, or supervisors, got"):
         sketch("a 1 -> b 2", nodes=nodes)
 
 

@@ -43,12 +43,12 @@ def test_moments_out_of_the_calendar_are_none(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], verb: list[str], moment: str
 ) -> None:
     told = printed(capsys, "history", *verb, moment, "--state", str(tmp_path), code=BAD_INPUT)
-    assert f"{moment}: no day or time" in told
+    assert f"{moment}: is not a day or time" in told
 
 
 @pytest.mark.parametrize("days", [0, 36_526, 3_652_059, 99_999_999_999])
 def test_more_days_than_there_are_cannot_be_kept(days: int) -> None:
-    with pytest.raises(InputError, match=r"from 1 to 36,525 can be kept"):
+    with pytest.raises(InputError, match=r"from 1 to 36,525 are possible"):
         retain(MagicMock(), {"facts": days})
 
 
@@ -146,17 +146,17 @@ def test_where_nothing_was_staged_that_is_said_without_spark(
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["history", "tables"], "--state or --history: is needed"),
+        (["history", "tables"], "--state or --history: is required"),
         (["history", "tables", "--state", "/no/such/place"], "no such directory"),
-        (["history", "report", "2026-13-01", "--history", "file:///somewhere"], "no day or time"),
+        (["history", "report", "2026-13-01", "--history", "file:///somewhere"], "not a day or time"),
         (["history", "report", "2026-11-02..2026-11-01", "--history", "file:///somewhere"], "ends before it begins"),
-        (["history", "report", "9999-12-31", "--history", "file:///somewhere"], "no day or time"),
-        (["history", "overloads", "0001-01-01..", "--history", "file:///somewhere"], "no day or time"),
-        (["history", "at", "noon", "--history", "file:///somewhere"], "no day or time"),
+        (["history", "report", "9999-12-31", "--history", "file:///somewhere"], "not a day or time"),
+        (["history", "overloads", "0001-01-01..", "--history", "file:///somewhere"], "not a day or time"),
+        (["history", "at", "noon", "--history", "file:///somewhere"], "not a day or time"),
         (["history", "retain", "facts=", "ten", "--history", "file:///somewhere"], "2 faults"),
-        (["history", "ingest", "--history", "file:///somewhere"], "--state: is needed"),
+        (["history", "ingest", "--history", "file:///somewhere"], "--state: is required"),
         (["history", "tables", "--history", "file:///somewhere", "--history-format", "orc"], "orc: unknown"),
-        (["replay", "yesterday", "--history", "file:///somewhere"], "no day or time"),
+        (["replay", "yesterday", "--history", "file:///somewhere"], "not a day or time"),
     ],
 )
 def test_what_is_wrong_is_said_before_spark_is_started(

@@ -79,7 +79,7 @@ import numpy as np
 from pack.jit import cache
 from pack.room.callee import RECORD, callee
 from pack.room.caller import caller
-cache.Making.on = "make" in sys.argv
+cache.PrebuiltOutput.enabled = "make" in sys.argv
 print(caller(np.zeros(1, RECORD)), sum(caller.stats.cache_hits.values()), len(callee.overloads))
 """
 
@@ -117,7 +117,7 @@ def run(directory, *arguments, show=SHOW, **environment):
     return [int(number) for number in done.stdout.split()]
 
 
-def brought(package):
+def prebuilt_files(package):
     return sorted((package / "pack" / "room" / "machine_code").iterdir())
 
 
@@ -137,9 +137,9 @@ def test_whole_numbers_of_any_width_make_one_signature(package):
     assert run(package) == [3, 0, 1]
 
 
-def test_what_was_brought_is_taken_up_and_nothing_written(package):
+def test_prebuilt_code_is_loaded_and_nothing_written(package):
     assert make(package) == [3, 0, 1]
-    assert len(brought(package)) == 2
+    assert len(prebuilt_files(package)) == 2
     before = {path: path.stat().st_mtime_ns for path in package.rglob("*.nb?")}
     assert run(package) == [3, 1, 0], "what it calls is part of it"
     assert before == {path: path.stat().st_mtime_ns for path in package.rglob("*.nb?")}
@@ -161,19 +161,19 @@ def test_what_is_kept_can_become_a_part_of_others_too(package):
         *(pytest.param(harm, marks=pytest.mark.slow) for harm in ("damage", "processor", "no right to read")),
     ],
 )
-def test_what_was_brought_and_does_not_fit_is_compiled(package, harm):
+def test_unfit_prebuilt_code_is_compiled(package, harm):
     make(package)
     expected, environment = 3, {}
     if harm == "source":
         write_callee(package, 5)
         expected = 15
     elif harm == "damage":
-        for path in brought(package):
+        for path in prebuilt_files(package):
             path.write_bytes(path.read_bytes()[:40])
     elif harm == "processor":
         environment = {"NUMBA_CPU_NAME": "generic"}
     else:
-        for path in brought(package):
+        for path in prebuilt_files(package):
             path.unlink()
             path.mkdir()  # as root everything may be read
     assert run(package, **environment)[:2] == [expected, 0]
@@ -212,12 +212,12 @@ def test_a_damaged_cache_is_begun_anew(package, end):
 
 
 def test_processors_of_this_machine_are_told_by_what_they_can_do(monkeypatch):
-    for features, able in ((dict.fromkeys(cache.ABLE, True), True), ({"avx2": True}, False)):
+    for features, able in ((dict.fromkeys(cache.REQUIRED_FEATURES, True), True), ({"avx2": True}, False)):
         monkeypatch.setattr(cache.platform, "machine", lambda: "x86_64")
         monkeypatch.setattr(cache.llvm, "get_host_cpu_features", lambda features=features: features)
-        cache.is_able.cache_clear()
-        assert cache.is_able() is able
+        cache.supports_prebuilt.cache_clear()
+        assert cache.supports_prebuilt() is able
     monkeypatch.setattr(cache.platform, "machine", lambda: "aarch64")
-    cache.is_able.cache_clear()
-    assert not cache.is_able()
-    cache.is_able.cache_clear()
+    cache.supports_prebuilt.cache_clear()
+    assert not cache.supports_prebuilt()
+    cache.supports_prebuilt.cache_clear()

@@ -25,9 +25,9 @@ def test_moves_and_workers(problem, data):
     assert set(changes.moved_executors) == {e for e in range(len(after)) if before[e] not in (UNPLACED, after[e])}
     assert set(changes.started_executors) == {e for e in range(len(after)) if before[e] == UNPLACED != after[e]}
     old, new = workers(problem, before), workers(problem, after)
-    assert set(changes.kept_workers) == {slot for slot in new if old.get(slot) == new[slot]}
-    assert set(changes.stopped_workers) == set(old) - set(changes.kept_workers)
-    assert set(changes.started_workers) == set(new) - set(changes.kept_workers)
+    assert set(changes.unchanged_workers) == {slot for slot in new if old.get(slot) == new[slot]}
+    assert set(changes.stopped_workers) == set(old) - set(changes.unchanged_workers)
+    assert set(changes.started_workers) == set(new) - set(changes.unchanged_workers)
     moved = {problem.topologies[t].id for t in problem.executor_topology[before != after]}
     assert set(changes.topologies) == moved
     assert changes.empty == np.array_equal(before, after)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from stormwright.perflog import Rejected, encode, parse, parse_lines, read_file
+from stormwright.perflog import RejectedLine, encode, parse, parse_lines, read_file
 from stormwright.perflog.records import (
     CLOCK_AHEAD,
     CPU_IMPOSSIBLE,
@@ -61,7 +61,7 @@ def test_a_record_of_a_probe_of_before_is_one() -> None:
     ],
 )
 def test_a_line_that_is_none_is_rejected_with_its_reason(line: bytes, reason: str) -> None:
-    assert parse(line) == Rejected(reason, line)
+    assert parse(line) == RejectedLine(reason, line)
 
 
 @pytest.mark.parametrize(("ahead_ms", "reason"), [(4_900, None), (5_100, CLOCK_AHEAD)])
@@ -71,7 +71,7 @@ def test_a_record_cannot_end_after_it_landed(tmp_path: Path, ahead_ms: int, reas
     landed_s = (RECORD["start_ms"] + RECORD["length_ns"] / 1e6 - ahead_ms) / 1000
     os.utime(path, (landed_s, landed_s))
     (item,) = read_file(path)
-    assert (item.reason if isinstance(item, Rejected) else None) == reason
+    assert (item.reason if isinstance(item, RejectedLine) else None) == reason
 
 
 def test_blank_lines_are_nothing() -> None:

@@ -9,7 +9,8 @@ import jsonschema
 import pytest
 from pyspark.sql.types import ArrayType, DataType, DoubleType, LongType, StringType, StructType
 
-from stormwright.perflog import LATENCY_EDGES_MS, Rejected, json_schema, parse
+from stormwright.perflog import LATENCY_EDGES_MS, RejectedLine, json_schema, parse
+from stormwright.perflog.schema import sample_record
 from stormwright.pipeline.parsing.parsed import record_type
 from tests.perflog.samples import RECORD, edited, encoded
 
@@ -88,7 +89,7 @@ def test_json_schema_is_one_and_takes_the_sample() -> None:
 )
 def test_reader_and_json_schema_say_the_same(path: str, value: Any) -> None:
     record = edited(RECORD, path, value)
-    assert isinstance(parse(encoded(record)), Rejected) != VALIDATOR.is_valid(copy.deepcopy(record))
+    assert isinstance(parse(encoded(record)), RejectedLine) != VALIDATOR.is_valid(copy.deepcopy(record))
 
 
 @pytest.mark.parametrize(
@@ -122,7 +123,7 @@ def test_reader_and_json_schema_say_the_same(path: str, value: Any) -> None:
 def test_one_wrong_thing_among_many_is_seen(path: str, value: Any) -> None:
     many = {**RECORD, **{field: RECORD[field] * 3 for field in ("executors", "pairs", "streams")}}
     record = edited(many, path, value)
-    assert isinstance(parse(encoded(record)), Rejected) != VALIDATOR.is_valid(copy.deepcopy(record))
+    assert isinstance(parse(encoded(record)), RejectedLine) != VALIDATOR.is_valid(copy.deepcopy(record))
 
 
 def test_spark_type_equals_json_schema() -> None:
@@ -139,3 +140,20 @@ def assert_same_shape(spark_type: DataType, schema: dict[str, Any]) -> None:
     if isinstance(spark_type, ArrayType):
         for element in schema.get("prefixItems", [schema.get("items")]):
             assert_same_shape(spark_type.elementType, element)
+
+
+@pytest.mark.parametrize("optional", [True, False])
+def test_sample_record_is_a_record(optional: bool) -> None:
+    record = sample_record(optional=optional)
+    VALIDATOR.validate(record)
+    assert isinstance(parse(encoded(record)), dict)
+    assert (None in without_numbers(parse(encoded(record)))) != optional, "all fields are set, or those that have to be"
+
+
+def without_numbers(value: Any) -> set[object]:
+    """Texts and None anywhere in a value."""
+    if isinstance(value, dict):
+        return set().union(*map(without_numbers, value.values()))
+    if isinstance(value, list):
+        return set().union(*map(without_numbers, value))
+    return set() if isinstance(value, int | float) else {value}

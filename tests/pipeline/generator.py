@@ -28,7 +28,7 @@ from stormwright.perflog.records import (
     TASKS_REVERSED,
     missing,
 )
-from stormwright.perflog.schema import LATENCY_EDGES_MS
+from stormwright.perflog.schema import LATENCY_EDGES_MS, sample_record
 from tests.perflog.samples import edited
 from tests.pipeline.oracle import Expected, ExpectedWork, Line
 
@@ -265,8 +265,7 @@ def _record(
             }
         )  # fmt: skip
     counts = [0] * 20 + [rng.randrange(50) for _ in range(10)]
-    return {
-        "version": 1,
+    return sample_record() | {
         "worker": worker,
         "seq": seq,
         "start_ms": origin_ms + start_ns // 1_000_000,

@@ -11,7 +11,7 @@ import stormwright as sw
 from stormwright.errors import InputError
 from stormwright.model import UNPLACED
 from stormwright.predict.answer import Assumptions, predict
-from stormwright.predict.costs import Correction, CostRange, Costs, FittedIn
+from stormwright.predict.costs import Correction, CostRange, Costs, FitRange
 from stormwright.testing.word_counts import SPOUTS, WordCount, two_word_counts
 
 APART = np.array([0, 2, 0, 2, 4, 0, 2, 4, 0, 2, 4, 0], np.int32)
@@ -103,7 +103,7 @@ def test_executors_without_a_slot_are_said():
     slots = np.where(np.arange(12) == 3, UNPLACED, 0).astype(np.int32)
     one = only(predict(WordCount().problem(), slots))
     assert one.highest_tps.value == 0
-    assert one.notes == ("1 executor has no slot: nothing is predicted, and it takes nothing",)
+    assert one.notes == ("1 executor has no slot: not predicted, and assumed to use nothing",)
 
 
 def test_an_assumed_load_is_said():
@@ -135,7 +135,7 @@ def test_nothing_spills_where_that_would_not_help():
 def test_outside_of_what_costs_were_fitted_in():
     problem = WordCount(cores=0.4).problem()
     topology = problem.topologies[0].id
-    fitted = FittedIn(CostRange(0.1, 0.5), {topology: CostRange(500, 2_000)})
+    fitted = FitRange(CostRange(0.1, 0.5), {topology: CostRange(500, 2_000)})
     said = [
         predict(problem, None, Assumptions(Costs(fitted_in=fitted), rate_tps={topology: rate}))
         for rate in (1_000, 9_000)

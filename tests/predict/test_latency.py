@@ -24,11 +24,11 @@ from stormwright.model import (
 )
 from stormwright.predict.costs import Costs
 from stormwright.predict.flow.profile import Profile
+from stormwright.predict.queueing.neighbour_load import NeighbourLoad
 from stormwright.predict.queueing.network import Networks, QueueNetwork, narrowed
-from stormwright.predict.queueing.result_cache import NeighbourLoad
 from stormwright.predict.queueing.trees import Times
 from stormwright.predict.queueing.waits import QueueState
-from stormwright.predict.steady import Placed, steady_state
+from stormwright.predict.steady import PlacedLoad, steady_state
 from stormwright.simulator.settings import Settings
 from stormwright.simulator.storm.engine import Events
 from tests.examples import examples
@@ -108,7 +108,7 @@ def problem(edges: Edges, workers: Sequence[int], ackers: Sequence[int], cores: 
 
 def state(of: Problem, costs: Costs = DELAYS) -> QueueState:
     profile = Profile.of(of)
-    placed = Placed.under(profile, of, of.current_slot)
+    placed = PlacedLoad.under(profile, of, of.current_slot)
     return steady_state(placed, profile.rate_tps, profile.rate_tps, costs).given
 
 
@@ -123,9 +123,9 @@ def simulated_ms(of: Problem, trees: int = 4_000) -> tuple[float, float]:
     engine = Events(of, of.current_slot, Settings(DELAYS, startup_s=0.0, seed=1))
     found = []
     for batch in range(BATCHES + 1):
-        before = engine.seen
+        before = engine.counts
         engine.until((batch + 1) * trees / RATE_TPS / BATCHES)
-        topologies = engine.seen.since(before).topologies
+        topologies = engine.counts.since(before).topologies
         found.append(1e3 * topologies["latency_s"][0] / topologies["completed"][0])
     return float(np.mean(found[1:])), DEVIATIONS * float(np.std(found[1:], ddof=1)) / BATCHES**0.5
 
@@ -213,7 +213,7 @@ def test_latency_of_some_topologies_is_as_among_all(parts: list[Problem], data: 
     of, count = merged(parts), len(parts)
     chosen = np.array(data.draw(st.lists(st.booleans(), min_size=count, max_size=count)), bool)
     profile = Profile.of(of)
-    placed = Placed.under(profile, of, np.concatenate([part.current_slot for part in parts]))
+    placed = PlacedLoad.under(profile, of, np.concatenate([part.current_slot for part in parts]))
     demand = placed.standing.demand(placed.routes, DELAYS, {})
     network = QueueNetwork.of(demand, placed.routes, profile.graph, profile.layout, DELAYS)
     others = NeighbourLoad.of(demand, profile.rate_tps)

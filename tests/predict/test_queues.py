@@ -20,8 +20,8 @@ from stormwright.model import (
 )
 from stormwright.predict.costs import Costs
 from stormwright.predict.flow.profile import Profile
-from stormwright.predict.queueing.trees import Alike, Times, larger
-from stormwright.predict.steady import Placed, Steady, steady_state
+from stormwright.predict.queueing.trees import MaximumCoefficients, Times, larger
+from stormwright.predict.steady import PlacedLoad, SteadyState, steady_state
 
 NO_COSTS = Costs(local_hop_us=0, remote_hop_us=0, worker_cores=0)
 HZ = 3e9
@@ -51,9 +51,9 @@ def chain(each_us, pending, cores=64.0, rate_tps=100.0) -> Problem:
     return Problem((node,), (topology,), load=LoadProfile({topology.id: load}), current=current)
 
 
-def solved(problem: Problem, rate_tps=None, costs=NO_COSTS) -> Steady:
+def solved(problem: Problem, rate_tps=None, costs=NO_COSTS) -> SteadyState:
     profile = Profile.of(problem)
-    placed = Placed.under(profile, problem, problem.current_slot)
+    placed = PlacedLoad.under(profile, problem, problem.current_slot)
     rates = profile.rate_tps if rate_tps is None else np.array([rate_tps])
     return steady_state(placed, rates, profile.rate_tps, costs)
 
@@ -148,14 +148,14 @@ def test_with_many_trees_pending_a_node_gives_all_it_has(cores, each_us):
 
 def test_the_largest_of_exponential_times_is_exact():
     count = np.array([1.0, 2.0, 5.0])
-    largest = Alike.of(count).largest(Times(np.full(3, 2.0), np.full(3, 4.0)))
+    largest = MaximumCoefficients.of(count).largest(Times(np.full(3, 2.0), np.full(3, 4.0)))
     assert largest.mean == pytest.approx(2.0 * np.array([1, 1.5, 1 + 1 / 2 + 1 / 3 + 1 / 4 + 1 / 5]))
     assert largest.variance == pytest.approx(4.0 * np.array([1, 1.25, 1 + 1 / 4 + 1 / 9 + 1 / 16 + 1 / 25]))
 
 
 def test_what_there_is_only_sometimes():
     """Half of the time no tuple: half the mean, and the variance of a mixture."""
-    rarely = Alike.of(np.array([0.5])).largest(Times(np.array([2.0]), np.array([4.0])))
+    rarely = MaximumCoefficients.of(np.array([0.5])).largest(Times(np.array([2.0]), np.array([4.0])))
     assert rarely.mean == pytest.approx([1.0])
     assert rarely.variance == pytest.approx([0.5 * 8.0 - 1.0])
 

@@ -17,7 +17,7 @@ from stormwright.predict.costs import Costs
 from stormwright.predict.fairness import highest_rates
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.queueing.waits import closed
-from stormwright.predict.steady import Placed, Steady, limits, steady_state
+from stormwright.predict.steady import PlacedLoad, SteadyState, limits, steady_state
 from stormwright.testing.word_counts import WordCount
 from tests.examples import examples
 
@@ -27,10 +27,10 @@ SPREAD = np.array([0, 2, 0, 2, 4, 0, 2, 4, 0, 2, 4, 0], np.int32)
 placements = st.lists(st.integers(0, 5), min_size=12, max_size=12).map(lambda slots: np.array(slots, np.int32))
 
 
-def steady_of(word_count: WordCount, slots, costs=None, profile=None) -> Steady:
+def steady_of(word_count: WordCount, slots, costs=None, profile=None) -> SteadyState:
     problem = word_count.problem()
     profile = profile or Profile.of(problem)
-    placed = Placed.under(profile, problem, slots)
+    placed = PlacedLoad.under(profile, problem, slots)
     return steady_state(placed, profile.rate_tps, profile.rate_tps, costs or Costs())
 
 
@@ -204,7 +204,7 @@ def test_equal_topologies_that_share_a_node_get_half_of_it_each():
     problem = two_on_the_same_nodes()
     slots = np.repeat([0, 1], 12).astype(np.int32)
     profile = Profile.of(problem)
-    placed = Placed.under(profile, problem, slots)
+    placed = PlacedLoad.under(profile, problem, slots)
     costs = Costs(worker_cores=0.0)
     both = steady_state(placed, profile.rate_tps, profile.rate_tps, costs)
     alone = steady_of(WordCount(cores=0.4), ALL_IN_ONE, costs)
@@ -222,7 +222,7 @@ def test_apart_they_do_not_know_of_each_other():
     problem = two_on_the_same_nodes()
     slots = np.repeat([0, 2], 12).astype(np.int32)
     profile = Profile.of(problem)
-    placed = Placed.under(profile, problem, slots)
+    placed = PlacedLoad.under(profile, problem, slots)
     both = steady_state(placed, profile.rate_tps, profile.rate_tps, Costs())
     alone = steady_of(WordCount(cores=0.4), ALL_IN_ONE)
     assert both.highest_tps == pytest.approx(np.repeat(alone.highest_tps, 2))
@@ -238,7 +238,7 @@ def test_a_topology_that_begins_no_trees_takes_what_it_took():
         problem, load=replace(problem.load, topologies={**problem.load.topologies, problem.topologies[1].id: silent})
     )
     profile = Profile.of(problem)
-    placed = Placed.under(profile, problem, np.repeat([0, 1], 12).astype(np.int32))
+    placed = PlacedLoad.under(profile, problem, np.repeat([0, 1], 12).astype(np.int32))
     found = steady_state(placed, profile.rate_tps, profile.rate_tps, Costs(worker_cores=0.0))
     taken = silent.cpu_hz.sum() / problem.core_hz
     alone = steady_of(WordCount(cores=0.4), ALL_IN_ONE, Costs(worker_cores=0.0))

@@ -30,7 +30,7 @@ from stormwright.predict.costs import Costs
 from stormwright.predict.demand import TreeDemand
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.shares import fair_rates, with_shares
-from stormwright.predict.steady import Placed
+from stormwright.predict.steady import PlacedLoad
 from stormwright.simulator.settings import Settings
 from stormwright.simulator.storm.engine import Events
 from stormwright.testing.word_counts import SPLITS, SPOUTS, WordCount
@@ -90,7 +90,7 @@ def test_at_a_link_small_messages_wait_as_long_as_large_ones():
 def shares_of(word_count, slots, costs=NO_COSTS):
     problem = word_count.problem()
     profile = Profile.of(problem)
-    placed = Placed.under(profile, problem, slots)
+    placed = PlacedLoad.under(profile, problem, slots)
     full = with_shares(placed, costs).full_routes
     return None if full is None else full.handled[list(SPOUTS)]
 
@@ -146,7 +146,7 @@ def test_one_topology_with_many_spouts_makes_no_other_dear(monkeypatch):
         return TreeDemand.of(part, routes, *rest)
 
     monkeypatch.setattr("stormwright.predict.shares.TreeDemand", SimpleNamespace(of=demand))
-    with_shares(Placed.under(profile, problem, np.zeros(problem.num_executors, np.int32)), NO_COSTS)
+    with_shares(PlacedLoad.under(profile, problem, np.zeros(problem.num_executors, np.int32)), NO_COSTS)
     assert sorted(worked_out) == [2 * 3 * 12, 16 * 26]
 
 
@@ -193,7 +193,7 @@ def test_messages_that_wait_at_the_same_time_hold_a_tree_up_once():
     """
     problem, slots = large_and_small()
     profile = Profile.of(problem)
-    full = with_shares(Placed.under(profile, problem, slots), NO_COSTS).full_routes
+    full = with_shares(PlacedLoad.under(profile, problem, slots), NO_COSTS).full_routes
     first, second = full.handled[[3, 4]]
     assert second / first == pytest.approx(2.0, rel=0.05)
     of = Events(problem, slots, Settings(NO_COSTS, saturated=True, startup_s=1.0))

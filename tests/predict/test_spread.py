@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from stormwright.model import traffic_under
 from stormwright.model.traffic_matrix import scopes_of
 from stormwright.predict.flow.layout import FlowLayout
-from stormwright.predict.flow.measured import Measured
+from stormwright.predict.flow.measured import MeasuredTraffic
 from stormwright.predict.flow.spread import Flows, spread
 from stormwright.testing.strategies import problems
 from tests.examples import examples
@@ -25,7 +25,7 @@ def test_flows_go_where_the_model_says(data):
         data.draw(st.lists(slots, min_size=problem.num_executors, max_size=problem.num_executors)), np.int32
     )
     layout = FlowLayout.of(problem)
-    traffic = Measured.of(problem, layout)
+    traffic = MeasuredTraffic.of(problem, layout)
     every = np.arange(len(layout.size))  # edges are known by where they go
     flows = Flows(traffic.flow_source, traffic.flow_target, traffic.flow_local)
     found = spread(scopes_of(problem, placed), layout.executor_component, every, flows)

@@ -9,7 +9,7 @@ import pytest
 
 from stormwright.errors import InputError
 from stormwright.predict.costs import Costs
-from stormwright.predict.steady import Steady
+from stormwright.predict.steady import SteadyState
 from tests.predict.test_queues import chain, solved
 
 #: Threads sleep for long, so that work itself takes next to no time.
@@ -28,7 +28,7 @@ QUOTA = Costs(
 EACH_US, BOLTS = (1.0, 1.0, 1.0, 1.0), 3
 
 
-def given(cores: float, costs: Costs, rate_tps: float, pending: int | None = None) -> Steady:
+def given(cores: float, costs: Costs, rate_tps: float, pending: int | None = None) -> SteadyState:
     return solved(chain(EACH_US, pending, cores), rate_tps=rate_tps, costs=costs)
 
 

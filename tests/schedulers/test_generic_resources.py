@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from stormwright.explain.obstacles import status_texts
 from stormwright.model import UNPLACED, Component, Problem, Supervisor, Topology, default_executor_runs, violations
-from stormwright.model.constraints.resources import Overused
+from stormwright.model.constraints.resources import ResourceOveruse
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.toolkit.registry import SCHEDULERS
 from stormwright.testing import oracles
@@ -39,7 +39,7 @@ def test_storms_answers_break_them_where_its_scheduler_does_not_know_them():
         return [
             str(each)
             for each in violations(of, slots_in_case(name))
-            if isinstance(each, Overused) and each.resource == GPU
+            if isinstance(each, ResourceOveruse) and each.resource == GPU
         ]
 
     assert lacking("RAS-GenericResourceAwareStrategy") == []

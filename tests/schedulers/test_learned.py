@@ -37,8 +37,8 @@ def test_its_answer_keeps_limits_and_is_told():
     found = make_scheduler("learned").schedule(WORD_COUNT)
     assert violations(WORD_COUNT, found.slot_of_executor) == []
     assert found.scheduler == "learned"
-    assert found.parameters["told"].startswith(f"{found.parameters['chosen']} is the best of ")
-    assert "throughput beside the next" in found.parameters["told"]
+    assert found.parameters["reason"].startswith(f"{found.parameters['chosen']} is the best of ")
+    assert "throughput beside the next" in found.parameters["reason"]
     none = make_scheduler("learned", {"variants": 0}).schedule(WORD_COUNT)
     chosen = make_scheduler(none.parameters["chosen"]).schedule(WORD_COUNT)
     assert np.array_equal(none.slot_of_executor, chosen.slot_of_executor)

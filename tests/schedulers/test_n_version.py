@@ -23,7 +23,7 @@ from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.cost_aware import PRICE_PER_HOUR
 from stormwright.schedulers.n_version import NVersionScheduler
 from stormwright.schedulers.portfolio import scheduler_process as asked_apart
-from stormwright.schedulers.portfolio.evaluation import PlacementJudge
+from stormwright.schedulers.portfolio.evaluation import PlacementEvaluator
 from stormwright.schedulers.portfolio.members import Members, Portfolio
 from stormwright.schedulers.portfolio.scheduler_process import Member, SchedulerProcess
 from stormwright.schedulers.toolkit import registry
@@ -51,8 +51,8 @@ def test_of_traffic_it_is_as_good_as_the_best_that_was_asked():
     found = answered(WORD_COUNT, schedulers=RULES)
     assert cost_of(WORD_COUNT, found.slot_of_executor).total == min(costs.values())
     assert found.parameters["chosen"] == min(costs, key=costs.__getitem__)
-    assert found.parameters["told"].startswith(f"{found.parameters['chosen']} is the best of 5 answers, by traffic")
-    assert f"cost {min(costs.values()):,.1f}; next " in found.parameters["told"]
+    assert found.parameters["reason"].startswith(f"{found.parameters['chosen']} is the best of 5 answers, by traffic")
+    assert f"cost {min(costs.values()):,.1f}; next " in found.parameters["reason"]
 
 
 def test_of_throughput_it_is_as_good_as_the_best_that_was_asked():
@@ -66,7 +66,7 @@ def test_of_throughput_it_is_as_good_as_the_best_that_was_asked():
     assert found.parameters["objective"] == "throughput"
     assert own.reachable_tps.value >= 0.998 * max(rates.values())
     factor = own.reachable_tps.value / own.measured_tps
-    assert f"{factor:,.2f} times the measured rates, then limited by {own.bottleneck}" in found.parameters["told"]
+    assert f"{factor:,.2f} times the measured rates, then limited by {own.bottleneck}" in found.parameters["reason"]
 
 
 @pytest.mark.parametrize(("objective", "unit"), [("latency", " ms"), ("nodes", " node")])
@@ -75,13 +75,13 @@ def test_other_objectives(objective, unit):
     of = measured(replace(WORD_COUNT, supervisors=faster))
     found = answered(of, schedulers="even,binpack,spread", objective=objective)
     assert found.parameters["objective"] == objective
-    assert unit in found.parameters["told"]
+    assert unit in found.parameters["reason"]
 
 
 def test_without_a_load_it_goes_by_traffic_and_says_so():
     found = answered(replace(WORD_COUNT, load=None), schedulers=RULES, objective="throughput")
     assert found.parameters["objective"] == "traffic"
-    assert "compared by traffic, as no load was measured" in found.parameters["told"]
+    assert "compared by traffic, as no load was measured" in found.parameters["reason"]
 
 
 def test_what_breaks_limits_is_left_out_and_named():
@@ -89,7 +89,7 @@ def test_what_breaks_limits_is_left_out_and_named():
     of = problem(nodes(1.0, 3.0), (topology("t", 4, 2), load(4, cpu_ghz=1.0)))
     found = answered(of, schedulers="even,binpack")
     assert found.parameters["left_out"] == {"even": "1 limit broken"}
-    assert found.parameters["told"].endswith("left out: even: 1 limit broken")
+    assert found.parameters["reason"].endswith("left out: even: 1 limit broken")
     alone = answered(of, schedulers="even")
     assert np.all(alone.slot_of_executor == UNPLACED)
     assert alone.status == {"t": "n_version: none of 1 answer can be used: even: 1 limit broken"}
@@ -275,7 +275,7 @@ class Fixed:
 )
 def test_what_cannot_be_used(now, slots, why):
     of = running(problem(nodes(9.0, 9.0), (topology("t", 2, 2), load(2))), now)
-    asking = Portfolio(of, PlacementJudge(of, "traffic"))
+    asking = Portfolio(of, PlacementEvaluator(of, "traffic"))
     asking.ask("x", Fixed(slots), keep_running=False)
     assert asking.answers == []
     assert asking.left_out["x"].startswith(why)
@@ -307,7 +307,7 @@ def test_a_time_budget_is_shared():
     assert time.perf_counter() - begun < 10
     assert {each["scheduler"] for each in found.parameters["answers"]} == {"binpack", "optimizer", "spread"}
     none = answered(WORD_COUNT, schedulers="binpack,annealing", time_budget_s=1e-6)
-    assert none.parameters["left_out"]["binpack"] == "the time was over before it could begin"
+    assert none.parameters["left_out"]["binpack"] == "the time limit was reached before it began"
 
 
 def test_placements_that_take_turns_come_to_an_end(monkeypatch):

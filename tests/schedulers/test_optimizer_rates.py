@@ -19,7 +19,7 @@ from stormwright.predict.calibration.calibration import Calibration
 from stormwright.predict.calibration.document import costs_to_dict
 from stormwright.predict.costs import Costs
 from stormwright.predict.flow.profile import Profile
-from stormwright.schedulers.templates.by_rates import RateSearch, RateWish, quietest
+from stormwright.schedulers.templates.by_rates import RateGoal, RateSearch, quietest
 from stormwright.schedulers.toolkit.registry import make_scheduler
 from stormwright.testing.word_counts import WordCount, two_word_counts
 
@@ -164,7 +164,7 @@ def test_what_is_known_of_traffic_only_is_refused_with_other_objectives(settings
         ({"headroom_percent": 10.0}, "headroom_percent: has no effect: it needs objective=nodes"),
         ({"headroom_percent": 10.0, "objective": "latency"}, "it needs objective=nodes"),
         ({"workers": "exactly", "objective": "traffic"}, "workers: has no effect: it needs another objective"),
-        ({"iterations": 5, "time_budget_s": 2.0}, "iterations: has no effect beside time_budget_s"),
+        ({"iterations": 5, "time_budget_s": 2.0}, "iterations: has no effect with time_budget_s"),
         ({"bound_budget_s": 5.0, "objective": "nodes"}, "bound_budget_s: has no effect: it needs bound=true"),
     ],
 )
@@ -211,7 +211,7 @@ def test_a_node_without_cpu_is_not_taken_for_the_best():
     dead = replace(problem.supervisors[0], cpu_hz=0.0, resources={})
     problem = replace(problem, supervisors=(dead, *problem.supervisors[1:]), current={})
     load = MeasuredLoad(Profile.of(problem), Costs(worker_cores=0.0))
-    search = RateSearch(problem, load, RateWish("throughput", "free", 0.2, 0))
+    search = RateSearch(problem, load, RateGoal("throughput", "free", 0.2, 0))
     there, elsewhere = np.zeros(12, np.int32), np.full(12, int(np.flatnonzero(problem.slot_node == 1)[0]), np.int32)
     assert search.badness(there) > search.badness(elsewhere)
 
@@ -225,7 +225,7 @@ def test_a_topology_that_nothing_limits_does_not_hide_the_others():
     state = RateSearch(
         problem.with_load(replace(problem.load, topologies={id_: idle})),
         MeasuredLoad(Profile.of(problem.with_load(replace(problem.load, topologies={id_: idle})))),
-        RateWish("throughput", "free", 0.2, 0),
+        RateGoal("throughput", "free", 0.2, 0),
     ).predicted(np.zeros(12, np.int32))
     assert np.isinf(state.highest_tps).all()
     assert (state.pending.rate_tps > 1_000).all()
@@ -234,7 +234,7 @@ def test_a_topology_that_nothing_limits_does_not_hide_the_others():
 def test_where_no_time_is_left_what_is_there_is_judged_and_nothing_is_searched(monkeypatch):
     """As the search for little traffic may take all of it in a large cluster."""
     problem = spread(WordCount(nodes=3, cores=0.4).problem())
-    search = RateSearch(problem, MeasuredLoad(Profile.of(problem)), RateWish("throughput", "free", 0.2, 0))
+    search = RateSearch(problem, MeasuredLoad(Profile.of(problem)), RateGoal("throughput", "free", 0.2, 0))
     judged = []
     badness = search.badness
     monkeypatch.setattr(search, "badness", lambda slots: judged.append(slots) or badness(slots))
@@ -255,7 +255,7 @@ def test_with_few_steps_for_many_executors_the_best_starts_are_searched(monkeypa
     one, steps = np.zeros(12, np.int32), 12 * 20
     for effort, expected in ((steps, 10), (12, 2)):
         searched.clear()
-        RateSearch(problem, load, RateWish("throughput", "free", 0.2, 0)).improved(one, Effort(effort))
+        RateSearch(problem, load, RateGoal("throughput", "free", 0.2, 0)).improved(one, Effort(effort))
         assert len(searched) == expected  # two placements and three that are gathered, for two kinds of scores
         assert {each for _, each in searched} == {effort // expected}
     (first, _), (second, _) = searched

@@ -30,7 +30,7 @@ def test_the_service_ends_when_spark_has(tmp_path: Path, monkeypatch: pytest.Mon
     """It could only look on while records pile up; what supervises it starts it again."""
     service = Service(ServiceSettings(tmp_path, "127.0.0.1", 0), make_scheduler("online"), "online", [])
     monkeypatch.setattr(service.stream, "_query", EndedQuery())
-    with pytest.raises(StormwrightError, match=r"Spark has ended: connection refused; start the service again"):
+    with pytest.raises(StormwrightError, match=r"Spark has ended: connection refused; restart the service"):
         service.run(threading.Event(), every_s=0)
 
 

@@ -220,8 +220,8 @@ class EventNotifier:
         (np.zeros(8), "numbers of type float64"),
         (None, "numbers of type object"),
         ([[0], [1, 2]], "for the slots of 8 executors"),
-        (np.array([0, 0, 1, 1, 2, 2, 3, 4]), "wants 3 workers where 2 are asked for"),
-        (np.array([0, 0, 1, 1, 2, 2, 2, 2]), "wants 1 worker where 2 are asked for"),
+        (np.array([0, 0, 1, 1, 2, 2, 3, 4]), "wants 3 workers where 2 are requested"),
+        (np.array([0, 0, 1, 1, 2, 2, 2, 2]), "wants 1 worker where 2 are requested"),
         (np.array([0, 0, 1, 1, 1, 1, 2, 2]), "wants slots that are taken, or to move what runs"),
     ],
 )

@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from stormwright.errors import ClusterError, NimbusError
-from stormwright.perflog.records import Rejected, parse_lines
+from stormwright.perflog.records import RejectedLine, parse_lines
 from stormwright.workbench import calibration_run
 from stormwright.workbench.calibration_run import run_calibration
 
@@ -29,7 +29,7 @@ def test_records_are_kept_and_the_topology_is_killed(storm_cluster, tmp_path, mo
     assert not [name for name in left if name.startswith("stormwright-calibration")]
     with file.open("rb") as lines:
         records = list(parse_lines(lines))
-    assert not [record for record in records if isinstance(record, Rejected)]
+    assert not [record for record in records if isinstance(record, RejectedLine)]
     # Workers of other tests may look for their service at the same address.
     assert "stormwright-calibration" in {record["worker"]["topology"].rsplit("-", 3)[0] for record in records}
 

@@ -14,9 +14,9 @@ import pytest
 from stormwright.formats import problem_from_dict
 from stormwright.model import Assignment, Problem, TopologyAssignment, WorkerSlot, violations
 from stormwright.model.arrays import IntArray
-from stormwright.model.constraints.resources import Overused
+from stormwright.model.constraints.resources import ResourceOveruse
 from stormwright.model.constraints.slots import CrowdedWorker
-from stormwright.model.constraints.violations import CrowdedNode, Incompatible
+from stormwright.model.constraints.violations import CrowdedNode, IncompatibleExecutors
 from stormwright.model.topology_config import MACHINES
 from stormwright.schedulers import make_scheduler
 from stormwright.service.http.app import make_app
@@ -64,9 +64,9 @@ def breaking(problem: Problem, slots: IntArray) -> set[str]:
     node = np.where(slots >= 0, problem.slot_node[slots], -1)
     found = set()
     for each in violations(problem, slots):
-        if isinstance(each, CrowdedNode | Incompatible | CrowdedWorker):
+        if isinstance(each, CrowdedNode | IncompatibleExecutors | CrowdedWorker):
             found.add(problem.topology_index[each.topology])
-        elif isinstance(each, Overused):
+        elif isinstance(each, ResourceOveruse):
             row = [resource.name for resource in problem.resources].index(each.resource)
             there = (node == problem.cluster.find_node(each.node)) & (problem.executor_demand[row] > 0)
             found |= set(problem.executor_topology[there].tolist()) if row > 1 else set()

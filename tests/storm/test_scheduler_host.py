@@ -25,7 +25,7 @@ from stormwright.model import (
     default_executor_runs,
     violations,
 )
-from stormwright.model.constraints.violations import CrowdedNode, Incompatible
+from stormwright.model.constraints.violations import CrowdedNode, IncompatibleExecutors
 from stormwright.schedulers.toolkit.resolve import resolve_scheduler
 from stormwright.storm.jvm import STORM_HOME
 from stormwright.storm.scheduler_host import TIME_LIMIT_CONF, JavaScheduler, SchedulerHost, host_command
@@ -147,7 +147,7 @@ def test_our_limits_on_components_are_storms(
     theirs = JavaScheduler("ResourceAwareScheduler", "ConstraintSolverStrategy", host=host).schedule(problem)
     slots = theirs.slot_of_executor
     used = len(set(slots[slots >= 0].tolist()))
-    assert [each for each in violations(problem, slots) if isinstance(each, CrowdedNode | Incompatible)] == []
+    assert [each for each in violations(problem, slots) if isinstance(each, CrowdedNode | IncompatibleExecutors)] == []
     most = min(num_nodes * ports, problem.num_executors)
     ours = [
         resolve_scheduler("online").schedule(constrained(parallelism, num_nodes, ports, constraints, workers))

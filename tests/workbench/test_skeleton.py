@@ -83,19 +83,19 @@ def test_names_that_are_none(tmp_path, name):
 
 
 def test_a_word_of_python_is_no_name(tmp_path):
-    with pytest.raises(InputError, match="class: is a word of Python's own; choose another name"):
+    with pytest.raises(InputError, match="class: is a Python keyword; choose another name"):
         write_skeleton("class", tmp_path)
 
 
 @pytest.mark.parametrize("name", list(registry.SCHEDULERS)[:2])
 def test_names_that_are_taken(tmp_path, name):
-    with pytest.raises(InputError, match="there is a scheduler of this name"):
+    with pytest.raises(InputError, match="a scheduler of this name exists; choose another name"):
         write_skeleton(name, tmp_path)
 
 
 @pytest.mark.parametrize("name", ["all", "java"])
 def test_names_that_mean_something_else(tmp_path, name):
-    with pytest.raises(InputError, match=f"{name}: means something else"):
+    with pytest.raises(InputError, match=f"{name}: has another meaning"):
         write_skeleton(name, tmp_path)
 
 
@@ -107,5 +107,5 @@ def test_its_readme_says_where_stormwright_comes_from(tmp_path):
 
 def test_nothing_is_overwritten(tmp_path):
     write_skeleton("mine", tmp_path)
-    with pytest.raises(InputError, match="is there already"):
+    with pytest.raises(InputError, match="exists already"):
         write_skeleton("mine", tmp_path)

@@ -134,9 +134,9 @@ def test_what_is_wrong_is_said_at_once():
         "nowhere: no such node; there is n0, n1, n2",
     ]
     for from_scratch, way in ((True, "--from-scratch"), (False, "--keep-running")):
-        with pytest.raises(InputError, match=f"{way}: needs a scheduler: name it with --scheduler"):
+        with pytest.raises(InputError, match=f"{way}: requires --scheduler"):
             what_if(problem, Changes({"": 2.0}, from_scratch=from_scratch))
     with pytest.raises(InputError, match="no node would be left"):
         what_if(problem, Changes(kill_nodes=("n0", "n1", "n2")))
-    with pytest.raises(InputError, match="name a scheduler that places it first"):
+    with pytest.raises(InputError, match="the problem has no current placement: pass a scheduler"):
         what_if(problem.with_current({}), Changes(rates={"": 2.0}))

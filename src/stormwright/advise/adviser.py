@@ -16,7 +16,7 @@ class ComponentObservation:
     Parameters
     ----------
     component
-        Its name.
+        Name of the component.
     is_spout
         Whether it begins trees.
     executors, tasks
@@ -59,9 +59,9 @@ class Observation:
     Parameters
     ----------
     topology
-        Its id.
+        Id of the topology.
     components
-        In the topology's order.
+        Its components, in the topology's order.
     wanted_tps, reached_tps
         Offered trees/s, and those that it began.
     workers
@@ -92,8 +92,8 @@ class Observation:
 
 
 @dataclass(frozen=True)
-class WantedSize:
-    """Size of a topology that an adviser wants.
+class TargetSize:
+    """Size of a topology that an adviser recommends.
 
     Parameters
     ----------
@@ -102,10 +102,10 @@ class WantedSize:
     workers
         Number of workers; None for no change.
     why
-        Reason as text.
+        Reason, for people.
     problem, assignment
-        The topology with these executors on the wanted nodes, and its placement; None if the adviser does not determine
-        them.
+        The topology with these executors on the recommended nodes, and its placement; None if the adviser does not
+        determine them.
     """
 
     executors: Mapping[str, int]
@@ -123,7 +123,7 @@ class WantedSize:
 class Adviser(Protocol):
     """Recommends a size after every window; it may have state."""
 
-    def advise(self, observation: Observation) -> WantedSize:
+    def advise(self, observation: Observation) -> TargetSize:
         """Return the wanted size after a window."""
         ...
 

@@ -33,9 +33,9 @@ class RebalanceOrder:
     Parameters
     ----------
     name
-        Of the topology.
+        Name of the topology.
     executors
-        Component → executors, of changed ones.
+        Component → executors, for components whose number changes.
     workers
         Number of workers; None for no change.
     """
@@ -76,16 +76,16 @@ def carry_out(order: RebalanceOrder, nimbus: _Nimbus, wait_s: int) -> None:
     Parameters
     ----------
     order
-        Order from `orders_of`.
+        One of the orders from `orders_of`.
     nimbus
-        Gateway to Nimbus.
+        Gateway to the Nimbus of the topology's cluster.
     wait_s
         Seconds for a topology to finish pending trees before it is rescheduled.
 
     Raises
     ------
     NimbusError
-        Nimbus refused.
+        Nimbus refused the rebalance, or could not be reached.
     """
     nimbus.rebalance(order.name, wait_s, order.workers, order.executors or None)
 
@@ -100,7 +100,7 @@ def outdated_orders(problem: Problem, orders: Sequence[RebalanceOrder], nimbus: 
     orders
         Orders from `orders_of`.
     nimbus
-        Gateway to Nimbus.
+        Gateway to the Nimbus that runs the topologies.
     """
     running = {one["name"]: one for one in nimbus.cluster()["topologies"]}
     known = {one.name: one for one in problem.topologies}
@@ -109,7 +109,7 @@ def outdated_orders(problem: Problem, orders: Sequence[RebalanceOrder], nimbus: 
         found, measured = running.get(order.name), known[order.name]
         if found is None or found["id"] != measured.id:
             faults.append(
-                Fault("does not run any more as it did when it was measured; fetch the problem again", measured.id)
+                Fault("runs with other executors than when it was measured; fetch the problem again", measured.id)
             )
         elif found["num_executors"] != measured.num_executors:
             message = (

@@ -14,7 +14,7 @@ from stormwright.predict.answer import Assumptions
 from stormwright.predict.changes import tasks_of
 from stormwright.predict.evaluate import steady_states
 from stormwright.predict.flow.profile import Profile
-from stormwright.predict.steady import Placed, Steady
+from stormwright.predict.steady import PlacedLoad, SteadyState
 from stormwright.predict.sums import sums
 
 #: Of all trees, the part that is done within the time that objectives are about.
@@ -30,21 +30,25 @@ def observed(problem: Problem, topology: int, wanted_tps: float | None = None) -
     Parameters
     ----------
     problem
-        With a load, measured under its current placement.
+        Problem with a load, measured under its current placement.
     topology
-        Its index.
+        Index of the topology.
     wanted_tps
         Offered trees/s; by default those that it began.
     """
     profile, assumptions = Profile.of(problem), Assumptions.of(problem)
-    placed = Placed.under(profile, problem, problem.current_slot)
+    placed = PlacedLoad.under(profile, problem, problem.current_slot)
     costs = assumptions.costs, assumptions.corrections
     placed, (state,) = steady_states(placed, profile.rate_tps, profile.rate_tps, [costs])
     return observation_of(placed, state, topology, wanted_tps)
 
 
 def observation_of(
-    placed: Placed, state: Steady, topology: int, wanted_tps: float | None = None, problem: Problem | None = None
+    placed: PlacedLoad,
+    state: SteadyState,
+    topology: int,
+    wanted_tps: float | None = None,
+    problem: Problem | None = None,
 ) -> Observation:
     """Return the observation of a topology in a steady state at given rates.
 
@@ -55,7 +59,7 @@ def observation_of(
     placed, state
         The placement, and its steady state.
     topology
-        Its index.
+        Index of the topology.
     wanted_tps
         Offered trees/s; by default those of the state.
     problem
@@ -80,15 +84,15 @@ def observation_of(
     )
 
 
-def _components(placed: Placed, state: Steady, topology: int) -> Iterator[ComponentObservation]:
+def _components(placed: PlacedLoad, state: SteadyState, topology: int) -> Iterator[ComponentObservation]:
     layout, graph = placed.profile.layout, placed.profile.graph
     one = placed.problem.topologies[topology]
     rate_tps, first = float(state.given.rate_tps[topology]), int(layout.component_offset[topology])
-    of, count = layout.executor_component, len(layout.size)
-    busy = state.given.busy[: len(of)]
-    handled, worked = (sums(of, each, count) for each in (placed.routes.handled * rate_tps, busy))
+    executor_component, count = layout.executor_component, len(layout.size)
+    busy = state.given.busy[: len(executor_component)]
+    handled, worked = (sums(executor_component, each, count) for each in (placed.routes.handled * rate_tps, busy))
     busiest = np.zeros(count)
-    np.maximum.at(busiest, of, busy)
+    np.maximum.at(busiest, executor_component, busy)
     tps, tasks = placed.routes.edge_tuples * rate_tps, tasks_of(one)
     for number, component in enumerate(one.components, first):
         into = np.flatnonzero((graph.target == number) & (tps > 0)).tolist()

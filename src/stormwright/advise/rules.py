@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import ceil, inf
 
-from stormwright.advise.adviser import ComponentObservation, Observation, WantedSize, target_rates, within_tasks
+from stormwright.advise.adviser import ComponentObservation, Observation, TargetSize, target_rates, within_tasks
 
 # Dhalion ------------------------------------------------------------------------------------------
 # Dhalion: symptoms, a diagnosis, and one change at a time; ineffective changes are not repeated.
@@ -18,17 +18,17 @@ class Dhalion:
     """A. Floratou, A. Agrawal, B. Graham, S. Rao, K. Ramasamy, "Dhalion: self-regulating stream processing in Heron",
     PVLDB 10(12), 2017, https://doi.org/10.14778/3137765.3137786, its policy of dynamic resource provisioning.
 
-    Symptom: a bolt holds spouts back. Diagnosis: it has too few instances. Resolver: for a part s of the time in which
-    spouts were held back it is scaled by 1 + s / (1 − s). Without back pressure, bolts with next to nothing in their
-    queues are scaled down by a part. A change after which things did not become better is not tried again.
+    Symptom: a bolt holds spouts back. Diagnosis: it has too few instances. Resolver: if spouts are held back for a
+    fraction s of the time, it is scaled by 1 + s / (1 − s). Without back pressure, bolts with almost empty queues are
+    scaled down by a fixed fraction. A change that did not help is not tried again.
 
-    Two things differ: slow instances and skewed ones, which Heron restarts or spreads by another hash, are no diagnosis
-    here; and since spouts of Storm can be the bottleneck themselves, they are scaled as bolts are.
+    Two deviations: slow and skewed instances, which Heron restarts or spreads by another hash, are not diagnosed; and
+    spouts are scaled like bolts, as spouts of Storm can be the bottleneck themselves.
 
     Parameters
     ----------
     scale_down
-        Part by which an idle bolt is scaled down.
+        Fraction by which an idle bolt is scaled down.
     idle_below
         Maximum utilisation of its busiest executor: at 0.5 at most one tuple waits on average.
     """
@@ -38,7 +38,7 @@ class Dhalion:
         self._last: tuple[str, bool, float] | None = None
         self._useless: set[tuple[str, bool]] = set()
 
-    def advise(self, observation: Observation) -> WantedSize:
+    def advise(self, observation: Observation) -> TargetSize:
         """See `Adviser`."""
         holding = [each for each in observation.components if each.held_back > _LEAST_HELD_BACK]
         self._judge(observation, bool(holding))
@@ -55,7 +55,7 @@ class Dhalion:
             self._useless.add((component, up))
         self._last = None
 
-    def _up(self, observation: Observation, worst: ComponentObservation) -> WantedSize:
+    def _up(self, observation: Observation, worst: ComponentObservation) -> TargetSize:
         candidates = [worst, *sorted(observation.components, key=lambda each: -each.busiest)]
         for each in candidates:
             if (each.component, True) in self._useless or each.executors >= each.tasks:
@@ -64,16 +64,16 @@ class Dhalion:
             factor = 1 + suspended / (1 - suspended)
             self._last = (each.component, True, observation.reached_tps)
             counts = within_tasks({each.component: ceil(each.executors * factor)}, observation)
-            return WantedSize(counts, why=f"{each.component} holds spouts back for {suspended:.0%} of the time")
-        return WantedSize(observation.executors, why="nothing is left that could help")
+            return TargetSize(counts, why=f"{each.component} holds spouts back for {suspended:.0%} of the time")
+        return TargetSize(observation.executors, why="no remaining change could help")
 
-    def _down(self, observation: Observation) -> WantedSize:
+    def _down(self, observation: Observation) -> TargetSize:
         for each in observation.components:
             fewer = int(each.executors * (1 - self._scale_down))
             if each.busiest < self._idle_below and fewer >= 1 and (each.component, False) not in self._useless:
                 self._last = (each.component, False, observation.reached_tps)
-                return WantedSize(within_tasks({each.component: fewer}, observation), why=f"{each.component} is idle")
-        return WantedSize(observation.executors, why="nothing is to be done")
+                return TargetSize(within_tasks({each.component: fewer}, observation), why=f"{each.component} is idle")
+        return TargetSize(observation.executors, why="no change needed")
 
 
 # DS2 ----------------------------------------------------------------------------------------------
@@ -88,23 +88,24 @@ class Ds2:
     accurate, automatic scaling decisions for distributed streaming dataflows", OSDI 2018, pages 783 to 798 (without a
     DOI).
 
-    Optimal parallelism is what each operator is asked for, by what one of its instances does while it is not waiting
-    (their equations 7 and 8): a component gets ⌈target / true rate of an executor⌉ executors. One pass over the graph
-    from the sources on gives all components at once.
+    The optimal parallelism of an operator is its target rate by the true processing rate of one instance, the rate
+    while it does not wait (their equations 7 and 8): a component gets ⌈target / true rate of an executor⌉ executors.
+    One pass over the graph from the sources gives all components at once.
 
-    Two things differ: spouts, whose number is given there, are counted in the same way; and no component gets more
-    executors than it has tasks, which Storm fixes when a topology is submitted. It says nothing of workers.
+    Two deviations: the number of spouts, which is given in the paper, is determined in the same way; and no component
+    gets more executors than it has tasks, which Storm fixes when a topology is submitted. The number of workers is
+    unchanged.
 
     Parameters
     ----------
     target_ratio
-        Rate to plan for, relative to the wanted one; 1 in the paper.
+        Rate to plan for, relative to the offered one; 1 in the paper.
     """
 
     def __init__(self, target_ratio: float = 1.0) -> None:
         self._target_ratio = target_ratio
 
-    def advise(self, observation: Observation) -> WantedSize:
+    def advise(self, observation: Observation) -> TargetSize:
         """See `Adviser`."""
         target = target_rates(observation)
         counts = {
@@ -112,18 +113,18 @@ class Ds2:
             for each in observation.components
             if 0 < each.true_tps < inf
         }
-        return WantedSize(within_tasks(counts, observation), why="what is wanted, by the true rate of an executor")
+        return TargetSize(within_tasks(counts, observation), why="offered rate by the true rate of an executor")
 
 
 # Rules --------------------------------------------------------------------------------------------
 
-#: What comes in is more than is handled by at least this.
+#: Minimum ratio of incoming to handled tuples of a congested component.
 _CONGESTED = 1.0 + 1e-6
 
 #: Prefix of Storm's own components, including ackers, which are no sinks.
 _SYSTEM = "__"
 
-#: Less of the time than this is no back pressure.
+#: Minimum fraction of the time that counts as back pressure.
 _LEAST_HELD_BACK = 0.01
 
 
@@ -131,34 +132,34 @@ class Stela:
     """L. Xu, B. Peng, I. Gupta, "Stela: enabling stream processing systems to scale-in and scale-out on-demand", IC2E
     2016, https://doi.org/10.1109/IC2E.2016.38.
 
-    Whoever runs a topology asks for a machine more or less. A new one has room for as many executors as a machine has
-    on average. Each goes to the congested component with the highest effective throughput percentage (ETP): the part of
-    the throughput of all sinks that it reaches on ways without another congested one; then rates are projected anew.
+    An operator adds or removes a machine. A new machine has capacity for as many executors as machines have on average.
+    Each one goes to the congested component with the highest effective throughput percentage (ETP): the fraction of the
+    throughput of all sinks that it reaches on paths without another congested one; then rates are projected again.
 
-    Three things differ. Here nobody asks: a machine more is asked for where spouts are held back, one less where no
-    executor is busy for more than `idle_below` of the time and the others could do it all. A machine is a worker. And
-    as an observation does not tell which executors a machine has, one that goes takes those of the components that are
-    least busy, as long as nothing becomes congested.
+    Three deviations. Machines are added and removed automatically: one more if spouts are held back, one less if no
+    executor is busy for more than `idle_below` of the time and the others have enough capacity. A machine is a worker.
+    And as an observation does not include the executors of a machine, a removed one takes executors of the least busy
+    components, as long as nothing becomes congested.
 
     Parameters
     ----------
     idle_below
-        See above.
+        Maximum utilisation of the busiest executor at which a machine is removed.
     """
 
     def __init__(self, idle_below: float = 0.5) -> None:
         self._idle_below = idle_below
 
-    def advise(self, observation: Observation) -> WantedSize:
+    def advise(self, observation: Observation) -> TargetSize:
         """See `Adviser`."""
         per_machine = max(round(observation.total / max(observation.workers, 1)), 1)
         if any(each.held_back > _LEAST_HELD_BACK for each in observation.components):
             return self._out(observation, per_machine)
         if observation.workers > 1 and max(each.busiest for each in observation.components) < self._idle_below:
             return self._in(observation, per_machine)
-        return WantedSize(observation.executors, why="nobody asks for a machine more or less")
+        return TargetSize(observation.executors, why="no change of the number of nodes is needed")
 
-    def _out(self, observation: Observation, room: int) -> WantedSize:
+    def _out(self, observation: Observation, room: int) -> TargetSize:
         counts = observation.executors
         for _ in range(room):
             found = {
@@ -168,12 +169,12 @@ class Stela:
                 break
             counts[max(found, key=lambda name: (found[name], name))] += 1
         if counts == observation.executors:
-            return WantedSize(counts, why="nothing that is congested has a task left")
-        return WantedSize(
-            within_tasks(counts, observation), observation.workers + 1, "a machine more for what is congested"
+            return TargetSize(counts, why="no congested component has a task left")
+        return TargetSize(
+            within_tasks(counts, observation), observation.workers + 1, "one more machine for the congested components"
         )
 
-    def _in(self, observation: Observation, room: int) -> WantedSize:
+    def _in(self, observation: Observation, room: int) -> TargetSize:
         counts, left = observation.executors, room
         by_busy = sorted(observation.components, key=lambda each: (each.busy, each.component))
         while left:
@@ -183,8 +184,10 @@ class Stela:
                 break
             counts, left = good[0], left - 1
         if left == room:
-            return WantedSize(observation.executors, why="no machine can go")
-        return WantedSize(within_tasks(counts, observation), observation.workers - 1, "a machine less, as none is busy")
+            return TargetSize(observation.executors, why="no machine can be removed")
+        return TargetSize(
+            within_tasks(counts, observation), observation.workers - 1, "one machine less, as none is busy"
+        )
 
 
 def _tasks(observation: Observation) -> dict[str, int]:

@@ -1,8 +1,8 @@
 """Seasonal forecasts of hourly rates, and when they exceed the capacity of the running placement.
 
 The seasonal naive forecast (R. J. Hyndman, G. Athanasopoulos, "Forecasting: Principles and Practice", 3rd edition,
-2021, section 5.2, without a DOI): the value of the same hour of the last day, or week where two of those are known. How
-far it was off in the past says how far it may be off now.
+2021, section 5.2, without a DOI): the value of the same hour of the last day, or of the last week if two weeks are
+known. Its error is estimated from past forecasts.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from stormwright.predict.answer import predict
 #: Lengths of the supported seasons in hours, the longest first.
 SEASONS = {"week": 168, "day": 24}
 
-#: Seasons that have to be known, so that there is an error; and hours of them that may be missing, in parts.
+#: Number of known seasons required for an error, and the maximum fraction of their hours that may be missing.
 _SEASONS_KNOWN, _MISSING = 2, 0.25
 
 #: Part of the forecasts covered by the error.
@@ -33,13 +33,13 @@ class Forecast:
     Parameters
     ----------
     season
-        ``day`` or ``week``.
+        Length of the season: ``day`` or ``week``.
     first_hour
         The first hour, since 1970.
     rate_tps
-        Expected, NaN where the same hour was not known, shape (hours,).
+        Expected rates, NaN where the same hour was unknown, shape (hours,).
     error
-        By how much 9 of 10 forecasts of the past were at most too low, in parts.
+        Relative error that 9 of 10 past forecasts did not exceed, of those that were too low.
     """
 
     season: str
@@ -55,19 +55,19 @@ class Saturation:
     Parameters
     ----------
     topology
-        Its name.
+        Name of the topology.
     at_ms
-        When: the beginning of the hour, in ms since 1970.
+        Beginning of the hour of saturation, in ms since 1970.
     expected_tps, highest_tps
-        Trees/s expected then, and those that what runs sustains.
+        Expected trees/s at that time, and trees/s that the running placement sustains.
     certain
-        Whether what is expected is above the limit by itself; else it is with the error of the past.
+        Whether the expected rate exceeds the limit without adding the forecast error.
     error
-        See `Forecast`.
+        Relative error of the forecast, as in `Forecast`.
     limit
         Description of the full resource.
     season
-        See `Forecast`.
+        Season of the forecast, as in `Forecast`.
     """
 
     topology: str
@@ -116,11 +116,11 @@ def saturation(found: Forecast, topology: str, highest_tps: float, limit: str) -
     Parameters
     ----------
     found
-        What is expected.
+        Forecast of the topology's rate.
     topology
-        Its name.
+        Name of the topology.
     highest_tps, limit
-        Trees/s that what runs sustains, and what is full then.
+        Trees/s that the running placement sustains, and the resource that limits it.
     """
     for certain, factor in ((True, 1.0), (False, 1.0 + found.error)):
         over = np.flatnonzero(found.rate_tps * factor > highest_tps)
@@ -138,7 +138,7 @@ def expected_saturations(problem: Problem, series: Mapping[str, tuple[int, Float
     Parameters
     ----------
     problem
-        With a load, measured under its current placement.
+        Problem with a load, measured under its current placement.
     series
         Topology id → first hour since 1970, and trees/s hour by hour.
     """

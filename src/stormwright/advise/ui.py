@@ -13,7 +13,7 @@ from stormwright.errors import Fault, InputError, nearest
 from stormwright.model import LoadProfile, Problem, Topology
 from stormwright.model.load import StreamRate, silent_load, with_streams
 
-#: Of a longer window than a topology is up only that much is measured; less than this is too little.
+#: Minimum time in seconds that a topology has to be up within the window.
 _LEAST_S = 30.0
 
 
@@ -40,16 +40,16 @@ def read_ui(document: object, problem: Problem, source: str) -> UiTopology:
     Parameters
     ----------
     document
-        The answer, as JSON.
+        The response, as JSON.
     problem
-        Has the topology.
+        Problem with the topology.
     source
-        Where the answer is from, for faults.
+        Origin of the response, for faults.
 
     Raises
     ------
     InputError
-        It is no such answer, is of a topology that the problem has not, or the window is too short; all its faults.
+        It is no such response, is of a topology that the problem does not have, or the window is too short; all faults.
     """
     if not isinstance(document, Mapping) or not isinstance(document.get("bolts"), list):
         message = "should be what Storm's UI answers to GET /api/v1/topology/ID?window=600"
@@ -111,9 +111,9 @@ def held_cores(statistics: UiTopology, problem: Problem) -> dict[tuple[int, int]
 def with_ui(problem: Problem, statistics: UiTopology) -> Problem:
     """Return the problem with a load from UI statistics; loads measured by probes are not replaced.
 
-    The time for which a bolt executes is taken for its CPU. What a bolt with several sources executes is taken to come
-    from them by how much they emit. Executors of a component are taken to do equally much. Of spouts, and of ackers, it
-    tells no time: they count as if they took none.
+    The execution time of a bolt is taken as its CPU. Tuples executed by a bolt with several sources are attributed to
+    them in proportion to their output. Executors of a component are assumed to get equal loads. The UI reports no
+    execution time of spouts and ackers, so their CPU counts as 0.
     """
     topology = problem.topologies[statistics.topology]
     measured = problem.load.topologies if problem.load else {}

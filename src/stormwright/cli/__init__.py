@@ -8,6 +8,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 from importlib import import_module
+from inspect import cleandoc
 from typing import TYPE_CHECKING, NoReturn
 
 import click
@@ -21,7 +22,8 @@ from stormwright.gc_pause import collection_paused
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-#: Verb → what it does. Each is `command` in the module of its name, with ``_`` for ``-``.
+#: Verb → its summary: in the list of verbs, in completions, and as the first sentence of its own help, which the
+#: docstring of its function continues. Each is `command` in the module of its name, with ``_`` for ``-``.
 VERBS = {
     "schedule": "Place the executors of a problem file.",
     "compare": "Compare the placements of several schedulers.",
@@ -38,7 +40,7 @@ VERBS = {
     "convert": "Convert a problem file between JSON and NumPy arrays.",
     "bound": "Prove a bound that no placement can beat.",
     "tradeoff": "Show the gain of moving few executors, and of moving more.",
-    "import": "Create a problem file from Flux and storm.yaml files, or from a running Nimbus.",
+    "import": "Create a problem file from Flux and storm.yaml files, a running Nimbus, or serialized topologies.",
     "cluster": "Start, show or stop a real Storm cluster on this machine.",
     "demo": "Show the gain of a better placement on a real cluster.",
     "experiment": "Repeat published evaluations on a real cluster.",
@@ -66,7 +68,7 @@ _MODULES = {"import": "importing"}
 BAD_INPUT, BUG, INTERRUPTED, BROKEN_PIPE = 2, 70, 130, 141
 
 #: Names the program and, for a shell that completes, the environment variable by which it asks.
-PROGRAM, ASKED_BY_SHELL = "stormwright", "_STORMWRIGHT_COMPLETE"
+PROGRAM, COMPLETION_VARIABLE = "stormwright", "_STORMWRIGHT_COMPLETE"
 
 #: First part of a missing module's name → the extra that brings it.
 EXTRAS = {
@@ -106,6 +108,9 @@ class _Verbs(Verbs):
         # Imports make much that stays and little that does not: to look for it in between costs a twentieth.
         with collection_paused():
             command: click.Command = import_module(f"stormwright.cli.{module}").command
+        summary = VERBS[cmd_name]
+        if not (command.help or "").startswith(summary):  # called several times
+            command.help = "\n\n".join(filter(None, (summary, cleandoc(command.help or ""))))
         return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
@@ -130,23 +135,23 @@ def main() -> NoReturn:
     """Run the command line; every failure ends in one message and an exit code."""
     _open_standard_streams()
     try:
-        requested = os.environ.get(ASKED_BY_SHELL)
+        requested = os.environ.get(COMPLETION_VARIABLE)
         code = _complete(requested) if requested else run(sys.argv[1:])
         sys.stdout.flush()
-    except OSError as error:  # standard output: nobody reads on, or its disk is full
+    except OSError as error:  # standard output: its reader has ended, or its disk is full
         code = BROKEN_PIPE if isinstance(error, BrokenPipeError) else BAD_INPUT
         if code != BROKEN_PIPE:
             say_lines(f"stormwright: {_message(error)[0]}", err=True)
-        # Python flushes at exit, and must not fail there once more.
+        # Python flushes at exit, and must not fail again there.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(code)
 
 
 def _open_standard_streams() -> None:
-    """See that there are all three, and that standard output can hold any text.
+    """Make sure that all three standard streams exist, and that standard output accepts any text.
 
-    Where one is closed, as ``>&-`` does, nobody reads it; but the next file that is opened would get its number, and
-    with it what child processes print.
+    If one is closed, as by ``>&-``, the next file that is opened would get its number, and with it the output of child
+    processes.
     """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
@@ -160,7 +165,7 @@ def _open_standard_streams() -> None:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run the verb that `arguments` name; its exit code."""
+    """Run the verb that `arguments` name; return its exit code."""
     debug = "--debug" in arguments
     try:
         with cli.make_context(PROGRAM, list(arguments)) as context:
@@ -182,14 +187,14 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _complete(requested: str) -> int:
-    """Answer a shell that completes what is typed (`stormwright.cli.completion`)."""
+    """Answer a completion request of a shell (`stormwright.cli.completion`)."""
     from click.shell_completion import shell_complete
 
     try:
-        return shell_complete(cli, {}, PROGRAM, ASKED_BY_SHELL, requested)
+        return shell_complete(cli, {}, PROGRAM, COMPLETION_VARIABLE, requested)
     except OSError:
         raise
-    except Exception:  # somebody is typing: whatever is said would stand in the middle of that
+    except Exception:  # a message would appear in the line that the user types
         return BUG
 
 

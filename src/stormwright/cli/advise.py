@@ -24,8 +24,8 @@ from stormwright.workbench.ready_problems import read_problem
 if TYPE_CHECKING:
     from stormwright.advise.commands import RebalanceOrder
     from stormwright.advise.search.advice import Advice, TopologyAdvice
+    from stormwright.advise.search.goals import AdviceGoals
     from stormwright.advise.search.kinds import NodeKind
-    from stormwright.advise.search.wish import Wish
     from stormwright.advise.season import Saturation
     from stormwright.model import Problem
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _MAX_ROWS = 40
 
-#: Places of a bar, each for as much of what is full.
+#: Number of characters of a bar.
 _BAR = 20
 
 
@@ -47,11 +47,11 @@ def print_advice(
     Parameters
     ----------
     problem
-        What runs now.
+        Problem of the advice, with the running placement.
     advice, orders, warnings
-        What is advised, what carries it out, and what is to come.
+        Advice, the rebalances that apply it, and expected saturations.
     priced
-        Whether prices were told; else they are cores.
+        Whether prices are given; else they are cores.
     """
     say_problem(problem)
     for topology in advice.topologies:
@@ -74,10 +74,10 @@ def print_advice(
 
 def _topology(one: TopologyAdvice) -> Iterator[str]:
     now = {True: "; what runs is enough for that", False: "; what runs is not enough for that", None: ""}
-    yield f"{one.name}: {one.rate_tps:,.0f} trees/s asked for, {one.measured_tps:,.0f} measured{now[one.enough_now]}"
+    yield f"{one.name}: {one.rate_tps:,.0f} trees/s requested, {one.measured_tps:,.0f} measured{now[one.enough_now]}"
     most = f"{one.highest_tps:,.0f} trees/s" if isfinite(one.highest_tps) else "any rate"
     yield (
-        f"{one.name}: as advised it sustains {most}, then limited by {one.bottleneck}; at the rate asked for "
+        f"{one.name}: as advised it sustains {most}, then limited by {one.bottleneck}; at the requested rate "
         f"{one.mean_ms:,.1f} ms on average, 95 % of trees within {one.p95_ms:,.1f} ms; "
         f"{counted(one.workers, 'worker')}, now {one.workers_now}"
     )
@@ -86,7 +86,7 @@ def _topology(one: TopologyAdvice) -> Iterator[str]:
 
 
 def _numbered(steps: Sequence[str]) -> Iterator[str]:
-    """The first and the last steps, of which the last ones say most."""
+    """Yield the first and the last steps, the most informative ones."""
     left = max(len(steps) - _MAX_ROWS, 0)
     for number, step in enumerate(steps, 1):
         if left and number == _MAX_ROWS // 2 + 1:
@@ -160,7 +160,7 @@ _NAMED = re.compile(r"(?:(?P<name>.+)=)?[x×*]?(?P<value>\d+(?:\.\d+)?)")
 
 
 @dataclass(frozen=True)
-class _Past:
+class _HistorySource:
     """Location of the history, and the excluded days."""
 
     state_dir: Path | None
@@ -250,7 +250,7 @@ def command(
     wait_s: int,
     as_json: bool,
 ) -> None:
-    """Find the cheapest number of executors, workers and nodes that sustains the requested rates.
+    """The result is the cheapest that sustains the requested rates.
 
     FILE is a problem with running topologies and a measured load: from `GET /v1/problem` of a service, or from
     `stormwright import nimbus` together with `--ui`. Executors stay within the number of tasks, which Storm fixes when
@@ -258,26 +258,26 @@ def command(
     """
     from stormwright.advise.commands import orders_of
     from stormwright.advise.search.advise import advised
-    from stormwright.advise.search.wish import Wish
+    from stormwright.advise.search.goals import AdviceGoals
     from stormwright.cli.advise import print_advice
 
     faults = options.idle({} if applies else dict.fromkeys(("storm_home", "wait_s"), "it needs --apply"))
     faults += options.idle({} if state_dir else {"left_out": "it needs --state"})
     if applies and storm_home is None:
-        faults.append(Fault("needs --storm-home: whose storm.yaml says where Nimbus is", "--apply"))
+        faults.append(Fault("needs --storm-home, whose storm.yaml has the address of Nimbus", "--apply"))
     wanted = [_texts(texts, name, faults) for texts, name in ((rates, "--rate"), (times, "--times"))]
     made = _kinds(kinds, kinds_file, faults)
-    wish: Wish | None = None
+    goals: AdviceGoals | None = None
     with collected(faults, "advice"):
-        wish = Wish(wanted[0], wanted[1], p95_ms, headroom_percent / 100, max_nodes, max_executors)
-    if faults or wish is None:
+        goals = AdviceGoals(wanted[0], wanted[1], p95_ms, headroom_percent / 100, max_nodes, max_executors)
+    if faults or goals is None:
         raise InputError("advise", faults)
     problem = read_problem(file)
     prepare_output(output, *filter(None, (file, kinds_file, costs_file)), *ui_files)
     problem, held = _with_measured(problem, ui_files, costs_file)
     with shown(err=True):
-        advice = advised(problem, wish, made, held, alternatives)
-    orders, warnings = orders_of(advice), _warnings(problem, _Past(state_dir, left_out))
+        advice = advised(problem, goals, made, held, alternatives)
+    orders, warnings = orders_of(advice), _warnings(problem, _HistorySource(state_dir, left_out))
     document = _document(problem, advice, orders, warnings)
     if output:
         write_json(output, document)
@@ -291,7 +291,7 @@ def command(
 
 
 def _texts(texts: Sequence[str], option: str, faults: list[Fault]) -> dict[str, float]:
-    """A topology, empty where none is named → the number; what is wrong is added to `faults`."""
+    """Return the numbers by topology, empty for all; invalid ones are added to `faults`."""
     rates: dict[str, float] = {}
     for text in texts:
         match = _NAMED.fullmatch(text)
@@ -299,7 +299,7 @@ def _texts(texts: Sequence[str], option: str, faults: list[Fault]) -> dict[str, 
             example = "9000, of one topology as in NAME=9000" if option == "--rate" else "×1.5, of one as in NAME=×1.5"
             faults.append(Fault(f"should be a number above 0 as in {example}; got {text}", option))
         elif (match["name"] or "") in rates:
-            faults.append(Fault(f"{match['name'] or 'what has no name'} is told twice", option))
+            faults.append(Fault(f"{match['name'] or 'the rate without a topology'} is given twice", option))
         else:
             rates[match["name"] or ""] = float(match["value"])
     return rates
@@ -332,13 +332,13 @@ def _with_measured(
         problem = with_ui(problem, measured)
         held |= held_cores(measured, problem)
     if costs_file is not None:
-        read_costs(costs_file)  # refuses what is none
+        read_costs(costs_file)  # raises if it is invalid
         costs = cast("dict[str, Any]", read_json(costs_file))
         problem = problem.with_load(replace(problem.load or LoadProfile({}), costs=costs))
     return problem, held
 
 
-def _warnings(problem: Problem, past: _Past) -> tuple[Saturation, ...]:
+def _warnings(problem: Problem, past: _HistorySource) -> tuple[Saturation, ...]:
     """Return the expected times of saturation, from the history."""
     if past.state_dir is None:
         return ()

@@ -42,7 +42,7 @@ _UNDER_WAY = ("planning", "applying", "judging", "taking back")
 def command(
     ctx: click.Context, plan: str, address: str, by: str, reason: str, change: str | None, no_wait: bool, as_json: bool
 ) -> None:
-    """Apply a PLAN of a running service, and follow it until it is done or waits for a person.
+    """PLAN is one of a running service. It is followed until it is done or waits for a person.
 
     One topology moves first, then a few, then the rest. A topology that gets worse is rolled back automatically. If the
     result is unclear, the plan waits: `--resume` accepts it, `stormwright revert` rolls it back. A plan is refused if
@@ -64,22 +64,22 @@ def follow(
     as_json: bool,
     beside: Mapping[str, Any] | None = None,
 ) -> None:
-    """Print how a plan goes on until it is done or waits; a short outage of the service is waited for.
+    """Print the progress of a plan until it is done or waits, across short outages of the service.
 
     Parameters
     ----------
     ctx
-        Ends with an exit code.
+        Context of the verb, which gets the exit code.
     address, by
-        Of the service, and who asks it.
+        Address of the service, and the user's name.
     plan
-        Its id.
+        Id of the plan.
     no_wait
-        Look once.
+        Whether to print the present state only.
     as_json
-        Print how it ended as JSON.
+        Whether to print the result as JSON.
     beside
-        What stands beside the plan in that; None where the plan alone is all.
+        Further values of that JSON object; None for the plan alone.
     """
     from stormwright.cli.plans import outcome_lines, progress_line
 
@@ -108,11 +108,14 @@ def follow(
         for line in outcome_lines(found):
             say(line)
         if found.decision is not None:
-            say(f"entry {found.decision} of the history: stormwright revert {found.decision} takes it back")
+            say(f"entry {found.decision} of the history: stormwright revert {found.decision} rolls it back")
         if found.state == "planned" and not no_wait:  # something keeps it from beginning
             say(f"apply it later with: stormwright apply {found.id}")
         if found.state in ("stopped", "waiting"):
-            say(f"go on with: stormwright apply {found.id} --resume; give it up: stormwright plan --discard {found.id}")
+            say(
+                f"resume it with: stormwright apply {found.id} --resume; "
+                f"discard it with: stormwright plan --discard {found.id}"
+            )
     if not no_wait and found.state != "done":
         ctx.exit(_NOT_DONE)
 

@@ -1,4 +1,4 @@
-"""Asking a running service, with the token that says who does."""
+"""Client of a running service, with the user's token."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def client_of(address: str, by: str) -> Client:
     Parameters
     ----------
     address, by
-        As `options.service` has them.
+        Address of the service, and the user's name, as from `options.service`.
     """
     from stormwright.client import Client
 
@@ -31,12 +31,12 @@ def client_of(address: str, by: str) -> Client:
 
 
 def token_from_environment() -> str | None:
-    """The token of the verb that runs; None for none.
+    """Return the token of the current verb; None without one.
 
     Raises
     ------
     InputError
-        The file cannot be read, or holds no line of text.
+        The token file cannot be read, or does not hold a line of text.
     """
     path = click.get_current_context().meta.get(TOKEN_FILE)
     if path is None:
@@ -47,5 +47,7 @@ def token_from_environment() -> str | None:
         secret = f"cannot be read: {getattr(error, 'strerror', None) or 'it is no text'}"
         raise InputError("--token-file", [Fault(secret, str(path))]) from error
     if not text:
-        raise InputError("--token-file", [Fault("is empty: write what `stormwright token create` prints", str(path))])
+        raise InputError(
+            "--token-file", [Fault("is empty; write the output of `stormwright token create` to it", str(path))]
+        )
     return text

@@ -17,7 +17,7 @@ from stormwright.model.problem import assumed_text, size_of
 from stormwright.workbench.bounds import AUTO, OBJECTIVES, bound_of, proven_objective
 from stormwright.workbench.ready_problems import read_problem
 
-#: What is proven for an objective.
+#: Objective → the proven figure.
 _PROVEN = {"traffic": "least traffic", "throughput": "highest rates", "nodes": "fewest nodes"}
 
 
@@ -56,7 +56,7 @@ _PROVEN = {"traffic": "least traffic", "throughput": "highest rates", "nodes": "
 def command(
     file: Path, objective: str, headroom: float, search: float, seconds: float, seed: int, as_json: bool
 ) -> None:
-    """Prove a bound that no valid placement of the problem in FILE can beat, and how close a search comes to it.
+    """It holds for every valid placement of the problem in FILE; beside it is how close a search comes.
 
     The scheduler `optimizer` searches first. Small problems are proven optimal if time allows; for larger ones a
     relaxation is solved, so that the best placement may be worse than the bound. The bound is a cost for traffic, the
@@ -88,5 +88,5 @@ def command(
         say(assumed)
     if answer.unplaced:
         left = counted(len(answer.unplaced), "executor")
-        say(f"the search left {left} without a slot; `stormwright schedule {file}` tells why")
+        say(f"the search left {left} without a slot; `stormwright schedule {file}` explains why")
     say(proof_text(figures))

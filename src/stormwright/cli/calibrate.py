@@ -18,7 +18,7 @@ from stormwright.formats import write_json
 
 if TYPE_CHECKING:
     from stormwright.predict.calibration.calibration import Calibration
-    from stormwright.predict.calibration.from_files import FittedFiles
+    from stormwright.predict.calibration.from_files import FileFit
     from stormwright.predict.costs import InputWork
 
 _MAX_TOPOLOGIES = 20
@@ -60,11 +60,9 @@ def command(
     output: Path | None,
     as_json: bool,
 ) -> None:
-    """Fit message and worker costs from a performance log.
-
-    RECORDS are files of the log or directories with such files (*.jsonl): the landing directory, or the state directory
-    of a service. One minute of one placement is enough; more placements give better estimates. If nothing was measured
-    yet, `--storm-home` runs a built-in topology.
+    """RECORDS are files of the log or directories with such files (*.jsonl): the landing directory, or the state
+    directory of a service. One minute of one placement is enough; more placements give better estimates. If nothing
+    was measured yet, `--storm-home` runs a built-in topology.
 
     Costs that the records do not determine keep their defaults, and have wide intervals. Intervals contain the true
     cost 19 times in 20.
@@ -161,7 +159,7 @@ def _by_input(inputs: Sequence[InputWork]) -> str:
     return "; ".join(lines)
 
 
-def _print_remaining(found: FittedFiles) -> None:
+def _print_remaining(found: FileFit) -> None:
     lines = []
     if found.rejected:
         lines.append(f"{found.rejected:,} of {found.lines:,} lines are no records: {found.reason}")

@@ -28,7 +28,7 @@ _NONE = "no local cluster is up"
 
 @click.group(cls=options.Verbs)
 def command() -> None:
-    """Run a real Storm cluster on this machine."""
+    pass
 
 
 @command.command()
@@ -68,8 +68,8 @@ def up(nodes: int, slots: int, link: str, cores_per_node: float | None, service_
     if as_json:
         click.echo(json.dumps(status, indent=2))
     else:
-        say(f"Nimbus: {status['nimbus']}; it looks for a stormwright service at {status['service']}")
-        say("`stormwright cluster status` shows it, `stormwright cluster down` ends it")
+        say(f"Nimbus: {status['nimbus']}; it calls the stormwright service at {status['service']}")
+        say("see `stormwright cluster status`; stop it with `stormwright cluster down`")
 
 
 @command.command()
@@ -101,7 +101,7 @@ def down(as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({"was_up": was_up}))
     else:
-        say("the local cluster is down; nothing of it is left" if was_up else _NONE)
+        say("the local cluster is stopped and removed" if was_up else _NONE)
 
 
 @command.command()
@@ -188,24 +188,24 @@ def serve(
     )
     gateway, deciders = cluster.gateway_command(), by_goal(scheduler_name, assignments, from_scratch)
     with shown(shape=as_json if log_format == "json" else logging.LogRecord.getMessage):
-        log.info("starting the service, and Spark in it: that takes some seconds")
+        log.info("starting the service and Spark; this takes a few seconds")
         with (
             alone(state, f"{state}: another service uses it: stop that, or name another --state", LOCK),
             Service(settings, scheduler, scheduler_name, gateway, deciders, LiveTrials()) as service,
         ):
             end_at_signals(stop)
             url = cluster.service_url
-            log.info("serving at %s, which a browser shows; Ctrl-C ends it, and the cluster goes on", url)
+            log.info("dashboard at %s; Ctrl-C stops the service, the cluster goes on", url)
             service.run(stop)
 
 
 def _found() -> RunningCluster:
-    """The cluster that is up.
+    """Return the running cluster.
 
     Raises
     ------
     ClusterError
-        None is.
+        No cluster is up.
     """
     from stormwright.storm.local_cluster import RunningCluster
 

@@ -56,9 +56,7 @@ def command(
     output: Path | None,
     as_json: bool,
 ) -> None:
-    """Place the executors of the problem in FILE with several schedulers, and compare the results.
-
-    If something runs, every scheduler answers as if nothing did; moved executors and restarted workers are counted.
+    """If something runs, every scheduler answers as if nothing did; moved executors and restarted workers are counted.
 
     FILE may also be - or ready:NAME, as for `stormwright schedule`.
 
@@ -110,12 +108,12 @@ def _print(comparison: Comparison, placed: str) -> None:
 
 
 def _remarks(comparison: Comparison) -> Iterator[str]:
-    """Yield what does not fit into the table: violations, reasons, errors."""
+    """Yield remarks below the table: reasons, violations, errors."""
     for failure in comparison.failures:
         yield from failure.splitlines()
     for row in comparison.rows:
-        if row.assignment and "told" in row.assignment.parameters:
-            yield f"{row.label}: {row.assignment.parameters['told']}"
+        if row.assignment and "reason" in row.assignment.parameters:
+            yield f"{row.label}: {row.assignment.parameters['reason']}"
         if row.assignment and "proof" in row.assignment.parameters:
             yield f"{row.label}: {proof_text(row.assignment.parameters['proof'])}"
         lines = [f"{count} of {topology} unplaced: {'; '.join(why)}" for topology, count, why in row.reasons]

@@ -15,7 +15,7 @@ from stormwright.formats import write_problem
 from stormwright.model.problem import size_of, sizes
 from stormwright.workbench.ready_problems import read_problem
 
-#: What names of problem files end with.
+#: Extensions of problem files.
 _ENDINGS = (".json", ".json.gz", ".npz")
 
 
@@ -24,17 +24,15 @@ _ENDINGS = (".json", ".json.gz", ".npz")
 @click.argument("out", type=options.OUTPUT_PATH)
 @options.as_json("Print how large it is as JSON; not where OUT is standard output.")
 def command(file: Path, out: Path, as_json: bool) -> None:
-    """Convert the problem in FILE to OUT.
-
-    The extension selects the format: *.npz, a NumPy archive, several times as fast to read; *.json
-    (stormwright-problem/1); *.json.gz, gzipped. OUT may be -, standard output, as JSON.
+    """The problem in FILE is written to OUT. The extension selects the format: *.npz, a NumPy archive, several times as
+    fast to read; *.json (stormwright-problem/1); *.json.gz, gzipped. OUT may be -, standard output, as JSON.
 
     Every verb reads either. FILE may also be - or ready:NAME, as for `stormwright schedule`.
     """
     prepare_output(out, file, given_as="OUT")
     _check_ending(out)
     if as_json and is_standard_output(out):
-        raise InputError("convert", [Fault("has no effect: standard output gets the problem, which is JSON", "--json")])
+        raise InputError("convert", [Fault("has no effect: standard output has the problem as JSON", "--json")])
     problem = read_problem(file)
     write_problem(out, problem)
     if as_json:

@@ -28,10 +28,7 @@ from stormwright.workbench.ready_problems import read_problem
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Scheduler parameter.")
 @options.as_json("Say as JSON where it is.")
 def command(file: Path, host: str, port: int, scheduler_name: str, settings: tuple[str, ...], as_json: bool) -> None:
-    """Show the dashboard for the problem in FILE, without Storm; nothing can be moved.
-
-    A running service has the same pages at its own address, live. Ctrl-C stops it.
-    """
+    """Nothing can be moved. A running service has the same pages at its own address, live. Ctrl-C stops it."""
     from stormwright.defaults import KEEPING
     from stormwright.schedulers.toolkit.resolve import scheduler_keeping_running
     from stormwright.service.dashboard.over_file import serve, site_over
@@ -40,7 +37,7 @@ def command(file: Path, host: str, port: int, scheduler_name: str, settings: tup
 
     problem = read_problem(file)
     scheduler_for = by_goal(scheduler_name, settings, None)
-    scheduler_for("throughput")  # what is wrong with its name or parameters is told before anything is served
+    scheduler_for("throughput")  # reports a wrong name or parameter before serving
     makers = PlanMakers("throughput", scheduler_for, scheduler_keeping_running(KEEPING))
     with site_over(problem, makers, LiveTrials()) as site:
         if as_json:

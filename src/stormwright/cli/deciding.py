@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from stormwright.model import Scheduler
     from stormwright.schedulers.toolkit.triggers import Adaptation
 
-#: Who decides, what a move has to gain, and when a better placement is looked for.
+#: The scheduler, the thresholds of moves, and the triggers of decisions.
 Deciding: TypeAlias = "tuple[Scheduler, str, Adaptation]"
 
 
@@ -25,13 +25,13 @@ def decided_by(
     Parameters
     ----------
     name, settings
-        Of the scheduler; its parameters as they were told.
+        Name of the scheduler, and its parameters as ``key=value`` texts.
     objective
-        What a move has to gain, or None for what fits the scheduler.
+        Objective of moves; None for the scheduler's own.
     from_scratch
-        Whether what runs is placed anew, or None for what its source says.
+        Whether to ignore the current placement; None for the scheduler's default.
     faults
-        Gets what does not fit together.
+        Collects the faults.
     """
     from stormwright.controller.objectives.outlook import THROUGHPUT, TRAFFIC
     from stormwright.schedulers import make_scheduler

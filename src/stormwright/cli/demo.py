@@ -1,4 +1,4 @@
-"""``stormwright demo``: the main job on a real local cluster, from end to end."""
+"""``stormwright demo``: a complete demonstration on a real local cluster."""
 
 from __future__ import annotations
 
@@ -118,7 +118,8 @@ def command(
     keep: bool,
     as_json: bool,
 ) -> None:
-    """Run topologies on a real Storm cluster, decide, move them safely, and measure the gain.
+    """Topologies run on a real Storm cluster, are moved safely to where a scheduler places them, and measured before
+    and after.
 
     Nodes have CPU limits of their own where this machine supports them. The prediction for each placement is shown
     beside the measurement. A placement that turns out to be worse is rolled back, costs are corrected by the
@@ -133,7 +134,7 @@ def command(
     from stormwright.workbench.simulated.cluster import run_simulated, virtual_cluster
 
     if keep and simulated:
-        raise InputError("demo", [Fault("a virtual cluster ends with its demonstration", "--keep")])
+        raise InputError("demo", [Fault("a virtual cluster ends with the demonstration", "--keep")])
     progress = Console(stderr=as_json, highlight=False)
     begin = time.monotonic()
 
@@ -203,7 +204,7 @@ def _go_on(report_to: Callable[[DemoResult], None], result: DemoResult, service:
     for topology in result.topologies:
         service.nimbus.activate(topology.name)
     address = f"http://{service.settings.host}:{service.settings.port}"
-    say(f"all goes on: the dashboard is at {address}; Ctrl-C ends cluster and service", err=True)
+    say(f"still running: the dashboard is at {address}; Ctrl-C stops cluster and service", err=True)
     service.run(stop)
 
 

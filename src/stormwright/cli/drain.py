@@ -37,7 +37,7 @@ def command(
     no_wait: bool,
     as_json: bool,
 ) -> None:
-    """Cordon NODE (a host, or the id of a supervisor) and move its workers elsewhere; without NODE, list drained nodes.
+    """NODE is a host, or the id of a supervisor; without NODE, drained nodes are listed.
 
     The moves are a plan like any other, applied in evaluated stages, and can be rolled back by `stormwright revert`.
     Draining a drained node again moves what is left there. `stormwright uncordon` makes it schedulable again.
@@ -53,7 +53,7 @@ def command(
     if plan is None or plan_only:
         if not as_json:
             stay = f"; {counted(begun.drained.workers or 0, 'worker')} still there" if begun.drained.workers else ""
-            say(f"{begun.drained.host} takes nothing new{stay}")
+            say(f"{begun.drained.host} is cordoned{stay}")
         if plan is not None:
             plan = client.wait_until_planned(plan.id)
         if as_json:
@@ -69,7 +69,7 @@ def command(
     from stormwright.cli.apply import follow
 
     if not as_json:
-        say(f"{begun.drained.host} takes nothing new; plan {plan.id} moves away what runs there")
+        say(f"{begun.drained.host} is cordoned; plan {plan.id} moves its workers")
     drained = begun.drained.model_dump(mode="json")
     follow(ctx, client.address, by, plan.id, no_wait, as_json, beside={"drained": drained})
 

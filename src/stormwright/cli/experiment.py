@@ -1,4 +1,4 @@
-"""``stormwright experiment``: the published evaluations again, on a real local cluster."""
+"""``stormwright experiment``: repeat published evaluations on a real local cluster."""
 
 from __future__ import annotations
 
@@ -39,9 +39,7 @@ _CELLS = "cells.jsonl"
 @options.as_json("Print the result, or the list, as JSON; progress goes to standard error.")
 @click.pass_context
 def command(ctx: click.Context, name: str | None, output: Path, fresh: bool, quick: bool, as_json: bool) -> None:
-    """Repeat published evaluations on a real local cluster.
-
-    Without NAME the experiments are listed with their approximate duration; NAME may be all. Interrupted experiments
+    """Without NAME the experiments are listed with their approximate duration; NAME may be all. Interrupted experiments
     resume. Exits with 1 if a cell could not be measured; the verdicts are in the pages.
     """
     from stormwright.evaluations.cell_store import CellStore
@@ -49,7 +47,7 @@ def command(ctx: click.Context, name: str | None, output: Path, fresh: bool, qui
 
     papers = papers_named(ALL if name is None else name)
     if name is None and fresh:
-        raise InputError("--fresh", [Fault("begins an experiment again: name it", "experiment")])
+        raise InputError("--fresh", [Fault("requires the NAME of an experiment", "experiment")])
     cells = {paper.name: _cells(paper, quick) for paper in papers}
     if name is None:
         stored = CellStore(output / _CELLS)
@@ -59,7 +57,7 @@ def command(ctx: click.Context, name: str | None, output: Path, fresh: bool, qui
 
     check_report()
     with shown(err=as_json):
-        every = [cell for of in cells.values() for cell in of]
+        every = [cell for group in cells.values() for cell in group]
         stored = CellStore(output / _CELLS, {cell.key for cell in every} if fresh else ())
         failed = _run(every, stored)
         documents = _write(papers, cells, stored, output)
@@ -104,7 +102,7 @@ def _write(
 def _list(papers: Sequence[Paper], cells: Mapping[str, Sequence[Cell]], stored: CellStore, as_json: bool) -> None:
     from stormwright.evaluations.cells import minutes
 
-    left = {name: [cell for cell in of if cell.key not in stored.found] for name, of in cells.items()}
+    left = {name: [cell for cell in group if cell.key not in stored.found] for name, group in cells.items()}
     rows = [
         {
             "experiment": paper.name,

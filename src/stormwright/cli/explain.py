@@ -32,7 +32,7 @@ _MAX_EXPLANATIONS, _MAX_NODES, _MAX_SHARES, _MAX_NAMES = 20, 20, 4, 4
 @click.option("--executor", type=int, metavar="N", help="Explain a single executor, by its number within the topology.")
 @options.as_json("Print it as JSON, with every node.")
 def command(file: Path, assignment: Path | None, topology: str | None, executor: int | None, as_json: bool) -> None:
-    """Explain the ASSIGNMENT (written by `stormwright schedule --output`) of the problem in FILE; by default what runs.
+    """ASSIGNMENT is a placement of the problem in FILE; by default the current one.
 
     For an executor without a slot: how many nodes are ruled out, and why. For a running one: its cost on every other
     node, and why it cannot go there. Without options: all executors without a slot, and all overloaded nodes with
@@ -74,7 +74,7 @@ def command(file: Path, assignment: Path | None, topology: str | None, executor:
 
 
 def _overloaded(overloads: Sequence[Overload]) -> Iterator[str]:
-    """Yield a line per overloaded node: what it lacks, and its largest consumers."""
+    """Yield a line per overloaded node: its shortages and its largest consumers."""
     for one in overloads:
         who = "; ".join(cut_short(one.by_whom, _MAX_SHARES))
         yield f"overloaded: {one.node}: {one}: {who}"
@@ -133,12 +133,12 @@ def _place(node: NodeVerdict, explanation: ComponentExplanation) -> str:
 
 
 def _names(nodes: Sequence[str]) -> str:
-    """The first of nodes that are alike, and how many more there are."""
+    """Return the first of several equal nodes, and the number of the others."""
     return ", ".join(cut_short(nodes, _MAX_NAMES, " like them"))
 
 
 def _numbers(executors: Sequence[int]) -> str:
-    """``executor 3``, ``executors 0–3, 7``."""
+    """Return numbers of executors as text: ``executor 3``, ``executors 0–3, 7``."""
     runs = [
         [executor for _, executor in run] for _, run in groupby(enumerate(executors), lambda pair: pair[1] - pair[0])
     ]

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class HistoryLocation:
-    """Where the tables are, and where Spark runs, as the options say."""
+    """Location of the tables, and of Spark, from the options."""
 
     state_dir: Path | None
     uri: str | None
@@ -46,7 +46,7 @@ class HistoryLocation:
 
 
 def place(function: Callable[..., None]) -> Callable[..., None]:
-    """``--state``, ``--history``, ``--history-format`` and those of Spark, as one argument `where`."""
+    """Add ``--state``, ``--history``, ``--history-format`` and the options of Spark, as one argument `where`."""
 
     @wraps(function)
     def placed(
@@ -58,7 +58,7 @@ def place(function: Callable[..., None]) -> Callable[..., None]:
         spark_conf: tuple[str, ...],
         **others: Any,
     ) -> None:
-        """`state_dir`, `uri`, `kind`, `master` and `spark_conf` as one `where`; `args` and `others` as they came."""
+        """Call the verb with `where`: `state_dir`, `uri`, `kind`, `master`, `spark_conf`; pass `args`, `others`."""
         function(*args, where=HistoryLocation(state_dir, uri, kind, master, spark_conf), **others)
 
     decorated = options.spark(placed)
@@ -75,10 +75,10 @@ def place(function: Callable[..., None]) -> Callable[..., None]:
 
 @contextmanager
 def opened(where: HistoryLocation, to_read: bool = True) -> Iterator[tuple[SparkSession, Store]]:
-    """Spark and the tables; those `to_read` have to be there."""
+    """Yield Spark and the tables; raise if `to_read` and there are none."""
     state_dir, uri, kind = where.state_dir, where.uri, where.kind
     if state_dir is None and uri is None:
-        raise InputError("history", [Fault("is needed to tell where the tables are", "--state or --history")])
+        raise InputError("history", [Fault("is required: it locates the tables", "--state or --history")])
     if state_dir is not None and not state_dir.is_dir():
         raise InputError("--state", [Fault("no such directory", str(state_dir))])
     from stormwright.history.tables.definitions import TABLES
@@ -90,7 +90,7 @@ def opened(where: HistoryLocation, to_read: bool = True) -> Iterator[tuple[Spark
     target = SparkTarget.parsed(where.master, where.spark_conf)
     check_format(kind)
     if to_read and uri is None and not Path(place.removeprefix("file://")).is_dir():
-        raise _nothing_at(place)  # nobody waits for Spark to hear it
+        raise _nothing_at(place)  # without starting Spark
     with history_session(kind, target) as spark:
         store = open_store(spark, place, kind)
         if to_read and not any(store.days(table) for table in TABLES.values()):
@@ -101,7 +101,7 @@ def opened(where: HistoryLocation, to_read: bool = True) -> Iterator[tuple[Spark
 def _nothing_at(place: str) -> InputError:
     wanted = (
         "nothing is recorded there; `history ingest --state DIR` takes in what a service has staged; one of a virtual "
-        "cluster stages nothing, and tells itself what it did and what came of it: `stormwright history`"
+        "cluster stages nothing; see its journal with `stormwright history`"
     )
     return InputError("history", [Fault(wanted, place)])
 
@@ -116,7 +116,7 @@ def print_audit(state_dir: Path, limit: int, as_json: bool) -> None:
     Raises
     ------
     StormwrightError
-        It cannot be read.
+        The log cannot be read.
     """
     from stormwright.service.auth.audit import FILE, audit_lines
 
@@ -131,37 +131,37 @@ def print_audit(state_dir: Path, limit: int, as_json: bool) -> None:
     table = text_table("at", "who", "role", "from", "what", "status", "why")
     for each in found:
         why = each.get("why") or each.get("reason") or ""
-        who = each.get("who") or each.get("by") or "nobody known"
+        who = each.get("who") or each.get("by") or "unknown"
         cells = (each.get("at"), who, each.get("role"), each.get("from"), each.get("what"), each.get("status"), why)
         table.add_row(*("" if cell is None else cell for cell in cells))
     print_table(table)
 
 
 # Journal ------------------------------------------------------------------------------------------
-# What a service has done, as people read it.
+# Changes by a service, as text.
 
-#: Entries that are told at most.
+#: Maximum number of entries.
 MOST = 1000
 
-#: Mode → what the service does by itself.
-_BY_ITSELF = {
-    "observe": "it moves nothing by itself",
+#: Mode → its description.
+_AUTOMATION = {
+    "observe": "it moves nothing automatically",
     "suggest": "it makes plans, which people apply",
     "auto": "it moves what pays",
 }
 
 
-def print_done(address: str, by: str, limit: int, as_json: bool) -> None:
+def print_entries(address: str, by: str, limit: int, as_json: bool) -> None:
     """Print the newest entries of a service's history.
 
     Parameters
     ----------
     address, by
-        Of the service, and who asks it.
+        Address of the service, and the user's name.
     limit
-        Entries at most.
+        Maximum number of entries.
     as_json
-        Print them as JSON.
+        Whether to print them as JSON.
     """
     client = client_of(address, by)
     found = client.history(limit)
@@ -169,9 +169,9 @@ def print_done(address: str, by: str, limit: int, as_json: bool) -> None:
         print_json(found.model_dump(mode="json"))
         return
     if not found.entries:
-        say("nothing was done so far: moves, reverts and changes of mode will stand here, with what came of them")
+        say("no entries yet: moves, reverts and changes of mode are listed here, with their outcome")
         mode = client.modes().default
-        say(f"the mode is {mode}: {_BY_ITSELF[mode]}; `stormwright plan` shows what could be moved")
+        say(f"the mode is {mode}: {_AUTOMATION[mode]}; `stormwright plan` shows possible moves")
         return
     table = text_table("n", "at", "what", "who", "why", "came of it")
     for each in found.entries:
@@ -184,10 +184,10 @@ def print_done(address: str, by: str, limit: int, as_json: bool) -> None:
 
 def evaluations_of(done: HistoryEntry) -> str:
     """Return the outcome of an entry in one line."""
-    return "; ".join(_came_of(done)) or done.text
+    return "; ".join(_outcome_parts(done)) or done.text
 
 
-def _came_of(done: HistoryEntry) -> Iterator[str]:
+def _outcome_parts(done: HistoryEntry) -> Iterator[str]:
     for move in done.moves:
         if move.failure:
             yield f"{move.name}: {move.failure}"
@@ -205,7 +205,7 @@ def _entry_outcome(move: MoveEntry) -> Iterator[str]:
 
 
 # Tables -------------------------------------------------------------------------------------------
-# What is done to the tables of the history: taken in, tidied up, deleted.
+# Maintenance of the history's tables: ingest, compact, retain.
 
 
 @click.command()
@@ -218,10 +218,10 @@ def ingest(where: HistoryLocation, as_json: bool) -> None:
     from stormwright.service.storage.history import DIRECTORY
 
     if where.state_dir is None:
-        raise InputError("history ingest", [Fault("is needed: rows are staged there", "--state")])
+        raise InputError("history ingest", [Fault("is required: rows are staged there", "--state")])
     staging = Staging(where.state_dir / DIRECTORY)
     if where.state_dir.is_dir() and not staging.waiting()[0]:
-        _tell_nothing(as_json)  # nobody waits for Spark to hear it
+        _print_no_history(as_json)  # without starting Spark
         return
     with opened(where, to_read=False) as (spark, store):
         taken = take_in(spark, store, staging)
@@ -231,7 +231,7 @@ def ingest(where: HistoryLocation, as_json: bool) -> None:
     for name, rows in taken.items():
         say(f"{name}: {rows:,} rows")
     if not taken:
-        _tell_nothing(as_json)
+        _print_no_history(as_json)
 
 
 @click.command()
@@ -262,7 +262,7 @@ def retain(keep: tuple[str, ...], where: HistoryLocation, as_json: bool) -> None
     _print_days(deleted, "deleted", as_json)
 
 
-def _tell_nothing(as_json: bool) -> None:
+def _print_no_history(as_json: bool) -> None:
     if as_json:
         print_json({"rows": {}})
     else:
@@ -270,7 +270,7 @@ def _tell_nothing(as_json: bool) -> None:
 
 
 def _alone(where: HistoryLocation) -> AbstractContextManager[None]:
-    """Wards off the service, and others, where it is known which state directory the tables belong to."""
+    """Return the lock of the tables' state directory, if that is known."""
     from stormwright.history.tables.staging import Staging
     from stormwright.service.storage.history import DIRECTORY
 
@@ -374,7 +374,7 @@ def decisions(stretch: str, where: HistoryLocation, moving: bool, as_json: bool)
     if as_json:
         print_json({"decisions": found})
         return
-    table = text_table("at", "scheduler", "cost", "tuples/s between nodes", "decided", "judged")
+    table = text_table("at", "scheduler", "cost", "tuples/s between nodes", "decided", "outcome")
     for row in found[-MAX_ROWS:]:
         table.add_row(
             in_utc(row["at_ms"]),
@@ -504,15 +504,15 @@ def _number(value: float | None) -> str:
 @options.as_json("Print them as JSON.")
 @click.pass_context
 def command(ctx: click.Context, address: str, by: str, limit: int, audit_of: Path | None, as_json: bool) -> None:
-    """List the changes made by a running service: author, reason, prediction and outcome; or, with a command, query the
-    tables below its state directory.
+    """Without a command: the changes made by a running service, with author, reason, prediction and outcome. Commands
+    query the tables below its state directory.
 
     RANGE is a day (2026-11-21) or FROM..TO (2026-11-01..2026-11-30, 2026-11-21T10:00..), TO included, in UTC.
     """
     if ctx.invoked_subcommand is None and audit_of is not None:
         print_audit(audit_of, limit, as_json)
     elif ctx.invoked_subcommand is None:
-        print_done(address, by, limit, as_json)
+        print_entries(address, by, limit, as_json)
 
 
 for _verb in (tables, report, decisions, overloads, sql, at, ingest, compact, retain):

@@ -28,7 +28,7 @@ _storm_home = click.option(
 
 
 def _nodes(function: options.Function) -> options.Function:
-    """The options that describe nodes."""
+    """Add the options that describe nodes."""
     cluster = click.option(
         "--cluster",
         "clusters",
@@ -49,7 +49,7 @@ def _nodes(function: options.Function) -> options.Function:
 
 @click.group(cls=options.Verbs)
 def command() -> None:
-    """Create a problem file from Flux and storm.yaml files, a running Nimbus, or Storm's serialized topologies."""
+    pass
 
 
 @command.command()
@@ -79,9 +79,7 @@ def flux(
     from stormwright.model import Problem
 
     if not clusters and copies is None:
-        raise click.UsageError(
-            "say which nodes there are: --cluster STORM_YAML, or --supervisors N for Storm's defaults"
-        )
+        raise click.UsageError("describe the nodes: --cluster STORM_YAML, or --supervisors N for Storm's defaults")
     prepare_output(output, *topologies, *clusters, *([properties] if properties else []))
     errors: list[InputError] = []
     values = {}
@@ -128,7 +126,7 @@ def nimbus(storm_home: Path | None, settings: tuple[str, ...], output: Path | No
     command = storm_command(find_storm_home(storm_home), "stormwright.NimbusGateway", *settings)
     with NimbusGateway(command) as gateway:
         document = gateway.problem()
-    _deliver(document, "what Nimbus tells", output)
+    _deliver(document, "the response of Nimbus", output)
 
 
 @command.command()
@@ -177,7 +175,7 @@ def serialized(
 
 
 def _storm_yamls(paths: Sequence[Path], copies: int | None, errors: list[InputError]) -> list[StormYaml]:
-    """The files at `paths`, or Storm's defaults where only a number of supervisors is given."""
+    """Return the files at `paths`, or Storm's defaults if only a number of supervisors is given."""
     from stormwright.formats.storm.storm_yaml import read_storm_yaml
 
     if copies is not None and len(paths) > 1:
@@ -198,7 +196,7 @@ def _errors_of(files: Sequence[StormYaml]) -> list[InputError]:
 
 
 def _deliver(document: dict[str, Any], source: str, output: Path | None) -> None:
-    """Print or write a problem that our own reader accepts."""
+    """Print or write a problem, once it was read back successfully."""
     problem = problem_from_dict(document, source)
     document = problem_to_dict(problem)
     if output is None:

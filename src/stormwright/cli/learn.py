@@ -21,7 +21,7 @@ from stormwright.model.humanize import counted
 if TYPE_CHECKING:
     from stormwright.evaluations.learning.examples import Group
 
-#: Problems that are drawn where nothing else is said: what the file that comes with the package was learned from.
+#: Default number of random problems, as for the model that comes with the package.
 _PROBLEMS = 120
 
 
@@ -67,7 +67,7 @@ def command(
     where: HistoryLocation,
     as_json: bool,
 ) -> None:
-    """Train the model of the `learned` scheduler (used with --set model=FILE).
+    """The scheduler uses the model with --set model=FILE.
 
     Random problems are placed by fast rules and the placements are predicted; the model learns which placements perform
     best. With --state or --history it also learns from the recorded decisions of a service, with --sweep from the cells
@@ -79,11 +79,11 @@ def command(
     from stormwright.evaluations.learning.training import trained
 
     if table is not None and spec is None:
-        raise InputError("learn", [Fault("it needs --sweep", "--table")])
+        raise InputError("learn", [Fault("requires --sweep", "--table")])
     prepare_output(output, *files)
     prepare_output(keep, *files, given_as="--keep")
     if keep is not None and keep.resolve() == output.resolve():
-        raise InputError("learn", [Fault("is where the model goes: choose another name", "--keep")])
+        raise InputError("learn", [Fault("is the output file of the model; choose another name", "--keep")])
     groups: list[Group] = [group for file in files for group in read_examples(file)]
     made = [f"{counted(len(groups), 'group')} of files"] if files else []
     with shown(err=True):
@@ -107,16 +107,16 @@ def command(
     if as_json:
         print_json({"data": dict(model.data), "trained": dict(model.trained), "output": name_of_output(output)})
     else:
-        rows, of = f"{counted(model.data['rows'], 'placement')}", counted(len(groups), "problem")
-        say(f"learned from {rows} of {of} ({model.data['made']}): {name_of_output(output)}")
+        rows, problem_count = f"{counted(model.data['rows'], 'placement')}", counted(len(groups), "problem")
+        say(f"learned from {rows} of {problem_count} ({model.data['made']}): {name_of_output(output)}")
 
 
-def _counted_out(found: Iterable[Group], of: int) -> Iterator[Group]:
+def _counted_out(found: Iterable[Group], total: int) -> Iterator[Group]:
     """Yield the groups, reporting progress at every tenth."""
-    step = max(of // 10, 1)
+    step = max(total // 10, 1)
     for number, group in enumerate(found, start=1):
         if number % step == 0:
-            click.echo(f"{number} of {of} problems", err=True)
+            click.echo(f"{number} of {total} problems", err=True)
         yield group
 
 

@@ -8,25 +8,25 @@ import click
 
 from stormwright.escaping import printable
 
-#: Of a verb's context: standard output takes what is written, and nothing else.
+#: Key of a verb's context: standard output is reserved for ``--output``.
 TAKEN = "stormwright.output_is_stdout"
 
 
 def say(line: object = "", *, err: bool = False) -> None:
     """Print one line; control characters from files or names are escaped.
 
-    Where standard output takes what ``--output`` writes, it goes to standard error.
+    It goes to standard error if ``--output`` writes to standard output.
     """
     print(printable(str(line)), file=sys.stderr if err or output_is_stdout() else sys.stdout, flush=True)
 
 
 def say_lines(text: str, *, err: bool = False) -> None:
-    """Print a text of our own making that has several lines, such as all faults of a file."""
+    """Print a trusted text of several lines, such as all faults of a file."""
     for line in text.split("\n"):
         say(line, err=err)
 
 
 def output_is_stdout() -> bool:
-    """Whether the verb that runs writes its output to where lines would be printed."""
+    """Return whether the current verb writes its output to standard output."""
     context = click.get_current_context(silent=True)
     return bool(context and context.meta.get(TAKEN))

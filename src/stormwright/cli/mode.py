@@ -42,7 +42,7 @@ _SPAN, _SECONDS = re.compile(r"(\d{1,6})([mhd])"), {"m": 60, "h": 3600, "d": 86_
 @click.command()
 @click.argument("default", type=click.Choice(_MODES), required=False, metavar="[observe|suggest|auto]")
 @options.service
-@options.reason("said by hand")
+@options.reason("manual")
 @click.option(
     "--topology",
     "topologies",
@@ -82,9 +82,8 @@ def command(
     responses: dict[str, str],
     as_json: bool,
 ) -> None:
-    """Show or set the automation mode of a running service: observe, suggest or auto.
-
-    A WINDOW is as in 22:00-04:00 or Mon-Fri 22:00-04:00. Settings that are not given stay unchanged.
+    """The mode of a running service is observe, suggest or auto. A WINDOW is as in 22:00-04:00 or Mon-Fri 22:00-04:00.
+    Settings that are not given stay unchanged.
     """
     _check(freeze, until, unfreeze, windows, any_time)
     until_ms = moment_ms(until) if until else None
@@ -115,11 +114,11 @@ def command(
     for pattern, mode in modes.topologies.items():
         say(f"{pattern}: {mode}")
     if modes.windows:
-        say(f"moves things by itself in {', '.join(modes.windows)} ({modes.time_zone})")
+        say(f"moves automatically in {', '.join(modes.windows)} ({modes.time_zone})")
     for kind, response in modes.responses.items():
         say(f"on {kind}: {response}")
     if modes.two_people:
-        say("who applies a plan is not who asked for it")
+        say("a plan is applied by another person than the one who requested it")
     for warning in modes.warnings:
         say(f"warning: {warning}")
 
@@ -130,18 +129,18 @@ def _check(freeze: str | None, until: str | None, unfreeze: bool, windows: tuple
     if freeze is not None and not freeze.strip():
         faults.append(Fault("should say why", "--freeze"))
     if freeze is not None and unfreeze:
-        faults.append(Fault("has no effect: --unfreeze says the opposite", "--freeze"))
+        faults.append(Fault("contradicts --unfreeze", "--freeze"))
     if until is not None and freeze is None:
         faults.append(Fault("has no effect without --freeze", "--until"))
     if windows and any_time:
-        faults.append(Fault("has no effect: --any-time says the opposite", "--window"))
+        faults.append(Fault("contradicts --any-time", "--window"))
     if faults:
         raise InputError("mode", faults)
 
 
 @contextmanager
 def _faults_by_option() -> Iterator[None]:
-    """Name in faults the option that was typed instead of the field that was sent."""
+    """Replace field names by option names in faults raised in the block."""
     try:
         yield
     except InputError as error:
@@ -169,7 +168,7 @@ def _topologies(texts: tuple[str, ...], known: Mapping[str, str]) -> dict[str, s
 
 
 def moment_ms(texts: str) -> int:
-    """A moment to come, in ms since 1970; InputError where it is none."""
+    """Return a future moment in ms since 1970; raise InputError if it is invalid or past."""
     now_s = time.time()
     if found := _SPAN.fullmatch(texts.strip()):
         return round((now_s + int(found[1]) * _SECONDS[found[2]]) * 1000)
@@ -180,5 +179,5 @@ def moment_ms(texts: str) -> int:
         wanted = f"should be as in 2026-12-31T06:00, 90m, 8h or 2d; got {texts}"
         raise InputError("mode", [Fault(wanted, "--until")]) from None
     if at_s <= now_s:
-        raise InputError("mode", [Fault(f"is over already: {texts}", "--until")])
+        raise InputError("mode", [Fault(f"is in the past: {texts}", "--until")])
     return round(at_s * 1000)

@@ -1,4 +1,4 @@
-"""Moments and stretches of time as people write them."""
+"""Parsing of moments and ranges of time."""
 
 from __future__ import annotations
 
@@ -10,36 +10,36 @@ from stormwright.errors import Fault, InputError
 if TYPE_CHECKING:
     from stormwright.pipeline.streaming.batch import TimeStretch
 
-#: What `parse_stretch` takes, for help texts.
+#: Format of `parse_stretch`, for help texts.
 RANGE_HELP = "RANGE is a day (2026-11-21), or FROM..TO (2026-11-01..2026-11-30, 2026-11-21T10:00..; TO included)."
 
-#: Moments a little before and after them can be told, too.
+#: Years of supported moments.
 _FIRST_YEAR, _LAST_YEAR = 1970, 2999
 
 _DAY_LENGTH, _DAY_MS = len("2026-11-21"), 86_400_000
 
 
 def parse_moment(text: str, source: str = "TIME") -> int:
-    """A moment in ISO 8601, in UTC where it does not say otherwise, as ms since 1970; of a day its beginning.
+    """Return a moment in ISO 8601 as ms since 1970, in UTC by default; for a day its beginning.
 
     Raises
     ------
     InputError
-        It is none.
+        The text is no such moment.
     """
     try:
         return to_ms(from_iso(text))
     except ValueError as error:
-        raise InputError(source, [Fault("no day or time in ISO 8601, such as 2026-11-21T10:30", text)]) from error
+        raise InputError(source, [Fault("is not a day or time in ISO 8601, such as 2026-11-21T10:30", text)]) from error
 
 
 def parse_stretch(text: str, source: str = "RANGE") -> TimeStretch:
-    """A day, or ``FROM..TO`` with either end left out; where TO is a day it is all of it.
+    """Return the range of a day, or of ``FROM..TO`` with either end left out; a day TO is included.
 
     Raises
     ------
     InputError
-        It is none, or ends before it begins.
+        The text is no such range, or ends before it begins.
     """
     from stormwright.pipeline.streaming.batch import TimeStretch
 
@@ -54,13 +54,13 @@ def parse_stretch(text: str, source: str = "RANGE") -> TimeStretch:
 
 
 def from_iso(text: str) -> datetime:
-    """A moment in ISO 8601, in UTC where it does not say otherwise; ValueError if it is none."""
+    """Return a moment in ISO 8601, in UTC by default; ValueError if the text is none."""
     moment = datetime.fromisoformat(text)
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def to_ms(moment: datetime) -> int:
-    """In ms since 1970; ValueError for what is before, or after the year 2999."""
+    """Return a moment in ms since 1970; ValueError outside of the supported years."""
     try:
         year = moment.astimezone(UTC).year
     except OverflowError:  # a moment at the end of all calendars, in another time zone

@@ -1,4 +1,4 @@
-"""``stormwright new-scheduler``: the skeleton of a package with a scheduler of one's own."""
+"""``stormwright new-scheduler``: create a package with a scheduler."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from stormwright.cli.output import print_json
 )
 @options.as_json("Print the files and what to do next as JSON.")
 def command(name: str, directory: Path, as_json: bool) -> None:
-    """Create an installable package with the scheduler NAME, and tests that run the contract suite against it."""
+    """The package is installable, and has the scheduler NAME and tests that run the contract suite against it."""
     from stormwright.workbench.scheduler_template import write_skeleton
 
     written = write_skeleton(name, directory)

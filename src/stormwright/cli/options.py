@@ -74,7 +74,7 @@ class ValidatedCommand(click.Command):
 class _OutputPath(click.Path):
     """A file to write; ``-`` is standard output.
 
-    A name that ends with ``/`` means a directory, which a `Path` would no longer tell.
+    A name that ends with ``/`` is a directory, which a `Path` does not show.
     """
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
@@ -94,7 +94,7 @@ DAYS = click.IntRange(1, 36_525)
 
 
 class FiniteRange(click.FloatRange):
-    """A number in a range; neither ``inf`` nor ``nan``, which click takes for numbers in any."""
+    """A number in a range, without ``inf`` and ``nan``, which click accepts."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """See click."""
@@ -105,7 +105,7 @@ class FiniteRange(click.FloatRange):
 
 
 class Goals(click.ParamType[tuple[str, ...]]):
-    """Goals with commas in between, the most important first; each counts once."""
+    """Comma-separated objectives, the most important first; repeated ones count once."""
 
     name = "goals"
 
@@ -129,7 +129,7 @@ class Goals(click.ParamType[tuple[str, ...]]):
 
 
 def scheduler_names(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
-    """Names of schedulers that begin with what is typed, for the shell; of several with commas the last is typed."""
+    """Return the names of schedulers that complete the input, or its last part after a comma."""
     from stormwright.schedulers import scheduler_names
 
     typed, comma, last = incomplete.rpartition(",")
@@ -161,7 +161,7 @@ nodes = click.option("--nodes", default=3, show_default=True, help="Number of su
 
 
 def idle(reasons: Mapping[str, str]) -> list[Fault]:
-    """Faults of options of the verb that runs which were given and have no effect.
+    """Return faults for given options of the current verb that have no effect.
 
     Parameters
     ----------
@@ -177,12 +177,12 @@ def idle(reasons: Mapping[str, str]) -> list[Fault]:
 
 def storm_home(text: str, *, kind: type[click.Option] = click.Option) -> Callable[[Function], Function]:
     """Return ``--storm-home``, a Storm installation, with `text` as its help."""
-    of = click.Path(path_type=Path, exists=True, file_okay=False)
-    return click.option("--storm-home", cls=kind, type=of, help=text)
+    path_type = click.Path(path_type=Path, exists=True, file_okay=False)
+    return click.option("--storm-home", cls=kind, type=path_type, help=text)
 
 
 def address(reached_by: str, *, port: int) -> Callable[[Function], Function]:
-    """``--host`` and ``--port`` of this machine, which somebody reaches; `port` is its default."""
+    """Add ``--host`` and ``--port`` of this machine; `reached_by` names the clients, `port` is the default."""
 
     def with_both(function: Function) -> Function:
         host = click.option(
@@ -221,13 +221,13 @@ service_address = click.option(
 
 
 def service(function: Function) -> Function:
-    """`service_address`, ``--by``, who asks it, and `token`."""
+    """Add `service_address`, ``--by`` and ``--token-file``."""
     who = click.option("--by", default=user, show_default="you", help="Author of the change, for the history.")
     return service_address(who(token(function)))
 
 
 def token(function: Function) -> Function:
-    """``--token-file``, of which `asking.client_of` knows."""
+    """Add ``--token-file``, which `asking.client_of` uses."""
     option = click.option(
         "--token-file",
         type=PATH,
@@ -246,7 +246,7 @@ def _keep_token_file(context: click.Context, _: click.Parameter, value: Path | N
 
 
 def user() -> str:
-    """Whose process this is."""
+    """Return the owner of this process."""
     from getpass import getuser
 
     try:
@@ -256,17 +256,17 @@ def user() -> str:
 
 
 def reason(default: str) -> Callable[[Function], Function]:
-    """``--reason``, why a change is made."""
+    """Add ``--reason``, the reason of a change."""
     return click.option("--reason", default=default, show_default=True, help="Reason of the change, for the history.")
 
 
 def output(text: str) -> Callable[[Function], Function]:
-    """``--output``, a path; `text` says what is written there."""
+    """Add ``--output``, a path, with the help `text`."""
     return click.option("--output", type=OUTPUT_PATH, help=text)
 
 
 def as_json(text: str) -> Callable[[Function], Function]:
-    """``--json``; `text` says what is printed then."""
+    """Add ``--json`` with the help `text`."""
     return click.option("--json", "as_json", is_flag=True, help=text)
 
 
@@ -278,7 +278,7 @@ def log_format(function: Function) -> Function:
 
 
 def spark(function: Function) -> Function:
-    """``--master`` and ``--spark-conf``; `stormwright.pipeline.spark.target.SparkTarget.parsed` makes one of them."""
+    """Add ``--master`` and ``--spark-conf``, for `stormwright.pipeline.spark.target.SparkTarget.parsed`."""
     master = click.option(
         "--master",
         envvar="STORMWRIGHT_SPARK_MASTER",

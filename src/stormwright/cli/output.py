@@ -18,21 +18,21 @@ from stormwright.formats.files.json_files import STANDARD_INPUT
 
 
 def prepare_output(path: Path | None, *inputs: Path, given_as: str = "--output") -> None:
-    """Fail now, before the work, where nothing could be written to `path` after it.
+    """Raise before the work if the output cannot be written afterwards.
 
     Parameters
     ----------
     path
-        Where the user wants something written; None, and nothing happens.
+        Output file; nothing happens if None.
     inputs
-        Files that are read, none of which is to be overwritten.
+        Input files, which are not to be overwritten.
     given_as
-        The option or argument that the user named it with.
+        Option or argument of the output.
 
     Raises
     ------
     InputError
-        There cannot be a file at `path`, or it is one of `inputs`.
+        The output cannot be created, or is one of the inputs.
     """
     if path is None:
         return
@@ -64,7 +64,7 @@ def _wrong_output(path: Path, inputs: Sequence[Path]) -> str | None:
 
 
 def _is_read(path: Path, other: Path) -> bool:
-    """Whether `path` is the file that is read as `other`."""
+    """Return whether `path` is the input file `other`."""
     if not path.exists():
         return False
     if other == STANDARD_INPUT:
@@ -74,24 +74,24 @@ def _is_read(path: Path, other: Path) -> bool:
 
 
 def print_json(document: object) -> None:
-    """`document` as one line of JSON, for programs."""
+    """Print `document` as one line of JSON."""
     click.echo(orjson.dumps(document))
 
 
 def cut_short(lines: Sequence[str], most: int, rest: str = "") -> Iterator[str]:
-    """The first `most` of `lines`, and how many more there are; `rest` ends that last line."""
+    """Yield the first `most` of `lines`, then the number of the others, followed by `rest`."""
     yield from lines[:most]
     if len(lines) > most:
         yield f"and {len(lines) - most} more{rest}"
 
 
 class _Table:
-    """Names and numbers in columns as wide as what is in them; none of them can steer the terminal.
+    """A text table whose columns are as wide as their content; control characters are escaped.
 
     Parameters
     ----------
     columns
-        Titles.
+        Titles of the columns.
     right
         Positions of the columns that are aligned to the right.
     """
@@ -101,11 +101,11 @@ class _Table:
         self._right = right
 
     def add_row(self, *cells: object) -> None:
-        """Add a row with a cell a column."""
+        """Add a row with one cell for each column."""
         self._rows.append([printable(str(cell)) for cell in cells])
 
     def lines(self) -> Iterator[str]:
-        """The titles and every row as text."""
+        """Yield the titles and every row as text."""
         widths = [max(map(_width, column)) for column in zip(*self._rows, strict=True)]
         for row in self._rows:
             parts = []
@@ -116,7 +116,7 @@ class _Table:
 
 
 def _width(text: str) -> int:
-    """Places that a text takes on a terminal."""
+    """Return the width of a text on a terminal."""
     if text.isascii():
         return len(text)
     from rich.cells import cell_len  # takes time to import, as all of rich does
@@ -132,10 +132,10 @@ def print_table(table: _Table) -> None:
 
 
 def numbers_table(*columns: str, texts: Collection[int] = (0,)) -> _Table:
-    """A table of numbers; `texts` are the positions of columns of text, -1 the last."""
+    """Return a table of numbers; `texts` are the positions of text columns, -1 the last."""
     return _Table(columns, set(range(len(columns))) - {position % len(columns) for position in texts})
 
 
 def text_table(*columns: str) -> _Table:
-    """A table of text."""
+    """Return a table of text."""
     return _Table(columns)

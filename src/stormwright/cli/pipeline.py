@@ -1,4 +1,4 @@
-"""``stormwright pipeline``: the performance log of days gone by, and the lines of it that did not count."""
+"""``stormwright pipeline``: compute tables from landed performance logs, and show quarantined lines."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LATE_HELP = "Seconds after its beginning that a record may land and count."
 
 @click.group(cls=options.Verbs)
 def command() -> None:
-    """Process landed performance logs."""
+    pass
 
 
 @command.command()
@@ -140,7 +140,7 @@ def quarantine(directory: Path, shown: int, as_json: bool) -> None:
 
 
 def _moments(texts: dict[str, str | None]) -> dict[str, int | None]:
-    """Moments in ms by option, None where none is given."""
+    """Return moments in ms by option, None if not given."""
     found: dict[str, int | None] = {}
     faults = []
     for option, text in texts.items():
@@ -161,7 +161,7 @@ def _moment_ms(text: str) -> int:
 
 
 def _landed_in(directories: Sequence[str]) -> list[Location]:
-    """Where landed files are: directories and URIs themselves, or those directories in which a service has them."""
+    """Return locations of landed files: directories and URIs, or those within a service's state directory."""
     from stormwright.pipeline.spark.target import is_uri
 
     found: list[Location] = []

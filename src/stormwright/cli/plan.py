@@ -22,16 +22,16 @@ NOTHING, WRONG, CHANGES = 0, 1, 2
 
 _OF_A_FILE = "a running service decides with its own scheduler; name a FILE"
 
-#: What a plan is to be.
+#: Options that describe a plan.
 _WISHED = ("goals", "only", "topologies", "nodes", "least_gain_percent")
 
 
-class _UsedWrongly(click.UsageError):
+class _WrongUsage(click.UsageError):
     exit_code = WRONG
 
 
-class _Detailed(click.Command):
-    """Exits with `WRONG` on usage errors if detailed exit codes are requested: 2 would mean changes."""
+class _DetailedExitCommand(click.Command):
+    """Exits with `WRONG` on usage errors if detailed exit codes are requested, as 2 means changes."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """See click."""
@@ -41,10 +41,10 @@ class _Detailed(click.Command):
         except click.UsageError as error:
             if not detailed:
                 raise
-            raise _UsedWrongly(error.format_message(), error.ctx) from error
+            raise _WrongUsage(error.format_message(), error.ctx) from error
 
 
-@click.command(cls=_Detailed)
+@click.command(cls=_DetailedExitCommand)
 @click.argument("file", type=options.PATH, required=False)
 @options.service
 @options.reason("a look")
@@ -103,7 +103,7 @@ def command(
     as_json: bool,
     **wished: object,
 ) -> None:
-    """Plan moves with a running service, or for the problem in FILE without one. Nothing moves.
+    """Plans are made by a running service, or for the problem in FILE without one. Nothing moves.
 
     A plan of a service is stored: `stormwright apply PLAN` applies it, as long as the cluster has not changed. FILE may
     be anything that `stormwright schedule` takes.
@@ -142,7 +142,7 @@ def _check(file: Path | None, ctx: click.Context) -> None:
     if file is None:
         faults = options.idle(dict.fromkeys(("scheduler_name", "settings"), _OF_A_FILE)) + _stored_plan(ctx)
     else:
-        of_service = "a plan of a FILE is not kept"
+        of_service = "a plan of a FILE is not stored"
         faults = options.idle(dict.fromkeys(("address", "by", "reason", "show", "discard", "listed"), of_service))
         faults = [fault for fault in faults if not _from_environment(ctx, fault)]
     if ctx.params["only"] is not None:
@@ -153,7 +153,7 @@ def _check(file: Path | None, ctx: click.Context) -> None:
 
 
 def _stored_plan(ctx: click.Context) -> list[Fault]:
-    """Faults of options beside ``--show``, ``--discard`` and ``--list``, which make no plan."""
+    """Return faults for options that make no sense with ``--show``, ``--discard`` and ``--list``."""
     for name, option in (("show", "--show"), ("discard", "--discard"), ("listed", "--list")):
         if ctx.params[name] not in (None, False):
             others = {"show", "discard", "listed", "reason"} - {name} - ({"reason"} if name == "discard" else set())

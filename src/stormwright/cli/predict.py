@@ -21,11 +21,9 @@ from stormwright.workbench.ready_problems import read_problem
 @options.costs
 @options.as_json("Print it as JSON.")
 def command(file: Path, assignment: Path | None, costs_file: Path | None, as_json: bool) -> None:
-    """Predict the steady state of the current placement of the problem in FILE, or of an ASSIGNMENT: highest rates,
-    latency, utilisation of nodes, links and threads, and the bottleneck.
-
-    An ASSIGNMENT is written by `stormwright schedule --output`. The prediction is based on the problem's load, as
-    measured under the current placement. Figures in brackets are 95 % intervals.
+    """The placement is the current one of the problem in FILE, or an ASSIGNMENT, written by `stormwright schedule
+    --output`. Utilisation of nodes, links and threads is predicted, too. The prediction is based on the problem's
+    load, as measured under the current placement. Figures in brackets are 95 % intervals.
     """
     from stormwright.cli.predictions import assumptions_of, print_predictions, say_problem
     from stormwright.predict.answer import predict

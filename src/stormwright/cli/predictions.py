@@ -1,4 +1,4 @@
-"""Predictions as tables and sentences, for the verbs that print them."""
+"""Predictions as tables and sentences, for several verbs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _highest(one: TopologyPrediction) -> str:
     return "no limit is known" if isinf(one.highest_tps.value) else _rate(one.highest_tps)
 
 
-#: A row of a table: its label, and what stands there of a topology; nothing where that is not known.
+#: A row of a table: its label, and its text for a topology; empty if unknown.
 _Row = tuple[str, Callable[[TopologyPrediction], str]]
 
 _HIGHEST: Sequence[_Row] = (
@@ -43,7 +43,7 @@ _HIGHEST: Sequence[_Row] = (
 _GIVEN: Sequence[_Row] = (
     ("trees/s as measured", lambda one: "" if one.assumed else f"{one.measured_tps:,.0f}"),
     ("trees/s as assumed", lambda one: f"{one.measured_tps:,.0f}" if one.assumed else ""),
-    ("trees/s asked for", lambda one: f"{one.rate_tps:,.0f}"),
+    ("trees/s requested", lambda one: f"{one.rate_tps:,.0f}"),
     ("… which is", lambda one: NOT_SUSTAINED.get(one.sustained, "sustained") if one.sustained else ""),
     ("… mean complete latency", lambda one: _ms(one.latency_ms)),
     ("… 99 % of trees within", lambda one: _ms(one.p99_ms)),
@@ -51,24 +51,24 @@ _GIVEN: Sequence[_Row] = (
 
 
 def say_problem(problem: Problem, more: str = "") -> None:
-    """Say what is predicted from, and first of all where its load was not measured; `more` ends the first line."""
+    """Print the problem and the origin of its load; `more` ends the first line."""
     say(f"{problem.name or 'problem'}: {size_of(problem)}{more}")
     if assumed := assumed_text(problem):
         say(assumed)
 
 
 def assumptions_of(problem: Problem, costs_file: Path | None) -> Assumptions:
-    """With the costs in a file, or without one those of the problem."""
+    """Return assumptions with the costs of a file, or by default those of the problem."""
     return Assumptions.of(problem) if costs_file is None else Assumptions(*read_costs(costs_file))
 
 
 def print_predictions(predictions: Mapping[str, Prediction]) -> None:
-    """Print predictions side by side, and of the last one how full its nodes and threads are.
+    """Print predictions side by side, and the utilisation of nodes and threads for the last one.
 
     Parameters
     ----------
     predictions
-        What each column is called → what is predicted; topologies of the same names in each.
+        Title of each column → prediction; all with the same topologies.
     """
     name, last = list(predictions.items())[-1]
     for number, topology in enumerate(last.topologies[:_MAX_TOPOLOGIES]):
@@ -76,7 +76,7 @@ def print_predictions(predictions: Mapping[str, Prediction]) -> None:
     left = len(last.topologies) - _MAX_TOPOLOGIES
     if left > 0:
         say(f"and {counted(left, 'topology')} more; --json has all")
-    _print_nodes(last, f"{name}, at the rates asked for")
+    _print_nodes(last, f"{name}, at the requested rates")
     for thread in last.busiest:
         say(f"{thread.use:.0%} of a core: {thread.thread}, {thread.topology}")
     if last.fullest_use > 0:
@@ -90,7 +90,7 @@ def _print_topology(columns: Mapping[str, TopologyPrediction], name: str) -> Non
     for column, one in columns.items():
         limit = f"at its highest rate limited by {one.bottleneck}"
         if one.highest_tps.value > 0:
-            say(f"{column}: {'nothing that is known limits it' if one.bottleneck.kind == 'nothing' else limit}")
+            say(f"{column}: {'no known limit' if one.bottleneck.kind == 'nothing' else limit}")
     _print_rows(f"{name}: at given rates", columns, _GIVEN)
     for column, one in columns.items():
         if one.no_latency:
@@ -141,11 +141,11 @@ def _between(text: Interval, form: str, unit: str = "") -> str:
 
 
 def _notes(predictions: Mapping[str, Prediction]) -> Iterator[str]:
-    """Notes of all predictions, each once, with the columns that it belongs to where there are several."""
+    """Yield the notes of all predictions, each once, with the columns that it applies to."""
     columns: dict[str, list[str]] = {}
     for column, each in predictions.items():
         of_topologies = [f"{one.topology}: {note}" for one in each.topologies for note in one.further_notes]
         for note in dict.fromkeys([*each.notes, *of_topologies]):
             columns.setdefault(note, []).append(column)
-    for note, of in columns.items():
-        yield f"note: {note}" if len(predictions) == 1 else f"note on {' and '.join(of)}: {note}"
+    for note, names in columns.items():
+        yield f"note: {note}" if len(predictions) == 1 else f"note on {' and '.join(names)}: {note}"

@@ -18,16 +18,16 @@ def shown(
     write: Callable[[str], None] | None = None,
     shape: Callable[[logging.LogRecord], str] = logging.LogRecord.getMessage,
 ) -> Iterator[None]:
-    """Show what is logged while the block runs, a line for each message.
+    """Print log messages while the block runs, one line each.
 
     Parameters
     ----------
     err
-        On standard error, for standard output has JSON.
+        Whether to print to standard error, as standard output has JSON.
     write
-        Takes the lines instead.
+        Receives the lines instead of printing them.
     shape
-        Makes the text of a message.
+        Formats a record.
     """
     handler = _Lines(write or partial(say_lines, err=err), shape)
     level = LOGGER.level
@@ -43,9 +43,9 @@ def shown(
 class _Lines(logging.Handler):
     def __init__(self, write: Callable[[str], None], shape: Callable[[logging.LogRecord], str]) -> None:
         super().__init__()
-        self._tell, self._shape = write, shape
+        self._write, self._shape = write, shape
 
     def emit(self, record: logging.LogRecord) -> None:
-        # Nobody may read standard output any more: no reason for a service to end.
+        # A service goes on if the reader of its standard output ends.
         with suppress(OSError):
-            self._tell(self._shape(record))
+            self._write(self._shape(record))

@@ -48,7 +48,7 @@ def command(
     where: HistoryLocation,
     as_json: bool,
 ) -> None:
-    """Replay the recorded decisions in a RANGE of time with another scheduler, and report the costs of its placements.
+    """The decisions are those in a RANGE of time; the costs of the scheduler's placements are reported.
 
     Each decision starts from the placement that really ran; traffic volumes are as measured, their paths follow the
     cost model.
@@ -67,7 +67,7 @@ def command(
             assignments,
             seed,
             from_scratch,
-            lambda done, of: bar.update(task, completed=done, total=of),
+            lambda done, total: bar.update(task, completed=done, total=total),
         )
     if as_json:
         print_json({"scheduler": scheduler_name, "looks": [asdict(look) for look in looks]})
@@ -95,7 +95,7 @@ def _print(looks: Sequence[ReplayedLook], name: str) -> None:
 
 
 def _cells(looks: Sequence[ReplayedLook]) -> list[str]:
-    """Means over looks."""
+    """Return means over looks, as cells of a table."""
     if any(look.error for look in looks):
         return ["–"] * 7
     return [

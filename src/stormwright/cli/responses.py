@@ -1,4 +1,4 @@
-"""``--on``: what is done about anomalies."""
+"""Option ``--on``: responses to anomalies."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _responses(ctx: click.Context, option: click.Parameter, texts: tuple[str, ..
     return found
 
 
-#: ``--on``, what is done about anomalies: kind → response.
+#: ``--on``, responses to anomalies: kind → response.
 on_anomaly = click.option(
     "--on",
     "responses",

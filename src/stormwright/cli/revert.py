@@ -1,4 +1,4 @@
-"""``stormwright revert``: the placement as it was before an entry of the history."""
+"""``stormwright revert``: restore the placement before an entry of the history."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from stormwright.cli.asking import client_of
 @options.as_json("Print how it ended as JSON.")
 @click.pass_context
 def command(ctx: click.Context, entry: int, address: str, by: str, reason: str, no_wait: bool, as_json: bool) -> None:
-    """Restore the exact placement before entry N of the history (listed by `stormwright history`).
+    """N is the number of the entry, as listed by `stormwright history`.
 
     Everything that entry N and later ones moved returns to where it was before. If that is impossible, for example
     because a node is gone, nothing moves, and the reason is printed. Exits like `stormwright apply`.

@@ -31,14 +31,14 @@ from stormwright.schedulers.toolkit.traits import warm_up
 from stormwright.workbench.ready_problems import read_problem
 
 # Figures ------------------------------------------------------------------------------------------
-# What a placement comes to, for programs: what `stormwright schedule` says of it in a table and in lines.
+# Figures of a placement, as JSON.
 
 
 def figures_of(problem: Problem, assignment: Assignment) -> dict[str, Any]:
     """Return the figures of the current and the new placement, moves, violations, and assumptions.
 
-    What is broken, and workers that are other than wanted, are named as by `stormwright compare --json`. `before` and
-    `moved` are null where nothing runs, and `fullest_cpu` (a part of 1) where a node without any CPU has executors.
+    Names of violations and of deviating worker counts are those of `stormwright compare --json`. `before` and `moved`
+    are null without a running placement, and `fullest_cpu` (a fraction) if a node without any CPU has executors.
     """
     now, after = problem.current_slot, assignment.slot_of_executor
     runs, counts = bool(np.any(now != UNPLACED)), other_worker_counts(problem, after)
@@ -79,12 +79,12 @@ def _moved(problem: Problem, after: IntArray) -> dict[str, int]:
 
 
 def used_slots(slots: IntArray) -> list[int]:
-    """The slots that are used, without `np.unique`, which imports masked arrays when it is used first."""
+    """Return the used slots, without `np.unique`, which imports masked arrays on first use."""
     return sorted(set(slots[slots != UNPLACED].tolist()))
 
 
 def fullest_cpu(problem: Problem, slots: IntArray) -> float:
-    """The largest part of its CPU that a node's executors use; of a node without any, more than all is used."""
+    """Return the highest fraction of its CPU that a node's executors use; infinite for a node without any."""
     used = node_sum(problem, slots, problem.executor_cpu_hz)
     with np.errstate(divide="ignore", invalid="ignore"):
         return float(np.max(np.where(used > 0, used / problem.node_cpu_hz, 0.0), initial=0.0))
@@ -116,7 +116,7 @@ _FIGURES: dict[str, Callable[[Problem, IntArray], str]] = {
 
 
 class _SchedulerOption(click.Option):
-    """Lists the available schedulers in its help; finding those of other packages takes time."""
+    """Option that lists the available schedulers in its help only, as finding those of other packages takes time."""
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
         """See click."""
@@ -158,16 +158,14 @@ def command(
     output: Path | None,
     as_json: bool,
 ) -> None:
-    """Place the executors of the problem in FILE (stormwright-problem/1, or a case that holds one; gzipped or not).
-
-    FILE may also be -, standard input, or ready:NAME, a built-in problem: those of the TOP-Storm paper,
-    top-storm-word-count-1 to -6 and top-storm-exclamation-1 to -6; or a generated cluster: cluster-20, -200, -1000,
-    -5000 (nodes).
+    """FILE is a problem (stormwright-problem/1, or a case that holds one; gzipped or not); -, standard input; or
+    ready:NAME, a built-in problem: those of the TOP-Storm paper, top-storm-word-count-1 to -6 and
+    top-storm-exclamation-1 to -6; or a generated cluster: cluster-20, -200, -1000, -5000 (nodes).
 
     Exits with 0 if all executors are placed, 1 if some are not, 2 if the input is bad.
     """
     if seed is not None and not takes_seed(name):
-        raise InputError("schedule", options.idle({"seed": f"{name} draws no random numbers"}))
+        raise InputError("schedule", options.idle({"seed": f"{name} uses no random numbers"}))
     scheduler = apply_from_scratch(name, resolve_scheduler(name, settings, seed, jars), from_scratch, never)
     problem = read_problem(file)
     prepare_output(output, file)
@@ -206,7 +204,7 @@ def _print_summary(problem: Problem, assignment: Assignment, cost: Cost) -> None
     print_table(table)
     if "before" in placements:
         say(_moves(problem, after))
-    if lines := assignment.parameters.get("told"):
+    if lines := assignment.parameters.get("reason"):
         say(lines)
     for line in _predicted(assignment):
         say(line)
@@ -230,7 +228,7 @@ def _percent(part: float) -> str:
 
 
 def _print_workers(problem: Problem, slots: IntArray) -> None:
-    """A line a worker, as far as people read on."""
+    """Print a line per worker, up to a maximum."""
     found = list(islice(_workers(problem, slots), _MAX_WORKERS))
     if not found:
         return
@@ -246,7 +244,7 @@ def _print_workers(problem: Problem, slots: IntArray) -> None:
 
 
 def _workers(problem: Problem, slots: IntArray) -> Iterator[tuple[str, str, str]]:
-    """Topology, place and executors of each worker, topologies and slots in the problem's order."""
+    """Yield topology, place and executors of each worker, topologies and slots in the problem's order."""
     for index, topology in enumerate(problem.topologies):
         own = slots[problem.executors_of(index)]
         for slot in used_slots(own):
@@ -267,7 +265,7 @@ def _moves(problem: Problem, after: IntArray) -> str:
 
 
 def _broken_limits(problem: Problem, assignment: Assignment) -> Iterator[str]:
-    """Limits that the placed executors break, and worker counts: not every scheduler looks at all of them."""
+    """Yield limits that the placed executors break, and worker counts, as not every scheduler checks all of them."""
     slots = assignment.slot_of_executor
     for label, found in (
         ("limits broken", list(map(str, broken_limits(problem, slots)))),
@@ -279,9 +277,9 @@ def _broken_limits(problem: Problem, assignment: Assignment) -> Iterator[str]:
 
 
 def _reasons(assignment: Assignment) -> Iterator[str]:
-    """Why executors are unplaced, those with the same reasons together."""
+    """Yield why executors are unplaced, those with the same reasons together."""
     if not assignment.unplaced:
         return
     yield f"unplaced: {counted(len(assignment.unplaced), 'executor')}"
-    for topology, count, reasons in assignment.reasons_together():
+    for topology, count, reasons in assignment.grouped_reasons():
         yield f"  {count} of {topology}: {'; '.join(reasons)}"

@@ -13,7 +13,7 @@ from stormwright.cli.lines import say, say_lines
 from stormwright.cli.output import print_json
 from stormwright.schedulers import scheduler_names
 from stormwright.schedulers.toolkit.describe import Description, Parameter, describe_anyway, options_of_all
-from stormwright.schedulers.toolkit.from_scratch import what_runs
+from stormwright.schedulers.toolkit.from_scratch import running_text
 from stormwright.schedulers.toolkit.registry import traits_of
 from stormwright.schedulers.toolkit.resolve import ANY_JAVA, describe_scheduler, is_java
 
@@ -25,11 +25,11 @@ _WIDTH = 116
 @click.argument("name", required=False, shell_complete=options.scheduler_names)
 @options.as_json("Print it as JSON.")
 def command(name: str | None, as_json: bool) -> None:
-    """List the schedulers, or describe the scheduler NAME: rule, use, parameters and source."""
+    """With NAME: its rule, use, parameters and source."""
     if name is not None:
         description = describe_scheduler(name)
         if as_json:
-            document = {"where_something_runs": _where_something_runs(description)}
+            document = {"where_something_runs": _running_text(description)}
             print_json({**asdict(description), **document, "options_of_all": [asdict(each) for each in _options(name)]})
         else:
             _print(description)
@@ -52,7 +52,7 @@ def _print(description: Description) -> None:
         ("When to use", description.when_to_use),
         ("Ignores", description.ignores),
         ("Honours", ", ".join(description.honours)),
-        ("Where something runs", _where_something_runs(description)),
+        ("Where something runs", _running_text(description)),
     ):
         if text:
             say_lines("\n" + fill(f"{title}: {text}", _WIDTH, break_on_hyphens=False))
@@ -67,8 +67,8 @@ def _print(description: Description) -> None:
     say(f"Class: {description.implementation}")
 
 
-def _where_something_runs(description: Description) -> str:
-    return what_runs(traits_of(description.name)).replace("`", "")
+def _running_text(description: Description) -> str:
+    return running_text(traits_of(description.name)).replace("`", "")
 
 
 def _options(name: str) -> tuple[Parameter, ...]:

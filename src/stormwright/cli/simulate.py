@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _MAX_TOPOLOGIES, _MAX_NODES, _MAX_QUEUES = 10, 20, 5
 
-#: A queue is told of from this part of what it may hold.
+#: Minimum fraction of its limit from which a queue is reported.
 _FULL = 0.01
 
 #: Tuples that take minutes.
@@ -86,11 +86,9 @@ def command(
     costs_file: Path | None,
     as_json: bool,
 ) -> None:
-    """Simulate the placement of the problem in FILE in virtual time, tuple by tuple.
-
-    Spouts emit trees at the measured rate, at random times; all workers are up, and all queues are initially empty. The
-    current placement is used unless a scheduler or an assignment is given. The same seed gives the same result. Exits
-    with 1 if an executor has no slot.
+    """FILE is the problem. Spouts emit trees at the measured rate, at random times; all workers are up, and all queues
+    are initially empty. The current placement is used unless a scheduler or an assignment is given. The same seed
+    gives the same result. Exits with 1 if an executor has no slot.
     """
     from stormwright.cli.predictions import assumptions_of
     from stormwright.simulator.precompile import ready_simulator
@@ -125,11 +123,11 @@ def _check(
 ) -> None:
     faults = []
     if scheduler and assignment:
-        faults.append(Fault("and --scheduler both say where executors are: name one of them", "--assignment"))
+        faults.append(Fault("and --scheduler both determine the placement: pass one of them", "--assignment"))
     if parameters and not scheduler:
-        faults.append(Fault("parameters of a scheduler need one: name it with --scheduler", "--set"))
+        faults.append(Fault("parameters require a scheduler: pass --scheduler", "--set"))
     if from_scratch is not None and not scheduler:
-        faults.append(Fault("needs a scheduler: name it with --scheduler", "--from-scratch, --keep-running"))
+        faults.append(Fault("requires --scheduler", "--from-scratch, --keep-running"))
     if saturated and trace:
         faults.append(Fault("has no effect on spouts that are offered no rate: leave out --saturated", "--trace"))
     if faults:
@@ -139,7 +137,7 @@ def _check(
 def _warn(problem: Problem, slots: IntArray, seconds: float) -> None:
     """Print the amount of work if it takes long."""
     cost = cost_of(problem, slots)
-    tuples = seconds * sum(getattr(cost, of.name) for of in fields(cost) if of.name != "total")
+    tuples = seconds * sum(getattr(cost, part.name) for part in fields(cost) if part.name != "total")
     if tuples > _MANY:
         say(f"some {tuples:,.0f} tuples are to be handled, about a million a second; Ctrl-C ends it", err=True)
 
@@ -151,7 +149,7 @@ def _placed(
     from_scratch: bool | None,
     assignment: Path | None,
 ) -> tuple[IntArray, str]:
-    """Where executors are, and who says so."""
+    """Return the slots of executors, and the origin of the placement."""
     from stormwright.workbench.simulated.placement import running
 
     if assignment:
@@ -172,13 +170,14 @@ def _print(problem: Problem, found: Simulation, by: str) -> None:
     if assumed := assumed_text(problem):
         say(assumed)
     if missing := int(np.sum(found.slots == UNPLACED)):
-        say(f"no slot for {counted(missing, 'executor')}: what is sent to them is lost")
+        say(f"no slot for {counted(missing, 'executor')}: tuples sent to them are lost")
     say(
         f"{found.seconds:,.6g} s of virtual time in {found.took_s:.2f} s: {counted(found.hops, 'tuple')} handled, "
         f"{found.hops / max(found.took_s, 1e-9) / 1e6:.2f} million a second"
     )
     if found.at_once > 1:
-        say(f"{found.at_once} like tuples at once: latencies are longer by what so many take at each executor, at most")
+        longer = "latencies are longer, at most by their service times at each executor"
+        say(f"{found.at_once} tuples are simulated as one: {longer}")
     _print_topologies(problem, found)
     _print_nodes(problem, found)
     for line in _queues(problem, found):
@@ -229,7 +228,7 @@ def _print_nodes(problem: Problem, found: Simulation) -> None:
 
 
 def _queues(problem: Problem, found: Simulation) -> list[str]:
-    """The fullest receive queues."""
+    """Return the fullest receive queues, a line each."""
     order = np.argsort(-found.queue_peak / np.maximum(found.queue_limit, 1), kind="stable")
     full = [e for e in order.tolist() if found.queue_peak[e] >= _FULL * found.queue_limit[e]][:_MAX_QUEUES]
     text = []
@@ -245,7 +244,7 @@ def _queues(problem: Problem, found: Simulation) -> list[str]:
 
 
 def _print_timeline(problem: Problem, found: Simulation, number: int) -> None:
-    """Rates and latencies as bars, one a step."""
+    """Print rates and latencies as bars, one per step."""
     name, rates = problem.topologies[number].id, found.rates(number)
     if not rates.any():
         return

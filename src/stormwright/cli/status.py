@@ -1,4 +1,4 @@
-"""``stormwright status``: whether all is well at a running service."""
+"""``stormwright status``: show the health of a running service."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from stormwright.client.shapes import Overview
     from stormwright.plan import PlanSummary
 
-#: Exit code where something needs a look; that of a service that cannot be asked is 2, as of every verb.
+#: Exit code if something needs attention; it is 2 for an unreachable service, as for every verb.
 _NEEDS_A_LOOK = 1
 
 #: Lines of a kind.
@@ -35,8 +35,7 @@ _CALLED = {"bad": "fault", "warn": "short", "note": "note"}
 @options.as_json("Print all of it as JSON.")
 @click.pass_context
 def command(ctx: click.Context, address: str, as_json: bool) -> None:
-    """Show the health of a running service, the change that it would make, its last change, and plans that wait for
-    approval: the first page of the dashboard as text.
+    """This is the first page of the dashboard as text, with the last change.
 
     Exits with 0 if all is well, 1 if something needs attention or nothing is known yet, 2 if the service cannot be
     reached.
@@ -56,10 +55,12 @@ def _lines(now: Overview, address: str) -> Iterator[str]:
     yield now.verdict
     for each in now.findings:
         yield f"{_CALLED[each.level]}: {each.text}"
-    nimbus = "Nimbus has not asked yet" if now.nimbus_age_s is None else f"Nimbus asked {_ago(now.nimbus_age_s)}"
+    nimbus = (
+        "no call from Nimbus yet" if now.nimbus_age_s is None else f"last call from Nimbus {_ago(now.nimbus_age_s)}"
+    )
     load = "no load measured yet" if now.load_age_s is None else f"load measured {_ago(now.load_age_s)}"
-    by_itself = f"mode {now.mode}{', frozen' if now.frozen else ''}"
-    yield f"service: {now.service} at {address}, {by_itself}, scheduler {now.scheduler}; {nimbus}, {load}"
+    automation = f"mode {now.mode}{', frozen' if now.frozen else ''}"
+    yield f"service: {now.service} at {address}, {automation}, scheduler {now.scheduler}; {nimbus}, {load}"
     if now.topologies is not None and now.executors is not None and now.nodes is not None:
         sizes = zip((now.topologies, now.executors, now.nodes), ("topology", "executor", "node"), strict=True)
         rate = f"; measured {now.rate_tps:,.0f} trees/s" if now.rate_tps is not None else ""

@@ -1,4 +1,4 @@
-"""``stormwright sweep``: many decisions on Spark, into a table."""
+"""``stormwright sweep``: run many scheduling decisions on Spark, into a table."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ def command(
     spark_conf: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Run every cell of SPEC (stormwright-sweep/1, YAML or JSON) on Spark: problem × scheduler × parameters × seed ×
-    repeat. With `simulate` each placement also runs in virtual time, without a trace and with each of the given ones.
+    """SPEC (stormwright-sweep/1, YAML or JSON) lists the cells: problem × scheduler × parameters × seed × repeat. With
+    `simulate` each placement also runs in virtual time, without a trace and with each of the given ones.
 
     Cells that are in the table already are skipped, so that an interrupted sweep resumes. A failed cell is a row with
     its error.
@@ -89,7 +89,7 @@ def command(
     try:
         decided, cells = _run(sweep, lambda spark: _table(where, spark, state_dir, spec.stem), retry_failed, target)
     except KeyboardInterrupt:
-        say(f"stopped; what was decided is kept in {where}, and the same command goes on from there", err=True)
+        say(f"stopped; decided cells are stored in {where}; the same command continues from there", err=True)
         raise
     cells = own_cells(sweep, cells)
     rows: list[CellRow] = cells.to_pylist()
@@ -132,7 +132,7 @@ def _table(where: str, spark: SparkSession, state_dir: Path | None, name: str) -
 def _run(
     sweep: Sweep, opened: Callable[[SparkSession], CellTable], retry_failed: bool, target: SparkTarget
 ) -> tuple[int, Any]:
-    """Decide what is missing; how many cells that were, and the whole table."""
+    """Run the missing cells; return their number and the whole table."""
     from stormwright.pipeline.spark.session import working_session
     from stormwright.workbench.sweep.run import run_cells, to_do
 

@@ -1,4 +1,4 @@
-"""``stormwright token``: who may ask a service."""
+"""``stormwright token``: manage access tokens of a service."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _DAY_MS = 86_400_000
 
 
 def _where(function: Callable[..., Any]) -> Callable[..., Any]:
-    """``--state`` and ``--tokens``, either of which says which file."""
+    """Add ``--state`` and ``--tokens``, either of which locates the file."""
     state = click.option(
         "--state",
         "state_dir",
@@ -41,10 +41,8 @@ def _where(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.group(cls=options.Verbs)
 def command() -> None:
-    """Create, list and revoke the tokens that authenticate users of a service.
-
-    They are stored in a file; no running service is needed. A running one picks up changes within a second. A service
-    that was started without authentication has to be restarted.
+    """They authenticate users, and are stored in a file; no running service is needed. A running one picks up changes
+    within a second. A service that was started without authentication has to be restarted.
     """
 
 
@@ -128,7 +126,7 @@ def _tokens(state_dir: Path | None, tokens_file: Path | None, *, makes: bool = F
     path = tokens_file or Path(state_dir or "") / FILE
     directory = path.absolute().parent
     needed = directory.parent if makes else directory
-    with suppress(PermissionError):  # then nobody knows, and to read the file says so
+    with suppress(PermissionError):  # reading the file reports it
         if not (directory.is_dir() or needed.is_dir()):
             make = ": make it first, or name another one" if makes else ""
             given = Fault(f"there is no directory {needed}{make}", "--tokens" if tokens_file else "--state")
@@ -137,7 +135,7 @@ def _tokens(state_dir: Path | None, tokens_file: Path | None, *, makes: bool = F
 
 
 def _note(tokens: Tokens, what: str) -> None:
-    """Beside the file of tokens: the service's own log where that is in its state directory."""
+    """Write a change to the audit log beside the file of tokens, which is the service's in its state directory."""
     from stormwright.cli.options import user
     from stormwright.service.auth.audit import FILE, Audit
 

@@ -19,7 +19,7 @@ from stormwright.workbench.ready_problems import read_problem
 if TYPE_CHECKING:
     from stormwright.workbench.tradeoff_curve import Tradeoff
 
-#: Characters of the longest bar, and how near to the least cost is near enough to be told.
+#: Characters of the longest bar, and the tolerance of costs reported as near the lowest.
 _BAR, _NEAR = 40, 0.02
 
 
@@ -46,7 +46,7 @@ def command(
     output: Path | None,
     as_json: bool,
 ) -> None:
-    """Show the gain of moving executors of the problem in FILE, which must contain a current placement.
+    """The problem in FILE must contain a current placement.
 
     For every number of moves, and of restarts, the scheduler `optimizer` searches the best placement with no more than
     that: 0, 1, 2, 5, 10 and so on if no numbers are given, every combination if both are. A worker restarts if its
@@ -99,8 +99,8 @@ def _print(found: Tradeoff) -> None:
         )
     print_table(table)
     if left := found.points[-1].broken:
-        say(f"{counted(left, 'limit')} broken even when all may move; stormwright explain tells more")
-    near = found.near_least(_NEAR)
+        say(f"{counted(left, 'limit')} broken even when all may move; see stormwright explain")
+    near = found.near_lowest_cost(_NEAR)
     moved, restarted = min(point.moved for point in near), min(point.restarted for point in near)
     part = f"{moved / problem.num_executors:.1%}"
     say(

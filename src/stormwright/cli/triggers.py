@@ -1,4 +1,4 @@
-"""Triggers of a service as options say them, and as ``--set`` says the parameters of a scheduler that has them."""
+"""Triggers of a service from options and from ``--set``."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def triggers_from_options(
     Parameters
     ----------
     scheduler, settings
-        As it is set, and by which ``key=value`` texts.
+        The scheduler, and its ``key=value`` texts.
     objective
-        What a move has to gain, on which hangs by how much at least where nobody says.
+        Objective of moves, which determines the default of their minimum gain.
     min_gain_percent, seconds
         Values of the options.
     """
@@ -45,7 +45,7 @@ def triggers_from_options(
 
 
 def overridden_triggers(scheduler: Scheduler, settings: Sequence[str]) -> list[Fault]:
-    """Faults of triggers that ``--set`` says and that an option of the verb that runs says otherwise."""
+    """Return faults for triggers that an option and ``--set`` give different values."""
     context, faults = click.get_current_context(), []
     for trigger, value in _set(scheduler, settings).items():
         by_option = context.params.get(trigger, value)
@@ -56,7 +56,7 @@ def overridden_triggers(scheduler: Scheduler, settings: Sequence[str]) -> list[F
 
 
 def _set(scheduler: Scheduler, settings: Sequence[str]) -> dict[str, float]:
-    """The triggers that ``--set`` names, if the scheduler has some."""
+    """Return the triggers given by ``--set``, if the scheduler has any."""
     from stormwright.schedulers.toolkit.registry import parse_settings
     from stormwright.schedulers.toolkit.triggers import TriggerParams
 
@@ -68,7 +68,7 @@ def _set(scheduler: Scheduler, settings: Sequence[str]) -> dict[str, float]:
 def by_goal(name: str, settings: Sequence[str], from_scratch: bool | None) -> Callable[[str], Scheduler]:
     """Return objective → scheduler of a plan: the service's own, with that objective.
 
-    One that searches for as long as it is told has as long as somebody waits for a plan, unless its settings say more.
+    A scheduler with a time budget gets the time that people wait for a plan, unless its settings have more.
     """
     from stormwright.schedulers import make_scheduler
     from stormwright.schedulers.toolkit.from_scratch import apply_from_scratch, only_adaptive
@@ -84,7 +84,7 @@ def by_goal(name: str, settings: Sequence[str], from_scratch: bool | None) -> Ca
         )
 
     def in_time(goal: str) -> Scheduler:
-        made(goal)  # what of it cannot be is told now
+        made(goal)  # raises if the parameters are invalid
         return TimeBoundedScheduler(lambda seconds: made(goal, f"time_budget_s={seconds:g}"))
 
     is_given = bool(SEARCHING & parse_settings(own).keys())

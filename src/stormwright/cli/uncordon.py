@@ -16,7 +16,7 @@ from stormwright.cli.output import print_json
 @options.reason("uncordoned by hand")
 @options.as_json("Print what was drained as JSON.")
 def command(node: str, address: str, by: str, reason: str, as_json: bool) -> None:
-    """Make a drained NODE (a host, or the id of a supervisor) schedulable again.
+    """NODE is a host, or the id of a supervisor.
 
     Nothing moves there at once: the next decision may use it. `stormwright revert` brings back what has left.
     """

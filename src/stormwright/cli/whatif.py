@@ -66,7 +66,7 @@ def command(
     output: Path | None,
     as_json: bool,
 ) -> None:
-    """Predict the effect of changes to the problem in FILE, beside today. Several changes are applied together.
+    """Several changes to the problem in FILE are applied together; the prediction is shown beside today's.
 
     Executors stay where they are, or where an ASSIGNMENT (written by `stormwright schedule --output`) has them, unless
     a scheduler is given. Executors without a slot, because their node is gone or their number has grown, are placed in
@@ -115,9 +115,9 @@ def _print(problem: Problem, found: WhatIf) -> None:
     say_problem(problem, f"; then {size_of(found.problem)}")
     if found.assignment.scheduler:
         moves = f"; {counted(found.moved, 'executor')} would move" if found.today else ""
-        resubmitted = f"; all of {', '.join(found.resubmitted)} would start anew" if found.resubmitted else ""
+        resubmitted = f"; all of {', '.join(found.resubmitted)} would be resubmitted" if found.resubmitted else ""
         say(f"placed by {found.assignment.scheduler}{moves}{resubmitted}")
-    for topology, count, reasons in found.assignment.reasons_together():
+    for topology, count, reasons in found.assignment.grouped_reasons():
         say(f"no slot for {counted(count, 'executor')} of {topology}: {'; '.join(reasons)}")
     columns = {"today": found.today, "then": found.then} if found.today else {"then": found.then}
     print_predictions(columns)

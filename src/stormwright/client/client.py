@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from stormwright.client import shapes
 from stormwright.client.shapes import Overview
-from stormwright.errors import ClusterError, ConflictError, Fault, InputError, NotThereError
+from stormwright.errors import ClusterError, ConflictError, Fault, InputError, NotFoundError
 from stormwright.modes import Modes
 from stormwright.plan import Goal, Plan, PlanState
 
@@ -41,7 +41,7 @@ class Client:
     ------
     InputError
         From every call: what was asked has faults. When it is made: the address is none.
-    NotThereError, ConflictError
+    NotFoundError, ConflictError
         There is no such plan or entry; it cannot be done as things are now.
     ClusterError
         The service cannot be reached, or does not answer as it should.
@@ -142,7 +142,7 @@ class Client:
         """Return the health of the service, its next and last changes, and pending approvals."""
         try:
             return self._ask("GET", "/v1/overview", Overview)
-        except NotThereError as error:
+        except NotFoundError as error:
             raise ClusterError(f"{self.address} cannot say whether all is well: it is of an older version") from error
 
     def modes(self) -> Modes:
@@ -212,7 +212,7 @@ class Client:
             return ClusterError(f"{self.address} answers with status {status}: is it stormwright?")
         if body.faults:
             return InputError(self.address, [Fault(fault.message, fault.path) for fault in body.faults])
-        return {404: NotThereError, 409: ConflictError}.get(status, ClusterError)(body.error)
+        return {404: NotFoundError, 409: ConflictError}.get(status, ClusterError)(body.error)
 
 
 def bearing(token: str | None) -> dict[str, str]:
@@ -245,7 +245,7 @@ def _address(body: str) -> tuple[str, str, int | None]:
 def _id(plan: str) -> str:
     """An id as part of a path; another text would name another path, or none."""
     if not (plan.isascii() and plan.isalnum()):
-        raise NotThereError(f"there is no plan {plan!r}; `stormwright plan --list` lists them")
+        raise NotFoundError(f"there is no plan {plan!r}; `stormwright plan --list` lists them")
     return plan
 
 

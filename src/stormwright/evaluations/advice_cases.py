@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from stormwright.advise.adviser import Observation, WantedSize
+from stormwright.advise.adviser import Observation, TargetSize
 from stormwright.advise.observed import observation_of
 from stormwright.advise.search.kinds import NodeKind
 from stormwright.defaults import STORMS_OWN
@@ -20,7 +20,7 @@ from stormwright.predict.changes import rebalanced, with_rates
 from stormwright.predict.costs import Costs
 from stormwright.predict.evaluate import steady_states
 from stormwright.predict.flow.profile import Profile
-from stormwright.predict.steady import Placed, Steady, steady_state
+from stormwright.predict.steady import PlacedLoad, SteadyState, steady_state
 from stormwright.schedulers import make_scheduler
 
 # True costs ---------------------------------------------------------------------------------------
@@ -33,13 +33,13 @@ _JUST_BELOW = 1 - 1e-3
 class World(Protocol):
     """Environment that runs a topology for a window."""
 
-    def run(self, wanted: WantedSize, wanted_tps: float) -> Observation:
+    def run(self, wanted: TargetSize, wanted_tps: float) -> Observation:
         """Return the observation with the wanted executors, workers and placement at `wanted_tps` trees/s."""
         ...
 
 
 @dataclass
-class Predicted:
+class PredictedWorld:
     """A world that behaves as `predict` says with the true costs, observed with noise.
 
     It has one topology. Without a placement by the adviser, Storm's EvenScheduler places it on all nodes.
@@ -68,7 +68,7 @@ class Predicted:
     def __post_init__(self) -> None:
         self._random = np.random.default_rng(self.seed)
 
-    def run(self, wanted: WantedSize, wanted_tps: float) -> Observation:
+    def run(self, wanted: TargetSize, wanted_tps: float) -> Observation:
         """Run a window; see `World`."""
         problem, slots = self._placed(wanted)
         placed, state = self._state(problem, slots, wanted_tps)
@@ -79,7 +79,7 @@ class Predicted:
             placed, state = self._state(problem, slots, min(wanted_tps, highest_tps) * _JUST_BELOW)
         return observation_of(placed, state, 0, wanted_tps, self._measured(placed, state, slots))
 
-    def _placed(self, wanted: WantedSize) -> tuple[Problem, IntArray]:
+    def _placed(self, wanted: TargetSize) -> tuple[Problem, IntArray]:
         index = self.base.topologies[0].component_index
         counts = {0: {index[name]: count for name, count in wanted.executors.items()}}
         problem = rebalanced(self.base, Profile.of(self.base), self.costs, counts)
@@ -89,14 +89,14 @@ class Predicted:
         problem = replace(problem, topologies=(one,))
         return problem, make_scheduler(STORMS_OWN).schedule(problem).slot_of_executor
 
-    def _state(self, problem: Problem, slots: IntArray, rate_tps: float) -> tuple[Placed, Steady]:
+    def _state(self, problem: Problem, slots: IntArray, rate_tps: float) -> tuple[PlacedLoad, SteadyState]:
         now_tps = float(Profile.of(problem).rate_tps[0])
         scaled = with_rates(problem, np.array([rate_tps / now_tps]))
         profile = Profile.of(scaled)
-        placed = Placed.under(profile, scaled, slots)
+        placed = PlacedLoad.under(profile, scaled, slots)
         return placed, steady_state(placed, profile.rate_tps, profile.rate_tps, self.costs)
 
-    def _measured(self, placed: Placed, state: Steady, slots: IntArray) -> Problem:
+    def _measured(self, placed: PlacedLoad, state: SteadyState, slots: IntArray) -> Problem:
         """Return the report of probe and pipeline: CPU including messages, and traffic, both with noise."""
         problem, demand = placed.problem, state.demand
         rate_tps = float(state.given.rate_tps[0])
@@ -164,7 +164,7 @@ class AdviceCase:
     Parameters
     ----------
     name
-        Shape and variant.
+        Shape of the topology, and variant of the load.
     base
         The topology with its true work and every node, at `rate_tps`; see `stormwright.evaluations.advice_cases`.
     kinds
@@ -200,8 +200,8 @@ def cases(scale: int = 1) -> list[AdviceCase]:
     """
     found = []
     for number, shape in enumerate(_SHAPES):
-        for variant, of in enumerate(("alike", "skewed", "two kinds", "latency", "more trees")):
-            found.append(_case(shape, of, 10 * number + variant, scale))
+        for variant, kind in enumerate(("alike", "skewed", "two kinds", "latency", "more trees")):
+            found.append(_case(shape, kind, 10 * number + variant, scale))
     return found
 
 
@@ -247,9 +247,9 @@ def _topology(shape: str, rate_tps: float, random: np.random.Generator, *, skewe
     pair_tps = load.pair_tps
     if skewed:
         gets = random.lognormal(0.0, _SKEW, topology.num_executors)
-        of = topology.executor_component
-        even = np.bincount(of, gets) / np.bincount(of)
-        pair_tps = pair_tps * (gets / even[of])[load.pair_target]
+        executor_component = topology.executor_component
+        even = np.bincount(executor_component, gets) / np.bincount(executor_component)
+        pair_tps = pair_tps * (gets / even[executor_component])[load.pair_target]
     load = replace(load, pair_tps=pair_tps, memory_mb=np.full(topology.num_executors, 128.0))
     made = made.with_load(LoadProfile({topology.id: load}))
     profile = Profile.of(made)

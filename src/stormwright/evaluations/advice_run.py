@@ -8,21 +8,21 @@ from itertools import combinations, pairwise, product
 
 import numpy as np
 
-from stormwright.advise.adviser import Adviser, Observation, WantedSize
+from stormwright.advise.adviser import Adviser, Observation, TargetSize
 from stormwright.advise.rules import Dhalion, Ds2, Stela
 from stormwright.advise.search.cheapest import Search
 from stormwright.advise.search.evaluation import EvaluatedPlacement
+from stormwright.advise.search.goals import AdviceGoals
 from stormwright.advise.search.kinds import NodeMix, mixes
 from stormwright.advise.search.pace import Patience
 from stormwright.advise.search.patient import PredictiveAdviser
 from stormwright.advise.search.trials import ExecutorCounts, Key, MixTrials
-from stormwright.advise.search.wish import Wish
 from stormwright.errors import InputError
-from stormwright.evaluations.advice_cases import AdviceCase, Predicted, World
+from stormwright.evaluations.advice_cases import AdviceCase, PredictedWorld, World
 from stormwright.model import Assignment, LoadProfile
 from stormwright.model.arrays import FloatArray, IndexArray, IntArray
 from stormwright.predict.demand import TreeDemand
-from stormwright.predict.steady import Placed, limits
+from stormwright.predict.steady import PlacedLoad, limits
 from stormwright.predict.workers import nodes_of
 
 # Exhaustive search --------------------------------------------------------------------------------
@@ -40,8 +40,8 @@ def least_of_all(
 ) -> tuple[EvaluatedPlacement, list[dict[Key, int]]] | None:
     """Return the cheapest nodes with fewest executors, and all equally small executor counts; None if none.
 
-    Every mix of nodes, every number of executors, and every placement with a worker a node is tried, from the cheapest
-    and fewest on. Numbers of executors that are too few for their own work are left out, and those with many more than
+    Every mix of nodes, every number of executors, and every placement with a worker a node is tried, cheapest and
+    fewest first. Numbers of executors that are too few for their own work are left out, and those with many more than
     the fewest.
 
     Parameters
@@ -49,9 +49,9 @@ def least_of_all(
     trials
         Trials of a single topology.
     most_nodes
-        Of the mixes that are tried.
+        Maximum number of nodes of a mix.
     more
-        Executors beyond the fewest that are looked at before a mix is given up.
+        Maximum number of executors beyond the fewest for a mix.
     """
     keys = sorted(trials.sizes)
     fastest = max(kind.core_hz for kind in trials.kinds) / trials.base.core_hz
@@ -80,8 +80,8 @@ def least_of_all(
 def roomy_placements(trials: MixTrials, counts: ExecutorCounts, mix: NodeMix) -> Iterator[EvaluatedPlacement]:
     """Yield placements on all given nodes, a worker each, with enough headroom; without symmetric ones.
 
-    Alike are executors of a component that have equally much to do, and nodes of a kind. Placements that overfill a
-    node by their own work alone are left out.
+    Executors of a component with equal work are equivalent, and so are nodes of a kind. Placements that overfill a node
+    by the work alone are left out.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def roomy_placements(trials: MixTrials, counts: ExecutorCounts, mix: NodeMix) ->
         slots: IntArray = np.empty(problem.num_executors, np.int32)
         for members, on in zip(groups, chosen, strict=True):
             slots[members] = first_slot[np.repeat(np.arange(mix.size), on)]
-        demand = TreeDemand.of(profile, Placed.under(profile, problem, slots).routes, problem, *trials.known)
+        demand = TreeDemand.of(profile, PlacedLoad.under(profile, problem, slots).routes, problem, *trials.known)
         shares, free = limits(demand)
         if np.max(shares @ rates + 1 - free) <= trials.allowed + _ROUNDING:
             yield trials.evaluated_at(problem, mix, Assignment(slots), counts)
@@ -153,12 +153,12 @@ _WORKERS, _NODES = 2, 12
 
 def world_of(case: AdviceCase) -> World:
     """Return the world of a case; replaceable by another one that runs its topology."""
-    return Predicted(case.base, case.costs, case.known_costs, case.noise, case.seed)
+    return PredictedWorld(case.base, case.costs, case.known_costs, case.noise, case.seed)
 
 
 def advisers(case: AdviceCase, p95_ms: float | None = None) -> dict[str, Adviser]:
     """Return a new instance of each adviser."""
-    ours = PredictiveAdviser(Wish(p95_ms=p95_ms), case.kinds, Patience())
+    ours = PredictiveAdviser(AdviceGoals(p95_ms=p95_ms), case.kinds, Patience())
     roomy = Ds2(1 / (1 - ours.headroom))
     return {"ours": ours, "DS2": Ds2(), "DS2 with our headroom": roomy, "Dhalion": Dhalion(), "Stela": Stela()}
 
@@ -167,7 +167,7 @@ def advisers(case: AdviceCase, p95_ms: float | None = None) -> dict[str, Adviser
 
 
 @dataclass(frozen=True)
-class Sized:
+class AdviceOutcome:
     """The advice for a case, and the true minimum.
 
     Parameters
@@ -175,15 +175,15 @@ class Sized:
     case
         Name of the case.
     nodes, executors
-        Advised; nodes say why where nothing is.
+        Recommended nodes and executors; without advice the first is the reason.
     least_nodes, least_executors
-        Those of the exhaustive search, of several equally good ones the nearest; empty where it was not made.
+        Result of the exhaustive search, the nearest of equally good ones; empty without a search.
     p95_ms
         Required latency, if any.
     sustained
         Whether the rate is sustained in truth, as advised.
     fullest, true_p95_ms
-        How full the fullest is in truth, and the 95th percentile of latency.
+        True utilisation of the fullest resource, and true 95th percentile of latency.
     """
 
     case: str
@@ -202,22 +202,24 @@ class Sized:
         return max((abs(self.executors[name] - count) for name, count in self.least_executors.items()), default=0)
 
 
-def sized(case: AdviceCase, world: World) -> Sized:
+def sized(case: AdviceCase, world: World) -> AdviceOutcome:
     """Return advice from one window at half the rate, two executors a component, compared with the truth."""
     topology = case.base.topologies[0]
     names = [component.id for component in topology.components]
-    observed = world.run(WantedSize(_begin(case, 2), _WORKERS), 0.5 * case.rate_tps)
+    observed = world.run(TargetSize(_begin(case, 2), _WORKERS), 0.5 * case.rate_tps)
     true_costs = {"schema": case.known_costs["schema"], "costs": {}}
     load = case.base.load or LoadProfile({})
-    truth = MixTrials(case.base.with_load(replace(load, costs=true_costs)), Wish(rates={"": case.rate_tps}), case.kinds)
+    truth = MixTrials(
+        case.base.with_load(replace(load, costs=true_costs)), AdviceGoals(rates={"": case.rate_tps}), case.kinds
+    )
     known = least_of_all(truth, _MOST_NODES)
     p95_ms = None if case.p95_factor is None or known is None else case.p95_factor * truth.late_ms(known[0])
-    wish = Wish(rates={"": case.rate_tps}, p95_ms=p95_ms)
-    trials = MixTrials(observed.problem or case.base, wish, case.kinds)
+    goals = AdviceGoals(rates={"": case.rate_tps}, p95_ms=p95_ms)
+    trials = MixTrials(observed.problem or case.base, goals, case.kinds)
     try:
         found = Search(trials).best()
     except InputError as error:
-        return Sized(case.name, f"none: {error.faults[0].message}", {}, "", {}, p95_ms, False, np.inf, np.inf)
+        return AdviceOutcome(case.name, f"none: {error.faults[0].message}", {}, "", {}, p95_ms, False, np.inf, np.inf)
     counts = trials.counts(found)
     evaluated = truth.evaluated_at(
         replace(truth.made(counts)[0], supervisors=found.problem.supervisors), found.mix, found.assignment, counts
@@ -225,7 +227,7 @@ def sized(case: AdviceCase, world: World) -> Sized:
     nearest: Mapping[tuple[int, int], int] = {}
     if known is not None and p95_ms is None:
         nearest = min(known[1], key=lambda each: max(abs(each[key] - counts[key]) for key in each))
-    return Sized(
+    return AdviceOutcome(
         case=case.name,
         nodes=str(found.used),
         executors={names[key[1]]: count for key, count in counts.items()},
@@ -253,15 +255,15 @@ class AdviserRun:
     Parameters
     ----------
     case, adviser, trace
-        Names.
+        Names of the case, the adviser and the trace.
     steps
-        Changes until what is wanted was reached first, counted from the beginning; None where it never was.
+        Number of changes until the offered rate was first reached; None if never.
     restarts
         Changes, each of which restarts the topology.
     reached_windows, windows
-        Windows in which the rate that was wanted was reached, and all.
+        Number of windows in which the offered rate was reached, and of all windows.
     executors, nodes
-        Mean over the windows, nodes being those that have an executor.
+        Mean number of executors and of used nodes over the windows.
     """
 
     case: str
@@ -283,14 +285,14 @@ def followed(
     Parameters
     ----------
     case, world
-        Case and world.
+        Case of the adviser, and the world that runs it.
     name, adviser
         Name and instance of the adviser.
     trace, rates_tps
-        Trees/s that are wanted by window, and what that is called.
+        Name of the trace, and its offered trees/s by window.
     """
     workers = _WORKERS if name in ("ours", "Stela") else _NODES
-    wanted = WantedSize(_begin(case, 1), workers)
+    wanted = TargetSize(_begin(case, 1), workers)
     restarts = reached_windows = 0
     steps: int | None = None
     executors, nodes = [], []

@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class CellFound:
+class CellOutcome:
     """Result of a cell.
 
     Parameters
@@ -32,7 +32,7 @@ class CellFound:
     details
         Further data: full resources, speed of the machine, …
     placement
-        Of each topology in turn, where every executor is: node from 0 in the order of names, and port.
+        Node (from 0 in the order of names) and port of every executor, topology by topology.
     problem
         Snapshot with load (a problem document), of a cell that provides it to others.
     rate_tps
@@ -52,9 +52,9 @@ class CellStore:
     Parameters
     ----------
     path
-        JSON lines; made with the first cell.
+        File of JSON lines; created with the first cell.
     forgotten
-        Keys of cells to begin again; the file as it was is kept beside it, as ``….old``, if it has any of them.
+        Keys of cells to measure again; if the file has any of them, its old version remains as ``….old``.
 
     Raises
     ------
@@ -64,7 +64,7 @@ class CellStore:
 
     def __init__(self, path: Path, forgotten: Collection[str] = ()) -> None:
         self._path = path
-        self.found: dict[str, CellFound] = {}
+        self.found: dict[str, CellOutcome] = {}
         self.errors: dict[str, str] = {}
         try:
             data = path.read_bytes() if path.exists() else b""
@@ -79,7 +79,7 @@ class CellStore:
         self._whole = not data or data.endswith(b"\n")
         broken = sum(not self._take(line) for line in left)
         if broken:
-            log.warning("%s: %s passed over, as no cell wrote it whole", path, counted(broken, "line"))
+            log.warning("%s: %s skipped: incomplete", path, counted(broken, "line"))
 
     def _take(self, line: bytes) -> bool:
         with suppress(ValueError, KeyError, TypeError, AttributeError):
@@ -88,15 +88,15 @@ class CellStore:
             if "error" in document:
                 self.errors[key] = str(document["error"])
                 return True
-            figures = {str(name): [float(each) for each in of] for name, of in document["figures"].items()}
-            details, rate = dict(document.get("told", {})), float(document.get("rate_tps", 0.0))
+            figures = {str(name): [float(each) for each in values] for name, values in document["figures"].items()}
+            details, rate = dict(document.get("details", {})), float(document.get("rate_tps", 0.0))
             placement = [[(int(n), int(p)) for n, p in each] for each in document.get("placement", ())]
-            self.found[key] = CellFound(figures, details, placement, document.get("problem"), rate)
+            self.found[key] = CellOutcome(figures, details, placement, document.get("problem"), rate)
             self.errors.pop(key, None)
             return True
         return False
 
-    def add(self, cell: Cell, found: CellFound | str) -> None:
+    def add(self, cell: Cell, found: CellOutcome | str) -> None:
         """Store the result of a cell, or its failure; on disk when this returns.
 
         Raises
@@ -109,7 +109,7 @@ class CellStore:
         if isinstance(found, str):
             document["error"] = found
         else:
-            document |= {"figures": found.figures, "told": found.details, "placement": found.placement}
+            document |= {"figures": found.figures, "details": found.details, "placement": found.placement}
             document |= {"rate_tps": found.rate_tps, "problem": found.problem}
         line = (b"" if self._whole else b"\n") + orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY) + b"\n"
         try:

@@ -25,13 +25,13 @@ class CellTimes:
     Parameters
     ----------
     warm_s
-        From when all workers report, and at most once more while compilers take much of their CPU.
+        Time after all workers report, and at most once more while compilers take much of their CPU.
     probe_s
-        At the highest rate, where a part of that is wanted.
+        Time at the highest rate, if the block requires a fraction of it.
     sample_s, samples
         Length and number of the stretches in which each figure is measured.
     kill_s
-        Between kills, and after the last: a tuple tree that is lost blocks a spout for half a minute to a minute.
+        Time between kills, and after the last: a lost tuple tree blocks a spout for half a minute to a minute.
     kills
         Number of nodes killed.
     """
@@ -69,11 +69,11 @@ class Cell:
     Parameters
     ----------
     paper, block
-        Paper and block.
+        Name of the paper, and the block.
     variant
         Name of the variant in the block.
     repeat
-        From 0; also the seed.
+        Number of the repeat from 0; also the seed.
     times
         Durations of the measurements.
     """

@@ -43,7 +43,7 @@ BlockKind = Literal["steady", "kills", "moves"]
 
 @dataclass(frozen=True)
 class Variant:
-    """Scheduler of a block's topologies; `settings` are parameters as ``--set`` takes them."""
+    """Scheduler of a block's topologies; `settings` are parameters as for ``--set``."""
 
     scheduler: str
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -71,13 +71,13 @@ class Block:
     Parameters
     ----------
     name
-        Within the paper.
+        Name of the block, unique within the paper.
     topologies
-        Texts as ``stormwright demo --topology`` takes them; without workers, which follow from `workers`.
+        Texts as for ``stormwright demo --topology``, without workers, which follow from `workers`.
     variants
         Schedulers by name. The first runs without a load; its measured load is used for all others.
     workers
-        Of each topology where the scheduler has no say of its own.
+        Workers of each topology, unless the scheduler determines them.
     slots
         Slots of each node, as declared to schedulers.
     share
@@ -90,11 +90,11 @@ class Block:
     repeats
         Number of repeats, with seeds 0, 1, …
     machines
-        What nodes declare, in the order of their names; empty for what they have.
+        Resources declared by nodes, in the order of their names; empty for the real ones.
     conf
         Topology configuration.
     kind
-        ``steady``: what goes through; ``kills``: while nodes die; ``moves``: while the topologies move.
+        ``steady``: throughput and latency; ``kills``: while nodes die; ``moves``: while the topologies move.
     """
 
     name: str
@@ -120,11 +120,11 @@ class OrderClaim:
     block, figure
         Block and measured figure.
     first, second
-        Variants.
+        Names of the compared variants.
     more
-        Whether it is the first that has more.
+        Whether the figure of the first is higher.
     published
-        The figure of the first in parts of the second's, as published; None where no number is.
+        Published ratio of the figures; None if there is none.
     """
 
     block: str
@@ -150,7 +150,7 @@ class LimitClaim:
 class NumberClaim:
     """A number that needs no cluster; `ours` computes it, and may raise if it needs Java.
 
-    Where none is published, ours is only shown.
+    Without a published number ours is only shown.
     """
 
     what: str
@@ -161,14 +161,14 @@ class NumberClaim:
 
 
 @dataclass(frozen=True)
-class Shown:
+class ReportedFigure:
     """A measured figure of a block without a published counterpart."""
 
     block: str
     figure: str
 
 
-Claim = OrderClaim | LimitClaim | NumberClaim | Shown
+Claim = OrderClaim | LimitClaim | NumberClaim | ReportedFigure
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ class PublishedRow:
     where
         Number of the figure or table, or the place in the text.
     says
-        What it shows, in our words.
+        Summary of the figure or table.
     claims
         Claims that are checked.
     why_not
@@ -202,11 +202,11 @@ class Paper:
     name
         Name on the command line.
     title, source
-        What it is, and who published it where.
+        Title of the evaluation, and its publication.
     how
         Method of the reproduction, and its differences.
     rows, blocks
-        What it shows, and what is measured.
+        Published rows, and measured blocks.
     """
 
     name: str

@@ -67,7 +67,7 @@ def difference_of(first: Sequence[float], second: Sequence[float]) -> FigureInte
 
 def ratio_of(first: Sequence[float], second: Sequence[float]) -> FigureInterval | None:
     """Return the ratio of means with the interval of the difference; None as above, or for a zero mean."""
-    difference, of = difference_of(first, second), fmean(second)
-    if difference is None or of <= 0:
+    difference, mean = difference_of(first, second), fmean(second)
+    if difference is None or mean <= 0:
         return None
-    return FigureInterval(*(1 + each / of for each in (difference.value, difference.low, difference.high)))
+    return FigureInterval(*(1 + each / mean for each in (difference.value, difference.low, difference.high)))

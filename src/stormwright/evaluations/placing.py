@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from stormwright.errors import SchedulerError
-from stormwright.evaluations.cell_store import CellFound
+from stormwright.evaluations.cell_store import CellOutcome
 from stormwright.evaluations.cells import Cell
 from stormwright.evaluations.definitions import Machine
 from stormwright.formats import problem_from_dict
@@ -23,7 +23,7 @@ from stormwright.schedulers.toolkit.resolve import resolve_scheduler, takes_seed
 CellPlacement = Sequence[Sequence[tuple[int, int]]]
 
 
-def placement_of(cell: Cell, shown: CellFound) -> CellPlacement:
+def placement_of(cell: Cell, shown: CellOutcome) -> CellPlacement:
     """Return the placement by a cell's scheduler, as if nothing ran.
 
     Raises
@@ -47,9 +47,11 @@ def declared(problem: Problem, machines: Sequence[Machine]) -> Problem:
         return problem
     nodes = list(problem.supervisors)
     for number, machine in zip(_by_host(problem), machines, strict=True):
-        of = nodes[number]
-        resources = {**(of.resources or {}), CPU: machine.cpu_percent, "memory.mb": machine.memory_mb}
-        nodes[number] = replace(of, resources=resources, scheduler_meta={**(of.scheduler_meta or {}), **machine.meta})
+        node = nodes[number]
+        resources = {**(node.resources or {}), CPU: machine.cpu_percent, "memory.mb": machine.memory_mb}
+        nodes[number] = replace(
+            node, resources=resources, scheduler_meta={**(node.scheduler_meta or {}), **machine.meta}
+        )
     return replace(problem, supervisors=tuple(nodes))
 
 
@@ -70,7 +72,7 @@ def slots_of(problem: Problem, topology: int, placement: Sequence[tuple[int, int
     return np.array([index[nodes[node], port] for node, port in placement], np.int32)
 
 
-def same_as(cell: Cell, placement: CellPlacement, shown: CellFound, alike: Mapping[str, CellFound]) -> str | None:
+def same_as(cell: Cell, placement: CellPlacement, shown: CellOutcome, alike: Mapping[str, CellOutcome]) -> str | None:
     """Return a completed variant with an equivalent placement, up to names of nodes and ports; else None.
 
     Parameters
@@ -78,11 +80,11 @@ def same_as(cell: Cell, placement: CellPlacement, shown: CellFound, alike: Mappi
     cell
         Cell to place.
     placement
-        Of it.
+        Placement of the cell.
     shown
-        What the first cell of its block has shown.
+        Result of the first cell of its block.
     alike
-        What is done of the same block and repeat, by variant.
+        Completed results of the same block and repeat, by variant.
     """
     problem = problem_from_dict(shown.problem, cell.first().name)
     wanted = _shape(problem, placement)

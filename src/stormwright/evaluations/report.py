@@ -10,7 +10,7 @@ from typing import Any
 from stormwright import __version__
 from stormwright.evaluations.cell_store import CellStore
 from stormwright.evaluations.cells import QUICK, Cell
-from stormwright.evaluations.definitions import FIGURES, OrderClaim, Paper, Shown
+from stormwright.evaluations.definitions import FIGURES, OrderClaim, Paper, ReportedFigure
 from stormwright.evaluations.intervals import (
     LEAST_STARTS,
     FigureInterval,
@@ -52,7 +52,7 @@ def write_page(path: Path, paper: Paper, cells: Sequence[Cell], store: CellStore
     paper
         Paper of the page.
     cells
-        Those of this paper that were to be measured.
+        Cells of this paper that the run includes.
     store
         Results of the cells.
     """
@@ -85,9 +85,9 @@ def as_dict(paper: Paper, rows: Sequence[RowVerdict], cells: Sequence[Cell], sto
     Parameters
     ----------
     paper, cells, store
-        See `write_page`.
+        As for `write_page`.
     rows
-        What that has found of its rows.
+        Rows with verdicts, as returned by it.
     """
     return {
         "experiment": paper.name,
@@ -97,16 +97,16 @@ def as_dict(paper: Paper, rows: Sequence[RowVerdict], cells: Sequence[Cell], sto
         "failed": {cell.name: store.errors[cell.key] for cell in cells if cell.key in store.errors},
         "rows": [
             {
-                "where": judged.row.where,
-                "says": judged.row.says,
-                "verdict": judged.verdict,
-                "why_not": judged.row.why_not or None,
+                "where": verdict_row.row.where,
+                "says": verdict_row.row.says,
+                "verdict": verdict_row.verdict,
+                "why_not": verdict_row.row.why_not or None,
                 "claims": [
                     {"what": c.what, "published": c.published, "ours": c.ours, "verdict": c.verdict}
-                    for c in judged.claims
+                    for c in verdict_row.claims
                 ],
             }
-            for judged in rows
+            for verdict_row in rows
         ],
     }
 
@@ -119,9 +119,13 @@ def _pictures(paper: Paper, measured: Measurements) -> Iterator[tuple[str, str]]
     points = [(claim, ratio) for claim in orders if (ratio := _ratio(claim, measured)) is not None]
     if points:
         yield "Ours beside theirs", _ratios_svg(points)
-    shown = dict.fromkeys(claim.figure for row in paper.rows for claim in row.claims if isinstance(claim, Shown))
+    shown = dict.fromkeys(
+        claim.figure for row in paper.rows for claim in row.claims if isinstance(claim, ReportedFigure)
+    )
     for figure in shown:
-        wanted = {c.block for row in paper.rows for c in row.claims if isinstance(c, Shown) and c.figure == figure}
+        wanted = {
+            c.block for row in paper.rows for c in row.claims if isinstance(c, ReportedFigure) and c.figure == figure
+        }
         lines = [
             (block, variant, mean_of(samples))
             for (block, variant), starts in measured.items()

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Protocol
 
 from stormwright.errors import ClusterError, StormwrightError
-from stormwright.evaluations.cell_store import CellFound, CellStore
+from stormwright.evaluations.cell_store import CellOutcome, CellStore
 from stormwright.evaluations.cells import Cell, minutes
 from stormwright.evaluations.definitions import BlockKind, Paper
 from stormwright.evaluations.placing import CellPlacement, placement_of, same_as
@@ -34,7 +34,7 @@ class Lab(Protocol):
         self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
     ) -> None: ...
 
-    def measure(self, cell: Cell, placement: CellPlacement | None, rate_tps: float) -> CellFound:
+    def measure(self, cell: Cell, placement: CellPlacement | None, rate_tps: float) -> CellOutcome:
         """Return the result of a cell.
 
         Parameters
@@ -42,9 +42,9 @@ class Lab(Protocol):
         cell
             Cell to measure.
         placement
-            Where everything is to go; None where the first variant of its block, or what the cell is about, decides.
+            Placement of all executors; None if the first variant of its block, or the cell itself, determines it.
         rate_tps
-            Trees/s that its spouts begin; 0 for as many as can be, and for the first variant, which finds it out.
+            Trees/s that its spouts begin; 0 for the maximum, and for the first variant, which measures it.
         """
         ...
 
@@ -56,24 +56,24 @@ MakeLab = Callable[[BlockKind], Lab]
 def run_cells(cells: Sequence[Cell], store: CellStore, make_lab: MakeLab) -> int:
     """Run the remaining cells and return the number of failures.
 
-    A cell that fails is tried once more on a cluster of its own, then passed over, with those that needed what it
-    would have shown. The next run tries it again.
+    A failed cell is tried again on a separate cluster, then skipped, together with cells that depend on its result. The
+    next run tries it again.
 
     Parameters
     ----------
     cells
         Cells in order of execution.
     store
-        Has what is done, and gets what is found.
+        Store of results; updated.
     make_lab
-        Makes clusters; one is up at a time.
+        Starts a cluster; one runs at a time.
 
     Raises
     ------
     ClusterError
-        There can be no cluster.
+        No cluster can be started.
     InputError
-        What was found cannot be kept.
+        The result cannot be stored.
     """
     left = [cell for cell in cells if cell.key not in store.found]
     failed = 0
@@ -88,25 +88,25 @@ def run_cells(cells: Sequence[Cell], store: CellStore, make_lab: MakeLab) -> int
     return failed
 
 
-def _tried(cell: Cell, store: CellStore, labs: _Labs) -> CellFound | str:
+def _tried(cell: Cell, store: CellStore, labs: _Labs) -> CellOutcome | str:
     if cell.is_first:
         return _measured(cell, None, 0.0, labs)
     shown = store.found.get(cell.first().key)
     if shown is None:
-        return f"{cell.first().name} has found nothing, and this needs what it would have shown"
+        return f"{cell.first().name} failed, and this cell requires its result"
     if cell.block.kind != "steady":
         return _measured(cell, None, shown.rate_tps, labs)
     try:
         placement = placement_of(cell, shown)
     except (StormwrightError, ImportError) as error:
         return str(error)
-    alike = {of.variant: store.found[of.key] for of in _beside(cell) if of.key in store.found}
+    alike = {other.variant: store.found[other.key] for other in _beside(cell) if other.key in store.found}
     if same := same_as(cell, placement, shown, alike):
         return replace(alike[same], problem=None, details={**alike[same].details, SAME: same})
     return _measured(cell, placement, shown.rate_tps, labs)
 
 
-def _measured(cell: Cell, placement: CellPlacement | None, rate_tps: float, labs: _Labs) -> CellFound | str:
+def _measured(cell: Cell, placement: CellPlacement | None, rate_tps: float, labs: _Labs) -> CellOutcome | str:
     why = ""
     for _ in range(_TRIES):
         lab = labs.of(cell.block.kind)
@@ -148,7 +148,7 @@ class _Labs:
         try:
             return self._stack.enter_context(self._make(kind))
         except ClusterError as failure:
-            log.warning("the cluster did not come up, and is tried once more: %s", str(failure).splitlines()[0])
+            log.warning("the cluster did not start, retrying: %s", str(failure).splitlines()[0])
         return self._stack.enter_context(self._make(kind))
 
     def close(self) -> None:

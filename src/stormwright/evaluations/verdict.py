@@ -15,7 +15,7 @@ from stormwright.evaluations.definitions import (
     NumberClaim,
     OrderClaim,
     PublishedRow,
-    Shown,
+    ReportedFigure,
 )
 from stormwright.evaluations.intervals import difference_of, mean_of, ratio_of, samples_of
 
@@ -76,7 +76,7 @@ def _claim_verdict(claim: Claim, measured: Measurements, compute: bool) -> Claim
             return _bound(claim, measured)
         case NumberClaim():
             return _number(claim, compute)
-        case Shown():
+        case ReportedFigure():
             return _shown(claim, measured)
 
 
@@ -124,7 +124,7 @@ def _computed(claim: NumberClaim) -> float:
     return float(claim.ours())
 
 
-def _shown(claim: Shown, measured: Measurements) -> ClaimVerdict:
+def _shown(claim: ReportedFigure, measured: Measurements) -> ClaimVerdict:
     found = {
         variant: samples_of(starts[claim.figure])
         for (block, variant), starts in measured.items()

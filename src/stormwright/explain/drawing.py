@@ -41,7 +41,7 @@ _STYLE = """
 
 
 def placement_svg(drawing: Drawing, legend: Legend) -> str:
-    """Return the picture of a placement whose nodes are drawn as boxes; the same placement gives the same text."""
+    """Return the picture of a placement with nodes as boxes; the same placement gives the same text."""
     rows = [drawing.boxes[first : first + _COLUMNS] for first in range(0, len(drawing.boxes), _COLUMNS)]
     width = 2 * _MARGIN + _COLUMNS * _NODE_WIDTH + (_COLUMNS - 1) * _GAP
     svg = Element("svg", xmlns="http://www.w3.org/2000/svg", role="img")
@@ -131,7 +131,7 @@ def _numbers(**values: int) -> dict[str, str]:
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
 
 #: Most executors drawn one by one; beyond, every node has a bar.
-MOST_EXECUTORS_DRAWN, MOST_NODES_DRAWN = 1500, 60
+MAX_EXECUTORS_SHOWN, MAX_NODES_SHOWN = 1500, 60
 
 #: Most components in the legend; the others are named in the title of an executor.
 _MOST_IN_LEGEND = 60
@@ -142,7 +142,7 @@ CPU_USED = "CPU used"
 
 @dataclass(frozen=True)
 class ExecutorMark:
-    """An executor as drawn."""
+    """An executor in the picture."""
 
     colour: str
     title: str
@@ -150,7 +150,7 @@ class ExecutorMark:
 
 @dataclass(frozen=True)
 class WorkerBox:
-    """A worker as drawn."""
+    """A worker in the picture."""
 
     title: str
     executors: list[ExecutorMark]
@@ -158,7 +158,7 @@ class WorkerBox:
 
 @dataclass(frozen=True)
 class NodeBox:
-    """A node as drawn; free slots are only counted."""
+    """A node in the picture; free slots are only counted."""
 
     host: str
     use: str
@@ -181,8 +181,8 @@ class Drawing:
 
 
 def is_small(problem: Problem) -> bool:
-    """Return whether every executor can be drawn."""
-    return problem.num_executors <= MOST_EXECUTORS_DRAWN and len(problem.supervisors) <= MOST_NODES_DRAWN
+    """Return whether the picture can show every executor."""
+    return problem.num_executors <= MAX_EXECUTORS_SHOWN and len(problem.supervisors) <= MAX_NODES_SHOWN
 
 
 def component_colours(problem: Problem) -> list[list[str]]:

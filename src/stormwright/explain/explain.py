@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from stormwright.errors import Fault, InputError, who_is_there
+from stormwright.errors import Fault, InputError, suggestion_for
 from stormwright.explain.explanation import ComponentExplanation, NodeVerdict, RuledOutNodes, count_first
 from stormwright.explain.obstacles import Obstacles
 from stormwright.model import UNPLACED, Assignment, LoadProfile, Problem, TopologyLoad, cost_of
@@ -60,7 +60,7 @@ class MoveCosts:
         A worker with as many executors as `limit`, or in a slot that is `barred`, cannot be joined.
         If several workers could be joined it is the one that makes the cost lowest, ties to the lower port.
         """
-        problem = self._roomy.with_load(LoadProfile({self.topology.id: self._load_around(executor)}))
+        problem = self._roomy.with_load(LoadProfile({self.topology.id: self._surrounding_load(executor)}))
         before = cost_of(problem, self._placed).total
 
         def change(slot: int) -> float:
@@ -91,7 +91,7 @@ class MoveCosts:
                 found.append((far[rack], None))
         return found
 
-    def _load_around(self, executor: int) -> TopologyLoad:
+    def _surrounding_load(self, executor: int) -> TopologyLoad:
         """Return the part of the load whose cost can change."""
         load = self.load
         component = int(self.topology.executor_component[executor])
@@ -188,7 +188,7 @@ def _find_topology(problem: Problem, name: str | None) -> int:
         why = f"several topologies have this name; by id {', '.join(problem.topologies[index].id for index in named)}"
     else:
         called = {each for t in problem.topologies for each in (t.id, t.name)}
-        why = f"no such topology{who_is_there(name, called)}"
+        why = f"no such topology{suggestion_for(name, called)}"
     raise InputError("--topology", [Fault(why, name)])
 
 
@@ -209,13 +209,13 @@ class _State:
 
     def explain(self, topology: int, executors: Sequence[int]) -> Iterator[ComponentExplanation]:
         """Yield explanations of executors without a slot, then of placed ones; identical executors together."""
-        of, first = self.problem.topologies[topology], int(self.problem.executor_offset[topology])
+        definition, first = self.problem.topologies[topology], int(self.problem.executor_offset[topology])
         alike: dict[tuple[Any, ...], list[int]] = {}
         for executor in executors:
             if self.slot(topology, executor) == UNPLACED:
                 e = first + executor
                 key = (
-                    int(of.executor_component[executor]),
+                    int(definition.executor_component[executor]),
                     float(self.problem.executor_cpu_hz[e]),
                     float(self.problem.executor_memory_mb[e]),
                     self.obstacles.reasons(topology, executor),
@@ -228,13 +228,13 @@ class _State:
         for executor in executors:
             if self.slot(topology, executor) != UNPLACED:
                 one = self._explanation(topology, [executor], moves)
-                running.setdefault(one.what_matters, []).append(one)
+                running.setdefault(one.relevant_facts, []).append(one)
         for same in running.values():
             yield replace(same[0], executors=tuple(one.executors[0] for one in same))
 
     def _explanation(self, topology: int, executors: list[int], moves: MoveCosts | None = None) -> ComponentExplanation:
         """Return the explanation of identical unplaced executors, or of a placed one with the cost of moving it."""
-        problem, of, executor = self.problem, self.problem.topologies[topology], executors[0]
+        problem, definition, executor = self.problem, self.problem.topologies[topology], executors[0]
         slot = self.slot(topology, executor)
         elsewhere = np.ones(len(problem.supervisors), dtype=bool)
         if slot != UNPLACED:
@@ -245,16 +245,16 @@ class _State:
             verdicts = self._with_costs(verdicts, moves, topology, executor)
         return ComponentExplanation(
             scheduler=self.assignment.scheduler,
-            topology=of.id,
+            topology=definition.id,
             component=self.obstacles.component(topology, executor),
             executors=tuple(executors),
             slot=None if slot == UNPLACED else problem.cluster.slot_name(problem.slots[slot]),
             nodes=tuple(verdicts.values()),
             counts=count_first(ruled_out, elsewhere),
-            said=self.obstacles.said(topology, executor),
+            scheduler_reasons=self.obstacles.scheduler_reasons(topology, executor),
             reasons=self.obstacles.reasons(topology, executor),
-            status=self.assignment.status.get(of.id, ""),
-            workers_wanted=min(of.num_workers, of.num_executors),
+            status=self.assignment.status.get(definition.id, ""),
+            workers_wanted=min(definition.num_workers, definition.num_executors),
             shortages=tuple(self.obstacles.shortages(topology)) if slot == UNPLACED else (),
         )
 

@@ -43,9 +43,9 @@ class RuledOutNodes:
     Parameters
     ----------
     kind, text, unit
-        As of an `Obstacle`.
+        As in `Obstacle`.
     nodes
-        Which, shape (N,).
+        Nodes that it rules out, shape (N,).
     short_by
         Missing amount of each, shape (N,), if the obstacle has an amount.
     """
@@ -108,24 +108,24 @@ def histogram(counts: Sequence[NodeCount], total: int, of_free: str) -> str:
     )
 
 
-def status_text(scheduler: str, said: Sequence[str], component: str, counts: Sequence[NodeCount], total: int) -> str:
+def status_text(scheduler: str, reasons: Sequence[str], component: str, counts: Sequence[NodeCount], total: int) -> str:
     """Return the reasons for an executor without a slot in one line: the scheduler's own, then counted nodes.
 
     Parameters
     ----------
     scheduler
-        Its name; may be empty.
-    said
+        Name of the scheduler; may be empty.
+    reasons
         Reasons given by the scheduler itself.
     component
-        Of the executor.
+        Component of the executor.
     counts
         Nodes by their first obstacle (`count_first`).
     total
         Number of nodes; those that nothing rules out are the rest.
     """
     nodes = f"{component}: {histogram(counts, total, FREE_FOR_ONE) or 'there are 0 nodes'}"
-    return f"{scheduler or 'scheduler'}: {'; '.join([*said, nodes])}"
+    return f"{scheduler or 'scheduler'}: {'; '.join([*reasons, nodes])}"
 
 
 # Explanation --------------------------------------------------------------------------------------
@@ -191,10 +191,10 @@ class ComponentExplanation:
     slot
         Name of the worker slot where it runs; None if unplaced.
     nodes
-        In the problem's order; without the node that it is on.
+        Other nodes, in the problem's order.
     counts
         The nodes, each under its first obstacle.
-    said
+    scheduler_reasons
         Reasons of the scheduler itself for the executor, or else for the topology.
     reasons, status
         Its reasons for the executor, and its status of the topology.
@@ -211,7 +211,7 @@ class ComponentExplanation:
     slot: str | None
     nodes: tuple[NodeVerdict, ...]
     counts: tuple[NodeCount, ...]
-    said: tuple[str, ...]
+    scheduler_reasons: tuple[str, ...]
     reasons: tuple[str, ...]
     status: str
     workers_wanted: int
@@ -230,10 +230,10 @@ class ComponentExplanation:
     @property
     def status_text(self) -> str:
         """The reasons for an executor without a slot in one line, as in Storm's UI."""
-        return status_text(self.scheduler, self.said, self.component, self.counts, len(self.nodes))
+        return status_text(self.scheduler, self.scheduler_reasons, self.component, self.counts, len(self.nodes))
 
     @property
-    def what_matters(self) -> tuple[object, ...]:
+    def relevant_facts(self) -> tuple[object, ...]:
         """Key of equal explanations: all but the executor numbers, without rounding errors."""
         costs = tuple(None if node.cost_change is None else round(node.cost_change, 6) for node in self.nodes)
         alike = (replace(node, cost_change=None) for node in self.nodes)

@@ -33,8 +33,8 @@ def status_texts(problem: Problem, assignment: Assignment, topologies: Collectio
         ]
         executor, counts = max(candidates, key=lambda candidate: sum(count.nodes for count in candidate[1]))
         component = state.component(topology, executor)
-        said = state.said(topology, executor)
-        texts[name] = status_text(assignment.scheduler, said, component, counts, len(everywhere))
+        reasons = state.scheduler_reasons(topology, executor)
+        texts[name] = status_text(assignment.scheduler, reasons, component, counts, len(everywhere))
     return texts
 
 
@@ -46,9 +46,9 @@ class Obstacles:
     Attributes
     ----------
     slots
-        Of every executor of the problem, shape (E,).
+        Slot of every executor of the problem, shape (E,).
     left
-        Of each of the problem's resources on every node, with a tolerance, shape (K, N).
+        Free amount of each resource on every node, with a tolerance, shape (K, N).
     free_slots
         On every node, shape (N,).
     """
@@ -70,19 +70,19 @@ class Obstacles:
 
     def component(self, topology: int, executor: int) -> str:
         """Return the id of an executor's component."""
-        of = self._problem.topologies[topology]
-        component: str = of.components[of.executor_component[executor]].id
+        definition = self._problem.topologies[topology]
+        component: str = definition.components[definition.executor_component[executor]].id
         return component
 
     def reasons(self, topology: int, executor: int) -> tuple[str, ...]:
         """Return the scheduler's reasons for an executor."""
         return self._reasons.get((self._problem.topologies[topology].id, executor), ())
 
-    def said(self, topology: int, executor: int) -> tuple[str, ...]:
+    def scheduler_reasons(self, topology: int, executor: int) -> tuple[str, ...]:
         """Return the scheduler's reasons for an executor, or else for its topology."""
         status = self._assignment.status.get(self._problem.topologies[topology].id, "")
-        of_topology = (status.removeprefix(f"{self._assignment.scheduler}: "),) if status else ()
-        return self.reasons(topology, executor) or of_topology
+        topology_reasons = (status.removeprefix(f"{self._assignment.scheduler}: "),) if status else ()
+        return self.reasons(topology, executor) or topology_reasons
 
     def own_slots(self, topology: int) -> IntArray:
         """Return the slots of the executors of a topology that have one."""
@@ -102,20 +102,20 @@ class Obstacles:
 
     def shortages(self, topology: int) -> Iterator[str]:
         """Yield the total lack of all unplaced executors of a topology on the usable nodes."""
-        problem, of = self._problem, self._problem.topologies[topology]
+        problem, definition = self._problem, self._problem.topologies[topology]
         own = np.arange(problem.num_executors)[problem.executors_of(topology)]
         waiting = own[self.slots[own] == UNPLACED]
         usable = problem.node_usable
-        workers = min(of.num_workers, of.num_executors)
+        workers = min(definition.num_workers, definition.num_executors)
         missing = max(workers - len(np.unique(self.own_slots(topology))), 0)
         free = int(self.free_slots[usable].sum())
         nodes = f"on {counted(int(np.count_nonzero(usable)), 'usable node')} together"
         if missing > free:
             yield f"{counted(missing, 'worker slot')} wanted, {free} free {nodes}"
-        limit = max_executors_per_worker(of)
-        if workers * limit < of.num_executors:
+        limit = max_executors_per_worker(definition)
+        if workers * limit < definition.num_executors:
             enough = f"{counted(workers, 'worker')} of at most {counted(limit, 'executor')}"
-            yield f"{enough} cannot take {of.num_executors}"
+            yield f"{enough} cannot take {definition.num_executors}"
         for resource, demand, room in zip(problem.resources, problem.executor_demand, self.left, strict=True):
             short_by = float(demand[waiting].sum() - np.maximum(room[usable], 0).sum())
             if short_by > 0:
@@ -159,24 +159,24 @@ class Obstacles:
         return frozenset(slots[foes].tolist())
 
     def _crowded(self, topology: int, executor: int) -> Iterator[RuledOutNodes]:
-        problem, of = self._problem, self._problem.topologies[topology]
+        problem, definition = self._problem, self._problem.topologies[topology]
         limits = problem.component_limits.get(topology)
         if limits is None:
             return
-        slots, component = self.slots[problem.executors_of(topology)], of.executor_component[executor]
-        alike = slots[(of.executor_component == component) & (slots != UNPLACED)]
+        slots, component = self.slots[problem.executors_of(topology)], definition.executor_component[executor]
+        alike = slots[(definition.executor_component == component) & (slots != UNPLACED)]
         there = np.bincount(problem.slot_node[alike], minlength=len(problem.supervisors))
         for count in np.unique(there[there >= limits.most_on_node[component]]).tolist():
             yield RuledOutNodes(
                 "crowded",
-                f"{counted(count, 'executor')} of {of.components[component].id} already, the limit",
+                f"{counted(count, 'executor')} of {definition.components[component].id} already, the limit",
                 there == count,
             )
 
     def _full(self, topology: int, executor: int) -> Iterator[RuledOutNodes]:
         """Yield nodes where the executor can neither join a worker of its topology nor start a new one."""
-        problem, of = self._problem, self._problem.topologies[topology]
-        wanted, limit = min(of.num_workers, of.num_executors), max_executors_per_worker(of)
+        problem, definition = self._problem, self._problem.topologies[topology]
+        wanted, limit = min(definition.num_workers, definition.num_executors), max_executors_per_worker(definition)
         own, sizes = np.unique(self.own_slots(topology), return_counts=True)
         clash = np.isin(own, list(self.clashing(topology, executor)))
         # An executor that runs may open a worker elsewhere: its cost depends on their number then.

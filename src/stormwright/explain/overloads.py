@@ -35,7 +35,7 @@ class Overload:
     resource, unit
         ``CPU`` in ``Hz``, ``memory`` in ``MB``, generic ones in none.
     used, capacity
-        In `unit`.
+        Use and capacity of the resource, in `unit`.
     shares
         Consumers, most first, ties in the problem's order.
     """

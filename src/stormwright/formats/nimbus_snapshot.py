@@ -56,10 +56,10 @@ def snapshot_from_dict(document: object, source: str = "snapshot") -> tuple[Prob
 def _without_guests(assignments: Mapping[object, object]) -> dict[object, object]:
     """Return assignments in which a slot has one topology; invalid ones are left for the fault report."""
     owner: dict[tuple[str, int], object] = {}
-    return {name: _without_slots_of_others(name, placed, owner) for name, placed in assignments.items()}
+    return {name: _without_foreign_slots(name, placed, owner) for name, placed in assignments.items()}
 
 
-def _without_slots_of_others(name: object, placed: object, owner: dict[tuple[str, int], object]) -> object:
+def _without_foreign_slots(name: object, placed: object, owner: dict[tuple[str, int], object]) -> object:
     """Return the placement without slots of others in `owner`; its executors there have no slot."""
     if not isinstance(placed, Mapping):
         return placed
@@ -67,18 +67,18 @@ def _without_slots_of_others(name: object, placed: object, owner: dict[tuple[str
     if not isinstance(slots, list) or not isinstance(of_executor, list):
         return placed
     number: dict[int, int] = {}
-    kept: list[object] = []
+    remaining: list[object] = []
     for position, slot in enumerate(slots):
         host = owner.setdefault((slot[0], slot[1]), name) if _is_slot(slot) else name
-        number[position] = len(kept) if host == name else UNPLACED
+        number[position] = len(remaining) if host == name else UNPLACED
         if host == name:
-            kept.append(slot)
+            remaining.append(slot)
         else:
-            log.warning("%s and %s are both in slot %s:%d: %s is placed anew", host, name, *slot, name)
-    if len(kept) == len(slots):
+            log.warning("%s and %s are both in slot %s:%d: %s is placed again", host, name, *slot, name)
+    if len(remaining) == len(slots):
         return placed
     moved = [number.get(each, each) if type(each) is int else each for each in of_executor]
-    return {**placed, "slots": kept, "slot_of_executor": moved}
+    return {**placed, "slots": remaining, "slot_of_executor": moved}
 
 
 def _is_slot(slot: object) -> bool:
@@ -215,7 +215,7 @@ def _problem(
         "greylisted_supervisors": tuple(header.greylisted_supervisors),
         "core_hz": header.core_hz,
     }
-    if held is None:  # each line was found sound by itself, so what is left is whether placements are together
+    if held is None:  # each line is valid: only placements as a whole remain to be checked
         return Problem(**fields | {"current": {}}, parts=CHECKED).with_current(current)
     if same_header:
         fields["conf"] = held.conf

@@ -56,7 +56,7 @@ def sketch(
         Number of identical nodes, or the supervisors themselves; then `cores`, `memory_mb`, `slots` and `racks` are
         ignored.
     cores, memory_mb, slots
-        Of each node: CPU cores, memory for workers in MB, worker slots.
+        CPU cores, memory for workers in MB, and worker slots of each node.
     racks
         Number of racks, to which the nodes are assigned in turn.
     workers
@@ -157,7 +157,7 @@ class _Draft:
 
 def _wrong_sizes(nodes: int | Sequence[Supervisor], **sizes: float) -> list[Fault]:
     if isinstance(nodes, str) or not isinstance(nodes, (int, Sequence)):
-        return [Fault(f"should be how many, or the supervisors themselves, got {nodes!r}", "nodes")]
+        return [Fault(f"should be a number of nodes, or supervisors, got {nodes!r}", "nodes")]
     given = {"nodes": nodes, **sizes} if isinstance(nodes, int) else sizes
     return [
         Fault(f"should be a finite number above 0, got {value}", name)

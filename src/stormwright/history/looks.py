@@ -16,7 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from stormwright.errors import Fault, InputError
 from stormwright.formats import problem_from_dict
 from stormwright.history.tables.definitions import DECISIONS, PROFILES, SNAPSHOTS, Table
-from stormwright.history.tables.store import Days, Store, day_at
+from stormwright.history.tables.store import DayRange, Store, day_at
 from stormwright.model import LoadProfile, Problem
 from stormwright.model.humanize import in_utc
 from stormwright.pipeline.streaming.batch import TimeStretch
@@ -26,24 +26,24 @@ from stormwright.pipeline.streaming.batch import TimeStretch
 
 
 def known_at(store: Store, moment_ms: int) -> Problem:
-    """Return the cluster and its placement under the load measured last, as known at a moment.
+    """Return the cluster and its placement with the last measured load, as known at a moment.
 
     Raises
     ------
     InputError
-        Nothing was recorded up to then.
+        There is no record up to then.
     """
     snapshot = newest(store, SNAPSHOTS, moment_ms)
     if snapshot is None:
-        raise InputError("history", [Fault("nothing is recorded up to then", in_utc(moment_ms))])
+        raise InputError("history", [Fault("no record exists up to then", in_utc(moment_ms))])
     return problem_of(snapshot["document"], newest(store, PROFILES, moment_ms), in_utc(moment_ms))
 
 
 def problem_of(snapshot: str, profile: Mapping[str, Any] | None, name: str) -> Problem:
     """Return the problem of a snapshot document and a row of profiles.
 
-    Topologies that are no longer as they were when the load was measured have none: they were killed, or have another
-    number of executors.
+    Topologies that have changed since the load was measured have no load: they were killed, or have another number of
+    executors.
     """
     document = orjson.loads(snapshot) | {"name": name}
     if profile is None:
@@ -87,20 +87,20 @@ def answers(
     ask: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]],
     schema: pa.Schema,
 ) -> list[dict[str, Any]]:
-    """Apply a function to the rounds in a closed stretch of time, one task each, in any order.
+    """Apply a function to the rounds in a closed range of time, one task each, in any order.
 
     Parameters
     ----------
     store
-        The tables.
+        Tables of the history.
     stretch
-        Which looks: all where it is open at both ends.
+        Range of time of the rounds; all if it is open at both ends.
     ask
         The function. It gets the columns of `DECISIONS`, ``document`` of the snapshot, and of the profile ``profile``
-        (its document), ``start_ms`` and ``end_ms``; those are null where the history has them no more. It travels to
-        Spark's Python workers, in which its module must be installed.
+        (its document), ``start_ms`` and ``end_ms``, null if the history no longer has them. It is sent to Spark's
+        Python workers, which need its module.
     schema
-        Of what it gives; integers and floats of 64 bits, and texts.
+        Schema of its results; integers and floats of 64 bits, and texts.
     """
     looks = within(store, DECISIONS, stretch)
     rows = _with_documents(store, looks, stretch).repartition(PARTITIONS)
@@ -109,13 +109,13 @@ def answers(
 
 
 def clusters(store: Store, stretch: TimeStretch) -> list[dict[str, Any]]:
-    """Return the states of the cluster in a stretch of time and right before it, oldest first.
+    """Return the states of the cluster in a range of time and right before it, oldest first.
 
-    Of each state ``at_ms``, when it was first seen, and as JSON ``supervisors`` and ``core_hz``, as
-    a `stormwright-problem/1` has them.
+    Each state has ``at_ms``, when it was first recorded, and ``supervisors`` and ``core_hz`` as JSON, as in
+    `stormwright-problem/1`.
     """
     start_ms = None if stretch.start_ms is None else stretch.start_ms - _SNAPSHOT_BEFORE_MS
-    # Nearly all of a document is topologies, so the nodes are taken out there, and told where they have changed.
+    # Nearly all of a document is topologies, so nodes are left out there, and stored only if they have changed.
     part = {name: F.get_json_object("document", f"$.{name}") for name in ("supervisors", "core_hz")}
     before = Window.orderBy("at_ms")
     rows = within(store, SNAPSHOTS, TimeStretch(start_ms, stretch.end_ms)).select(
@@ -139,13 +139,13 @@ def _with_documents(store: Store, looks: DataFrame, stretch: TimeStretch) -> Dat
 
 def newest(store: Store, table: Table, moment_ms: int) -> dict[str, Any] | None:
     """Return the last row of a table (with `at_ms`) up to a moment; None if there is none."""
-    rows = store.read(table, Days(last=day_at(moment_ms))).where(F.col("at_ms") <= moment_ms)
+    rows = store.read(table, DayRange(last=day_at(moment_ms))).where(F.col("at_ms") <= moment_ms)
     # Documents are long: which one it is, is found without them.
     (found,) = rows.agg(F.max("at_ms").alias("at_ms")).collect()
     if found["at_ms"] is None:
         return None
     day = day_at(found["at_ms"])
-    (row, *_) = store.read(table, Days(day, day)).where(F.col("at_ms") == found["at_ms"]).collect()
+    (row, *_) = store.read(table, DayRange(day, day)).where(F.col("at_ms") == found["at_ms"]).collect()
     wanted: dict[str, Any] = row.asDict()
     return wanted
 
@@ -154,19 +154,21 @@ def within(store: Store, table: Table, stretch: TimeStretch) -> DataFrame:
     """Return rows of a table in a stretch of time, checked by moment only in partial days."""
     days = _days(stretch)
     cut = [day for ms in (stretch.start_ms, stretch.end_ms) if ms is not None and ms % _DAY_MS for day in [day_at(ms)]]
-    whole = Days(
+    whole = DayRange(
         days.first + _DAY if days.first in cut and days.first is not None else days.first,
         days.last - _DAY if days.last in cut and days.last is not None else days.last,
     )
-    edges = [store.read(table, Days(day, day)).where(stretch.holds(F.col(table.moment))) for day in sorted(set(cut))]
+    edges = [
+        store.read(table, DayRange(day, day)).where(stretch.holds(F.col(table.moment))) for day in sorted(set(cut))
+    ]
     return reduce(DataFrame.unionByName, edges, store.read(table, whole))
 
 
 _DAY, _DAY_MS = timedelta(days=1), 86_400_000
 
 
-def _days(stretch: TimeStretch) -> Days:
-    return Days(
+def _days(stretch: TimeStretch) -> DayRange:
+    return DayRange(
         None if stretch.start_ms is None else day_at(stretch.start_ms),
         None if stretch.end_ms is None else day_at(stretch.end_ms - 1),
     )

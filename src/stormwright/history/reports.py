@@ -18,7 +18,7 @@ from stormwright.errors import Fault, InputError
 from stormwright.formats import problem_from_dict
 from stormwright.history.looks import _days, clusters, within
 from stormwright.history.tables.definitions import DECISIONS, EVALUATIONS, FACTS, TABLES
-from stormwright.history.tables.store import DAY, Days, Store
+from stormwright.history.tables.store import DAY, DayRange, Store
 from stormwright.model.arrays import FloatArray
 from stormwright.perflog.schema import LATENCY_EDGES_MS
 from stormwright.pipeline.measurement.measurement import LatencyHistogram, capacity_cores
@@ -32,7 +32,7 @@ from stormwright.pipeline.streaming.batch import TimeStretch
 #: The service's own: what it raises alarms by is what is reported.
 _SETTINGS = StreamSettings()
 
-#: A pane that tells of a second began no longer before it: records land late by so much at most.
+#: Maximum time between the begin of a pane and a second in it: records land late by at most this.
 _PANE_BEFORE_MS = (_SETTINGS.watermark_s + _SETTINGS.window_s) * 1000
 
 
@@ -43,7 +43,7 @@ class Episode:
     Parameters
     ----------
     start_s, end_s
-        Seconds since 1970: the first over the capacity, and the first that is not any more.
+        Seconds since 1970: the first over the capacity, and the first one below it again.
     peak_cores, capacity_cores
         Maximum cores used by its workers in a second, and its capacity.
     """
@@ -58,8 +58,8 @@ class Episode:
 def overload_episodes(store: Store, stretch: TimeStretch, after_s: float) -> list[Episode]:
     """Return episodes of more than `after_s` seconds in a stretch of time, clipped, oldest first.
 
-    Capacities are those that the nodes had at the time, as Nimbus told; before it first told in the stretch, or in the
-    day before it, those that it told then.
+    Capacities are those that Nimbus reported at the time; before its first report in the range, or in the
+    day before it, those of that report.
     """
     start_ms = None if stretch.start_ms is None else stretch.start_ms - _PANE_BEFORE_MS
     end_ms = None if stretch.end_ms is None else stretch.end_ms + _SETTINGS.settle_s * 1000
@@ -100,7 +100,7 @@ def _cores(state: Mapping[str, Any]) -> Mapping[str, float]:
 
 _HOUR_MS = 3_600_000
 
-#: Seconds of the panes in which facts are kept.
+#: Length of the panes of facts, in seconds.
 _PANE_S = 3.0
 
 #: An hour of which less is known does not count, in parts.
@@ -115,11 +115,11 @@ def hourly_trees(
     Parameters
     ----------
     store
-        The tables.
+        Tables of the history.
     stretch
-        What is looked at.
+        Range of time.
     left_out
-        What is taken as if it were not known: a test, an outage, a holiday.
+        Ranges of time treated as unknown: a test, an outage, a holiday.
     """
     rows = within(store, FACTS, stretch).where(F.col("kind") == "executor")
     for each in left_out:
@@ -152,15 +152,15 @@ class TopologyReport:
     Parameters
     ----------
     day
-        As ``2026-11-21``; None where it is the whole stretch.
+        Day as ``2026-11-21``; None for the whole range.
     sent_tuples, sent_bytes
-        From task to task; the bytes of tuples that were not sampled are taken to be as those that were.
+        Tuples and bytes from task to task; sizes of tuples that were not sampled are extrapolated.
     emitted, received, cpu_core_s
-        Of all executors: tuples, and CPU time.
+        Emitted and received tuples, and CPU time, of all executors.
     trees, acked, failed
         Tuple trees begun, completed and failed by its spouts.
     latency_p50_ms, latency_p99_ms
-        Complete latency within 19 %; None where none was sampled.
+        Complete latency within 19 %; None without samples.
     """
 
     topology: str
@@ -185,7 +185,7 @@ def topology_reports(store: Store, stretch: TimeStretch, by_day: bool = False) -
     rows = within(store, FACTS, stretch)
     keys = ["topology", *([DAY] if by_day else [])]
     # Nearly all rows are traffic, so it is added up with as little work a row as can be: bytes and samples are of
-    # nothing else, and of latency, which has tuples as well, the others tell how many to take off.
+    # nothing else; of latency, which has tuples as well, the others determine how many to subtract.
     sums = {"tuples": F.sum("tuples"), "bytes": F.sum("bytes"), "sampled": F.sum("sampled")}
     sent = rows.groupBy(keys).agg(*(column.alias(name) for name, column in sums.items()))
     detail = F.when(F.col("kind") == "executor", F.col("component")).otherwise(F.col("first").cast("string"))
@@ -239,8 +239,10 @@ def decisions(store: Store, stretch: TimeStretch, moving_only: bool = False) -> 
     found = [row | {"judgements": []} for row in _collected(rows.drop(DAY).orderBy("at_ms"))]
     by_moment = {row["at_ms"]: row for row in found}
     # A decision is evaluated later, possibly on another day.
-    judgement_rows = store.read(EVALUATIONS, Days(first=_days(stretch).first)).drop(DAY).orderBy("topology", "quantity")
-    for evaluation in _collected(judgement_rows):
+    evaluation_rows = (
+        store.read(EVALUATIONS, DayRange(first=_days(stretch).first)).drop(DAY).orderBy("topology", "quantity")
+    )
+    for evaluation in _collected(evaluation_rows):
         if evaluation["decision_ms"] in by_moment:
             by_moment[evaluation["decision_ms"]]["judgements"].append(evaluation)
     return found
@@ -271,7 +273,7 @@ def run_sql(spark: SparkSession, store: Store, statement: str) -> DataFrame:
     Raises
     ------
     InputError
-        It is not SQL, or names what is not there.
+        It is not SQL, or uses unknown names.
     """
     for table in TABLES.values():
         store.read(table).createOrReplaceTempView(table.name)

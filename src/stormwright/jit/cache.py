@@ -25,11 +25,11 @@ from numba.core import config
 from numba.core.caching import FunctionCache, IndexDataCacheFile, _Cache
 from numba.core.compiler import CompileResult
 
-_ROOM = Path(__file__).parent
+_JIT_FOLDER = Path(__file__).parent
 
 #: Supported processors, and their features.
 LEVEL = "x86-64-v3"
-ABLE = ("avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "popcnt", "sse4.2", "xsave")
+REQUIRED_FEATURES = ("avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "popcnt", "sse4.2", "xsave")
 
 
 #: Pattern of the digest of sources in the name of a cached file.
@@ -40,7 +40,7 @@ _OLD_S = 30 * 86_400.0
 
 
 @dataclass(frozen=True)
-class Room:
+class CompiledPackage:
     """A package with compiled functions.
 
     Functions call each other across modules, and machine code includes the called functions. So it is identified by a
@@ -59,27 +59,27 @@ class Room:
 
     @classmethod
     @cache
-    def at(cls, path: Path) -> Room:
+    def at(cls, path: Path) -> CompiledPackage:
         """Return the package in a folder."""
         digest = hashlib.sha256()
-        for room in dict.fromkeys((_ROOM, path)):
-            for module in sorted(room.rglob("*.py")):
-                digest.update(module.relative_to(room).as_posix().encode() + b"\0" + module.read_bytes())
+        for folder in dict.fromkeys((_JIT_FOLDER, path)):
+            for module in sorted(folder.rglob("*.py")):
+                digest.update(module.relative_to(folder).as_posix().encode() + b"\0" + module.read_bytes())
         return cls(path, digest.hexdigest())
 
     @classmethod
-    def of(cls, function: Callable[..., object]) -> Room:
+    def of(cls, function: Callable[..., object]) -> CompiledPackage:
         """Return the package of a function: the folder beside this one that contains it."""
         path = Path(function.__code__.co_filename)
-        return cls.at(next(folder for folder in path.parents if folder.parent == _ROOM.parent))
+        return cls.at(next(folder for folder in path.parents if folder.parent == _JIT_FOLDER.parent))
 
     @property
-    def brought(self) -> Path:
+    def prebuilt_folder(self) -> Path:
         """Folder of the prebuilt code: files of Numba's format."""
         return self.path / "machine_code"
 
     @property
-    def filed_as(self) -> str:
+    def short_digest(self) -> str:
         """Part of the digest in the names of functions, by which Numba files code in the user's cache."""
         return self.sources[:12]
 
@@ -90,25 +90,25 @@ class Room:
         return f"{self.sources} {sys.implementation.cache_tag} {versions}"
 
 
-def rooms() -> list[Room]:
+def compiled_packages() -> list[CompiledPackage]:
     """Return all packages with compiled functions."""
-    return [Room.at(_ROOM.parent / name) for name in ("optimize", "simulator")]
+    return [CompiledPackage.at(_JIT_FOLDER.parent / name) for name in ("optimize", "simulator")]
 
 
-class Making:
+class PrebuiltOutput:
     """Whether code that is compiled now is stored as prebuilt code."""
 
-    on = False
+    enabled = False
 
 
 @cache
-def is_able() -> bool:
+def supports_prebuilt() -> bool:
     """Return whether this machine's processor is of the level of prebuilt code."""
     if platform.machine().lower() not in ("x86_64", "amd64"):
         return False
     with suppress(RuntimeError):  # LLVM does not know
         features = llvm.get_host_cpu_features()
-        return all(features.get(name, False) for name in ABLE)
+        return all(features.get(name, False) for name in REQUIRED_FEATURES)
     return False
 
 
@@ -116,7 +116,7 @@ class CachedCode(_Cache):  # type: ignore[misc]
     """Machine code of one function, for Numba: looked up in the prebuilt code, then in the user's cache.
 
     It has the interface of a Numba cache, and replaces Numba's own. Unreadable prebuilt code is not an
-    error: the function is compiled. Prebuilt code is written only while it is made (`Making`).
+    error: the function is compiled. Prebuilt code is written only while it is made (`PrebuiltOutput`).
 
     Parameters
     ----------
@@ -125,9 +125,9 @@ class CachedCode(_Cache):  # type: ignore[misc]
     """
 
     def __init__(self, function: Callable[..., object]) -> None:
-        self._function, self._room = function, Room.of(function)
+        self._function, self._package = function, CompiledPackage.of(function)
         name = f"{function.__module__}.{function.__qualname__}.{sys.implementation.cache_tag}"
-        self._brought = IndexDataCacheFile(str(self._room.brought), name, self._room.stamp)
+        self._prebuilt = IndexDataCacheFile(str(self._package.prebuilt_folder), name, self._package.stamp)
 
     @cached_property
     def _own(self) -> FunctionCache | None:
@@ -140,7 +140,7 @@ class CachedCode(_Cache):  # type: ignore[misc]
     @property
     def cache_path(self) -> str:
         """Folder where machine code is looked up first."""
-        return str(self._room.brought)
+        return str(self._package.prebuilt_folder)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return the machine code for a signature, or None if it is not stored.
@@ -154,26 +154,26 @@ class CachedCode(_Cache):  # type: ignore[misc]
         """
         target_context.refresh()
         with suppress(Exception):  # a file that is damaged, or that another user may not read: it is compiled
-            data = self._brought.load(_key(sig, target_context.codegen()))
+            data = self._prebuilt.load(_key(sig, target_context.codegen()))
             if data is not None:
                 return CompileResult._rebuild(target_context, *data)  # noqa: SLF001
-        if self._own is None or Making.on:
+        if self._own is None or PrebuiltOutput.enabled:
             return None
         try:
             return self._own.load_overload(sig, target_context)
-        except Exception:  # damaged, as by a power failure: it would be in the way of what is kept from now on
+        except Exception:  # damaged, as by a power failure: it would prevent later writes
             with suppress(Exception):
                 self._own.flush()
             return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Store the machine code for a signature."""
-        if Making.on:
-            self._brought.save(_key(sig, data.codegen), data._reduce())  # noqa: SLF001
+        if PrebuiltOutput.enabled:
+            self._prebuilt.save(_key(sig, data.codegen), data._reduce())  # noqa: SLF001
         elif self._own:
             with suppress(Exception):  # a full disk: next time it is compiled again
                 self._own.save_overload(sig, data)
-                _drop_old(Path(self._own.cache_path), self._room.filed_as)
+                _drop_old(Path(self._own.cache_path), self._package.short_digest)
 
     def enable(self) -> None:
         """Do nothing: the cache is always enabled."""
@@ -185,17 +185,17 @@ class CachedCode(_Cache):  # type: ignore[misc]
         """Do nothing: prebuilt code is not deleted."""
 
 
-def _drop_old(directory: Path, filed_as: str) -> None:
+def _drop_old(directory: Path, short_digest: str) -> None:
     """Delete old machine code of other sources: no current version looks for it."""
     for path in directory.glob("*.nb[ic]"):
         filed = _FILED.search(path.name)
-        if filed and filed["digest"] != filed_as and path.stat().st_mtime < time.time() - _OLD_S:
+        if filed and filed["digest"] != short_digest and path.stat().st_mtime < time.time() - _OLD_S:
             path.unlink(missing_ok=True)
 
 
 def _key(sig: Any, codegen: Any) -> tuple[Any, ...]:
     """Return a signature and the processor: only the level, if that is sufficient."""
     triple, *processor = codegen.magic_tuple()
-    if config.CPU_NAME in (None, LEVEL) and is_able():
+    if config.CPU_NAME in (None, LEVEL) and supports_prebuilt():
         processor = [LEVEL]
     return (sig, triple, *processor)

@@ -22,7 +22,7 @@ import numpy as np
 from numba.core import types
 from numpy.typing import NDArray
 
-from stormwright.jit.cache import CachedCode, Room
+from stormwright.jit.cache import CachedCode, CompiledPackage
 from stormwright.jit.inlined import OftenPartCompiler, PartCompiler, SeldomPartCompiler, WholeCompiler
 
 #: An array of records, and one of its records, of which Numba knows the fields.
@@ -52,7 +52,9 @@ def compiled(function: F) -> F:
     -------
     A function that is called like `function`, and is in `ENTRIES`.
     """
-    function.__qualname__ = f"{function.__qualname__}.{Room.of(function).filed_as}"  # by which Numba files it
+    function.__qualname__ = (
+        f"{function.__qualname__}.{CompiledPackage.of(function).short_digest}"  # by which Numba files it
+    )
     dispatcher = numba.njit(pipeline_class=WholeCompiler, **_OPTIONS)(function)
     dispatcher._cache = CachedCode(function)  # noqa: SLF001 (Numba knows its own cache only)
     ENTRIES.append(dispatcher)

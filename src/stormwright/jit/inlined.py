@@ -81,8 +81,8 @@ class _Whole(JITCodeLibrary):  # type: ignore[misc]
         return name, kind, (code, llvm.parse_assembly(str(names)).as_bitcode())
 
 
-class _MadeInto(AnalysisPass):  # type: ignore[misc]
-    """Base that turns lowered code into one of the above."""
+class _LibraryPass(AnalysisPass):  # type: ignore[misc]
+    """Compiler pass that selects the library class of the lowered code."""
 
     library: type[JITCodeLibrary]
 
@@ -95,25 +95,25 @@ class _MadeInto(AnalysisPass):  # type: ignore[misc]
 
 
 @register_pass(mutates_CFG=False, analysis_only=True)
-class _AsPart(_MadeInto):
+class _PartPass(_LibraryPass):
     _name = "as_part"
     library = _Part
 
 
 @register_pass(mutates_CFG=False, analysis_only=True)
-class _AsSeldomPart(_MadeInto):
+class _SeldomPartPass(_LibraryPass):
     _name = "as_seldom_part"
     library = _SeldomPart
 
 
 @register_pass(mutates_CFG=False, analysis_only=True)
-class _AsOftenPart(_MadeInto):
+class _OftenPartPass(_LibraryPass):
     _name = "as_often_part"
     library = _OftenPart
 
 
 @register_pass(mutates_CFG=False, analysis_only=True)
-class _AsWhole(_MadeInto):
+class _WholePass(_LibraryPass):
     _name = "as_whole"
     library = _Whole
 
@@ -121,12 +121,12 @@ class _AsWhole(_MadeInto):
 class _Compiler(CompilerBase):  # type: ignore[misc]
     """Numba's compiler with another use of the final code."""
 
-    made_into: type[_MadeInto]
+    library_pass: type[_LibraryPass]
 
     def define_pipelines(self) -> list[Any]:
         """Return the only pipeline."""
         passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
-        passes.add_pass_after(self.made_into, NopythonTypeInference)
+        passes.add_pass_after(self.library_pass, NopythonTypeInference)
         passes.finalize()
         return [passes]
 
@@ -134,22 +134,22 @@ class _Compiler(CompilerBase):  # type: ignore[misc]
 class PartCompiler(_Compiler):
     """Compiler of functions that become part of their callers."""
 
-    made_into = _AsPart
+    library_pass = _PartPass
 
 
 class SeldomPartCompiler(_Compiler):
     """Compiler of rarely called functions: they are separate, once for all callers."""
 
-    made_into = _AsSeldomPart
+    library_pass = _SeldomPartPass
 
 
 class OftenPartCompiler(_Compiler):
     """Compiler of functions called so often that the call itself would cost: they are inlined into each caller."""
 
-    made_into = _AsOftenPart
+    library_pass = _OftenPartPass
 
 
 class WholeCompiler(_Compiler):
     """Compiler of functions that Python calls, with all their parts."""
 
-    made_into = _AsWhole
+    library_pass = _WholePass

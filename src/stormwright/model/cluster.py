@@ -12,7 +12,7 @@ import numpy as np
 
 from stormwright.model.arrays import BoolArray, FloatArray, IntArray, frozen, frozen_floats, frozen_ints
 
-#: Speed assumed of one core when a supervisor does not tell its `cpu_hz`.
+#: Speed assumed for one core if a supervisor does not declare its `cpu_hz`.
 DEFAULT_CORE_HZ = 3e9
 
 
@@ -67,7 +67,7 @@ class Cluster:
     Parameters
     ----------
     supervisors
-        In the problem's order.
+        Supervisors in the problem's order.
     blacklisted_hosts, greylisted_supervisors
         Hosts and supervisor ids that accept no new executors.
     """

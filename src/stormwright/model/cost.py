@@ -56,7 +56,7 @@ def cost_of(problem: Problem, slot_of_executor: IntArray, weights: CostWeights |
     Parameters
     ----------
     problem
-        The problem.
+        Problem with the traffic between executors.
     slot_of_executor
         Index into the problem's slots, -1 for none, shape (E,).
     weights
@@ -73,7 +73,7 @@ def cost_under(
     Parameters
     ----------
     problem
-        The problem.
+        Problem with the traffic between executors.
     slot_of_executor
         Index into the problem's slots, -1 for none, shape (E,).
     traffic

@@ -19,7 +19,7 @@ class Demand:
     Parameters
     ----------
     workload
-        The executors.
+        Topologies with their executors.
     load
         Measured load; topologies missing from it have an assumed one.
     core_hz
@@ -49,7 +49,7 @@ class Demand:
     def executor_cpu_hz(self) -> FloatArray:
         """L of every executor in Hz, shape (E,)."""
         parts = (
-            self.workload.asked_cpu_hz(t, self.core_hz) if load is None else load.cpu_hz
+            self.workload.requested_cpu_hz(t, self.core_hz) if load is None else load.cpu_hz
             for t, load in enumerate(self.measured)
         )
         return frozen_floats(np.concatenate([np.empty(0), *parts]))
@@ -58,7 +58,8 @@ class Demand:
     def executor_memory_mb(self) -> FloatArray:
         """Memory of every executor in MB, shape (E,)."""
         parts = (
-            self.workload.asked_memory_mb(t) if load is None else load.memory_mb for t, load in enumerate(self.measured)
+            self.workload.requested_memory_mb(t) if load is None else load.memory_mb
+            for t, load in enumerate(self.measured)
         )
         return frozen_floats(np.concatenate([np.empty(0), *parts]))
 

@@ -48,7 +48,7 @@ def diff(problem: Problem, before: IntArray, after: IntArray) -> AssignmentDiff:
     Parameters
     ----------
     problem
-        The problem.
+        Problem of both placements.
     before, after
         Index into the problem's slots, -1 for none, each of shape (E,).
     """

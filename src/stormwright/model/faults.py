@@ -14,10 +14,10 @@ from stormwright.model.arrays import AMOUNT_WANTED, MOST_AMOUNT, BoolArray, Inde
 
 _PLAIN_KEY = re.compile(r"[A-Za-z_]\w*\Z", re.ASCII)
 
-#: Faults of an input that are told one by one; the others are only counted.
+#: Maximum number of faults of an input that are listed; the others are only counted.
 MOST_FAULTS = 100
 
-#: Wrong items of one array that are told one by one; the others are counted.
+#: Maximum number of wrong items of one array that are listed; the others are counted.
 MOST_OF_ARRAY = 10
 
 

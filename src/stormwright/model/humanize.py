@@ -47,7 +47,7 @@ def amount_of(used: float, capacity: float, unit: str) -> str:
     Parameters
     ----------
     used, capacity
-        Amounts, in `unit`.
+        Used amount and capacity, in `unit`.
     unit
         Unit of the model, such as Hz; empty for a count.
     """
@@ -66,7 +66,7 @@ def amount_range(least: float, most: float, unit: str) -> str:
 
 
 def reach_texts(predicted: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[str]:
-    """Yield a line per topology: its predicted rate and bottleneck, beside those of what runs.
+    """Yield a line per topology: its predicted rate and bottleneck, beside those of the running placement.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def _reach_text(one: Mapping[str, Any]) -> str:
     rate, reached = f"{one['rate_tps']:,.0f}", one["highest_tps"] if one["pending_tps"] is None else one["pending_tps"]
     text = f"{rate} are not sustained" if one["latency_ms"] is None else f"{one['latency_ms']:,.1f} ms at {rate}"
     if reached is None:
-        return f"nothing that is known limits its trees/s, {text}"
+        return f"no known limit of its trees/s, {text}"
     return f"at most {reached:,.0f} trees/s by {one['bottleneck']['text']}, {text}"
 
 

@@ -23,7 +23,7 @@ _OPTIONAL_AMOUNTS = ("flow_limit_tps", "pair_bytes_per_s", "flow_bytes_per_s", "
 class TopologyLoad(ByContent):
     """Load of one topology; executors are numbered within the topology.
 
-    Arrays are kept read-only: those that can be written to are copied. Loads with equal arrays are equal.
+    Arrays are read-only: writable ones are copied. Loads with equal arrays are equal.
 
     Parameters
     ----------
@@ -35,15 +35,14 @@ class TopologyLoad(ByContent):
     flow_source, flow_component, flow_grouping, flow_tps
         Traffic of one executor towards a component that the grouping spreads according to the placement, shape (F,).
     flow_limit_tps
-        What one executor of each component can take of flows, in tuples/s, shape (C,); inf where nothing limits it.
+        Tuples/s of flows that one executor of each component can take, shape (C,); inf for no limit.
         More than that goes on to executors further away. None: nothing limits any.
     bytes_per_tuple
         Mean size of a tuple on the wire, where measured.
     pair_bytes_per_s, flow_bytes_per_s
         The same traffic in bytes/s, shapes (P,) and (F,), where measured.
     forecast_cpu_hz
-        What `cpu_hz` is expected to become, shape (E,), where there is a forecast. Limits are kept for the load of
-        now.
+        Expected future `cpu_hz`, shape (E,), if there is a forecast. Limits apply to the present load.
     """
 
     cpu_hz: FloatArray
@@ -144,7 +143,7 @@ def with_streams(load: TopologyLoad, topology: Topology, streams: Iterable[Strea
     load
         The load, whose own traffic is replaced.
     topology
-        The topology.
+        Topology of the load.
     streams
         The streams, in the order of the resulting traffic.
     """
@@ -198,25 +197,25 @@ def requested(topology: Topology, conf: Mapping[str, Any] | None = None) -> list
     return [requests.of(component.id, component.resources) for component in topology.components]
 
 
-def cpu_hz_of(topology: Topology, asked: Sequence[Mapping[str, float]], core_hz: float) -> FloatArray:
-    """CPU in Hz that every executor asks for, shape (E,); `asked` is by component, cores have `core_hz`."""
+def cpu_hz_of(topology: Topology, requests: Sequence[Mapping[str, float]], core_hz: float) -> FloatArray:
+    """CPU in Hz that every executor asks for, shape (E,); `requests` is by component, cores have `core_hz`."""
     return frozen(
-        np.array([amounts[CPU] / 100 * core_hz for amounts in asked])[topology.executor_component], np.float64
+        np.array([amounts[CPU] / 100 * core_hz for amounts in requests])[topology.executor_component], np.float64
     )
 
 
-def memory_mb_of(topology: Topology, asked: Sequence[Mapping[str, float]]) -> FloatArray:
-    """Memory in MB, on and off heap, that every executor asks for, shape (E,); `asked` is by component."""
-    amounts = np.array([amounts[ON_HEAP] + amounts[OFF_HEAP] for amounts in asked])
+def memory_mb_of(topology: Topology, requests: Sequence[Mapping[str, float]]) -> FloatArray:
+    """Memory in MB, on and off heap, that every executor asks for, shape (E,); `requests` is by component."""
+    amounts = np.array([amounts[ON_HEAP] + amounts[OFF_HEAP] for amounts in requests])
     return frozen(amounts[topology.executor_component], np.float64)
 
 
 def silent_load(topology: Topology, core_hz: float, conf: Mapping[str, Any] | None = None) -> TopologyLoad:
     """Return the load of a topology that was not measured: requests, and no traffic."""
-    asked, none, no_rate = requested(topology, conf), np.empty(0, np.int32), np.empty(0)
+    requests, none, no_rate = requested(topology, conf), np.empty(0, np.int32), np.empty(0)
     return TopologyLoad(
-        cpu_hz=cpu_hz_of(topology, asked, core_hz),
-        memory_mb=memory_mb_of(topology, asked),
+        cpu_hz=cpu_hz_of(topology, requests, core_hz),
+        memory_mb=memory_mb_of(topology, requests),
         pair_source=none,
         pair_target=none,
         pair_tps=no_rate,

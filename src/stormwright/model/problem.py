@@ -28,7 +28,7 @@ from stormwright.model.demand import Demand
 from stormwright.model.faults import MOST_FAULTS
 from stormwright.model.humanize import counted
 from stormwright.model.load import LoadProfile, TopologyLoad
-from stormwright.model.running import Running
+from stormwright.model.running import CurrentPlacement
 from stormwright.model.topology import Topology
 from stormwright.model.validate import faults_of
 from stormwright.model.workload import Resource, Workload
@@ -36,7 +36,9 @@ from stormwright.model.workload import Resource, Workload
 _NOTHING = Workload((), {})
 
 #: Given as the parts of a problem by a reader that has found no fault: it is not checked again.
-CHECKED: Final = ProblemParts(Cluster(()), _NOTHING, Demand(_NOTHING, None, 0.0), Running(Cluster(()), _NOTHING, {}))
+CHECKED: Final = ProblemParts(
+    Cluster(()), _NOTHING, Demand(_NOTHING, None, 0.0), CurrentPlacement(Cluster(()), _NOTHING, {})
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +96,7 @@ class Problem(ByContent):
     cluster: Cluster = field(init=False, repr=False, compare=False)
     workload: Workload = field(init=False, repr=False, compare=False)
     demand: Demand = field(init=False, repr=False, compare=False)
-    running: Running = field(init=False, repr=False, compare=False)
+    running: CurrentPlacement = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         before = self.parts
@@ -126,7 +128,7 @@ class Problem(ByContent):
         if demand is None or not demand.is_of(workload, self.load, self.core_hz):
             demand = Demand(workload, self.load, self.core_hz)
         if running is None or running.cluster is not cluster or running.workload is not workload:
-            running = Running(cluster, workload, self.current)
+            running = CurrentPlacement(cluster, workload, self.current)
         elif running.current is not self.current:
             running = running.with_current(self.current)
         return ProblemParts(cluster, workload, demand, running)
@@ -294,7 +296,7 @@ def assumed_text(problem: Problem) -> str:
     if not assumed:
         return ""
     whose = "the load" if assumed == len(problem.topologies) else f"the load of {counted(assumed, 'topology')}"
-    return f"{whose} was not measured, but assumed: 1 tuple/s from each spout executor, CPU and memory as asked for"
+    return f"{whose} was not measured, but assumed: 1 tuple/s from each spout executor, CPU and memory as requested"
 
 
 def slots_in(problem: Problem, assignment: Assignment) -> IntArray:
@@ -358,7 +360,7 @@ class Assignment(ByContent):
             for index, topology in enumerate(problem.topologies)
         }
 
-    def reasons_together(self) -> list[tuple[str, int, tuple[str, ...]]]:
+    def grouped_reasons(self) -> list[tuple[str, int, tuple[str, ...]]]:
         """Return topology, number of its unplaced executors, and reasons, grouped by equal reasons."""
         together = Counter((executor.topology, executor.reasons) for executor in self.unplaced)
         return [(topology, count, reasons) for (topology, reasons), count in together.items()]

@@ -37,7 +37,7 @@ SINGLE = {
     OFF_HEAP: "topology.component.resources.offheap.memory.mb",
 }
 
-#: What is asked for where nothing is said (defaults.yaml of 2.8.3).
+#: Default requests (defaults.yaml of 2.8.3).
 _DEFAULTS = {CPU: 10.0, ON_HEAP: 128.0, OFF_HEAP: 0.0}
 
 ACKER = "__acker"

@@ -15,15 +15,15 @@ from stormwright.model.workload import Workload
 
 
 @dataclass(frozen=True, eq=False)
-class Running:
+class CurrentPlacement:
     """The current assignment of a problem as arrays.
 
     Parameters
     ----------
     cluster
-        The slots.
+        Cluster with the slots.
     workload
-        The executors.
+        Topologies with their executors.
     current
         Topology id → its current assignment.
     """
@@ -39,13 +39,13 @@ class Running:
     def __post_init__(self) -> None:
         object.__setattr__(self, "_held", dict(self.current))
 
-    def with_current(self, current: Mapping[str, TopologyAssignment]) -> Running:
-        """Return another assignment on the same cluster, reusing what both have in common."""
+    def with_current(self, current: Mapping[str, TopologyAssignment]) -> CurrentPlacement:
+        """Return another assignment on the same cluster, reusing the common parts."""
         left = {name: held for name, held in self._held.items() if current.get(name) is not held}
         new = {name: given for name, given in current.items() if self._held.get(name) is not given}
         slots = self.__dict__.get("current_slot")
         since = None if slots is None else (slots, {**dict.fromkeys(left), **new})
-        after = Running(self.cluster, self.workload, current, since)
+        after = CurrentPlacement(self.cluster, self.workload, current, since)
         owner = dict(self.owner)
         for placement in left.values():
             for slot in placement.slots:
@@ -53,7 +53,7 @@ class Running:
         after.__dict__["owner"] = owner | _owner(new)
         return after
 
-    def new_since(self, before: Running) -> dict[str, TopologyAssignment]:
+    def new_since(self, before: CurrentPlacement) -> dict[str, TopologyAssignment]:
         """Return assignments that `before` did not have, or had for another topology of that id."""
         new = {name: held for name, held in self._held.items() if before._held.get(name) is not held}
         if self.workload is not before.workload:

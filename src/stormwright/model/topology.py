@@ -34,7 +34,7 @@ PLACEMENT_FOLLOWING = frozenset({"shuffle", "local_or_shuffle", "none"})
 
 @dataclass(frozen=True, slots=True)
 class Grouping:
-    """How a component subscribes to a stream of another one.
+    """Subscription of a component to a stream of another one.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ class ExecutorRun(NamedTuple):
 
     component: int
     start_task: int
-    count: int  # type: ignore[assignment]  # hides tuple.count, which nobody calls on a run
+    count: int  # type: ignore[assignment]  # hides tuple.count, which is not used
     tasks_per_executor: int
 
 
@@ -146,7 +146,7 @@ class Topology:
         """All its faults, computed once."""
         return tuple(topology_wrong(self))
 
-    def found_sound(self) -> Topology:
+    def mark_validated(self) -> Topology:
         """Return the topology, marked as validated by its reader."""
         self.__dict__["wrong"] = ()
         return self

@@ -221,7 +221,7 @@ def value_misfits(key: str, value: object) -> Iterator[ConfigFault]:
     Parameters
     ----------
     key
-        The key.
+        Name of the setting.
     value
         As read from JSON or YAML.
     """

@@ -35,7 +35,7 @@ def scopes_of(problem: Problem, slot_of_executor: IntArray) -> Scopes:
     Parameters
     ----------
     problem
-        The problem.
+        Problem with the load.
     slot_of_executor
         Index into the problem's slots, -1 for none, shape (E,).
     """
@@ -72,7 +72,7 @@ class Flows(NamedTuple):
     tps
         Tuples/s, shape (F,).
     limit_tps
-        What one executor of the component takes before the rest spills over, shape (F,).
+        Tuples/s that one executor of the component takes before the rest spills over, shape (F,).
     executor_component
         Component of every executor, shape (E,).
     """
@@ -120,7 +120,7 @@ def flow_pairs(flows: Flows, scopes: tuple[IntArray, ...]) -> tuple[IntArray, In
     Parameters
     ----------
     flows
-        The flows.
+        Flows whose traffic follows the placement.
     scopes
         Slot, node and rack of every executor, -1 for none; each of shape (E,). An executor without a slot is distant
         from all others.
@@ -146,7 +146,7 @@ def is_local(load: TopologyLoad) -> BoolArray:
 
 
 def member_limit(load: TopologyLoad, component: int, members: int) -> float:
-    """Return what one executor of a component takes of flows before the rest spills over, in tuples/s.
+    """Return the tuples/s that one executor of a component takes of flows before the rest spills over.
 
     At least its share if all take equally much: there is nowhere else to go then.
     """
@@ -164,9 +164,9 @@ def _spread(flows: Flows, chosen: IndexArray, scopes: tuple[IntArray, ...]) -> l
     """Return the targets of some flows, scope by scope; each in order of flows and executors."""
     component, source, tps = flows.component[chosen], flows.source[chosen], flows.tps[chosen]
     empty, all_ = (np.full(len(flows.executor_component), scope, np.int32) for scope in (UNPLACED, 0))
-    rest, narrower, parts = tps, _Near.of(flows, chosen, empty), []
+    rest, narrower, parts = tps, _LocalMembers.of(flows, chosen, empty), []
     for scope in scopes:
-        near = _Near.of(flows, chosen, scope)
+        near = _LocalMembers.of(flows, chosen, scope)
         limited = np.flatnonzero(np.isfinite(flows.limit_tps[chosen]) & (scope[source] != UNPLACED))
         sent_on = np.zeros(len(tps))
         if len(limited):
@@ -178,15 +178,15 @@ def _spread(flows: Flows, chosen: IndexArray, scopes: tuple[IntArray, ...]) -> l
         parts.append(near.given(carried, narrower))
         rest, narrower = rest - carried, near
         rest[rest <= _ROUNDING * tps] = 0.0  # no tuple goes on for what rounding leaves over
-    whole = _Near.of(flows, chosen, all_)
+    whole = _LocalMembers.of(flows, chosen, all_)
     is_far = whole.size > narrower.size
     parts.append(whole.given(np.where(is_far, rest, 0.0), narrower))
     # Where all are near, what these could not take.
-    parts.append(whole.given(np.where(is_far, 0.0, rest), _Near.of(flows, chosen, empty)))
+    parts.append(whole.given(np.where(is_far, 0.0, rest), _LocalMembers.of(flows, chosen, empty)))
     return parts
 
 
-class _Near(NamedTuple):
+class _LocalMembers(NamedTuple):
     """Members of each flow's component in the same scope as its source.
 
     These are `members` from `first` on, `size` of them by flow; `scope` is the scope of every executor.
@@ -200,7 +200,7 @@ class _Near(NamedTuple):
     size: IndexArray
 
     @classmethod
-    def of(cls, flows: Flows, chosen: IndexArray, scope: IntArray) -> _Near:
+    def of(cls, flows: Flows, chosen: IndexArray, scope: IntArray) -> _LocalMembers:
         width, source = np.int64(scope.max(initial=0) + 1), flows.source[chosen]
         inside = np.flatnonzero(scope != UNPLACED)
         keys = flows.executor_component[inside] * width + scope[inside]
@@ -209,7 +209,7 @@ class _Near(NamedTuple):
         first, last = (np.searchsorted(keys[order], wanted, side=side) for side in ("left", "right"))
         return cls(chosen, source, scope, inside[order], first, last - first)
 
-    def given(self, tps: FloatArray, but: _Near) -> _Part:
+    def given(self, tps: FloatArray, but: _LocalMembers) -> _Part:
         """Return `tps` of every flow spread evenly over its members, except for `but`, which are near already."""
         some = np.flatnonzero((tps > 0) & (self.size > 0))
         size = self.size[some]
@@ -222,7 +222,7 @@ class _Near(NamedTuple):
 
 
 def _sent_on(group: IndexArray, tps: FloatArray, rest: FloatArray, takes: FloatArray) -> FloatArray:
-    """Return what each flow sends beyond its group, in tuples/s: its part of what the members cannot take."""
+    """Return the tuples/s that each flow sends beyond its group: its part of the members' excess."""
     groups, number = np.unique(group, return_inverse=True)
     arriving, wanting = (np.bincount(number, rates, len(groups))[number] for rates in (tps, rest))
     too_much = np.maximum(arriving - takes, 0.0)
@@ -251,7 +251,7 @@ class Traffic(ByContent):
     tps: FloatArray
 
     def symmetric(self, num_executors: int) -> csr_array:
-        """R + Rᵀ as a CSR matrix, shape (E, E): what two executors exchange in either direction."""
+        """Return R + Rᵀ as a CSR matrix, shape (E, E): the traffic of two executors in both directions."""
         from scipy.sparse import csr_array  # takes longer to import than all of the model
 
         one_way = csr_array((self.tps, (self.source, self.target)), shape=(num_executors, num_executors))

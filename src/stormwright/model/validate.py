@@ -23,7 +23,7 @@ from stormwright.model.faults import (
     text_wrong,
     twice,
 )
-from stormwright.model.running import Running
+from stormwright.model.running import CurrentPlacement
 from stormwright.model.topology import PLACEMENT_FOLLOWING, Topology, misfit_wrong
 from stormwright.model.topology_config import storm_misfits
 from stormwright.model.workload import Workload
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from stormwright.model.cluster import WorkerSlot
     from stormwright.model.demand import Demand
     from stormwright.model.load import TopologyLoad
-    from stormwright.model.running import Running
+    from stormwright.model.running import CurrentPlacement
     from stormwright.model.topology import Topology
     from stormwright.model.workload import Workload
 
@@ -44,7 +44,7 @@ class ProblemParts(NamedTuple):
     cluster: Cluster
     workload: Workload
     demand: Demand
-    running: Running
+    running: CurrentPlacement
 
 
 # Supervisors --------------------------------------------------------------------------------------
@@ -214,11 +214,11 @@ def _load_wrong(topology: Topology, load: TopologyLoad) -> Iterator[ModelFault]:
             yield from items_wrong(_are_limits(limits), limits, AMOUNT_WANTED, lambda c: ("flow_limits", names[c]))
 
 
-def _column_wrong(name: str, values: FloatArray | None, length: int, of: str) -> Iterator[ModelFault]:
+def _column_wrong(name: str, values: FloatArray | None, length: int, unit: str) -> Iterator[ModelFault]:
     if values is None:
         return
     if values.shape != (length,):
-        yield ModelFault(f"has {values.size} items for {length} {of}", (name,))
+        yield ModelFault(f"has {values.size} items for {length} {unit}", (name,))
     else:
         yield from items_wrong(_are_amounts(values), values, AMOUNT_WANTED, lambda position: (name, position))
 
@@ -248,7 +248,7 @@ def _in_row(name: str, column: int) -> Callable[[int], tuple[str | int, ...]]:
 # What is wrong with a current assignment.
 
 
-def running_wrong(running: Running, before: Running | None = None) -> Iterator[ModelFault]:
+def running_wrong(running: CurrentPlacement, before: CurrentPlacement | None = None) -> Iterator[ModelFault]:
     """Yield the faults of the current assignment, each with its path from the problem.
 
     Slots of supervisors and topologies that are gone are no faults: their executors are lost.

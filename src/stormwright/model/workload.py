@@ -32,7 +32,7 @@ class Workload:
     Parameters
     ----------
     topologies
-        In the problem's order.
+        Topologies in the problem's order.
     conf
         The cluster's configuration, over which a topology's own takes precedence.
     """
@@ -86,8 +86,12 @@ class Workload:
     @cached_property
     def resources(self) -> tuple[Resource, ...]:
         """CPU, memory, and the generic resources that any executor requests."""
-        asked = [amounts for of_topology in self.requested for amounts in of_topology]
-        return (Resource("CPU", "Hz"), Resource("memory", "MB"), *(Resource(name) for name in generic_names(asked)))
+        component_amounts = [amounts for of_topology in self.requested for amounts in of_topology]
+        return (
+            Resource("CPU", "Hz"),
+            Resource("memory", "MB"),
+            *(Resource(name) for name in generic_names(component_amounts)),
+        )
 
     @cached_property
     def generic(self) -> tuple[str, ...]:
@@ -103,17 +107,17 @@ class Workload:
     def generic_demand(self) -> FloatArray:
         """Request of every executor for each generic resource, shape (len(generic), E)."""
         rows = np.zeros((len(self.generic), self.num_executors))
-        for index, (topology, asked) in enumerate(zip(self.topologies, self.requested, strict=True)):
+        for index, (topology, requests) in enumerate(zip(self.topologies, self.requested, strict=True)):
             for row, name in zip(rows, self.generic, strict=True):
-                amounts = np.array([component.get(name, 0.0) for component in asked])
+                amounts = np.array([component.get(name, 0.0) for component in requests])
                 row[self.executors_of(index)] = amounts[topology.executor_component]
         return frozen_floats(rows)
 
-    def asked_cpu_hz(self, topology: int, core_hz: float) -> FloatArray:
+    def requested_cpu_hz(self, topology: int, core_hz: float) -> FloatArray:
         """Return the CPU in Hz that each executor of a topology (by index) requests, on cores of `core_hz`."""
         return cpu_hz_of(self.topologies[topology], self.requested[topology], core_hz)
 
-    def asked_memory_mb(self, topology: int) -> FloatArray:
+    def requested_memory_mb(self, topology: int) -> FloatArray:
         """Return the memory in MB that each executor of a topology (by index) requests."""
         return memory_mb_of(self.topologies[topology], self.requested[topology])
 

@@ -18,13 +18,13 @@ from stormwright.optimize.layout.coarsen import coarsen, find_large
 from stormwright.optimize.layout.links import Links
 from stormwright.optimize.layout.regions import cut_into_regions
 from stormwright.optimize.layout.start import Workers, make_layout
-from stormwright.optimize.search.dense import Dense
+from stormwright.optimize.search.dense import DensePlacement
 from stormwright.optimize.search.refine import refine, relieve
 from stormwright.optimize.search.tabu import end_round, search, settle_workers
 from stormwright.optimize.throughput.score import THROUGHPUT, add_up, headroom
 from stormwright.optimize.throughput.search import keep
 from stormwright.optimize.throughput.search import search as search_rates
-from stormwright.optimize.throughput.start import Aim, MeasuredLoad, Seats, make_sustained
+from stormwright.optimize.throughput.start import Aim, MeasuredLoad, Seats, make_placement_state
 from stormwright.predict.flow.profile import Profile
 
 
@@ -54,7 +54,7 @@ def ready_search() -> None:
 @cache
 def ready_small() -> None:
     """Compile the search of small problems."""
-    dense = Dense.of(_nothing())
+    dense = DensePlacement.of(_nothing())
     search(dense, 0)
     end_round(dense)
     settle_workers(dense)
@@ -66,11 +66,11 @@ def ready_rates() -> None:
     nothing, none, no_bool = Problem((), ()), np.empty(0, np.int64), np.empty(0, np.bool_)
     aim = Aim(THROUGHPUT, np.empty(0))
     load = MeasuredLoad(Profile.of(nothing))
-    of = make_sustained(nothing, load, Seats(none, none, none, none, no_bool, no_bool, none), aim)
-    add_up(of)
-    headroom(of)
-    search_rates(of, 0, 0.0, 1.0)
-    keep(of, none, none)
+    state = make_placement_state(nothing, load, Seats(none, none, none, none, no_bool, no_bool, none), aim)
+    add_up(state)
+    headroom(state)
+    search_rates(state, 0, 0.0, 1.0)
+    keep(state, none, none)
 
 
 @cache

@@ -184,7 +184,7 @@ def overload_with(state: RepairState, node: int, resource: int, more: float) -> 
     node, resource
         The node; `resource` is a column of `demand`.
     more
-        In the unit of the resource; below 0 for less.
+        Additional load in the unit of the resource; below 0 for less.
     """
     over = state.of_node[node, resource] + more - state.capacity[node, resource]
     return float(max(over, 0.0) / state.unit[resource])
@@ -394,7 +394,7 @@ def take_steps(state: RepairState, most_looks: int) -> bool:
     Parameters
     ----------
     state
-        Written.
+        State of the repair; written.
     most_looks
         Pairs of nodes to examine, about.
     """
@@ -434,7 +434,7 @@ def put_back(state: RepairState, workers: IndexArray) -> bool:
     state
         Written; if one of them fits nowhere, those placed before are taken off again.
     workers
-        In the order in which they choose, int64.
+        Workers in the order in which they are placed, int64.
     """
     for position in range(len(workers)):
         to, least = NOWHERE, math.inf

@@ -1,7 +1,7 @@
 """The performance log: the activity of every worker per interval."""
 
 from stormwright.perflog.landing import Landing
-from stormwright.perflog.records import LogRecord, Rejected, encode, parse, parse_lines, read_file
+from stormwright.perflog.records import LogRecord, RejectedLine, encode, parse, parse_lines, read_file
 from stormwright.perflog.schema import LATENCY_EDGES_MS, VERSION, json_schema
 
 __all__ = [
@@ -9,7 +9,7 @@ __all__ = [
     "VERSION",
     "Landing",
     "LogRecord",
-    "Rejected",
+    "RejectedLine",
     "encode",
     "json_schema",
     "parse",

@@ -13,9 +13,9 @@ class Crossing(NamedTuple):
     Parameters
     ----------
     crossing
-        Those that went from one node to another.
+        Tuples from one node to another.
     unknown
-        Those to a task whose node no record reports.
+        Tuples to a task whose node no record reports.
     """
 
     crossing: int

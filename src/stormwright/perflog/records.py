@@ -213,7 +213,7 @@ _stream = itemgetter(2)  # of one of `pairs`
 
 
 @dataclass(frozen=True, slots=True)
-class Rejected:
+class RejectedLine:
     """A line that is not a record, and why."""
 
     reason: str
@@ -236,7 +236,7 @@ def worker_id(record: LogRecord) -> WorkerId:
     return WorkerId(worker["topology"], worker["supervisor"], worker["port"], worker["pid"], worker["start_ms"])
 
 
-def parse(line: bytes, landed_ms: int | None = None) -> LogRecord | Rejected:
+def parse(line: bytes, landed_ms: int | None = None) -> LogRecord | RejectedLine:
     """Read one line of a performance log.
 
     Parameters
@@ -246,25 +246,25 @@ def parse(line: bytes, landed_ms: int | None = None) -> LogRecord | Rejected:
 
     Returns
     -------
-    LogRecord or Rejected
+    LogRecord or RejectedLine
         The record, nullable fields that were left out being None, or why it is rejected.
     """
     if len(line) > MAX_LINE_BYTES and len(line.rstrip(b"\n")) > MAX_LINE_BYTES:
-        return Rejected(NOT_A_RECORD, line)
+        return RejectedLine(NOT_A_RECORD, line)
     try:
         record = orjson.loads(line.removeprefix(BYTE_ORDER_MARK))
     except orjson.JSONDecodeError:
-        return Rejected(NOT_A_RECORD, line)
+        return RejectedLine(NOT_A_RECORD, line)
     reason = _wrong(record) or impossible(record, landed_ms)
-    return Rejected(reason, line) if reason else record
+    return RejectedLine(reason, line) if reason else record
 
 
-def parse_lines(lines: Iterable[bytes], landed_ms: int | None = None) -> Iterator[LogRecord | Rejected]:
+def parse_lines(lines: Iterable[bytes], landed_ms: int | None = None) -> Iterator[LogRecord | RejectedLine]:
     """Yield the result of every line, except blank ones."""
     return (parse(line, landed_ms) for line in lines if line.strip())
 
 
-def read_file(path: Path) -> Iterator[LogRecord | Rejected]:
+def read_file(path: Path) -> Iterator[LogRecord | RejectedLine]:
     """Read a landed file, whose modification time is the arrival of its lines."""
     with path.open("rb") as file:
         yield from parse_lines(file, landed_ms=path.stat().st_mtime_ns // 1_000_000)

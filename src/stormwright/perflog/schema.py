@@ -2,12 +2,14 @@
 
 A record is one JSON object on one line: the activity of one worker in one interval. `RECORD` describes it as a small
 tree of types. `json_schema` derives the JSON Schema from it, `stormwright.perflog.records` the validation of a line,
-and `stormwright.pipeline.parsing.parsed` the Spark type.
+`sample_record` a record to try things with, and `stormwright.pipeline.parsing.parsed` the Spark type.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, TypeAlias
 
 #: Version of the record that this package writes and reads.
@@ -191,7 +193,7 @@ RECORD = Structure(
         Field("streams", Listing(Listing(Text(), len(STREAM_COLUMNS), len(STREAM_COLUMNS)))),
         Field("pairs", Listing(PAIR)),
         Field("complete_latency", LATENCY),
-        # Left out by probes of before, and where a system does not tell.
+        # Missing from older probes, and on systems that do not report it.
         Field("threads", THREADS, nullable=True),
         Field("gc", GC, nullable=True),
         Field("node", NODE, nullable=True),
@@ -200,6 +202,47 @@ RECORD = Structure(
 
 #: The fields of `worker` that, with `seq`, identify a record.
 IDENTITY = ("topology", "supervisor", "port", "pid", "start_ms")
+
+
+def sample_record(start_ms: int = 1_690_000_000_000, *, optional: bool = True, **values: Any) -> dict[str, Any]:
+    """Return a valid record of one second, with one executor, stream and pair, made from the types above.
+
+    Numbers are small and no two are equal, but for flags and indices of streams, which are 0; texts have the name of
+    their field.
+
+    Parameters
+    ----------
+    start_ms
+        When its interval begins, a minute after its worker.
+    optional
+        Whether it has the fields that may be left out.
+    **values
+        Fields of the record to replace.
+    """
+    record: dict[str, Any] = _sample("", RECORD, count(2), optional)
+    record["worker"]["start_ms"] = start_ms - 60_000
+    record |= {"start_ms": start_ms, "length_ns": 10**9, "written_ms": start_ms + 1000}
+    return record | {"streams": [list(STREAM_COLUMNS)]} | values
+
+
+def _sample(name: str, kind: Type, numbers: Iterator[int], optional: bool) -> Any:
+    match kind:
+        case WholeNumber(minimum, maximum):
+            return minimum if maximum == 1 or name == "stream" else max(minimum, next(numbers))
+        case Fraction():
+            return 0.5
+        case Text():
+            return name
+        case Constants(values):
+            return list(values)
+        case Listing(element, shortest):
+            length = 3 if isinstance(element, WholeNumber) else max(shortest, 1)
+            return [_sample(name, element, numbers, optional) for _ in range(length)]
+        case Row(columns):
+            return [_sample(column, number, numbers, optional) for column, number in columns]
+        case Structure(fields):
+            given = (each for each in fields if optional or not each.nullable)
+            return {each.name: _sample(each.name, each.type, numbers, optional) for each in given}
 
 
 def json_schema() -> dict[str, Any]:

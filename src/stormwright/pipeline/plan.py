@@ -6,8 +6,8 @@
                         └─▶ accepted ◀── without those ────────────┘─▶ panes
 
 A stream finds late and duplicate records by its state in the driver, `LiveState`. Spark keeps none, so a batch
-costs it no state store, and what is on disk is always the work of whole batches. Files at rest need no memory of what
-came before: there Spark itself leaves out what is twice.
+costs no state store, and the disk always holds the results of whole batches. Files at rest need no such state:
+there Spark itself removes duplicates.
 
 A batch of a stream goes one of two ways. Of few records Spark does nothing but read and unfold them, by a plan that is
 made once for all batches, and the driver adds up: planning is what such a batch costs. Many are added up by Spark.

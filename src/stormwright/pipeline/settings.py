@@ -29,7 +29,7 @@ class StreamSettings:
         Length of the sliding windows that loads are averaged over, and how far apart they begin. The newest profile
         always holds the newest record and reaches back at least ``window_s - slide_s``.
     late_s
-        How long after its interval began a record may land and still count; a later one goes to quarantine. More than
+        Maximum time from the begin of a record's interval until it lands; a later one goes to quarantine. More than
         the probes' interval.
     settle_s
         The last seconds of a node's CPU are not checked for overload, as its workers may not all have reported. A
@@ -103,7 +103,7 @@ class StreamSettings:
 
     @property
     def watermark_s(self) -> int:
-        """How far behind the newest record a stream remembers, in seconds.
+        """Time before the newest record for which a stream recognises duplicates, in seconds.
 
         Files are read in the order in which they landed. A record lies at most `late_s` before its file and the newest
         one at most a wrong clock ahead of its own, so none that counts is forgotten.

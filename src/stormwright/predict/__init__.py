@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from stormwright.predict.prediction import Prediction
 
 
-class _Predict(ModuleType):
-    """Module type that makes the package callable."""
+class CallablePackage(ModuleType):
+    """Type of this package; a function `stormwright.predict` would hide the package."""
 
     def __call__(
         self, problem: Problem, assignment: Assignment | None = None, *, rates: Mapping[str, float] | None = None
@@ -53,4 +53,4 @@ class _Predict(ModuleType):
         return predict(problem, slots, replace(Assumptions.of(problem), rate_tps=rates or {}))
 
 
-sys.modules[__name__].__class__ = _Predict
+sys.modules[__name__].__class__ = CallablePackage

@@ -32,13 +32,13 @@ from stormwright.predict.prediction import (
 )
 from stormwright.predict.queueing.waits import node_use
 from stormwright.predict.reach import bottleneck_of, is_limited, is_sustained
-from stormwright.predict.steady import Placed, Steady, fullest_rows, limits
+from stormwright.predict.steady import PlacedLoad, SteadyState, fullest_rows, limits
 from stormwright.predict.sums import ratio, sums
 
 # Notes --------------------------------------------------------------------------------------------
 
 
-def notes_of_topology(placed: Placed, steady: Steady, costs: Costs, topology: int) -> Iterator[str]:
+def notes_of_topology(placed: PlacedLoad, steady: SteadyState, costs: Costs, topology: int) -> Iterator[str]:
     """Yield the notes on one topology.
 
     Parameters
@@ -57,10 +57,10 @@ def notes_of_topology(placed: Placed, steady: Steady, costs: Costs, topology: in
     missing = int(np.count_nonzero(placed.standing.workers.scopes.slot[problem.executors_of(topology)] == UNPLACED))
     if missing:
         verb = "has" if missing == 1 else "have"
-        yield f"{counted(missing, 'executor')} {verb} no slot: nothing is predicted, and it takes nothing"
+        yield f"{counted(missing, 'executor')} {verb} no slot: not predicted, and assumed to use nothing"
         return
     if profile.rate_tps[topology] == 0:
-        yield "its spouts began no trees while it was measured: nothing to go by"
+        yield "its spouts began no trees while it was measured: no basis for a prediction"
         return
     components = slice(int(layout.component_offset[topology]), int(layout.component_offset[topology + 1]))
     # Edges are in the order of their sources, and these in that of their topologies.
@@ -74,7 +74,7 @@ def notes_of_topology(placed: Placed, steady: Steady, costs: Costs, topology: in
     yield from _beyond_rate(costs, one.id, float(steady.given.rate_tps[topology]))
 
 
-def why_no_latency(placed: Placed, steady: Steady, topology: int, fullest: int) -> str:
+def why_no_latency(placed: PlacedLoad, steady: SteadyState, topology: int, fullest: int) -> str:
     """Return why a topology has no latency at a rate that is not sustained.
 
     Parameters
@@ -91,11 +91,11 @@ def why_no_latency(placed: Placed, steady: Steady, topology: int, fullest: int) 
     if steady.given.rate_tps[topology] == 0:
         return "its spouts began no trees while it was measured"
     if steady.given_use[topology] >= 1:
-        return f"more would be asked of {bottleneck(placed.problem, steady.demand, fullest)} than there is"
+        return f"{bottleneck(placed.problem, steady.demand, fullest)} would be overloaded"
     return f"more trees would have to be pending than {MAX_SPOUT_PENDING} allows"
 
 
-def notes_of_all(placed: Placed, steady: Steady, costs: Costs) -> Iterator[str]:
+def notes_of_all(placed: PlacedLoad, steady: SteadyState, costs: Costs) -> Iterator[str]:
     """Yield the notes on the prediction as a whole.
 
     Parameters
@@ -106,9 +106,9 @@ def notes_of_all(placed: Placed, steady: Steady, costs: Costs) -> Iterator[str]:
         Costs that the steady state was computed with.
     """
     if costs.fitted_in is None:
-        yield "what messages cost was not fitted to this cluster: intervals are as wide as that makes them"
+        yield "message costs were not fitted to this cluster: intervals are wide accordingly"
     if len(np.unique(steady.demand.worker_node)) > 1 and not np.isfinite(steady.demand.nodes.link_bytes_per_s).all():
-        yield "not all nodes tell the speed of their links (link_bps): those limit nothing"
+        yield "some nodes do not declare link_bps: their links are assumed unlimited"
     unsized = [each.bytes_per_tuple is None and each.pair_bytes_per_s is None for each in placed.profile.problem.loads]
     if any(unsized):
         yield f"sizes of tuples were not measured everywhere: {BYTES_PER_TUPLE:g} bytes each are taken there"
@@ -135,7 +135,7 @@ _LATE = 0.99
 _BUSIEST = 5
 
 
-def described(placed: Placed, states: Sequence[Steady], costs: Costs) -> Prediction:
+def described(placed: PlacedLoad, states: Sequence[SteadyState], costs: Costs) -> Prediction:
     """Return the prediction from steady states with the given costs, followed by those with varied costs.
 
     Parameters
@@ -169,8 +169,8 @@ def described(placed: Placed, states: Sequence[Steady], costs: Costs) -> Predict
 
 
 def _topology(
-    placed: Placed,
-    states: Sequence[Steady],
+    placed: PlacedLoad,
+    states: Sequence[SteadyState],
     late: Sequence[FloatArray],
     fullest: IndexArray,
     costs: Costs,
@@ -223,7 +223,7 @@ def _interval(values: Sequence[float]) -> Interval:
     return Interval(float(values[0]), float(min(values)), float(max(values)))
 
 
-def _nodes(problem: Problem, states: Sequence[Steady], costs: Costs) -> Iterator[NodePrediction]:
+def _nodes(problem: Problem, states: Sequence[SteadyState], costs: Costs) -> Iterator[NodePrediction]:
     count = len(problem.supervisors)
     demand, busy = states[0].demand, states[0].given.busy
     cpu = [node_use(state.demand, state.given.rate_tps) for state in states]
@@ -247,7 +247,7 @@ def _nodes(problem: Problem, states: Sequence[Steady], costs: Costs) -> Iterator
         )
 
 
-def _busiest(problem: Problem, steady: Steady) -> Iterator[BusyThread]:
+def _busiest(problem: Problem, steady: SteadyState) -> Iterator[BusyThread]:
     demand = steady.demand
     use = steady.given.rate_tps[demand.thread_topology] * demand.thread_s
     for thread in np.argsort(-use, kind="stable")[:_BUSIEST].tolist():
@@ -322,20 +322,20 @@ def predict(
     if slot_of_executor is None:
         slot_of_executor = problem.current_slot
         if np.all(slot_of_executor == UNPLACED):
-            message = "nothing runs in this problem: say which placement is meant, as predict(problem, place(problem))"
+            message = "the problem has no current placement: pass one, as in predict(problem, place(problem))"
             raise InputError("placement", [Fault(message, "$")])
     profile = profile or Profile.of(problem)
     rates = _named(problem, assumptions.rate_tps, profile.rate_tps)
     weights = _named(problem, assumptions.weights, weights_of(problem)) * rates
-    placed = Placed.under(profile, problem, slot_of_executor)
+    placed = PlacedLoad.under(profile, problem, slot_of_executor)
     placed, states = steady_states(placed, rates, weights, _varied(problem, assumptions))
     return described(placed, states, assumptions.costs)
 
 
 def _check(problem: Problem, assumptions: Assumptions) -> None:
     faults = []
-    for of in (assumptions.rate_tps, assumptions.weights):
-        for topology, value in of.items():
+    for values in (assumptions.rate_tps, assumptions.weights):
+        for topology, value in values.items():
             if topology not in problem.topology_index:
                 faults.append(Fault("no such topology", topology))
             elif not 0 < value < 1e15:

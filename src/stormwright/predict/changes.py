@@ -197,7 +197,7 @@ def _evenly(old: Topology, new: Topology, wanted: _Wanted) -> csr_array:
     from scipy.sparse import csr_array  # takes longer to import than the rest
 
     changed, of_old, of_new = sorted(wanted), old.executor_component, new.executor_component
-    unchanged_old, unchanged_new = (np.flatnonzero(~np.isin(of, changed)) for of in (of_old, of_new))
+    unchanged_old, unchanged_new = (np.flatnonzero(~np.isin(topology, changed)) for topology in (of_old, of_new))
     rows, columns, parts = [unchanged_old], [unchanged_new], [np.ones(len(unchanged_old))]
     for component in changed:
         members, heirs = np.flatnonzero(of_old == component), np.flatnonzero(of_new == component)

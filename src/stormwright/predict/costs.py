@@ -26,7 +26,7 @@ class CostRange:
 
 
 @dataclass(frozen=True, slots=True)
-class FittedIn:
+class FitRange:
     """Range in which costs were fitted; predictions outside of it carry a note.
 
     Parameters
@@ -53,11 +53,11 @@ class Costs:
     Parameters
     ----------
     serialise_us, serialise_us_per_kb
-        Of a message, in the thread of the executor that sends it; the second for each 1,000 bytes.
+        CPU of a message in the thread of the sending executor; the second for each 1,000 bytes.
     send_us, send_us_per_kb
-        In the threads of the sender's worker that hand it to the network.
+        CPU of a message in the sending threads of the sender's worker.
     receive_us, receive_us_per_kb
-        In the threads of the receiver's worker that take it and make a tuple of it.
+        CPU of a message in the receiving threads of the receiver's worker.
     worker_cores
         Base CPU of a worker (heartbeats, metrics, garbage collection), in cores.
     spin_share
@@ -114,7 +114,7 @@ class Costs:
     work_error: float = _WORK_ERROR
     message_error: float = _MESSAGE_ERROR
     delay_error: float = _DELAY_ERROR
-    fitted_in: FittedIn | None = None
+    fitted_in: FitRange | None = None
 
     def __post_init__(self) -> None:
         wrong = []
@@ -164,7 +164,13 @@ class InputWork(NamedTuple):
 
     def as_dict(self) -> dict[str, Any]:
         """Return the work for JSON."""
-        return {"source": self.source, "stream": self.stream, "us": self.us, "part": self.part, "told": self.identified}
+        return {
+            "source": self.source,
+            "stream": self.stream,
+            "us": self.us,
+            "part": self.part,
+            "identified": self.identified,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +195,7 @@ class Correction:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the correction for JSON."""
-        inputs = {component: [one.as_dict() for one in of] for component, of in self.inputs.items()}
+        inputs = {component: [one.as_dict() for one in work] for component, work in self.inputs.items()}
         return {"work": self.work, "messages": self.messages, "error": self.error, "inputs": inputs}
 
 

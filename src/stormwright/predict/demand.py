@@ -17,7 +17,7 @@ from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
 from stormwright.predict.costs import NO_CORRECTIONS, Correction, Costs
 from stormwright.predict.flow.graph import GraphEdges
-from stormwright.predict.flow.part import Chosen
+from stormwright.predict.flow.part import TopologySubset
 from stormwright.predict.flow.profile import Profile, correction_factors
 from stormwright.predict.flow.routes import Routes
 from stormwright.predict.sums import first_of_most, sums
@@ -63,9 +63,9 @@ class MessageDemand(NamedTuple):
             sent=of_workers(by_sender, sent.tuples),
             received=of_workers(by_receiver, received.tuples),
             link_bytes=np.stack(
-                [of_workers(end, of.far_bytes + of.far_tuples * costs.overhead_bytes) for end, of in ends]
+                [of_workers(end, edges.far_bytes + edges.far_tuples * costs.overhead_bytes) for end, edges in ends]
             ),
-            link_messages=np.stack([of_workers(end, of.far_tuples) for end, of in ends]),
+            link_messages=np.stack([of_workers(end, edges.far_tuples) for end, edges in ends]),
         )
 
 
@@ -118,11 +118,11 @@ class TreeDemand:
     Parameters
     ----------
     workers
-        Where executors and workers are.
+        Workers of the placement.
     thread_s, thread_visits
         Seconds and tuples of a tree, shape (E + 2 W,).
     link_bytes, link_messages
-        Of a tree, from the worker to other nodes and to it from others, shape (2, W).
+        Bytes and messages of a tree, from the worker to other nodes and to it from others, shape (2, W).
     base_cores
         CPU of nodes that depends on no rate, shape (N,).
     """
@@ -282,7 +282,9 @@ class TreeDemand:
             base_cores=base_cores_of(profile, workers, costs) if base_cores is None else base_cores,
         )
 
-    def with_part(self, part: Chosen, other: TreeDemand, workers: SteadyWorkers, base_cores: FloatArray) -> TreeDemand:
+    def with_part(
+        self, part: TopologySubset, other: TreeDemand, workers: SteadyWorkers, base_cores: FloatArray
+    ) -> TreeDemand:
         """Return this demand with that of some topologies replaced by `other`.
 
         Parameters
@@ -290,9 +292,9 @@ class TreeDemand:
         part
             The topologies that are replaced.
         other
-            Their own demand.
+            Demand of these topologies.
         workers, base_cores
-            Those of all topologies, under the new placement.
+            Workers and base CPU of all topologies, under the new placement.
         """
         unchanged, there = ~part.topologies[self.workers.topology], part.topologies[workers.topology]
         executors, chosen = len(self.executor_worker), part.executors

@@ -12,7 +12,7 @@ from stormwright.predict.costs import NO_CORRECTIONS, Correction, Costs
 from stormwright.predict.demand import Claims, base_cores_of
 from stormwright.predict.fairness import highest_rates
 from stormwright.predict.shares import with_shares
-from stormwright.predict.steady import Placed, Steady, limits_of, steady_state
+from stormwright.predict.steady import PlacedLoad, SteadyState, limits_of, steady_state
 from stormwright.predict.sums import sums
 
 # Spill of shuffled tuples -------------------------------------------------------------------------
@@ -27,7 +27,7 @@ _TRIED, _BESIDE = (0.5, 0.0), 0.25
 _HIGHER = 1 + 1e-9
 
 
-def may_spill(placed: Placed) -> BoolArray:
+def may_spill(placed: PlacedLoad) -> BoolArray:
     """Return whether all pending tuples can fill a queue to its spill limit, by topology; shape (T,)."""
     layout = placed.profile.layout
     handled = sums(layout.executor_component, placed.routes.handled, len(layout.size))
@@ -41,11 +41,11 @@ def may_spill(placed: Placed) -> BoolArray:
 
 
 def with_spill(
-    placed: Placed,
+    placed: PlacedLoad,
     weights: FloatArray,
     costs: Costs,
     corrections: Mapping[str, Correction] = NO_CORRECTIONS,
-) -> Placed:
+) -> PlacedLoad:
     """Return the placement with routes at highest rates: shuffled tuples stay local as far as the rate is highest.
 
     Parameters
@@ -96,8 +96,8 @@ _Known = tuple[Costs, Mapping[str, Correction]]
 
 
 def steady_states(
-    placed: Placed, rate_tps: FloatArray, weights: FloatArray, known: Sequence[_Known]
-) -> tuple[Placed, list[Steady]]:
+    placed: PlacedLoad, rate_tps: FloatArray, weights: FloatArray, known: Sequence[_Known]
+) -> tuple[PlacedLoad, list[SteadyState]]:
     """Return the placement with its routes at highest rates, and its steady states by several costs.
 
     Parameters

@@ -25,7 +25,7 @@ NO_LIMIT = -1
 _ROUNDING = 1e-12
 
 
-class Highest(NamedTuple):
+class LimitedRates(NamedTuple):
     """Rates in trees/s (inf without a limit) and the row that limits each, `NO_LIMIT` for none; shape (T,)."""
 
     rate_tps: FloatArray
@@ -57,7 +57,7 @@ def weights_of(problem: Problem) -> FloatArray:
     return weights
 
 
-def highest_rates(shares: coo_array | csr_array, free: FloatArray, weights: FloatArray) -> Highest:
+def highest_rates(shares: coo_array | csr_array, free: FloatArray, weights: FloatArray) -> LimitedRates:
     """Return the max–min fair rates of topologies by weight.
 
     All rates grow together, each by its weight, until a resource is full; the topologies that use it are then fixed,
@@ -96,4 +96,4 @@ def highest_rates(shares: coo_array | csr_array, free: FloatArray, weights: Floa
         left -= sums(row[gone], value[gone] * rate[column[gone]], len(left))
         left = np.maximum(left, 0.0)
         row, column, value = row[~gone], column[~gone], value[~gone]
-    return Highest(rate, limit)
+    return LimitedRates(rate, limit)

@@ -42,9 +42,9 @@ class RateGain:
     Parameters
     ----------
     value
-        Corrected for optimism.
+        Predicted gain, corrected for optimism.
     predicted
-        As predicted.
+        Predicted gain without correction.
     sd
         Standard deviation of the logarithm of `value`.
     """
@@ -124,7 +124,7 @@ def shrunk(predicted: float, sd: float, change: float) -> RateGain:
     predicted
         The logarithm of the predicted ratio; may be infinite.
     sd
-        Its standard deviation.
+        Standard deviation of `value`.
     change
         The `cost_change` that comes with it.
     """
@@ -164,8 +164,8 @@ def together(gains: Sequence[RateGain], weights: Sequence[float]) -> RateGain:
     if not gains or not whole:
         return RateGain(1.0, 1.0, 0.0)
 
-    def mean(of: str) -> float:
-        values = [getattr(gain, of) for gain in gains]
+    def mean(name: str) -> float:
+        values = [getattr(gain, name) for gain in gains]
         if min(values) <= 0:
             return 0.0
         return exp(sum(weight * log(value) for weight, value in zip(weights, values, strict=True)) / whole)

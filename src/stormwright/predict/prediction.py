@@ -210,7 +210,7 @@ class NodePrediction:
     cpu, link_out, link_in
         Fraction in use; None for a link of unknown speed.
     spinning
-        CPU that idle threads take in addition, from what is left over.
+        Additional CPU of idle threads, from the free CPU.
     workers
         Number of workers on it.
     """

@@ -12,7 +12,7 @@ import numpy as np
 from stormwright.model import Problem
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.prediction import PENDING, Bottleneck, bottleneck
-from stormwright.predict.steady import Steady
+from stormwright.predict.steady import SteadyState
 
 #: Utilisation with all trees pending below which the number of pending trees limits the rate.
 _CLEARLY_BELOW = 0.9
@@ -50,7 +50,7 @@ class Reach:
         }
 
 
-def reaches(problem: Problem, profile: Profile, steady: Steady) -> Iterator[Reach]:
+def reaches(problem: Problem, profile: Profile, steady: SteadyState) -> Iterator[Reach]:
     """Yield the reach of every topology that has a slot for each executor and began trees while it was measured.
 
     Parameters
@@ -75,18 +75,18 @@ def reaches(problem: Problem, profile: Profile, steady: Steady) -> Iterator[Reac
         )
 
 
-def is_limited(profile: Profile, steady: Steady, topology: int) -> bool:
+def is_limited(profile: Profile, steady: SteadyState, topology: int) -> bool:
     """Return whether the number of pending trees limits a topology that can begin trees under the placement."""
     return bool(np.isfinite(profile.layout.pending[topology])) and bool(steady.highest_tps[topology] > 0)
 
 
-def is_sustained(profile: Profile, steady: Steady, topology: int) -> bool:
+def is_sustained(profile: Profile, steady: SteadyState, topology: int) -> bool:
     """Return whether no resource of a topology is full at the given rates, and its pending trees suffice."""
     rate, cycle_s = steady.given.rate_tps[topology], steady.given.ways.cycle.mean[topology]
     return bool(rate > 0 and steady.given_use[topology] < 1 and rate * cycle_s <= profile.layout.pending[topology])
 
 
-def bottleneck_of(problem: Problem, profile: Profile, steady: Steady, topology: int) -> Bottleneck:
+def bottleneck_of(problem: Problem, profile: Profile, steady: SteadyState, topology: int) -> Bottleneck:
     """Return the bottleneck of a topology.
 
     Parameters

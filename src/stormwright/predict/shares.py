@@ -12,13 +12,14 @@ the demand of a tree of each class: the likelihood of a mixture, for which a kno
 T. M. Cover, An algorithm for maximizing expected log investment return, IEEE Transactions on Information Theory 30(2),
 1984, https://doi.org/10.1109/TIT.1984.1056869. This holds where a smaller demand waits less, as threads do for cores.
 At a link each message waits behind all others, however small: there p is by the message. The same iteration finds those
-prices. Messages of a tree that wait at the same time delay it once (`Graph.holding_up`).
+prices. Messages of a tree that wait at the same time delay it once (`Graph.blocking_weight`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,8 +30,8 @@ from stormwright.predict.demand import TreeDemand, base_cores_of, free_of
 from stormwright.predict.flow.part import numbers
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.flow.routes import Routes
-from stormwright.predict.flow.standing import Fair
-from stormwright.predict.steady import Placed
+from stormwright.predict.placement_cache import CacheKey
+from stormwright.predict.steady import PlacedLoad
 from stormwright.predict.sums import sums
 from stormwright.predict.workers import SteadyWorkers
 
@@ -51,7 +52,14 @@ _AT_ONCE = 500_000
 _SETTLED, _MOST_STEPS = 1e-4, 5_000
 
 
-def with_shares(placed: Placed, costs: Costs, corrections: Mapping[str, Correction] = NO_CORRECTIONS) -> Placed:
+class _FairRates(NamedTuple):
+    """Rates of the spout executors of a topology, None for none, and the CPU available to its trees at its places."""
+
+    room: FloatArray
+    rates: FloatArray | None = None
+
+
+def with_shares(placed: PlacedLoad, costs: Costs, corrections: Mapping[str, Correction] = NO_CORRECTIONS) -> PlacedLoad:
     """Return the placement with routes at highest rates: executors of spouts begin trees in proportionally fair shares.
 
     Each topology is treated as if it were alone.
@@ -69,15 +77,16 @@ def with_shares(placed: Placed, costs: Costs, corrections: Mapping[str, Correcti
     workers, begins = placed.standing.workers, placed.profile.begins.copy()
     base = base_cores_of(placed.profile, workers, costs)
     (room, first), topology = _available_cores(workers, base), placed.profile.layout.executor_topology
-    known, new = placed.standing.fair, []
+    key: CacheKey[_FairRates] = CacheKey("fair rates", costs, corrections)
+    known, new = placed.standing.cache.by_topology(key), []
     for own in spouts:
-        of = int(topology[own[0]])
-        fair = Fair(costs, corrections, room[first[of] : first[of + 1]])
-        if of not in known or not known[of].is_as(fair):
-            known[of] = fair
+        number = int(topology[own[0]])
+        here = room[first[number] : first[number + 1]]
+        if number not in known or not np.array_equal(known[number].room, here):
+            known[number] = _FairRates(here)
             new.append(own)
-    for of, rates in _alone(placed, new, base, costs, corrections).items():
-        known[of] = known[of]._replace(rates=rates)
+    for number, rates in _alone(placed, new, base, costs, corrections).items():
+        known[number] = known[number]._replace(rates=rates)
     for own in spouts:
         parts = known[int(topology[own[0]])].rates
         if parts is not None:
@@ -96,7 +105,7 @@ def _available_cores(workers: SteadyWorkers, base_cores: FloatArray) -> tuple[Fl
 
 
 def _alone(
-    placed: Placed,
+    placed: PlacedLoad,
     spouts: Sequence[IndexArray],
     base_cores: FloatArray,
     costs: Costs,
@@ -114,7 +123,7 @@ def _alone(
 
 
 def _limited(
-    placed: Placed,
+    placed: PlacedLoad,
     spouts: Sequence[IndexArray],
     base_cores: FloatArray,
     costs: Costs,
@@ -140,11 +149,11 @@ def _limited(
     first = np.searchsorted(row_topology[order], np.arange(len(several) + 1))
     use, waits = (np.concatenate(kind)[:, order] for kind in zip(*uses, strict=True))
     limited = {}
-    for own, of in zip(spouts, topology, strict=True):
-        rows = slice(first[of], first[of + 1])
+    for own, index in zip(spouts, topology, strict=True):
+        rows = slice(first[index], first[index + 1])
         limits = _limits(use[: len(own), rows].T, waits[: len(own), rows].T)
-        if paths.workers.running[of] and np.isfinite(limits[0]).all():
-            limited[of] = limits
+        if paths.workers.running[index] and np.isfinite(limits[0]).all():
+            limited[index] = limits
     return limited
 
 
@@ -156,7 +165,7 @@ def fair_rates(use: FloatArray, waits: FloatArray) -> FloatArray:
     use
         Fraction of every resource that one tree/s of each class takes, shape (R, S); every class uses something.
     waits
-        How often a tree of each class waits at it, in any unit of each resource, shape (R, S).
+        Load of each resource by a tree of each class, in any unit of that resource, shape (R, S).
     """
     (rates,) = _fair([_limits(use, waits)])
     return rates
@@ -216,7 +225,7 @@ def _settled(use: FloatArray, waits: FloatArray) -> FloatArray:
     return rates
 
 
-def _spouts(placed: Placed) -> list[IndexArray]:
+def _spouts(placed: PlacedLoad) -> list[IndexArray]:
     """Return the spout executors of each topology that has several of them and a limit of pending trees."""
     several = [own for own in placed.profile.limited_spouts if 1 < len(own) <= MOST_SPOUTS]
     topology, size = placed.profile.layout.executor_topology, np.diff(placed.problem.executor_offset)
@@ -251,7 +260,7 @@ def _uses(demand: TreeDemand, profile: Profile, routes: Routes) -> tuple[FloatAr
 def _hops(demand: TreeDemand, profile: Profile, routes: Routes) -> FloatArray:
     """Return the hops of a tree over the link of every place, out of its node and into it, shape (2, …, P)."""
     graph = profile.graph
-    part = graph.holding_up(profile.layout, routes.edge_tuples)
+    part = graph.blocking_weight(profile.layout, routes.edge_tuples)
     place, count = demand.places.of_worker, len(demand.places.node)
     found = []
     for ends, messages in ((graph.sources, routes.sent), (graph.targets, routes.received)):

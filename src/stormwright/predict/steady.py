@@ -14,12 +14,13 @@ from stormwright.model.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from stormwright.predict.costs import NO_CORRECTIONS, Correction, Costs
 from stormwright.predict.demand import ALL_AT_ONCE, Claims, TreeDemand, free_of
 from stormwright.predict.fairness import NO_LIMIT, highest_rates
-from stormwright.predict.flow.part import Chosen
+from stormwright.predict.flow.part import TopologySubset
+from stormwright.predict.flow.placed_routes import PlacedRoutes
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.flow.routes import Routes
-from stormwright.predict.flow.standing import Standing
+from stormwright.predict.placement_cache import CacheKey
+from stormwright.predict.queueing.neighbour_load import CacheEntry
 from stormwright.predict.queueing.network import Networks, QueueNetwork, demand_of
-from stormwright.predict.queueing.result_cache import CacheKey
 from stormwright.predict.queueing.waits import QueueState, closed
 from stormwright.predict.workers import SteadyWorkers
 
@@ -31,7 +32,7 @@ _ENDLESS_TPS = 1e9
 
 
 @dataclass(frozen=True, eq=False)
-class Placed:
+class PlacedLoad:
     """A load under a placement, independent of costs.
 
     Parameters
@@ -50,14 +51,14 @@ class Placed:
 
     profile: Profile
     problem: Problem
-    standing: Standing
+    standing: PlacedRoutes
     full_routes: Routes | None = None
     spills: BoolArray | None = None
 
     @classmethod
     def under(
-        cls, profile: Profile, problem: Problem, slot_of_executor: IntArray, last: Placed | None = None
-    ) -> Placed:
+        cls, profile: Profile, problem: Problem, slot_of_executor: IntArray, last: PlacedLoad | None = None
+    ) -> PlacedLoad:
         """Return a load under a placement.
 
         Parameters
@@ -73,7 +74,7 @@ class Placed:
         """
         if last is not None and last.profile is profile and last.problem is problem:
             return cls(profile, problem, last.standing.moved(slot_of_executor))
-        return cls(profile, problem, Standing(profile, problem, slot_of_executor))
+        return cls(profile, problem, PlacedRoutes(profile, problem, slot_of_executor))
 
     @property
     def routes(self) -> Routes:
@@ -82,7 +83,7 @@ class Placed:
 
 
 @dataclass(frozen=True, eq=False)
-class Steady:
+class SteadyState:
     """The steady state of a placement.
 
     Parameters
@@ -126,12 +127,12 @@ class Steady:
 
 
 def steady_state(
-    placed: Placed,
+    placed: PlacedLoad,
     rate_tps: FloatArray,
     weights: FloatArray,
     costs: Costs,
     corrections: Mapping[str, Correction] = NO_CORRECTIONS,
-) -> Steady:
+) -> SteadyState:
     """Return the steady state of a placement with given costs.
 
     Parameters
@@ -162,25 +163,25 @@ def steady_state(
 
     def with_all_pending() -> tuple[QueueState, FloatArray]:
         most, trees = np.nan_to_num(highest.rate_tps, posinf=_ENDLESS_TPS), profile.layout.pending
-        memory = CacheKey("pending", costs, corrections), cache
-        found = closed(full, trees, np.where(np.isfinite(trees), most, rate_tps), memory)
+        entry: CacheEntry = CacheKey("rates", costs, corrections), cache
+        found = closed(full, trees, np.where(np.isfinite(trees), most, rate_tps), entry)
         # Queueing times are approximations; capacities are exact.
         too_much = np.maximum(fullest_use(full_shares, full_free, found.rate_tps), 1.0)
         found = replace(found, rate_tps=found.rate_tps / too_much, times_at_tps=found.rate_tps)
         return found, fullest_use(full_shares, full_free, found.rate_tps)
 
-    return Steady(
+    return SteadyState(
         demand=demand,
         full_demand=full_demand,
         highest_tps=highest.rate_tps,
         limit=highest.limit,
-        given=QueueState(rate_tps, network, costs=costs, cache=(CacheKey("given", costs, corrections), cache)),
+        given=QueueState(rate_tps, network, costs=costs, cache=(CacheKey("times", costs, corrections), cache)),
         given_use=fullest_use(shares, free, rate_tps),
         with_all_pending=with_all_pending,
     )
 
 
-def _networks_of(placed: Placed, routes: Routes, demand: TreeDemand, costs: Costs) -> Networks:
+def _networks_of(placed: PlacedLoad, routes: Routes, demand: TreeDemand, costs: Costs) -> Networks:
     """Return the queueing network of a demand along routes."""
     profile = placed.profile
 
@@ -188,7 +189,7 @@ def _networks_of(placed: Placed, routes: Routes, demand: TreeDemand, costs: Cost
         return QueueNetwork.of(demand, routes, profile.graph, profile.layout, costs)
 
     def of_some(topologies: BoolArray) -> QueueNetwork:
-        part, own = Chosen.of(profile, topologies), demand_of(demand, topologies)
+        part, own = TopologySubset.of(profile, topologies), demand_of(demand, topologies)
         return QueueNetwork.of(own, routes.of_part(part, own.workers), part.graph, part.layout, costs)
 
     return Networks(demand, of_all, of_some)
@@ -200,7 +201,8 @@ def limits(demand: TreeDemand) -> tuple[coo_array, FloatArray]:
     Returns
     -------
     shares, free
-        Of the shared resources, then of each topology's busiest thread; shapes (3 N + T, T) and (3 N + T,).
+        Use and free fraction of the shared resources, then of each topology's busiest thread; shapes (3 N + T, T) and
+        (3 N + T,).
     """
     return limits_of(demand.claims, demand.workers, demand.base_cores)
 

@@ -64,11 +64,11 @@ class SteadyWorkers:
     nodes
         Capacities of nodes.
     scopes
-        Where executors are.
+        Slot, node and rack of every executor.
     running
         Whether all executors of a topology have a slot, shape (T,); others have no workers.
     topology, slot, node
-        Of every worker, shape (W,).
+        Topology, slot and node of every worker, shape (W,).
     of_executor, executor_topology, executor_node
         Worker, topology and node of every executor, -1 for none, shape (E,).
     """

@@ -27,8 +27,8 @@ class _Listed(dict[str, "Description"]):
         return "\n".join(f"{name.ljust(width)}  {found.rule}" for name, found in self.items())
 
 
-class _Schedulers(ModuleType):
-    """Callable package: `stormwright.schedulers()` lists the schedulers."""
+class CallablePackage(ModuleType):
+    """Type of this package; a function `stormwright.schedulers` would hide the package."""
 
     def __call__(self) -> Mapping[str, Description]:
         """Return the description of every scheduler by name; of a broken one, the error."""
@@ -37,4 +37,4 @@ class _Schedulers(ModuleType):
         return _Listed((name, describe_anyway(name)) for name in scheduler_names())
 
 
-sys.modules[__name__].__class__ = _Schedulers
+sys.modules[__name__].__class__ = CallablePackage

@@ -9,7 +9,7 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import FloatArray, IndexArray
-from stormwright.schedulers.placement.placing import NodeRoom, Placing
+from stormwright.schedulers.placement.placing import FreeResources, Placing
 from stormwright.schedulers.templates.waiting import Rule, place_waiting
 from stormwright.schedulers.toolkit.params import Params, param
 from stormwright.schedulers.toolkit.traffic import Exchange
@@ -80,7 +80,7 @@ class DStormScheduler:
         exchange = Exchange.of(problem)
         traffic = exchange.total()
 
-        def make_rule(_: NodeRoom) -> Rule:
+        def make_rule(_: FreeResources) -> Rule:
             def place(placing: Placing) -> None:
                 packing = _Packing(placing, exchange, traffic, self.params.communication)
                 for node in _nodes(placing):

@@ -12,7 +12,7 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import FloatArray
-from stormwright.schedulers.placement.placing import NodeRoom, Placing
+from stormwright.schedulers.placement.placing import FreeResources, Placing
 from stormwright.schedulers.placement.scores import busy_with, core_hz_of, in_cluster, part_used, weights_of
 from stormwright.schedulers.templates.turns import SmoothTurns, Turns, deal
 from stormwright.schedulers.templates.waiting import Rule, by_score, place_waiting
@@ -37,7 +37,7 @@ class GenericScheduler:
         """Place the executors without a slot."""
         return place_waiting(problem, self.name, self.params, self.make_rule)
 
-    def make_rule(self, room: NodeRoom) -> Rule:
+    def make_rule(self, room: FreeResources) -> Rule:
         """Return the rule for nodes with these free resources."""
         raise NotImplementedError
 
@@ -70,7 +70,7 @@ class BinpackScheduler(GenericScheduler):
     name = "binpack"
     quick_up_to = 20_000
 
-    def make_rule(self, room: NodeRoom) -> Rule:
+    def make_rule(self, room: FreeResources) -> Rule:
         """Return the rule, see the class."""
         return by_score(_fullness)(room)
 
@@ -101,7 +101,7 @@ class EarliestAvailableScheduler(GenericScheduler):
 
     name = "earliest_available"
 
-    def make_rule(self, room: NodeRoom) -> Rule:
+    def make_rule(self, room: FreeResources) -> Rule:
         """Return the rule, see the class."""
         return by_score(_work_s)(room)
 
@@ -132,7 +132,7 @@ class LeastExecutorsScheduler(GenericScheduler):
 
     name = "least_executors"
 
-    def make_rule(self, room: NodeRoom) -> Rule:
+    def make_rule(self, room: FreeResources) -> Rule:
         """Return the rule, see the class."""
         return by_score(_executors)(room)
 
@@ -168,7 +168,7 @@ class MaxMinScheduler(GenericScheduler):
 
     name = "max_min"
 
-    def make_rule(self, room: NodeRoom) -> Rule:
+    def make_rule(self, room: FreeResources) -> Rule:
         """Return the rule, see the class."""
         return by_score(busy_with, -room.problem.executor_cpu_hz)(room)
 
@@ -204,7 +204,7 @@ class MinMinScheduler(GenericScheduler):
 
     name = "min_min"
 
-    def make_rule(self, room: NodeRoom) -> Rule:
+    def make_rule(self, room: FreeResources) -> Rule:
         """Return the rule, see the class."""
         return by_score(busy_with, room.problem.executor_cpu_hz)(room)
 
@@ -236,7 +236,7 @@ class NearestAverageLoadScheduler(GenericScheduler):
     name = "nearest_average_load"
     quick_up_to = 20_000
 
-    def make_rule(self, room: NodeRoom) -> Rule:
+    def make_rule(self, room: FreeResources) -> Rule:
         """Return the rule, see the class."""
         return by_score(_distance_from_mean)(room)
 
@@ -276,7 +276,7 @@ class RandomScheduler(GenericScheduler):
     params_type = RandomParams
     params: RandomParams
 
-    def make_rule(self, _: NodeRoom) -> Rule:
+    def make_rule(self, _: FreeResources) -> Rule:
         """Return the rule, see the class."""
         rng = np.random.default_rng(self.params.seed)
 
@@ -318,7 +318,7 @@ class ShortestProcessingTimeScheduler(GenericScheduler):
 
     name = "shortest_processing_time"
 
-    def make_rule(self, room: NodeRoom) -> Rule:
+    def make_rule(self, room: FreeResources) -> Rule:
         """Return the rule, see the class."""
         core_hz = core_hz_of(room.problem)
 
@@ -386,7 +386,7 @@ class RoundRobinScheduler(GenericScheduler):
 
     name = "round_robin"
 
-    def make_rule(self, room: NodeRoom) -> Rule:
+    def make_rule(self, room: FreeResources) -> Rule:
         """Return the rule, see the class."""
         return deal(Turns(room.num_nodes).take)
 
@@ -418,7 +418,7 @@ class WeightedRoundRobinScheduler(GenericScheduler):
 
     name = "weighted_round_robin"
 
-    def make_rule(self, room: NodeRoom) -> Rule:
+    def make_rule(self, room: FreeResources) -> Rule:
         """Return the rule, see the class."""
         turns, weights = SmoothTurns(room.num_nodes), weights_of(room.problem.node_cpu_hz)
         return deal(lambda can_host: turns.take(can_host, weights))
@@ -452,7 +452,7 @@ class DynamicWeightedScheduler(GenericScheduler):
 
     name = "dynamic_weighted_round_robin"
 
-    def make_rule(self, room: NodeRoom) -> Rule:
+    def make_rule(self, room: FreeResources) -> Rule:
         """Return the rule, see the class."""
         turns = SmoothTurns(room.num_nodes)
         return deal(lambda can_host: turns.take(can_host, weights_of(room.cpu_hz)))

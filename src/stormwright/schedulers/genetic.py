@@ -79,7 +79,7 @@ class GeneticScheduler:
             return float(_objective(topology, utilisation, slots[None], problem.slot_node[None])[0])
 
         def improve(placement: PartialPlacement) -> None:
-            _Breeding(placement, utilisation, self.params).run()
+            _Evolution(placement, utilisation, self.params).run()
 
         return search(problem, "genetic", self.params, objective, improve)
 
@@ -117,7 +117,7 @@ def _objective(topology: IndexArray, utilisation: Utilisation, worker: IndexArra
     return bottleneck + share
 
 
-class _Breeding:
+class _Evolution:
     """Generations of placements; genes are those of movable executors and workers."""
 
     def __init__(self, placement: PartialPlacement, utilisation: Utilisation, params: GeneticParams) -> None:

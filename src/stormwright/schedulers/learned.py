@@ -11,7 +11,7 @@ import numpy as np
 from stormwright.model import Assignment, Problem
 from stormwright.model.arrays import FloatArray, IntArray, frozen_ints
 from stormwright.model.humanize import counted
-from stormwright.schedulers.portfolio.evaluation import PlacementJudge
+from stormwright.schedulers.portfolio.evaluation import PlacementEvaluator
 from stormwright.schedulers.portfolio.features import FeatureExtractor
 from stormwright.schedulers.portfolio.members import Portfolio, Variants, best_of
 from stormwright.schedulers.portfolio.model import OURS, Model, read_model
@@ -69,7 +69,7 @@ class LearnedScheduler:
        load, as it follows from rates.
 
     A file that is of another version, damaged, or trained on other features is refused. The answer names its rule and
-    the reason (`told`).
+    the reason (`reason`).
 
     Deterministic: the same problem, seed and file give the same answer. Ties go to the rule that comes first in the
     list of schedulers, and to the step generated first.
@@ -105,20 +105,20 @@ class LearnedScheduler:
 
     def schedule(self, problem: Problem) -> Assignment:
         """Place the executors without a slot."""
-        judge = LearnedJudge(problem, self._model)
-        asking = Portfolio(problem, judge)
-        asking.note_what_runs()
+        evaluator = LearnedEvaluator(problem, self._model)
+        asking = Portfolio(problem, evaluator)
+        asking.note_current()
         for name in cheap_rules(problem.num_executors):
             asking.ask(name, scheduler_keeping_running(name), keep_running=True)
         ranked = best_of(asking.answers)
         if not ranked:
             found, why = asking.none_usable(_NAME, self.params)
-            return replace(found, parameters={**asdict(self.params), "told": why})
+            return replace(found, parameters={**asdict(self.params), "reason": why})
         best = ranked[0]
-        slots, steps = self._climbed(problem, judge, best.slots, best.rank[0])
+        slots, steps = self._climbed(problem, evaluator, best.slots, best.rank[0])
         reason = f"{best.name} is the best of {counted(len(ranked), 'answer')} by what was learned"
         reason += f", and {counted(steps, 'step')} away is a better one" if steps else ""
-        reason += f": {judge.comparison(slots, [each.slots for each in ranked])}"
+        reason += f": {evaluator.comparison(slots, [each.slots for each in ranked])}"
         return replace(
             best.answer,
             slot_of_executor=frozen_ints(slots),
@@ -128,28 +128,30 @@ class LearnedScheduler:
                 "chosen": best.name,
                 "steps": steps,
                 "left_out": asking.left_out,
-                "told": reason,
+                "reason": reason,
             },
             seconds=0.0,
         )
 
-    def _climbed(self, problem: Problem, judge: LearnedJudge, slots: IntArray, broken: int) -> tuple[IntArray, int]:
+    def _climbed(
+        self, problem: Problem, evaluator: LearnedEvaluator, slots: IntArray, broken: int
+    ) -> tuple[IntArray, int]:
         """Return a placement improved by steps, and their number."""
         variants = Variants(problem, np.random.default_rng(self.params.seed))
         left = min(self.params.variants, _MOST_EVALUATED // max(problem.num_executors, 1))
-        score, steps = judge.badness(slots), 0
+        score, steps = evaluator.badness(slots), 0
         while left > 0:
-            near = [each for each in variants.of(slots, min(left, _AT_ONCE)) if len(judge.broken(each)) <= broken]
+            near = [each for each in variants.of(slots, min(left, _AT_ONCE)) if len(evaluator.broken(each)) <= broken]
             left -= _AT_ONCE
             if near:
-                badness = judge.of_all(near)
+                badness = evaluator.of_all(near)
                 best = int(np.argmin(badness))
                 if badness[best] < score - _SAME:
                     slots, score, steps = near[best], float(badness[best]), steps + 1
         return slots, steps
 
 
-class LearnedJudge(PlacementJudge):
+class LearnedEvaluator(PlacementEvaluator):
     """Evaluates placements by a trained model.
 
     Parameters

@@ -10,7 +10,7 @@ from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import FloatArray
 from stormwright.model.topology_config import WEIGHT
 from stormwright.schedulers.placement.partial_placement import addends
-from stormwright.schedulers.placement.placing import NodeRoom, Placing
+from stormwright.schedulers.placement.placing import FreeResources, Placing
 from stormwright.schedulers.placement.scores import part_used
 from stormwright.schedulers.templates.waiting import Rule, place_waiting
 from stormwright.schedulers.toolkit.params import Params, topology_values
@@ -66,7 +66,7 @@ class LeastWeightedDelayScheduler:
         weight = np.array(topology_values(problem, WEIGHT, 1.0), float)[problem.executor_topology]
         weighted_hz = addends(weight * problem.executor_cpu_hz)
 
-        def make_rule(room: NodeRoom) -> Rule:
+        def make_rule(room: FreeResources) -> Rule:
             placed = np.flatnonzero(room.node_of != UNPLACED)
             on_node_hz = np.bincount(room.node_of[placed], weighted_hz[placed], room.num_nodes).astype(np.float64)
 
@@ -84,7 +84,7 @@ class LeastWeightedDelayScheduler:
         return place_waiting(problem, "least_weighted_delay", self.params, make_rule)
 
 
-def _delay(room: NodeRoom, weighted_hz: FloatArray, more_hz: float) -> FloatArray:
+def _delay(room: FreeResources, weighted_hz: FloatArray, more_hz: float) -> FloatArray:
     """Return weighted delay times rate of every node with `more_hz` of CPU in use; finite on full nodes, too."""
     idle = np.maximum(1.0 - part_used(room.capacity_hz, room.cpu_hz, more_hz), _FULL)
     delay: FloatArray = part_used(room.capacity_hz, room.capacity_hz - weighted_hz) / idle

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from stormwright.model import UNPLACED, Assignment, Problem
-from stormwright.schedulers.placement.placing import NodeRoom, Placing
+from stormwright.schedulers.placement.placing import FreeResources, Placing
 from stormwright.schedulers.templates.waiting import Rule, place_waiting
 from stormwright.schedulers.toolkit.params import Params, param
 from stormwright.schedulers.toolkit.partition import partition
@@ -20,7 +20,7 @@ class MetisParams(Params):
 
     objective: str = param(
         "volume",
-        "what METIS minimises; volume: to how many workers executors send; cut: what is exchanged between workers",
+        "objective of METIS; volume: number of workers that executors send to; cut: traffic between workers",
         choices=("volume", "cut"),
     )
     part: str = param(
@@ -85,7 +85,7 @@ class MetisScheduler:
         exchange = Exchange.of(problem)
         rule = self._on_supervisors if self.params.part == "supervisor" else self._on_workers
 
-        def make_rule(_: NodeRoom) -> Rule:
+        def make_rule(_: FreeResources) -> Rule:
             return lambda placing: rule(placing, exchange)
 
         return place_waiting(problem, "metis", self.params, make_rule)

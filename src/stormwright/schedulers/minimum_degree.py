@@ -8,7 +8,7 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import IndexArray
-from stormwright.schedulers.placement.placing import NodeRoom, Placing
+from stormwright.schedulers.placement.placing import FreeResources, Placing
 from stormwright.schedulers.placement.scores import ranked
 from stormwright.schedulers.templates.waiting import Rule, place_waiting
 from stormwright.schedulers.toolkit.params import Params
@@ -52,7 +52,7 @@ class MinimumDegreeScheduler:
         """Place the executors without a slot."""
         exchange = Exchange.of(problem)
 
-        def make_rule(room: NodeRoom) -> Rule:
+        def make_rule(room: FreeResources) -> Rule:
             degree = _degrees(room, exchange)
 
             def place(placing: Placing) -> None:
@@ -72,7 +72,7 @@ class MinimumDegreeScheduler:
         return place_waiting(problem, "minimum_degree", self.params, make_rule)
 
 
-def _degrees(room: NodeRoom, exchange: Exchange) -> IndexArray:
+def _degrees(room: FreeResources, exchange: Exchange) -> IndexArray:
     """Return the degree of every node, by the executors placed so far, shape (N,)."""
     first = np.repeat(np.arange(len(exchange.first) - 1), np.diff(exchange.first))
     one, other = room.node_of[first], room.node_of[exchange.partner]

@@ -13,7 +13,7 @@ from stormwright.errors import SchedulerError, StormwrightError
 from stormwright.model import UNPLACED, Assignment, Problem, Scheduler
 from stormwright.model.arrays import frozen_ints
 from stormwright.model.humanize import counted
-from stormwright.schedulers.portfolio.evaluation import OBJECTIVES, TRAFFIC, PlacementJudge
+from stormwright.schedulers.portfolio.evaluation import OBJECTIVES, TRAFFIC, PlacementEvaluator
 from stormwright.schedulers.portfolio.members import (
     QUICK,
     WHAT_RUNS,
@@ -108,7 +108,7 @@ class NVersionScheduler:
     5. If nothing runs and there are up to 64 executors, the answer by traffic is fed back as if it ran, until it no
        longer changes: the result is stable.
 
-    The answer names the chosen scheduler and the reason (`told`), its prediction, and the runner-up; `answers` lists
+    The answer names the chosen scheduler and the reason (`reason`), its prediction, and the runner-up; `answers` lists
     all.
 
     With built-in schedulers only, there is no time limit unless a time budget is given: the same problem and seed give
@@ -125,7 +125,7 @@ class NVersionScheduler:
 
     Ignores
     -------
-    What its members ignore, and everything that is not part of the objective: prices, tags, speeds of processors and
+    All that its members ignore, and all that is not part of the objective: prices, tags, speeds of processors and
     forecasts.
 
     Honours
@@ -146,7 +146,7 @@ class NVersionScheduler:
     def __init__(self, params: NVersionParams | None = None) -> None:
         self.params = params or NVersionParams()
         self.moves_running = not self.params.keep_running
-        self.near_what_runs = self.params.keep_running
+        self.stays_near = self.params.keep_running
         self._members = self.params.members
         self.uses_forecast = any(traits_of(name).uses_forecast for name in self._members.for_size(0))
 
@@ -167,19 +167,19 @@ class NVersionScheduler:
                 found = again
 
     def _decided(self, problem: Problem, end_s: float, apart: SchedulerProcess) -> Assignment:
-        judge = PlacementJudge(problem, self.params.objective, self.params.headroom_percent / 100)
-        asking = Portfolio(problem, judge)
-        asking.note_what_runs()
+        evaluator = PlacementEvaluator(problem, self.params.objective, self.params.headroom_percent / 100)
+        asking = Portfolio(problem, evaluator)
+        asking.note_current()
         for name, budget_s in self._turns(problem, end_s):
             if budget_s < 0:
-                asking.left_out[name] = "the time was over before it could begin"
+                asking.left_out[name] = "the time limit was reached before it began"
                 continue
             scheduler = self._made(name, budget_s, apart)
             if isinstance(scheduler, Exception):
                 asking.left_out[name] = f"failed: {' '.join(str(scheduler).split())}"
                 continue
             asking.ask(name, scheduler, self.params.keep_running)
-        return self._answer(problem, judge, asking)
+        return self._answer(problem, evaluator, asking)
 
     def _made(self, name: str, budget_s: float, apart: SchedulerProcess) -> Scheduler | StormwrightError:
         """Return a member, or the error; one of another package is created in its own process."""
@@ -207,18 +207,22 @@ class NVersionScheduler:
             left_s = (end_s - time.perf_counter()) * _OF_THE_REST / (len(searching) - number)
             yield name, max(left_s, 0.01)
 
-    def _answer(self, problem: Problem, judge: PlacementJudge, asking: Portfolio) -> Assignment:
-        ranked = _ranked(problem, judge, asking)
+    def _answer(self, problem: Problem, evaluator: PlacementEvaluator, asking: Portfolio) -> Assignment:
+        ranked = _ranked(problem, evaluator, asking)
         report = {
-            "objective": judge.objective,
+            "objective": evaluator.objective,
             "answers": [_figures(each) for each in ranked],
             "left_out": asking.left_out,
         }
         if not ranked:
-            found, report["told"] = asking.none_usable(_NAME, self.params)
+            found, report["reason"] = asking.none_usable(_NAME, self.params)
             report["chosen"] = WHAT_RUNS
         else:
-            found, report["chosen"], report["told"] = ranked[0].answer, ranked[0].name, _reason(judge, asking, ranked)
+            found, report["chosen"], report["reason"] = (
+                ranked[0].answer,
+                ranked[0].name,
+                _reason(evaluator, asking, ranked),
+            )
         return replace(
             found,
             slot_of_executor=frozen_ints(found.slot_of_executor),
@@ -228,36 +232,35 @@ class NVersionScheduler:
         )
 
 
-def _ranked(problem: Problem, judge: PlacementJudge, asking: Portfolio) -> list[MemberAnswer]:
+def _ranked(problem: Problem, evaluator: PlacementEvaluator, asking: Portfolio) -> list[MemberAnswer]:
     """Return the answers, best first: rules 3 and 4, and the tie-breaks."""
     ranked = best_of(asking.answers)
     if not ranked:
         return ranked
     first = ranked[0]
-    if judge.objective == "throughput":
+    if evaluator.objective == "throughput":
         alike = [each for each in ranked if each.rank[:2] == first.rank[:2]]
         chosen = quietest(problem, [each.slots for each in alike], [each.rank[2] for each in alike], _SAME)
         first = alike[chosen]
     stays = next((each for each in ranked if not each.moves), None)
-    if first.moves and stays and stays.rank[:2] == first.rank[:2] and not judge.pays(first.rank[2], stays.rank[2]):
+    if first.moves and stays and stays.rank[:2] == first.rank[:2] and not evaluator.pays(first.rank[2], stays.rank[2]):
         first = stays
     return [first, *(each for each in ranked if each is not first)]
 
 
-def _reason(judge: PlacementJudge, asking: Portfolio, ranked: list[MemberAnswer]) -> str:
+def _reason(evaluator: PlacementEvaluator, asking: Portfolio, ranked: list[MemberAnswer]) -> str:
     """Return a sentence that names the winner and the reason."""
     best, answers = ranked[0], len(ranked) + len(asking.left_out)
-    parts = [
-        f"{best.name} is the best of {counted(answers, 'answer')}, by {judge.objective}: {judge.promise(best.slots)}"
-    ]
+    promise = evaluator.promise(best.slots)
+    parts = [f"{best.name} is the best of {counted(answers, 'answer')}, by {evaluator.objective}: {promise}"]
     other = next((each for each in ranked if not np.array_equal(each.slots, best.slots)), None)
     if other is not None:
         lacks = f", {counted(other.rank[1], 'executor')} left out" if other.rank[1] > best.rank[1] else ""
-        parts.append(f"next {other.name}: {judge.promise(other.slots)}{lacks}")
+        parts.append(f"next {other.name}: {evaluator.promise(other.slots)}{lacks}")
     else:
         parts.append("all that can be used are the same")
-    if judge.note:
-        parts.append(judge.note)
+    if evaluator.note:
+        parts.append(evaluator.note)
     if asking.left_out:
         parts.append(f"left out: {left_out_text(asking.left_out)}")
     return "; ".join(parts)

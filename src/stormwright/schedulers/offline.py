@@ -11,7 +11,7 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.topology_config import ALPHA, BETA, EPSILON
-from stormwright.schedulers.placement.placing import NodeRoom, Placing, fill_empty
+from stormwright.schedulers.placement.placing import FreeResources, Placing, fill_empty
 from stormwright.schedulers.templates.waiting import Rule, place_waiting
 from stormwright.schedulers.toolkit.limits import most_executors
 from stormwright.schedulers.toolkit.params import Params, param, topology_values
@@ -90,7 +90,7 @@ class OfflineScheduler:
         """Place the executors without a slot."""
         return place_waiting(problem, "offline", self.params, self._rule)
 
-    def _rule(self, room: NodeRoom) -> Rule:
+    def _rule(self, room: FreeResources) -> Rule:
         params = _TopologyParams.of(room.problem, self.params)
 
         def place(placing: Placing) -> None:
@@ -131,7 +131,7 @@ class OfflineScheduler:
         fill_empty(workers)
         return workers
 
-    def _nodes(self, room: NodeRoom, workers: int, beta: float) -> list[int]:
+    def _nodes(self, room: FreeResources, workers: int, beta: float) -> list[int]:
         """Return nodes for the workers, by free slots: from the fewest with enough, by `beta`, up to one per worker."""
         by_slots = [int(node) for node in np.argsort(-room.slots, kind="stable") if room.slots[node] >= 1]
         reach = np.cumsum(room.slots[by_slots])

@@ -26,11 +26,11 @@ from stormwright.model.constraints.constraint import RELATIVE_TOLERANCE
 from stormwright.model.topology_config import ALPHA, BETA, DELTA, GAMMA, MOST_GAMMA
 from stormwright.optimize.construction.greedy import Bins, Greedy, Items, Pairs
 from stormwright.optimize.kernel.records import NOWHERE
-from stormwright.schedulers.placement.admission import WantedWorkers, admit, find_wanted
+from stormwright.schedulers.placement.admission import RequiredWorkers, admit, find_wanted_workers
 from stormwright.schedulers.placement.partial_placement import PartialPlacement
 from stormwright.schedulers.placement.repair import make_room
 from stormwright.schedulers.placement.staying import choose_slots, restore_cheaper, swap_nodes
-from stormwright.schedulers.templates.waiting import Finished, answer, plan_with_last_resort
+from stormwright.schedulers.templates.waiting import CompletePlan, answer, plan_with_last_resort
 from stormwright.schedulers.toolkit.limits import max_executors_per_worker, most_executors
 from stormwright.schedulers.toolkit.params import param, topology_values
 from stormwright.schedulers.toolkit.traffic import Rates
@@ -60,7 +60,7 @@ class NodeTargets:
     on_node: dict[int, int] = field(default_factory=dict)
 
 
-def own_wishes(workers: Items, nodes: Bins, beta: Sequence[float], delta: Sequence[float]) -> NodeTargets:
+def default_wishes(workers: Items, nodes: Bins, beta: Sequence[float], delta: Sequence[float]) -> NodeTargets:
     """Return targets in which `beta` bounds the nodes of a topology from above; 1 is no bound, nor is a delta of 1.
 
     Parameters
@@ -99,7 +99,7 @@ def authors_wishes(workers: Items, nodes: Bins, beta: Sequence[float], delta: Se
     Parameters
     ----------
     workers, nodes, beta, delta
-        As for `own_wishes`.
+        As for `default_wishes`.
     """
     wishes = NodeTargets()
     num_nodes = int(np.count_nonzero(nodes.items))
@@ -318,7 +318,7 @@ class OnlineParams(TriggerParams):
     )
     meaning: str = param(
         OWN,
-        "of beta and delta; authors: as in the code of the paper's authors, with its defaults for what is not set",
+        "of beta and delta; authors: as in the code of the paper's authors, with its defaults",
         choices=(OWN, AUTHORS),
     )
     capacity: float = param(
@@ -405,7 +405,7 @@ class OnlineScheduler:
     def __init__(self, params: OnlineParams | None = None) -> None:
         self.params = params or OnlineParams()
         self.moves_running = not self.params.keep_running
-        self.near_what_runs = self.params.keep_running
+        self.stays_near = self.params.keep_running
 
     def schedule(self, problem: Problem) -> Assignment:
         """Place every topology, as a whole or not at all."""
@@ -419,28 +419,28 @@ class OnlineScheduler:
                 plan = moved
         return answer(problem, "online", self.params, plan)
 
-    def _plan(self, problem: Problem, rates: Rates, params: _TopologyParams, *, keep_running: bool) -> Finished:
+    def _plan(self, problem: Problem, rates: Rates, params: _TopologyParams, *, keep_running: bool) -> CompletePlan:
         return plan_with_last_resort(
             problem, lambda usable: self._plan_on(problem, rates, params, keep_running, usable)
         )
 
     def _plan_on(
         self, problem: Problem, rates: Rates, params: _TopologyParams, keep_running: bool, usable: BoolArray
-    ) -> Finished:
+    ) -> CompletePlan:
         placement = PartialPlacement.empty(problem, usable)
-        for wanted in admit(placement, find_wanted(placement, keep_running)):
+        for wanted in admit(placement, find_wanted_workers(placement, keep_running)):
             for executors in self._workers(placement, rates, params, wanted):
                 placement.add_worker(wanted.topology, executors)
         self._choose_nodes(placement, rates, params)
         if not keep_running:
             restore_cheaper(placement, rates, _WEIGHTS)
             swap_nodes(placement)
-        return Finished(choose_slots(placement), placement.reasons)
+        return CompletePlan(choose_slots(placement), placement.reasons)
 
     # Phase 1 -------------------------------------------------------------------------------------
 
     def _workers(
-        self, placement: PartialPlacement, rates: Rates, params: _TopologyParams, wanted: WantedWorkers
+        self, placement: PartialPlacement, rates: Rates, params: _TopologyParams, wanted: RequiredWorkers
     ) -> Iterator[IndexArray]:
         """Yield the executors of each worker of a topology; phase 1."""
         problem, members, count = placement.problem, wanted.executors, wanted.workers
@@ -469,7 +469,7 @@ class OnlineScheduler:
 
     def _choose_nodes(self, placement: PartialPlacement, rates: Rates, params: _TopologyParams) -> None:
         """Assign the workers of all topologies to nodes; phase 2."""
-        wishes = authors_wishes if self.params.meaning == AUTHORS else own_wishes
+        wishes = authors_wishes if self.params.meaning == AUTHORS else default_wishes
         nodes_by_traffic(placement, rates, _WEIGHTS, partial(wishes, beta=params.beta, delta=params.delta))
         # The greedy rule ignores limits on components and resources other than CPU and memory.
         if NOWHERE in placement.node or placement.problem.component_limits or len(placement.problem.resources) > 2:
@@ -505,13 +505,13 @@ def _with_capacity(problem: Problem, part: float) -> Problem:
     return replace(problem, supervisors=nodes)
 
 
-def _is_better(problem: Problem, traffic: Traffic, moved: Finished, stay: Finished) -> bool:
+def _is_better(problem: Problem, traffic: Traffic, moved: CompletePlan, stay: CompletePlan) -> bool:
     """Return whether moving pays off: more executors placed, else fewer violations, else less cost; nothing stops."""
     stopped = (moved.slots == UNPLACED) & (problem.current_slot != UNPLACED)
     if stopped.any():
         return False
 
-    def rank(plan: Finished) -> tuple[int, int, float]:
+    def rank(plan: CompletePlan) -> tuple[int, int, float]:
         unplaced = int(np.count_nonzero(plan.slots == UNPLACED))
         return unplaced, len(violations(problem, plan.slots)), cost_under(problem, plan.slots, traffic, _WEIGHTS).total
 

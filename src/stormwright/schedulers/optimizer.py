@@ -18,7 +18,7 @@ from stormwright.optimize.throughput.start import MeasuredLoad
 from stormwright.predict.calibration.document import costs_of
 from stormwright.predict.flow.profile import Profile
 from stormwright.schedulers.placement.repair import ready_repair
-from stormwright.schedulers.templates.by_rates import RateSearch, RateWish, wanted_of
+from stormwright.schedulers.templates.by_rates import RateGoal, RateSearch, wanted_of
 from stormwright.schedulers.templates.by_traffic import WEIGHTS, TrafficSearch
 from stormwright.schedulers.templates.proof_by_rates import PROVEN, proof_by_rates
 from stormwright.schedulers.templates.waiting import answer
@@ -52,17 +52,19 @@ class OptimizerParams(Params):
     """Parameters of the scheduler."""
 
     objective: str = param(
-        "auto", "what is wanted; auto: throughput where a service measured the load, else traffic", choices=OBJECTIVES
+        "auto", "objective; auto: throughput if a service measured the load, else traffic", choices=OBJECTIVES
     )
     workers: str = param(
-        "free", f"how many, for all objectives but traffic; a topology's {WORKERS_KEY} goes first", choices=WORKERS
+        "free",
+        f"number of workers, for all objectives but traffic; a topology's {WORKERS_KEY} takes precedence",
+        choices=WORKERS,
     )
     headroom_percent: float = param(
-        20.0, "what is to stay free of all nodes and links, for objective nodes", low=0, high=99
+        20.0, "percentage of all nodes and links that stays free, for objective nodes", low=0, high=99
     )
     caution: float = param(
         1.6,
-        "standard deviations by which a throughput counts for less than predicted, where something runs",
+        "standard deviations subtracted from a predicted throughput if there is a current placement",
         low=0,
         high=9,
     )
@@ -72,17 +74,15 @@ class OptimizerParams(Params):
     )
     seed: int = param(0, "seed of the random numbers", low=0, high=MOST_SEED)
     threads: int = param(1, "cores to use in parallel; the answer depends on their number", low=1, high=64)
-    move_price: float = _price("what an executor that leaves its slot costs")
+    move_price: float = _price("cost of an executor that leaves its slot")
     max_moves: int = param(-1, "maximum executors that may leave their slots; -1: any number", low=-1, high=_MOST_COUNT)
-    restart_price: float = _price("what a worker that runs and is restarted costs")
+    restart_price: float = _price("cost of a restarted worker")
     max_restarts: int = param(
         -1, "maximum running workers that may be restarted; -1: any number", low=-1, high=_MOST_COUNT
     )
-    node_price: float = _price("what a node on which anything runs costs")
-    imbalance_price: float = _price("what CPU that is used unevenly costs, see the rule")
-    follow_flows: bool = param(
-        True, "whether shuffled traffic costs what the new placement makes of it, or as measured"
-    )
+    node_price: float = _price("cost of a used node")
+    imbalance_price: float = _price("cost of uneven CPU, see the rule")
+    follow_flows: bool = param(True, "whether shuffled traffic follows the new placement, or costs as measured")
     bound: bool = param(False, "whether to compute a bound on all placements; takes more time")
     bound_budget_s: float = param(10.0, "maximum seconds for the bound", low=0, high=MOST_SECONDS)
 
@@ -97,13 +97,13 @@ class OptimizerParams(Params):
         idle = {name: needs for name, needs in self._idle() if getattr(self, name) != usual[name]}
         faults += [Fault(f"has no effect: it needs {needs}", name) for name, needs in idle.items()]
         if self.time_budget_s and self.iterations not in (0, usual["iterations"]):
-            message = "has no effect beside time_budget_s, which counts instead: leave out one of them"
+            message = "has no effect with time_budget_s: remove one of them"
             faults.append(Fault(message, "iterations"))
         if faults:
             raise InputError("scheduler parameters", faults)
 
     def _idle(self) -> Iterator[tuple[str, str]]:
-        """Yield parameters without effect, and what they require."""
+        """Yield parameters without effect, and the setting that they require."""
         if self.objective != "nodes":
             yield "headroom_percent", "objective=nodes"
         if self.objective == "traffic":
@@ -146,7 +146,7 @@ class OptimizerScheduler:
     the distance of messages; for nodes their number, as long as `headroom_percent` stays free, and then latency on
     these nodes; for balanced the CPU per tree, as long as rates are sustained. It starts from the running placement,
     from one of little traffic and from topologies gathered on few nodes; results are compared by the complete
-    prediction, and the running placement is kept if it is as good. The predicted throughput of another placement is
+    prediction, and the running placement stays if it is as good. The predicted throughput of another placement is
     reduced by `caution` standard deviations of its prediction error (`stormwright.predict.gain`), and no node in use is
     left idle for it; 0 disables both. CPU is no constraint here, as rates follow from it, so a node may get more than
     was measured. The number of workers is a decision (`workers`), applied by ``rebalance -n``. Topologies that began no
@@ -217,7 +217,7 @@ class OptimizerScheduler:
         self.params = params or OptimizerParams()
         self.prices = self.params.prices
         self.moves_running = self.params.max_moves != 0
-        self.near_what_runs = self.prices.stays_near
+        self.stays_near = self.prices.stays_near
 
     def schedule(self, problem: Problem) -> Assignment:
         """Place every topology, as a whole or not at all."""
@@ -244,15 +244,17 @@ class OptimizerScheduler:
         )
         first = OptimizerScheduler(traffic).schedule(with_room_for_cpu(problem))
         load = MeasuredLoad(Profile.of(problem), *costs_of(problem))
-        wish = RateWish(objective, given.workers, given.headroom_percent / 100, given.seed, given.caution)
-        search = RateSearch(problem, load, wish)
+        goal = RateGoal(objective, given.workers, given.headroom_percent / 100, given.seed, given.caution)
+        search = RateSearch(problem, load, goal)
         steps = 0 if given.time_budget_s else min(given.iterations, _STEPS_PER_EXECUTOR * problem.num_executors)
         left_s = max(given.time_budget_s - (time.perf_counter() - begun_s), _NO_TIME_S) if given.time_budget_s else 0.0
         slots = search.improved(first.slot_of_executor, Effort(steps, left_s))
         made = first.parameters["iterations_made"] + search.steps
         reported: dict[str, Any] = {"objective": objective, "iterations_made": made}
         shown = {"before": problem.current_slot, "after": slots}
-        reported["predicted"] = {when: [one.as_dict() for one in search.reaches(of)] for when, of in shown.items()}
+        reported["predicted"] = {
+            when: [one.as_dict() for one in search.reaches(assignment)] for when, assignment in shown.items()
+        }
         if given.bound:
             reported["proof"] = proof_by_rates(search, slots, given.bound_budget_s)
         return replace(

@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 
 from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import FloatArray, IndexArray
-from stormwright.schedulers.placement.placing import NodeRoom, Placing
+from stormwright.schedulers.placement.placing import FreeResources, Placing
 from stormwright.schedulers.templates.waiting import Rule, place_waiting
 from stormwright.schedulers.toolkit.params import Params, param
 from stormwright.schedulers.toolkit.partition import partition
@@ -79,7 +79,7 @@ class PSchedulerScheduler:
         """Place the executors without a slot."""
         exchange = Exchange.of(problem)
 
-        def make_rule(_: NodeRoom) -> Rule:
+        def make_rule(_: FreeResources) -> Rule:
             def place(placing: Placing) -> None:
                 executors = placing.wanted.executors
                 graph, cpu_hz = exchange.within(executors), problem.executor_cpu_hz[executors]

@@ -10,7 +10,7 @@ from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import FloatArray
 from stormwright.model.topology_config import FORECAST_GROWTH
 from stormwright.schedulers.placement.partial_placement import addends
-from stormwright.schedulers.placement.placing import NodeRoom, Placing
+from stormwright.schedulers.placement.placing import FreeResources, Placing
 from stormwright.schedulers.placement.scores import part_used
 from stormwright.schedulers.templates.waiting import Rule, place_waiting
 from stormwright.schedulers.toolkit.params import Params, topology_values
@@ -61,7 +61,7 @@ class PredictiveScheduler:
         """Place the executors without a slot."""
         forecast_hz = forecast_cpu_hz(problem)
 
-        def make_rule(room: NodeRoom) -> Rule:
+        def make_rule(room: FreeResources) -> Rule:
             placed = np.flatnonzero(room.node_of != UNPLACED)
             used_hz = np.bincount(room.node_of[placed], addends(forecast_hz)[placed], room.num_nodes).astype(np.float64)
 

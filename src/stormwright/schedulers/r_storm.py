@@ -10,7 +10,7 @@ import numpy as np
 from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import BoolArray, FloatArray
 from stormwright.schedulers.placement.favoured_hosts import most_favoured
-from stormwright.schedulers.placement.placing import NodeRoom, Placing
+from stormwright.schedulers.placement.placing import FreeResources, Placing
 from stormwright.schedulers.templates.waiting import Rule, place_waiting
 from stormwright.schedulers.toolkit.params import MOST_FACTOR, Params, param
 from stormwright.schedulers.toolkit.traffic import breadth_first, by_component
@@ -83,7 +83,7 @@ class RStormScheduler:
     def schedule(self, problem: Problem) -> Assignment:
         """Place the executors without a slot."""
 
-        def make_rule(room: NodeRoom) -> Rule:
+        def make_rule(room: FreeResources) -> Rule:
             distances = _Distances(problem, room, self.params)
 
             def place(placing: Placing) -> None:
@@ -117,7 +117,7 @@ def in_passes(placing: Placing) -> Iterator[int]:
 class _Distances:
     """Distances between executors and nodes, given the free resources of nodes."""
 
-    def __init__(self, problem: Problem, room: NodeRoom, params: RStormParams) -> None:
+    def __init__(self, problem: Problem, room: FreeResources, params: RStormParams) -> None:
         self._problem, self._room = problem, room
         self._no_cpu, self._no_memory = ~np.isfinite(room.capacity_hz), ~np.isfinite(room.capacity_mb)
         cpu_unit, memory_unit = problem.core_hz / 100, 1.0

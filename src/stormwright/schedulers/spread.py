@@ -8,7 +8,7 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import IndexArray
-from stormwright.schedulers.placement.placing import NodeRoom, Placing
+from stormwright.schedulers.placement.placing import FreeResources, Placing
 from stormwright.schedulers.placement.scores import ranked
 from stormwright.schedulers.templates.waiting import Rule, place_waiting
 from stormwright.schedulers.toolkit.params import Params
@@ -56,7 +56,7 @@ class SpreadScheduler:
         return place_waiting(problem, "spread", self.params, _rule)
 
 
-def _rule(room: NodeRoom) -> Rule:
+def _rule(room: FreeResources) -> Rule:
     problem = room.problem
     numbers: dict[str, int] = {}
     host = np.array([numbers.setdefault(node.host, len(numbers)) for node in problem.supervisors], dtype=np.intp)

@@ -9,7 +9,7 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import BoolArray
-from stormwright.schedulers.placement.placing import NodeRoom, Placing
+from stormwright.schedulers.placement.placing import FreeResources, Placing
 from stormwright.schedulers.templates.waiting import Rule, place_waiting
 from stormwright.schedulers.toolkit.params import MOST_FACTOR, Params, param
 from stormwright.schedulers.toolkit.traffic import Exchange
@@ -79,7 +79,7 @@ class TStormScheduler:
         exchange = Exchange.of(problem)
         traffic = exchange.total()
 
-        def make_rule(room: NodeRoom) -> Rule:
+        def make_rule(room: FreeResources) -> Rule:
             def place(placing: Placing) -> None:
                 executors = placing.wanted.executors
                 most = self._most_executors(room, len(executors), placing.wanted.workers)
@@ -94,7 +94,7 @@ class TStormScheduler:
 
         return place_waiting(problem, "t_storm", self.params, make_rule)
 
-    def _most_executors(self, room: NodeRoom, executors: int, workers: int) -> int:
+    def _most_executors(self, room: FreeResources, executors: int, workers: int) -> int:
         """Return the maximum number of executors on a node; rule 4."""
         usable = max(int(np.count_nonzero(room.problem.node_usable)), 1)
         average = max(room.problem.num_executors / usable, executors / workers)

@@ -13,13 +13,13 @@ from stormwright.model import Assignment, Problem
 from stormwright.model.arrays import BoolArray
 from stormwright.model.constraints.optional import UNTAGGED, tags_of, tags_of_node
 from stormwright.model.topology_config import WORKERS_OF_TAG
-from stormwright.schedulers.placement.admission import WantedWorkers, find_wanted
+from stormwright.schedulers.placement.admission import RequiredWorkers, find_wanted_workers
 from stormwright.schedulers.placement.partial_placement import PartialPlacement
-from stormwright.schedulers.placement.placing import NodeRoom, Placing
+from stormwright.schedulers.placement.placing import FreeResources, Placing
 from stormwright.schedulers.placement.repair import Repair
 from stormwright.schedulers.placement.separate import separation_violations
 from stormwright.schedulers.placement.staying import choose_slots
-from stormwright.schedulers.templates.waiting import Finished, answer, plan_with_last_resort
+from stormwright.schedulers.templates.waiting import CompletePlan, answer, plan_with_last_resort
 from stormwright.schedulers.toolkit.params import Params, topology_values
 from stormwright.schedulers.toolkit.traffic import by_component
 
@@ -89,32 +89,34 @@ class TagAwareScheduler:
             plan_with_last_resort(problem, lambda usable: self._plan(problem, usable, workers_of_tag)),
         )
 
-    def _plan(self, problem: Problem, usable: BoolArray, workers_of_tag: Sequence[Mapping[str, int]]) -> Finished:
+    def _plan(self, problem: Problem, usable: BoolArray, workers_of_tag: Sequence[Mapping[str, int]]) -> CompletePlan:
         placement = PartialPlacement.empty(problem, usable)
-        queue = find_wanted(
+        queue = find_wanted_workers(
             placement, keep_running=True, may_join=lambda e, mates: _tags(problem, e) == _tags(problem, mates[0])
         )
-        room = NodeRoom(placement)
+        room = FreeResources(placement)
         of_node = [tags_of_node(node) for node in problem.supervisors]
         for wanted in queue:
             reasons = _place(placement, room, wanted, of_node, workers_of_tag[wanted.topology])
             if reasons:
                 room.recount(placement)  # release the resources of its workers
                 placement.reasons[wanted.topology] = reasons
-        return Finished(choose_slots(placement), placement.reasons)
+        return CompletePlan(choose_slots(placement), placement.reasons)
 
 
 def _tags(problem: Problem, executor: int) -> TagSet:
     """Return the tags of an executor's component; executors are numbered over the problem."""
     topology = int(problem.executor_topology[executor])
-    of = problem.topologies[topology]
-    return tags_of(of.components[of.executor_component[executor - problem.executor_offset[topology]]].tags)
+    definition = problem.topologies[topology]
+    return tags_of(
+        definition.components[definition.executor_component[executor - problem.executor_offset[topology]]].tags
+    )
 
 
 def _place(
     placement: PartialPlacement,
-    room: NodeRoom,
-    wanted: WantedWorkers,
+    room: FreeResources,
+    wanted: RequiredWorkers,
     of_node: list[TagSet],
     workers_of_tag: Mapping[str, int],
 ) -> tuple[str, ...]:
@@ -127,8 +129,8 @@ def _place(
     problem = placement.problem
     live = Counter(
         _tags(problem, int(np.argmax(placement.worker == worker)))
-        for worker, (of, fixed) in enumerate(zip(placement.topology, placement.fixed, strict=True))
-        if fixed and of == wanted.topology
+        for worker, (definition, fixed) in enumerate(zip(placement.topology, placement.fixed, strict=True))
+        if fixed and definition == wanted.topology
     )
     shares = _workers_of_group(workers_of_tag, sizes, live, wanted.workers, placing.limit)
     overloading: list[_Group] = []
@@ -182,7 +184,7 @@ def _repair(placement: PartialPlacement, overloading: list[_Group]) -> tuple[str
     )
 
 
-def _groups(problem: Problem, wanted: WantedWorkers) -> dict[TagSet, list[int]]:
+def _groups(problem: Problem, wanted: RequiredWorkers) -> dict[TagSet, list[int]]:
     """Return the executors by the tags of their components, in order of the tags' names."""
     topology = problem.topologies[wanted.topology]
     offset = int(problem.executor_offset[wanted.topology])

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from stormwright.model import UNPLACED, Assignment, LoadProfile, Problem, Supervisor, measured_traffic
-from stormwright.schedulers.placement.placing import NodeRoom, Placing, fill_empty
+from stormwright.schedulers.placement.placing import FreeResources, Placing, fill_empty
 from stormwright.schedulers.templates.waiting import Rule, place_waiting
 from stormwright.schedulers.toolkit.params import Params, node_values, param
 from stormwright.schedulers.toolkit.traffic import Rates
@@ -98,7 +98,7 @@ class TopStormScheduler:
         power = np.array([computation_power(node, self.params.alpha) for node in problem.supervisors])
         rank = np.unique(-power, return_inverse=True)[1]
 
-        def make_rule(room: NodeRoom) -> Rule:
+        def make_rule(room: FreeResources) -> Rule:
             def place(placing: Placing) -> None:
                 # Algorithm 3, lines 15 to 17; the slots move a node by less than one rank of power.
                 turn = rank - room.slots / (room.slots.max(initial=0) + 1)

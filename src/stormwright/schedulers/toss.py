@@ -8,7 +8,7 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Assignment, Problem, Topology
 from stormwright.model.arrays import FloatArray
-from stormwright.schedulers.placement.placing import NodeRoom, Placing
+from stormwright.schedulers.placement.placing import FreeResources, Placing
 from stormwright.schedulers.templates.waiting import Rule, place_waiting
 from stormwright.schedulers.toolkit.params import MOST_FACTOR, Params, param
 from stormwright.schedulers.toolkit.traffic import by_component, upstream
@@ -69,7 +69,7 @@ class TossScheduler:
     def schedule(self, problem: Problem) -> Assignment:
         """Place the executors without a slot."""
 
-        def make_rule(room: NodeRoom) -> Rule:
+        def make_rule(room: FreeResources) -> Rule:
             def place(placing: Placing) -> None:
                 workers = self._workers(placing, problem.executor_cpu_hz)
                 load = [float(problem.executor_cpu_hz[members].sum()) for members in workers]
@@ -126,7 +126,7 @@ def depth_first(topology: Topology) -> list[int]:
     return list(order)
 
 
-def _part_left(room: NodeRoom) -> FloatArray:
+def _part_left(room: FreeResources) -> FloatArray:
     """Return the free fraction of every node's CPU; 1 where it is infinite."""
     bounded = np.isfinite(room.capacity_hz) & (room.capacity_hz > 0)
     left: FloatArray = np.where(np.isfinite(room.capacity_hz), 0.0, 1.0)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from stormwright.controller.tally import Tally
 from stormwright.gc_pause import collection_paused
 from stormwright.perflog.landing import Landing
-from stormwright.perflog.records import LogRecord, Rejected, parse_lines
+from stormwright.perflog.records import LogRecord, RejectedLine, parse_lines
 from stormwright.service.on_change import OnChange
 from stormwright.service.storage.calibration import CostCalibration
 from stormwright.service.storage.history import ServiceHistory
@@ -58,7 +58,7 @@ class Intake:
         try:
             # Of thousands of records, which are gone at once, there is nothing to collect.
             with collection_paused():
-                records = (record for record in parse_lines(_lines(bodies)) if not isinstance(record, Rejected))
+                records = (record for record in parse_lines(_lines(bodies)) if not isinstance(record, RejectedLine))
                 new = self._tally.add(records)
                 self._history.count(new)
                 if self._calibrating:

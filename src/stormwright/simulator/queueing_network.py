@@ -95,37 +95,37 @@ class Network(NamedTuple):
 
 
 @compiled
-def follow(of: Network, source: int, free_at: NDArray[np.float64], until: float, hops: int) -> None:
+def follow(network: Network, source: int, free_at: NDArray[np.float64], until: float, hops: int) -> None:
     """Follow the jobs of a source, each through the whole network, until a time or a number of services.
 
     Parameters
     ----------
-    of
+    network
         Network with the next job of the source in its clock. Jobs inside at the end are followed to their exit.
     source
-        Its number among the actors.
+        Number of the source among the actors.
     free_at
         Time at which the server of each station is free.
     until, hops
         The end time, and the total number of services.
     """
-    actor, run, when = of.actors[source], of.run[0], of.clock.when
+    actor, run, when = network.actors[source], network.run[0], network.clock.when
     while when[source] <= until and run.hops < hops:
         now, station = when[source], actor.station
-        when[source] = now + draw_time(of.random, actor.sequence, actor.mean_s, actor.varies)
+        when[source] = now + draw_time(network.random, actor.sequence, actor.mean_s, actor.varies)
         while station != OUT:
-            here = of.stations[station]
-            done = max(now, free_at[station]) + draw_time(of.random, 2 * station, here.mean_s, here.varies)
+            here = network.stations[station]
+            done = max(now, free_at[station]) + draw_time(network.random, 2 * station, here.mean_s, here.varies)
             free_at[station] = done
             here.area += done - now
             here.served += 1
             run.hops += 1
             now, way = done, here.first_way
             if here.last_way - way > 1:
-                sample = draw_at(of.random, 2 * station + 1)
-                while sample >= of.ways[way].below:
+                sample = draw_at(network.random, 2 * station + 1)
+                while sample >= network.ways[way].below:
                     way += 1
-            station = of.ways[way].to
+            station = network.ways[way].to
     run.now = until if when[source] > until else when[source]
 
 
@@ -134,9 +134,9 @@ def follow(of: Network, source: int, free_at: NDArray[np.float64], until: float,
 
 
 @compiled
-def go_on_until(of: Network, time: float, hops: int) -> None:
+def go_on_until(network: Network, time: float, hops: int) -> None:
     """Advance to a time, or until a total number of services, or a heap is full."""
-    clock, run = of.clock, of.run[0]
+    clock, run = network.clock, network.run[0]
     while run.hops < hops and not run.full:
         who = first_of(clock)
         now = clock.when[who]
@@ -144,83 +144,83 @@ def go_on_until(of: Network, time: float, hops: int) -> None:
             run.now = time
             return
         run.now = now
-        actor = of.actors[who]
+        actor = network.actors[who]
         if actor.kind == SERVER:
-            _server(of, who, actor.station, now)
+            _server(network, who, actor.station, now)
         elif actor.kind == SOURCE:
-            later = draw_time(of.random, actor.sequence, actor.mean_s, actor.varies)
+            later = draw_time(network.random, actor.sequence, actor.mean_s, actor.varies)
             set_time(clock, who, now + later)
-            enter(of, actor.station, now)
+            enter(network, actor.station, now)
         else:
-            _node(of, who, actor.station, now)
+            _node(network, who, actor.station, now)
 
 
 @compiled
-def enter(of: Network, station: int, now: float) -> None:
+def enter(network: Network, station: int, now: float) -> None:
     """Let a job enter a station."""
-    here = of.stations[station]
+    here = network.stations[station]
     _count(here, now, 1)
     if here.node >= 0:
-        node = of.shares.cores[here.node]
+        node = network.shares.cores[here.node]
         go_on(node, now)
-        put(node, of.shares.jobs, station, draw_time(of.random, 2 * station, here.mean_s, here.varies))
-        of.run[0].full = node.count == node.room
-        set_time(of.clock, here.first, next_end(node, of.shares.jobs))
+        put(node, network.shares.jobs, station, draw_time(network.random, 2 * station, here.mean_s, here.varies))
+        network.run[0].full = node.count == node.room
+        set_time(network.clock, here.first, next_end(node, network.shares.jobs))
     elif here.idle > 0:
         here.idle -= 1
-        _begin(of, of.free[here.first + here.idle], station, now)
+        _begin(network, network.free[here.first + here.idle], station, now)
 
 
 @inner
-def _begin(of: Network, server: int, station: int, now: float) -> None:
+def _begin(network: Network, server: int, station: int, now: float) -> None:
     """Start the next job of a station on a server."""
-    here = of.stations[station]
-    set_time(of.clock, server, now + draw_time(of.random, 2 * station, here.mean_s, here.varies))
+    here = network.stations[station]
+    set_time(network.clock, server, now + draw_time(network.random, 2 * station, here.mean_s, here.varies))
 
 
 @inner
-def _server(of: Network, who: int, station: int, now: float) -> None:
+def _server(network: Network, who: int, station: int, now: float) -> None:
     """Complete a job on a server."""
-    here = of.stations[station]
+    here = network.stations[station]
     _count(here, now, -1)
     if here.inside >= here.servers:
-        _begin(of, who, station, now)
+        _begin(network, who, station, now)
     else:
-        of.free[here.first + here.idle] = who
+        network.free[here.first + here.idle] = who
         here.idle += 1
-        set_time(of.clock, who, NEVER)
-    _leave(of, station, now)
+        set_time(network.clock, who, NEVER)
+    _leave(network, station, now)
 
 
 @inner
-def _node(of: Network, who: int, station: int, now: float) -> None:
+def _node(network: Network, who: int, station: int, now: float) -> None:
     """Handle an event of shared cores, usually the completion of the first job."""
-    here = of.stations[station]
-    node, jobs = of.shares.cores[here.node], of.shares.jobs
+    here = network.stations[station]
+    node, jobs = network.shares.cores[here.node], network.shares.jobs
     go_on(node, now)
     done = has_done(node, jobs)
     if done:
         take_first(node, jobs)
         _count(here, now, -1)
-    set_time(of.clock, who, next_end(node, jobs))
+    set_time(network.clock, who, next_end(node, jobs))
     if done:
-        _leave(of, station, now)
+        _leave(network, station, now)
 
 
 @inner
-def _leave(of: Network, station: int, now: float) -> None:
+def _leave(network: Network, station: int, now: float) -> None:
     """Route a served job."""
-    here = of.stations[station]
+    here = network.stations[station]
     here.served += 1
-    of.run[0].hops += 1
+    network.run[0].hops += 1
     way = here.first_way
     if here.last_way - way > 1:
-        sample = draw_at(of.random, 2 * station + 1)
-        while sample >= of.ways[way].below:
+        sample = draw_at(network.random, 2 * station + 1)
+        while sample >= network.ways[way].below:
             way += 1
-    to = of.ways[way].to
+    to = network.ways[way].to
     if to != OUT:
-        enter(of, to, now)
+        enter(network, to, now)
 
 
 @inner
@@ -279,7 +279,7 @@ class SimulatedNetwork:
     Parameters
     ----------
     stations, sources
-        By number.
+        Stations and sources by number.
     inside
         Number of a station → initial jobs.
     seed
@@ -329,14 +329,14 @@ class SimulatedNetwork:
 
     def take(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return mean jobs at each station since the last call, and services per second; shape (S,)."""
-        of, now = self.network.stations, self.now_s
+        network, now = self.network.stations, self.now_s
         begun = getattr(self, "_taken_s", 0.0)
         self._taken_s = now
         if not self.recursive:
-            of["area"] += of["inside"] * (now - of["since"])
-            of["since"] = now
-        inside, served = of["area"] / (now - begun), of["served"] / (now - begun)
-        of["area"], of["served"] = 0.0, 0
+            network["area"] += network["inside"] * (now - network["since"])
+            network["since"] = now
+        inside, served = network["area"] / (now - begun), network["served"] / (now - begun)
+        network["area"], network["served"] = 0.0, 0
         return inside, served
 
     def _widen(self, station: int, more: int) -> None:
@@ -364,7 +364,7 @@ def _is_recursive(stations: Sequence[Station], sources: Sequence[Source]) -> boo
 
 
 def _network(stations: Sequence[Station], sources: Sequence[Source], seed: int) -> Network:
-    of, node = records(len(stations), STATION), 0
+    network, node = records(len(stations), STATION), 0
     ways: list[tuple[float, int]] = []
     actors: list[tuple[float, float, int, int, int]] = []
     for number, station in enumerate(stations):
@@ -372,10 +372,10 @@ def _network(stations: Sequence[Station], sources: Sequence[Source], seed: int) 
         ways += _ways(station)
         own = (SHARED, 1) if station.shared else (SERVER, station.servers)
         actors += [(0.0, 0.0, own[0], number, -1)] * own[1]
-        of[number]["mean_s"], of[number]["varies"] = station.mean_s, station.varies
-        of[number]["first"], of[number]["servers"], of[number]["idle"] = at, own[1], own[1]
-        of[number]["first_way"], of[number]["last_way"] = first, len(ways)
-        of[number]["node"] = node if station.shared else -1
+        network[number]["mean_s"], network[number]["varies"] = station.mean_s, station.varies
+        network[number]["first"], network[number]["servers"], network[number]["idle"] = at, own[1], own[1]
+        network[number]["first_way"], network[number]["last_way"] = first, len(ways)
+        network[number]["node"] = node if station.shared else -1
         node += station.shared
     random = np.random.SeedSequence(seed).generate_state(2 * len(stations) + len(sources), np.uint64)
     times = [np.inf] * len(actors)
@@ -384,7 +384,7 @@ def _network(stations: Sequence[Station], sources: Sequence[Source], seed: int) 
         first_s = np.random.default_rng(int(random[number])).exponential(source.mean_s)
         times.append(first_s if source.varies else source.mean_s)
     return Network(
-        stations=of,
+        stations=network,
         ways=_filled(ways, WAY),
         actors=_filled(actors, ACTOR),
         run=records(1, RUN),

@@ -43,7 +43,7 @@ class Counting:
     ----------
     share
         Work of executors per tree.
-    of, acker
+    component, acker
         Topology of every executor, and whether it is an acker, shape (E,).
     spouts
         Executors of spouts, shape (S,).
@@ -54,10 +54,16 @@ class Counting:
     """
 
     def __init__(
-        self, share: Share, of: IndexArray, acker: BoolArray, spouts: IndexArray, latency: Times, varies: float = 0.0
+        self,
+        share: Share,
+        component: IndexArray,
+        acker: BoolArray,
+        spouts: IndexArray,
+        latency: Times,
+        varies: float = 0.0,
     ) -> None:
-        self._share, self._of, self._varies = share, of, varies
-        spout = np.zeros(len(of), dtype=bool)
+        self._share, self._of, self._varies = share, component, varies
+        spout = np.zeros(len(component), dtype=bool)
         spout[spouts] = True
         begins = np.flatnonzero(spout[share.source] & acker[share.target])
         self._begins = begins[np.argsort(share.source[begins], kind="stable")]
@@ -65,7 +71,7 @@ class Counting:
         first, last = np.searchsorted(sources, spouts, "left"), np.searchsorted(sources, spouts, "right")
         self._begins_of = np.stack([first, last], axis=1).tolist()
         self._spout, self._spouts = spout, spouts
-        self._left, self._left_pairs = np.zeros(len(of)), np.zeros(len(share.source))
+        self._left, self._left_pairs = np.zeros(len(component)), np.zeros(len(share.source))
         self._buckets = _buckets(latency)
 
     def count(self, done: FloatArray, begun: Whole, acked: Whole, rng: np.random.Generator) -> Stretch:
@@ -228,12 +234,12 @@ class Trees:
     def lose(self, topologies: BoolArray, restarted: BoolArray, now_s: float) -> None:
         """Lose all trees in process of some topologies, shape (T,); restarted spouts forget theirs, (S,)."""
         self._count()
-        of = topologies[self._topology]
-        open_ = np.where(of, self._open(), 0)
+        component = topologies[self._topology]
+        open_ = np.where(component, self._open(), 0)
         self.lost += np.bincount(self._topology, open_, len(self.lost)).astype(np.int64)
         self._pending = np.where(topologies, 0.0, self._pending)
         self._gone += open_
-        self._until_s = np.where(of & (open_ > 0), now_s + self._timeout_s, self._until_s)
+        self._until_s = np.where(component & (open_ > 0), now_s + self._timeout_s, self._until_s)
         self._forgotten[restarted] += self._gone[restarted]
         self._gone[restarted], self._until_s[restarted] = 0, np.inf
 
@@ -370,8 +376,8 @@ class SteadyEngine:
             now - earlier for now, earlier in zip((trees.acked, trees.failed, trees.lost), self._taken, strict=True)
         )
         self._taken = trees.acked.copy(), trees.failed.copy(), trees.lost.copy()
-        spouts, of = trees.spouts, self._of[trees.spouts]
-        completed, timed_out = (np.bincount(of, each, len(lost)).astype(np.int64) for each in (acked, failed))
+        spouts, component = trees.spouts, self._of[trees.spouts]
+        completed, timed_out = (np.bincount(component, each, len(lost)).astype(np.int64) for each in (acked, failed))
         of_executor = [found.handled.copy(), np.zeros_like(found.handled)]
         for each, of_spouts in zip(of_executor, (acked, failed), strict=True):
             each[spouts] = of_spouts
@@ -482,6 +488,6 @@ class SteadyEngine:
             return
         self._counted_s, trees = self._now_s, self._trees
         now = trees.begun.copy(), trees.acked.copy()
-        begun, acked = (of - earlier for of, earlier in zip(now, self._reported, strict=True))
+        begun, acked = (component - earlier for component, earlier in zip(now, self._reported, strict=True))
         self._stretches.append(self._counting.count(self._done, begun, acked, self._rng))
         self._reported, self._done = now, np.zeros(len(self._done))

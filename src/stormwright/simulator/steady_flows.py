@@ -16,7 +16,7 @@ from stormwright.predict.flow.profile import Profile
 from stormwright.predict.flow.spread import Flows, spread
 from stormwright.predict.queueing.trees import Times
 from stormwright.predict.shares import with_shares
-from stormwright.predict.steady import Placed, Steady
+from stormwright.predict.steady import PlacedLoad, SteadyState
 from stormwright.simulator.engine import Counts
 
 #: Maximum utilisation of an open queue with a finite latency.
@@ -93,7 +93,7 @@ class SteadyFlows:
             Offered trees/s, inf for as many as possible, shape (T,).
         """
         profile, measured = self.profile, self.profile.rate_tps
-        placed, state = self._state(Placed.under(profile, problem, slots), measured)
+        placed, state = self._state(PlacedLoad.under(profile, problem, slots), measured)
         running = state.demand.running & (measured > 0)
         most = profile.layout.pending
         limited = np.isfinite(most)
@@ -111,25 +111,25 @@ class SteadyFlows:
         variance = np.where(full, pending.latency.variance * factor**2, given.latency.variance)
         return Pace(begin, reach, stay, Times(mean, variance)), self._share(placed, state, full)
 
-    def _state(self, placed: Placed, rate_tps: FloatArray) -> tuple[Placed, Steady]:
+    def _state(self, placed: PlacedLoad, rate_tps: FloatArray) -> tuple[PlacedLoad, SteadyState]:
         weights = self._weights * self.profile.rate_tps
         placed, (state,) = steady_states(placed, rate_tps, weights, [(self._costs, {})])
         return with_shares(placed, self._costs), state
 
-    def _share(self, placed: Placed, state: Steady, full: BoolArray) -> Share:
+    def _share(self, placed: PlacedLoad, state: SteadyState, full: BoolArray) -> Share:
         """Return the share of topologies, saturated if `full`, by the routes at highest rates."""
         routes, profile = placed.routes, self.profile
-        of = full[profile.layout.executor_topology]
-        handled = np.where(of, (placed.full_routes or routes).handled, routes.handled)
+        rate = full[profile.layout.executor_topology]
+        handled = np.where(rate, (placed.full_routes or routes).handled, routes.handled)
         handled = np.where(routes.workers.of_executor >= 0, handled, 0.0)
         executors = len(handled)
-        cpu_s = np.where(of, state.full_demand.thread_s[:executors], state.demand.thread_s[:executors])
+        cpu_s = np.where(rate, state.full_demand.thread_s[:executors], state.demand.thread_s[:executors])
         pairs, flows, graph = profile.pairs, profile.flows, profile.graph
         near = Flows(flows.source, graph.of_flow, flows.local)
         where = spread(routes.workers.scopes, profile.layout.executor_component, graph.target, near)
         # Every flow of a group goes to all its members.
-        order = np.argsort(where.of, kind="stable")
-        first, last = (np.searchsorted(where.of[order], where.lot, side) for side in _SIDES)
+        order = np.argsort(where.lot_of_member, kind="stable")
+        first, last = (np.searchsorted(where.lot_of_member[order], where.lot, side) for side in _SIDES)
         times = last - first
         row = np.repeat(np.arange(len(where.flow)), times)
         at = order[np.arange(len(row)) - np.repeat(np.cumsum(times) - times - first, times)]

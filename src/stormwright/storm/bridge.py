@@ -91,7 +91,7 @@ class _Call(threading.Thread):
     def ended_within(self, limit_s: float | None) -> bool:
         self.join(limit_s)
         if self.is_alive():
-            stdout.leave_alone(self)
+            stdout.release_thread(self)
         return not self.is_alive()
 
 
@@ -137,7 +137,7 @@ class Bridge:
 
     1. an order of the controller holds as long as all its slots are available; of topologies that change places, once
        one has no slots all others leave theirs in the same answer (`change_places`);
-    2. otherwise the initial scheduler places what has no slot, around everything that runs. Where it is Storm's own and
+    2. otherwise the initial scheduler places executors without a slot, around running ones. If it is Storm's own and
        the cluster keeps another class for placement (`fallback_class`), that class does, in Nimbus;
     3. one whose configuration has faults is left out.
 
@@ -149,7 +149,7 @@ class Bridge:
     initial
         The scheduler for topologies without orders.
     initial_name
-        Its name, for the status text.
+        Name of the initial scheduler, for the status text.
     on_failures
         Called after every answer with all topologies left without slots. Nimbus waits meanwhile.
     explain_unplaced
@@ -198,14 +198,14 @@ class Bridge:
         """Cancel the moves of topologies (ids); their old workers are no longer waited for.
 
         Later answers leave each where it is, or restore the slots recorded in its order if Nimbus has taken them
-        meanwhile. An answer under way is waited for: then `snapshot` shows what was given before.
+        meanwhile. It waits for a current answer, so that `snapshot` shows the earlier ones.
         """
         with self._deciding, self._changed:
             runs = self._snapshot.current if self._snapshot else {}
             for topology_id in self._orders.keys() & topologies:
                 order = self._orders.pop(topology_id)
                 if order.before is not None and runs.get(topology_id) != order.assignment:
-                    self._orders[topology_id] = order.turned_back("its move was given up")
+                    self._orders[topology_id] = order.cancelled("its move was given up")
                     self._ordered_s[topology_id] = self._clock.monotonic()
 
     def snapshot(self) -> Problem | None:

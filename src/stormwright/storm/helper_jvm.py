@@ -119,7 +119,7 @@ class HelperJvm:
             raise JvmEndedError("it was closed")
         if self._process is None or self._process.poll() is not None:
             self._end()
-            self._log.truncate(0)  # what an earlier JVM said is not what this one says
+            self._log.truncate(0)  # without the output of an earlier JVM
             self._process = subprocess.Popen(
                 self._command,
                 stdin=subprocess.PIPE,
@@ -158,7 +158,7 @@ class HelperJvm:
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
     """Kill a process and its children; a child may hold our pipe open."""
-    if process.returncode is None:  # until it is known, the number is nobody else's
+    if process.returncode is None:  # until then, the number is not reused
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
 
@@ -211,7 +211,7 @@ def _printed(process: subprocess.Popen[bytes], pipe: int, expired: threading.Eve
     poll.register(pipe, select.POLLIN)
     rest = bytearray()
     while not expired.is_set():
-        ended = _has_ended(process)  # asked first: then all that it has printed is in the pipe
+        ended = _has_ended(process)  # checked first: then all of its output is in the pipe
         if ended:
             _kill(process)
         if poll.poll(0 if ended else _LOOK_MS):

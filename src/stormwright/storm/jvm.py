@@ -64,13 +64,13 @@ def storm_command(storm_home: Path, main: str, *args: str, flags: Sequence[str] 
     Parameters
     ----------
     storm_home
-        Where Storm is laid out. The storm.yaml is that in ``conf/`` or, as for bin/storm, in ``STORM_CONF_DIR``.
+        Storm installation. Its storm.yaml is in ``conf/`` or, as for bin/storm, in ``STORM_CONF_DIR``.
     main
         Name of the class.
     *args
-        For its ``main``.
+        Arguments of its ``main``.
     flags
-        For the JVM.
+        Options of the JVM.
 
     Raises
     ------
@@ -153,13 +153,13 @@ def java_command(
     class_path
         Jars and directories; a last part ``*`` stands for all jars of one.
     flags
-        For the JVM, such as `LIGHT` or `FULL`.
+        Options of the JVM, such as `LIGHT` or `FULL`.
     heap_mb
-        Most memory for objects, in MB.
+        Maximum heap, in MB.
     properties
         System properties (``-D``) by name.
     args
-        For the class.
+        Arguments of the class.
     """
     return [
         java,

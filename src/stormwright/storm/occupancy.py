@@ -38,7 +38,7 @@ class Order:
     before: TopologyAssignment | None = None
     back: bool = False
 
-    def turned_back(self, why: str) -> Order:
+    def cancelled(self, why: str) -> Order:
         """Return a cancelled order; it needs `before`."""
         text = f"stormwright: back where it was: {why}"
         return replace(self, assignment=self.before or self.assignment, reason=text, together=frozenset(), back=True)
@@ -57,12 +57,12 @@ def change_places(problem: Problem, orders: Mapping[str, Order]) -> tuple[Proble
         if all(_has_slots(problem, topology) for topology in known):
             continue
         left = problem.with_current({t: runs for t, runs in problem.current.items() if t not in group})
-        if len(known) == len(group) and _can_be_had(left, {t: orders[t].assignment for t in known}):
+        if len(known) == len(group) and _is_available(left, {t: orders[t].assignment for t in known}):
             problem = left
             continue
         for topology in known:
             if orders[topology].before is not None:
-                orders[topology] = orders[topology].turned_back("not all that change places with it could")
+                orders[topology] = orders[topology].cancelled("not all that change places with it could")
     return problem, orders
 
 
@@ -71,7 +71,7 @@ def _has_slots(problem: Problem, topology: str) -> bool:
     return bool((problem.current_slot[own] >= 0).all())
 
 
-def _can_be_had(left: Problem, wanted: Mapping[str, TopologyAssignment]) -> bool:
+def _is_available(left: Problem, wanted: Mapping[str, TopologyAssignment]) -> bool:
     """Return whether all get the slots they want once they have left their own."""
     occupancy = Occupancy(left)
     return all(
@@ -138,7 +138,7 @@ class Occupancy:
         wanted, free = _workers(topology), self._free - int(np.count_nonzero(owners == UNPLACED))
         short = len(used) < wanted and np.all(current == UNPLACED) and free >= wanted - len(used)
         if len(used) > wanted or (short and not self._isolated):
-            return f"wants {counted(len(used), 'worker')} where {wanted} are asked for"
+            return f"wants {counted(len(used), 'worker')} where {wanted} are requested"
         return None
 
     def take(self, topology: Topology, slots: IntArray) -> None:
@@ -154,7 +154,7 @@ def checked_slots(problem: Problem, placed: Assignment, name: str) -> IntArray:
     Raises
     ------
     SchedulerError
-        It is no such array, or holds what is no slot.
+        It is no such array, or holds invalid slots.
     """
     wanted, last = problem.num_executors, len(problem.slots) - 1
     try:

@@ -1,6 +1,6 @@
 """Java schedulers: any `IScheduler` class, run on a problem in a persistent JVM.
 
-What only Java code can decide alike (it follows hash order, recursion and time limits of its own) is not ported. The
+Decisions that only Java code reproduces (by hash order, recursion and time limits of its own) are not ported. The
 host (``stormwright.SchedulerHost``) makes of the problem the objects that Nimbus would hand to the class, and reads the
 cluster that it leaves. Each run has a new instance, so that its answer depends on the problem alone.
 """
@@ -112,26 +112,26 @@ def _shared_host(jars: tuple[Path, ...]) -> SchedulerHost:
 
 
 class JavaScheduler:
-    """Runs a Java `IScheduler` as itself: Storm's own, or one of yours.
+    """Runs a Java `IScheduler`: one of Storm, or your own.
 
     Any class that implements ``org.apache.storm.scheduler.IScheduler`` of Storm 2.8.3.
 
     One of Storm's may come without its package: ``java:DefaultScheduler``, ``java:ResourceAwareScheduler``. A strategy
     after it goes to every topology as ``topology.scheduler.strategy``. ``--jar`` names where other classes are found;
-    ``--set KEY=VALUE`` lays a key over Storm's configuration. ``java:IsolationScheduler`` fails unless it is told which
-    topologies, by name, have how many hosts for themselves: ``--set 'isolation.scheduler.machines={"wc": 1}'``.
+    ``--set KEY=VALUE`` sets a key of Storm's configuration. ``java:IsolationScheduler`` requires the number of isolated
+    hosts by name of a topology: ``--set 'isolation.scheduler.machines={"wc": 1}'``.
 
     The class runs in a JVM of its own that stays warm, on the objects that Nimbus would hand it, and has
     ``stormwright.java.time.limit.s`` seconds for its answer. ``Collections.shuffle`` is seeded.
 
-    Storm's BlacklistScheduler cannot be named: it wraps another scheduler and learns over many rounds which hosts to
+    Storm's BlacklistScheduler cannot be used: it wraps another scheduler and learns over many rounds which hosts to
     avoid, and each run here is the first. Name the scheduler that it wraps; hosts that the problem blacklists get
     nothing from it.
 
     When to use
     -----------
-    Storm's own decision, or that of a scheduler that you run, is to be compared with others, or to be kept while the
-    rest of stormwright is used.
+    To compare the decisions of Storm, or of a scheduler that you run, with others; or to keep that scheduler and
+    use the rest of stormwright.
 
     Ignores
     -------

@@ -84,7 +84,7 @@ def the_answer_survives_its_file_format(problem: Problem, answer: Assignment) ->
     assert again.status == dict(answer.status)
 
 
-def what_runs_is_not_stopped(problem: Problem, answer: Assignment) -> None:
+def running_executors_go_on(problem: Problem, answer: Assignment) -> None:
     """Assert that a live executor has a slot, whatever is short."""
     assert np.all(answer.slot_of_executor[problem.current_slot != UNPLACED] != UNPLACED)
 
@@ -103,12 +103,12 @@ OF_ANY = (
     a_slot_holds_one_topology,
     nothing_new_comes_to_a_blacklisted_host,
     the_answer_survives_its_file_format,
-    what_runs_is_not_stopped,
+    running_executors_go_on,
     a_placement_is_worth_the_same_in_any_order,
 )
 
 
-def what_runs_stays_where_it_is(problem: Problem, answer: Assignment) -> None:
+def running_executors_stay(problem: Problem, answer: Assignment) -> None:
     """Assert that running executors do not change their slots."""
     runs = problem.current_slot != UNPLACED
     assert np.array_equal(answer.slot_of_executor[runs], problem.current_slot[runs])
@@ -139,7 +139,7 @@ _nothing_runs = for_any(problem=problems(running=False))
 
 def several() -> st.SearchStrategy[Problem]:
     """Return problems of two or more topologies without running executors, every other one with enough resources."""
-    found = problems(running=False).filter(lambda of: len(of.topologies) > 1)
+    found = problems(running=False).filter(lambda problem: len(problem.topologies) > 1)
     return found | found.map(roomy)
 
 
@@ -193,7 +193,7 @@ class SchedulerContract(ABC):
     #: The order of topologies in the problem has no influence; schedulers that place them in turn cannot promise that.
     ignores_order_of_topologies = False
     #: The order of running topologies has no influence on the placement of a waiting one.
-    ignores_order_of_what_runs = True
+    ignores_order_of_running = True
     #: Running executors do not move.
     never_moves = False
 
@@ -303,7 +303,7 @@ class SchedulerContract(ABC):
     def test_order_of_topologies_that_run_has_no_influence(self, problem: Problem, seed: int) -> None:
         """Test the usual case: one topology is new, all others stay."""
         _require(self.never_moves, "what is moved first may have the best place")
-        _require(self.ignores_order_of_what_runs, "it does not promise that the order of what runs has no influence")
+        _require(self.ignores_order_of_running, "it does not promise that the order of what runs has no influence")
         placed = self.answer(problem).by_topology(problem)
         new = list(placed)[seed % len(placed)]
         waiting = {id_ for id_, own in placed.items() if id_ == new or UNPLACED in own.slot_of_executor}
@@ -320,4 +320,4 @@ class SchedulerContract(ABC):
     @_any_problem
     def test_what_runs_never_moves(self, problem: Problem) -> None:
         _require(self.never_moves, "it may move what runs")
-        what_runs_stays_where_it_is(problem, self.known(problem))
+        running_executors_stay(problem, self.known(problem))

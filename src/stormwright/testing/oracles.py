@@ -166,13 +166,13 @@ def is_valid(problem: Problem, slots: Sequence[int]) -> bool:
         for (there, name), amount in generic.items():
             if there == node.id and amount > node.resources.get(name, 0.0):
                 return False
-    for of in problem.topologies:
-        sizes = workers[of.id]
-        if len(sizes) != min(of.num_workers, sum(sizes.values())):
+    for definition in problem.topologies:
+        sizes = workers[definition.id]
+        if len(sizes) != min(definition.num_workers, sum(sizes.values())):
             return False
-        if max(sizes.values(), default=0) > of.conf.get("stormwright.max.executors.per.worker", 10**9):
+        if max(sizes.values(), default=0) > definition.conf.get("stormwright.max.executors.per.worker", 10**9):
             return False
-    return keeps_apart(problem, slots) and not uses_blacklisted_hosts(problem, slots)
+    return separates(problem, slots) and not uses_blacklisted_hosts(problem, slots)
 
 
 def uses_blacklisted_hosts(problem: Problem, slots: Sequence[int]) -> bool:
@@ -190,37 +190,41 @@ def uses_blacklisted_hosts(problem: Problem, slots: Sequence[int]) -> bool:
 
 def other_demands(problem: Problem, topology: str, number: int) -> dict[str, float]:
     """Return the demand of an executor besides CPU and memory."""
-    of = next(t for t in problem.topologies if t.id == topology)
-    component = [run.component for run in of.executor_runs for _ in range(run.count)][number]
+    definition = next(t for t in problem.topologies if t.id == topology)
+    component = [run.component for run in definition.executor_runs for _ in range(run.count)][number]
     known = ("cpu.pcore.percent", "onheap.memory.mb", "offheap.memory.mb")
-    return {name: n for name, n in of.components[component].resources.items() if name not in known}
+    return {name: n for name, n in definition.components[component].resources.items() if name not in known}
 
 
-def keeps_apart(problem: Problem, slots: Sequence[int]) -> bool:
+def separates(problem: Problem, slots: Sequence[int]) -> bool:
     """Return whether a placement satisfies Storm's constraints on components, executor by executor."""
-    for of in problem.topologies:
-        components = [of.components[run.component].id for run in of.executor_runs for _ in range(run.count)]
-        placed = [slot for (topology, _), slot in zip(executors(problem), slots, strict=True) if topology == of.id]
+    for definition in problem.topologies:
+        components = [
+            definition.components[run.component].id for run in definition.executor_runs for _ in range(run.count)
+        ]
+        placed = [
+            slot for (topology, _), slot in zip(executors(problem), slots, strict=True) if topology == definition.id
+        ]
         here = [(name, problem.slots[slot]) for name, slot in zip(components, placed, strict=True) if slot >= 0]
-        pairs = {frozenset(pair) for pair in pairs_apart(of)}
+        pairs = {frozenset(pair) for pair in separated_pairs(definition)}
         for a, (one, slot) in enumerate(here):
             if any(frozenset((one, other)) in pairs for other, of_other in here[:a] if of_other == slot):
                 return False
-        for name, most in most_on_node(of.conf).items():
+        for name, most in most_on_node(definition.conf).items():
             nodes = [slot.supervisor for component, slot in here if component == name]
             if any(nodes.count(node) > most for node in nodes):
                 return False
     return True
 
 
-def pairs_apart(of: Topology) -> Iterator[Sequence[str]]:
+def separated_pairs(definition: Topology) -> Iterator[Sequence[str]]:
     """Yield pairs of components that may not share a worker."""
-    names = [component.id for component in of.components]
-    if of.conf.get("topology.ras.one.executor.per.worker"):
+    names = [component.id for component in definition.components]
+    if definition.conf.get("topology.ras.one.executor.per.worker"):
         yield from product(names, names)
-    if of.conf.get("topology.ras.one.component.per.worker"):
+    if definition.conf.get("topology.ras.one.component.per.worker"):
         yield from combinations(names, 2)
-    rules = of.conf.get("topology.ras.constraints", {})
+    rules = definition.conf.get("topology.ras.constraints", {})
     if isinstance(rules, list):
         yield from rules
     else:

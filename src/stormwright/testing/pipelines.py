@@ -64,24 +64,24 @@ def _pipeline(number: int, random: np.random.Generator) -> tuple[Topology, Topol
 
 
 def _load(topology: Topology, cpu_hz: float, random: np.random.Generator) -> TopologyLoad:
-    of = topology.executor_component
+    component = topology.executor_component
     count = len(topology.components)
-    sizes = np.bincount(of, minlength=count)
+    sizes = np.bincount(component, minlength=count)
     tps = float(random.uniform(2_000, 20_000)) * np.cumprod([1.0, *random.uniform(0.5, 1.5, count - 2), 0.05])
     share = np.minimum(
         random.dirichlet(np.full(count, 3.0)) * cpu_hz / DEFAULT_CORE_HZ, 0.8 * sizes
     )  # no stage is saturated
     flow_source, flow_component, flow_tps = [], [], []
     for stage in range(count - 2):
-        executors = np.flatnonzero(of == stage)
+        executors = np.flatnonzero(component == stage)
         flow_source.append(executors)
         flow_component.append(np.full(len(executors), stage + 1))
         flow_tps.append(np.full(len(executors), tps[stage] / len(executors)))
-    senders, receivers = np.flatnonzero(of == count - 2), np.flatnonzero(of == count - 1)
+    senders, receivers = np.flatnonzero(component == count - 2), np.flatnonzero(component == count - 1)
     flows = np.concatenate(flow_tps)
     return TopologyLoad(
-        cpu_hz=(share * DEFAULT_CORE_HZ / sizes)[of],
-        memory_mb=np.full(len(of), 128.0),
+        cpu_hz=(share * DEFAULT_CORE_HZ / sizes)[component],
+        memory_mb=np.full(len(component), 128.0),
         pair_source=np.repeat(senders, len(receivers)).astype(np.int32),
         pair_target=np.tile(receivers, len(senders)).astype(np.int32),
         pair_tps=np.full(len(senders) * len(receivers), tps[-1] / len(senders) / len(receivers)),

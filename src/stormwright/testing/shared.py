@@ -113,7 +113,7 @@ def only_if(condition: object) -> None:
         raise _UnfitError
 
 
-def for_any(most: int | None = None, /, **drawn: st.SearchStrategy[Any]) -> Callable[[Test], Test]:
+def for_any(most: int | None = None, /, **strategies: st.SearchStrategy[Any]) -> Callable[[Test], Test]:
     """Decorate a test to run for many examples.
 
     Inherited and parametrised tests use the same examples in this process, as do all tests with the same decorator
@@ -127,13 +127,13 @@ def for_any(most: int | None = None, /, **drawn: st.SearchStrategy[Any]) -> Call
     ----------
     most
         Number of examples; by default that of the active Hypothesis profile.
-    **drawn
+    **strategies
         Names of parameters of the test, and their strategies.
     """
-    examples = _Examples(most or settings().max_examples, drawn)
+    examples = _Examples(most or settings().max_examples, strategies)
 
     def decorate(test: Test) -> Test:
-        return _Shared(test, examples).as_test()
+        return _SharedProperty(test, examples).as_test()
 
     return decorate
 
@@ -143,12 +143,12 @@ class _Examples:
 
     Parameters
     ----------
-    most, drawn
-        See `for_any`.
+    most, strategies
+        As for `for_any`.
     """
 
-    def __init__(self, most: int, drawn: dict[str, st.SearchStrategy[Any]]) -> None:
-        self.drawn = drawn
+    def __init__(self, most: int, strategies: dict[str, st.SearchStrategy[Any]]) -> None:
+        self.strategies = strategies
         self.relaxed = settings(
             max_examples=most,
             deadline=None,
@@ -175,11 +175,11 @@ class _Examples:
         def keep(**example: Any) -> None:
             found.append(example)
 
-        self.relaxed(seed(number)(given(**self.drawn)(keep)))()
+        self.relaxed(seed(number)(given(**self.strategies)(keep)))()
         return found
 
 
-class _Shared:
+class _SharedProperty:
     """A property and its examples.
 
     Parameters
@@ -192,19 +192,19 @@ class _Shared:
 
     def __init__(self, test: Test, examples: _Examples) -> None:
         self._test, self._examples = test, examples
-        self._drawn, self._relaxed = examples.drawn, examples.relaxed
+        self._strategies, self._relaxed = examples.strategies, examples.relaxed
         examples.name = examples.name or test.__qualname__
 
     def as_test(self) -> Test:
         """Return the test for pytest."""
-        by_itself = self._relaxed(given(**self._drawn)(self._test))
-        again = settings(self._relaxed, phases=[Phase.explicit, Phase.reuse])(given(**self._drawn)(self._test))
+        complete = self._relaxed(given(**self._strategies)(self._test))
+        again = settings(self._relaxed, phases=[Phase.explicit, Phase.reuse])(given(**self._strategies)(self._test))
 
         @pytest.mark.hypothesis
         @wraps(self._test)
         def tried(*args: Any, **kwargs: Any) -> None:
             if self._relaxed.max_examples > MOST_SHARED:
-                by_itself(*args, **kwargs)
+                complete(*args, **kwargs)
                 return
             with suppress(SkipTest):  # no earlier failure
                 again(*args, **kwargs)
@@ -215,11 +215,11 @@ class _Shared:
                 if not left:
                     return
             if left == most:
-                by_itself(*args, **kwargs)  # it reports that none fits
+                complete(*args, **kwargs)  # it reports that none fits
 
         whole = inspect.signature(self._test)
-        kept = [each for name, each in whole.parameters.items() if name not in self._drawn]
-        tried.__signature__ = whole.replace(parameters=kept)
+        parameters = [each for name, each in whole.parameters.items() if name not in self._strategies]
+        tried.__signature__ = whole.replace(parameters=parameters)
         found: Test = tried
         return found
 
@@ -236,7 +236,7 @@ class _Shared:
             return False
         except Exception as error:
             # Of Hypothesis's decorators `seed` is the inner one: it would take the database of failures away.
-            self._relaxed(seed(number)(given(**self._drawn)(self._test)))(*args, **kwargs)
+            self._relaxed(seed(number)(given(**self._strategies)(self._test)))(*args, **kwargs)
             error.add_note(f"Not with an example of its own; with one that others were tested with before: {example}")
             raise
         return True

@@ -57,7 +57,7 @@ def numbers(draw: st.DrawFn, count: int, width: int) -> IntArray:
     Parameters
     ----------
     draw
-        Hypothesis's.
+        Draw function of Hypothesis.
     count, width
         Rows, and numbers of each.
     """

@@ -87,8 +87,8 @@ class WordCount:
         each_us = {ACKERS: self.acker_us, COUNTS: self.count_us, SPLITS: self.split_us, SPOUTS: self.spout_us}
         cpu_hz = np.concatenate(
             [
-                np.full(len(of), each_us[of] * 1e-6 * DEFAULT_CORE_HZ * tuples / len(of))
-                for of, tuples in handled.items()
+                np.full(len(component), each_us[component] * 1e-6 * DEFAULT_CORE_HZ * tuples / len(component))
+                for component, tuples in handled.items()
             ]
         )
         return TopologyLoad(

@@ -90,7 +90,7 @@ def run_calibration(
             submit(_TOPOLOGY, [f"{key}={value}" for key, value in args.items()], conf)
             _wait(records, name, seconds)
         except BaseException:
-            with suppress(NimbusError):  # it may not have been there; what went wrong first is told
+            with suppress(NimbusError):  # it may not exist; the first error is raised
                 nimbus.kill(name, 0)
             raise
         log.info("killing %s", name)
@@ -104,7 +104,7 @@ def _wait(records: _Records, name: str, seconds: float) -> None:
         if time.monotonic() - begin > _REPORT_S:
             raise ClusterError(
                 f"{name}: no worker reported within {_REPORT_S:g} s; do workers reach this address (--host, --port), "
-                "and is our jar in extlib of every supervisor?"
+                "and is the stormwright jar in extlib of every supervisor?"
             )
         time.sleep(_LOOK_S)
     log.info("its workers report; measuring for %g s once they are warm, %g s from now", seconds, WARM_S)

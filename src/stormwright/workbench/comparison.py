@@ -72,7 +72,7 @@ def comparison_table(comparison: Comparison) -> ComparisonTable:
     columns = {name: value for name, value in _COLUMNS.items() if name == "cost" or any(map(value, found))}
     rows = []
     if comparison.current:
-        rows.append(["(what runs now)", *_cells(comparison.current, columns), ""])
+        rows.append(["(current placement)", *_cells(comparison.current, columns), ""])
     for row in comparison.rows:
         cells = _cells(row.figures, columns) if row.figures else [*("–" for _ in columns), "failed"]
         rows.append([row.label, *cells, f"{row.seconds:.3f}"])
@@ -98,7 +98,7 @@ log = logging.getLogger(__name__)
 
 #: Mark before a cost that is not comparable, and its explanation.
 MARK = "*"
-MARK_MEANS = "not to be compared: the placement breaks limits or leaves executors out"
+MARK_MEANS = "not comparable: the placement breaks limits or leaves executors out"
 
 
 @dataclass(frozen=True)
@@ -144,8 +144,8 @@ class PlacementFigures:
         """Return the state of the limits, such as ``2 broken``."""
         text = f"{len(self.broken)} broken" if self.broken else "kept"
         if len(self.worker_counts) == 1:
-            (of,) = self.worker_counts
-            text += f", {counted(of.workers, 'worker')} for {of.wanted}"
+            (workers,) = self.worker_counts
+            text += f", {counted(workers.workers, 'worker')} for {workers.wanted}"
         elif self.worker_counts:
             text += f", other worker counts of {counted(len(self.worker_counts), 'topology')}"
         return text
@@ -198,8 +198,8 @@ class ComparedRow:
 
     @property
     def reasons(self) -> list[tuple[str, int, tuple[str, ...]]]:
-        """Return the reasons as `Assignment.reasons_together`; empty without an answer."""
-        return self.assignment.reasons_together() if self.assignment else []
+        """Return the reasons as `Assignment.grouped_reasons`; empty without an answer."""
+        return self.assignment.grouped_reasons() if self.assignment else []
 
     def as_dict(self) -> dict[str, Any]:
         """Return the row as JSON."""

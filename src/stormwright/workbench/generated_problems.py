@@ -55,7 +55,9 @@ def cluster_in_operation(nodes: int, seed: int = 1) -> Problem:
     supervisors = tuple(_supervisor(number) for number in range(nodes))
     problem = Problem(supervisors, topologies, name=f"cluster-{nodes}", load=LoadProfile(loads))
     # A load of what is in one worker has no messages in it.
-    alone = {of.id: TopologyAssignment(problem.slots[:1], (0,) * of.num_executors) for of in topologies}
+    alone = {
+        topology.id: TopologyAssignment(problem.slots[:1], (0,) * topology.num_executors) for topology in topologies
+    }
     placed = make_scheduler(STORMS_OWN).schedule(problem).by_topology(problem)
     return replace(problem, current=placed, measured=alone)
 

@@ -71,11 +71,11 @@ class LiveTrials:
             moves = f"; {counted(found.moved, 'executor')} would move" if found.today else ""
             notes.append(f"placed by {found.assignment.scheduler}{moves}")
         if len(names) > _MOST:
-            notes.append(f"and {counted(len(names) - _MOST, 'topology')} more: the command line tells all")
-        for topology, count, reasons in found.assignment.reasons_together():
+            notes.append(f"and {counted(len(names) - _MOST, 'topology')} more: see the command line")
+        for topology, count, reasons in found.assignment.grouped_reasons():
             notes.append(f"no slot for {counted(count, 'executor')} of {topology}: {'; '.join(reasons)}")
         return TextTable(
-            ["topology", "", "trees/s asked", "reachable", "latency", "limited by"], rows, notes, texts=(1, 5)
+            ["topology", "", "trees/s requested", "reachable", "latency", "limited by"], rows, notes, texts=(1, 5)
         )
 
 
@@ -93,8 +93,8 @@ def _cells(one: TopologyPrediction) -> list[str]:
     return [rate_text, _reach(one.reachable_tps), latency, str(one.bottleneck)]
 
 
-def _reach(of: Interval) -> str:
-    return f"{of.value:,.0f} ({of.low:,.0f} to {of.high:,.0f})"
+def _reach(interval: Interval) -> str:
+    return f"{interval.value:,.0f} ({interval.low:,.0f} to {interval.high:,.0f})"
 
 
 @cache

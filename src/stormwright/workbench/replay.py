@@ -39,7 +39,7 @@ class ReplayedLook:
     cost_decided, inter_node_decided_tps, moved_decided
         Costs of the wanted placement; executors to move within the budget.
     cost, inter_node_tps, moved_executors, unplaced
-        Of what the replayed scheduler wants, from the same start; None where it failed.
+        Figures of the replayed scheduler's placement, from the same start; None if it failed.
     seconds
         Duration in seconds.
     error
@@ -98,7 +98,7 @@ def replay(
     _scheduler(name, settings, seed, from_scratch)
     moments = look_moments(store, stretch)
     if not moments:
-        raise InputError("replay", [Fault("no look at the placement is recorded in it", _range_of(stretch))])
+        raise InputError("replay", [Fault("no decision is recorded in it", _range_of(stretch))])
     found: list[ReplayedLook] = []
     for begin in range(0, len(moments), LOOKS_A_JOB):
         progress(begin, len(moments))
@@ -153,7 +153,7 @@ def _executors(moves: Mapping[str, list[int] | int]) -> int:
 
 def _answer(scheduler: Scheduler, look: dict[str, Any]) -> dict[str, Any]:
     if look["document"] is None or look["profile"] is None:
-        raise InputError("history", [Fault("snapshot or profile of this look is not there", in_utc(look["at_ms"]))])
+        raise InputError("history", [Fault("snapshot or profile of this decision is missing", in_utc(look["at_ms"]))])
     profile = {"document": look["profile"], "start_ms": look["start_ms"], "end_ms": look["end_ms"]}
     problem = without_assumed_traffic(problem_of(look["document"], profile, in_utc(look["at_ms"])))
     begin = time.perf_counter()

@@ -43,7 +43,7 @@ def write_report(path: Path, template: str, **content: object) -> None:
     Raises
     ------
     InputError
-        The file cannot be written; what was there before is unchanged.
+        The file cannot be written; an existing one is unchanged.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     write_bytes(path, _environment().get_template(template).render(**content).encode(errors="backslashreplace"))

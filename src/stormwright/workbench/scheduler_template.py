@@ -39,7 +39,7 @@ def write_skeleton(name: str, directory: Path) -> list[Path]:
     package = f"stormwright_{name}"
     root = directory / distribution
     if root.exists():
-        raise InputError("new-scheduler", [Fault("is there already; choose another --directory or name", str(root))])
+        raise InputError("new-scheduler", [Fault("exists already; choose another --directory or name", str(root))])
     words = {
         "name": name,
         "distribution": distribution,
@@ -74,7 +74,7 @@ def _wrong(name: str) -> str | None:
     if not re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", name):
         return "should be a name of lower-case letters, digits and single underscores, such as my_scheduler"
     if keyword.iskeyword(name):
-        return "is a word of Python's own; choose another name"
+        return "is a Python keyword; choose another name"
     if name in RESERVED:
-        return "means something else where schedulers are named"
-    return "there is a scheduler of this name" if name in scheduler_names() else None
+        return "has another meaning in lists of schedulers; choose another name"
+    return "a scheduler of this name exists; choose another name" if name in scheduler_names() else None

@@ -50,7 +50,7 @@ def write_tradeoff(path: Path, found: Tradeoff) -> None:
 def _marks(
     found: Tradeoff, points: Sequence[tuple[int | None, TradeoffPoint]]
 ) -> list[tuple[float, float, int | None, TradeoffPoint]]:
-    """Return the drawn position of every point, numbers equally spaced as each is a multiple of the one before."""
+    """Return the position of every point in the picture, equally spaced as each is a multiple of the previous one."""
     step = (_WIDTH - _LEFT) / len(points)
     return [
         (_LEFT + step * (number + 0.5), _y(found, point.cost), most, point)
@@ -72,7 +72,7 @@ _STEPS = (1, 2, 5)
 
 #: Hint for a problem without a placement.
 _NOTHING_RUNS = (
-    "nothing runs, so nothing can move; what runs is in problems of `stormwright import nimbus`, "
+    "no current placement, so nothing can move; it is part of problems from `stormwright import nimbus`, "
     "of `stormwright history at`, and of a service (GET /v1/problem)"
 )
 
@@ -91,8 +91,8 @@ class MoveLimit:
     restarts: int | None = None
 
     def __str__(self) -> str:
-        told = (self.moves, "executor", "move"), (self.restarts, "worker", "restart")
-        texts = [f"at most {counted(most, noun)} may {verb}" for most, noun, verb in told if most is not None]
+        values = (self.moves, "executor", "move"), (self.restarts, "worker", "restart")
+        texts = [f"at most {counted(most, noun)} may {verb}" for most, noun, verb in values if most is not None]
         return " and ".join(texts) or "anything goes"
 
     def allow(self, point: TradeoffPoint) -> bool:
@@ -102,8 +102,8 @@ class MoveLimit:
 
     def settings(self) -> dict[str, object]:
         """Return the limits as settings of the scheduler `optimizer`."""
-        told = {"max_moves": self.moves, "max_restarts": self.restarts}
-        return {name: most for name, most in told.items() if most is not None}
+        values = {"max_moves": self.moves, "max_restarts": self.restarts}
+        return {name: most for name, most in values.items() if most is not None}
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ class TradeoffPoint:
         Number of moved executors.
     restarted
         Running workers that end or restart because their executors or slot change: the cost of moves in Storm.
-        Those that executors without a slot have to join may be more than the limit.
+        Workers that executors without a slot have to join may exceed the limit.
     broken
         Violations of the placement: too few moves may not repair the current ones.
     cost
@@ -142,9 +142,9 @@ class Tradeoff:
     Parameters
     ----------
     staying
-        Cost of what runs now.
+        Cost of the current placement.
     broken
-        Limits that what runs now breaks.
+        Limits broken by the current placement.
     points
         The last one has no limits. None breaks more limits than one with narrower ones, or costs more with as many.
     """
@@ -164,7 +164,7 @@ class Tradeoff:
         gain = self.staying - self.least
         return (self.staying - point.cost) / gain if gain > 0 else 1.0
 
-    def near_least(self, part: float) -> list[TradeoffPoint]:
+    def near_lowest_cost(self, part: float) -> list[TradeoffPoint]:
         """Return the points whose cost exceeds the lowest by at most `part`."""
         enough = self.least * (1 + part)
         return [p for p in self.points if p.cost <= enough and p.broken <= self.points[-1].broken]
@@ -185,10 +185,10 @@ class Tradeoff:
         """Return the curve as JSON."""
         points = []
         for point in self.points:
-            told = asdict(point)
-            limits = told.pop("limits")
+            values = asdict(point)
+            limits = values.pop("limits")
             most = {"most_moves": limits["moves"], "most_restarts": limits["restarts"]}
-            points.append({**most, **told, "part_gained": self.part_gained(point)})
+            points.append({**most, **values, "part_gained": self.part_gained(point)})
         return {
             "problem": self.problem.name,
             "executors": self.problem.num_executors,
@@ -218,7 +218,7 @@ def tradeoff(
     Parameters
     ----------
     problem
-        With what runs now; moves and restarts are counted from there.
+        Problem with a current placement, from which moves and restarts are counted.
     moves, restarts
         Numbers of executors that may move, and of workers that may be restarted. Given both, every combination is
         looked at; given neither, `steps_up_to` all of either.

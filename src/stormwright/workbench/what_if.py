@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from stormwright.defaults import KEEPING
-from stormwright.errors import Fault, InputError, who_is_there
+from stormwright.errors import Fault, InputError, suggestion_for
 from stormwright.link_speed import link_bits_per_s
 from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import IntArray
@@ -19,8 +19,7 @@ from stormwright.predict.changes import with_links, with_nodes, with_parallelism
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.prediction import Prediction
 from stormwright.schedulers import Scheduler
-from stormwright.schedulers.toolkit.from_scratch import always
-from stormwright.schedulers.toolkit.from_scratch import apply_from_scratch as as_asked
+from stormwright.schedulers.toolkit.from_scratch import always, apply_from_scratch
 from stormwright.schedulers.toolkit.plugin_guard import checked
 from stormwright.schedulers.toolkit.resolve import resolve_scheduler, scheduler_keeping_running
 from stormwright.schedulers.toolkit.traits import warm_up
@@ -43,7 +42,7 @@ def parse_rate(text: str, faults: list[Fault]) -> tuple[str, float]:
     if match["times"] is None:
         # Elsewhere (`advise --rate 9000`) a number is trees/s, and a factor of 9000 is a mistake.
         factor = f"{match['of'] or ''}×{match['factor']}"
-        faults.append(Fault(f"is a number without ×: say {factor} for a factor of the rate; got {text}", "--rate"))
+        faults.append(Fault(f"is a number without ×: write {factor} for a factor of the rate; got {text}", "--rate"))
     return match["topology"] or "", float(match["factor"])
 
 
@@ -124,7 +123,7 @@ class WhatIf:
     then
         Prediction under the changes.
     problem, assignment
-        What would be, and where its executors would run; its scheduler is empty where they stay.
+        Changed problem, and its placement, whose scheduler is empty if executors stay.
     moved
         Executors that would run on another slot, of topologies that have as many as today.
     resubmitted
@@ -152,7 +151,7 @@ class WhatIf:
             "resubmitted": list(self.resubmitted),
             "unplaced": [
                 {"topology": topology, "executors": count, "reasons": list(reasons)}
-                for topology, count, reasons in self.assignment.reasons_together()
+                for topology, count, reasons in self.assignment.grouped_reasons()
             ],
         }
 
@@ -207,7 +206,7 @@ def _placed(problem: Problem, changes: Changes, factors: list[float]) -> Assignm
             return changes.assignment
         if np.all(problem.current_slot == UNPLACED):
             message = (
-                "nothing runs in this problem: name a scheduler that places it first, as in --scheduler optimizer, "
+                "the problem has no current placement: pass a scheduler, as in --scheduler optimizer, "
                 "or an assignment, as `stormwright schedule FILE --output ASSIGNMENT` writes it"
             )
             raise InputError("what if", [Fault(message, "$")])
@@ -220,7 +219,7 @@ def _placed(problem: Problem, changes: Changes, factors: list[float]) -> Assignm
             (type(requested).__name__, requested) if requested else (KEEPING, scheduler_keeping_running(KEEPING))
         )
     if requested:
-        scheduler = as_asked(name, scheduler, changes.from_scratch, always)
+        scheduler = apply_from_scratch(name, scheduler, changes.from_scratch, always)
     warm_up(scheduler)
     return replace(checked(problem, scheduler.schedule(with_rates(problem, np.array(factors))), name), scheduler=name)
 
@@ -243,12 +242,12 @@ def _checked(problem: Problem, changes: Changes) -> tuple[list[float], dict[int,
     """Return the factor of every topology's rate, and executors wanted by topology and component."""
     faults: list[Fault] = []
     if changes == Changes(settings=changes.settings, from_scratch=changes.from_scratch):
-        faults.append(Fault("nothing is to be different: name a change, as in --rate ×1.5", "$"))
+        faults.append(Fault("no change is given: pass one, as in --rate ×1.5", "$"))
     if changes.settings and not changes.scheduler:
-        faults.append(Fault("parameters of a scheduler need one: name it with --scheduler", "--set"))
+        faults.append(Fault("parameters require a scheduler: pass --scheduler", "--set"))
     if changes.from_scratch is not None and not changes.scheduler:
         way = "--from-scratch" if changes.from_scratch else "--keep-running"
-        faults.append(Fault("needs a scheduler: name it with --scheduler", way))
+        faults.append(Fault("requires --scheduler", way))
     faults += _out_of_range(changes)
     factors = [1.0] * len(problem.topologies)
     for name, factor in changes.rates.items():
@@ -257,11 +256,11 @@ def _checked(problem: Problem, changes: Changes) -> tuple[list[float], dict[int,
             factors[index] *= factor
     wanted: dict[int, dict[int, int]] = {}
     for (name, component), executors in changes.parallelism.items():
-        of = _topologies(problem, name, faults)
-        having = [i for i in of if component in problem.topologies[i].component_index]
-        if of and not having:
-            there = {each for i in of for each in problem.topologies[i].component_index}
-            faults.append(Fault(f"no such component{who_is_there(component, there)}", component))
+        numbers = _topologies(problem, name, faults)
+        having = [i for i in numbers if component in problem.topologies[i].component_index]
+        if numbers and not having:
+            there = {each for i in numbers for each in problem.topologies[i].component_index}
+            faults.append(Fault(f"no such component{suggestion_for(component, there)}", component))
         for index in having:
             of_topology, at = wanted.setdefault(index, {}), problem.topologies[index].component_index[component]
             if of_topology.setdefault(at, executors) != executors:
@@ -272,7 +271,7 @@ def _checked(problem: Problem, changes: Changes) -> tuple[list[float], dict[int,
     ]
     known = set().union(*called)
     faults += [
-        Fault(f"no such node{who_is_there(node, known)}", node) for node in changes.kill_nodes if node not in known
+        Fault(f"no such node{suggestion_for(node, known)}", node) for node in changes.kill_nodes if node not in known
     ]
     if not changes.add_nodes and all(names & set(changes.kill_nodes) for names in called):
         faults.append(Fault("no node would be left", "$"))
@@ -298,5 +297,5 @@ def _topologies(problem: Problem, name: str, faults: list[Fault]) -> list[int]:
     found = [i for i, topology in enumerate(problem.topologies) if name in ("", topology.id, topology.name)]
     if not found:
         there = {each for topology in problem.topologies for each in (topology.id, topology.name)}
-        faults.append(Fault(f"no such topology{who_is_there(name, there)}", name))
+        faults.append(Fault(f"no such topology{suggestion_for(name, there)}", name))
     return found

@@ -10,7 +10,7 @@ import pytest
 from stormwright.cli.doctor import checks, gather
 from stormwright.cli.doctor.facts import Facts, Installation, Jar
 from stormwright.jit import cache
-from stormwright.jit.cache import Room
+from stormwright.jit.cache import CompiledPackage
 
 JAR = Jar("/storm/extlib-daemon/stormwright-storm-1.2.3.jar", "1.2.3", "abc")
 CONF = {
@@ -50,7 +50,7 @@ def test_a_file_by_which_nimbus_says_who_it_is_can_be_read():
     assert "token create" in found.fix
 
 
-@pytest.mark.parametrize(("jars", "said"), [([], "there is none"), ([JAR, replace(JAR, version="1.2.2")], "several")])
+@pytest.mark.parametrize(("jars", "said"), [([], "no jar in"), ([JAR, replace(JAR, version="1.2.2")], "several")])
 def test_one_jar_has_to_be_there(jars, said):
     found = checks.jar(replace(STORM, jars=jars), "1.2.3")
     assert (found.verdict, said in found.text, "1.2.3" in found.fix) == ("wrong", True, True)
@@ -75,7 +75,7 @@ def test_the_jar_is_that_of_the_package(jar, built, verdict):
         ({"storm.scheduler": None}, "storm.scheduler is not set"),
         ({"storm.scheduler": "stormwright.PlacementSheduler"}, "PlacementSheduler (nearly)"),
         ({"storm.scheduler": "org.apache.storm.scheduler.resource.ResourceAwareScheduler"}, "storm.scheduler is org"),
-        ({"stormwright.service.url": None}, "Nimbus asks nobody"),
+        ({"stormwright.service.url": None}, "Nimbus calls no service"),
     ],
 )
 def test_nimbus_has_to_be_told_the_class_and_the_address(told, said):
@@ -144,15 +144,18 @@ def test_compiled_code_is_taken_up(able, compiled, verdict):
 
 def test_compiled_code_of_other_sources_is_named_though_other_rooms_have_theirs():
     found = checks.compiled_code(replace(FACTS, compiled=4, unfit=("optimize",)))
-    assert (found.verdict, found.text) == ("wrong", "that of optimize is of other sources: it is compiled at first use")
+    assert (found.verdict, found.text) == (
+        "wrong",
+        "prebuilt code of optimize is of other sources: it is compiled at first use",
+    )
 
 
 def test_rooms_whose_machine_code_does_not_fit_are_found(tmp_path, monkeypatch):
-    rooms = [Room(tmp_path / name, "0123456789abcdef") for name in ("old", "new")]
-    for room, made_of in zip(rooms, ("ba9876543210", "0123456789ab"), strict=True):
-        room.brought.mkdir(parents=True)
-        (room.brought / f"a.b.{made_of}.{sys.implementation.cache_tag}.1.nbc").touch()
-    monkeypatch.setattr(cache, "rooms", lambda: rooms)
+    compiled_packages = [CompiledPackage(tmp_path / name, "0123456789abcdef") for name in ("old", "new")]
+    for room, made_of in zip(compiled_packages, ("ba9876543210", "0123456789ab"), strict=True):
+        room.prebuilt_folder.mkdir(parents=True)
+        (room.prebuilt_folder / f"a.b.{made_of}.{sys.implementation.cache_tag}.1.nbc").touch()
+    monkeypatch.setattr(cache, "compiled_packages", lambda: compiled_packages)
     assert gather._compiled()[1:] == (1, ("old",))  # noqa: SLF001
 
 

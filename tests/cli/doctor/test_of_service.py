@@ -27,7 +27,7 @@ def test_a_service_as_it_should_be_has_no_fault():
     found = [
         checks.reached(SERVICE),
         checks.same_version(FACTS, SERVICE),
-        checks.nimbus_asks(SERVICE),
+        checks.nimbus_calls(SERVICE),
         checks.clock_skew(SERVICE),
         *checks.record_gaps(SERVICE),
         checks.measured(SERVICE),
@@ -38,9 +38,12 @@ def test_a_service_as_it_should_be_has_no_fault():
 
 def test_both_ways_are_looked_at():
     assert checks.reached(replace(SERVICE, why_not="refused")).verdict == "wrong"
-    found = checks.reached(replace(SERVICE, why_not="say who you are", asks=True))
+    found = checks.reached(replace(SERVICE, why_not="say who you are", requires_token=True))
     assert (found.verdict, "--token-file" in found.fix) == ("wrong", True)
-    assert [checks.nimbus_asks(replace(SERVICE, asked=asked)).verdict for asked in (False, None)] == [
+    assert [
+        checks.nimbus_calls(replace(SERVICE, called_by_nimbus=called_by_nimbus)).verdict
+        for called_by_nimbus in (False, None)
+    ] == [
         "wrong",
         "unknown",
     ]
@@ -103,4 +106,4 @@ def test_of_several_one_leads_and_the_others_say_which():
     assert checks.stands_by(replace(SERVICE, status={"pair": {"leads": None, "stands_by": True}})).verdict == "wrong"
     named = [each.check for each in all_findings(replace(FACTS, service=stands_by))]
     assert "leads" in named
-    assert "Nimbus asks the service" not in named
+    assert "Nimbus calls the service" not in named

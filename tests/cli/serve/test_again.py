@@ -98,8 +98,8 @@ def test_what_cannot_change_is_said_each_time_until_it_is_as_it_was(running, cap
         caplog.clear()
         again.once()
         assert [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING] == [
-            "alarm-after 5.0 changes only when the service is started again",
-            "port 7071 changes only when the service is started again",
+            "alarm-after 5.0 changes only at a restart of the service",
+            "port 7071 changes only at a restart of the service",
         ]
     assert service.told == []
 
@@ -110,7 +110,7 @@ def test_with_a_fault_all_stays_as_it_was(running, caplog, text):
     write(text)
     again.once()
     assert service.told == []
-    assert "not read again, all stays as it was: " in caplog.text
+    assert "configuration not reloaded: " in caplog.text
 
 
 def test_it_is_read_whenever_it_is_asked_for(running):

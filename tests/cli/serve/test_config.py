@@ -109,7 +109,7 @@ def test_every_option_may_stand_in_the_file(told, tmp_path):
         ("storm_home = 'x'", "FILE: storm_home: unknown key: did you mean storm-home?"),
         ("colour = 'red'", "FILE: colour: unknown key: `stormwright serve --help` lists them"),
         ("keep-running = true", "FILE: keep-running: unknown key: write from-scratch = false"),
-        ("check = true", "FILE: check: stands on the command line alone: say --check there"),
+        ("check = true", "FILE: check: is allowed on the command line only: pass --check"),
         ("port = 7070.5", "FILE: port: should be a whole number without quotes, got 7070.5"),
         ("port = true", "FILE: port: should be a whole number without quotes, got True"),
         ("period = '5'", "FILE: period: should be a number without quotes, got '5'"),
@@ -119,11 +119,11 @@ def test_every_option_may_stand_in_the_file(told, tmp_path):
         ("[set]\na = [1]", "FILE: set.a: should be a number, a text in quotes, true or false"),
         ("[trigger]\nperiod = 1", "FILE: [trigger]: unknown section: did you mean [triggers]?"),
         ("[triggers]\nport = 1", "FILE: triggers.port: does not belong in [triggers]: write it above all sections"),
-        ("period = 1\n[triggers]\nperiod = 2", "FILE: triggers.period: period says it, too: leave one of them out"),
+        ("period = 1\n[triggers]\nperiod = 2", "FILE: triggers.period: period sets it, too: remove one of them"),
         ("[triggers]\nperiod = nan", "'FILE: triggers.period': nan is no number that one can count to"),
         ("port = 0", "'FILE: port': 0 is not in the range"),
         ("mode = 'on'", "'FILE: mode': 'on' is not one of"),
-        ("port 7070", "FILE: is no TOML: "),
+        ("port 7070", "FILE: is not valid TOML: "),
     ],
 )
 def test_what_is_wrong_names_file_and_key_and_says_what_to_do(told, needed, text, said):
@@ -144,9 +144,7 @@ def test_all_faults_of_file_variables_and_command_line_are_told_at_once(told):
         assert part in said
 
 
-@pytest.mark.parametrize(
-    ("content", "said"), [(None, "cannot be read: No such file"), (b"\xff", "is no text in UTF-8")]
-)
+@pytest.mark.parametrize(("content", "said"), [(None, "cannot be read: No such file"), (b"\xff", "is not UTF-8")])
 def test_a_file_that_cannot_be_read_is_told(run, tmp_path, content, said):
     file = tmp_path / "serve.toml"
     if content:

@@ -64,7 +64,7 @@ def test_where_nothing_could_be_simulated_that_is_said(run, tmp_path):
         write_problem(tmp_path / "empty.json", problem)
         code, _, err = run("serve", "--simulated", tmp_path / "empty.json")
         assert code == 2
-        assert f"there are no {what}, so that there is nothing to simulate" in err
+        assert f"there are no {what}, so there is nothing to simulate" in err
 
 
 def test_it_is_tried(run, file):

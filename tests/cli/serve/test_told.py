@@ -28,7 +28,7 @@ def test_a_message_is_one_line_with_its_time_and_level(record):
 
 
 def test_a_message_as_json_is_one_object_a_line(record):
-    record.told = {"mode": "auto"}
+    record.fields = {"mode": "auto"}
     line = as_json(record)
     assert "\n" not in line
     told = {"at": "2023-11-14T22:13:20.250Z", "level": "warning", "from": "stormwright.x", "mode": "auto"}

@@ -61,16 +61,16 @@ def test_under_resource_aware_nodes_hold_what_is_asked_for() -> None:
     resources = {"cpu.pcore.percent": 40.0, "memory.mb": 512.0}
     assert out_of_bounds(cluster("ResourceAwareScheduler", resources=resources), THERE) == {}
     short = cluster("ResourceAwareScheduler", resources={**resources, "cpu.pcore.percent": 39.0})
-    assert out_of_bounds(short, THERE) == {T.id: "host1: cpu.pcore.percent asked for 40 of 39 %"}
+    assert out_of_bounds(short, THERE) == {T.id: "host1: cpu.pcore.percent requested 40 of 39 %"}
     short = cluster("ResourceAwareScheduler", resources={**resources, "memory.mb": 500.0})
-    assert out_of_bounds(short, THERE) == {T.id: "host1: memory.mb asked for 512 of 500 MB"}
+    assert out_of_bounds(short, THERE) == {T.id: "host1: memory.mb requested 512 of 500 MB"}
     assert out_of_bounds(cluster("even", resources={"cpu.pcore.percent": 1.0}), THERE) == {}
 
 
 def test_under_resource_aware_heaps_hold_what_is_asked_for() -> None:
     small = replace(T, conf={"topology.worker.max.heap.size.mb": 384.0})
     state = cluster("org.apache.storm.scheduler.resource.ResourceAwareScheduler", topologies=(small,))
-    assert out_of_bounds(state, THERE) == {T.id: "heap of host1:6700 asked for 512 of 384 MB"}
+    assert out_of_bounds(state, THERE) == {T.id: "heap of host1:6700 requested 512 of 384 MB"}
     assert out_of_bounds(state, np.array([2, 2, 2, 3], dtype=np.int32)) == {}
     (kept,) = within_heaps(state).topologies
     assert kept.conf[MAX_EXECUTORS_PER_WORKER] == 3
@@ -89,9 +89,9 @@ def test_memory_that_components_share_counts_once_in_a_worker_and_once_on_a_node
         return out_of_bounds(state, wanted)
 
     assert told(1622.0, THERE) == {}
-    assert told(1621.0, THERE) == {T.id: "host1: memory.mb asked for 1,622 of 1,621 MB"}
+    assert told(1621.0, THERE) == {T.id: "host1: memory.mb requested 1,622 of 1,621 MB"}
     assert told(1622.0, THERE, heap_mb=612.0) == {}
-    assert told(1622.0, THERE, heap_mb=611.0) == {T.id: "heap of host1:6700 asked for 612 of 611 MB"}
+    assert told(1622.0, THERE, heap_mb=611.0) == {T.id: "heap of host1:6700 requested 612 of 611 MB"}
     in_two_workers = np.array([2, 2, 2, 3], dtype=np.int32)
     assert told(1622.0, in_two_workers) == {}
 

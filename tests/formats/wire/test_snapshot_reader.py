@@ -220,7 +220,7 @@ def test_of_two_topologies_in_one_slot_the_second_is_placed_anew(caplog):
     document["assignments"][B.id] = {"slots": [["n0", 6700], ["n2", 6700]], "slot_of_executor": [0, 0, 1, -1]}
     read = SnapshotReader().read(question(document))
     assert read.problem.current == {A.id: on("n0", "n1"), B.id: place([("n2", 6700)], [-1, -1, 0, -1])}
-    assert caplog.messages == [f"{A.id} and {B.id} are both in slot n0:6700: {B.id} is placed anew"]
+    assert caplog.messages == [f"{A.id} and {B.id} are both in slot n0:6700: {B.id} is placed again"]
 
 
 @pytest.mark.parametrize("slots", [3, [3], [["n0"]], [["n0", 6700, 1]], [[{}, 6700]], [["n0", 6700.5]]])

@@ -17,7 +17,7 @@ from stormwright.history.tables import staging as staging_module
 from stormwright.history.tables.definitions import FACTS, SNAPSHOTS, Table
 from stormwright.history.tables.ingest import compact, ingest, retain
 from stormwright.history.tables.staging import Staging
-from stormwright.history.tables.store import Days, ParquetStore
+from stormwright.history.tables.store import DayRange, ParquetStore
 from tests.history.killing import each_kill
 from tests.history.samples import Row, by_key, days_of, facts, frame, stored
 
@@ -103,7 +103,7 @@ def test_days_are_read_compacted_and_deleted_one_by_one(spark: SparkSession, tmp
     store.write(FACTS, frame(spark, rows, FACTS), 1)
     assert store.days(FACTS) == days
     of_day = {day: [row for row in rows if days_of([row], FACTS) == [day]] for day in days}
-    assert by_key([row.asDict() for row in store.read(FACTS, Days(days[1], days[1])).collect()], FACTS) == by_key(
+    assert by_key([row.asDict() for row in store.read(FACTS, DayRange(days[1], days[1])).collect()], FACTS) == by_key(
         of_day[days[1]], FACTS
     )
     assert compact(store, days[2]) == 2

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stormwright.model import Component, Problem, Topology, WorkerSlot, default_executor_runs, violations
-from stormwright.model.constraints.blacklist import OnBlacklisted
+from stormwright.model.constraints.blacklist import BlacklistedHostUse
 from stormwright.model.constraints.slots import NoSuchSlot
-from stormwright.model.constraints.violations import CrowdedNode, Incompatible, broken_limits
+from stormwright.model.constraints.violations import CrowdedNode, IncompatibleExecutors, broken_limits
 from stormwright.model.topology_config import MAX_EXECUTORS_PER_WORKER
 from stormwright.testing import oracles
 from stormwright.testing.strategies import problems, slots_of
@@ -60,8 +60,8 @@ def test_shared_slot():
 @given(problems(), st.data())
 def test_components_are_apart_as_the_oracle_says(of, data):
     slots = data.draw(slots_of(of))
-    broken = [each for each in violations(of, slots) if isinstance(each, CrowdedNode | Incompatible)]
-    assert (broken == []) == oracles.keeps_apart(of, slots.tolist())
+    broken = [each for each in violations(of, slots) if isinstance(each, CrowdedNode | IncompatibleExecutors)]
+    assert (broken == []) == oracles.separates(of, slots.tolist())
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_what_storms_own_constraint_solver_answers_keeps_components_apart(label,
     of, answer = case_problem(path), read_case(path)["answers"][label]
     (placement,) = answer["assignments"].values()
     slots = [of.slot_index[WorkerSlot(*placement["slots"][number])] for number in placement["slot_of_executor"]]
-    broken = [each for each in violations(of, np.array(slots)) if isinstance(each, CrowdedNode | Incompatible)]
+    broken = [each for each in violations(of, np.array(slots)) if isinstance(each, CrowdedNode | IncompatibleExecutors)]
     assert (broken == []) == apart
 
 
@@ -98,7 +98,7 @@ def test_new_on_a_blacklisted_host_breaks_a_limit_and_what_stays_there_does_not(
     of = running(replace(of, blacklisted_hosts=frozenset({"h1"})), [4, 4, 0])
     assert violations(of, np.array([4, 4, 0], np.int32)) == []
     (moved,) = violations(of, np.array([5, 5, 0], np.int32))
-    assert moved == OnBlacklisted(topology="t", node="h1", supervisor="s1", amount=2, allowed=0)
+    assert moved == BlacklistedHostUse(topology="t", node="h1", supervisor="s1", amount=2, allowed=0)
     assert str(moved) == "t: 2 executors new on h1, whose host is blacklisted"
     (came,) = broken_limits(of, np.array([4, 4, 6], np.int32))
     assert (came.topology, came.node, came.amount) == ("u", "h1", 1)

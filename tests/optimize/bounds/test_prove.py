@@ -19,8 +19,8 @@ from stormwright.optimize.bounds.prove import bound_cost
 from stormwright.optimize.bounds.relaxation.certificate import Certificate
 from stormwright.optimize.bounds.relaxation.relaxed_bound import RelaxedBound
 from stormwright.optimize.bounds.relaxation.semidefinite import best_certificate, certificates
-from stormwright.optimize.bounds.relaxed import Relaxed
-from stormwright.optimize.bounds.sets import exact, put_together
+from stormwright.optimize.bounds.relaxed import Relaxation
+from stormwright.optimize.bounds.sets import combinations, exact
 from stormwright.schedulers import make_scheduler
 from stormwright.testing import oracles
 from stormwright.testing.word_counts import two_word_counts
@@ -79,13 +79,13 @@ def test_no_placement_costs_less_than_a_bound(of):
     if len(set(of.node_rack.tolist())) == 1:
         assert proof.optimal, "small problems in one rack are solved exactly"
         assert proof.cost == pytest.approx(optimum, rel=1e-6, abs=1e-6)
-    assert RelaxedBound(Relaxed.of(of, CostWeights())).run(0.3) <= optimum + 1e-5
+    assert RelaxedBound(Relaxation.of(of, CostWeights())).run(0.3) <= optimum + 1e-5
 
 
 @pytest.mark.parametrize("ways", [pytest.param(1, marks=pytest.mark.slow), 2_000])
 @settings(max_examples=examples(60), deadline=None)
 @given(of=small_problems(), seed=st.integers(0, 2**32 - 1))
-def test_sets_put_together_are_the_optimum(of, seed, ways):
+def test_combinations_of_sets_are_the_optimum(of, seed, ways):
     """From any valid placement and the first prices that come, with numbers of workers apart or not."""
     every = itertools.product(range(len(of.slots)), repeat=of.num_executors)
     valid = [slots for slots in every if oracles.is_valid(of, slots)]
@@ -93,7 +93,7 @@ def test_sets_put_together_are_the_optimum(of, seed, ways):
     slots = valid[seed % len(valid)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(exact, "_ENOUGH", FOREVER)
-        patch.setattr(put_together, "_WAYS", ways)
+        patch.setattr(combinations, "_WAYS", ways)
         proof = bound_cost(of, np.array(slots, np.int32), FOREVER)
     least_cost = min(oracles.cost(of, other) for other in valid)
     assert proof.cost == pytest.approx(least_cost, rel=1e-6, abs=1e-6)
@@ -117,7 +117,7 @@ def crowded(seed):
 @pytest.mark.parametrize("seed", [2, 8, 17, 24, 30, 31])
 def test_no_bound_from_a_poor_placement_is_above_a_better_one(seed, monkeypatch):
     monkeypatch.setattr(exact, "_ENOUGH", FOREVER)
-    monkeypatch.setattr(put_together, "_WAYS", 1)
+    monkeypatch.setattr(combinations, "_WAYS", 1)
     of = crowded(seed)
     poor, good = (
         make_scheduler("optimizer", {"iterations": steps}).schedule(of).slot_of_executor for steps in (0, 20_000)
@@ -219,7 +219,7 @@ def test_a_bound_takes_little_longer_than_it_may(count):
 @pytest.mark.parametrize("path", CASES, ids=case_name)
 def test_no_bound_is_above_the_best_known(path):
     of, reference = case_problem(path), read_case(path)["reference"]
-    assert 0 < RelaxedBound(Relaxed.of(of, CostWeights())).run(1.0) <= reference["cost"] * (1 + 1e-9)
+    assert 0 < RelaxedBound(Relaxation.of(of, CostWeights())).run(1.0) <= reference["cost"] * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("prefix", ["s01", "s03", "s08"])
@@ -251,14 +251,14 @@ def test_executors_that_take_next_to_nothing_fill_pieces_as_well():
     slots = np.zeros(201, np.int32)
     slots[-1] = 1
     assert not violations(of, slots)
-    assert RelaxedBound(Relaxed.of(of, CostWeights())).run(2.0) <= cost_of(of, slots).total + 1e-4
+    assert RelaxedBound(Relaxation.of(of, CostWeights())).run(2.0) <= cost_of(of, slots).total + 1e-4
 
 
 def test_what_topologies_exchange_is_made_once_and_each_certificate_valued_once(monkeypatch):
     of = two_word_counts()
     made, valued, alive = [], [], []
-    between, rows_saved = Relaxed.tps_between, Certificate._rows_saved  # noqa: SLF001
-    monkeypatch.setattr(Relaxed, "tps_between", lambda self, *span: made.append(span) or between(self, *span))
+    between, rows_saved = Relaxation.tps_between, Certificate._rows_saved  # noqa: SLF001
+    monkeypatch.setattr(Relaxation, "tps_between", lambda self, *span: made.append(span) or between(self, *span))
 
     def value(self, limit):
         alive.append(self)  # so that no other one gets its id
@@ -266,7 +266,7 @@ def test_what_topologies_exchange_is_made_once_and_each_certificate_valued_once(
         return rows_saved(self, limit)
 
     monkeypatch.setattr(Certificate, "_rows_saved", value)
-    assert RelaxedBound(Relaxed.of(of, CostWeights())).run(0.5) >= 0
+    assert RelaxedBound(Relaxation.of(of, CostWeights())).run(0.5) >= 0
     assert len(made) == len(set(made)) == 2
     assert len(valued) == len(set(valued)) > 0
 
@@ -289,7 +289,7 @@ def test_nodes_without_cpu_or_without_end_of_it(cpu_ghz, asked_ghz):
     supervisors = tuple(replace(node, resources={}) for node in nodes(*cpu_ghz, ports=2))
     of = problem(supervisors, (topology("t", 4, 2), load(4, [(0, 1, 7), (1, 2, 5), (2, 3, 3)], cpu_ghz=asked_ghz)))
     best = best_slots(of)
-    found = RelaxedBound(Relaxed.of(of, CostWeights())).run(0.05)
+    found = RelaxedBound(Relaxation.of(of, CostWeights())).run(0.05)
     assert np.isfinite(found)
     assert found <= (oracles.cost(of, best) if best else FOREVER) + 1e-9
     proof = bound_cost(of, np.array(best or [-1] * 4, np.int32), FOREVER if best else 0.1)

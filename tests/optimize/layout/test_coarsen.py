@@ -14,7 +14,7 @@ from stormwright.optimize.layout import coarsen as coarsening
 from stormwright.optimize.layout import start
 from stormwright.optimize.layout.coarsen import coarsen, find_large, match
 from stormwright.optimize.layout.links import Links
-from stormwright.optimize.search.anneal import Effort, Placed
+from stormwright.optimize.search.anneal import Effort, SearchedPlacement
 from stormwright.optimize.search.budget import Budget, has_levels, search_levels
 from stormwright.optimize.search.refine import refine
 from tests.case_files import case_files, case_name, case_problem
@@ -137,12 +137,12 @@ def test_a_search_by_levels_is_valid_deterministic_and_no_worse(path, threads):
     for _ in range(2):
         layout = placed_layout(problem)
         start.add_up_cost(layout)
-        before = Placed.of(layout)
+        before = SearchedPlacement.of(layout)
         best, made = search_levels(layout, MANY, threads)
         assert best.rank <= before.rank
         assert made >= 30_000
         start.rearrange(layout, best.worker, best.node)
-        assert Placed.of(layout).cost == pytest.approx(best.cost, rel=1e-9)
+        assert SearchedPlacement.of(layout).cost == pytest.approx(best.cost, rel=1e-9)
         assert (layout.workers["size"] <= layout.workers["most"]).all()
         table = layout.table.copy()
         start.rearrange(layout, layout.executors["worker"].copy(), layout.workers["node"].copy())
@@ -155,7 +155,7 @@ def test_a_search_by_levels_is_valid_deterministic_and_no_worse(path, threads):
 def test_the_clock_is_kept():
     layout = placed_layout(case_problem(CASES[-1]))
     start.add_up_cost(layout)
-    before = Placed.of(layout)
+    before = SearchedPlacement.of(layout)
     best, made = search_levels(layout, Effort(0, 1e-9), 1)
     assert best.rank <= before.rank
     assert made < 10_000
@@ -224,7 +224,7 @@ def test_a_budget_goes_by_levels():
     layout = placed_layout(groups_of(size=10, groups=60, workers_each=2, tps=5.0))
     worker, node = layout.executors["worker"].copy(), layout.workers["node"].copy()
     start.rearrange(layout, np.random.default_rng(0).permutation(worker), node)
-    before = Placed.of(layout)
+    before = SearchedPlacement.of(layout)
     budget = Budget(0.0, 100_000)
     best = budget.improve(layout)
     assert best.rank < before.rank

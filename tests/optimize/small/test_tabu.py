@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from stormwright.model import CostWeights, cost_under, measured_traffic
-from stormwright.optimize.search.dense import MOST_DENSE, Dense, keep, restore
+from stormwright.optimize.search.dense import MOST_DENSE, DensePlacement, keep, restore
 from stormwright.optimize.search.tabu import improve_small, is_small, search, settle_workers
 from tests.case_files import case_files, case_name, case_problem, read_case
 from tests.optimize.layout.test_layout import placed_layout, slots_of
@@ -24,7 +24,7 @@ def small_layout(path, seed=0):
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("path", CASES, ids=case_name)
 def test_books_are_right_after_many_steps(path, seed):
-    dense = Dense.of(small_layout(path, seed))
+    dense = DensePlacement.of(small_layout(path, seed))
     search(dense, 1_234)
     problem, state = case_problem(path), dense.state[0].copy()
     node = dense.node[dense.worker]
@@ -85,7 +85,7 @@ def test_overloaded_nodes_are_relieved_though_nothing_is_exchanged():
     of = problem(nodes(1, 1, 1, 1, ports=5), (topology("t", 20, 20), load(20, cpu_ghz=rng.permutation(parts))))
     layout = placed_layout(of)
     dense, _ = improve_small(layout, 200_000, lambda: False)
-    assert Dense.of(layout).state["overload"] > 0
+    assert DensePlacement.of(layout).state["overload"] > 0
     used = np.bincount(dense.node[dense.worker], of.executor_cpu_hz, 4)
     assert np.all(used <= of.node_cpu_hz)
 
@@ -94,7 +94,7 @@ def test_overloaded_nodes_are_relieved_though_nothing_is_exchanged():
 def test_no_worker_alone_does_better_on_another_node(path):
     """From any nodes; what a placement costs is told by the model."""
     problem, layout = case_problem(path), small_layout(path)
-    dense = Dense.of(layout)
+    dense = DensePlacement.of(layout)
     ports = dense.ports
     dense.node[:] = np.random.default_rng(1).permutation(np.repeat(np.arange(len(ports)), ports))[: len(dense.node)]
     keep(dense, dense.best)

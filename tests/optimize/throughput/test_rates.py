@@ -31,13 +31,13 @@ from stormwright.optimize.throughput.improve import Effort, improve
 from stormwright.optimize.throughput.parts import Parts
 from stormwright.optimize.throughput.score import LATENCY, NODES, THROUGHPUT, add_up, headroom
 from stormwright.optimize.throughput.search import search
-from stormwright.optimize.throughput.start import Aim, MeasuredLoad, Seats, make_sustained
+from stormwright.optimize.throughput.start import Aim, MeasuredLoad, Seats, make_placement_state
 from stormwright.predict.costs import NO_CORRECTIONS, Correction, Costs
 from stormwright.predict.demand import TreeDemand
 from stormwright.predict.flow.fields_grouping import Distributions
+from stormwright.predict.flow.placed_routes import PlacedRoutes
 from stormwright.predict.flow.profile import Profile
-from stormwright.predict.flow.standing import Standing
-from stormwright.predict.steady import Placed, limits, steady_state
+from stormwright.predict.steady import PlacedLoad, limits, steady_state
 from stormwright.testing.strategies import problems
 from stormwright.testing.word_counts import WordCount, two_word_counts
 from tests.predict.unlike import unlike_inputs
@@ -70,7 +70,7 @@ def use_of(
     problem: Problem, profile: Profile, slots: IntArray, corrections: Mapping[str, Correction] = NO_CORRECTIONS
 ) -> np.ndarray:
     """How full every resource and busiest thread is at the measured rates, as a prediction has it."""
-    demand = TreeDemand.of(profile, Standing(profile, problem, slots).routes(), problem, COSTS, corrections)
+    demand = TreeDemand.of(profile, PlacedRoutes(profile, problem, slots).routes(), problem, COSTS, corrections)
     shares, free = limits(demand)
     silent = np.where(demand.running & (profile.rate_tps > 0), profile.rate_tps, 0.0)
     return np.asarray(shares @ silent) + (1 - free)
@@ -90,7 +90,7 @@ def test_what_is_counted_is_what_a_prediction_says(data):
         [data.draw(st.sampled_from(np.flatnonzero(owner == t).tolist())) for t in problem.executor_topology], np.int32
     )
     profile, known = Profile.of(problem), data.draw(st.sampled_from([{}, unlike_inputs(problem, 1)]))
-    of = make_sustained(
+    of = make_placement_state(
         problem, MeasuredLoad(profile, COSTS, known), seats_of(problem, slots), Aim(THROUGHPUT, profile.rate_tps)
     )
     assume(np.all(of.topologies["rounds"] == 1))  # what circles is followed for fewer rounds than by a prediction
@@ -124,7 +124,7 @@ def test_what_is_dealt_out_counts_as_its_pairs_do(worth, monkeypatch):
     for number in range(30):
         slots = (rng.integers(0, 4, 12) * 2).astype(np.int32)
         aim, known = Aim(THROUGHPUT, profile.rate_tps), unlike_inputs(problem, number) if number % 2 else {}
-        of = make_sustained(problem, MeasuredLoad(profile, COSTS, known), seats_of(problem, slots), aim)
+        of = make_placement_state(problem, MeasuredLoad(profile, COSTS, known), seats_of(problem, slots), aim)
         add_up(of)
         expected, nodes = use_of(problem, profile, slots, known), of.nodes
         cpu = (nodes["base"] + nodes["workers"] * COSTS.worker_cores + nodes["cpu"]) / nodes["cores"]
@@ -139,11 +139,11 @@ def test_sums_are_right_after_many_steps(kind, free):
     profile = Profile.of(problem)
     slots = np.array([0, 2, 4, 6, 0, 2, 4, 6, 0, 2, 4, 6], np.int32)
     aim = Aim(kind, profile.rate_tps * 20, 0.8)
-    of = make_sustained(problem, MeasuredLoad(profile, COSTS), seats_of(problem, slots, free=free), aim)
+    of = make_placement_state(problem, MeasuredLoad(profile, COSTS), seats_of(problem, slots, free=free), aim)
     add_up(of)
     search(of, 20_000, 0.05, 1.0)
     before = {name: of.nodes[name].copy() for name in ("cpu", "out", "into", "workers")}
-    score = of.state["score"][0]
+    score = of.scoring["score"][0]
     used = np.bincount(of.workers["node"][of.workers["size"] > 0], minlength=4)
     assert np.array_equal(of.nodes["used"], used)
     assert np.all(used <= of.nodes["ports"])
@@ -151,7 +151,7 @@ def test_sums_are_right_after_many_steps(kind, free):
     if not free:
         assert of.workers["size"].min() >= 1
     add_up(of)
-    assert of.state["score"][0] == pytest.approx(score)
+    assert of.scoring["score"][0] == pytest.approx(score)
     for name, was in before.items():
         assert of.nodes[name] == pytest.approx(was, abs=1e-9)
 
@@ -167,9 +167,9 @@ def test_what_silent_topologies_burn_grows_with_no_rate():
     slots = np.array([0, 2] * 6 + [3] * 5 + [4] * 7, np.int32)  # it burns 0.3 of the second node's cores, 0.42 alone
     profile = Profile.of(problem)
     assert profile.rate_tps.tolist() == [1_000, 0]
-    placed = Placed.under(profile, problem, slots)
+    placed = PlacedLoad.under(profile, problem, slots)
     highest = steady_state(placed, profile.rate_tps, np.array([1.0, 1.0]), COSTS).highest_tps
-    of = make_sustained(
+    of = make_placement_state(
         problem, MeasuredLoad(profile, COSTS), seats_of(problem, slots), Aim(THROUGHPUT, profile.rate_tps)
     )
     found = improve(of, Effort(0))
@@ -186,7 +186,7 @@ def test_nothing_sustains_more_than_what_is_found():
         slots = np.array((0, *nodes), np.int32)
         best = min(best, use_of(problem, profile, slots).max())
     start = np.array([0, 2] * 6, np.int32)
-    of = make_sustained(
+    of = make_placement_state(
         problem, MeasuredLoad(profile, COSTS), seats_of(problem, start, free=True), Aim(THROUGHPUT, profile.rate_tps)
     )
     found = improve(of, Effort(40_000))
@@ -211,7 +211,7 @@ def test_many_nodes_are_searched_for_the_better():
     profile = Profile.of(problem)
     load, aim = MeasuredLoad(profile, COSTS), Aim(THROUGHPUT, profile.rate_tps)
     seats = seats_of(problem, slots, free=True)
-    start, of = make_sustained(problem, load, seats, aim), make_sustained(problem, load, seats, aim)
+    start, of = make_placement_state(problem, load, seats, aim), make_placement_state(problem, load, seats, aim)
     before = improve(start._replace(free=start.free[:0]), Effort(many)).badness
     assert improve(of, Effort(20 * len(of.free))).badness < 1.8 * before < 0
 
@@ -245,7 +245,7 @@ def test_shuffled_tuples_that_take_unlike_long_count_so(kind):
     for number in range(40):
         slots = rng.integers(0, len(problem.slots), problem.num_executors).astype(np.int32)
         aim, known = Aim(THROUGHPUT, profile.rate_tps), unlike_inputs(problem, number)
-        of = make_sustained(problem, MeasuredLoad(profile, COSTS, known), seats_of(problem, slots), aim)
+        of = make_placement_state(problem, MeasuredLoad(profile, COSTS, known), seats_of(problem, slots), aim)
         add_up(of)
         expected = use_of(problem, profile, slots, known)
         matters += expected[-1] != pytest.approx(use_of(problem, profile, slots)[-1], rel=0.05)

@@ -16,7 +16,7 @@ from stormwright.pipeline.measurement.windows import PANES, in_panes, with_more,
 from stormwright.pipeline.settings import StreamSettings
 from stormwright.pipeline.spark import query_supervisor
 from stormwright.pipeline.streaming import sink, stream
-from stormwright.pipeline.streaming.progress import SEEN, LiveState
+from stormwright.pipeline.streaming.progress import SOURCE_RECORDS, LiveState
 from stormwright.pipeline.streaming.sink import ProfileSink
 from stormwright.pipeline.streaming.stream import LoadStream
 from tests.pipeline.generator import dice, encoded, land, make_world, records
@@ -36,9 +36,9 @@ def batches(settings: StreamSettings) -> Iterator[tuple[pa.Table, pa.Table]]:
             {"kind": "worker", "topology": "t", "supervisor": "s", "second": port, "records": 1} for port in (1, 2, 3)
         ]
         table = pa.Table.from_pylist([dict.fromkeys(nothing.names) | fact for fact in facts], nothing)
-        seen = {"worker_topology": "t", "worker_supervisor": "s", "worker_pid": 1, "worker_start_ms": 1}
-        audit = [seen | {"worker_port": port, "seq": number, "start_ms": start_ms} for port in (1, 2, 3)]
-        columns = pa.Table.from_pylist(audit, SEEN)
+        source_records = {"worker_topology": "t", "worker_supervisor": "s", "worker_pid": 1, "worker_start_ms": 1}
+        audit = [source_records | {"worker_port": port, "seq": number, "start_ms": start_ms} for port in (1, 2, 3)]
+        columns = pa.Table.from_pylist(audit, SOURCE_RECORDS)
         for name in ("reason", "file"):
             columns = columns.append_column(
                 name, pa.array([f"{number}.jsonl"] * 3 if name == "file" else [None] * 3, pa.string())
@@ -58,8 +58,10 @@ def test_state_is_bounded_however_many_batches_there_were(tmp_path: Path) -> Non
         seconds = with_more(seconds, worker_seconds(facts), settings.history_s)
         if number % 100 == 99:
             sink.save(state, tmp_path)
-            rows = sum(pane.seen.num_rows + pane.facts.num_rows for pane in state.panes.values())
-            chunks = seconds["at"].num_chunks + max(pane.seen["seq"].num_chunks for pane in state.panes.values())
+            rows = sum(pane.source_records.num_rows + pane.facts.num_rows for pane in state.panes.values())
+            chunks = seconds["at"].num_chunks + max(
+                pane.source_records["seq"].num_chunks for pane in state.panes.values()
+            )
             sizes[number] = (len(state.panes), rows, seconds.num_rows, chunks)
     early, late = sizes[199], sizes[BATCHES - 1]
     assert all(after <= before * 1.2 + 2 for before, after in zip(early, late, strict=True)), sizes

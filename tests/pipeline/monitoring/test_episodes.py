@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stormwright.pipeline.measurement.overload import NodeSeries
-from stormwright.pipeline.monitoring.episodes import Followed, Run, Second, final_after_s, follow
+from stormwright.pipeline.monitoring.episodes import NodeEpisodes, NodeSecond, Run, final_after_s, follow
 from tests.examples import examples
 
 CAPACITY = 2.0
@@ -27,7 +27,9 @@ def episodes_of(cores: list[float | None], after_s: float) -> list[tuple[int, in
     return found
 
 
-def all_told(batches: list[list[Second]], after_s: float, final_s: int) -> tuple[list[Followed], list[Run], list[Run]]:
+def all_told(
+    batches: list[list[NodeSecond]], after_s: float, final_s: int
+) -> tuple[list[NodeEpisodes], list[Run], list[Run]]:
     runs: list[Run] = []
     newest = None
     steps = []
@@ -49,8 +51,8 @@ def test_what_is_told_in_any_way_ends_as_the_episodes(
 ) -> None:
     """Told in batches of any size, twice, out of order and late by no more than is allowed."""
     final_s = final_after_s(after_s, 40)
-    quiet = [Second(len(cores) + n, 0.1, CAPACITY) for n in range(final_s + 2)]
-    seconds = [Second(at, used, CAPACITY) for at, used in enumerate(cores)]
+    quiet = [NodeSecond(len(cores) + n, 0.1, CAPACITY) for n in range(final_s + 2)]
+    seconds = [NodeSecond(at, used, CAPACITY) for at, used in enumerate(cores)]
     delays = data.draw(st.lists(st.integers(0, max(final_s - 1, 0)), min_size=len(cores), max_size=len(cores)))
     order = sorted([*seconds, *quiet], key=lambda s: s.at + (delays[s.at] if s.at < len(cores) else 0))
     order += data.draw(st.lists(st.sampled_from(quiet[-1:]), max_size=2))
@@ -70,18 +72,18 @@ def test_what_is_told_in_any_way_ends_as_the_episodes(
 @given(cores=Cores, after_s=st.sampled_from([1, 3, 5.5]))
 def test_the_alarm_comes_with_the_second_that_passes_x(cores: list[float | None], after_s: float) -> None:
     final_s = final_after_s(after_s, 40)
-    batches = [[Second(at, used, CAPACITY)] for at, used in enumerate(cores)]
+    batches = [[NodeSecond(at, used, CAPACITY)] for at, used in enumerate(cores)]
     steps, _, _ = all_told(batches, after_s, final_s)
     at = [second for second, step in enumerate(steps) for _ in step.raised]
     assert at == [start + int(after_s) for start, _, _ in episodes_of(cores, after_s)]
 
 
 def test_state_stays_small_however_long_an_episode_lasts() -> None:
-    steps, raised, ended = all_told([[Second(at, 3.0, CAPACITY)] for at in range(5000)], 30, 30)
+    steps, raised, ended = all_told([[NodeSecond(at, 3.0, CAPACITY)] for at in range(5000)], 30, 30)
     assert len(raised) == 1
     assert not ended
     assert all(len(step.runs) == 1 for step in steps)
-    blinking = [[Second(at, 3.0 * (at % 2), CAPACITY)] for at in range(500)]
+    blinking = [[NodeSecond(at, 3.0 * (at % 2), CAPACITY)] for at in range(500)]
     steps, raised, ended = all_told(blinking, 30, 30)
     assert max(len(step.runs) for step in steps) <= 17
     assert not raised + ended
@@ -91,7 +93,7 @@ def test_a_delay_beyond_x_does_not_count() -> None:
     assert final_after_s(30, 43) == 30
     assert final_after_s(90.5, 43) == 43
     assert final_after_s(0.5, 43) == 0
-    late = follow([], 100, [Second(70, 3.0, CAPACITY), Second(71, 3.0, CAPACITY)], 30, 30)
+    late = follow([], 100, [NodeSecond(70, 3.0, CAPACITY), NodeSecond(71, 3.0, CAPACITY)], 30, 30)
     assert brief(late.runs) == [(71, 72, 3.0)]
 
 
@@ -108,6 +110,6 @@ def test_the_overload_of_a_profile_is_the_run_that_is_followed(cores: list[float
         }
     )  # fmt: skip
     overload_s = NodeSeries(seconds, settle_s=0).overload_s({"a": CAPACITY})["a"]
-    followed = follow([], None, [Second(at, used, CAPACITY) for at, used in enumerate(cores)], 1000, 1000)
+    followed = follow([], None, [NodeSecond(at, used, CAPACITY) for at, used in enumerate(cores)], 1000, 1000)
     at_end = [run.end_s - run.start_s for run in followed.runs if run.end_s == len(cores)]
     assert overload_s == sum(at_end)

@@ -47,16 +47,17 @@ def test_an_interval_is_cut_at_full_seconds(spark: SparkSession, tmp_path: Path)
 
 def test_latency_counts_and_pairs_become_facts(spark: SparkSession, tmp_path: Path) -> None:
     streams = [["a", "default", "b", "fields"], ["a", "default", "c", "none"]]
-    record = RECORD | {"streams": streams, "pairs": [[5, 9, 0, 10, 0], [5, 9, 0, 4, 44], [6, 7, 1, 3, 30]]}
+    pairs = [[5, 9, 0, 10, 0], [5, 9, 0, 4, 44], [6, 7, 1, 3, 30]]
+    record = RECORD | {"streams": streams, "pairs": pairs, "complete_latency": {"counts": [0, 3, 1]}}
     path = Landing(tmp_path).write([encoded(record)])
     assert path is not None
     table = unfolded(spark, path).collect()
-    pairs = [
+    found = [
         (r["kind"], r["component"], r["grouping"], r["first"], r["second"], r["tuples"], r["bytes"], r["sampled"])
         for r in table
         if r["kind"] in ("pair", "flow")
     ]
-    assert pairs == [
+    assert found == [
         ("pair", "b", "fields", 5, 9, 10, 0, 0),
         ("pair", "b", "fields", 5, 9, 4, 44, 4),
         ("flow", "c", "none", 6, None, 3, 30, 3),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from stormwright.perflog import Landing, Rejected, parse, read_file
+from stormwright.perflog import Landing, RejectedLine, parse, read_file
 from stormwright.perflog.records import CLOCK_AHEAD
 from stormwright.pipeline.parsing.clean import LATE, audited, validated
 from stormwright.pipeline.parsing.parsed import record_type
@@ -28,7 +28,7 @@ def test_the_same_lines_are_rejected_for_the_same_reasons(spark: SparkSession, t
     path = Landing(tmp_path).write([*(encoded(record) for record in good), *(line for line, _ in spoilt)])
     assert path is not None
     rows = audited(validated(read_files(spark, [path]), NEVER_LATE_S)).collect()
-    in_python = [item.reason if isinstance(item, Rejected) else None for item in read_file(path)]
+    in_python = [item.reason if isinstance(item, RejectedLine) else None for item in read_file(path)]
     assert [row["reason"] for row in rows] == in_python == [None] * len(good) + [reason for _, reason in spoilt]
     assert {row["file"] for row in rows} == {path.name}
     assert all((row["line"] is None) == (row["reason"] is None) for row in rows)
@@ -44,7 +44,7 @@ def test_a_clock_is_ahead_if_a_record_ends_after_it_landed(spark: SparkSession, 
         (row,) = audited(validated(read_files(spark, [path]), NEVER_LATE_S)).collect()
         (item,) = read_file(path)
         assert row["reason"] == reason
-        assert (item.reason if isinstance(item, Rejected) else None) == reason
+        assert (item.reason if isinstance(item, RejectedLine) else None) == reason
 
 
 def test_a_record_is_late_if_it_landed_too_long_after_its_beginning(spark: SparkSession, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import orjson
 import pytest
 from pyspark.sql import SparkSession
 
-from stormwright.perflog import Rejected, parse, parse_lines
+from stormwright.perflog import RejectedLine, parse, parse_lines
 from stormwright.perflog.records import MAX_LINE_BYTES, NOT_A_RECORD
 from stormwright.pipeline.parsing.clean import audited, validated
 from stormwright.pipeline.parsing.parsed import NOT_A_TEXT
@@ -115,7 +115,7 @@ def test_spark_and_python_agree_about_every_line(spark: SparkSession, tmp_path: 
     rows = audited(validated(read_files(spark, [path]), NEVER_LATE_S)).collect()
     assert len(rows) == len(CRAFTED)
     found = {line[:2000]: row["reason"] for line, row in zip(CRAFTED, rows, strict=True)}
-    expected = {line[:2000]: item.reason if isinstance(item := parse(line), Rejected) else None for line in CRAFTED}
+    expected = {line[:2000]: item.reason if isinstance(item := parse(line), RejectedLine) else None for line in CRAFTED}
     assert found == expected
     assert 20 < list(found.values()).count(None) < len(found) - 80
 
@@ -142,7 +142,7 @@ def test_the_live_counts_know_the_records_that_the_stream_uses(spark: SparkSessi
     path = landed(tmp_path / "landing", lines)
     _, ledger = measure_files(spark, [path])
     items = list(parse_lines(path.read_bytes().split(b"\n")))
-    taken = [item for item in items if not isinstance(item, Rejected)]
+    taken = [item for item in items if not isinstance(item, RejectedLine)]
     assert ledger.read == len(items) == len(lines)
     assert ledger.quarantined == len(items) - len(taken)
     identities = {(item["worker"]["topology"], item["seq"]) for item in taken}

@@ -112,7 +112,7 @@ def test_without_java_every_classic_master_says_so(tmp_path: Path, monkeypatch: 
 
 def test_spark_submit_says_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
-    with pytest.raises(InputError, match="--master: is for spark-submit to say"):
+    with pytest.raises(InputError, match="--master: is set by spark-submit"):
         batch_session(tmp_path, SparkTarget("local[2]"))
 
 

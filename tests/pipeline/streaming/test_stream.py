@@ -185,7 +185,7 @@ def test_all_of_a_stream_is_stopped_though_a_part_of_it_fails_at_that(
     found, run = FakeSpark(), "stormwright.pipeline.streaming.stream"
     monkeypatch.setattr(f"{run}.spark_session", lambda *_: found)
     monkeypatch.setattr(f"{run}.warm_up", lambda *_: None)
-    monkeypatch.setattr(f"{run}.LoadStream._kept_query", lambda *_: Query())
+    monkeypatch.setattr(f"{run}.LoadStream._started_query", lambda *_: Query())
     stream = LoadStream(tmp_path / "landing", tmp_path / "state", SETTINGS)
     stream.start()
     assert stream.progress()["running"]

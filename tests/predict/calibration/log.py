@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from stormwright.perflog.schema import sample_record
+
 START_MS = 1_700_000_000_000
 
 STREAMS = [
@@ -141,8 +143,7 @@ class Log:
         )
         other_ns = ns(self.worker_cores * 1e6 * speed)
         start_ms = START_MS + second * 1000
-        return {
-            "version": 1,
+        return sample_record(start_ms, optional=False) | {
             "worker": {
                 "topology": self.topology,
                 "supervisor": node,
@@ -153,11 +154,7 @@ class Log:
                 "last": 0,
             },
             "seq": second,
-            "start_ms": start_ms,
-            "length_ns": 1_000_000_000,
-            "written_ms": start_ms + 1000,
             "process_cpu_ns": executors_ns + messaging_ns + other_ns,
-            "heap_bytes": 10**8,
             "executors": executors,
             "streams": STREAMS,
             "pairs": [[s, t, stream, n, n * int(SIZES[stream])] for s, t, stream, n in pairs if s in own and n],

@@ -6,7 +6,7 @@ import numpy as np
 import orjson
 import pytest
 
-from stormwright.perflog.records import Rejected, encode, parse
+from stormwright.perflog.records import RejectedLine, encode, parse
 from stormwright.predict.calibration.calibration import Calibration, calibrated, learn
 from stormwright.predict.calibration.evidence import Evidence
 from stormwright.predict.calibration.windows import Windows
@@ -44,7 +44,7 @@ def fitted(*minutes) -> Calibration:
 
 def test_what_the_generator_writes_are_records():
     for record in Log(SPREAD).records(0, seconds=2):
-        assert not isinstance(parse(encode(record)), Rejected)
+        assert not isinstance(parse(encode(record)), RejectedLine)
 
 
 @pytest.mark.parametrize("costs", OTHERS)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import strategies as st
 
 from stormwright.model import UNPLACED, Assignment, Component, Problem, Unplaced, default_executor_runs, violations
-from stormwright.model.constraints.users import OverLimit
+from stormwright.model.constraints.users import UserLimitExceeded
 from stormwright.model.topology_config import USERS
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.toolkit.from_scratch import FromScratchScheduler
@@ -89,7 +89,7 @@ def test_no_scheduler_gives_a_user_more_than_he_may_have(name, of, order, backfi
     answer = make(name, order=order, backfill=backfill).schedule(of)
     slots = answer.slot_of_executor
     assert within(of, slots)
-    assert not any(isinstance(each, OverLimit) for each in violations(of, slots))
+    assert not any(isinstance(each, UserLimitExceeded) for each in violations(of, slots))
     assert np.all(slots[of.current_slot != UNPLACED] != UNPLACED)
     assert len(answer.unplaced) == np.count_nonzero(slots == UNPLACED)
     left_out = {each.topology for each in answer.unplaced}

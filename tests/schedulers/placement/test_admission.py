@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stormwright.schedulers import make_scheduler
-from stormwright.schedulers.placement.admission import admit, find_wanted
+from stormwright.schedulers.placement.admission import admit, find_wanted_workers
 from stormwright.schedulers.placement.partial_placement import PartialPlacement
 from stormwright.testing import oracles
 from tests.examples import examples
@@ -22,7 +22,7 @@ def test_a_worker_that_no_node_has_room_for():
     why = "a worker has at least 3 of 5 executors: CPU short by at least 0.3 GHz on the largest usable node"
     assert answer.status == {"t": f"online: {why}"}
     placement = PartialPlacement.empty(of, of.node_usable)
-    assert len(admit(placement, find_wanted(placement, keep_running=True), soft_cpu=True)) == 1
+    assert len(admit(placement, find_wanted_workers(placement, keep_running=True), soft_cpu=True)) == 1
 
 
 @settings(max_examples=examples(100), deadline=None)
@@ -37,5 +37,5 @@ def test_nothing_is_refused_that_some_placement_has_room_for(cpu_tenths, memory_
     demand = load(count, cpu_ghz=np.array(cpu_tenths) / 10, memory_mb=np.array(memory_mb[:count], float))
     of = problem(nodes(*(n / 10 for n in ghz), ports=2, memory_mb=20.0), (topology("t", count, workers), demand))
     placement = PartialPlacement.empty(of, of.node_usable)
-    if not admit(placement, find_wanted(placement, keep_running=True)):
+    if not admit(placement, find_wanted_workers(placement, keep_running=True)):
         assert not any(oracles.is_valid(of, slots) for slots in product(range(len(of.slots)), repeat=count))

@@ -68,7 +68,7 @@ def test_no_live_worker_of_a_blacklisted_host_is_joined():
     of = running(problem(nodes(9.0, 9.0), (topology("t", 6, 2), load(6))), [0, 0, 0, 4, 4, UNPLACED])
     assert placed("round_robin", replace(of, blacklisted_hosts=frozenset({"h1"}))) == [0, 0, 0, 4, 4, 0]
     answer = answer_of("round_robin", replace(of, blacklisted_hosts=frozenset({"h0", "h1"})))
-    assert answer.unplaced[0].reasons == ("2 of 2 live workers: on a node that gets nothing new",)
+    assert answer.unplaced[0].reasons == ("2 of 2 live workers: on a node that is not schedulable",)
 
 
 def test_full_workers_and_memory_and_constraints_are_told_apart():

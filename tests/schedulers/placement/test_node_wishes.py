@@ -7,7 +7,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from stormwright.optimize.construction.greedy import Bins, Items
-from stormwright.schedulers.online import NodeTargets, authors_wishes, own_wishes
+from stormwright.schedulers.online import NodeTargets, authors_wishes, default_wishes
 
 
 def workers(*count: int, cpu_hz: float = 1.0) -> Items:
@@ -23,28 +23,28 @@ def nodes(*slots: int, cpu_hz: float = 100.0) -> Bins:
 
 
 def test_one_is_no_bound():
-    assert own_wishes(workers(3, 4), nodes(4, 4), [1.0, 1.0], [1.0, 1.0]) == NodeTargets()
+    assert default_wishes(workers(3, 4), nodes(4, 4), [1.0, 1.0], [1.0, 1.0]) == NodeTargets()
 
 
 @pytest.mark.parametrize(("beta", "most"), [(0.0, 2), (0.25, 3), (0.5, 4), (0.75, 5)])
 def test_from_the_fewest_nodes_with_the_slots_to_all_of_them(beta, most):
     """Six workers: two nodes have four and three slots, five nodes have any."""
-    assert own_wishes(workers(6), nodes(2, 4, 1, 0, 3, 1), [beta], [1.0]).most_nodes == {0: most}
+    assert default_wishes(workers(6), nodes(2, 4, 1, 0, 3, 1), [beta], [1.0]).most_nodes == {0: most}
 
 
 def test_the_fewest_nodes_have_the_cpu_as_well():
-    assert own_wishes(workers(4, cpu_hz=30.0), nodes(4, 4, 4, cpu_hz=60.0), [0.0], [1.0]).most_nodes == {0: 2}
+    assert default_wishes(workers(4, cpu_hz=30.0), nodes(4, 4, 4, cpu_hz=60.0), [0.0], [1.0]).most_nodes == {0: 2}
 
 
 def test_every_topology_has_its_own():
-    wishes = own_wishes(workers(4, 4), nodes(4, 4, 4, 4), [1.0, 0.0], [0.0, 1.0])
+    wishes = default_wishes(workers(4, 4), nodes(4, 4, 4, 4), [1.0, 0.0], [0.0, 1.0])
     assert (wishes.most_nodes, wishes.on_node) == ({1: 1}, {0: 1})
 
 
 @pytest.mark.parametrize(("delta", "most"), [(0.0, 2), (0.5, 5), (0.9, 8)])
 def test_slots_of_a_node_from_where_equally_many_suffice(delta, most):
     """Seven workers: two slots of each node are six and one, so of four nodes with 8, 3, 2 and 1 all are two each."""
-    assert own_wishes(workers(7), nodes(8, 3, 2, 1), [1.0], [delta]).on_node == {0: most}
+    assert default_wishes(workers(7), nodes(8, 3, 2, 1), [1.0], [delta]).on_node == {0: most}
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from stormwright.model import UNPLACED
 from stormwright.model.topology_config import MAX_EXECUTORS_PER_WORKER
-from stormwright.schedulers.placement.admission import find_wanted
+from stormwright.schedulers.placement.admission import find_wanted_workers
 from stormwright.schedulers.placement.partial_placement import PartialPlacement
-from stormwright.schedulers.placement.placing import NodeRoom, Placing, fill_empty
+from stormwright.schedulers.placement.placing import FreeResources, Placing, fill_empty
 from stormwright.schedulers.templates.waiting import place_waiting
 from stormwright.schedulers.toolkit.params import NoParams
 from tests.schedulers.builders import load, nodes, problem, topology
@@ -22,8 +22,8 @@ def placing_of(supervisors, executors, workers, limit=None, **demand) -> Placing
     conf = {} if limit is None else {MAX_EXECUTORS_PER_WORKER: limit}
     of = problem(supervisors, (topology("t", executors, workers, **conf), load(executors, **demand)))
     placement = PartialPlacement.empty(of, of.node_usable)
-    (wanted,) = find_wanted(placement, keep_running=True)
-    return Placing(placement, NodeRoom(placement), wanted)
+    (wanted,) = find_wanted_workers(placement, keep_running=True)
+    return Placing(placement, FreeResources(placement), wanted)
 
 
 def workers_of(placing: Placing) -> list[tuple[int, list[int]]]:

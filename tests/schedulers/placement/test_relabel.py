@@ -82,7 +82,7 @@ def test_as_much_stays_as_can(drawn):
     after = renamed(of, slots)
     changes = diff(of, of.current_slot, after)
     kept = int(np.count_nonzero((after == of.current_slot) & (after != UNPLACED)))
-    assert (kept, len(changes.kept_workers)) == best_by_trying(of, slots)
+    assert (kept, len(changes.unchanged_workers)) == best_by_trying(of, slots)
 
 
 @given(placements())

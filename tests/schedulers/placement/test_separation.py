@@ -14,8 +14,8 @@ from stormwright.model import Component, Problem, Topology, default_executor_run
 from stormwright.model.component_limits import NO_LIMIT, ComponentLimits
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.placement.partial_placement import PartialPlacement
-from stormwright.schedulers.placement.separate import keep_apart
-from stormwright.schedulers.placement.separation import CrowdedPlace, fewest_workers, runs_apart
+from stormwright.schedulers.placement.separate import separate_components
+from stormwright.schedulers.placement.separation import ComponentCounts, fewest_workers, is_separated
 from stormwright.testing import oracles
 from stormwright.testing.shared import for_any
 from stormwright.testing.strategies import component_limits
@@ -103,22 +103,22 @@ def test_fewest_workers(parallelism, conf, most, fewest):
 
 def test_a_node_admits_as_many_of_a_component_as_its_limit_says():
     of = constrained([3, 2], 3, **spread(a=2))
-    crowd = CrowdedPlace.of(of, 0, np.array([0, -1, -1, 1, 0]))
+    crowd = ComponentCounts.of(of, 0, np.array([0, -1, -1, 1, 0]))
     assert crowd.admits([1]).tolist() == [True, True, True]
     assert crowd.admits([1, 2]).tolist() == [False, True, True]
     crowd.add([1], 0)
     assert crowd.admits([2]).tolist() == [False, True, True]
     assert crowd.admits([3, 4]).all()
-    assert CrowdedPlace.of(constrained([3, 2], 3), 0, np.zeros(5, np.int64)) is None
+    assert ComponentCounts.of(constrained([3, 2], 3), 0, np.zeros(5, np.int64)) is None
 
 
 def test_what_runs_apart():
     of = constrained([2, 1], 2, **apart(("a", "b")))
-    assert runs_apart(running(of, [0, 0, 1]), 0)
-    assert not runs_apart(running(of, [0, 1, 1]), 0)
+    assert is_separated(running(of, [0, 0, 1]), 0)
+    assert not is_separated(running(of, [0, 1, 1]), 0)
     of = constrained([2, 1], 2, **spread(a=1))
-    assert runs_apart(running(of, [0, 4, 0]), 0)
-    assert not runs_apart(running(of, [0, 1, 0]), 0)
+    assert is_separated(running(of, [0, 4, 0]), 0)
+    assert not is_separated(running(of, [0, 1, 0]), 0)
 
 
 def partial_placement_of(of: Problem, workers: list[list[int]], on_nodes: list[int], fixed=()) -> PartialPlacement:
@@ -131,14 +131,14 @@ def partial_placement_of(of: Problem, workers: list[list[int]], on_nodes: list[i
 def test_an_arrangement_that_keeps_its_limits_is_left_alone():
     of = constrained([2, 2], 2, **apart(("a", "b")))
     placement = partial_placement_of(of, [[0, 1], [2, 3]], [2, 2])
-    keep_apart(placement)
+    separate_components(placement)
     assert (placement.worker.tolist(), placement.node, placement.reasons) == ([0, 0, 1, 1], [2, 2], {})
 
 
 def test_executors_change_workers():
     of = constrained([2, 2], 2, **apart(("a", "b")))
     placement = partial_placement_of(of, [[0, 2], [1, 3]], [0, 0])
-    keep_apart(placement)
+    separate_components(placement)
     assert placement.worker[0] == placement.worker[1] != placement.worker[2] == placement.worker[3]
     assert placement.node == [0, 0]
 
@@ -146,7 +146,7 @@ def test_executors_change_workers():
 def test_workers_go_to_other_nodes():
     of = constrained([3], 3, **spread(a=1))
     placement = partial_placement_of(of, [[0], [1], [2]], [1, 1, 1])
-    keep_apart(placement)
+    separate_components(placement)
     assert sorted(placement.node) == [0, 1, 2]
     assert placement.worker.tolist() == [0, 1, 2]
 
@@ -154,7 +154,7 @@ def test_workers_go_to_other_nodes():
 def test_what_runs_stays_and_the_rest_goes_elsewhere():
     of = constrained([3], 3, **spread(a=1))
     placement = partial_placement_of(of, [[0], [1], [2]], [1, 1, 1], fixed={0})
-    keep_apart(placement)
+    separate_components(placement)
     assert placement.node[0] == 1
     assert sorted(placement.node[1:]) == [0, 2]
 
@@ -164,7 +164,7 @@ def test_cpu_holds_unless_it_is_soft(soft_cpu):
     """Both nodes are needed, and the second has room for one of the two executors only if CPU is soft."""
     of = constrained([2], 2, nodes(9.0, 0.1), **spread(a=1))
     placement = partial_placement_of(of, [[0], [1]], [0, 0])
-    keep_apart(placement, soft_cpu=soft_cpu)
+    separate_components(placement, soft_cpu=soft_cpu)
     assert (placement.reasons == {}) == soft_cpu
     if not soft_cpu:
         text = "limits on components do not hold: 2 of 2 executors would be with others that they may not be with"

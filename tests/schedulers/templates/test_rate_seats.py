@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from stormwright.model import UNPLACED, Problem
-from stormwright.optimize.throughput.improve import Improved
+from stormwright.optimize.throughput.improve import ImprovedPlacement
 from stormwright.schedulers.templates.rate_seats import Seating
 from stormwright.testing.word_counts import WordCount
 
@@ -68,7 +68,7 @@ def test_what_nothing_has_changed_is_the_placement_that_it_was():
     slots[problem.executors_of(1)] = UNPLACED
     seating = Seating(problem, np.ones(3, bool), "free")
     seats = seating.seats(slots)
-    found = seating.slots(seats, Improved(seats.worker, seats.node, 0.0, 0.0))
+    found = seating.slots(seats, ImprovedPlacement(seats.worker, seats.node, 0.0, 0.0))
     assert np.array_equal(found == UNPLACED, slots == UNPLACED)
     placed = slots != UNPLACED
     assert np.array_equal(problem.slot_node[found[placed]], problem.slot_node[slots[placed]])

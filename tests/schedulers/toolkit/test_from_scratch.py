@@ -17,8 +17,8 @@ from stormwright.schedulers.toolkit.from_scratch import (
     apply_from_scratch,
     never,
     only_adaptive,
+    running_text,
     unless_moving,
-    what_runs,
     why_nothing_moves,
 )
 from stormwright.schedulers.toolkit.registry import SCHEDULERS, traits_of
@@ -124,9 +124,9 @@ def test_isolation_holds_for_what_is_placed_anew():
 
 
 def test_what_becomes_of_what_runs_is_said_by_what_is_declared():
-    assert what_runs(traits_of("even")).startswith("It leaves that where it is; with `--from-scratch`")
-    assert what_runs(traits_of("online")).startswith("It moves of that what pays")
-    assert what_runs(traits_of("t_storm")).endswith(
+    assert running_text(traits_of("even")).startswith("It leaves that where it is; with `--from-scratch`")
+    assert running_text(traits_of("online")).startswith("It moves of that what pays")
+    assert running_text(traits_of("t_storm")).endswith(
         "A service asks it every `--period`, and moves for less traffic between nodes or fewer nodes. A service asks "
         "it once a node was overloaded for `--overload` seconds, and moves whatever that gains."
     )

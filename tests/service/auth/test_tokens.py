@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from stormwright.errors import ConflictError, InputError, NotThereError, StormwrightError
+from stormwright.errors import ConflictError, InputError, NotFoundError, StormwrightError
 from stormwright.service.auth.tokens import OWN_NAMES, PREFIX, Tokens
 
 
@@ -39,7 +39,7 @@ def test_a_name_has_one_token_that_counts(tokens: Tokens) -> None:
     with pytest.raises(ConflictError, match="there is a token of anna"):
         tokens.create("anna", "operator")
     tokens.revoke("anna")
-    with pytest.raises(NotThereError):
+    with pytest.raises(NotFoundError):
         tokens.revoke("anna")
     secret = tokens.create("anna", "operator")
     assert tokens.visitor(tokens.whose(secret)).role == "operator"

@@ -16,7 +16,7 @@ import pytest
 
 from stormwright.client import Client
 from stormwright.controller.objectives.outlook import inter_node_tps
-from stormwright.errors import ClusterError, ConflictError, InputError, NotThereError
+from stormwright.errors import ClusterError, ConflictError, InputError, NotFoundError
 from stormwright.model import Problem, cost_of
 from stormwright.model.arrays import IntArray
 from stormwright.modes import Modes
@@ -171,16 +171,16 @@ def test_a_name_that_is_none_is_told_in_a_line_with_the_one_that_may_be_meant(cl
 
 
 def test_what_cannot_be_is_told(nimbus: Nimbus, client: Client) -> None:
-    with pytest.raises(NotThereError, match="there is no plan 77"):
+    with pytest.raises(NotFoundError, match="there is no plan 77"):
         client.show("77")
     for plan in ("", "../modes", "ünï", "\udcff"):
-        with pytest.raises(NotThereError, match="there is no plan"):
+        with pytest.raises(NotFoundError, match="there is no plan"):
             client.show(plan)
     with pytest.raises(InputError, match=r"is no text in UTF-8 @ \$\.reason"):
         client.plan("\udcff")
     with pytest.raises(ConflictError, match=r"nope-\*: fits no topology; there is t0, t1, t2, …"):
         client.wait_until_planned(client.plan("a typo", topologies=["nope-*"]).id)
-    with pytest.raises(NotThereError, match="the history has no entry 5"):
+    with pytest.raises(NotFoundError, match="the history has no entry 5"):
         client.revert(5, "no")
     with pytest.raises(InputError, match=r"windows\[0\]"):
         client.change_modes(Modes(windows=("whenever",)), "no")
@@ -233,7 +233,7 @@ def test_a_node_is_drained_and_uncordoned(nimbus: Nimbus, client: Client, runnin
     assert [each.host for each in client.drains().drained] == ["host0"]
     assert client.uncordon("n0", "done").host == "host0"
     assert client.drains().drained == ()
-    with pytest.raises(NotThereError, match="there is no node host9"):
+    with pytest.raises(NotFoundError, match="there is no node host9"):
         client.drain("host9", "new disks")
 
 

@@ -16,7 +16,7 @@ from stormwright.controller.objectives.outlook import Outlook
 from stormwright.controller.plans.document import placement_of, where
 from stormwright.controller.plans.draft import Proposal
 from stormwright.controller.policy import Decision
-from stormwright.errors import ConflictError, NotThereError
+from stormwright.errors import ConflictError, NotFoundError
 from stormwright.model import Problem
 from stormwright.model.arrays import IntArray
 from stormwright.plan import Plan
@@ -251,7 +251,7 @@ def test_one_plan_at_a_time_none_while_frozen_and_none_by_who_asked_where_two_ar
     nimbus.plan_service.apply(plan, ANNA)
     with pytest.raises(ConflictError, match=f"plan {plan} is applying: one is applied at a time"):
         nimbus.plan_service.apply(other, ANNA)
-    with pytest.raises(NotThereError, match="the history has no entry 99"):
+    with pytest.raises(NotFoundError, match="the history has no entry 99"):
         nimbus.plan_service.revert(99, ANNA)
     told = [entry.text for entry in nimbus.plan_service.history().entries if entry.kind == "modes"]
     assert told == ["no longer frozen; two_people: true", "frozen: month end"]

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from stormwright.client.shapes import DrainRequest, ModesChange
-from stormwright.errors import ConflictError, NotThereError
+from stormwright.errors import ConflictError, NotFoundError
 from stormwright.model import Problem
 from stormwright.plan import Plan
 from stormwright.schedulers import make_scheduler
@@ -132,11 +132,11 @@ def test_nothing_new_is_placed_there_by_our_answers(nimbus: Nimbus) -> None:
 
 
 def test_what_cannot_be_is_said(nimbus: Nimbus) -> None:
-    with pytest.raises(NotThereError, match="there is no node hosd3; there is host3"):
+    with pytest.raises(NotFoundError, match="there is no node hosd3; there is host3"):
         nimbus.plan_service.nodes.drain("hosd3", DRAIN)
-    with pytest.raises(NotThereError, match="there is no node x; there is host0, host1, host2, …"):
+    with pytest.raises(NotFoundError, match="there is no node x; there is host0, host1, host2, …"):
         nimbus.plan_service.nodes.drain("x", DRAIN)
-    with pytest.raises(NotThereError, match="host1 is not drained; no node is"):
+    with pytest.raises(NotFoundError, match="host1 is not drained; no node is"):
         nimbus.plan_service.nodes.uncordon("host1", ANNA)
     for host in ("host0", "host1", "host2"):
         nimbus.plan_service.nodes.drain(host, DrainRequest(by="anna", reason="new disks", only_cordon=True))

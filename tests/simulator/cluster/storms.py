@@ -16,7 +16,7 @@ from stormwright.controller.tally import Tally
 from stormwright.documents import FileDocument
 from stormwright.model import Problem, TopologyAssignment
 from stormwright.model.assignment import UNPLACED
-from stormwright.perflog.records import Rejected, parse_lines
+from stormwright.perflog.records import RejectedLine, parse_lines
 from stormwright.schedulers import make_scheduler
 from stormwright.simulator.cluster.clock import VirtualClock
 from stormwright.simulator.cluster.storm import VirtualStorm
@@ -66,8 +66,8 @@ def running(problem: Problem, directory: Path, engine: Callable[[Problem], Any] 
 
     def deliver(lines: Sequence[bytes]) -> None:
         found = list(parse_lines(lines))
-        assert not [each for each in found if isinstance(each, Rejected)]
-        records.extend(tally.add([each for each in found if not isinstance(each, Rejected)]))  # type: ignore[arg-type]
+        assert not [each for each in found if isinstance(each, RejectedLine)]
+        records.extend(tally.add([each for each in found if not isinstance(each, RejectedLine)]))  # type: ignore[arg-type]
 
     storm.nimbus.ask, storm.deliver = bridge.answer, deliver
     for topology in problem.topologies:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import orjson
 
-from stormwright.simulator.cluster.records import Recording
+from stormwright.simulator.cluster.records import RecordWriter
 from tests.simulator.cluster.storms import running, words
 
 
@@ -21,9 +21,9 @@ def test_records_written_together_are_those_that_each_worker_would_write(tmp_pat
     spans = [(1e12 + 10.5 * number, 1e12 + 1e3) for number in range(len(workers))]
     meters = deepcopy(storm._meters)  # noqa: SLF001  # what was counted and not told: nobody else may see it
     meters.link_bytes += np.arange(meters.link_bytes.size).reshape(meters.link_bytes.shape) + 0.5
-    alone, lives = Recording(storm.problem, deepcopy(meters)), deepcopy(workers)
+    alone, lives = RecordWriter(storm.problem, deepcopy(meters)), deepcopy(workers)
     one_by_one = [alone.records([life], slots, [span])[0] for life, span in zip(lives, spans, strict=True)]
-    together = Recording(storm.problem, meters).records(workers, slots, spans)
+    together = RecordWriter(storm.problem, meters).records(workers, slots, spans)
     assert [*map(orjson.dumps, together)] == [*map(orjson.dumps, one_by_one)]
     assert sum(pair[3] for record in together for pair in record["pairs"]) > 0
     told = [record["complete_latency"]["counts"] for record in together]

@@ -16,25 +16,25 @@ def quota(**costs):
 
 def after(of, seconds, begin=1.0):
     of.until(begin)
-    before = of.seen
+    before = of.counts
     of.until(seconds)
-    return of.seen.since(before)
+    return of.counts.since(before)
 
 
 def test_what_workers_take_comes_off_the_quota_while_the_node_stands_still_too():
     """0.4 cores, of which the worker takes 0.1: 0.3 cores are left for trees of 100 µs, however short they run."""
     costs = quota(worker_cores=0.1, machine_cores=4.0, quota_piece_ms=0.1)
-    seen = after(engine(chain([50.0, 50.0], 100.0, 100, cores=0.4), costs=costs, saturated=True, varies=0.0), 11.0)
-    assert seen.topologies["completed"][0] / seen.now_s == pytest.approx(0.3 / 100e-6, rel=0.02)
-    assert seen.busy_s / seen.now_s == pytest.approx([0.4], rel=0.02)
+    counts = after(engine(chain([50.0, 50.0], 100.0, 100, cores=0.4), costs=costs, saturated=True, varies=0.0), 11.0)
+    assert counts.topologies["completed"][0] / counts.now_s == pytest.approx(0.3 / 100e-6, rel=0.02)
+    assert counts.busy_s / counts.now_s == pytest.approx([0.4], rel=0.02)
 
 
 def test_threads_that_have_nothing_to_do_wake_by_the_clock():
     """Three executors and the sending thread, a core for each: awake for 50 µs, then asleep for 1 ms."""
     costs = quota(polling_share=0.05, asleep_us=500.0, machine_cores=8.0)
     conf = {"topology.bolt.wait.progressive.level2.count": 0}
-    seen = after(engine(chain([0.0, 0.0], 1e-3, cores=4.0, conf=conf), costs=costs), 3.0)
-    assert seen.busy_s / seen.now_s == pytest.approx([4 * 0.05 / 1.05], rel=0.01)
+    counts = after(engine(chain([0.0, 0.0], 1e-3, cores=4.0, conf=conf), costs=costs), 3.0)
+    assert counts.busy_s / counts.now_s == pytest.approx([4 * 0.05 / 1.05], rel=0.01)
 
 
 def together(piece_ms):

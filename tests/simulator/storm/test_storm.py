@@ -28,9 +28,9 @@ def batches(of, seconds, value):
     """Values of batches, after one that does not count."""
     found = []
     for batch in range(BATCHES + 1):
-        before = of.seen
+        before = of.counts
         of.until(seconds * (batch + 1) / BATCHES)
-        found.append(value(of.seen.since(before)))
+        found.append(value(of.counts.since(before)))
     return np.array(found[1:])
 
 
@@ -40,8 +40,8 @@ def near(found, expected, most):
     assert abs(found.mean() - expected) <= tolerance
 
 
-def latency_s(seen):
-    return seen.topologies["latency_s"][0] / seen.topologies["completed"][0]
+def latency_s(counts):
+    return counts.topologies["latency_s"][0] / counts.topologies["completed"][0]
 
 
 @pytest.mark.parametrize("varies", [0.0, 1.0])
@@ -56,7 +56,7 @@ def test_an_executor_is_a_queue_with_one_server(varies):
 @pytest.mark.parametrize("each_us", [(100.0, 100.0, 100.0), (100.0, 50.0, 20.0)])
 def test_pending_trees_are_a_closed_network(each_us, pending):
     of = engine(chain(each_us, 100.0, pending), saturated=True)
-    rate = batches(of, 60.0, lambda seen: seen.topologies["completed"][0] / seen.now_s)
+    rate = batches(of, 60.0, lambda counts: counts.topologies["completed"][0] / counts.now_s)
     near(rate, exact_rate(each_us, pending), 0.02)
 
 
@@ -64,19 +64,19 @@ def test_threads_share_cores():
     """Three threads that always have work, each on a third of two cores' time, whatever they work on."""
     of = engine(chain([30.0, 60.0, 90.0], 100.0, 1_000, cores=2.0), saturated=True, varies=0.0)
     of.until(5.0)
-    before = of.seen
+    before = of.counts
     of.until(10.0)
-    seen = of.seen.since(before)
-    assert seen.busy_s / seen.now_s == pytest.approx([2.0], rel=1e-3)
-    assert seen.topologies["completed"][0] / seen.now_s == pytest.approx(2.0 / 180e-6, rel=0.01)
+    counts = of.counts.since(before)
+    assert counts.busy_s / counts.now_s == pytest.approx([2.0], rel=1e-3)
+    assert counts.topologies["completed"][0] / counts.now_s == pytest.approx(2.0 / 180e-6, rel=0.01)
 
 
 def test_a_quota_limits_what_a_node_works():
     costs = Costs(**{**{n: getattr(NO_COSTS, n) for n in NO_COSTS.__slots__}, "quota_period_ms": 100.0})
     of = engine(chain([50.0, 50.0], 100.0, 100, cores=0.4), costs=costs, saturated=True, varies=0.0)
     of.until(10.0)
-    assert of.seen.busy_s == pytest.approx([4.0], rel=0.02)
-    assert of.seen.topologies["completed"][0] == pytest.approx(4.0 / 100e-6, rel=0.02)
+    assert of.counts.busy_s == pytest.approx([4.0], rel=0.02)
+    assert of.counts.topologies["completed"][0] == pytest.approx(4.0 / 100e-6, rel=0.02)
 
 
 def test_full_queues_hold_up_who_sends():
@@ -86,7 +86,7 @@ def test_full_queues_hold_up_who_sends():
     assert of.take().queue[2] == 1.0, "of the bolt"
     threads = of.cluster.threads
     assert threads["count"][2] <= 64
-    assert of.seen.topologies["begun"][0] == pytest.approx(3.0 / 100e-6, rel=0.05)
+    assert of.counts.topologies["begun"][0] == pytest.approx(3.0 / 100e-6, rel=0.05)
 
 
 def word_count(node=1, **more):
@@ -109,8 +109,8 @@ def test_an_idle_link_lets_bursts_pass():
     for burst in (0.0, 32_000.0):
         of = engine(slow, counts_on(slow, 1), costs=NO_COSTS, link_burst_bytes=burst)
         of.until(20.0)
-        assert of.seen.link_bytes.sum() > 0
-        mean_s[burst] = latency_s(of.seen)
+        assert of.counts.link_bytes.sum() > 0
+        mean_s[burst] = latency_s(of.counts)
     assert mean_s[32_000.0] < 0.1 * mean_s[0.0]
 
 
@@ -127,14 +127,14 @@ def balance(of):
 def test_every_tree_is_complete_where_nothing_goes_wrong():
     of = word_count()
     of.until(5.0)
-    pending, topologies = balance(of), of.seen.topologies
+    pending, topologies = balance(of), of.counts.topologies
     assert topologies["begun"].sum() == topologies["completed"].sum() + pending
     assert topologies["timed_out"].sum() == topologies["lost"].sum() == 0
     for topology in range(len(topologies["begun"])):
         of.activate(topology, False)
     of.until(8.0)
     assert balance(of) == 0
-    assert of.seen.topologies["begun"].sum() == of.seen.topologies["completed"].sum()
+    assert of.counts.topologies["begun"].sum() == of.counts.topologies["completed"].sum()
     assert not of.cluster.threads["count"].any()
 
 
@@ -144,15 +144,15 @@ def test_what_a_dead_worker_had_is_lost_times_out_and_is_begun_again():
     of.kill(int(counts_on(of.problem, 1)[COUNTS[0]]))
     of.until(29.0)
     assert (
-        of.seen.topologies["lost"].sum()
-        == of.seen.topologies["begun"].sum() - of.seen.topologies["completed"].sum()
+        of.counts.topologies["lost"].sum()
+        == of.counts.topologies["begun"].sum() - of.counts.topologies["completed"].sum()
         > 0
     )
-    assert of.seen.topologies["timed_out"].sum() == 0, "not before Storm's 30 s"
+    assert of.counts.topologies["timed_out"].sum() == 0, "not before Storm's 30 s"
     of.until(65.0)
     balance(of)
-    assert 0 < of.seen.topologies["timed_out"].sum() <= of.seen.topologies["lost"].sum()
-    assert of.seen.topologies["replayed"].sum() == of.seen.topologies["timed_out"].sum()
+    assert 0 < of.counts.topologies["timed_out"].sum() <= of.counts.topologies["lost"].sum()
+    assert of.counts.topologies["replayed"].sum() == of.counts.topologies["timed_out"].sum()
 
 
 def test_a_naive_move_stands_still_until_trees_time_out_and_a_safe_one_does_not():
@@ -171,10 +171,10 @@ def test_a_naive_move_stands_still_until_trees_time_out_and_a_safe_one_does_not(
         pauses, before = 0, 0
         for second in range(1, 72):
             of.until(float(second))
-            pauses += of.seen.topologies["completed"].sum() == before
-            before = of.seen.topologies["completed"].sum()
+            pauses += of.counts.topologies["completed"].sum() == before
+            before = of.counts.topologies["completed"].sum()
             steps.get(second, lambda: None)()
-        done[safe] = pauses, int(of.seen.topologies["lost"].sum())
+        done[safe] = pauses, int(of.counts.topologies["lost"].sum())
         balance(of)
     assert 6 <= done[True][0] <= 8, "drained, then until the new worker is up"
     assert done[True][1] == 0
@@ -185,11 +185,11 @@ def test_a_naive_move_stands_still_until_trees_time_out_and_a_safe_one_does_not(
 def test_trees_come_at_the_rate_they_are_offered():
     of = word_count()
     of.until(4.0)
-    rate = float(of.seen.topologies["completed"][0]) / 4.0
+    rate = float(of.counts.topologies["completed"][0]) / 4.0
     of.rate(0, 0.25)
-    before = of.seen
+    before = of.counts
     of.until(12.0)
-    assert of.seen.since(before).topologies["completed"][0] / 8.0 == pytest.approx(rate / 4, rel=0.1)
+    assert of.counts.since(before).topologies["completed"][0] / 8.0 == pytest.approx(rate / 4, rel=0.1)
 
 
 def test_plain_python_reads_the_fields_of_records():
@@ -216,7 +216,7 @@ def test_a_core_for_each_thread_is_the_same_as_more_cores_than_threads_that_shar
             share(of, shared=step % 2 == 1 or not alone)
             assert of.cluster.threads["alone"].any() == (alone and step % 2 == 0)
             of.slow(0, 1.0 - 0.1 * step)
-            found.append((of.hops, of.pending.tolist(), of.seen.busy_s.tolist(), latency_s(of.seen)))
+            found.append((of.hops, of.pending.tolist(), of.counts.busy_s.tolist(), latency_s(of.counts)))
         ends.append(found)
     for one, other in zip(*ends, strict=True):
         assert one[0] == pytest.approx(other[0], abs=2), "by rounding a tuple is done before or after the instant"
@@ -253,12 +253,17 @@ def test_sets_of_tuples_tell_the_same_of_rates_and_cpu_in_as_many_times_fewer_ev
     for at_once in (1, 10):
         of = word_count(tuples_at_once=at_once, **how)
         of.until(2.0)
-        before = of.seen
+        before = of.counts
         of.until(6.0)
-        seen = of.seen.since(before)
+        counts = of.counts.since(before)
         balance(of)
         events[at_once] = int(of.cluster.run[0]["hops"])
-        found[at_once] = [*seen.topologies["completed"], seen.threads["cpu_s"].sum(), *seen.busy_s, *seen.link_bytes[0]]
+        found[at_once] = [
+            *counts.topologies["completed"],
+            counts.threads["cpu_s"].sum(),
+            *counts.busy_s,
+            *counts.link_bytes[0],
+        ]
     assert found[10] == pytest.approx(found[1], rel=most)
     assert 9 <= events[1] / events[10] <= 11
 
@@ -270,7 +275,7 @@ def test_sets_take_longer_by_what_their_tuples_take_together_at_most(load):
     of = engine(chain([0.0, 1e6 * service_s], load / service_s), tuples_at_once=10)
     of.until(20.0)
     alone_s = service_s / (1 - load)
-    assert alone_s < latency_s(of.seen) < alone_s + 10 * service_s
+    assert alone_s < latency_s(of.counts) < alone_s + 10 * service_s
 
 
 def test_the_same_seed_is_the_same_and_another_one_is_not():

@@ -19,7 +19,7 @@ import pytest
 from stormwright.client.client import Client
 from stormwright.model import Problem, TopologyAssignment
 from stormwright.perflog import LogRecord
-from stormwright.perflog.records import Rejected, parse_lines
+from stormwright.perflog.records import RejectedLine, parse_lines
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.toolkit.triggers import TriggerParams
 from stormwright.service.composition import Service
@@ -150,7 +150,7 @@ def running(
     cluster, records = ServedCluster(problem, trace, speed=1e6), list[LogRecord]()
 
     def count(lines: list[bytes]) -> None:
-        records.extend(each for each in parse_lines(lines) if not isinstance(each, Rejected))
+        records.extend(each for each in parse_lines(lines) if not isinstance(each, RejectedLine))
 
     nobody = SimpleNamespace(bridge=SimpleNamespace(answer=nothing), intake=SimpleNamespace(count=count))
     cluster.begin(cast(Service, nobody))

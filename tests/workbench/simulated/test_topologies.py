@@ -43,5 +43,5 @@ def test_what_cannot_be_simulated_is_told_all_at_once():
     assert "4 faults" in told
     assert "--topology[0]: linear-1 cannot be simulated; there are word-count, exclamation" in told
     assert "--topology[1]: split should be a whole number from 1 to 1000000, is '0'" in told
-    assert "--topology[1]: 'colour' means nothing to a simulated word-count-2" in told
+    assert "--topology[1]: 'colour' has no effect on a simulated word-count-2" in told
     assert "--topology[2]: rate should be a whole number from 0 to 1000000, is '-1'" in told

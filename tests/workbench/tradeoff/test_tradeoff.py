@@ -44,7 +44,7 @@ def test_more_moves_cost_no_more_and_limits_are_kept():
     assert found.least == pytest.approx(0.2 * 100)
     assert found.part_gained(first) == 0.0
     assert found.part_gained(found.points[-1]) == 1.0
-    assert [point.cost for point in found.near_least(0.0)] == [found.least] * len(found.near_least(0.0))
+    assert [point.cost for point in found.near_lowest_cost(0.0)] == [found.least] * len(found.near_lowest_cost(0.0))
 
 
 def test_restarted_workers_are_those_whose_executors_or_slot_change():
@@ -91,11 +91,13 @@ def test_what_breaks_limits_is_told():
     found = tradeoff(running(of, [0] * 7 + [4]), [0, 2], seconds=0.1)
     assert found.broken == 1
     assert found.points[-1].broken == 0
-    assert all(point.broken == 0 for point in found.near_least(0.02))
+    assert all(point.broken == 0 for point in found.near_lowest_cost(0.02))
 
 
 def test_nothing_runs():
-    with pytest.raises(InputError, match=r"nothing runs, .*; what runs is in problems of `stormwright import nimbus`"):
+    with pytest.raises(
+        InputError, match=r"no current placement, .*; it is part of problems from `stormwright import nimbus`"
+    ):
         tradeoff(problem(nodes(1, 1), (topology("t", 8, 2), load(8, PAIRS))))
 
 

@@ -61,8 +61,8 @@ def work(trials: MixTrials, least: ExecutorCounts) -> str:
     """Return a text about the minimum resources of all executors."""
     cores, core_ghz = trials.work_hz / trials.base.core_hz, trials.base.core_hz / 1e9
     return (
-        f"at the rates asked for all executors take {cores:,.2f} cores of {core_ghz:g} GHz and "
-        f"{trials.memory_mb(least):,.0f} MB, messages left aside; {trials.wish.headroom:.0%} is to stay free"
+        f"at the requested rates all executors take {cores:,.2f} cores of {core_ghz:g} GHz and "
+        f"{trials.memory_mb(least):,.0f} MB, messages left aside; {trials.goals.headroom:.0%} is to stay free"
     )
 
 
@@ -81,9 +81,9 @@ def too_small(trials: MixTrials, mix: NodeMix, work_hz: float, memory_mb: float)
     Parameters
     ----------
     trials, mix
-        What is to stay free, and the nodes.
+        The trials, with the required headroom, and the nodes.
     work_hz, memory_mb
-        CPU and memory that all executors take.
+        CPU and memory of all executors, without messages.
     """
     worker_cores, pairs = trials.known[0].worker_cores, zip(mix.kinds, mix.counts, strict=True)
     taken = [(kind, count) for kind, count in pairs if count]
@@ -104,13 +104,13 @@ class ComponentAdvice:
     Parameters
     ----------
     topology, component
-        Names.
+        Names of the topology and the component.
     executors_now, executors, tasks
-        It has, should have, and may have at most.
+        Current, recommended and maximum number of executors.
     handled_tps
         Tuples/s of all its executors at the required rate.
     use
-        Part of the time for which its busiest executor then has work.
+        Utilisation of its busiest executor at that rate.
     """
 
     topology: str
@@ -129,21 +129,21 @@ class TopologyAdvice:
     Parameters
     ----------
     topology
-        Its id.
+        Id of the topology.
     name
-        What people call it.
+        Name of the topology.
     measured_tps, rate_tps, highest_tps
         Measured, required and sustainable trees/s of the advised placement.
     bottleneck
-        What limits it then.
+        Resource that limits `highest_tps`.
     mean_ms, p95_ms
         Complete latency at `rate_tps`.
     workers_now, workers
-        It has, and should have.
+        Current and recommended number of workers.
     needs_pending
-        ``topology.max.spout.pending`` that the rate needs, where what is configured is less; else None.
+        ``topology.max.spout.pending`` that the rate needs, if less is configured; else None.
     enough_now
-        Whether what runs sustains the rate; None where nothing runs.
+        Whether the running placement sustains the rate; None without one.
     """
 
     topology: str
@@ -167,13 +167,13 @@ class NodeAdvice:
     Parameters
     ----------
     node, kind, price
-        Its name, its kind and what it costs per hour.
+        Its name, its kind and its price per hour.
     there
         Whether the cluster has it.
     cpu, link
-        Use at the required rates, from 0 to 1.
+        Utilisation at the required rates, from 0 to 1.
     executors
-        How many run there.
+        Number of its executors.
     """
 
     node: str
@@ -203,19 +203,19 @@ class Advice:
     Parameters
     ----------
     problem, assignment
-        The topologies with their new executors on the advised nodes, and where they run.
+        The topologies with their new executors on the recommended nodes, and their placement.
     components, topologies, nodes
-        What is advised of each.
+        Advice for each component, topology and node.
     mix
         The nodes as text.
     price
-        Of all nodes, per hour.
+        Price of all nodes, per hour.
     headroom
-        What stays free of the fullest thread, node or link.
+        Free fraction of the fullest thread, node or link.
     steps
-        Steps of the search.
+        Log of the search.
     alternatives
-        From the cheapest on, each with more headroom than the one before.
+        Other sufficient clusters, cheapest first, each with more headroom than the previous one.
     """
 
     problem: Problem

@@ -1,4 +1,4 @@
-"""Advice for a wish: the result of the search compared with the running placement."""
+"""Advice for goals: the result of the search compared with the running placement."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import numpy as np
 from stormwright.advise.search.advice import Advice, Alternative, ComponentAdvice, NodeAdvice, TopologyAdvice, there
 from stormwright.advise.search.cheapest import Search
 from stormwright.advise.search.evaluation import EvaluatedPlacement
+from stormwright.advise.search.goals import AdviceGoals
 from stormwright.advise.search.kinds import NodeKind, kinds_of
 from stormwright.advise.search.trials import Key, MixTrials
-from stormwright.advise.search.wish import Wish
 from stormwright.errors import InputError
 from stormwright.model import UNPLACED, Problem
 from stormwright.predict.answer import Assumptions, predict
@@ -29,32 +29,32 @@ _HEADROOMS = (0.05, 0.2, 0.35, 0.5)
 
 def advised(
     problem: Problem,
-    wish: Wish,
+    goals: AdviceGoals,
     kinds: Sequence[NodeKind] = (),
     held_cores: Mapping[Key, float] | None = None,
     alternatives: bool = True,
 ) -> Advice:
-    """Return the fewest sufficient executors, workers and nodes for a wish, cheapest first.
+    """Return the fewest sufficient executors, workers and nodes for some goals, cheapest first.
 
     Parameters
     ----------
     problem
-        With a measured load.
-    wish
-        What is wanted.
+        Problem with a measured load.
+    goals
+        Required rates, latency and headroom.
     kinds
         Available kinds of nodes; by default those of the cluster, at a price per core.
     held_cores
-        As `MixTrials` takes them.
+        Busy threads by component, as for `MixTrials`.
     alternatives
-        Whether to look for some with other headroom, too.
+        Whether to search for clusters with other headrooms, too.
 
     Raises
     ------
     InputError
-        Nothing is enough within the wish, or it does not fit the problem; why, and what would help.
+        Nothing suffices within the goals, or they do not fit the problem; the faults state why, and a remedy.
     """
-    trials = MixTrials(problem, wish, kinds or kinds_of(problem), held_cores)
+    trials = MixTrials(problem, goals, kinds or kinds_of(problem), held_cores)
     search = Search(trials)
     found = search.best()
     nodes = tuple(_node(found, node) for node in sorted(found.used_nodes()))
@@ -141,9 +141,9 @@ def _alternatives(
     """Yield clusters with other headrooms, without dominated ones."""
     found = [(trials, best)]
     for headroom in _HEADROOMS:
-        if abs(headroom - trials.wish.headroom) > 1e-9:
-            log.info("what else there is: with %.0f%% to stay free …", 100 * headroom)
-            other = MixTrials(problem, replace(trials.wish, headroom=headroom), trials.kinds, held_cores)
+        if abs(headroom - trials.goals.headroom) > 1e-9:
+            log.info("searching alternatives with %.0f%% headroom …", 100 * headroom)
+            other = MixTrials(problem, replace(trials.goals, headroom=headroom), trials.kinds, held_cores)
             try:
                 found.append((other, Search(other).best()))
             except InputError:

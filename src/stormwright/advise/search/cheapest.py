@@ -2,12 +2,11 @@
 
 ::
 
-    mixes of nodes, cheapest first ─▶ fewest executors that can do ─▶ placed by `optimizer` ─▶ judged by `predict`
+    mixes of nodes, cheapest first ─▶ fewest possible executors ─▶ placed by `optimizer` ─▶ evaluated by `predict`
            ▲                                     ▲                                                   │
            └── too little CPU, memory, link ─────┴── an executor too full: more of its component ────┘
 
-Where latency is to be short, executors are added where that shortens it most. What is found is thinned out: executors
-that are not needed go again.
+If a latency is required, executors are added where that shortens it most. Finally unnecessary executors are removed.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ from stormwright.model.requests import ACKER
 
 log = logging.getLogger(__name__)
 
-#: Mixes of nodes that are tried; those with too little CPU or memory in any case are not counted. And how many are
-#: looked at of which several kinds may be.
+#: Maximum number of mixes of nodes that are tried, without those that have too little CPU or memory in any case; and of
+#: mixes of several kinds that are considered.
 _MOST_MIXES, _MOST_LOOKED_AT = 60, 50_000
 
-#: Of what all executors and messages took on some nodes, they take at least this part on as many nodes or more.
+#: Minimum resources of all executors and messages on as many nodes or more, relative to those found on some nodes.
 _TAKES_AS_WELL = 0.95
 
 #: Times that executors are added for one mix, for each component; and in a row without that the fullest node, link or
@@ -41,10 +40,10 @@ _MOST_RAISES, _MOST_IN_VAIN, _LESS_FULL = 4, 6, 1e-3
 #: Number of executors per step of one.
 _PART = 8
 
-#: Where all nodes together are fuller than allowed by this factor, no other executors help.
+#: Factor by which all nodes together exceed the allowed load so that other executors cannot help.
 _PACKED = 1.02
 
-#: Executors that are added for less latency, and by what part each has to lower it.
+#: Maximum number of executors added for less latency, and the minimum fraction by which each has to lower it.
 _MOST_QUICKER, _QUICKER = 24, 0.005
 
 
@@ -54,7 +53,7 @@ class Search:
     Parameters
     ----------
     trials
-        Of a problem, with what is wished for.
+        Trials of the problem, with the goals.
     """
 
     def __init__(self, trials: MixTrials) -> None:
@@ -69,7 +68,7 @@ class Search:
         Raises
         ------
         InputError
-            Nothing is: tasks, nodes or executors are too few, or no placement is quick enough.
+            None suffices: tasks, nodes or executors are too few, or no placement is fast enough.
         """
         trials, least = self.trials, self.least()
         self.steps.append(work(trials, least))
@@ -93,16 +92,18 @@ class Search:
                     self.steps.append(f"{found.used}: these alone are used where a search places the executors")
                 return found
             late = trials.late_ms(found)
-            refused.add(mix, f"the 95th percentile would be {late:,.1f} ms, {trials.wish.p95_ms:g} ms are asked for")
+            refused.add(
+                mix, f"the 95th percentile would be {late:,.1f} ms, above the requested {trials.goals.p95_ms:g} ms"
+            )
             in_vain = in_vain + 1 if late > quickest * (1 - _QUICKER) else 0
             quickest = min(quickest, late)
             if in_vain > len(trials.kinds):
                 break
-        tries = refused.newest or f"{counted(trials.wish.max_nodes, 'node')} have too little CPU or memory"
+        tries = refused.newest or f"{counted(trials.goals.max_nodes, 'node')} have too little CPU or memory"
         if self._given_up:
             message = f"{_MOST_MIXES} mixes of nodes were tried, and none was enough; the last one was {tries}"
             raise InputError("advice", [Fault(message, "nodes")])
-        raise InputError("advice", [Fault(f"no number of nodes that is allowed is enough: {tries}", "nodes")])
+        raise InputError("advice", [Fault(f"no allowed number of nodes is sufficient: {tries}", "nodes")])
 
     def least(self) -> dict[Key, int]:
         """Return a lower bound of executors of every component, without messages.
@@ -128,15 +129,15 @@ class Search:
                 continue
             counts[key] = least
             if least > 1:
-                why = trials.too_much(key, size.busiest(least - 1))
+                why = trials.insufficient_reason(key, size.busiest(least - 1))
                 self.steps.append(
                     f"{trials.name(key)}: {counted(least - 1, 'executor')} {why} at "
                     f"{size.handled_tps / (least - 1):,.0f} tuples/s each, so {least} at least"
                 )
         for topology in trials.requested:
             total = sum(count for key, count in counts.items() if key[0] == topology)
-            if total > trials.wish.max_executors:
-                message = f"needs {total} executors at least, and --max-executors allows {trials.wish.max_executors}"
+            if total > trials.goals.max_executors:
+                message = f"needs {total} executors at least, and --max-executors allows {trials.goals.max_executors}"
                 faults.append(Fault(message, trials.base.topologies[topology].name))
         if faults:
             raise InputError("advice", faults)
@@ -146,11 +147,11 @@ class Search:
     def _mixes(self, least: ExecutorCounts, refused: RefusedMixes) -> Iterator[NodeMix]:
         """Yield mixes with enough CPU and memory for the work alone, cheapest first.
 
-        So are those that have too little for what it came to with messages on as many nodes or fewer.
+        Mixes that have too little for the work with messages, as found on as many nodes or fewer, are left out.
         """
         trials, tried = self.trials, 0
         memory_mb, work_hz = trials.memory_mb(least), trials.work_hz
-        for mix in mixes(trials.kinds, trials.wish.max_nodes, _MOST_LOOKED_AT):
+        for mix in mixes(trials.kinds, trials.goals.max_nodes, _MOST_LOOKED_AT):
             if why := too_small(trials, mix, work_hz, memory_mb) or self._too_small_for_messages(mix):
                 refused.add(mix, why)
                 continue
@@ -205,7 +206,7 @@ class Search:
     def _raise(self, counts: dict[Key, int], key: Key) -> None:
         """Add executors to a component, if allowed: an eighth, or one."""
         size, has = self.trials.sizes[key], counts[key]
-        left = self.trials.wish.max_executors - self._total(counts, key[0])
+        left = self.trials.goals.max_executors - self._total(counts, key[0])
         for step in (max(has // _PART, 1), 1):
             more = size.more(min(has + step - 1, size.tasks))
             if more is not None and more - has <= left:
@@ -267,11 +268,11 @@ class Search:
 
 
 def _note(steps: list[str], step: str) -> None:
-    """One step more, which is logged, too: a search may take minutes."""
+    """Add a step to the list and log it, as a search may take minutes."""
     log.info("%s", step)
     steps.append(step)
 
 
 def _unplaced(evaluated: EvaluatedPlacement) -> str:
-    reasons = [reason for _, _, why in evaluated.assignment.reasons_together() for reason in why]
+    reasons = [reason for _, _, why in evaluated.assignment.grouped_reasons() for reason in why]
     return f"not every executor finds a slot: {reasons[0]}" if reasons else "not every executor finds a slot"

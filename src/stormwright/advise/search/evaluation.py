@@ -17,7 +17,7 @@ from stormwright.predict.evaluate import steady_states
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.queueing.waits import node_use
 from stormwright.predict.reach import bottleneck_of
-from stormwright.predict.steady import Placed, Steady
+from stormwright.predict.steady import PlacedLoad, SteadyState
 
 #: Tolerance of rounding.
 _ROUNDING = 1e-9
@@ -32,7 +32,7 @@ class EvaluatedPlacement:
     problem, mix
         The topologies with their executors on the nodes of a mix.
     assignment
-        Where they run.
+        Placement of the executors.
     placed, state
         Result of the evaluation.
     held
@@ -43,8 +43,8 @@ class EvaluatedPlacement:
     problem: Problem
     mix: NodeMix
     assignment: Assignment
-    placed: Placed
-    state: Steady
+    placed: PlacedLoad
+    state: SteadyState
     held: Mapping[tuple[int, int], float]
 
     @classmethod
@@ -62,13 +62,13 @@ class EvaluatedPlacement:
         Parameters
         ----------
         problem, mix, assignment, held
-            As above.
+            As in the class.
         profile
             Load of the same executors at the required rates.
         known
             Costs, and corrections by topology id.
         """
-        placed = Placed.under(profile, problem, assignment.slot_of_executor)
+        placed = PlacedLoad.under(profile, problem, assignment.slot_of_executor)
         placed, (state,) = steady_states(placed, profile.rate_tps, profile.rate_tps, [known])
         return cls(problem, mix, assignment, placed, state, held)
 

@@ -85,7 +85,7 @@ def _toml(path: Path) -> object:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(str(path), [Fault(f"is no TOML: {error}", "$")]) from error
+        raise InputError(str(path), [Fault(f"is not valid TOML: {error}", "$")]) from error
 
 
 def _kind(name: str, values: Mapping[str, object], at: str, faults: list[Fault]) -> NodeKind | None:
@@ -123,7 +123,7 @@ def _kind(name: str, values: Mapping[str, object], at: str, faults: list[Fault])
 def twice(kinds: Sequence[NodeKind]) -> list[Fault]:
     """Return faults of duplicate names of kinds."""
     names = [kind.name for kind in kinds]
-    return [Fault("is told twice", f"node kind {name}") for name in sorted(set(names)) if names.count(name) > 1]
+    return [Fault("is given twice", f"node kind {name}") for name in sorted(set(names)) if names.count(name) > 1]
 
 
 # Kinds --------------------------------------------------------------------------------------------
@@ -136,11 +136,11 @@ class NodeKind:
     Parameters
     ----------
     name
-        What people call it.
+        Name of the kind.
     node
-        What one of them is like.
+        Resources of one node.
     price
-        Of one, per hour, in whatever money; above 0.
+        Price of one node per hour, in any currency; above 0.
     there
         Nodes of this kind that the cluster has: they are taken first.
     most
@@ -179,7 +179,7 @@ class NodeMix:
     Parameters
     ----------
     kinds, counts
-        How many of each.
+        Number of nodes of each kind.
     """
 
     kinds: tuple[NodeKind, ...]
@@ -252,11 +252,11 @@ def mixes(kinds: Sequence[NodeKind], most_nodes: int, most_mixed: int | None = N
     Parameters
     ----------
     kinds
-        Available kinds.
+        Available kinds of nodes.
     most_nodes
-        Nodes of all kinds together.
+        Maximum number of nodes of all kinds together.
     most_mixed
-        After so many mixes, of which some kinds have more than anybody waits for, only those of one kind; None for all.
+        Number of mixes after which only those of one kind are yielded, as several kinds have very many; None for all.
     """
     kinds, last = tuple(kinds), 0.0
     for mix in islice(_mixed(kinds, most_nodes), most_mixed):

@@ -10,7 +10,7 @@ import numpy as np
 
 from stormwright.advise.season import too_low_by
 
-#: Changes from window to window that have to be known before a rate is taken to rise on, and by how much at most.
+#: Number of known changes from window to window before a rise is extrapolated, and its maximum.
 _LEAST_WINDOWS, _MOST_AHEAD = 2, 1.5
 
 #: Windows by which the level of this season is set against that of the last, and between what it may be.
@@ -27,22 +27,22 @@ class Patience:
     Parameters
     ----------
     windows
-        Only after so many in which less would have been enough is anything taken away, and then for the most trees of
-        these; and so many windows nothing is added after something that did not help.
+        Number of windows in a row in which less would have been enough before anything is removed; removals are planned
+        for the highest rate of these. Also the number of windows without additions after a useless one.
     ceiling
-        Executors and nodes are added once something is fuller than this part of what is not headroom goes half way to
-        being full: with 20 % headroom and 0.5 that is above 90 %.
+        Executors and nodes are added once a resource is fuller than this point between its limit with headroom, 0, and
+        being full, 1: with 20 % headroom and 0.5 that is 90 %.
     saving
-        Less of the price, and of the executors, than this part is not worth a restart.
+        Minimum fraction of the price and of the executors that justifies a restart for a removal.
     ahead
         Number of windows for which a rise is extrapolated.
     season
-        After so many windows the same is taken to come again: 24 where a window is an hour. 0: nothing does.
+        Length of a season in windows: 24 for a day of hourly windows; 0 for none.
     coming
-        Once a season is known, what is added is enough for the most of so many windows to come, and something is taken
-        away where less is enough for all of them.
+        With a known season: number of coming windows whose highest rate an addition covers, and for all of which a
+        removal has to leave enough.
     soon
-        Windows in which less would have been enough, where it is known that less will be.
+        With a known season: number of windows in which less would have been enough before a removal.
     """
 
     windows: int = 12
@@ -60,14 +60,14 @@ class WindowPace:
     Parameters
     ----------
     patience
-        When something is changed.
+        Parameters of the timing.
     past
         Trees/s of windows before the first.
 
     Attributes
     ----------
     below
-        The last windows in which less would have been enough.
+        Rates of the last windows in a row in which less would have been enough.
     """
 
     def __init__(self, patience: Patience, past: Iterable[float] = ()) -> None:

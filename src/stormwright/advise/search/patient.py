@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from stormwright.advise.adviser import Observation, WantedSize
+from stormwright.advise.adviser import Observation, TargetSize
 from stormwright.advise.search.cheapest import Search
 from stormwright.advise.search.evaluation import EvaluatedPlacement
+from stormwright.advise.search.goals import AdviceGoals
 from stormwright.advise.search.kinds import NodeKind, NodeMix, kinds_of
 from stormwright.advise.search.pace import Patience, WindowPace
 from stormwright.advise.search.trials import MixTrials
-from stormwright.advise.search.wish import Wish
 from stormwright.errors import Fault, InputError
 from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.predict.answer import Assumptions
@@ -23,7 +23,7 @@ from stormwright.predict.flow.profile import Profile
 #: Part of the required rate from which it counts as reached.
 _REACHED = 0.97
 
-#: Of the rise that a change promised, less than this part is no help; after so many windows of it that is said.
+#: Minimum fraction of a promised rise that counts as help, and the number of windows before a useless one is reported.
 _HELP, _IN_VAIN = 0.5, 2
 
 
@@ -38,30 +38,34 @@ class _Change:
 class PredictiveAdviser:
     """Cheapest sufficient size by `stormwright.predict`, changed as rarely as possible.
 
-    1. Where what runs would be too full at the rate that is wanted, or too slow, or does not reach it, the cheapest
-       that is enough with all headroom is wanted at once: for the rate to which it rises in the next windows, or, once
-       a season is known, for the most that is expected of them, so that one step covers the coming peak.
-    2. Less is wanted only after some windows in which it would have been enough, for the most trees of these; once a
-       season is known after fewer, but only where it is enough for what is expected, too.
-    3. Where a change brings next to nothing of the rate that it promised, that is said, and the way back is wanted; for
-       some windows nothing more is added. Where it brings part of it, more is wanted by what is measured now.
+    1. If the running placement would be overloaded or too slow at the offered rate, or does not reach it, the cheapest
+       sufficient one with full headroom is recommended at once: for the extrapolated rate of the next windows, or, with
+       a known season, for its highest expected rate, so that one step covers the coming peak.
+    2. Less is recommended only after several windows in which it would have been enough, for the highest rate of these;
+       with a known season after fewer, but only if it is enough for the expected rates, too.
+    3. If a change gains almost nothing of the promised rate, that is reported, and it is reversed; for some windows
+       nothing more is added. If it gains a part, the next recommendation is based on the new measurement.
 
     Parameters
     ----------
-    wish
-        Latency, headroom and quotas; its rates count for nothing.
+    goals
+        Latency, headroom and quotas; its rates are ignored.
     kinds
         Available kinds of nodes; by default those of the cluster.
     patience
-        When something is changed.
+        Parameters of the timing.
     past
-        Trees/s of windows before the first, as a history has them.
+        Trees/s of windows before the first, for instance from a history.
     """
 
     def __init__(
-        self, wish: Wish, kinds: Sequence[NodeKind] = (), patience: Patience | None = None, past: Iterable[float] = ()
+        self,
+        goals: AdviceGoals,
+        kinds: Sequence[NodeKind] = (),
+        patience: Patience | None = None,
+        past: Iterable[float] = (),
     ) -> None:
-        self._wish, self._kinds, self._patience = wish, tuple(kinds), patience or Patience()
+        self._wish, self._kinds, self._patience = goals, tuple(kinds), patience or Patience()
         self._pace = WindowPace(self._patience, past)
         self._in_vain = self._wait = 0
         self._last: _Change | None = None
@@ -71,7 +75,7 @@ class PredictiveAdviser:
         """Fraction of all resources that stays free."""
         return self._wish.headroom
 
-    def advise(self, observation: Observation) -> WantedSize:
+    def advise(self, observation: Observation) -> TargetSize:
         """See `Adviser`.
 
         Raises
@@ -80,13 +84,13 @@ class PredictiveAdviser:
             The observation has no measured problem.
         """
         if observation.problem is None:
-            raise InputError("observation", [Fault("has no measured problem, which tells where executors are", "$")])
+            raise InputError("observation", [Fault("has no measured problem, so the placement is unknown", "$")])
         self._pace.note(observation.wanted_tps)
         self._wait = max(self._wait - 1, 0)
         last = self._useless(observation)
         self._in_vain = self._in_vain + 1 if last else 0
         if last and self._in_vain < _IN_VAIN:
-            return WantedSize(
+            return TargetSize(
                 observation.executors, why="the last change has brought next to nothing so far: a window more"
             )
         if last:
@@ -99,15 +103,15 @@ class PredictiveAdviser:
         if full > most or late or observation.reached_tps < _REACHED * observation.wanted_tps:
             self._pace.changed()
             if self._wait:
-                return WantedSize(observation.executors, why="more did not help a while ago")
+                return TargetSize(observation.executors, why="more did not help a while ago")
             return self._more(observation, observation.problem)
         self._pace.enough(less_is=full < (1 - self._wish.headroom) * (1 - self._patience.saving))
         most_tps = self._pace.to_leave_for()
         if most_tps is not None and most_tps < (1 - self._patience.saving) * self._holds(full, observation.wanted_tps):
             return self._less(observation, observation.problem, most_tps)
-        return WantedSize(observation.executors, why=f"enough: the fullest thread, node or link is {full:.0%} full")
+        return TargetSize(observation.executors, why=f"enough: the fullest thread, node or link is {full:.0%} full")
 
-    def _more(self, observation: Observation, problem: Problem) -> WantedSize:
+    def _more(self, observation: Observation, problem: Problem) -> TargetSize:
         why = ""
         for rate_tps in (self._pace.to_add_for(), observation.wanted_tps):
             try:
@@ -116,29 +120,29 @@ class PredictiveAdviser:
                 why = "; ".join(fault.message for fault in error.faults)
                 continue
             return self._changed(observation, found, rate_tps, "; ".join(steps))
-        return WantedSize(observation.executors, why=f"nothing is enough: {why}")
+        return TargetSize(observation.executors, why=f"nothing is enough: {why}")
 
     def _holds(self, full: float, rate_tps: float) -> float:
         """Return the trees/s at which the fullest resource would have just the headroom."""
         return rate_tps * (1 - self._wish.headroom) / full if full > 0 else np.inf
 
-    def _less(self, observation: Observation, problem: Problem, most_tps: float) -> WantedSize:
+    def _less(self, observation: Observation, problem: Problem, most_tps: float) -> TargetSize:
         why = f"{self._pace.below} windows in which less was enough, and for {most_tps:,.0f} trees/s it is"
         self._pace.changed()
         try:
             found, _ = self._best(problem, observation.topology, most_tps)
         except InputError:
-            return WantedSize(observation.executors, why="nothing less is enough")
+            return TargetSize(observation.executors, why="nothing less is enough")
         executors, most = sum(_executors(found, observation.topology).values()), 1 - self._patience.saving
         if found.used.price > most * self._price_now(problem) and executors > most * observation.total:
-            return WantedSize(observation.executors, why="less would save too little for a restart")
+            return TargetSize(observation.executors, why="less would save too little for a restart")
         return self._changed(observation, found, most_tps, why)
 
-    def _changed(self, observation: Observation, found: EvaluatedPlacement, rate_tps: float, why: str) -> WantedSize:
+    def _changed(self, observation: Observation, found: EvaluatedPlacement, rate_tps: float, why: str) -> TargetSize:
         self._last, self._in_vain = _Change(rate_tps, observation), 0
         self._pace.changed()
         workers = found.workers(found.problem.topology_index[observation.topology])
-        return WantedSize(_executors(found, observation.topology), workers, why, found.problem, found.assignment)
+        return TargetSize(_executors(found, observation.topology), workers, why, found.problem, found.assignment)
 
     def _useless(self, observation: Observation) -> _Change | None:
         """Return the last change if it added something and brought almost nothing of its promise."""
@@ -150,7 +154,7 @@ class PredictiveAdviser:
         held = observation.reached_tps >= _REACHED * min(observation.wanted_tps, last.promised_tps)
         return None if held or came >= _HELP * promised else last
 
-    def _back(self, observation: Observation, last: _Change) -> WantedSize:
+    def _back(self, observation: Observation, last: _Change) -> TargetSize:
         self._last, self._in_vain, self._wait = None, 0, self._patience.windows + 1
         why = (
             f"the last change did not help: {min(last.promised_tps, observation.wanted_tps):,.0f} trees/s were "
@@ -159,11 +163,11 @@ class PredictiveAdviser:
         )
         before, problem = last.before, last.before.problem
         placed = None if problem is None else Assignment(problem.current_slot)
-        return WantedSize(before.executors, before.workers, why, problem, placed)
+        return TargetSize(before.executors, before.workers, why, problem, placed)
 
     def _best(self, problem: Problem, topology: str, rate_tps: float) -> tuple[EvaluatedPlacement, list[str]]:
-        wish = replace(self._wish, rates={topology: rate_tps}, times={})
-        search = Search(MixTrials(problem, wish, self._kinds or kinds_of(problem)))
+        goals = replace(self._wish, rates={topology: rate_tps}, times={})
+        search = Search(MixTrials(problem, goals, self._kinds or kinds_of(problem)))
         return search.best(), search.steps
 
     def _price_now(self, problem: Problem) -> float:

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from stormwright.advise.search.evaluation import EvaluatedPlacement
+from stormwright.advise.search.goals import AdviceGoals
 from stormwright.advise.search.kinds import NodeKind, NodeMix
-from stormwright.advise.search.wish import Wish
 from stormwright.errors import Fault, InputError
 from stormwright.model import UNPLACED, Assignment, Problem, Topology
 from stormwright.model.arrays import FloatArray, IntArray
-from stormwright.model.constraints.resources import Overused
+from stormwright.model.constraints.resources import ResourceOveruse
 from stormwright.model.constraints.violations import broken_limits
 from stormwright.predict.answer import Assumptions
 from stormwright.predict.changes import rebalanced, tasks_of, with_rates
@@ -30,15 +30,14 @@ def distributed(problem: Problem, work_hz: FloatArray) -> IntArray:
     """Return the slot of every executor, (E,): each on the node that it leaves least full, one worker per node.
 
     That is Graham's rule of the longest first (R. L. Graham, "Bounds on multiprocessing timing anomalies", SIAM Journal
-    on Applied Mathematics 17, 1969, https://doi.org/10.1137/0117039), for nodes of unlike size. Of nodes that it
-    leaves equally full it goes to the one with fewest of its component, and then to the first. A slot is kept for each
-    topology that is still to come; where slots are too few for that, nothing is placed. Other limits are left to who
-    goes on from there.
+    on Applied Mathematics 17, 1969, https://doi.org/10.1137/0117039), for nodes of different sizes. Ties go to the node
+    with fewest executors of the component, then to the first node. A slot is reserved for each of the remaining
+    topologies; with too few slots for that, nothing is placed. Other limits are left to the search.
 
     Parameters
     ----------
     problem
-        Topologies and nodes.
+        Problem with the topologies and nodes.
     work_hz
         CPU of every executor, shape (E,).
     """
@@ -89,9 +88,9 @@ class Size:
     task_cores
         Cores of each task at the required rates, in the order of tasks, shape (tasks,).
     pooled
-        Whether what it gets is shuffled, so that its executors have equally much to do however many tasks they have.
+        Whether its input is shuffled, so that all executors get the same load whatever their number of tasks.
     handled_tps
-        Tuples/s of all of them then.
+        Tuples/s of all its executors at these rates.
     """
 
     topology: int
@@ -141,10 +140,10 @@ def sizes_of(
     problem, profile
         Problem with loads at the required rates, without the CPU of messages.
     known
-        Costs and corrections.
+        Costs and corrections of the cluster.
     held_cores
-        Threads that a component keeps busy at these rates, where that was measured: of a bolt that waits for something
-        outside they are more than its CPU.
+        Busy threads of a component at these rates, if measured: more than its CPU for a bolt that waits for an external
+        system.
     """
     layout = profile.layout
     cores = profile.work_cycles(*known) * profile.handled_tps / problem.core_hz
@@ -189,39 +188,43 @@ _ITERATIONS = 15_000
 class MixTrials:
     """Trials of numbers of executors on mixes of nodes.
 
-    Topologies that are not asked for keep their executors and their measured rates, and are placed along with the
-    others; only nodes and links count that they fill, not their own threads.
+    Topologies without a request keep their executors and their measured rates, and are placed along with the others;
+    they count for the load of nodes and links, but their own threads are not checked.
 
     Parameters
     ----------
     problem
-        With a measured load.
-    wish
-        What is wanted.
+        Problem with a measured load.
+    goals
+        Required rates, latency and headroom.
     kinds
         Available kinds of nodes.
     held_cores
-        Topology and component → threads that it kept busy while the load was measured, where that is known: of a bolt
-        that waits for something outside they are more than its CPU.
+        Topology and component → busy threads while the load was measured, if known: more than its CPU for a bolt that
+        waits for an external system.
 
     Raises
     ------
     InputError
-        What is wished for does not fit the problem.
+        The goals do not fit the problem.
     """
 
     def __init__(
-        self, problem: Problem, wish: Wish, kinds: Sequence[NodeKind], held_cores: Mapping[Key, float] | None = None
+        self,
+        problem: Problem,
+        goals: AdviceGoals,
+        kinds: Sequence[NodeKind],
+        held_cores: Mapping[Key, float] | None = None,
     ) -> None:
-        self.wish, self.kinds = wish, tuple(kinds)
+        self.goals, self.kinds = goals, tuple(kinds)
         if not kinds:
-            raise InputError("advice", [Fault("no node has CPU and a slot and takes anything new", "nodes")])
+            raise InputError("advice", [Fault("no schedulable node has CPU and a free slot", "nodes")])
         assumptions, profile = Assumptions.of(problem), Profile.of(problem)
         self.known = assumptions.costs, assumptions.corrections
         rates = profile.rate_tps
         measured = np.flatnonzero((rates > 0) & ~profile.assumed).tolist()
-        self.requested = wish.requested(problem, {index: float(rates[index]) for index in measured})
-        self.allowed = 1.0 - wish.headroom
+        self.requested = goals.requested(problem, {index: float(rates[index]) for index in measured})
+        self.allowed = 1.0 - goals.headroom
         every: dict[int, dict[int, int]] = {index: {} for index in range(len(problem.topologies))}
         factors = np.array([self.requested.get(t, rate) / rate if rate > 0 else 1.0 for t, rate in enumerate(rates)])
         bare = rebalanced(problem, profile, self.known[0], every)
@@ -242,8 +245,8 @@ class MixTrials:
     def most_cores(self, key: Key) -> float:
         """Return the maximum cores of one executor of a component, at the reference speed.
 
-        That is what is allowed of a core, and of a node what is allowed besides the worker; what a bolt waits for
-        something outside takes no CPU of its node.
+        It is limited by one core, and by the capacity of a node besides the worker; waiting for an external system
+        takes no CPU of the node.
 
         Raises
         ------
@@ -260,7 +263,7 @@ class MixTrials:
             raise InputError("advice", [Fault(message, "nodes")])
         return float(most / self.base.core_hz)
 
-    def too_much(self, key: Key, cores: float) -> str:
+    def insufficient_reason(self, key: Key, cores: float) -> str:
         """Return why executors of a component that need these cores are too few."""
         fastest = max(kind.core_hz for kind in self.kinds) / self.base.core_hz
         if cores > self.allowed * fastest:
@@ -282,12 +285,12 @@ class MixTrials:
     def evaluated(self, counts: ExecutorCounts, mix: NodeMix, *, thoroughly: bool = False) -> EvaluatedPlacement:
         """Return the evaluation of these executors on some nodes, distributed greedily or by a search.
 
-        Searched is only where dealing out is not enough; or in any case, and the better one counts.
+        The search runs only if the greedy placement is insufficient, or if `thoroughly`; the better one is returned.
 
         Parameters
         ----------
         counts, mix
-            Executors and nodes.
+            Number of executors of each component, and the nodes.
         thoroughly
             Whether to search in any case.
         """
@@ -303,8 +306,8 @@ class MixTrials:
                 return tried[0]
         # The search starts from there; it is not where the load was measured, which has no messages in it.
         problem = replace(problem, current=first.by_topology(problem), measured={})
-        goals = ("nodes",) if self.wish.p95_ms is None else ("nodes", "latency")
-        tried += [self.evaluated_at(problem, mix, self._placed(problem, goal), counts) for goal in goals]
+        objectives = ("nodes",) if self.goals.p95_ms is None else ("nodes", "latency")
+        tried += [self.evaluated_at(problem, mix, self._placed(problem, goal), counts) for goal in objectives]
         return min(tried, key=self._badness)
 
     def evaluated_at(
@@ -315,9 +318,9 @@ class MixTrials:
         Parameters
         ----------
         problem
-            What `made` gives of them, on the nodes of the mix.
+            Result of `made` for the counts, on the nodes of the mix.
         mix, assignment, counts
-            The nodes, where executors are, and how many there are of each component that is asked for.
+            The nodes, the placement, and the number of executors of each requested component.
         """
         held = {key: self.sizes[key].busiest(count) for key, count in counts.items() if key in self._held}
         return EvaluatedPlacement.of(problem, mix, assignment, self.made(counts)[1], self.known, held)
@@ -343,7 +346,7 @@ class MixTrials:
 
     def quick_enough(self, evaluated: EvaluatedPlacement) -> bool:
         """Return whether latency is as low as requested."""
-        return self.wish.p95_ms is None or self.late_ms(evaluated) <= self.wish.p95_ms
+        return self.goals.p95_ms is None or self.late_ms(evaluated) <= self.goals.p95_ms
 
     def roomy(self, evaluated: EvaluatedPlacement) -> bool:
         """Return whether everything is placed and nothing overloaded."""
@@ -354,10 +357,10 @@ class MixTrials:
         if not evaluated.complete:
             return True, np.inf
         full = evaluated.fullest(set(self.requested))
-        return not self.roomy(evaluated), full if self.wish.p95_ms is None else self.late_ms(evaluated)
+        return not self.roomy(evaluated), full if self.goals.p95_ms is None else self.late_ms(evaluated)
 
     def _placed(self, problem: Problem, goal: str) -> Assignment:
-        headroom = min(100 * self.wish.headroom + _NOT_OVER_PERCENT, 99.0)
+        headroom = min(100 * self.goals.headroom + _NOT_OVER_PERCENT, 99.0)
         settings: dict[str, Any] = {"headroom_percent": headroom} if goal == "nodes" else {}
         params = OptimizerParams(objective=goal, iterations=_ITERATIONS, **settings)
         return OptimizerScheduler(params).schedule(problem)
@@ -378,4 +381,4 @@ def _broken(problem: Problem, assignment: Assignment) -> bool:
     """Return whether a placement violates a constraint, except CPU, which follows from rates."""
     cpu = problem.resources[0].name
     broken = broken_limits(problem, assignment.slot_of_executor)
-    return any(not (isinstance(each, Overused) and each.resource == cpu) for each in broken)
+    return any(not (isinstance(each, ResourceOveruse) and each.resource == cpu) for each in broken)

@@ -19,7 +19,7 @@ from stormwright.errors import MissingDependencyError
 @options.token
 @options.as_json("Print it as JSON.")
 def command(storm_home: Path | None, address: str, as_json: bool) -> None:
-    """Check jar, storm.yaml, versions, connections in both directions, clocks and records; each with a suggested fix.
+    """Jar, storm.yaml, versions, connections in both directions, clocks and records are checked.
 
     It is most informative on a Nimbus host, and changes nothing. Exits with 2 if a check fails; unknown is not a
     failure.

@@ -11,27 +11,29 @@ from stormwright.defaults import STORMS_OWN
 from stormwright.errors import nearest
 
 # Service ------------------------------------------------------------------------------------------
-# Checks of a running service: reached both ways, clocks, what its records tell.
+# Checks of a running service: connections in both directions, clocks, records.
 
-#: Seconds by which clocks may differ: records from further ahead are refused, those from further back come too late.
+#: Maximum difference of clocks in seconds: records from further ahead are refused, those from further back are late.
 MOST_SKEW_S = 2.0
 
-#: Seconds after which the load that was measured last is too old for anything to move.
+#: Age in seconds at which the measured load is too old for moves.
 MOST_PROFILE_S = 45.0
 
-#: Share of lines that did not count from which on something is amiss.
+#: Maximum fraction of rejected lines.
 MOST_QUARANTINED = 0.001
 
 
 def reached(service: ServiceFacts) -> Finding:
-    """The service answers from here."""
+    """Check that the service can be reached from here."""
     name = "service reached"
     if service.why_not is None:
         return Finding(name, "ok", f"{service.address} answers")
-    if service.asks:
-        fix = "say a token of role viewer: --token-file or STORMWRIGHT_TOKEN"
+    if service.requires_token:
+        fix = "pass a token with the role viewer: --token-file or STORMWRIGHT_TOKEN"
         return Finding(name, "wrong", f"{service.address}: {service.why_not}", fix)
-    fix = "start `stormwright serve` with a --host that this machine reaches, or open its port; --service names another"
+    fix = (
+        "start `stormwright serve` with a --host that this machine can reach, open its port, or pass another --service"
+    )
     return Finding(name, "wrong", f"{service.address}: {service.why_not}", fix)
 
 
@@ -41,75 +43,79 @@ def stands_by(service: ServiceFacts) -> Finding | None:
     if not pair.get("stands_by"):
         return None
     if leads := pair.get("leads"):
-        return Finding("leads", "ok", f"this one stands by, and {leads} leads: ask that one with --service, too")
-    fix = "wait some seconds, and see its log"
-    return Finding("leads", "wrong", "this one stands by, and nobody leads", fix)
+        return Finding("leads", "ok", f"this service stands by, {leads} leads: check that one with --service, too")
+    fix = "wait a few seconds, then check its log"
+    return Finding("leads", "wrong", "this service stands by, and no service leads", fix)
 
 
 def nimbus_reached(found: Installation) -> Finding:
-    """A Nimbus takes connections from here."""
+    """Check that a Nimbus accepts connections from here."""
     name, listed = "Nimbus reached", ", ".join(found.nimbus)
     if not found.nimbus:
-        return Finding(name, "unknown", "storm.yaml cannot be read or names no nimbus.seeds", "name it there")
+        return Finding(
+            name, "unknown", "storm.yaml cannot be read or has no nimbus.seeds", "set nimbus.seeds in storm.yaml"
+        )
     if any(found.nimbus.values()):
         return Finding(name, "ok", ", ".join(each for each, up in found.nimbus.items() if up))
     return Finding(
-        name, "wrong", f"none takes a connection: {listed}", "start Nimbus, or open its port to this machine"
+        name, "wrong", f"no Nimbus accepts connections: {listed}", "start Nimbus, or open its port to this machine"
     )
 
 
-def nimbus_asks(service: ServiceFacts) -> Finding:
+def nimbus_calls(service: ServiceFacts) -> Finding:
     """Check that Nimbus has reached the service."""
-    name = "Nimbus asks the service"
-    if service.asked is None:
-        return Finding(name, "unknown", "the service does not tell", "see that it is reached first")
-    if service.asked:
-        return Finding(name, "ok", "it has asked")
-    fix = "see stormwright.service.url in storm.yaml of Nimbus, that Nimbus reaches it, and its log"
-    return Finding(name, "wrong", "it never has since the service started", fix)
+    name = "Nimbus calls the service"
+    if service.called_by_nimbus is None:
+        return Finding(name, "unknown", "the service did not report it", "make the service reachable first")
+    if service.called_by_nimbus:
+        return Finding(name, "ok", "Nimbus has called the service")
+    fix = "check stormwright.service.url in the storm.yaml of Nimbus, the network between them, and the log of Nimbus"
+    return Finding(name, "wrong", "no call since the service started", fix)
 
 
 def same_version(facts: Facts, service: ServiceFacts) -> Finding:
-    """The service is of this version."""
+    """Check that the service has the version of this package."""
     name = "versions"
     if service.version is None:
-        return Finding(name, "unknown", "the service says none", "see that it is stormwright that answers there")
+        return Finding(
+            name, "unknown", "the service reports no version", "check that the address is that of a stormwright service"
+        )
     if service.version != facts.version:
         text = f"the service is {service.version}, this is {facts.version}"
-        return Finding(name, "wrong", text, "install the same version on both, and start the service again")
-    return Finding(name, "ok", f"stormwright {facts.version}, the service too")
+        return Finding(name, "wrong", text, "install the same version on both, then restart the service")
+    return Finding(name, "ok", f"stormwright {facts.version}, same as the service")
 
 
 def clock_skew(service: ServiceFacts) -> Finding:
-    """The service's clock goes with this machine's."""
+    """Check that the service's clock agrees with this machine's."""
     name = "clock skew"
     if service.skew_s is None:
-        return Finding(name, "unknown", "the service tells no time", "compare `date` on both")
+        return Finding(name, "unknown", "the service reported no time", "compare `date` on both")
     if abs(service.skew_s) > MOST_SKEW_S:
         side = "ahead of" if service.skew_s > 0 else "behind"
         text = f"the service's clock is {abs(service.skew_s):.0f} s {side} this machine's"
-        return Finding(name, "wrong", text, "let NTP or chrony set the clocks of all hosts")
+        return Finding(name, "wrong", text, "synchronise the clocks of all hosts, with NTP or chrony")
     return Finding(
-        name, "ok", f"under {MOST_SKEW_S:g} s between the service and this machine; run it on other hosts too"
+        name, "ok", f"under {MOST_SKEW_S:g} s between the service and this machine; run doctor on other hosts, too"
     )
 
 
 def record_gaps(service: ServiceFacts) -> Iterator[Finding]:
-    """Records come, all of them, and are worked on."""
+    """Check that records arrive completely, and are processed."""
     name, pipeline = "records", service.status.get("pipeline")
     if not isinstance(pipeline, dict):
-        yield Finding(name, "unknown", "the service does not tell", "see that it is reached first")
+        yield Finding(name, "unknown", "the service did not report it", "make the service reachable first")
         return
     age_s, ledger = pipeline.get("profile_age_s"), pipeline.get("ledger") or {}
-    log = "see the service's log, and `stormwright pipeline quarantine`"
+    log = "check the service's log, and `stormwright pipeline quarantine`"
     if not pipeline.get("running"):
-        yield Finding(name, "wrong", f"the pipeline stands still: {pipeline.get('error')}", log)
+        yield Finding(name, "wrong", f"the pipeline has stopped: {pipeline.get('error')}", log)
     elif age_s is None:
-        fix = "submit a topology with the probe, and see stormwright.probe.service.url and the log of its workers"
-        yield Finding(name, "unknown", "none has come yet", fix)
+        fix = "submit a topology with the probe; check stormwright.probe.service.url and the log of its workers"
+        yield Finding(name, "unknown", "no record has arrived yet", fix)
     elif age_s > MOST_PROFILE_S:
         text = f"the load was measured {age_s:.0f} s ago, more than {MOST_PROFILE_S:g} s"
-        yield Finding(name, "wrong", text, "see whether topologies with the probe run, and the log of their workers")
+        yield Finding(name, "wrong", text, "check that topologies with the probe run, and the log of their workers")
     else:
         yield Finding(name, "ok", f"the load was measured {age_s:.0f} s ago")
     yield _gaps(ledger, pipeline.get("files_set_aside") or 0, log)
@@ -118,23 +124,23 @@ def record_gaps(service: ServiceFacts) -> Iterator[Finding]:
 def _gaps(ledger: Mapping[str, Any], aside: int, fix: str) -> Finding:
     name, read, lost = "record gaps", ledger.get("read", 0), ledger.get("quarantined", 0)
     if aside or lost > MOST_QUARANTINED * read:
-        text = f"{lost:,} of {read:,} lines did not count, {aside} files were set aside"
+        text = f"{lost:,} of {read:,} lines were rejected, {aside} files were set aside"
         return Finding(name, "wrong", text, fix)
     if not read:
         return Finding(name, "unknown", "no line was read yet", "wait until a topology with the probe runs")
-    return Finding(name, "ok", f"{lost:,} of {read:,} lines did not count")
+    return Finding(name, "ok", f"{lost:,} of {read:,} lines were rejected")
 
 
 def measured(service: ServiceFacts) -> Finding:
-    """All topologies report."""
+    """Check that all topologies report."""
     name, waits = "topologies measured", service.status.get("waits")
     if not isinstance(waits, list):
-        return Finding(name, "unknown", "the service does not tell", "see that it is reached first")
+        return Finding(name, "unknown", "the service did not report it", "make the service reachable first")
     if waits:
         more = f"; and {len(waits) - 3} more" if len(waits) > 3 else ""
-        fix = "those without the probe get it at their next submission; the others need time"
+        fix = "submit topologies without the probe again; wait for the others"
         return Finding(name, "unknown", "; ".join(map(str, waits[:3])) + more, fix)
-    return Finding(name, "ok", "none waits to be measured")
+    return Finding(name, "ok", "all topologies are measured")
 
 
 # All checks ---------------------------------------------------------------------------------------
@@ -145,7 +151,7 @@ def all_findings(facts: Facts) -> list[Finding]:
     """Return the findings of all checks, in the order in which to fix them."""
     found = [python(facts), java(facts), compiled_code(facts)]
     if facts.installation is None:
-        found.append(Finding("Storm", "unknown", "none was found", "name it with --storm-home"))
+        found.append(Finding("Storm", "unknown", "no installation was found", "pass --storm-home"))
     else:
         found += _of_installation(facts, facts.installation)
     if facts.service is not None:
@@ -158,10 +164,10 @@ def _of_installation(facts: Facts, found: Installation) -> Iterator[Finding]:
     yield jar(found, facts.version)
     yield same_jar(facts, found)
     if not found.yaml_there:
-        fix = "name the directory that has it in STORM_CONF_DIR, or another installation with --storm-home"
-        yield Finding("storm.yaml", "unknown", f"there is no file {found.yaml_path}", fix)
+        fix = "set STORM_CONF_DIR to its directory, or pass another installation with --storm-home"
+        yield Finding("storm.yaml", "unknown", f"{found.yaml_path} does not exist", fix)
     elif found.conf is None:
-        fix = "name its directory in STORM_CONF_DIR, and install stormwright[yaml]"
+        fix = "set STORM_CONF_DIR to its directory, and install stormwright[yaml]"
         yield Finding("storm.yaml", "unknown", f"{found.yaml_path} cannot be read", fix)
     else:
         yield scheduler_class(found, found.conf)
@@ -179,7 +185,7 @@ def _of_service(facts: Facts, service: ServiceFacts) -> Iterator[Finding]:
         if standing := stands_by(service):
             yield standing
             return
-        yield nimbus_asks(service)
+        yield nimbus_calls(service)
         yield clock_skew(service)
         yield from record_gaps(service)
         yield measured(service)
@@ -189,10 +195,10 @@ def _of_service(facts: Facts, service: ServiceFacts) -> Iterator[Finding]:
 
 SCHEDULER, PROBE = "stormwright.PlacementScheduler", "stormwright.ExecutorProbe"
 
-#: Releases of Storm that it works with.
+#: Supported releases of Storm.
 OLDEST_STORM, NEWEST_STORM = (2, 6), (2, 8)
 
-#: Seconds after which the service takes what Nimbus told last for too old.
+#: Age in seconds at which the service ignores the last snapshot of Nimbus.
 MOST_MONITOR_S = 60
 
 OLDEST_PYTHON = (3, 11)
@@ -201,28 +207,30 @@ _CLASS = re.compile(r"[A-Za-z_$][\w$]*(\.[A-Za-z_$][\w$]*)*")
 
 
 def jar(found: Installation, version: str) -> Finding:
-    """Our jar is where Nimbus loads it, once, and of this version."""
+    """Check that Nimbus loads exactly one stormwright jar, of this version."""
     name, there = "jar in extlib-daemon", f"{found.home}/extlib-daemon"
     fix = f"copy stormwright-storm-{version}.jar into {there} of every Nimbus host and restart Nimbus"
     if not found.jars:
-        return Finding(name, "wrong", f"there is none in {there}", fix)
+        return Finding(name, "wrong", f"no jar in {there}", fix)
     if len(found.jars) > 1:
         listed = ", ".join(each.path for each in found.jars)
-        return Finding(name, "wrong", f"several: {listed}", f"leave the one of version {version}, restart Nimbus")
+        return Finding(
+            name, "wrong", f"several jars: {listed}", f"remove all but that of version {version}, then restart Nimbus"
+        )
     return Finding(name, "ok", found.jars[0].path)
 
 
 def same_jar(facts: Facts, found: Installation) -> Finding:
-    """The jar is the one that belongs to this package."""
+    """Check that the jar belongs to this package."""
     name = "jar equal to package"
     if len(found.jars) != 1:
-        return Finding(name, "unknown", "there is not one jar", "put one there first")
+        return Finding(name, "unknown", "there is not exactly one jar", "install exactly one jar")
     own, built = found.jars[0], facts.built
     if own.version != facts.version:
         text = f"the jar is {own.version}, the package {facts.version}"
         return Finding(name, "wrong", text, "install both of the same version, then restart Nimbus")
     if built is None:
-        return Finding(name, "ok", f"both {facts.version}; there is no other jar here to compare what is in it with")
+        return Finding(name, "ok", f"both {facts.version}; no local build to compare the content with")
     if built.digest != own.digest:
         text = f"both {own.version}, but {own.path} is another build than {built.path}"
         return Finding(name, "wrong", text, f"copy {built.path} over it, then restart Nimbus")
@@ -234,55 +242,53 @@ def scheduler_class(found: Installation, conf: Mapping[str, Any]) -> Finding:
     name, text = "class name", conf.get("storm.scheduler")
     fix = f'write storm.scheduler: "{SCHEDULER}" into {found.yaml_path} of every Nimbus and restart it'
     if text is None:
-        return Finding(name, "wrong", "storm.scheduler is not set: Storm's own decides", fix)
+        return Finding(name, "wrong", "storm.scheduler is not set: Storm uses its own scheduler", fix)
     if text != SCHEDULER:
         near = " (nearly)" if nearest(str(text), [SCHEDULER]) else ""
         return Finding(name, "wrong", f"storm.scheduler is {text}{near}", fix)
     if not conf.get("stormwright.service.url"):
         add = f'write stormwright.service.url: "http://SERVICE-HOST:7070" into {found.yaml_path} and restart Nimbus'
-        return Finding(name, "wrong", "stormwright.service.url is not set: Nimbus asks nobody", add)
-    return Finding(name, "ok", f"{text}, which asks {conf['stormwright.service.url']}")
+        return Finding(name, "wrong", "stormwright.service.url is not set: Nimbus calls no service", add)
+    return Finding(name, "ok", f"{text}, calling {conf['stormwright.service.url']}")
 
 
 def credentials(found: Installation, conf: Mapping[str, Any]) -> Finding:
     """Check that Nimbus has the credentials that it is configured with."""
-    name = "who Nimbus is"
+    name = "credentials of Nimbus"
     if wrong := [f"{key} {why}" for key, why in found.credentials.items() if why]:
-        fix = "copy the file there, for the user of Nimbus to read: `stormwright token create` makes a token"
+        fix = "copy the file there, readable by the user of Nimbus; `stormwright token create` creates a token"
         return Finding(name, "wrong", "; ".join(wrong), fix)
     if not found.credentials:
-        return Finding(name, "ok", "nothing says it: a service that asks nobody who he is needs no more")
+        return Finding(name, "ok", "no token is configured: enough for a service without authentication")
     return Finding(name, "ok", ", ".join(f"{key} {conf[key]}" for key in found.credentials))
 
 
 def storm_version(found: Installation) -> Finding:
-    """Storm is one that it works with."""
+    """Check that the release of Storm is supported."""
     name, text = "Storm", found.storm_version
     least, most = ".".join(map(str, OLDEST_STORM)), ".".join(map(str, NEWEST_STORM))
     numbers = re.match(r"(\d+)\.(\d+)", text or "")
     if numbers is None:
-        return Finding(name, "unknown", f"no lib/storm-client-….jar in {found.home}", "name Storm with --storm-home")
+        return Finding(name, "unknown", f"no lib/storm-client-….jar in {found.home}", "pass another --storm-home")
     if OLDEST_STORM <= (int(numbers[1]), int(numbers[2])) <= NEWEST_STORM:
         return Finding(name, "ok", f"{text}")
-    return Finding(name, "wrong", f"{text}; made for {least} to {most}", f"run Storm {least} to {most}")
+    return Finding(name, "wrong", f"{text}; supported are {least} to {most}", f"use Storm {least} to {most}")
 
 
 def monitor_frequency(conf: Mapping[str, Any]) -> Finding:
-    """Check that Nimbus asks before its last snapshot is too old."""
+    """Check that Nimbus calls before its last snapshot is too old."""
     name, key = "monitor frequency", "nimbus.monitor.freq.secs"
     seconds = conf.get(key, MONITOR_S)
     if type(seconds) not in (int, float) or not seconds > 0:
-        return Finding(name, "wrong", f"{key} is {seconds}", f"write a number of seconds, such as {key}: {MONITOR_S}")
+        return Finding(name, "wrong", f"{key} is {seconds}", f"set a number of seconds, such as {key}: {MONITOR_S}")
     if seconds >= MOST_MONITOR_S:
-        text = (
-            f"Nimbus asks each {seconds} s, and after {MOST_MONITOR_S} s what is known counts as too old: nothing moves"
-        )
+        text = f"Nimbus calls every {seconds} s; snapshots older than {MOST_MONITOR_S} s are not used, so nothing moves"
         return Finding(name, "wrong", text, f"write {key}: {MONITOR_S} and restart Nimbus")
-    return Finding(name, "ok", f"Nimbus asks each {seconds} s")
+    return Finding(name, "ok", f"Nimbus calls every {seconds} s")
 
 
 def hook(conf: Mapping[str, Any]) -> Finding:
-    """Topologies get the probe without asking for it."""
+    """Check that all topologies get the probe automatically."""
     name, key = "hook active", "topology.auto.task.hooks"
     hooks = conf.get(key) or []
     fix = f'{key}: ["{PROBE}"], in storm.yaml for all or in a topology\'s configuration for one, at its next submission'
@@ -290,10 +296,10 @@ def hook(conf: Mapping[str, Any]) -> Finding:
         if conf.get("stormwright.probe.service.url"):
             return Finding(name, "ok", f"{PROBE} for all topologies")
         add = 'write stormwright.probe.service.url: "http://SERVICE-HOST:7070"'
-        return Finding(name, "wrong", "stormwright.probe.service.url is not set: records go nowhere", add)
+        return Finding(name, "wrong", "stormwright.probe.service.url is not set: records are not sent", add)
     if hooks:
-        return Finding(name, "wrong", f"{key} names {hooks}, not {PROBE}", fix)
-    return Finding(name, "unknown", "storm.yaml names no hook: each topology has to", fix)
+        return Finding(name, "wrong", f"{key} is {hooks}, without {PROBE}", fix)
+    return Finding(name, "unknown", "storm.yaml sets no hook: each topology has to set it", fix)
 
 
 def fallback(conf: Mapping[str, Any]) -> Finding:
@@ -302,29 +308,34 @@ def fallback(conf: Mapping[str, Any]) -> Finding:
     text = conf.get(key, STORMS_OWN)
     fix = f"write {key}: {STORMS_OWN}, none, or the class that storm.scheduler named before; then restart Nimbus"
     if text in (STORMS_OWN, "none"):
-        who = "EvenScheduler places" if text == STORMS_OWN else "nobody places"
-        return Finding(name, "ok", f"{text}: {who} what the service does not")
+        who = "EvenScheduler places" if text == STORMS_OWN else "no scheduler places"
+        return Finding(name, "ok", f"{text}: {who} topologies without an answer of the service")
     if not isinstance(text, str) or not _CLASS.fullmatch(text):
-        return Finding(name, "wrong", f"{key} is {text}, which is no class", fix)
+        return Finding(name, "wrong", f"{key} is {text}, which is not a class", fix)
     if text == SCHEDULER:
         return Finding(name, "wrong", f"{key} is {text} itself", fix)
     meant = nearest(text, [STORMS_OWN, "none"])
     if meant and "." not in text:
         return Finding(name, "wrong", f"{key} is {text}: did you mean {meant}?", fix)
     if text.startswith("org.apache.storm.") or "." not in text:
-        return Finding(name, "ok", f"{text}, of Storm's own")
-    return Finding(name, "unknown", f"{text}, a class of yours", "Nimbus's log says at its start whether it loads it")
+        return Finding(name, "ok", f"{text}, a class of Storm")
+    return Finding(
+        name,
+        "unknown",
+        f"{text}, not a class of Storm",
+        "check the log of Nimbus from its start: it reports whether the class was loaded",
+    )
 
 
 def java(facts: Facts) -> Finding:
-    """There is a Java that everything runs on."""
+    """Check that a supported Java exists."""
     if facts.java is None:
         return Finding("Java", "wrong", facts.java_why_not, "install Java 17 or later, or set JAVA_HOME")
     return Finding("Java", "ok", facts.java)
 
 
 def python(facts: Facts) -> Finding:
-    """Python is new enough."""
+    """Check that Python is new enough."""
     shown, least = ".".join(map(str, facts.python)), ".".join(map(str, OLDEST_PYTHON))
     if facts.python < OLDEST_PYTHON:
         return Finding("Python", "wrong", shown, f"install Python {least} or later")
@@ -332,16 +343,16 @@ def python(facts: Facts) -> Finding:
 
 
 def compiled_code(facts: Facts) -> Finding:
-    """Machine code that was brought is taken up, so that the first decision need not compile."""
+    """Check that prebuilt machine code is used, so that the first decision does not compile."""
     name, fix = "compiled code", "install a wheel, or run `make setup` in the clone"
     if facts.able is None:
         return Finding(name, "unknown", "Numba cannot be loaded here", "install stormwright again")
     if not facts.able:
-        text = "none is brought for this processor: each function is compiled at its first use, and kept"
-        return Finding(name, "unknown", text, "none is needed; the first decisions take a minute longer")
+        text = "no prebuilt code for this processor: each function is compiled at its first use, then cached"
+        return Finding(name, "unknown", text, "nothing to do; the first decisions take a minute longer")
     if not facts.compiled:
-        return Finding(name, "wrong", "there is none of these sources: it is compiled at first use", fix)
+        return Finding(name, "wrong", "no prebuilt code fits these sources: functions are compiled at first use", fix)
     if facts.unfit:
-        text = f"that of {' and of '.join(facts.unfit)} is of other sources: it is compiled at first use"
+        text = f"prebuilt code of {' and '.join(facts.unfit)} is of other sources: it is compiled at first use"
         return Finding(name, "wrong", text, fix)
     return Finding(name, "ok", f"{facts.compiled} files fit these sources")

@@ -18,7 +18,7 @@ NIMBUS_PORT, MONITOR_S = 6627, 10
 
 
 def path_of(storm_home: Path) -> Path:
-    """Where Storm's own programs read it."""
+    """Return the path at which Storm's own programs read storm.yaml."""
     return Path(os.environ.get("STORM_CONF_DIR") or storm_home / "conf") / "storm.yaml"
 
 
@@ -42,7 +42,7 @@ def seeds_of(conf: Mapping[str, Any]) -> list[tuple[str, int]]:
 
 
 def nimbus_of(conf: Mapping[str, Any]) -> str:
-    """The same for people."""
+    """Return hosts and ports of Nimbus as text."""
     return " ".join(f"{host}:{port}" for host, port in seeds_of(conf)) or "unknown"
 
 
@@ -58,13 +58,13 @@ class Finding:
     Parameters
     ----------
     check
-        Its name.
+        Name of the check.
     verdict
-        ``unknown`` where what it goes by could not be had.
+        ``ok``, ``wrong``, or ``unknown`` if its input is not available.
     text
-        What was found.
+        Finding as text.
     fix
-        What to do, of what is wrong or unknown.
+        Suggested action if wrong or unknown.
     """
 
     check: str
@@ -75,7 +75,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Jar:
-    """A jar of ours: its file, the version in its name, and a digest of what is in it."""
+    """A stormwright jar: its file, the version in its name, and a digest of its content."""
 
     path: str
     version: str
@@ -89,20 +89,19 @@ class Installation:
     Parameters
     ----------
     home
-        Where it is.
+        Directory of the installation.
     jars
-        Ours in ``extlib-daemon``.
+        Stormwright jars in ``extlib-daemon``.
     storm_version
-        By the jars in ``lib``; None where there is none.
+        Version of the jars in ``lib``; None without any.
     yaml_path, conf
-        Its storm.yaml; None where that cannot be read.
+        Its storm.yaml; None if it cannot be read.
     nimbus
-        Host and port of each Nimbus → whether a connection came about.
+        Host and port of each Nimbus → whether it accepts connections.
     credentials
-        Key of its storm.yaml that names a file by which the service knows Nimbus → why that cannot be read, empty where
-        it can.
+        Key of its storm.yaml that names a credentials file of the service → why that cannot be read, empty if it can.
     yaml_there
-        Whether there is a file at `yaml_path`.
+        Whether `yaml_path` exists.
     """
 
     home: str
@@ -117,59 +116,59 @@ class Installation:
 
 @dataclass(frozen=True)
 class ServiceFacts:
-    """A running service, as it answers here.
+    """A running service, as it answers this machine.
 
     Parameters
     ----------
     address
-        Where it was asked.
+        Address of the service.
     why_not
-        Why it did not answer; None where it did.
+        Why it did not answer; None if it did.
     version
-        What it says it is; None where it says none.
+        Version that it reports; None if unknown.
     skew_s
-        Its clock before this machine's; None where it told no time.
-    asked
-        Whether Nimbus has asked it; None where that is not known.
+        Difference of its clock to this machine's, in seconds; None if unknown.
+    called_by_nimbus
+        Whether Nimbus has called it; None if unknown.
     status
-        Its status; empty where it did not tell.
-    asks
-        Whether it did not answer as it wants to know who asks.
+        Its status document; empty if unknown.
+    requires_token
+        Whether it refused the request because a token is required.
     """
 
     address: str
     why_not: str | None = None
     version: str | None = None
     skew_s: float | None = None
-    asked: bool | None = None
+    called_by_nimbus: bool | None = None
     status: Mapping[str, Any] = field(default_factory=dict)
-    asks: bool = False
+    requires_token: bool = False
 
 
 @dataclass(frozen=True)
 class Facts:
-    """All of it.
+    """Facts of this machine, its Storm installation and a service.
 
     Parameters
     ----------
     version
-        Of this package.
+        Version of this package.
     python
-        Major and minor version.
+        Major and minor version of Python.
     java
-        Its major version; None where none fits.
+        Version of Java; None without a supported one.
     java_why_not
-        Why none does.
+        Why there is no supported Java.
     built
-        Our jar beside this package, if it is a clone that has built one.
+        Jar built in the clone that this package runs from, if any.
     able
-        Whether machine code is brought for this processor; None where Numba could not tell.
+        Whether prebuilt code supports this processor; None if Numba cannot be loaded.
     compiled
-        Files of it that fit these sources.
+        Number of files of prebuilt code that fit these sources.
     unfit
-        Packages of which none of these does.
+        Packages without such files.
     installation, service
-        None where nobody named one.
+        None if there is none.
     """
 
     version: str

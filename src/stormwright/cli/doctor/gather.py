@@ -36,12 +36,12 @@ _CREDENTIALS = ("stormwright.token.file", "stormwright.tls.ca", "stormwright.tls
 
 
 def gathered(storm_home: Path | None, address: str) -> Facts:
-    """Facts of this machine, of the Storm installation (None: there is none here), and of the service.
+    """Return the facts of this machine, of the Storm installation if there is one, and of the service.
 
     Raises
     ------
     InputError
-        The address is none.
+        The address is invalid.
     """
     from stormwright.storm.jvm import STORMWRIGHT_JAR
 
@@ -69,17 +69,19 @@ def _java() -> tuple[str | None, str]:
 
 
 def _compiled() -> tuple[bool | None, int, tuple[str, ...]]:
-    """Whether machine code is brought for this processor, how many files of it fit, and rooms of which none does."""
+    """Return whether this processor is supported by prebuilt code, the fitting files, and packages without any."""
     try:
-        from stormwright.jit.cache import is_able, rooms
+        from stormwright.jit.cache import compiled_packages, supports_prebuilt
     except ImportError:
         return None, 0, ()
     tag = sys.implementation.cache_tag
     fit = {
-        room.path.name: sum(room.filed_as in path.name and tag in path.name for path in room.brought.glob("*.nbc"))
-        for room in rooms()
+        package.path.name: sum(
+            package.short_digest in path.name and tag in path.name for path in package.prebuilt_folder.glob("*.nbc")
+        )
+        for package in compiled_packages()
     }
-    return is_able(), sum(fit.values()), tuple(name for name, count in fit.items() if not count)
+    return supports_prebuilt(), sum(fit.values()), tuple(name for name, count in fit.items() if not count)
 
 
 def _installation(home: Path) -> Installation:
@@ -102,7 +104,7 @@ def _is_there(path: Path) -> bool:
         path.stat()
     except (FileNotFoundError, NotADirectoryError):
         return False
-    except OSError:  # it cannot be told, which is no reason to say that there is none
+    except OSError:  # unknown: assume that it exists
         return True
     return True
 
@@ -139,10 +141,10 @@ def _service(address: str) -> ServiceFacts:
         why = (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
         return ServiceFacts(address, why_not=f"no answer ({why})")
     if code in (401, 403):
-        return ServiceFacts(address, why_not=str(_object(body).get("error")), asks=True)
+        return ServiceFacts(address, why_not=str(_object(body).get("error")), requires_token=True)
     answer = re.fullmatch(r"stormwright (\S+)", str(_object(body).get("service")))
     if answer is None:
-        return ServiceFacts(address, why_not=f"answers with status {code}, and not as stormwright does")
+        return ServiceFacts(address, why_not=f"answers with status {code}, but is not a stormwright service")
     try:
         question = {200: True, 503: False}.get(_get(address, "/v1/problem", most_bytes=0)[0])
         status = _object(_get(address, "/v1/status")[2])
@@ -152,7 +154,7 @@ def _service(address: str) -> ServiceFacts:
 
 
 def _get(address: str, path: str, most_bytes: int = _MOST_BYTES) -> tuple[int, Mapping[str, str], bytes]:
-    """Status, headers and body of an answer."""
+    """Return status, headers and body of a response."""
     parts = urlsplit(address)
     kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
     connection = kind(parts.hostname or "", parts.port, timeout=LIMIT_S)
@@ -175,7 +177,7 @@ def _object(body: bytes) -> dict[str, Any]:
 def _skew_s(headers: Mapping[str, str]) -> float | None:
     answer = {name.lower(): value for name, value in headers.items()}.get("date")
     try:
-        # It tells whole seconds, cut off: half of one is what it is short by in the mean.
+        # Truncated to whole seconds: on average half a second less than the time.
         return parsedate_to_datetime(answer).timestamp() + 0.5 - time.time() if answer else None
     except (ValueError, TypeError):
         return None

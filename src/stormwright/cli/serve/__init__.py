@@ -15,24 +15,24 @@ import click
 from stormwright.cli import options
 from stormwright.cli.progress import shown
 from stormwright.cli.responses import on_anomaly
-from stormwright.cli.serve.config import Configured, given
+from stormwright.cli.serve.config import ConfigurableCommand, given
 from stormwright.cli.serve.event_log import SHAPES, beginning
 from stormwright.cli.serve.pair import pair_options, paired
-from stormwright.cli.serve.prepare import Prepared, prepared
+from stormwright.cli.serve.prepare import ServiceParts, prepared
 from stormwright.cli.serve.simulated import RealClusterOption, simulated, somewhere
-from stormwright.defaults import STORMS_OWN
+from stormwright.defaults import STORMS_OWN, TRIGGER_COOL_DOWN_S, TRIGGER_OVERLOAD_S, TRIGGER_PERIOD_S
 from stormwright.file_lock import alone
 
 log = logging.getLogger(__name__)
 
-#: Of a service in its state directory: two would take each other's records, and both move topologies.
+#: Of a service in its state directory: two would read each other's records, and both move topologies.
 LOCK = "service.lock"
 
 #: As far as triggers take them.
 _SECONDS = options.FiniteRange(0, 1e6)
 
 
-@click.command(cls=Configured)
+@click.command(cls=ConfigurableCommand)
 @options.address("Nimbus and the probes", port=7070)
 @options.scheduler
 @options.parameters
@@ -56,7 +56,7 @@ _SECONDS = options.FiniteRange(0, 1e6)
 @click.option(
     "--overload",
     "overload_s",
-    default=30.0,
+    default=TRIGGER_OVERLOAD_S,
     show_default=True,
     type=_SECONDS,
     help="Seconds at or over CPU capacity after which a node's overload alone justifies a move.",
@@ -70,7 +70,7 @@ _SECONDS = options.FiniteRange(0, 1e6)
 @click.option(
     "--period",
     "period_s",
-    default=60.0,
+    default=TRIGGER_PERIOD_S,
     show_default=True,
     type=_SECONDS,
     help="Seconds between two searches for a better placement.",
@@ -78,7 +78,7 @@ _SECONDS = options.FiniteRange(0, 1e6)
 @click.option(
     "--objective",
     type=click.Choice(["throughput", "latency", "nodes", "balanced", "traffic"]),
-    help="Predicted improvement that a move is judged by: a higher rate (throughput), shorter latency, fewer "
+    help="Objective of moves: a higher rate (throughput), shorter latency, fewer "
     "nodes, less CPU per tuple tree (balanced), or less traffic between nodes.  [default: throughput; for "
     "published schedulers what their source uses]",
 )
@@ -99,7 +99,7 @@ _SECONDS = options.FiniteRange(0, 1e6)
 @click.option(
     "--cool-down",
     "cool_down_s",
-    default=60.0,
+    default=TRIGGER_COOL_DOWN_S,
     show_default=True,
     type=_SECONDS,
     help="Seconds after a change during which nothing moves.",
@@ -217,8 +217,8 @@ _SECONDS = options.FiniteRange(0, 1e6)
     help="TOML file with options as keys; the command line and environment variables take precedence.",
 )
 @click.option("--check", is_flag=True, help="Check the configuration without starting; exit with 0 or 2.")
-def command(check: bool, log_format: str, **told: Any) -> None:
-    """Run the service: answer Nimbus, collect the performance log, and move topologies when it pays.
+def command(check: bool, log_format: str, **values: Any) -> None:
+    """It answers Nimbus, collects the performance log, and moves topologies when it pays.
 
     Storm needs `storm.scheduler: stormwright.PlacementScheduler` and `stormwright.service.url` in storm.yaml, and
     topologies the probe in `topology.auto.task.hooks`.
@@ -231,23 +231,25 @@ def command(check: bool, log_format: str, **told: Any) -> None:
     if check:
         from stormwright.cli.serve.check import tried
 
-        with somewhere(told["state_dir"]) as state_dir:
-            click.get_current_context().exit(tried(told | {"state_dir": state_dir}, LOCK, log_format))
-    with somewhere(told["state_dir"]) as state_dir:
-        told["state_dir"] = state_dir
-        what = beginning(told)
-        with shown(err=True, shape=SHAPES[log_format]):  # as faults, which may follow: what comes next takes seconds
-            log.info("stormwright %s", ", ".join(f"{name} {text}" for name, text in what.items()), extra={"told": what})
-        made = prepared(told)
+        with somewhere(values["state_dir"]) as state_dir:
+            click.get_current_context().exit(tried(values | {"state_dir": state_dir}, LOCK, log_format))
+    with somewhere(values["state_dir"]) as state_dir:
+        values["state_dir"] = state_dir
+        what = beginning(values)
+        with shown(err=True, shape=SHAPES[log_format]):  # to standard error like faults; the next steps take seconds
+            log.info(
+                "stormwright %s", ", ".join(f"{name} {text}" for name, text in what.items()), extra={"fields": what}
+            )
+        parts = prepared(values)
         with (
             alone(state_dir, f"{state_dir}: another service uses it: stop that, or name another --state", LOCK),
             shown(shape=SHAPES[log_format]),
         ):
-            _serve(made, what["address"])
+            _serve(parts, what["address"])
 
 
-def _serve(made: Prepared, address: str) -> None:
-    """Until a signal ends it."""
+def _serve(parts: ServiceParts, address: str) -> None:
+    """Run the service until a signal ends it."""
     from stormwright.cli.serve.access import warnings_of
     from stormwright.cli.serve.reload import ConfigReloader
     from stormwright.schedulers.toolkit.from_scratch import why_nothing_moves
@@ -255,18 +257,18 @@ def _serve(made: Prepared, address: str) -> None:
     from stormwright.workbench.live_trials import LiveTrials
 
     stop, again, context = threading.Event(), threading.Event(), click.get_current_context()
-    # A terminal that is closed ends what runs in it, unless there is a file to read again.
+    # SIGHUP of a closed terminal ends the service, unless there is a file to reload.
     if context.params["config_file"] or not sys.stdin.isatty():
         signal.signal(signal.SIGHUP, lambda *_: again.set())
     end_at_signals(stop)
-    cluster = made.cluster
-    gateway, loads = (cluster.storm.gateway(), cluster.loads) if cluster else (made.gateway, None)
+    cluster = parts.cluster
+    gateway, loads = (cluster.storm.gateway(), cluster.loads) if cluster else (parts.gateway, None)
     with ExitStack() as running:
-        settings = running.enter_context(paired(made.pair, made.settings, stop))
+        settings = running.enter_context(paired(parts.pair, parts.settings, stop))
         if settings is None:
             return
         service = running.enter_context(
-            Service(settings, made.scheduler, made.name, gateway, made.deciders, LiveTrials(), loads)
+            Service(settings, parts.scheduler, parts.name, gateway, parts.deciders, LiveTrials(), loads)
         )
         end_at_signals(stop)
         if cluster:
@@ -274,14 +276,14 @@ def _serve(made: Prepared, address: str) -> None:
         else:
             ConfigReloader(context.command, given(), context.params, service).start(again)
         log.info("serving at %s", address)
-        for warning in warnings_of(context.params, made.settings.access):
+        for warning in warnings_of(context.params, parts.settings.access):
             log.warning("%s", warning)
-        if why := why_nothing_moves(made.name, made.scheduler):
+        if why := why_nothing_moves(parts.name, parts.scheduler):
             log.warning("%s", why)
         service.run(stop)
 
 
 def end_at_signals(stop: threading.Event) -> None:
-    """To be called once more when Spark has started, which sets a handler of its own."""
+    """Set `stop` at SIGINT and SIGTERM; call it again after the start of Spark, which sets its own handler."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())

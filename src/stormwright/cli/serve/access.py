@@ -22,22 +22,22 @@ def access_of(values: Mapping[str, Any], faults: list[Fault]) -> AccessSettings:
     Parameters
     ----------
     values
-        What the verb was told.
+        Parameters of the verb by name.
     faults
-        Takes what of it cannot be.
+        Collects the faults.
     """
     from stormwright.service.auth.settings import AccessSettings, is_loopback
 
     tls, host = _tls(values, faults), values["host"]
     if values["without_authentication"]:
         if values["tokens_file"] is not None:
-            faults.append(Fault("has no effect: --without-authentication says the opposite", source_of("--tokens")))
+            faults.append(Fault("contradicts --without-authentication", source_of("--tokens")))
         return AccessSettings(None, tls)
     tokens = _tokens(values, faults)
     if tokens is None and not is_loopback(host):
         what = (
-            f"{host} is reached by others, and nobody would be asked who he is: {_how(values['state_dir'])}, or say "
-            "--without-authentication where everybody who reaches it may move topologies"
+            f"{host} is reachable from other machines without authentication: {_how(values['state_dir'])}, or pass "
+            "--without-authentication if everybody who can reach it may move topologies"
         )
         faults.append(Fault(what, source_of("--host")))
     return AccessSettings(tokens, tls)
@@ -50,15 +50,15 @@ def warnings_of(values: Mapping[str, Any], access: AccessSettings) -> list[str]:
     if is_loopback(values["host"]):
         return []
     if access.tokens is None:
-        reached = f"everybody who reaches {values['host']}:{values['port']} may move topologies"
-        return [f"--without-authentication: nobody is asked who he is, and {reached}"]
+        reached = f"everybody who can reach {values['host']}:{values['port']} may move topologies"
+        return [f"--without-authentication: every request is accepted, and {reached}"]
     if access.tls is None:
-        return ["tokens go over the network as they are, for all on the way to read: say --tls-cert and --tls-key"]
+        return ["tokens are sent unencrypted: pass --tls-cert and --tls-key"]
     return []
 
 
 def _tokens(values: Mapping[str, Any], faults: list[Fault]) -> Path | None:
-    """The file of tokens; None where there is none."""
+    """Return the file of tokens; None if there is none."""
     from stormwright.service.auth.tokens import FILE, Tokens
 
     path: Path = values["tokens_file"] or values["state_dir"] / FILE
@@ -69,16 +69,18 @@ def _tokens(values: Mapping[str, Any], faults: list[Fault]) -> Path | None:
         now_ms = time.time() * 1000
         if not any(not each.ended(now_ms) for each in Tokens(path).kept()):
             how = f"stormwright token create NAME --role operator --tokens {path}"
-            faults.append(Fault(f"has no token that counts, so that nobody could ask: `{how}` makes one", str(path)))
+            faults.append(
+                Fault(f"has no valid token, so every request would be refused: `{how}` creates one", str(path))
+            )
     return path
 
 
 def _how(state_dir: Path) -> str:
     """Return how to create tokens; a temporary state directory cannot hold them."""
     if click.get_current_context().params["state_dir"] is not None:
-        return f"make tokens (`stormwright token create NAME --role operator --state {state_dir}`)"
+        return f"create tokens (`stormwright token create NAME --role operator --state {state_dir}`)"
     made = "stormwright token create NAME --role operator --tokens FILE"
-    return f"make tokens (`{made}`) and name that file with --tokens, or name a --state that stays and has them"
+    return f"create tokens (`{made}`) and pass that file with --tokens, or pass a permanent --state with tokens"
 
 
 def _tls(values: Mapping[str, Any], faults: list[Fault]) -> Tls | None:

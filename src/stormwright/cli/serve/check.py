@@ -1,4 +1,4 @@
-"""``stormwright serve --check``: everything that a start needs is tried, nothing is started or left behind."""
+"""``stormwright serve --check``: check the configuration without starting anything."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from stormwright.file_lock import alone
 #: Exit code where something is wrong.
 WRONG = 2
 
-#: Name of a part, and what tries it: it tells what it found, or raises.
+#: Name of a part, and its check, which returns a finding or raises.
 Try = tuple[str, Callable[[], str]]
 
 
@@ -29,7 +29,7 @@ def tried(values: Mapping[str, Any], lock: str, log_format: str = "text") -> int
     Parameters
     ----------
     values
-        What the verb was told, by the names of its parameters.
+        Parameters of the verb by name.
     lock
         File in the state directory that a running service holds.
     log_format
@@ -58,7 +58,7 @@ def tried(values: Mapping[str, Any], lock: str, log_format: str = "text") -> int
 
 
 def _found(attempt: Callable[[], str]) -> Iterator[tuple[bool, str]]:
-    """Yield whether a part is right, with its findings."""
+    """Yield whether a part is valid, with its findings."""
     try:
         yield True, attempt()
     except InputError as error:
@@ -77,7 +77,7 @@ def _configuration(values: Mapping[str, Any]) -> str:
 
 
 def _jar(storm_home: Path) -> str:
-    """Where the gateway takes it from may be another place than where Nimbus does."""
+    """Check the jar of the gateway, which may be in another place than that of Nimbus."""
     from stormwright.storm.jvm import STORMWRIGHT_JAR
 
     there = storm_home / "extlib-daemon" / STORMWRIGHT_JAR.name
@@ -119,7 +119,7 @@ def _address(host: str, port: int) -> str:
 
 
 def _state(directory: Path, lock: str) -> str:
-    """Nothing is made where there is nothing yet."""
+    """Check the state directory; nothing is created."""
     if not directory.exists():
         parent = next(each for each in directory.absolute().parents if each.exists())
         if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):

@@ -1,4 +1,4 @@
-"""The file of ``stormwright serve``: every option of the command line as a key of TOML."""
+"""Configuration file of ``stormwright serve``: every option of the command line as a key of TOML."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from stormwright.cli.options import ValidatedCommand
 from stormwright.errors import nearest
 
 # Options from file and environment ----------------------------------------------------------------
-# A verb whose options a file and variables of the environment say as well.
+# A verb whose options can also be set by a file and environment variables.
 #
 # The command line goes before the environment, that before the file, that before the default.
 
@@ -26,7 +26,7 @@ PREFIX = "STORMWRIGHT_SERVE_"
 _FILE, _GIVEN = "stormwright.config", "stormwright.given"
 
 
-class Configured(ValidatedCommand):
+class ConfigurableCommand(ValidatedCommand):
     """Reads the configuration file and environment variables, and reports all faults at once."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -37,10 +37,10 @@ class Configured(ValidatedCommand):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """See click."""
         ctx.meta[_GIVEN] = tuple(args)
-        told = ctx.meta[_FILE] = self._read(ctx, list(args))
-        ctx.default_map = told.values
+        config = ctx.meta[_FILE] = self._read(ctx, list(args))
+        ctx.default_map = config.values
         rest = super().parse_args(ctx, args)
-        if faults := [*told.faults, *self._unknown_variables()]:
+        if faults := [*config.faults, *self._unknown_variables()]:
             raise click.UsageError("\n  ".join(faults), ctx)
         return rest
 
@@ -55,8 +55,8 @@ class Configured(ValidatedCommand):
         yield from super()._wrong(ctx, args)
 
     def _hint(self, ctx: click.Context, parameter: click.Parameter, source: ParameterSource) -> str | None:
-        said = _source_of(ctx, parameter, source)
-        return said and f"'{said}'"
+        source_text = _source_of(ctx, parameter, source)
+        return source_text and f"'{source_text}'"
 
     def _options(self) -> list[click.Option]:
         return [each for each in self.params if isinstance(each, click.Option)]
@@ -71,12 +71,12 @@ class Configured(ValidatedCommand):
 
 
 def variable(option: click.Option) -> str:
-    """The variable that says an option: ``STORMWRIGHT_SERVE_STORM_HOME`` says ``--storm-home``."""
+    """Return the environment variable of an option: ``STORMWRIGHT_SERVE_STORM_HOME`` for ``--storm-home``."""
     return PREFIX + key_of(option).upper().replace("-", "_")
 
 
 def given() -> tuple[str, ...]:
-    """The command line of the verb that runs."""
+    """Return the command line of the current verb."""
     arguments: tuple[str, ...] = click.get_current_context().meta[_GIVEN]
     return arguments
 
@@ -91,9 +91,9 @@ def source_of(option: str) -> str:
 
 def _source_of(ctx: click.Context, parameter: click.Parameter, source: ParameterSource) -> str | None:
     """Return the origin of an option's value; None for the option itself."""
-    told: ConfigFile = ctx.meta[_FILE]
-    if source is ParameterSource.DEFAULT_MAP and parameter.name in told.keys:
-        return f"{told.file}: {told.keys[parameter.name]}"
+    config: ConfigFile = ctx.meta[_FILE]
+    if source is ParameterSource.DEFAULT_MAP and parameter.name in config.keys:
+        return f"{config.file}: {config.keys[parameter.name]}"
     if source is ParameterSource.ENVIRONMENT and isinstance(parameter, click.Option):
         return variable(parameter)
     return None
@@ -107,7 +107,7 @@ SECTIONS: Mapping[str, Sequence[str]] = {
     "budget": ("max-topologies", "max-executors", "most-missing"),
 }
 
-#: Parameters of the scheduler; as a section, ``alpha = 0.5`` says what ``--set alpha=0.5`` does.
+#: Section of the scheduler's parameters, where ``alpha = 0.5`` is ``--set alpha=0.5``.
 PARAMETERS = "set"
 
 #: Options that stand on the command line alone.
@@ -121,11 +121,11 @@ class ConfigFile:
     Parameters
     ----------
     values
-        By the name of the option's parameter.
+        Name of an option's parameter → value.
     keys
-        The same names → key in the file, with its section.
+        Name of an option's parameter → key in the file, with its section.
     faults
-        What is wrong with it, a sentence each.
+        Faults of the file, a sentence each.
     """
 
     file: str = ""
@@ -134,12 +134,12 @@ class ConfigFile:
     faults: list[str] = field(default_factory=list)
 
     def wrong(self, key: str, what: str) -> None:
-        """Note a fault of a key."""
+        """Add a fault of a key."""
         self.faults.append(f"{self.file}: {key}: {what}")
 
 
 def key_of(option: click.Option) -> str:
-    """An option's name without dashes before it: ``--storm-home`` is ``storm-home``."""
+    """Return an option's name without leading dashes: ``storm-home`` for ``--storm-home``."""
     return max(option.opts, key=len).lstrip("-")
 
 
@@ -149,43 +149,43 @@ def read_config(path: Path, options: Sequence[click.Option]) -> ConfigFile:
     Parameters
     ----------
     path
-        In TOML.
+        Path of the TOML file.
     options
-        That it may name.
+        Options that it may set.
     """
-    told = ConfigFile(str(path))
+    config = ConfigFile(str(path))
     try:
         document = tomllib.loads(path.read_bytes().decode())
     except OSError as error:
-        told.faults.append(f"{path}: cannot be read: {error.strerror}: name another with --config")
+        config.faults.append(f"{path}: cannot be read: {error.strerror}; pass another --config")
     except UnicodeDecodeError as error:
-        told.faults.append(f"{path}: is no text in UTF-8 (byte {error.start}): write it as that")
+        config.faults.append(f"{path}: is not UTF-8 (byte {error.start})")
     except tomllib.TOMLDecodeError as error:
-        told.faults.append(f"{path}: is no TOML: {error}")
+        config.faults.append(f"{path}: is not valid TOML: {error}")
     else:
         known = {key_of(option): option for option in options if key_of(option) not in NOT_IN_FILE}
-        for section, key, value in _entries(document, told):
-            _take(told, known, section, key, value)
-    return told
+        for section, key, value in _entries(document, config):
+            _take(config, known, section, key, value)
+    return config
 
 
-def _entries(document: Mapping[str, Any], told: ConfigFile) -> Iterator[tuple[str, str, Any]]:
-    """Section (empty for none), key and value of each line."""
+def _entries(document: Mapping[str, Any], config: ConfigFile) -> Iterator[tuple[str, str, Any]]:
+    """Yield section (empty for none), key and value of each line."""
     for key, value in document.items():
         if key == PARAMETERS and isinstance(value, dict):
-            yield "", key, _assignments(value, told)
+            yield "", key, _assignments(value, config)
         elif key in SECTIONS and isinstance(value, dict):
             yield from ((key, inner, each) for inner, each in value.items())
         elif isinstance(value, dict):
             near = nearest(key, [*SECTIONS, PARAMETERS])
             there = ", ".join(f"[{name}]" for name in (*SECTIONS, PARAMETERS))
             meant = f"did you mean [{near}]?" if near else f"there are {there}"
-            told.wrong(f"[{key}]", f"unknown section: {meant}")
+            config.wrong(f"[{key}]", f"unknown section: {meant}")
         else:
             yield "", key, value
 
 
-def _assignments(section: Mapping[str, Any], told: ConfigFile) -> list[str]:
+def _assignments(section: Mapping[str, Any], config: ConfigFile) -> list[str]:
     found = []
     for name, value in section.items():
         if isinstance(value, bool):
@@ -193,23 +193,23 @@ def _assignments(section: Mapping[str, Any], told: ConfigFile) -> list[str]:
         elif isinstance(value, str | int | float):
             found.append(f"{name}={value}")
         else:
-            told.wrong(f"{PARAMETERS}.{name}", "should be a number, a text in quotes, true or false")
+            config.wrong(f"{PARAMETERS}.{name}", "should be a number, a text in quotes, true or false")
     return found
 
 
-def _take(told: ConfigFile, known: Mapping[str, click.Option], section: str, key: str, value: Any) -> None:
+def _take(config: ConfigFile, known: Mapping[str, click.Option], section: str, key: str, value: Any) -> None:
     shown = f"{section}.{key}" if section else key
     option = known.get(key)
     if key in NOT_IN_FILE:
-        told.wrong(shown, f"stands on the command line alone: say --{key} there")
+        config.wrong(shown, f"is allowed on the command line only: pass --{key}")
     elif option is None or (section and key not in SECTIONS[section]):
-        told.wrong(shown, _unknown(section, key, known))
+        config.wrong(shown, _unknown(section, key, known))
     elif what := _unfit(option, value):
-        told.wrong(shown, f"{what}, got {_brief(value)}")
-    elif option.name in told.keys:
-        told.wrong(shown, f"{told.keys[option.name]} says it, too: leave one of them out")
+        config.wrong(shown, f"{what}, got {_brief(value)}")
+    elif option.name in config.keys:
+        config.wrong(shown, f"{config.keys[option.name]} sets it, too: remove one of them")
     elif option.name:
-        told.values[option.name], told.keys[option.name] = value, shown
+        config.values[option.name], config.keys[option.name] = value, shown
 
 
 def _unknown(section: str, key: str, known: Mapping[str, click.Option]) -> str:

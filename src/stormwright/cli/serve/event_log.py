@@ -15,7 +15,7 @@ from urllib.parse import quote
 from stormwright import __version__
 from stormwright.escaping import printable
 
-#: What `ServiceSettings.mode` is where nothing was ever said.
+#: Default of `ServiceSettings.mode`.
 FIRST_MODE = "observe"
 
 
@@ -25,17 +25,17 @@ def as_line(record: logging.LogRecord) -> str:
 
 
 def as_json(record: logging.LogRecord) -> str:
-    """A message as a JSON object in one line: ``at``, ``level``, ``from`` (the module) and ``message``."""
+    """Return a log record as a JSON object in one line: ``at``, ``level``, ``from`` (the module) and ``message``."""
     values = {
         "at": _at(record),
         "level": record.levelname.lower(),
         "from": record.name,
         "message": printable(record.getMessage()),
     }
-    return json.dumps(values | getattr(record, "told", {}))
+    return json.dumps(values | getattr(record, "fields", {}))
 
 
-#: What ``--log-format`` may say → how a message is written.
+#: Value of ``--log-format`` → format of a record.
 SHAPES: Mapping[str, Callable[[logging.LogRecord], str]] = {"text": as_line, "json": as_json}
 
 
@@ -64,8 +64,8 @@ def stored_mode(state_dir: Path) -> str:
 
     with suppress(sqlite3.Error, ValueError, KeyError, TypeError):
         uri = f"file:{quote(str((state_dir / FILE).absolute()))}?mode=ro"
-        with closing(sqlite3.connect(uri, uri=True)) as kept:
-            row = kept.execute("SELECT document FROM modes").fetchone()
+        with closing(sqlite3.connect(uri, uri=True)) as database:
+            row = database.execute("SELECT document FROM modes").fetchone()
         return str(json.loads(row[0])["default"])
     return FIRST_MODE
 

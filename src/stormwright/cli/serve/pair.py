@@ -1,4 +1,4 @@
-"""``stormwright serve --pair``: one of several services beside a cluster, which stands by until it leads."""
+"""``stormwright serve --pair``: one of several services for a cluster, which stands by until it leads."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Command = Callable[..., Any]
 
 
 def pair_options(command: Command) -> Command:
-    """Adds them to a verb."""
+    """Add the options of leader election to a verb."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
@@ -86,18 +86,18 @@ _PORT, _STORM_ROOT = 2181, "/storm"
 
 @dataclass(frozen=True)
 class Pair:
-    """Where services agree.
+    """Settings of leader election.
 
     Parameters
     ----------
     hosts
-        As in ``zk1:2181,zk2:2181/stormwright``.
+        ZooKeeper servers and root, as in ``zk1:2181,zk2:2181/stormwright``.
     secret
-        What they alone know; empty for nothing.
+        Shared secret of the services; empty for none.
     address
-        Where this one is reached.
+        Address at which other services reach this one.
     tls
-        How ZooKeeper is spoken to over TLS; None: as it is.
+        TLS settings for ZooKeeper; None for plain connections.
     """
 
     hosts: str
@@ -112,9 +112,9 @@ def pair_of(values: Mapping[str, Any], faults: list[Fault]) -> Pair | None:
     Parameters
     ----------
     values
-        What the verb was told, by the names of its parameters.
+        Parameters of the verb by name.
     faults
-        Takes what of it cannot be.
+        Collects the faults.
     """
     if values["pair"] is None:
         for name in ("pair_secret", "known_as", *_TLS):
@@ -145,11 +145,11 @@ def paired(pair: Pair | None, settings: ServiceSettings, stop: threading.Event) 
     Parameters
     ----------
     pair
-        Where it agrees with others; None, and it leads at once.
+        Settings of leader election; None for a single service, which leads at once.
     settings
-        What it is told.
+        Settings of the service.
     stop
-        Ends the wait.
+        Ends the wait for leadership.
     """
     if pair is None:
         yield settings
@@ -168,8 +168,8 @@ def paired(pair: Pair | None, settings: ServiceSettings, stop: threading.Event) 
                 yield None
                 return
             if position and (settings.mode or settings.modes):
-                # Another service was told other modes by people meanwhile, and has led until now.
-                log.info("modes are those that were kept: `stormwright mode` changes them")
+                # People changed the modes of another service, which has led until now.
+                log.info("using the stored modes; `stormwright mode` changes them")
                 settings = replace(settings, mode=None, modes={})
             yield replace(settings, lead=leading)
 
@@ -180,21 +180,21 @@ def found(pair: Pair) -> str:
 
     with ZooKeeper(pair.hosts, pair.secret, pair.tls) as agreed:
         leader = agreed.leader()
-    return f"{pair.hosts} answers, and {leader.address if leader else 'nobody'} leads"
+    return f"{pair.hosts} answers, and {leader.address if leader else 'no service'} leads"
 
 
 def _stood_by(settings: ServiceSettings, agreed: Any, lease: Any, stop: threading.Event) -> int | None:
-    """Number of decisions that there were before it leads; None where it was stopped before."""
+    """Wait until this service leads; return the number of decisions before that, None if it was stopped."""
     from stormwright.service.auth.audit import FILE as AUDIT
     from stormwright.service.auth.middleware import AuthMiddleware
     from stormwright.service.http.server import HttpServer
     from stormwright.service.http.standby import standing_app
     from stormwright.service.leader_election.standby import standing_by
 
-    door = AuthMiddleware.of(settings.access, settings.host, settings.state_dir / AUDIT)
+    auth = AuthMiddleware.of(settings.access, settings.host, settings.state_dir / AUDIT)
     with standing_by(settings.state_dir, agreed, lease) as standing:
-        app = standing_app(standing, door)
-        with HttpServer(app, settings.host, settings.port, door, settings.access.tls):
+        app = standing_app(standing, auth)
+        with HttpServer(app, settings.host, settings.port, auth, settings.access.tls):
             leads = standing.until_it_leads(stop)
         return standing.position if leads else None
 
@@ -248,7 +248,7 @@ def _secret(path: Path | None, faults: list[Fault]) -> str:
         faults.append(Fault(f"{path} cannot be read: {why}", source_of("--pair-secret")))
         return "?"
     if not secret or not secret.isprintable() or " " in secret:
-        faults.append(Fault(f"{path} should hold one long random word", source_of("--pair-secret")))
+        faults.append(Fault(f"{path} should contain one long random word", source_of("--pair-secret")))
     return secret or "?"
 
 
@@ -257,7 +257,7 @@ def _address(values: Mapping[str, Any]) -> str:
     if values["known_as"]:
         return str(values["known_as"]).rstrip("/")
     host = values["host"]
-    if host in ("0.0.0.0", "::", ""):  # noqa: S104 (where it listens is said by somebody else)
+    if host in ("0.0.0.0", "::", ""):  # noqa: S104 (only compared)
         host = socket.getfqdn()
     shown = f"[{host}]" if ":" in host else host
     return f"{'https' if values['tls_cert'] else 'http'}://{shown}:{values['port']}"

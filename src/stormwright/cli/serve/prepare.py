@@ -26,23 +26,23 @@ TRIGGERS = ("overload_s", "period_s", "min_gain_percent", "cool_down_s")
 
 
 @dataclass(frozen=True)
-class Prepared:
+class ServiceParts:
     """Parts of a service.
 
     Parameters
     ----------
     settings
-        What it is told.
+        Settings of the service.
     scheduler, name
-        Who decides, and what it is called.
+        The scheduler, and its name.
     gateway
         Argument vector that starts the Nimbus gateway; empty for a virtual cluster.
     deciders
-        Goal of a plan → who decides about it.
+        Goal of a plan → its scheduler.
     pair
-        Where it agrees with other services; None where it is alone.
+        Settings of leader election; None for a single service.
     cluster
-        The virtual one; None for a real one.
+        The virtual cluster; None for a real one.
     """
 
     settings: ServiceSettings
@@ -54,13 +54,13 @@ class Prepared:
     cluster: ServedCluster | None = None
 
 
-def prepared(values: Mapping[str, Any]) -> Prepared:
+def prepared(values: Mapping[str, Any]) -> ServiceParts:
     """Build the parts of a service from the verb's parameters.
 
     Raises
     ------
     InputError
-        What of it cannot be; all faults at once.
+        Settings are invalid; all faults at once.
     """
     from stormwright.clock import WALL
     from stormwright.controller.planning.plan import MoveBudget
@@ -107,7 +107,7 @@ def prepared(values: Mapping[str, Any]) -> Prepared:
         clock=cluster.clock if cluster else WALL,
         stream=StreamSettings(keep_raw_s=round(values["keep_raw_h"] * 3600), alarm_after_s=values["alarm_after_s"]),
     )
-    return Prepared(settings, scheduler, name, gateway, by_goal(name, assignments, from_scratch), pair, cluster)
+    return ServiceParts(settings, scheduler, name, gateway, by_goal(name, assignments, from_scratch), pair, cluster)
 
 
 def _modes(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -133,14 +133,14 @@ def _checked(
     Parameters
     ----------
     decides, initial, on_failure, history_format, storm_home
-        As told.
+        Values of the options.
     faults
-        What was found before.
+        Faults of other options.
 
     Raises
     ------
     InputError
-        What of the settings cannot be; all faults at once.
+        Settings are invalid; all faults at once.
     """
     from stormwright.history.tables.store import check_format
     from stormwright.schedulers.toolkit.registry import scheduler_type

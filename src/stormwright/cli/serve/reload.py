@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
-from stormwright.cli.serve.prepare import TRIGGERS, Prepared, prepared
+from stormwright.cli.serve.prepare import TRIGGERS, ServiceParts, prepared
 from stormwright.errors import StormwrightError
 
 if TYPE_CHECKING:
@@ -27,10 +27,10 @@ CHANGEABLE = frozenset(
     }
 )
 
-#: Those of them that are parts of `stormwright.client.shapes.Modes`, by what these are called there.
+#: Reloadable options that are parts of `stormwright.client.shapes.Modes` → name there.
 MODES = {"mode": "default", "responses": "responses", "windows": "windows", "time_zone": "time_zone"}
 
-#: Those of which it is not told what they say.
+#: Options whose values are not logged.
 SECRET = frozenset({"notify"})
 
 
@@ -38,13 +38,13 @@ class ReloadableSettings(Protocol):
     """The part of a service whose settings can change while it runs."""
 
     def change(self, settings: ServiceSettings, modes: Mapping[str, Any], notify: Sequence[Target] | None) -> None:
-        """Go by other triggers, another budget and hook from the next look on, and by other parts of the modes.
+        """Replace triggers, budget, hook and parts of the modes from the next look on.
 
-        `notify` are those who are told of events from now on; None where they stay.
+        `notify` are the receivers of events; None leaves them unchanged.
         """
 
     def renew(self) -> None:
-        """Show the certificate that its files have now."""
+        """Reload the certificate from its files."""
 
 
 class ConfigReloader:
@@ -55,9 +55,9 @@ class ConfigReloader:
     command, given
         The verb and its command line.
     values
-        What it said at start, by the names of the parameters.
+        Parameters at start by name.
     service
-        Is told what has changed.
+        Receives changed settings.
     """
 
     def __init__(
@@ -71,19 +71,19 @@ class ConfigReloader:
         threading.Thread(target=self._run, args=(requested,), name="stormwright-reload", daemon=True).start()
 
     def once(self) -> None:
-        """Reload and apply what can change; with any fault nothing changes."""
+        """Reload the configuration and apply changed settings; on any fault nothing changes."""
         try:
             values, made = self._read()
         except click.ClickException as error:
-            log.error("not read again, all stays as it was: %s", error.format_message())
+            log.error("configuration not reloaded: %s", error.format_message())
             return
         except StormwrightError as error:
-            log.error("not read again, all stays as it was: %s", error)
+            log.error("configuration not reloaded: %s", error)
             return
         differing = {name for name, value in values.items() if value != self._values.get(name)}
         changed, waiting = differing & CHANGEABLE, differing - CHANGEABLE
         if changed:
-            # What is said no more stays as it is, as at a start.
+            # Removed settings keep their values, as at a start.
             modes = {part: values[name] for name, part in MODES.items() if name in changed and values[name]}
             self._service.change(made.settings, modes, made.settings.notify if "notify" in changed else None)
         self._service.renew()
@@ -93,9 +93,9 @@ class ConfigReloader:
             "read again: %s", "; ".join(self._shown(name, values) for name in sorted(changed)) or "nothing changes"
         )
         for name in sorted(waiting):
-            log.warning("%s changes only when the service is started again", self._shown(name, values))
+            log.warning("%s changes only at a restart of the service", self._shown(name, values))
 
-    def _read(self) -> tuple[dict[str, Any], Prepared]:
+    def _read(self) -> tuple[dict[str, Any], ServiceParts]:
         with self._command.make_context("serve", list(self._given)) as context:
             values = dict(context.params)
             return values, prepared(values)
@@ -113,4 +113,4 @@ class ConfigReloader:
             try:
                 self.once()
             except Exception as error:  # a bug: the service goes on, and the next signal is another try
-                log.error("not read again, all stays as it was: %s: %s", type(error).__name__, error)
+                log.error("configuration not reloaded: %s: %s", type(error).__name__, error)

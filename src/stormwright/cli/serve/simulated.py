@@ -37,7 +37,7 @@ _VIRTUAL: Mapping[str, str] = dict.fromkeys(
 
 
 class RealClusterOption(click.Option):
-    """An option that has to be there for a real cluster."""
+    """An option that is required for a real cluster."""
 
     def process_value(self, ctx: click.Context, value: Any) -> Any:
         """See click; ``--simulated`` is eager, so that it is known here."""
@@ -49,7 +49,7 @@ class RealClusterOption(click.Option):
 
 
 def simulated(function: options.Function) -> options.Function:
-    """``--simulated``, ``--trace`` and ``--speed``."""
+    """Add ``--simulated``, ``--trace`` and ``--speed``."""
     file = click.option(
         "--simulated",
         type=options.PATH,
@@ -75,7 +75,7 @@ def simulated(function: options.Function) -> options.Function:
 
 @contextmanager
 def somewhere(state_dir: Path | None) -> Iterator[Path]:
-    """The directory of a service, or one that is removed at the end."""
+    """Yield the state directory of a service, or a temporary one."""
     if state_dir is not None:
         yield state_dir
         return
@@ -94,7 +94,7 @@ def cluster_of(values: Mapping[str, Any]) -> ServedCluster | None:
     Raises
     ------
     InputError
-        It cannot be.
+        The parameters are invalid.
     """
     from stormwright.workbench.simulated.served import served_cluster
 

@@ -23,7 +23,7 @@ from stormwright.optimize.throughput.start import MeasuredLoad
 from stormwright.plan import PlannedMove, PlannedStep, PlannedTopology, Range, Side, StepState, TopologySide
 from stormwright.predict.answer import Assumptions
 from stormwright.predict.prediction import Interval, Prediction, TopologyPrediction
-from stormwright.schedulers.templates.by_rates import RateSearch, RateWish
+from stormwright.schedulers.templates.by_rates import RateGoal, RateSearch
 from stormwright.schedulers.templates.proof_by_rates import RateBounds, proof_by_rates, throughput_proof
 
 # Summary ------------------------------------------------------------------------------------------
@@ -165,7 +165,7 @@ def proven(placements: Placements, goal: str, slots: IntArray) -> _Proof:
     if goal not in (THROUGHPUT, NODES) or profile is None:
         return _Proof()
     assumptions = placements.assumptions or Assumptions.of(problem)
-    wish = RateWish(goal, "free", _HEADROOM, 0)
+    wish = RateGoal(goal, "free", _HEADROOM, 0)
     if goal == THROUGHPUT:
         highest_tps = np.array([each.highest_tps.value for each in placements.predicted(slots).topologies])
         bounding = RateBounds.of(problem, profile, assumptions, wish)

@@ -17,7 +17,7 @@ from stormwright.controller.planning.plan import MovePlan
 from stormwright.controller.planning.planner import plan_moves
 from stormwright.controller.plans.rollback import WHOLE, rollback_moves
 from stormwright.controller.policy import MOVE, planned_slots, without_assumed_traffic
-from stormwright.errors import Fault, InputError, who_is_there
+from stormwright.errors import Fault, InputError, suggestion_for
 from stormwright.history.evaluation.verdict import Promise
 from stormwright.model import UNPLACED, Assignment, Problem, Scheduler, TopologyAssignment, WorkerSlot
 from stormwright.model.arrays import IntArray
@@ -230,7 +230,7 @@ def _check(problem: Problem, wish: PlanScope) -> None:
     for kind, patterns, known in (("topology", wish.topologies, topologies), ("node", wish.nodes, nodes)):
         for pattern in patterns:
             if not any(_meant(each, (pattern,)) for each in known):
-                there = who_is_there(pattern, {each[0] for each in known})
+                there = suggestion_for(pattern, {each[0] for each in known})
                 faults.append(Fault(f"fits no {kind}{there}", pattern))
     if faults:
         raise InputError("plan", faults)

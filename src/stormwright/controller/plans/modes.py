@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from stormwright.errors import Fault, InputError, who_is_there
+from stormwright.errors import Fault, InputError, suggestion_for
 from stormwright.modes import AnomalyKind, Mode, Modes, Response
 
 #: Modes from the most restrictive to the most permissive.
@@ -93,7 +93,7 @@ def fitting_nothing(modes: Modes, topologies: Sequence[tuple[str, str]]) -> tupl
     """
     names = [name for _, name in topologies]
     return tuple(
-        f"{pattern} fits no topology now{who_is_there(pattern, names)}; its mode counts once there is one"
+        f"{pattern} fits no topology now{suggestion_for(pattern, names)}; its mode counts once there is one"
         for pattern in modes.topologies
         if not any(fnmatchcase(each, pattern) for known in topologies for each in known)
     )

@@ -21,7 +21,7 @@ from stormwright.evaluations.cells import Cell
 from stormwright.evaluations.definitions import Block, BlockKind
 from stormwright.evaluations.placing import CellPlacement, slots_of
 from stormwright.model import UNPLACED, Assignment, Problem, Scheduler
-from stormwright.perflog.records import Rejected, parse_lines
+from stormwright.perflog.records import RejectedLine, parse_lines
 from stormwright.schedulers import make_scheduler
 from stormwright.service.http.app import make_app
 from stormwright.service.http.server import HttpServer
@@ -71,7 +71,7 @@ def _wide_cores(kind: BlockKind) -> float:
     return max(round(len(os.sched_getaffinity(0)) * _WIDE / NODES[kind], 2), cores_of(kind))
 
 
-def _is_so(problem: Problem, placement: CellPlacement) -> bool:
+def _is_placed_as(problem: Problem, placement: CellPlacement) -> bool:
     whole = zip(problem.topologies, placement, strict=True)
     return all(
         np.array_equal(slots_of(problem, number, own), problem.current_slot[problem.executors_of(number)])
@@ -80,7 +80,7 @@ def _is_so(problem: Problem, placement: CellPlacement) -> bool:
 
 
 class LabPlacing:
-    """Scheduler of the lab: topologies go where a cell wants them, or where Storm's scheduler puts them."""
+    """Scheduler of the lab: topologies go to the placement of a cell, or to that of Storm's scheduler."""
 
     def __init__(self) -> None:
         self._even = make_scheduler(STORMS_OWN)
@@ -89,7 +89,7 @@ class LabPlacing:
         self.other: Scheduler | None = None
 
     def schedule(self, problem: Problem) -> Assignment:
-        """Leave running executors, and place the rest where it is wanted."""
+        """Leave running executors in place, and put the others where the cell requires them."""
         if self.other is not None:
             return self.other.schedule(problem)
         slots = problem.current_slot.copy()
@@ -121,7 +121,7 @@ class ClusterLab:
     Attributes
     ----------
     cluster, nimbus, bridge, tally, placing
-        The cluster, calls to Nimbus, what answers it, counts of tuple trees, and where topologies go.
+        The cluster, calls to Nimbus, the scheduler bridge, counts of tuple trees, and the required placement.
     """
 
     cluster: RunningCluster
@@ -161,7 +161,7 @@ class ClusterLab:
 
     def _take(self, bodies: Sequence[bytes]) -> None:
         for body in bodies:
-            records = [r for r in parse_lines(body.split(b"\n")) if not isinstance(r, Rejected)]
+            records = [r for r in parse_lines(body.split(b"\n")) if not isinstance(r, RejectedLine)]
             self._records += self.tally.add(records)  # type: ignore[arg-type]
 
     def records(self, topologies: Sequence[str]) -> list[dict[str, Any]]:
@@ -228,8 +228,8 @@ class ClusterLab:
                 self._submit(cell, submission, name)
                 submitted.append(name)
             problem = self._reporting(names)
-            if placement is not None and not _is_so(problem, placement):
-                raise ClusterError(f"{cell.name}: Nimbus has placed it in its own way")
+            if placement is not None and not _is_placed_as(problem, placement):
+                raise ClusterError(f"{cell.name}: Nimbus has placed it differently")
             yield problem
         finally:
             for name in submitted:
@@ -266,7 +266,7 @@ class ClusterLab:
             if r["seq"] > 0
         }
         placed = all(topology.id in problem.current for topology in problem.topologies)
-        slots = ((topology, slot) for topology, of in problem.current.items() for slot in of.slots)
+        slots = ((topology, slot) for topology, assignment in problem.current.items() for slot in assignment.slots)
         return placed and all((topology, slot.supervisor, slot.port) in reporting for topology, slot in slots)
 
     def snapshot(self, names: Sequence[str]) -> Problem | None:

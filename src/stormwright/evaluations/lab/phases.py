@@ -23,11 +23,11 @@ def begin(lab: ClusterLab, problem: Problem, cell: Cell, rate_tps: float) -> flo
     lab
         Lab with a running cluster.
     problem
-        Running problem.
+        Problem with the running placement.
     cell
         Cell to measure.
     rate_tps
-        Trees/s of the first variant; it finds out what the block's share of the highest is.
+        Trees/s; ignored for the first variant, which measures the block's share of the highest rate.
     """
     lab.warm_up(problem, cell.times.warm_s)
     lab.limit(cell.block)
@@ -38,7 +38,7 @@ def begin(lab: ClusterLab, problem: Problem, cell: Cell, rate_tps: float) -> flo
 
 
 def highest_rate(lab: ClusterLab, problem: Problem, seconds: float) -> float:
-    """Return the trees/s that complete when spouts begin as many as they can."""
+    """Return the trees/s that complete if spouts emit as fast as possible."""
     time.sleep(SETTLE_S)
     start_ms = time.time() * 1000
     time.sleep(seconds)

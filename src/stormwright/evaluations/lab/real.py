@@ -19,7 +19,7 @@ from stormwright.controller.reports import MoveLimits
 from stormwright.controller.safety.pauses import Pauses
 from stormwright.documents import FileDocument
 from stormwright.errors import ClusterError
-from stormwright.evaluations.cell_store import CellFound
+from stormwright.evaluations.cell_store import CellOutcome
 from stormwright.evaluations.cells import Cell
 from stormwright.evaluations.definitions import MOVED_BY, STORMS_REBALANCE
 from stormwright.evaluations.lab.cluster import ClusterLab
@@ -42,7 +42,7 @@ _STEP_S, _STEPS = 1.0, 3
 _RECOVERED, _END = 0.9, 0.25
 
 
-def measure_kills(lab: ClusterLab, cell: Cell, rate_tps: float) -> CellFound:
+def measure_kills(lab: ClusterLab, cell: Cell, rate_tps: float) -> CellOutcome:
     """Run a cell's topologies, kill nodes that they use one after the other, and count all tuple trees.
 
     A node dies with its supervisor and workers, and stays dead. The cell's scheduler places its executors, as with
@@ -55,7 +55,7 @@ def measure_kills(lab: ClusterLab, cell: Cell, rate_tps: float) -> CellFound:
     cell
         Cell to measure.
     rate_tps
-        Trees/s of the first variant; it finds out what the block's share of the highest is.
+        Trees/s; ignored for the first variant, which measures the block's share of the highest rate.
 
     Raises
     ------
@@ -84,7 +84,7 @@ def measure_kills(lab: ClusterLab, cell: Cell, rate_tps: float) -> CellFound:
             "failed": [float(totals.failed)],
             "lost_trees": [float(lab.tally.unaccounted(topology.id))],
         }
-        return CellFound(figures, {"killed": dead, "begun": totals.begun, "drained": left}, rate_tps=rate_tps)
+        return CellOutcome(figures, {"killed": dead, "begun": totals.begun, "drained": left}, rate_tps=rate_tps)
 
 
 def recoveries(records: Sequence[Mapping[str, Any]], topology: str, moments: Sequence[float]) -> dict[str, list[float]]:
@@ -132,11 +132,16 @@ def _next_to_die(lab: ClusterLab, problem: Problem, dead: Sequence[str]) -> str:
     """Return the lowest-named live node with a worker; never the last such node."""
     now = lab.snapshot([topology.name for topology in problem.topologies]) or problem
     hosts = {node.id: node.host for node in now.supervisors}
-    used = {hosts[slot.supervisor] for of in now.current.values() for slot in of.slots if slot.supervisor in hosts}
+    used = {
+        hosts[slot.supervisor]
+        for assignment in now.current.values()
+        for slot in assignment.slots
+        if slot.supervisor in hosts
+    }
     living = [node.name for node in lab.cluster.plan.nodes if node.name not in dead]
     at = [node.name for node in lab.cluster.plan.nodes if node.address in used and node.name in living]
     if not at or len(living) < 2:
-        raise ClusterError("no node that the topology uses is left to kill")
+        raise ClusterError("no used node can be killed")
     return at[0]
 
 
@@ -150,7 +155,7 @@ _LIMITS = MoveLimits(swap_s=180.0)
 _BACK_S, _LOOK_S = 120.0, 0.2
 
 
-def measure_moves(lab: ClusterLab, cell: Cell, rate_tps: float) -> CellFound:
+def measure_moves(lab: ClusterLab, cell: Cell, rate_tps: float) -> CellOutcome:
     """Run a topology, move every worker to the next node, and count tuples sent but not received.
 
     Parameters
@@ -160,7 +165,7 @@ def measure_moves(lab: ClusterLab, cell: Cell, rate_tps: float) -> CellFound:
     cell
         Cell to measure.
     rate_tps
-        Trees/s of the first variant; it finds out what the block's share of the highest is.
+        Trees/s; ignored for the first variant, which measures the block's share of the highest rate.
 
     Raises
     ------
@@ -185,7 +190,7 @@ def measure_moves(lab: ClusterLab, cell: Cell, rate_tps: float) -> CellFound:
         drained(lab, topology)
         records, totals = lab.records(ids_of(problem)), lab.tally.totals(topology.id)
         lost = float(_sent(records) - _received(records))
-        return CellFound(
+        return CellOutcome(
             {
                 "lost_tuples": [lost],
                 "lost_s": [lost / sent_tps if sent_tps else 0.0],
@@ -229,7 +234,7 @@ def _move(lab: ClusterLab, problem: Problem, wanted: IntArray) -> None:
     with tempfile.TemporaryDirectory(prefix="stormwright-experiment-") as state:
         mover = Mover(lab.nimbus, lab.bridge, lab.tally, Pauses(FileDocument(Path(state) / "paused.json")), _LIMITS)
         for step in plan.steps:
-            mover.move(step, "as the experiment asks")
+            mover.move(step, "as required by the experiment")
 
 
 def _is_user_bolt(executor: Mapping[str, Any]) -> bool:
@@ -270,7 +275,7 @@ class RealLab(ClusterLab):
         super().__enter__()
         return self
 
-    def measure(self, cell: Cell, placement: CellPlacement | None, rate_tps: float) -> CellFound:
+    def measure(self, cell: Cell, placement: CellPlacement | None, rate_tps: float) -> CellOutcome:
         """Measure a cell; see `stormwright.evaluations.run.Lab`.
 
         Raises

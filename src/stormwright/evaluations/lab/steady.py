@@ -10,7 +10,7 @@ from statistics import fmean, pstdev
 from typing import TYPE_CHECKING, Any
 
 from stormwright.errors import ClusterError
-from stormwright.evaluations.cell_store import CellFound
+from stormwright.evaluations.cell_store import CellOutcome
 from stormwright.evaluations.cells import Cell
 from stormwright.evaluations.definitions import ALIKE
 from stormwright.evaluations.lab.cluster import ClusterLab
@@ -39,27 +39,27 @@ def facts_of(records: Iterable[LogRecord], spin: float = 0.0, following: bool = 
     records
         Records of any topologies.
     spin
-        CPU of idle threads in parts of the time for which they are idle: it is no load.
+        CPU of idle threads as a fraction of their idle time: it is no load.
     following
-        Whether shuffled tuples follow the placement, as they do unless a topology's configuration says otherwise.
+        Whether shuffled tuples follow the placement: Storm's default.
     """
     import pyarrow as pa
 
     rows: list[dict[str, Any]] = []
     for record in records:
         worker, length = record["worker"], record["length_ns"]
-        of = {"topology": worker["topology"], "supervisor": worker["supervisor"]}
+        labels = {"topology": worker["topology"], "supervisor": worker["supervisor"]}
         for each in record["executors"]:
             executor = {name: each[name] for name in ("component", "received", "execute_ns")}
             executor["cpu_ns"] = max(each["cpu_ns"] - round(spin * idle_ns(each, length)), 0)
             place = {"first": each["first_task"], "second": each["last_task"], "length_ns": length}
-            rows.append({"kind": "executor", **of, **place, **executor})
+            rows.append({"kind": "executor", **labels, **place, **executor})
         for source, target, stream, tuples, size in record["pairs"]:
             _, name, component, grouping = record["streams"][stream]
             follows = following and grouping in PLACEMENT_FOLLOWING
             sent = {"first": source, "second": None if follows else target, "tuples": tuples, "bytes": size}
             stated = {"component": component, "stream": name, "grouping": grouping, "sampled": tuples if size else 0}
-            rows.append({"kind": "flow" if follows else "pair", **of, **sent, **stated})
+            rows.append({"kind": "flow" if follows else "pair", **labels, **sent, **stated})
     names = ("length_ns", "cpu_ns", "received", "execute_ns", "first", "second", "tuples", "bytes", "sampled")
     texts = ("kind", "topology", "supervisor", "component", "stream", "grouping")
     schema = pa.schema([*((name, pa.string()) for name in texts), *((name, pa.int64()) for name in names)])
@@ -91,13 +91,13 @@ def with_load(problem: Problem, records: Sequence[LogRecord], cores: float, link
     Parameters
     ----------
     problem
-        Running problem.
+        Problem with the running placement.
     records
-        Of a while in which all was warm.
+        Records of a period with warm workers.
     cores, link
         Limits of each node during the records.
     following
-        See `facts_of`.
+        Streams that follow the placement, as for `facts_of`.
     """
     from stormwright.pipeline.measurement.load_profile import topology_load
     from stormwright.pipeline.settings import StreamSettings
@@ -124,7 +124,7 @@ def with_load(problem: Problem, records: Sequence[LogRecord], cores: float, link
 # Measurement --------------------------------------------------------------------------------------
 
 
-def measure_steady(lab: ClusterLab, cell: Cell, placement: CellPlacement | None, rate_tps: float) -> CellFound:
+def measure_steady(lab: ClusterLab, cell: Cell, placement: CellPlacement | None, rate_tps: float) -> CellOutcome:
     """Run a cell's topologies, warm them up, and measure each figure in several stretches.
 
     Parameters
@@ -134,9 +134,9 @@ def measure_steady(lab: ClusterLab, cell: Cell, placement: CellPlacement | None,
     cell
         Cell to measure.
     placement
-        Where everything goes; None for where Storm's own scheduler puts it.
+        Placement of all executors; None for that of Storm's own scheduler.
     rate_tps
-        Trees/s of the first variant; it finds out what the block's share of the highest is.
+        Trees/s; ignored for the first variant, which measures the block's share of the highest rate.
 
     Raises
     ------
@@ -154,7 +154,7 @@ def measure_steady(lab: ClusterLab, cell: Cell, placement: CellPlacement | None,
             following = not cell.block.conf.get(ALIKE)
             shown = problem_to_dict(with_load(problem, records, cores, cell.block.link, following))
         details = {"fullest": str(fullest(use)), "compilers": compiler_share(records), "cores": cores}
-        return CellFound(figures, details, named(problem, problem.current_slot), shown, rate_tps)
+        return CellOutcome(figures, details, named(problem, problem.current_slot), shown, rate_tps)
 
 
 def stretches(
@@ -190,7 +190,7 @@ def _figures(
         figures["inter_node_per_acked"] = crossing / acked
     if weight := sum(tps for _, tps in latencies):
         figures["latency_ms"] = sum(ms * tps for ms, tps in latencies) / weight
-    slots = {slot for of in problem.current.values() for slot in of.slots}
+    slots = {slot for assignment in problem.current.values() for slot in assignment.slots}
     hosts = {node.host for node in problem.supervisors if node.id in {slot.supervisor for slot in slots}}
     figures |= {"nodes": float(len(hosts)), "workers": float(len(slots))}
     shares = [100 * share for use in used.values() if (share := use.cpu_share) is not None]

@@ -18,7 +18,7 @@ from stormwright.model.arrays import FloatArray, IntArray
 from stormwright.model.cluster import DEFAULT_CORE_HZ
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.learned import cheap_rules
-from stormwright.schedulers.portfolio.evaluation import PlacementJudge
+from stormwright.schedulers.portfolio.evaluation import PlacementEvaluator
 from stormwright.schedulers.portfolio.features import FEATURES, FeatureExtractor
 from stormwright.schedulers.portfolio.members import Variants
 from stormwright.schedulers.portfolio.model import digest_of
@@ -47,13 +47,13 @@ def random_problem(rng: np.random.Generator, name: str) -> Problem:
     Parameters
     ----------
     rng
-        Random generator.
+        Source of all random numbers.
     name
         Name of the problem.
     """
     chains = {f"t{number}": _chains(rng) for number in range(int(rng.choice([1, 1, 1, 2, 3, 4])))}
-    of = sketch(chains, nodes=_nodes(rng), rate_tps=float(rng.uniform(100, 2_000)))
-    return replace(measured(of, rng), name=name)
+    problem = sketch(chains, nodes=_nodes(rng), rate_tps=float(rng.uniform(100, 2_000)))
+    return replace(measured(problem, rng), name=name)
 
 
 def measured(problem: Problem, rng: np.random.Generator) -> Problem:
@@ -62,9 +62,9 @@ def measured(problem: Problem, rng: np.random.Generator) -> Problem:
     Parameters
     ----------
     problem
-        As `stormwright.sketch` makes it: with rates, and nothing that runs.
+        Problem from `stormwright.sketch`, with rates and no current placement.
     rng
-        Random generator.
+        Source of all random numbers.
     """
     worked = [_worked(topology, load, rng) for topology, load in zip(problem.topologies, problem.loads, strict=True)]
     there = float(problem.node_cpu_hz.sum())
@@ -72,7 +72,7 @@ def measured(problem: Problem, rng: np.random.Generator) -> Problem:
     factor = there * rng.uniform(_LEAST_USED, _MOST_USED) / requested_hz
     most = max(float(load.cpu_hz.max()) for load in worked)
     factor = min(factor, 0.9 * problem.core_hz / most)  # a thread has no more than its core
-    loads = {of.id: _times(load, factor) for of, load in zip(problem.topologies, worked, strict=True)}
+    loads = {each.id: _times(load, factor) for each, load in zip(problem.topologies, worked, strict=True)}
     loaded = problem.with_load(LoadProfile(loads, end_ms=_MEASURED_MS))
     return loaded.with_current(make_scheduler(STORMS_OWN).schedule(loaded).by_topology(loaded))
 
@@ -158,9 +158,9 @@ class Group:
     kind
         Kind for cross-validation: groups of one kind (a measured topology) are never split between training and test.
     features
-        As `FeatureExtractor.features`, shape (n, F).
+        Features of each placement, as from `FeatureExtractor.features`, shape (n, F).
     badness
-        By how much each is worse than the best of them: a logarithm, at least 0, shape (n,).
+        Logarithm of how much worse each one is than the best, at least 0, shape (n,).
     """
 
     name: str
@@ -175,9 +175,9 @@ class Group:
         Parameters
         ----------
         name, kind, features
-            As of the class.
+            As in the class.
         badness
-            Of each placement, from wherever it is counted.
+            Badness of each placement, relative to any constant.
         """
         worse = np.array(badness) - min(badness)
         return cls(name, kind, np.array(features), np.asarray(np.round(np.minimum(worse, _MOST_BAD), 6)))
@@ -196,7 +196,7 @@ def random_examples(problems: int, seed: int) -> Iterator[Group]:
     problems
         Number of problems.
     seed
-        Of the random numbers; with it goes each problem, whatever their number.
+        Seed of the random numbers; each problem depends on it and on its position only.
     """
     for number in range(problems):
         rng = np.random.default_rng([seed, number])
@@ -225,9 +225,9 @@ def predicted_examples(problem: Problem, rng: np.random.Generator, kind: str = "
     placements = list(some_placements(problem, rng))
     if len(placements) < 2:
         return None
-    judge, describing = PlacementJudge(problem, "throughput"), FeatureExtractor(problem)
+    evaluator, describing = PlacementEvaluator(problem, "throughput"), FeatureExtractor(problem)
     # That of the topology that comes off worst, and a tenth of their mean.
-    badness = [judge.badness(slots) / 1.1 for slots in placements]
+    badness = [evaluator.badness(slots) / 1.1 for slots in placements]
     return Group.of(problem.name, kind or problem.name, [describing.features(slots) for slots in placements], badness)
 
 
@@ -292,7 +292,7 @@ def read_examples(path: Path) -> list[Group]:
     Raises
     ------
     InputError
-        It cannot be read, is something else, damaged, or about other features than this version has.
+        It cannot be read, is damaged or another kind of file, or has other features than this version.
     """
     document = read_json(path)
     if not isinstance(document, dict) or document.get("schema") != EXAMPLES_SCHEMA:

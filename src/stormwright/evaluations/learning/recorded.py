@@ -13,7 +13,7 @@ from stormwright.errors import Fault, InputError, StormwrightError
 from stormwright.evaluations.learning.examples import Group, predicted_examples
 from stormwright.model import UNPLACED, LoadProfile, Problem, cost_of
 from stormwright.model.arrays import IntArray
-from stormwright.schedulers.portfolio.evaluation import PlacementJudge
+from stormwright.schedulers.portfolio.evaluation import PlacementEvaluator
 from stormwright.schedulers.portfolio.features import FeatureExtractor
 from stormwright.schedulers.toolkit.from_scratch import apply_from_scratch, never
 from stormwright.schedulers.toolkit.resolve import resolve_scheduler
@@ -38,19 +38,19 @@ class SweepExamples:
     Parameters
     ----------
     spec
-        The sweep's file.
+        File of the sweep.
     table
-        Directory of its cells.
+        Directory of the table of its cells.
 
     Attributes
     ----------
     skipped
-        Cells that came out otherwise, or not at all.
+        Number of cells with another result, or a failure.
 
     Raises
     ------
     InputError
-        The file is wrong, or the table has none of its cells.
+        The file is invalid, or the table has none of its cells.
     """
 
     def __init__(self, spec: Path, table: Path) -> None:
@@ -91,14 +91,14 @@ def history_examples(store: Store, seed: int) -> Iterator[Group]:
     Parameters
     ----------
     store
-        The tables of its history.
+        Tables of the service's history.
     seed
-        Of the random numbers that steps are drawn with.
+        Seed of the random steps.
 
     Raises
     ------
     InputError
-        It has looked at nothing yet.
+        The history has no scheduling round yet.
     """
     from stormwright.history.looks import known_at, look_moments
     from stormwright.pipeline.streaming.batch import TimeStretch
@@ -117,7 +117,7 @@ def history_examples(store: Store, seed: int) -> Iterator[Group]:
 
 def as_measured(problem: Problem) -> Problem:
     """Return the problem with its load counted as measured, if it has one without a time."""
-    load = problem.load or LoadProfile({of.id: each for of, each in _loads(problem)})
+    load = problem.load or LoadProfile({topology.id: each for topology, each in _loads(problem)})
     known = load.end_ms > load.start_ms
     return problem if known else problem.with_load(LoadProfile(load.topologies, load.node_cpu_hz, end_ms=1))
 
@@ -145,6 +145,6 @@ def _decided(problem: Problem, cell: Mapping[str, Any]) -> IntArray | None:
 
 
 def _group_of(problem: Problem, name: str, placements: Sequence[IntArray]) -> Group:
-    judge, describing = PlacementJudge(problem, "throughput"), FeatureExtractor(problem)
-    badness = [judge.badness(slots) / 1.1 for slots in placements]
+    evaluator, describing = PlacementEvaluator(problem, "throughput"), FeatureExtractor(problem)
+    badness = [evaluator.badness(slots) / 1.1 for slots in placements]
     return Group.of(name, name, [describing.features(slots) for slots in placements], badness)

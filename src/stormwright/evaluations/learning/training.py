@@ -28,7 +28,7 @@ _LEAST_GROUPS: Final = 5
 #: Feature of the linear part: the limit of the rate under the measured load.
 _LIMIT: Final = FEATURES.index("fullest of all / ideal, log")
 
-#: Digits that are kept: a file is as small, and its scores are the same to more than matters.
+#: Significant digits in the file: it stays small, and scores are precise enough.
 _DIGITS: Final = 7
 
 

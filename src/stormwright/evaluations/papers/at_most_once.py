@@ -11,7 +11,7 @@ from stormwright.evaluations.definitions import (
     OrderClaim,
     Paper,
     PublishedRow,
-    Shown,
+    ReportedFigure,
     Variant,
 )
 
@@ -43,8 +43,8 @@ PAPER = Paper(
     "Aniello, Baldoni, Querzoni that their moves discard no events (§1)",
     how="Word count at half of its highest rate on three nodes; every worker goes to the next node, once by Storm's "
     "own rebalance without a wait and once by the safe move of `stormwright serve`. What was sent to bolts less what "
-    "they got is lost, as far as probes can tell: what is left is held against a thousandth of a second of the stream. "
-    "Workers that Storm kills tell nothing of their last half second. Without ackers nothing begins those again that "
+    "they got is lost, as far as probes can measure: the rest is compared with a thousandth of a second of the stream. "
+    "Workers that Storm kills report nothing of their last half second. Without ackers nothing begins those again that "
     "are lost.",
     rows=(
         PublishedRow(
@@ -61,15 +61,15 @@ PAPER = Paper(
             "At most once: tuples are lost where something fails",
             (
                 OrderClaim(_WITHOUT, "lost_tuples", REBALANCE, MOVE, more=True),
-                Shown(_WITHOUT, "lost_tuples"),
-                Shown(_WITHOUT, "lost_s"),
-                Shown(_WITHOUT, "silence_s"),
+                ReportedFigure(_WITHOUT, "lost_tuples"),
+                ReportedFigure(_WITHOUT, "lost_s"),
+                ReportedFigure(_WITHOUT, "silence_s"),
             ),
         ),
         PublishedRow(
             "Storm @Twitter, §2.3",
             "At least once: trees that fail begin again",
-            (Shown(_WITH, "failed"), Shown(_WITH, "lost_trees"), Shown(_WITH, "silence_s")),
+            (ReportedFigure(_WITH, "failed"), ReportedFigure(_WITH, "lost_trees"), ReportedFigure(_WITH, "silence_s")),
         ),
     ),
     blocks=tuple(_BLOCKS.values()),

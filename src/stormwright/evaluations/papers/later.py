@@ -8,7 +8,7 @@ from stormwright.evaluations.definitions import (
     OrderClaim,
     Paper,
     PublishedRow,
-    Shown,
+    ReportedFigure,
     Variant,
 )
 
@@ -28,8 +28,8 @@ _BLOCK = Block(
 _NO_NUMBER = "The text at hand has no figure; what is shown is ours."
 
 
-def _shown(*figures: str) -> tuple[Shown, ...]:
-    return tuple(Shown(_BLOCK.name, figure) for figure in figures)
+def _shown(*figures: str) -> tuple[ReportedFigure, ...]:
+    return tuple(ReportedFigure(_BLOCK.name, figure) for figure in figures)
 
 
 PAPER = Paper(
@@ -39,7 +39,7 @@ PAPER = Paper(
     "ACSW 2016, https://doi.org/10.1145/2843043.2843056 (P-Scheduler); X. Liu, R. Buyya, ICPADS 2017, "
     "https://doi.org/10.1109/ICPADS.2017.00070 (D-Storm); Y. Liu, 2017 (TOSS); P. Smirnov and others, Procedia "
     "Computer Science 108, 2017, https://doi.org/10.1016/j.procs.2017.05.249",
-    how="Word count at half of the highest rate under default; all are told what was measured there. Shuffled tuples "
+    how="Word count at half of the highest rate under default; all get the load measured there. Shuffled tuples "
     "go to all tasks alike, as in Storm before 2.0.",
     rows=(
         PublishedRow(

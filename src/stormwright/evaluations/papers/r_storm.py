@@ -10,7 +10,7 @@ from stormwright.evaluations.definitions import (
     OrderClaim,
     Paper,
     PublishedRow,
-    Shown,
+    ReportedFigure,
     Variant,
 )
 
@@ -61,7 +61,10 @@ _TOGETHER = _block(
 
 def _faster(*blocks: Block, published: float | None = None) -> tuple[Claim, ...]:
     orders = [OrderClaim(block.name, "acked_tps", R_STORM, DEFAULT, more=True, published=published) for block in blocks]
-    return (*orders, *(Shown(block.name, figure) for block in blocks for figure in ("acked_tps", "inter_node_tps")))
+    return (
+        *orders,
+        *(ReportedFigure(block.name, figure) for block in blocks for figure in ("acked_tps", "inter_node_tps")),
+    )
 
 
 PAPER = Paper(
@@ -82,7 +85,7 @@ PAPER = Paper(
             (
                 *(OrderClaim(block.name, "used_cpu_percent", R_STORM, DEFAULT, more=True) for block in _CPU),
                 *(OrderClaim(block.name, "nodes", R_STORM, DEFAULT, more=False) for block in _CPU),
-                *(Shown(block.name, "acked_tps") for block in _CPU),
+                *(ReportedFigure(block.name, "acked_tps") for block in _CPU),
             ),
             "Diamond is left out: it does the work of three bolts at once, as star does.",
         ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stormwright.evaluations.definitions import Block, Claim, LimitClaim, Paper, PublishedRow, Shown, Variant
+from stormwright.evaluations.definitions import Block, Claim, LimitClaim, Paper, PublishedRow, ReportedFigure, Variant
 
 STORM, ONLINE, OURS = "Storm", "online", "optimizer"
 
@@ -18,7 +18,8 @@ _BLOCK = Block(
 )
 
 _SHOWN: tuple[Claim, ...] = tuple(
-    Shown(_BLOCK.name, figure) for figure in ("recovery_s", "silence_s", "kept_percent", "failed", "lost_trees")
+    ReportedFigure(_BLOCK.name, figure)
+    for figure in ("recovery_s", "silence_s", "kept_percent", "failed", "lost_trees")
 )
 
 PAPER = Paper(
@@ -27,7 +28,7 @@ PAPER = Paper(
     source='A. Toshniwal and others, "Storm @Twitter", SIGMOD 2014, https://doi.org/10.1145/2588555.2595641',
     how="Four nodes, a worker on each, word count at 30 % of its highest rate; one node after the other dies with its "
     "supervisor and workers, two in all. Nimbus misses a supervisor after 20 s here. Recovered is from when on the "
-    "rate stays at 90 % of that at the window's end. A tree whose spout dies with its node is told by nobody: it "
+    "rate stays at 90 % of that at the window's end. A tree whose spout dies with its node is not reported: it "
     "counts as lost, since our spouts read from no queue that would hand it out again.",
     rows=(
         PublishedRow(

@@ -12,7 +12,7 @@ from stormwright.evaluations.definitions import (
     OrderClaim,
     Paper,
     PublishedRow,
-    Shown,
+    ReportedFigure,
     Variant,
 )
 from stormwright.workbench.generated_problems import TABLE_5, top_storm
@@ -103,7 +103,7 @@ def _used(scheduler: str, topology: str, configuration: int, what: str) -> float
 
 def _index(name: str, alpha: float) -> float:
     """Return the rank of a machine of table 3 by computation power."""
-    powers = {of: _power_of(of, alpha) for of in _TABLE_3}
+    powers = {bolt: _power_of(bolt, alpha) for bolt in _TABLE_3}
     return 1 + sum(power > powers[name] for power in powers.values())
 
 
@@ -134,7 +134,7 @@ def _required(configuration: int, what: str) -> float:
 def _traffic_row(topology: str, configuration: int) -> PublishedRow:
     block = _name(topology, configuration)
     claims: list[Claim] = [OrderClaim(block, "inter_node_per_acked", TOP_STORM, DEFAULT, more=False)]
-    claims.append(Shown(block, "inter_node_tps"))
+    claims.append(ReportedFigure(block, "inter_node_tps"))
     says = f"Traffic of {topology} in configuration {configuration}: least between nodes under TOP-Storm"
     return PublishedRow(f"Fig. {_TRAFFIC_FIGURES[topology][configuration]}", says, tuple(claims), _NO_CURVE)
 
@@ -153,7 +153,7 @@ def _throughput_row(where: str, topology: str) -> PublishedRow:
     else:
         claims.append(OrderClaim(_name(topology, 6), "acked_tps", TOP_STORM, R_STORM, more=True, published=1.11))
         says = "Throughput of exclamation: 23 to 31 % above Default; with equal resources 11 % above R-Storm"
-    claims += [Shown(_name(topology, c), "acked_tps") for c in TABLE_5]
+    claims += [ReportedFigure(_name(topology, c), "acked_tps") for c in TABLE_5]
     return PublishedRow(where, says, tuple(claims))
 
 
@@ -171,7 +171,7 @@ def _nodes_row(where: str, topology: str) -> PublishedRow:
             claims.append(NumberClaim(f"GFLOPs (eq. 2) of the nodes used, {name}, configuration {c}", None, own))
         claims.append(OrderClaim(_name(topology, c), "nodes", TOP_STORM, DEFAULT, more=False))
     says = "Supervisor nodes used: by TOP-Storm 1 or 2, by Default 5 in configurations 1 and 3"
-    return PublishedRow(where, says, tuple(claims), "Of configuration 6 the text does not tell the nodes.")
+    return PublishedRow(where, says, tuple(claims), "The text does not state the nodes of configuration 6.")
 
 
 _TABLE_5_CLAIMS = tuple(
@@ -202,7 +202,7 @@ PAPER = Paper(
     "our nodes may use more than half of a machine of two cores each, so that no node is short of CPU before all "
     "together are, and spouts begin as many trees as may be pending. Shuffled tuples stay in the worker where they "
     "can, as in their Storm 2.0.0. Theirs ran 1,500 s once, ours for seconds with warm workers. Nodes, workers "
-    "and GFLOPs are computed on their cluster as it is told, without running it.",
+    "and GFLOPs are computed on their cluster as described, without running it.",
     rows=(
         PublishedRow(
             "Fig. 1, 2", "Storm's architecture; a linear topology", why_not="Illustrations: nothing is claimed."
@@ -233,7 +233,7 @@ PAPER = Paper(
         _throughput_row("Fig. 16", "exclamation"),
         _nodes_row("Fig. 17", "exclamation"),
         _traffic_row("exclamation", 6),
-        PublishedRow("§6.2", "R-Storm decides by itself how many workers there are: 5 and 3", _LAYOUT),
+        PublishedRow("§6.2", "R-Storm chooses the number of workers: 5 and 3", _LAYOUT),
         PublishedRow(
             "§7",
             "Word count as fast as under R-Storm with 5 % less memory",

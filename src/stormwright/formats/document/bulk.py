@@ -48,17 +48,17 @@ class Column:
         self._check((array >= 0) & (array <= MOST_AMOUNT), AMOUNT_WANTED)
         return frozen_floats(array)
 
-    def indices(self, lowest: int, count: int, what: str) -> IntArray:
-        """Return the values as whole numbers from `lowest` to below `count`; `what` names the items, in messages."""
+    def indices(self, lowest: int, count: int, wanted: str) -> IntArray:
+        """Return the values as integers from `lowest` to below `count`; `wanted` describes valid ones, in messages."""
         array = self._numbers({int}, "should be an integer", default=lowest)
         sound = (array >= lowest) & (array < count)
-        self._check(sound, f"should be {what}")
+        self._check(sound, f"should be {wanted}")
         return frozen_ints(np.where(sound, array, lowest).astype(np.int32))  # whole numbers, as checked above
 
-    def names(self, known: Mapping[str, int], what: str) -> IntArray:
-        """Return the values as mapped by `known`; `what` describes valid ones, in messages."""
+    def names(self, known: Mapping[str, int], wanted: str) -> IntArray:
+        """Return the values as mapped by `known`; `wanted` describes valid ones, in messages."""
         positions = frozen_ints([known.get(value, -1) if isinstance(value, str) else -1 for value in self.values])
-        self._check(positions >= 0, f"should be {what}")
+        self._check(positions >= 0, f"should be {wanted}")
         return positions
 
     def rows(self, width: int) -> list[Column]:
@@ -95,7 +95,13 @@ class Column:
 
 
 def list_column(
-    raw: Mapping[str, Any], key: str, path: str, faults: FaultList, *, length: int | None = None, of: str = "executors"
+    raw: Mapping[str, Any],
+    key: str,
+    path: str,
+    faults: FaultList,
+    *,
+    length: int | None = None,
+    unit: str = "executors",
 ) -> Column:
     """Return a list of a document as a column, empty if it is missing.
 
@@ -109,7 +115,7 @@ def list_column(
         Collects the faults, now and in the column's conversions.
     length
         Required number of items; None for any number.
-    of
+    unit
         Name of the things with one item each, in faults.
     """
     path = join_path(path, key)
@@ -118,5 +124,5 @@ def list_column(
         faults.add(f"should be a list, got {shown(values)}", path)
         values = []
     elif length is not None and len(values) != length:
-        faults.add(f"has {len(values)} items for {length} {of}", path)
+        faults.add(f"has {len(values)} items for {length} {unit}", path)
     return Column(values, lambda position: join_path(path, position), faults)

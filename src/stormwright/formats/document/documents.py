@@ -167,14 +167,14 @@ Between = Annotated[tuple[Total, Total], Field(strict=False)]
 class InputWorkDocument(Document):
     """Work of a tuple at a component by one of several input streams: µs of a core, and the fraction of its tuples.
 
-    `told` is whether the stream's own cost could be identified.
+    `identified` is whether the stream's own cost could be identified.
     """
 
     source: Name
     stream: str
     us: Amount
     part: Amount
-    told: bool = True
+    identified: bool = True
 
 
 class CorrectionDocument(Document):
@@ -189,7 +189,7 @@ class CorrectionDocument(Document):
     inputs: dict[str, list[InputWorkDocument]] = EMPTY_OBJECT
 
 
-class FittedInDocument(Document):
+class FitRangeDocument(Document):
     """Range in which costs were fitted: utilisation of the CPU of nodes, and trees/s by topology."""
 
     node_utilisation: Between
@@ -208,7 +208,7 @@ class CostsDocument(Document):
     schema_name: Literal["stormwright-calibration/1"] = Field(alias="schema")
     costs: dict[Name, Amount]
     corrections: dict[str, CorrectionDocument] = EMPTY_OBJECT
-    fitted_in: FittedInDocument | None = None
+    fitted_in: FitRangeDocument | None = None
     intervals: dict[str, Between] = EMPTY_OBJECT
     learned: dict[str, Amount] = EMPTY_OBJECT
     reference_hz: PositiveAmount | None = None

@@ -35,7 +35,7 @@ def require_schema(document: object, source: str, *wanted: str) -> None:
     Raises
     ------
     InputError
-        It does.
+        The document has faults.
     """
     named = document.get("schema") if isinstance(document, Mapping) else None
     if isinstance(named, str) and _OURS.match(named) and _kind(named) not in map(_kind, wanted):

@@ -47,7 +47,7 @@ from stormwright.model.topology_config import MOST_NESTED, TOO_DEEP, conf_misfit
 #: Groupings of flows in the order of their positions in arrays.
 FLOW_GROUPINGS = sorted(PLACEMENT_FOLLOWING)
 _GROUPING_POSITION = {kind: position for position, kind in enumerate(FLOW_GROUPINGS)}
-_GROUPING_WANTED = f"one of {', '.join(FLOW_GROUPINGS)} (what other groupings send are pairs)"
+_GROUPING_WANTED = f"one of {', '.join(FLOW_GROUPINGS)} (the traffic of other groupings is given as pairs)"
 
 
 def parse_load(raw: object, topology: Topology | None, path: str, faults: FaultList) -> TopologyLoad | None:
@@ -75,10 +75,10 @@ def parse_load(raw: object, topology: Topology | None, path: str, faults: FaultL
     source, target, tps = list_column(raw, "pairs", path, faults).rows(3)
     flow_source, component, grouping, flow_tps = list_column(raw, "flows", path, faults).rows(4)
 
-    def amounts_if_given(key: str, length: int, of: str) -> FloatArray | None:
+    def optional_amounts(key: str, length: int, unit: str) -> FloatArray | None:
         if raw.get(key) is None:
             return None
-        return list_column(raw, key, path, faults, length=length, of=of).amounts()
+        return list_column(raw, key, path, faults, length=length, unit=unit).amounts()
 
     load = TopologyLoad(
         cpu_hz=cpu_hz,
@@ -92,9 +92,9 @@ def parse_load(raw: object, topology: Topology | None, path: str, faults: FaultL
         flow_tps=flow_tps.amounts(),
         bytes_per_tuple=header.bytes_per_tuple,
         flow_limit_tps=_parse_limits(header.flow_limits, topology, f"{path}.flow_limits", faults),
-        pair_bytes_per_s=amounts_if_given("pair_bytes_per_s", len(tps.values), "pairs"),
-        flow_bytes_per_s=amounts_if_given("flow_bytes_per_s", len(flow_tps.values), "flows"),
-        forecast_cpu_hz=amounts_if_given("forecast_cpu_hz", num_executors, "executors"),
+        pair_bytes_per_s=optional_amounts("pair_bytes_per_s", len(tps.values), "pairs"),
+        flow_bytes_per_s=optional_amounts("flow_bytes_per_s", len(flow_tps.values), "flows"),
+        forecast_cpu_hz=optional_amounts("forecast_cpu_hz", num_executors, "executors"),
     )
     return load if len(faults) == found_before else None
 
@@ -147,7 +147,7 @@ def parse_topology(
     raw
         Value from JSON; of any type.
     header
-        Its outermost level, checked already; None if that had faults.
+        Outermost level of the document, already checked; None if it had faults.
     path
         JSON path of `raw`.
     faults
@@ -181,7 +181,7 @@ def parse_topology(
         owner=header.owner,
         launch_time=header.launch_time,
         conf=header.conf,
-    ).found_sound()
+    ).mark_validated()
 
 
 def add_misfits(misfits: Iterable[ConfigFault], path: str, faults: FaultList) -> None:

@@ -195,8 +195,8 @@ def _check_counts(header: ArraysDocument, arrays: Arrays, faults: FaultList) -> 
     """Check that counts match the items of the document, and arrays match the counts."""
     placed = header.problem.get("assignments")
     for count, counted in _COUNTED.items():
-        of = placed if count == "slot_count" else header.load
-        wanted = len(of) if isinstance(of, Mapping) else 0
+        section = placed if count == "slot_count" else header.load
+        wanted = len(section) if isinstance(section, Mapping) else 0
         counts = arrays[count]
         if len(counts) != wanted:
             faults.add(f"has {len(counts)} items for {wanted} topologies", count)

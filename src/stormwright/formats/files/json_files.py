@@ -24,7 +24,7 @@ from stormwright.gc_pause import collection_paused
 # Duplicate keys -----------------------------------------------------------------------------------
 # Parsers silently take the last value of a duplicate key.
 
-_MOST_TOLD = 10
+_MAX_REPORTED = 10
 
 
 def keys_given_twice(data: bytes, document: object) -> list[Fault]:
@@ -43,7 +43,7 @@ def keys_given_twice(data: bytes, document: object) -> list[Fault]:
     faults = []
     for fault in _faults(whole, "$"):
         faults.append(fault)
-        if len(faults) == _MOST_TOLD:
+        if len(faults) == _MAX_REPORTED:
             break
     return faults
 

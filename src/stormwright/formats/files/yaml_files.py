@@ -28,7 +28,7 @@ def read_yaml(path: Path, change: Callable[[str], str] = lambda text: text) -> A
     ------
     InputError
         The file cannot be read, is not YAML, or has values that JSON does not support: integers of more than 64 bits,
-        lone surrogates; all its faults. (``.nan`` and ``.inf``, which JSON does not have either, are kept.)
+        lone surrogates; all its faults. (``.nan`` and ``.inf``, which JSON does not have either, are accepted.)
     """
     try:
         text = path.read_bytes().decode()
@@ -55,7 +55,7 @@ def _parsed(path: Path, text: str) -> Any:
             value = loader.construct_document(root) if root is not None else None
         finally:
             loader.dispose()
-        plain = _Plain()
+        plain = _PlainValues()
         document = plain.of(value, "$")
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
@@ -95,7 +95,7 @@ class _Sizes:
         return self._done[id(node)]
 
 
-class _Plain:
+class _PlainValues:
     """Conversion of values to plain ones; each list and object once, however often the file refers to it."""
 
     def __init__(self) -> None:

@@ -17,7 +17,7 @@ from stormwright.formats.storm.flux_files import (
     FluxReader,
     FluxTopology,
     GroupingDocument,
-    Located,
+    SourceSection,
     StreamDocument,
     Substitution,
     VertexDocument,
@@ -87,7 +87,7 @@ def _inputs(flux: FluxTopology) -> dict[str, dict[tuple[str, str], Grouping]]:
     return inputs
 
 
-def _grouping(stream: Located[StreamDocument]) -> Grouping:
+def _grouping(stream: SourceSection[StreamDocument]) -> Grouping:
     grouping: GroupingDocument = stream.content.grouping
     kind, fields = grouping.type.lower(), tuple(grouping.args or ())
     match grouping.type:
@@ -109,7 +109,7 @@ def _grouping(stream: Located[StreamDocument]) -> Grouping:
 
 
 def _component(
-    name: str, kind: str, located: Located[VertexDocument], inputs: Mapping[tuple[str, str], Grouping]
+    name: str, kind: str, located: SourceSection[VertexDocument], inputs: Mapping[tuple[str, str], Grouping]
 ) -> UserComponent:
     vertex = located.content
     loads: dict[str, Any] = {}
@@ -129,7 +129,7 @@ def _component(
     return UserComponent(name, kind, vertex.parallelism, conf, tuple(inputs.values()))
 
 
-def _called(located: Located[VertexDocument]) -> Iterator[Layer]:
+def _called(located: SourceSection[VertexDocument]) -> Iterator[Layer]:
     """Yield the configuration of a shell component by calls of ``addComponentConfig``, the last one first."""
     for position, call in reversed(list(enumerate(located.content.config_methods or []))):
         args = call.get("args")

@@ -83,7 +83,7 @@ class VertexDocument(BeanDocument):
 
 
 class GroupingDocument(Document):
-    """How a stream is spread over the tasks of the bolt that takes it."""
+    """Grouping of a stream: its distribution over the tasks of the subscribed bolt."""
 
     type: Literal["ALL", "CUSTOM", "DIRECT", "SHUFFLE", "LOCAL_OR_SHUFFLE", "FIELDS", "GLOBAL", "NONE"]
     stream_id: _Text | None = Field(None, alias="streamId")
@@ -146,7 +146,7 @@ Content = TypeVar("Content", bound=BaseModel)
 
 
 @dataclass(frozen=True)
-class Located(Generic[Content]):
+class SourceSection(Generic[Content]):
     """Something with its position."""
 
     content: Content
@@ -200,9 +200,9 @@ class FluxTopology:
 
     name: str
     config: list[Layer]
-    spouts: dict[str, Located[VertexDocument]]
-    bolts: dict[str, Located[VertexDocument]]
-    streams: list[Located[StreamDocument]]
+    spouts: dict[str, SourceSection[VertexDocument]]
+    bolts: dict[str, SourceSection[VertexDocument]]
+    streams: list[SourceSection[StreamDocument]]
     broken: set[str]
     fed: set[str]
 
@@ -313,11 +313,11 @@ def _items(raw: object, key: str, faults: FaultList) -> Iterator[tuple[object, s
     return faults.items(raw, key, "$") if isinstance(raw, Mapping) and raw.get(key) is not None else iter(())
 
 
-def _declared(model: type[Content], raw: object, key: str, faults: FaultList) -> Iterator[Located[Content]]:
+def _declared(model: type[Content], raw: object, key: str, faults: FaultList) -> Iterator[SourceSection[Content]]:
     for item, at in _items(raw, key, faults):
         content = faults.parse(model, item, at)
         if content is not None:
-            yield Located(content, faults, at)
+            yield SourceSection(content, faults, at)
 
 
 def _ids(raw: object) -> set[str]:

@@ -43,7 +43,7 @@ class UserComponent:
 
 
 @dataclass(frozen=True)
-class _Sized:
+class _SizedComponent:
     """A component with its executors and tasks."""
 
     component: Component
@@ -87,20 +87,20 @@ def submitted(
         (sized for sized in [*users, *system] if sized.tasks and sized.component.parallelism),
         key=lambda sized: sized.component.id.encode("utf-16-be", "surrogatepass"),
     )
-    kept = conf.selected(TOPOLOGY_KEYS)
+    topology_conf = conf.selected(TOPOLOGY_KEYS)
     if resource_aware:
-        kept[ACKERS] = ackers
+        topology_conf[ACKERS] = ackers
     return Topology(
         id=f"{name}-{number}-0",
         name=name,
         num_workers=workers,
         components=tuple(_runnable(sized, alive) for sized in everything),
         executor_runs=tuple(_runs(everything)),
-        conf=kept,
+        conf=topology_conf,
     )
 
 
-def _runnable(sized: _Sized, alive: set[str]) -> Component:
+def _runnable(sized: _SizedComponent, alive: set[str]) -> Component:
     """Return the component with at most as many executors as tasks, without inputs from absent components."""
     component = sized.component
     return Component(
@@ -113,7 +113,7 @@ def _runnable(sized: _Sized, alive: set[str]) -> Component:
     )
 
 
-def _runs(components: Sequence[_Sized]) -> Iterator[ExecutorRun]:
+def _runs(components: Sequence[_SizedComponent]) -> Iterator[ExecutorRun]:
     """Yield tasks from 1 in the order of components; the first executors of a component have the excess tasks."""
     task = 1
     for index, sized in enumerate(components):
@@ -125,7 +125,7 @@ def _runs(components: Sequence[_Sized]) -> Iterator[ExecutorRun]:
                 task += count * tasks
 
 
-def _sized(user: UserComponent, conf: StormConf) -> _Sized:
+def _sized(user: UserComponent, conf: StormConf) -> _SizedComponent:
     merged = conf.over(*user.conf.layers)
     tasks = merged.count(TASKS, default=user.parallelism)
     tasks = min(tasks, merged.count(_MAX_TASKS, default=tasks))
@@ -137,12 +137,12 @@ def _sized(user: UserComponent, conf: StormConf) -> _Sized:
         resources=_resources(user.id, conf, user.conf),
         tags=_tags(user.conf),
     )
-    return _Sized(component, tasks)
+    return _SizedComponent(component, tasks)
 
 
-def _system(name: str, executors: int, conf: StormConf, inputs: tuple[Grouping, ...] = ()) -> _Sized:
+def _system(name: str, executors: int, conf: StormConf, inputs: tuple[Grouping, ...] = ()) -> _SizedComponent:
     component = Component(name, "system", executors, inputs, _resources(name, conf, StormConf([])))
-    return _Sized(component, executors)
+    return _SizedComponent(component, executors)
 
 
 def _ackers(conf: StormConf, workers: int, estimated: int, resource_aware: bool) -> int:
@@ -151,7 +151,7 @@ def _ackers(conf: StormConf, workers: int, estimated: int, resource_aware: bool)
     return conf.count(ACKERS, default=(estimated if resource_aware else workers) * each)
 
 
-def _estimated_workers(users: Sequence[_Sized], conf: StormConf, workers: int) -> int:
+def _estimated_workers(users: Sequence[_SizedComponent], conf: StormConf, workers: int) -> int:
     """Return ServerUtils.getEstimatedWorkerCountForRasTopo: the workers whose heaps hold the executors' requests."""
     heap = sum(sized.component.resources[ON_HEAP] * sized.tasks for sized in users)
     acker = _resources(ACKER, conf, StormConf([]))
@@ -162,7 +162,7 @@ def _estimated_workers(users: Sequence[_Sized], conf: StormConf, workers: int) -
     return math.ceil(heap / largest) if largest else 0
 
 
-def _acker_inputs(users: Sequence[_Sized]) -> Iterator[Grouping]:
+def _acker_inputs(users: Sequence[_SizedComponent]) -> Iterator[Grouping]:
     """Yield an acker's inputs: every tree and every ack; its other inputs are silent in the ordinary run."""
     for sized in sorted(users, key=lambda sized: sized.component.id):
         stream = "__ack_init" if sized.component.type == "spout" else "__ack_ack"

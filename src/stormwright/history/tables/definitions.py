@@ -25,11 +25,11 @@ class Table:
     columns
         Name → Spark type, of the newest version.
     key
-        What is there once.
+        Columns that identify a row.
     moment
         Column that determines the day: milliseconds since 1970.
     order
-        What the rows of a past day are sorted by.
+        Columns by which the rows of a past day are sorted.
     migrations
         The first leads from version 1 to 2. Rows keep the version that they were written in until their day is
         compacted; readers get the newest.

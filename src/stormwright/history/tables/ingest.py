@@ -19,7 +19,7 @@ from stormwright.history.tables.store import Store
 # Closed panes -------------------------------------------------------------------------------------
 # Panes that the stream has closed, on their way into the history.
 
-#: Batches whose panes are kept in memory while they cannot be written.
+#: Maximum number of batches whose panes are held in memory while they cannot be written.
 MAX_HELD = 1000
 
 
@@ -30,7 +30,7 @@ class ClosedPanes:
        batch that is repeated replaces it.
     2. Once the state is saved the batch is never repeated, and the file may be taken.
     3. A crash in between leaves it hidden. The state shows at the next start whether the batch counts.
-    4. A disk without room is no reason to stop: what cannot be written is kept in memory and tried again.
+    4. A full disk does not stop it: unwritten panes are held in memory and written later.
     """
 
     def __init__(self, staging: Staging) -> None:
@@ -82,7 +82,7 @@ log = logging.getLogger(__name__)
 
 # Ingest -------------------------------------------------------------------------------------------
 
-#: A hundred years of history are kept at most.
+#: Maximum retention of the history: a hundred years.
 MOST_DAYS = 36_525
 
 
@@ -92,7 +92,7 @@ def ingest(spark: SparkSession, store: Store, staging: Staging) -> dict[str, int
     Raises
     ------
     StormwrightError
-        Another process is at it.
+        Another process is working on the tables.
     """
     taken: dict[str, int] = {}
     with staging.alone():
@@ -128,7 +128,7 @@ def retain(store: Store, keep_days: Mapping[str, int], today: date | None = None
     """
     faults = [Fault(f"no table; there are {', '.join(TABLES)}", name) for name in keep_days if name not in TABLES]
     faults += [
-        Fault(f"{days} days; from 1 to {MOST_DAYS:,} can be kept", name)
+        Fault(f"{days} days; from 1 to {MOST_DAYS:,} are possible", name)
         for name, days in keep_days.items()
         if not 1 <= days <= MOST_DAYS
     ]

@@ -26,9 +26,9 @@ def history_session(kind: str = "parquet", target: SparkTarget | None = None) ->
     Raises
     ------
     InputError
-        There is no such format.
+        The format is unknown.
     MissingDependencyError
-        There is no Java, or it is too old; or what the format needs is not installed, or cannot be had.
+        There is no Java, or it is too old; or a package of the format is not installed or not available.
     StormwrightError
         Spark does not start, or fails inside the block.
     """
@@ -42,7 +42,7 @@ def history_session(kind: str = "parquet", target: SparkTarget | None = None) ->
             log = directory / "spark.log"
             if log.exists() and any(mark in log.read_text(encoding="utf-8") for mark in _NO_JARS):
                 raise MissingDependencyError(
-                    f"{conf['spark.jars.packages']} cannot be had from any Maven repository that Spark knows"
+                    f"{conf['spark.jars.packages']} is not available from any Maven repository of Spark"
                 ) from error
             raise
         try:

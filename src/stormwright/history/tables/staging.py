@@ -6,8 +6,8 @@
     DIRECTORY/chunks/TABLE/vVERSION/NUMBER/           rows that become chunk NUMBER of the table
     DIRECTORY/damaged/                                files that cannot be read
 
-A chunk's rows are decided on by renaming files, before Spark is asked to write any. So a chunk that was interrupted
-anywhere is written again from the same files, in the place of what may be there of it.
+A chunk is fixed by renaming its files, before Spark writes any row. So an interrupted chunk is written again from the
+same files, replacing whatever was written of it.
 """
 
 from __future__ import annotations
@@ -69,13 +69,13 @@ class Staging:
         Parameters
         ----------
         table
-            What they are rows of.
+            Name of the table.
         name
-            Of the file, without its ending. Files are taken in the order of their names.
+            Name of the file without extension. Files are ingested in the order of their names.
         rows
             With all columns of the table, others are left out; or a mapping each, in which a missing column is null.
         hidden
-            They are not taken before `publish`.
+            Whether the file is ingested only after `publish`.
         """
         if not isinstance(rows, pa.Table):
             rows = pa.Table.from_pylist([dict(row) for row in rows], table.arrow)
@@ -102,13 +102,13 @@ class Staging:
     def alone(self) -> Iterator[None]:
         """Lock the tables of this directory against other processes until the block ends.
 
-        Two that take rows in would give the same number to different rows, and one that compacts a day deletes what
-        another one writes to it meanwhile.
+        Two ingesting processes would give the same number to different rows, and a compaction would delete rows that
+        another process writes to the day meanwhile.
 
         Raises
         ------
         StormwrightError
-            Another one is at it.
+            Another process holds the lock.
         """
         message = f"another process is working on the tables of {self._directory}; try again when it has ended"
         with alone(self._directory, message):

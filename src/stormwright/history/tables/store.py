@@ -55,16 +55,17 @@ def delta_conf() -> Mapping[str, str]:
 
 
 class DeltaStore:
-    """A Delta table for each table and version, ``URI/TABLE/version=1``; each row keeps the number of its chunk.
+    """A Delta table for each table and version, ``URI/TABLE/version=1``; each row has the number of its chunk.
 
-    1. A chunk that is written again replaces the rows with its number, in the same commit, also after its day was
-       compacted; of a version before an upgrade it takes them away first.
-    2. Files that no longer count stay for a week, as Delta has it.
+    1. Writing a chunk again replaces the rows with its number, in the same commit, also after its day was compacted;
+       rows
+       of a version before an upgrade are removed first.
+    2. Replaced files stay for a week, Delta's default.
 
     Parameters
     ----------
     uri
-        As of `ParquetStore`. The session was started with `delta_conf`.
+        As for `ParquetStore`. The session was started with `delta_conf`.
     """
 
     def __init__(self, spark: SparkSession, uri: str) -> None:
@@ -81,7 +82,7 @@ class DeltaStore:
         numbered = rows.withColumns({DAY: day_of(table), CHUNK: F.lit(chunk).cast("long")})
         self._replace(table, table.version, numbered, of_chunk)
 
-    def read(self, table: Table, days: Days | None = None) -> DataFrame:
+    def read(self, table: Table, days: DayRange | None = None) -> DataFrame:
         """See `Store`."""
         frames = [table.migrated(rows, found).select(*table.columns, DAY) for found, rows in self._versions(table)]
         if not frames:
@@ -182,7 +183,7 @@ DAY = "day"
 
 
 @dataclass(frozen=True)
-class Days:
+class DayRange:
     """Days from `first` to `last`, both inclusive; None is unbounded."""
 
     first: date | None = None
@@ -198,7 +199,7 @@ class Store(Protocol):
     def write(self, table: Table, rows: DataFrame, chunk: int) -> None:
         """Write rows as one chunk, replacing an earlier version of that chunk."""
 
-    def read(self, table: Table, days: Days | None = None) -> DataFrame:
+    def read(self, table: Table, days: DayRange | None = None) -> DataFrame:
         """Return the rows of some days in the newest version, with their `DAY`."""
 
     def days(self, table: Table) -> list[date]:
@@ -208,7 +209,7 @@ class Store(Protocol):
         """Return days that `compact` would merge."""
 
     def compact(self, table: Table, day: date) -> None:
-        """Make all that there is of a day one set of sorted files of the newest version."""
+        """Merge all rows of a day into one set of sorted files of the newest version."""
 
     def drop(self, table: Table, day: date) -> None:
         """Delete a day."""
@@ -218,7 +219,7 @@ class Store(Protocol):
 
 
 class _Part(NamedTuple):
-    """A directory of files: chunk `number`, or all of a day up to and with chunk `number`."""
+    """A directory of files: chunk `number`, or a whole day up to and including chunk `number`."""
 
     root: str
     day: date
@@ -240,17 +241,18 @@ class ParquetStore:
 
     ::
 
-        URI/TABLE/chunks/day=2026-11-21/version=1/chunk=NUMBER/    as taken in
-        URI/TABLE/days/day=2026-11-21/version=1/through=NUMBER/    the day, up to and with that chunk, sorted
+        URI/TABLE/chunks/day=2026-11-21/version=1/chunk=NUMBER/    as ingested
+        URI/TABLE/days/day=2026-11-21/version=1/through=NUMBER/    the day, up to and including that chunk, sorted
 
-    1. Spark writes beside the tables and renames a directory when all of it is there.
-    2. Numbers of chunks grow. Where a day is there as a whole, its chunks up to that number are not read, nor is an
-       older whole: compacting counts from the one rename on, and what it replaces is deleted later.
+    1. Spark writes beside the tables; the directory is renamed once it is complete.
+    2. Numbers of chunks grow. If a whole day exists, its chunks up to that number are not read, nor is an older whole:
+       a
+       compaction takes effect with the one rename, and replaced files are deleted later.
 
     Parameters
     ----------
     uri
-        A directory that Spark can write to, such as ``file:///var/lib/…`` or ``hdfs://…``.
+        Directory that Spark can write to, such as ``file:///var/lib/…`` or ``hdfs://…``.
     """
 
     def __init__(self, spark: SparkSession, uri: str) -> None:
@@ -262,7 +264,7 @@ class ParquetStore:
         """See `Store`."""
         self._write(table, rows.withColumn(DAY, day_of(table)), _CHUNKS, chunk)
 
-    def read(self, table: Table, days: Days | None = None) -> DataFrame:
+    def read(self, table: Table, days: DayRange | None = None) -> DataFrame:
         """See `Store`."""
         return self._read(table, [part for part in self._visible(table) if days is None or part.day in days])
 
@@ -316,13 +318,13 @@ class ParquetStore:
         Parameters
         ----------
         table
-            What they are rows of.
+            Name of the table.
         day
-            In UTC; that of every row.
+            Day of every row, in UTC.
         rows
-            In the order of the table.
+            Rows in the order of the table.
         through
-            Number of the newest chunk that is in them: the day's chunks up to it are read no more.
+            Number of the newest chunk included: the day's chunks up to it are no longer read.
         """
         self._write(table, rows.withColumn(DAY, F.lit(day)), _WHOLE, through)
 

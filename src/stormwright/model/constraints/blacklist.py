@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 #: Kinds of nodes that take nothing new.
 DRAINED, BLACKLISTED, GREYLISTED = "drained", "blacklisted", "greylisted"
 
-#: Drains that are told each by itself: by whom and since when.
+#: Maximum number of drains described one by one: by whom and since when.
 _MOST_DRAINS = 5
 
 
-class Closed(NamedTuple):
+class ClosedNodes(NamedTuple):
     """Nodes, shape (N,), that accept no new executors for one reason: its kind, and a sentence."""
 
     kind: str
@@ -31,7 +31,7 @@ class Closed(NamedTuple):
     nodes: BoolArray
 
 
-def closed_nodes(problem: Problem) -> list[Closed]:
+def closed_nodes(problem: Problem) -> list[ClosedNodes]:
     """Return all nodes that accept no new executors, by reason, the most frequent reason first."""
     if problem.node_usable.all():
         return []
@@ -40,15 +40,15 @@ def closed_nodes(problem: Problem) -> list[Closed]:
     texts[~listed] = ""
     counts = Counter(text for text in texts.tolist() if text)
     reasons = [text for text, _ in counts.most_common(_MOST_DRAINS)]
-    found = [Closed(DRAINED, text, texts == text) for text in reasons]
-    found.append(Closed(DRAINED, DRAINED, (texts != "") & ~np.isin(texts, reasons)))
-    found.append(Closed(BLACKLISTED, BLACKLISTED, listed & (texts == "")))
-    found.append(Closed(GREYLISTED, GREYLISTED, ~listed & ~problem.node_usable))
+    found = [ClosedNodes(DRAINED, text, texts == text) for text in reasons]
+    found.append(ClosedNodes(DRAINED, DRAINED, (texts != "") & ~np.isin(texts, reasons)))
+    found.append(ClosedNodes(BLACKLISTED, BLACKLISTED, listed & (texts == "")))
+    found.append(ClosedNodes(GREYLISTED, GREYLISTED, ~listed & ~problem.node_usable))
     return [each for each in found if each.nodes.any()]
 
 
 @dataclass(frozen=True, kw_only=True)
-class OnBlacklisted(Violation):
+class BlacklistedHostUse(Violation):
     """New executors (`amount`) of a topology on a node of a blacklisted host, where none are allowed.
 
     Parameters
@@ -58,7 +58,7 @@ class OnBlacklisted(Violation):
     """
 
     limit: ClassVar[str] = "blacklisted hosts"
-    of: ClassVar[str] = "executors"
+    counted_items: ClassVar[str] = "executors"
 
     why: str = BLACKLISTED
 
@@ -67,13 +67,13 @@ class OnBlacklisted(Violation):
 
 
 class BlacklistedHosts:
-    """No executor comes to a blacklisted host. What runs there already, in its slot, may stay.
+    """Blacklisted hosts get no new executors; those already there may stay in their slots.
 
     Nimbus offers no slots of such a host: an answer that uses one cannot be carried out. Greylisted supervisors, which
     our schedulers avoid too, are no violation.
     """
 
-    def violations(self, placed: PlacedExecutors) -> Iterator[OnBlacklisted]:
+    def violations(self, placed: PlacedExecutors) -> Iterator[BlacklistedHostUse]:
         """Yield topologies that newly use such hosts, node by node."""
         problem = placed.problem
         if not problem.cluster.node_blacklisted.any():
@@ -85,7 +85,7 @@ class BlacklistedHosts:
             np.stack([problem.executor_topology[arriving[bad]], node[bad]]), axis=1, return_counts=True
         )
         for (topology, where), count in zip(pairs.T.tolist(), counts.tolist(), strict=True):
-            yield OnBlacklisted(
+            yield BlacklistedHostUse(
                 topology=problem.topologies[topology].id,
                 node=problem.cluster.node_names[where],
                 supervisor=problem.supervisors[where].id,

@@ -40,8 +40,8 @@ class Violation:
 
     #: Name of the limit.
     limit: ClassVar[str]
-    #: What is counted where there is no unit.
-    of: ClassVar[str] = ""
+    #: Counted items, if the amount has no unit.
+    counted_items: ClassVar[str] = ""
 
     topology: str | None = None
     node: str | None = None
@@ -62,7 +62,7 @@ class Violation:
     def as_dict(self) -> dict[str, Any]:
         """Return the fields for programs, the text last."""
         text = {field.name: getattr(self, field.name) for field in fields(self)}
-        text |= {"slot": self.place, "unit": self.unit or self.of or None}
+        text |= {"slot": self.place, "unit": self.unit or self.counted_items or None}
         return {"limit": self.limit, **text, "text": str(self)}
 
 
@@ -83,7 +83,7 @@ class PlacedExecutors:
     Parameters
     ----------
     problem
-        The problem.
+        Problem of the placement.
     slot_of_executor
         Index into the problem's slots, -1 for none, shape (E,).
     """
@@ -130,7 +130,7 @@ def node_sum(problem: Problem, slot_of_executor: IntArray, demand: FloatArray) -
     Parameters
     ----------
     problem
-        The problem.
+        Problem of the placement.
     slot_of_executor
         The placement, -1 for none, shape (E,).
     demand

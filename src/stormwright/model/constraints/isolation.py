@@ -40,7 +40,7 @@ class TooManyHosts(Violation):
     """An isolated topology on more hosts (`amount`) than it has for itself (`allowed`)."""
 
     limit: ClassVar[str] = "isolation"
-    of: ClassVar[str] = "hosts"
+    counted_items: ClassVar[str] = "hosts"
 
     def __str__(self) -> str:
         return f"{self.topology}: on {self.amount} hosts, isolated on {self.allowed}"
@@ -57,7 +57,7 @@ class SharedHost(Violation):
     """
 
     limit: ClassVar[str] = "isolation"
-    of: ClassVar[str] = "topologies"
+    counted_items: ClassVar[str] = "topologies"
 
     host: str
 

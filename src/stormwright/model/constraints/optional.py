@@ -21,8 +21,8 @@ TAGS: Final = "tags"
 UNTAGGED: Final = "untagged"
 
 
-class Forbidden(NamedTuple):
-    """Nodes that a constraint forbids, shape (N,), its kind, and what is missing as text."""
+class ForbiddenNodes(NamedTuple):
+    """Nodes that a constraint forbids, shape (N,), its kind, and the missing tag or resource as text."""
 
     kind: str
     text: str
@@ -41,13 +41,13 @@ class ExtraLimit:
         problem: Problem,  # noqa: ARG002  # what forbids something looks at it
         topology: int,  # noqa: ARG002
         component: int,  # noqa: ARG002
-    ) -> Iterator[Forbidden]:
+    ) -> Iterator[ForbiddenNodes]:
         """Yield the nodes on which executors of a component may not run.
 
         Parameters
         ----------
         problem
-            The problem.
+            Problem with the topologies and nodes.
         topology, component
             Indices of the topology, and of the component in it.
         """
@@ -85,7 +85,7 @@ class Tags(ExtraLimit):
 
     untagged_apart: bool = False
 
-    def forbids(self, problem: Problem, topology: int, component: int) -> Iterator[Forbidden]:
+    def forbids(self, problem: Problem, topology: int, component: int) -> Iterator[ForbiddenNodes]:
         """Yield nodes without some of the tags, grouped by the missing ones."""
         tags = tags_of(problem.topologies[topology].components[component].tags)
         lacking: dict[str, list[int]] = {}
@@ -98,7 +98,7 @@ class Tags(ExtraLimit):
                 names = ", ".join(f'"{tag}"' for tag in missing)
                 lacking.setdefault(f"{'tag' if len(missing) == 1 else 'tags'} {names} missing", []).append(node)
         for text, nodes in lacking.items():
-            yield Forbidden("tag", text, np.isin(np.arange(len(problem.supervisors)), nodes))
+            yield ForbiddenNodes("tag", text, np.isin(np.arange(len(problem.supervisors)), nodes))
 
 
 def tags_of(texts: Collection[str]) -> frozenset[str]:

@@ -30,14 +30,14 @@ MAX_HEAP = "topology.worker.max.heap.size.mb"
 _DEFAULT_MAX_HEAP_MB = 768.0
 
 
-class Shared(NamedTuple):
+class SharedMemory(NamedTuple):
     """Memory that components of a topology share, in MB: on and off the heap of each worker, on a node.
 
-    `of` are the indices of the components.
+    `components` are the indices of the components.
     """
 
     topology: int
-    of: tuple[int, ...]
+    components: tuple[int, ...]
     heap: float
     off_heap: float
     on_node: float
@@ -61,7 +61,7 @@ class RequestLimits:
     capacity: FloatArray
     heap: FloatArray
     most_heap: FloatArray
-    shared: tuple[Shared, ...]
+    shared: tuple[SharedMemory, ...]
 
     @classmethod
     def of(cls, problem: Problem) -> RequestLimits | None:
@@ -85,7 +85,7 @@ def max_heap_mb(conf: Mapping[str, Any]) -> float:
 
 
 def _requested(problem: Problem, *resources: str) -> FloatArray:
-    """What every executor asks for of resources together, shape (E,)."""
+    """Return the sum of every executor's requests for some resources, shape (E,)."""
     of_topology = (
         np.array([sum(component.get(name, 0.0) for name in resources) for component in requested])[
             topology.executor_component
@@ -95,7 +95,7 @@ def _requested(problem: Problem, *resources: str) -> FloatArray:
     return np.concatenate([np.empty(0), *of_topology])
 
 
-def _shared(problem: Problem) -> Iterator[Shared]:
+def _shared(problem: Problem) -> Iterator[SharedMemory]:
     """Yield shared memory regions by name; a region whose size is no amount is ignored."""
     for index, topology in enumerate(problem.topologies):
         regions: dict[str, tuple[Mapping[str, Any], list[int]]] = {}
@@ -105,7 +105,7 @@ def _shared(problem: Problem) -> Iterator[Shared]:
         for region, components in regions.values():
             amounts = (region.get(name) for name in ("on_heap", "off_heap_worker", "off_heap_node"))
             heap, off_heap, on_node = (float(each) if is_amount(each) else 0.0 for each in amounts)
-            yield Shared(index, tuple(components), heap, off_heap, on_node)
+            yield SharedMemory(index, tuple(components), heap, off_heap, on_node)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,7 +123,7 @@ class NodeRequestViolation(Violation):
     resource: str
 
     def __str__(self) -> str:
-        return f"{self.node}: {self.resource} asked for {amount_of(self.amount, self.allowed, self.unit)}"
+        return f"{self.node}: {self.resource} requested {amount_of(self.amount, self.allowed, self.unit)}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,7 +133,7 @@ class HeapRequestViolation(Violation):
     limit: ClassVar[str] = "heap of a worker"
 
     def __str__(self) -> str:
-        return f"heap of {self.place} asked for {amount_of(self.amount, self.allowed, self.unit)}"
+        return f"heap of {self.place} requested {amount_of(self.amount, self.allowed, self.unit)}"
 
 
 class Requests:
@@ -171,11 +171,11 @@ class Requests:
         yield from _full(problem, workers, heap, requested.most_heap)
 
 
-def _uses(problem: Problem, region: Shared) -> BoolArray:
+def _uses(problem: Problem, region: SharedMemory) -> BoolArray:
     """Return whether executors use a shared region, shape (E,)."""
     own = problem.executors_of(region.topology)
     uses = np.zeros(problem.num_executors, bool)
-    uses[own] = np.isin(problem.topologies[region.topology].executor_component, region.of)
+    uses[own] = np.isin(problem.topologies[region.topology].executor_component, region.components)
     return uses
 
 
@@ -200,7 +200,7 @@ def _full(problem: Problem, workers: IndexArray, heap: FloatArray, most: FloatAr
 
 
 @dataclass(frozen=True, kw_only=True)
-class Overused(Violation):
+class ResourceOveruse(Violation):
     """A node whose executors use more of a resource than it has.
 
     Parameters
@@ -228,14 +228,14 @@ class NodeResources:
         room: FloatArray = placed.problem.node_capacity[self._rows] * (1 + RELATIVE_TOLERANCE)
         return room
 
-    def violations(self, placed: PlacedExecutors) -> Iterator[Overused]:
+    def violations(self, placed: PlacedExecutors) -> Iterator[ResourceOveruse]:
         """Yield overused nodes, resource by resource."""
         problem = placed.problem
         rows = problem.resources[self._rows], problem.executor_demand[self._rows], problem.node_capacity[self._rows]
         for resource, demand, capacity, room in zip(*rows, self.allowed(placed), strict=True):
             used = placed.sum_by_node(demand)
             for node in np.flatnonzero(used > room).tolist():
-                yield Overused(
+                yield ResourceOveruse(
                     node=problem.cluster.node_names[node],
                     supervisor=problem.supervisors[node].id,
                     amount=float(used[node]),
@@ -259,8 +259,8 @@ class Memory(NodeResources):
         super().__init__(slice(1, 2))
 
 
-class Generic(NodeResources):
-    """Generic resources, such as GPUs, within what a node declares; none if it declares none."""
+class GenericResources(NodeResources):
+    """Generic resources, such as GPUs, within a node's declared amounts; none if it declares none."""
 
     def __init__(self) -> None:
         super().__init__(slice(2, None))

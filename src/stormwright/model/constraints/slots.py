@@ -26,7 +26,7 @@ class WorkerCount(Violation):
     """A topology with another number of workers (`amount`) than it should have (`allowed`)."""
 
     limit: ClassVar[str] = "number of workers"
-    of: ClassVar[str] = "workers"
+    counted_items: ClassVar[str] = "workers"
 
     @property
     def workers(self) -> int:
@@ -63,7 +63,7 @@ class CrowdedWorker(Violation):
     """A worker with more executors (`amount`) than `MAX_EXECUTORS_PER_WORKER` of its topology (`allowed`)."""
 
     limit: ClassVar[str] = "executors per worker"
-    of: ClassVar[str] = "executors"
+    counted_items: ClassVar[str] = "executors"
 
     def __str__(self) -> str:
         return f"{self.topology}: {self.amount} executors in {self.place}, limit {self.allowed}"
@@ -97,7 +97,7 @@ class ExecutorsPerWorker:
 
 
 @dataclass(frozen=True, kw_only=True)
-class WithoutSlot(Violation):
+class MissingSlot(Violation):
     """A topology with `amount` executors without a slot.
 
     Parameters
@@ -107,7 +107,7 @@ class WithoutSlot(Violation):
     """
 
     limit: ClassVar[str] = "every executor placed"
-    of: ClassVar[str] = "executors"
+    counted_items: ClassVar[str] = "executors"
 
     executors: int
 
@@ -115,16 +115,16 @@ class WithoutSlot(Violation):
         return f"{self.topology}: {self.amount} of {self.executors} executors have no slot"
 
 
-class EveryExecutor:
+class AllExecutorsPlaced:
     """Every executor has a slot."""
 
-    def violations(self, placed: PlacedExecutors) -> Iterator[WithoutSlot]:
+    def violations(self, placed: PlacedExecutors) -> Iterator[MissingSlot]:
         """Yield topologies with executors without a slot."""
         problem = placed.problem
         missing = np.bincount(problem.executor_topology[placed.given == UNPLACED], minlength=len(problem.topologies))
         for index in np.flatnonzero(missing).tolist():
             topology = problem.topologies[index]
-            yield WithoutSlot(
+            yield MissingSlot(
                 topology=topology.id, amount=int(missing[index]), allowed=0, executors=topology.num_executors
             )
 
@@ -140,7 +140,7 @@ class NoSuchSlot(Violation):
     """
 
     limit: ClassVar[str] = "ports"
-    of: ClassVar[str] = "executors"
+    counted_items: ClassVar[str] = "executors"
 
     slots: int
 
@@ -177,7 +177,7 @@ class SharedSlot(Violation):
     """
 
     limit: ClassVar[str] = "one topology per slot"
-    of: ClassVar[str] = "topologies"
+    counted_items: ClassVar[str] = "topologies"
 
     topologies: tuple[str, ...]
 

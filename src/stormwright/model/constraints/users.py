@@ -72,13 +72,13 @@ def amount_text(name: str, used: float, allowed: float) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OverLimit(Violation):
+class UserLimitExceeded(Violation):
     """A user whose topologies together exceed a limit.
 
     Parameters
     ----------
     user
-        The user.
+        Name of the user.
     name
         Name of the limit, one of `LIMITED`.
     """
@@ -95,14 +95,14 @@ class OverLimit(Violation):
 class UserLimits:
     """The topologies of a user together stay within ``stormwright.users`` of the cluster's configuration.
 
-    What ran before may continue, and recover what it lost: only new usage beyond a limit is a violation.
+    Running executors may continue, and recover lost ones: only new usage beyond a limit is a violation.
     """
 
     def allowed(self, problem: Problem) -> Users:
         """Return user → name of a limit → its value."""
         return read_users(problem.conf)[0]
 
-    def violations(self, placed: PlacedExecutors) -> Iterator[OverLimit]:
+    def violations(self, placed: PlacedExecutors) -> Iterator[UserLimitExceeded]:
         """Yield users with new usage beyond a limit, in the order of their first topologies."""
         problem = placed.problem
         users = self.allowed(problem)
@@ -120,4 +120,4 @@ class UserLimits:
             most = allowed_of(users, user)
             for name, used in zip(LIMITED, has[:, topologies].sum(axis=1).tolist(), strict=True):
                 if name in most and used > most[name] * (1 + RELATIVE_TOLERANCE):
-                    yield OverLimit(user=user, name=name, amount=used, allowed=most[name], unit=LIMITED[name])
+                    yield UserLimitExceeded(user=user, name=name, amount=used, allowed=most[name], unit=LIMITED[name])

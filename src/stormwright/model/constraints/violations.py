@@ -14,14 +14,14 @@ from stormwright.model.component_limits import ComponentLimits, count_components
 from stormwright.model.constraints.blacklist import BlacklistedHosts
 from stormwright.model.constraints.constraint import Limit, PlacedExecutors, Violation
 from stormwright.model.constraints.isolation import Isolation
-from stormwright.model.constraints.resources import Cpu, Generic, Memory, Requests
+from stormwright.model.constraints.resources import Cpu, GenericResources, Memory, Requests
 from stormwright.model.constraints.slots import (
-    EveryExecutor,
+    AllExecutorsPlaced,
     ExecutorsPerWorker,
     ExistingPorts,
+    MissingSlot,
     NumberOfWorkers,
     OneTopologyPerSlot,
-    WithoutSlot,
     WorkerCount,
 )
 from stormwright.model.constraints.users import UserLimits
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from stormwright.model.problem import Problem
 
 
-# Components kept apart ----------------------------------------------------------------------------
+# Separated components -----------------------------------------------------------------------------
 # Components that a topology keeps apart.
 
 
@@ -46,7 +46,7 @@ class CrowdedNode(Violation):
     """
 
     limit: ClassVar[str] = "components on a node"
-    of: ClassVar[str] = "executors"
+    counted_items: ClassVar[str] = "executors"
 
     component: str
 
@@ -55,7 +55,7 @@ class CrowdedNode(Violation):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Incompatible(Violation):
+class IncompatibleExecutors(Violation):
     """A worker with executors of components that may not share one; `amount` of the first.
 
     Parameters
@@ -67,7 +67,7 @@ class Incompatible(Violation):
     """
 
     limit: ClassVar[str] = "incompatible components"
-    of: ClassVar[str] = "executors"
+    counted_items: ClassVar[str] = "executors"
 
     component: str
     other: str
@@ -79,10 +79,10 @@ class Incompatible(Violation):
         return f"{self.topology}: {these} in {self.place}, incompatible"
 
 
-class ComponentsApart:
+class ComponentSeparation:
     """Executors of components are separated as `ComponentLimits` of their topology demand."""
 
-    def violations(self, placed: PlacedExecutors) -> Iterator[CrowdedNode | Incompatible]:
+    def violations(self, placed: PlacedExecutors) -> Iterator[CrowdedNode | IncompatibleExecutors]:
         """Yield overcrowded nodes, then workers with incompatible components, topology by topology."""
         for index, limits in placed.problem.component_limits.items():
             yield from self._crowded(placed, index, limits)
@@ -103,7 +103,9 @@ class ComponentsApart:
                 component=topology.components[c].id,
             )
 
-    def _incompatible(self, placed: PlacedExecutors, index: int, limits: ComponentLimits) -> Iterator[Incompatible]:
+    def _incompatible(
+        self, placed: PlacedExecutors, index: int, limits: ComponentLimits
+    ) -> Iterator[IncompatibleExecutors]:
         problem, topology = placed.problem, placed.problem.topologies[index]
         slots, component = _of(placed, index)
         used, in_worker = np.unique(slots, return_inverse=True)
@@ -112,7 +114,7 @@ class ComponentsApart:
             held, slot = there[worker].tolist(), problem.slots[used[worker]]
             for a, b in np.argwhere(np.triu(limits.incompatible)).tolist():
                 if held[a] and held[b] > (a == b):
-                    yield Incompatible(
+                    yield IncompatibleExecutors(
                         topology=topology.id,
                         node=problem.cluster.node_names[problem.slot_node[used[worker]]],
                         supervisor=slot.supervisor,
@@ -134,18 +136,18 @@ def _of(placed: PlacedExecutors, index: int) -> tuple[IntArray, IntArray]:
 
 # Violations ---------------------------------------------------------------------------------------
 
-#: Every limit, in the order in which they are told.
+#: Every limit, in the order in which they are reported.
 LIMITS: Final[tuple[Limit, ...]] = (
-    EveryExecutor(),
+    AllExecutorsPlaced(),
     ExistingPorts(),
     Cpu(),
     Memory(),
-    Generic(),
+    GenericResources(),
     Requests(),
     OneTopologyPerSlot(),
     NumberOfWorkers(),
     ExecutorsPerWorker(),
-    ComponentsApart(),
+    ComponentSeparation(),
     Isolation(),
     BlacklistedHosts(),
     UserLimits(),
@@ -158,7 +160,7 @@ def violations(problem: Problem, slot_of_executor: IntArray) -> list[Violation]:
     Parameters
     ----------
     problem
-        The problem.
+        Problem of the placement.
     slot_of_executor
         Index into the problem's slots, -1 for none, shape (E,).
 
@@ -177,19 +179,19 @@ def broken_limits(problem: Problem, slot_of_executor: IntArray) -> list[Violatio
     Parameters
     ----------
     problem
-        The problem.
+        Problem of the placement.
     slot_of_executor
         Index into the problem's slots, -1 for none, shape (E,).
     """
     return [
         violation
         for violation in violations(problem, slot_of_executor)
-        if not isinstance(violation, WithoutSlot | WorkerCount)
+        if not isinstance(violation, MissingSlot | WorkerCount)
     ]
 
 
 def other_worker_counts(problem: Problem, slot_of_executor: IntArray) -> list[WorkerCount]:
     """Return topologies placed completely in another number of workers than min(W, E), as Storm does by design."""
     placed = PlacedExecutors(problem, slot_of_executor)
-    left_out = {violation.topology for violation in EveryExecutor().violations(placed)}
+    left_out = {violation.topology for violation in AllExecutorsPlaced().violations(placed)}
     return [count for count in NumberOfWorkers().violations(placed) if count.topology not in left_out]

@@ -6,6 +6,6 @@
                         └─▶ relaxation    any number
                    prove: which of the two, and the rounding
 
-The problem is inverted: instead of the least cost of traffic, the most traffic that can be *kept* local, on nodes and
+The problem is inverted: instead of the least cost of traffic, the most traffic that can stay *local*, on nodes and
 in workers, is bounded from above. Each of these bounds is valid at any time, and only improves.
 """

@@ -21,9 +21,9 @@ from stormwright.model import UNPLACED, CostWeights, Problem, cost_of, violation
 from stormwright.model.arrays import FloatArray, IndexArray, IntArray
 from stormwright.optimize.bounds.relaxation.relaxed_bound import RelaxedBound
 from stormwright.optimize.bounds.relaxation.semidefinite import best_certificate
-from stormwright.optimize.bounds.relaxed import Relaxed, cost_of_pairs
+from stormwright.optimize.bounds.relaxed import Relaxation, cost_of_pairs
+from stormwright.optimize.bounds.sets.combinations import EnumerationInput, ProofGap, compile_loops
 from stormwright.optimize.bounds.sets.exact import KnownSet, Proof
-from stormwright.optimize.bounds.sets.put_together import Puzzle, Unproven, compile_loops
 from stormwright.optimize.bounds.sets.small_problem import Executors, Kind, Scratch, SetPrices
 
 #: Most executors of a problem that is solved exactly, if time allows.
@@ -69,7 +69,7 @@ def bound_cost(problem: Problem, slots: IntArray, budget_s: float, weights: Cost
     Parameters
     ----------
     problem
-        Of any size; up to 40 executors are solved exactly.
+        Problem of any size; up to 40 executors are solved exactly.
     slots
         A good placement, shape (E,): the better it is, the sooner it is proven to be optimal.
     budget_s
@@ -81,7 +81,7 @@ def bound_cost(problem: Problem, slots: IntArray, budget_s: float, weights: Cost
     spare_s = min(_SPARE * budget_s, _MOST_SPARE_S)
     until = time.perf_counter() + budget_s - spare_s
     weights = weights or CostWeights()
-    relaxed = Relaxed.of(problem, weights)
+    relaxed = Relaxation.of(problem, weights)
     valid = not violations(problem, slots)
     if not problem.num_executors:
         return Bound(0.0, valid)
@@ -97,7 +97,7 @@ def bound_cost(problem: Problem, slots: IntArray, budget_s: float, weights: Cost
 
 
 def _exact(
-    problem: Problem, relaxed: Relaxed, slots: IntArray, weights: CostWeights, until: float
+    problem: Problem, relaxed: Relaxation, slots: IntArray, weights: CostWeights, until: float
 ) -> tuple[float, bool]:
     """Return the least cost, or a lower bound of it; and whether that is all that can be proven."""
     tps = relaxed.tps_between(0, problem.num_executors)
@@ -126,7 +126,7 @@ def _exact(
     return relaxed.base - proof.most, sure
 
 
-def _most_worth(relaxed: Relaxed, tps: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _most_worth(relaxed: Relaxation, tps: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return upper bounds of the worth of sets of executors, as sums over pairs and executors.
 
     That workers cannot hold a whole set follows from a certificate of the traffic within workers, which is valid for
@@ -148,7 +148,7 @@ def _most_worth(relaxed: Relaxed, tps: FloatArray) -> tuple[FloatArray, FloatArr
     return pair, own
 
 
-def _first_prices(relaxed: Relaxed, tps: FloatArray) -> FloatArray:
+def _first_prices(relaxed: Relaxation, tps: FloatArray) -> FloatArray:
     """Return the most that each executor keeps by certificates of nodes and workers: initial prices, shape (E,)."""
     prices = np.zeros(len(tps))
     for topology, most in enumerate(relaxed.most.tolist()):
@@ -196,6 +196,8 @@ def ready_bound() -> None:
     kinds, prices = [Kind(2 * np.ones(1), 1, 2)], SetPrices.of(np.zeros(2), np.zeros(1), 0.0, executors)
     Proof(executors, one, kinds, apart, 0.5).run(np.inf, prices)
     compile_loops(
-        Puzzle(executors, one, kinds, 0.0), Unproven(prices, np.ones(1), 0.0, 1, 1.0, 0.0), Scratch.of(executors)
+        EnumerationInput(executors, one, kinds, 0.0),
+        ProofGap(prices, np.ones(1), 0.0, 1, 1.0, 0.0),
+        Scratch.of(executors),
     )
     best_certificate(tps, np.ones(2), 1.0, 2, np.inf)

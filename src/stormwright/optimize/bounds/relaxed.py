@@ -29,7 +29,7 @@ _LARGER = 1 + 2 * RELATIVE_TOLERANCE
 
 
 @dataclass(frozen=True)
-class Relaxed:
+class Relaxation:
     """The relaxation of a problem.
 
     Parameters
@@ -39,9 +39,9 @@ class Relaxed:
     links
         Traffic between executors, by executor.
     demand, capacity
-        Of executors and nodes, by resource, shape (K, E) and (K, N).
+        Demand of executors and capacity of nodes, by resource, shape (K, E) and (K, N).
     ports
-        Of every node, shape (N,).
+        Number of ports of every node, shape (N,).
     workers, most
         Workers of each topology, and executors that one of them may have, shape (T,).
     total_tps
@@ -65,7 +65,7 @@ class Relaxed:
     base: float
 
     @classmethod
-    def of(cls, problem: Problem, weights: CostWeights) -> Relaxed:
+    def of(cls, problem: Problem, weights: CostWeights) -> Relaxation:
         """Return the relaxed `problem`. No topology has more workers than executors."""
         links = Links.fixed(problem, pair_traffic(problem))
         total_tps = float(links.tps.sum()) / 2
@@ -101,7 +101,7 @@ class Relaxed:
 
 
 def cost_of_pairs(problem: Problem, slots: IntArray, weights: CostWeights) -> float:
-    """Return the cost of a placement as counted by `Relaxed`."""
+    """Return the cost of a placement as counted by `Relaxation`."""
     one_rack = CostWeights(
         same_executor=0.0,
         same_worker=weights.same_worker,

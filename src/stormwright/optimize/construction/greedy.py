@@ -460,11 +460,11 @@ class Greedy:
 
     def takes(self, item: int) -> BoolArray:
         """Return the bins with enough capacity left for `item`, ignoring limits of its group, shape (B,)."""
-        of, bins = self._packing.items[item], self._packing.bins
+        item_record, bins = self._packing.items[item], self._packing.bins
         takes: BoolArray = (
             (bins["items"] + 1 <= bins["most_items"])
-            & (bins["cpu_hz"] + of["cpu_hz"] <= bins["most_cpu_hz"])
-            & (bins["memory_mb"] + of["memory_mb"] <= bins["most_memory_mb"])
+            & (bins["cpu_hz"] + item_record["cpu_hz"] <= bins["most_cpu_hz"])
+            & (bins["memory_mb"] + item_record["memory_mb"] <= bins["most_memory_mb"])
         )
         return takes
 

@@ -92,7 +92,7 @@ def takes(packing: Packing, bin_: int, count: int, cpu_hz: float, memory_mb: flo
     packing
         Read only.
     bin_
-        The bin.
+        Bin of the items.
     count
         Items that it would get, 0 if one is exchanged for another.
     cpu_hz, memory_mb

@@ -54,7 +54,7 @@ def next_node(
     layout
         Its `rack_room` is scratch, and random numbers are drawn if `blink` is above 0; nothing else is written.
     node
-        That of the previous worker, or -1.
+        Node of the previous worker, or -1.
     cpu_hz, memory_mb, workers
         The rest to be placed.
     part
@@ -145,6 +145,47 @@ def _part(layout: Layout, node: int, cpu_hz: float, memory_mb: float, workers: i
     return float(part)
 
 
+# Workers to be filled -------------------------------------------------------------------------------
+
+
+@inner
+def _workers_without_node(layout: Layout, topology: int) -> int:
+    """Return the number of a topology's workers that have no node yet."""
+    count = 0
+    for worker in range(layout.topologies[topology].first_worker, layout.topologies[topology].last_worker):
+        count += layout.workers[worker].node == NOWHERE
+    return count
+
+
+@inner
+def _open_worker(
+    layout: Layout, worker: int, node: int, left: int, workers: int, cpu_hz: float, memory_mb: float, blink: float
+) -> tuple[int, int, int]:
+    """Return the node of the next worker to be filled, -1 if there is none, and its fewest and most executors.
+
+    Each worker gets at least one executor, and so many that the remaining workers, filled to the limit, take the rest.
+
+    Parameters
+    ----------
+    worker
+        The worker, without a node.
+    node
+        Node of the previous worker, or -1.
+    left, cpu_hz, memory_mb
+        Unplaced executors of its topology, and their load.
+    workers
+        Workers of its topology without a node, this one included.
+    blink
+        Probability with which a node is overlooked.
+    """
+    limit = layout.topologies[layout.workers[worker].topology].most
+    if left == 0:
+        return NOWHERE, 0, 0
+    fewest = max(1, left - (workers - 1) * limit)
+    node = next_node(layout, node, cpu_hz, memory_mb, workers, fewest / left, blink)
+    return node, fewest, min(limit, left - (workers - 1))
+
+
 # Very large topologies ----------------------------------------------------------------------------
 # Nodes are filled one after the other with the neighbours of their executors. As in `construct`, but only executors
 # with traffic to the node are evaluated, and some others: so time is linear in links. The criterion is the reduction of
@@ -168,7 +209,7 @@ def grow_topology(layout: Layout, topology: int) -> bool:
     remaining workers allow: every one of these gets one executor at least. On failure, placed executors stay
     placed.
     """
-    left, near, workers = 0, 0, 0
+    left, near = 0, 0
     cpu_hz, memory_mb = 0.0, 0.0
     for executor in range(layout.topologies[topology].first, layout.topologies[topology].last):
         if layout.executors[executor].worker == NOWHERE:
@@ -177,25 +218,20 @@ def grow_topology(layout: Layout, topology: int) -> bool:
             left += 1
             cpu_hz += layout.executors[executor].cpu_hz
             memory_mb += layout.executors[executor].memory_mb
-    first, last = layout.topologies[topology].first_worker, layout.topologies[topology].last_worker
-    for worker in range(first, last):
-        workers += layout.workers[worker].node == NOWHERE
-    most, node = layout.topologies[topology].most, NOWHERE
-    for worker in range(first, last):
+    workers, node = _workers_without_node(layout, topology), NOWHERE
+    for worker in range(layout.topologies[topology].first_worker, layout.topologies[topology].last_worker):
         if layout.workers[worker].node != NOWHERE:
             continue
-        if left == 0:
-            return False
-        workers -= 1
-        fewest = max(1, left - workers * most)
-        before, node = node, next_node(layout, node, cpu_hz, memory_mb, workers + 1, fewest / left, 0.0)
+        before = node
+        node, fewest, most = _open_worker(layout, worker, before, left, workers, cpu_hz, memory_mb, 0.0)
         if node == NOWHERE:
             return False
+        workers -= 1
         _forget(layout, left, near, before, node)
         near = near if node == before else 0
         start_worker(layout, worker, node)
-        size, room = 0, min(most, left - workers)
-        while size < room:
+        size = 0
+        while size < most:
             position = _next_to_grow(layout, left, near, worker)
             if position == NOWHERE:
                 break
@@ -318,7 +354,7 @@ def place_topology(layout: Layout, topology: int, blink: float, node_first: floa
     layout
         Written: workers and nodes; `waiting`, `near` and `close` are scratch.
     topology
-        The topology.
+        Index of the topology.
     blink
         Probability with which a node is overlooked, as in Christiaens, Vanden Berghe, "Slack Induction by String
         Removals", 2020, https://doi.org/10.1287/trsc.2019.0914.
@@ -326,34 +362,28 @@ def place_topology(layout: Layout, topology: int, blink: float, node_first: floa
         Weight of an executor's traffic with its node relative to that with its worker when a worker grows.
     """
     left = _gather(layout, topology)
-    cpu_hz, memory_mb, workers = 0.0, 0.0, 0
-    _ask(layout, left)
+    cpu_hz, memory_mb = 0.0, 0.0
+    _request_resources(layout, left)
     for position in range(left):
         cpu_hz += layout.executors[layout.waiting[position]].cpu_hz
         memory_mb += layout.executors[layout.waiting[position]].memory_mb
-    first, last = layout.topologies[topology].first_worker, layout.topologies[topology].last_worker
-    for worker in range(first, last):
-        workers += layout.workers[worker].node == NOWHERE
-    most, node = layout.topologies[topology].most, NOWHERE
-    for worker in range(first, last):
+    workers, node = _workers_without_node(layout, topology), NOWHERE
+    for worker in range(layout.topologies[topology].first_worker, layout.topologies[topology].last_worker):
         if layout.workers[worker].node != NOWHERE:
             continue
-        if left == 0:
-            return False
-        workers -= 1
-        fewest = max(1, left - workers * most)
-        part = fewest / left
-        before, node = node, next_node(layout, node, cpu_hz, memory_mb, workers + 1, part, blink)
+        before = node
+        node, fewest, most = _open_worker(layout, worker, before, left, workers, cpu_hz, memory_mb, blink)
         if node == NOWHERE:
             return False
+        workers -= 1
         if node != before:
             for position in range(left):
                 layout.near[layout.waiting[position]] = 0.0
         start_worker(layout, worker, node)
         for position in range(left):
             layout.close[layout.waiting[position]] = 0.0
-        size, room = 0, min(most, left - workers)
-        while size < room:
+        size = 0
+        while size < most:
             position = _next_executor(layout, left, worker, node_first)
             if position == NOWHERE:
                 break
@@ -438,7 +468,7 @@ def _gather(layout: Layout, topology: int) -> int:
 
 
 @inner
-def _ask(layout: Layout, left: int) -> None:
+def _request_resources(layout: Layout, left: int) -> None:
     """Record the demand of waiting executors for further resources, by which nodes are chosen."""
     for resource in range(len(layout.rules.requested)):
         layout.rules.requested[resource] = 0.0

@@ -7,6 +7,6 @@
     flows      the same for traffic whose targets depend on the placement
     steps      the steps themselves, with all derived data of the placement
 
-How it is compiled and cached, and the source of random numbers, is in `stormwright.jit`. Which steps are taken is
+Compilation, caching and random numbers are in `stormwright.jit`. Which steps are taken is
 decided elsewhere (`search`, `repair`, `construct`).
 """

@@ -41,7 +41,7 @@ def add_flows(layout: Layout, executor: int, worker: int, sign: int) -> None:
     executor
         The executor with its flows and memberships.
     worker
-        Of the same topology; it need not be the one that the executor is in.
+        Worker of the same topology, not necessarily that of the executor.
     sign
         1 to add it, -1 to remove it.
     """
@@ -150,7 +150,7 @@ def rise_of_flows_by_worker(layout: Layout, worker: int, to: int, other: int) ->
     layout
         Unchanged in the end.
     worker
-        On a node.
+        Worker with a node.
     to
         A node; whether it has a port or capacity is not checked.
     other

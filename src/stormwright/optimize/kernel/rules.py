@@ -63,7 +63,7 @@ def put_in(rules: Rules, topology: int, executor: int, worker: int, node: int) -
     Parameters
     ----------
     rules
-        Written.
+        Limits, whose state is updated.
     topology, executor, worker, node
         The executor, which is in no worker, and the worker.
     """
@@ -77,7 +77,7 @@ def take_from(rules: Rules, topology: int, executor: int, worker: int, node: int
     Parameters
     ----------
     rules
-        Written.
+        Limits, whose state is updated.
     topology, executor, worker, node
         The executor, which is in that worker, and the worker.
     """
@@ -93,9 +93,9 @@ def rise_of_step(rules: Rules, topology: int, executor: int, places: tuple[int, 
     rules
         Unchanged afterwards.
     topology, executor
-        The executor.
+        Topology and executor that change.
     places
-        Its worker and the node of that; the other worker and its node.
+        Current worker and its node; the other worker and its node.
     partner
         -1 for none.
     """
@@ -118,32 +118,32 @@ def rise_of_step(rules: Rules, topology: int, executor: int, places: tuple[int, 
 
 @seldom
 def _change(rules: Rules, topology: int, executor: int, worker: int, node: int, sign: int) -> float:
-    of, shelf = rules.topologies[topology], rules.shelf[0]
+    limits, shelf = rules.topologies[topology], rules.shelf[0]
     component = rules.counts[shelf.component + executor]
-    row = of.held + (worker - of.first_worker) * of.components
+    row = limits.held + (worker - limits.first_worker) * limits.components
     broken = 0.0
-    if of.apart != NOWHERE:
+    if limits.apart != NOWHERE:
         beside = 0
-        for other in range(of.components):
-            if rules.counts[of.apart + component * of.components + other] > 0:
+        for other in range(limits.components):
+            if rules.counts[limits.apart + component * limits.components + other] > 0:
                 beside += rules.counts[row + other] - int(sign < 0 and other == component)
         broken += sign * beside
-    if of.on != NOWHERE:
+    if limits.on != NOWHERE:
         broken += _crowd(rules, topology, component, node, sign)
     for resource in range(shelf.resources + 1):
         amount = sign * demand_of(rules, executor, resource)
         if amount != 0:
             broken += _use(rules, worker, node, resource, amount)
     rules.counts[row + component] += sign
-    for region in range(of.first_region, of.last_region):
+    for region in range(limits.first_region, limits.last_region):
         if rules.counts[rules.regions[region].users + component] == 0:
             continue
         # Whether this is its only user, in the worker and on the node, while it is there.
-        if _users(rules, region, row, of.components) == max(sign, 0):
+        if _users(rules, region, row, limits.components) == max(sign, 0):
             broken += _use(rules, worker, node, shelf.resources, sign * rules.regions[region].heap)
             broken += _use(rules, worker, node, shelf.memory, sign * rules.regions[region].memory)
-        at = of.on + node * of.components
-        if rules.regions[region].on_node > 0 and _users(rules, region, at, of.components) == max(sign, 0):
+        at = limits.on + node * limits.components
+        if rules.regions[region].on_node > 0 and _users(rules, region, at, limits.components) == max(sign, 0):
             broken += _take(rules, node, shelf.memory, sign * rules.regions[region].on_node)
     return broken
 
@@ -155,25 +155,25 @@ def bring(rules: Rules, topology: int, worker: int, node: int, sign: int) -> flo
     Parameters
     ----------
     rules
-        Written.
+        Limits, whose state is updated.
     topology, worker, node
         The worker and the node.
     sign
         1 to come, -1 to leave.
     """
-    of, shelf, broken = rules.topologies[topology], rules.shelf[0], 0.0
+    limits, shelf, broken = rules.topologies[topology], rules.shelf[0], 0.0
     for resource in range(shelf.resources):
         amount = rules.amounts[shelf.used + worker * shelf.resources + resource]
         broken += _take(rules, node, resource, sign * amount)
-    if of.on == NOWHERE:
+    if limits.on == NOWHERE:
         return broken
-    row, at = of.held + (worker - of.first_worker) * of.components, of.on + node * of.components
-    for region in range(of.first_region, of.last_region):
-        here = _users(rules, region, row, of.components)
-        others = _users(rules, region, at, of.components) - (here if sign < 0 else 0)
+    row, at = limits.held + (worker - limits.first_worker) * limits.components, limits.on + node * limits.components
+    for region in range(limits.first_region, limits.last_region):
+        here = _users(rules, region, row, limits.components)
+        others = _users(rules, region, at, limits.components) - (here if sign < 0 else 0)
         if here > 0 and others == 0:
             broken += _take(rules, node, shelf.memory, sign * rules.regions[region].on_node)
-    for component in range(of.components):
+    for component in range(limits.components):
         broken += _crowd(rules, topology, component, node, sign * rules.counts[row + component])
     return broken
 
@@ -181,8 +181,8 @@ def bring(rules: Rules, topology: int, worker: int, node: int, sign: int) -> flo
 @inner
 def _crowd(rules: Rules, topology: int, component: int, node: int, more: int) -> float:
     """Add `more` executors of a component on a node; return the increase of the excess."""
-    of = rules.topologies[topology]
-    at, most = of.on + node * of.components + component, rules.counts[of.most + component]
+    limits = rules.topologies[topology]
+    at, most = limits.on + node * limits.components + component, rules.counts[limits.most + component]
     before = rules.counts[at]
     rules.counts[at] = before + more
     return float(max(before + more - most, 0) - max(before - most, 0))

@@ -24,7 +24,7 @@ from stormwright.optimize.kernel.rules import bring, put_in, rise_of_step, take_
 
 @inner
 def takes(layout: Layout, node: int, cpu_hz: float, memory_mb: float) -> bool:
-    """Return whether a node has capacity for an additional load, or the load does not increase what it lacks.
+    """Return whether a node has capacity for an additional load, or the load does not increase its shortage.
 
     An overloaded node may so be relieved by any step, also by one that leaves it overloaded.
 
@@ -33,7 +33,7 @@ def takes(layout: Layout, node: int, cpu_hz: float, memory_mb: float) -> bool:
     layout
         Read only.
     node
-        Its ports are not checked.
+        Target node; its ports are not checked.
     cpu_hz, memory_mb
         Additional load, below 0 for a decrease.
     """
@@ -148,7 +148,7 @@ def rise_of_rules(layout: Layout, executor: int, to: int, partner: int) -> float
     layout
         Unchanged afterwards.
     executor, to
-        Of a topology that is limited; another worker of it.
+        Executor of a limited topology, and another worker of it.
     partner
         -1 for none.
     """

@@ -66,12 +66,12 @@ def coarsen(layout: Layout, large: BoolArray, most: int, rng: np.random.Generato
     partner = np.full(count, NOWHERE)
     match(layout, large, most, rng.permutation(count), partner)
     first = np.minimum(partner, np.arange(count))
-    of = (np.cumsum(first == np.arange(count)) - 1)[first]
+    group = (np.cumsum(first == np.arange(count)) - 1)[first]
     firsts = np.flatnonzero(first == np.arange(count))
     executors = layout.executors[firsts]
     for name in ("cpu_hz", "memory_mb", "places"):
-        executors[name] = np.bincount(of, layout.executors[name])
-    both = _joined_links(layout, of, len(firsts))
+        executors[name] = np.bincount(group, layout.executors[name])
+    both = _joined_links(layout, group, len(firsts))
     executors["first"], executors["last"] = both.indptr[:-1], both.indptr[1:]
     links = np.empty(both.nnz, arrays.LINK)
     links["executor"], links["tps"] = both.indices, both.data.real
@@ -79,7 +79,7 @@ def coarsen(layout: Layout, large: BoolArray, most: int, rng: np.random.Generato
     executors["tps"] = np.diff(np.append(0.0, np.cumsum(pull))[both.indptr])
     topologies = layout.topologies.copy()
     for name in ("first", "last"):
-        topologies[name] = np.append(of, len(firsts))[topologies[name]]
+        topologies[name] = np.append(group, len(firsts))[topologies[name]]
     topologies["tabled"] &= ~large
     coarse = layout._replace(
         executors=executors,
@@ -87,17 +87,17 @@ def coarsen(layout: Layout, large: BoolArray, most: int, rng: np.random.Generato
         pull=pull,
         flowing=layout.flowing[firsts],
         topologies=topologies,
-        free_executors=np.unique(of[layout.free_executors]),
+        free_executors=np.unique(group[layout.free_executors]),
         rules=only_of(layout.rules, firsts),
     )
     rearrange(coarse, worker[firsts], node)
-    return coarse, of
+    return coarse, group
 
 
-def _joined_links(layout: Layout, of: IndexArray, count: int) -> csr_array:
+def _joined_links(layout: Layout, group: IndexArray, count: int) -> csr_array:
     """Return the traffic of joined executors as a real part, and their pull as an imaginary one."""
     sizes = layout.executors["last"] - layout.executors["first"]
-    source, target = np.repeat(of, sizes), of[layout.links["executor"]]
+    source, target = np.repeat(group, sizes), group[layout.links["executor"]]
     apart = source != target
     rates = (layout.links["tps"] + 1j * layout.pull)[apart]
     both = csr_array((rates, (source[apart], target[apart])), shape=(count, count))

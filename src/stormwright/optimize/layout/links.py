@@ -32,7 +32,7 @@ class Sink(NamedTuple):
     Parameters
     ----------
     topology
-        Its index.
+        Index of the topology.
     members
         Executors of the component, increasing.
     local

@@ -34,9 +34,9 @@ class Prices:
     max_moves, max_restarts
         The most of them; -1 for any number.
     node
-        Of a node on which anything runs.
+        Price of a used node.
     imbalance
-        Of uneven use of CPU: times `imbalance_of` a placement.
+        Price of uneven CPU, multiplied by `imbalance_of` a placement.
     """
 
     move: float = 0.0

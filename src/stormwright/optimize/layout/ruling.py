@@ -9,7 +9,7 @@ from stormwright.model import Problem
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
 from stormwright.model.component_limits import NO_LIMIT
 from stormwright.model.constraints.constraint import RELATIVE_TOLERANCE
-from stormwright.model.constraints.resources import RequestLimits, Shared
+from stormwright.model.constraints.resources import RequestLimits, SharedMemory
 from stormwright.optimize.kernel.records import NOWHERE, REGION, RULED, SHELF, Records, Rules
 from stormwright.optimize.kernel.rules import is_limited, put_in
 
@@ -29,7 +29,7 @@ def make_rules(problem: Problem, first_worker: IndexArray, worker_topology: Inde
     Parameters
     ----------
     problem
-        With generic resources, limits on components, and requests where they count.
+        Problem with its generic resources, limits on components, and requests.
     first_worker
         The first worker of every topology, shape (T,).
     worker_topology
@@ -60,8 +60,8 @@ def make_rules(problem: Problem, first_worker: IndexArray, worker_topology: Inde
     topologies, regions = np.zeros(len(limited), RULED), np.zeros(len(shared), REGION)
     topologies["limited"], topologies["first_worker"] = limited, first_worker
     for region, each in zip(regions, shared, strict=True):
-        for name, amount, of in (("heap", each.heap, -1), ("memory", each.heap + each.off_heap, -2)):
-            region[name] = np.rint(amount / step[of]) * step[of]
+        for name, amount, resource in (("heap", each.heap, -1), ("memory", each.heap + each.off_heap, -2)):
+            region[name] = np.rint(amount / step[resource]) * step[resource]
         region["on_node"] = np.rint(each.on_node / step[-2]) * step[-2]
     workers = np.bincount(worker_topology, minlength=len(limited))
     counts = _count(problem, topologies, regions, shared, workers, shelf)
@@ -87,7 +87,7 @@ def _count(
     problem: Problem,
     topologies: Records,
     regions: Records,
-    shared: tuple[Shared, ...],
+    shared: tuple[SharedMemory, ...],
     workers: IndexArray,
     shelf: Records,
 ) -> IndexArray:
@@ -109,18 +109,18 @@ def _count(
     topologies["first_region"] = np.searchsorted(of_region, np.arange(len(topologies)))
     topologies["last_region"] = np.searchsorted(of_region, np.arange(len(topologies)), side="right")
     for region, each in zip(regions, shared, strict=True):
-        region["users"] = begin(np.isin(np.arange(len(problem.topologies[each.topology].components)), each.of))
+        region["users"] = begin(np.isin(np.arange(len(problem.topologies[each.topology].components)), each.components))
     limited = np.flatnonzero(topologies["limited"]).tolist()
     crowded = []
     for index in limited:
-        of, limits = topologies[index], problem.component_limits.get(index)
-        of["components"] = len(problem.topologies[index].components)
+        record, limits = topologies[index], problem.component_limits.get(index)
+        record["components"] = len(problem.topologies[index].components)
         if limits is not None and limits.incompatible.any():
-            of["apart"] = begin(limits.incompatible)
-        most = np.full(of["components"], NO_LIMIT) if limits is None else limits.most_on_node
-        own = regions[of["first_region"] : of["last_region"]]
+            record["apart"] = begin(limits.incompatible)
+        most = np.full(record["components"], NO_LIMIT) if limits is None else limits.most_on_node
+        own = regions[record["first_region"] : record["last_region"]]
         if most.min(initial=NO_LIMIT) < NO_LIMIT or np.any(own["on_node"] > 0):
-            of["most"] = begin(most)
+            record["most"] = begin(most)
             crowded.append(index)
     shelf["first_held"] = ends[-1]
     for index in limited:
@@ -149,11 +149,11 @@ def settle(rules: Rules, topology: IndexArray, worker: IndexArray, node: IndexAr
     Parameters
     ----------
     rules
-        With nothing placed.
+        Limits with nothing placed.
     topology, worker
-        Of every executor, worker -1 for none, shape (E,), int64.
+        Topology and worker of every executor, worker -1 for none, shape (E,), int64.
     node
-        Of every worker, shape (W,), int64.
+        Node of every worker, shape (W,), int64.
     """
     broken = 0.0
     for executor in range(len(worker)):

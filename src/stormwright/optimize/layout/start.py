@@ -111,7 +111,7 @@ def make_layout(
     weights
         Cost of a tuple by distance; that within a worker is subtracted from all, as it is paid in any case.
     seed
-        Of the random numbers, from 0 to 2⁶⁴ - 1.
+        Seed of the random numbers, from 0 to 2⁶⁴ - 1.
     prices
         Prices beside the cost of traffic; none by default. Fixed workers can neither move nor restart, so
         if nothing else runs only the prices of nodes count.
@@ -205,13 +205,13 @@ def _most_reach(topologies: Records) -> int:
 
 def _executors(problem: Problem, links: Links, tables: _Tables, home: IndexArray) -> Records:
     executors = np.zeros(problem.num_executors, arrays.EXECUTOR)
-    of = problem.executor_topology
+    executor_topology = problem.executor_topology
     executors["cpu_hz"], executors["memory_mb"] = problem.executor_cpu_hz, problem.executor_memory_mb
     executors["first"], executors["last"] = links.first[:-1], links.first[1:]
     executors["tps"] = links.pull_of_executors()
-    executors["topology"], executors["worker"], executors["places"] = of, NOWHERE, 1
-    at = np.arange(len(executors)) - problem.executor_offset[of]
-    executors["row"] = tables.first[of] + at * tables.workers[of]
+    executors["topology"], executors["worker"], executors["places"] = executor_topology, NOWHERE, 1
+    at = np.arange(len(executors)) - problem.executor_offset[executor_topology]
+    executors["row"] = tables.first[executor_topology] + at * tables.workers[executor_topology]
     executors["home"] = np.where(problem.current_slot == UNPLACED, NOWHERE, home)  # lost ones are at home nowhere
     return executors
 

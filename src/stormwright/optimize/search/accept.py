@@ -78,7 +78,7 @@ def price_of(layout: Layout, moved: int, restarted: int, node: int, to: int, cpu
     node, to
         Current and new node of the load; the same if the use of nodes is unchanged.
     cpu_hz
-        That load; of an exchange the difference.
+        CPU of that load; for an exchange the difference.
     """
     price = layout.move_price * moved + layout.restart_price * restarted
     if node != to and layout.imbalance_price > 0:

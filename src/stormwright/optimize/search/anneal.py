@@ -43,7 +43,7 @@ class Effort:
 
 
 @dataclass(frozen=True)
-class Placed:
+class SearchedPlacement:
     """A placement found by a search.
 
     Parameters
@@ -53,7 +53,7 @@ class Placed:
     overload
         Excess over limits, see `rank`; of tabu search CPU and memory relative to the mean demand.
     cost
-        That of its traffic, and all prices.
+        Cost of its traffic, and all prices.
     """
 
     worker: IndexArray
@@ -62,7 +62,7 @@ class Placed:
     cost: float
 
     @classmethod
-    def of(cls, layout: Layout) -> Placed:
+    def of(cls, layout: Layout) -> SearchedPlacement:
         """Return the current placement of `layout`."""
         return cls(layout.executors["worker"].copy(), layout.workers["node"].copy(), *rank(layout))
 
@@ -84,19 +84,19 @@ def rank(layout: Layout) -> tuple[float, float]:
     return overload, float(totals["cost"] + totals["use_cost"] + changes)
 
 
-def anneal(layout: Layout, cooling: Cooling, effort: Effort) -> Placed:
+def anneal(layout: Layout, cooling: Cooling, effort: Effort) -> SearchedPlacement:
     """Refine `layout`; return the best placement found, at worst the initial one.
 
     Compared after each stretch, by overload, then cost. The layout itself is left as the last stretch left it.
     """
-    best = Placed.of(layout)
+    best = SearchedPlacement.of(layout)
     for _ in stretches(layout, cooling, effort, cooling.stretches):
         if _is_better(rank(layout), best, cooling.mean):
-            best = Placed.of(layout)
+            best = SearchedPlacement.of(layout)
     return best
 
 
-def _is_better(found: tuple[float, float], best: Placed, mean: float) -> bool:
+def _is_better(found: tuple[float, float], best: SearchedPlacement, mean: float) -> bool:
     """Return whether overload, then cost, is less by more than the rounding error of sums of steps.
 
     Equal cost is not better: it would move running executors for nothing.
@@ -118,7 +118,7 @@ def stretches(
     layout
         Its arrays are written by each stretch; between two it may be read.
     cooling
-        Temperatures.
+        Temperatures of the search.
     effort
         If in steps, each stretch has the same number. If in seconds, the first has 500, and each later one as many as
         fit into its part of the time at the speed so far, at least 500.

@@ -15,7 +15,7 @@ from stormwright.optimize.kernel.rules import copied
 from stormwright.optimize.layout.coarsen import coarsen, find_large
 from stormwright.optimize.layout.regions import cut_into_regions
 from stormwright.optimize.layout.start import add_up_cost, rearrange
-from stormwright.optimize.search.anneal import Effort, Placed, anneal, stretches
+from stormwright.optimize.search.anneal import Effort, SearchedPlacement, anneal, stretches
 from stormwright.optimize.search.cooling import Cooling
 from stormwright.optimize.search.refine import relieve
 from stormwright.optimize.search.tabu import improve_small, is_small
@@ -24,9 +24,10 @@ from stormwright.optimize.search.tabu import improve_small, is_small
 # Searches on one or several threads, which run in parallel as compiled code needs no interpreter. The outcome depends
 # on the seed, the steps and the number of threads, and not on which thread is faster.
 #
-# There are two ways, as problems differ. `search_apart`: every thread searches the whole from the same placement with
-# separate random numbers, and the best counts: for few topologies, where all steps meet. `search_regions`: every thread
-# searches other regions of one placement at once, for very many topologies: with k threads k times as many steps.
+# There are two ways, as problems differ. `search_independently`: every thread searches the whole from the same
+# placement with separate random numbers, and the best counts: for few topologies, where all steps meet.
+# `search_regions`: every thread searches other regions of one placement at once, for very many topologies: with k
+# threads k times as many steps.
 
 #: Executors of a region, and how many executors of the largest topology make one larger, so that few lie across.
 _REGION, _OF_LARGEST = 2500, 8
@@ -63,7 +64,9 @@ def count_regions(layout: Layout, threads: int, steps: float = 0) -> int:
     return -(-regions // threads) * threads if regions >= fewest else 1
 
 
-def search_regions(layout: Layout, cooling: Cooling, effort: Effort, regions: int, threads: int) -> tuple[Placed, int]:
+def search_regions(
+    layout: Layout, cooling: Cooling, effort: Effort, regions: int, threads: int
+) -> tuple[SearchedPlacement, int]:
     """Refine a layout by regions, cut differently a few times in each cooling; return the best placement, and steps.
 
     Every thread has separate regions.
@@ -81,7 +84,7 @@ def search_regions(layout: Layout, cooling: Cooling, effort: Effort, regions: in
     threads
         Each refines every `threads`-th region, one after the other.
     """
-    best = Placed.of(layout)
+    best = SearchedPlacement.of(layout)
     rng = np.random.default_rng(layout.random)
     rounds = cooling.times * (_CUTS if cooling.steps_an_executor >= _LONG else 1)
     begun_s = time.perf_counter()
@@ -97,7 +100,7 @@ def search_regions(layout: Layout, cooling: Cooling, effort: Effort, regions: in
                 wait(started)  # for all, also if one fails: they work on what is put together again after this
                 for each in started:
                     each.result()
-            best = min(best, Placed.of(layout), key=lambda placed: placed.rank)
+            best = min(best, SearchedPlacement.of(layout), key=lambda placed: placed.rank)
     return best, int(layout.totals["steps"][0])
 
 
@@ -114,7 +117,9 @@ def _refine_in_turn(
             pass
 
 
-def search_apart(layout: Layout, cooling: Cooling, effort: Effort, threads: int) -> tuple[Placed, int]:
+def search_independently(
+    layout: Layout, cooling: Cooling, effort: Effort, threads: int
+) -> tuple[SearchedPlacement, int]:
     """Refine a layout by every thread separately, with other random numbers; return the best placement, and all steps.
 
     Of equal ones the first counts.
@@ -126,7 +131,7 @@ def search_apart(layout: Layout, cooling: Cooling, effort: Effort, threads: int)
     cooling
         The same for all.
     effort
-        Of each thread.
+        Steps or seconds of each thread.
     threads
         Number of threads.
     """
@@ -188,18 +193,18 @@ def has_levels(layout: Layout, effort: Effort) -> bool:
     return enough and not stays and 2 * int(np.count_nonzero(joined)) > len(joined)
 
 
-def search_levels(layout: Layout, effort: Effort, threads: int) -> tuple[Placed, int]:
+def search_levels(layout: Layout, effort: Effort, threads: int) -> tuple[SearchedPlacement, int]:
     """Refine a layout level by level, each for the same time; return the best placement, and steps made.
 
     Every level begins with the best placement of the previous one, so none gives a worse one than that.
     """
     ends_s = time.perf_counter() + effort.seconds
     rng = np.random.default_rng(layout.random)
-    levels, of, large = [layout], [], find_large(layout)
+    levels, groups, large = [layout], [], find_large(layout)
     for most in _PLACES:
         level, number_of = coarsen(levels[-1], large, most, rng)
         levels.append(level)
-        of.append(number_of)
+        groups.append(number_of)
     made = 0
     for number in reversed(range(len(levels))):
         level, executors = levels[number], len(levels[number].free_executors)
@@ -208,10 +213,10 @@ def search_levels(layout: Layout, effort: Effort, threads: int) -> tuple[Placed,
         share = Effort(effort.steps / len(levels), seconds)
         steps = share.steps or seconds * _JOINED_STEPS_PER_S
         cooling = Cooling.of(level, steps).begun_at(min(_HEATS[number], _HEAT_PER_STEP * steps / executors))
-        best, steps_made = search_apart(level, cooling, share, threads)
+        best, steps_made = search_independently(level, cooling, share, threads)
         made += steps_made
         if number:
-            best = replace(best, worker=best.worker[of[number - 1]])
+            best = replace(best, worker=best.worker[groups[number - 1]])
             rearrange(levels[number - 1], best.worker, best.node)
     return best, made
 
@@ -251,26 +256,26 @@ class Budget:
         #: Steps made so far.
         self.made = 0
 
-    def improve(self, layout: Layout, share: float = 1.0) -> Placed:
+    def improve(self, layout: Layout, share: float = 1.0) -> SearchedPlacement:
         """Refine `layout` for a share of the remaining time; return the best placement found, at worst the initial one.
 
         Overloaded nodes come first, whatever that costs in traffic. Half as long as all but searching has taken so far
         is reserved for the steps after it. Few executors are searched on dense arrays (`improve_small`), very many
         topologies region by region (`search_regions`), very large ones level by level (`search_levels`), others as a
-        whole, by every thread separately (`search_apart`).
+        whole, by every thread separately (`search_independently`).
         """
         add_up_cost(layout)
         self._relieve(layout, share)
         begun_s = self._elapsed_s()
         seconds = share * (self._seconds - begun_s - (begun_s - self._searched_s) / 2)
         if not len(layout.free_executors) or not (self._iterations or seconds > 0):
-            return Placed.of(layout)
+            return SearchedPlacement.of(layout)
         effort = Effort(self._iterations, seconds)
         steps = self._iterations or seconds * _STEPS_PER_S
         of_all = self._iterations or steps * self._threads
         if is_small(layout):
             dense, made = improve_small(layout, self._iterations, lambda: self._elapsed_s() - begun_s >= seconds)
-            best = Placed(dense.worker, dense.node, float(dense.best.rank[0]), float(dense.best.rank[1]))
+            best = SearchedPlacement(dense.worker, dense.node, float(dense.best.rank[0]), float(dense.best.rank[1]))
         elif (regions := count_regions(layout, self._threads, of_all)) > 1:
             cooling = Cooling.of(layout, of_all)
             best, made = search_regions(layout, cooling, effort, regions, self._threads)
@@ -278,7 +283,7 @@ class Budget:
             best, made = search_levels(layout, effort, self._threads)
         else:
             cooling = Cooling.of(layout, steps)
-            best, made = search_apart(layout, cooling, effort, self._threads)
+            best, made = search_independently(layout, cooling, effort, self._threads)
         self.made += made
         self._searched_s += self._elapsed_s() - begun_s
         return best

@@ -16,7 +16,7 @@ from stormwright.optimize.kernel.rules import bring, clear, copied, is_limited, 
 
 
 @inner
-def carry_rules(dense: Dense, worker: int, node: int, to: int) -> None:
+def carry_rules(dense: DensePlacement, worker: int, node: int, to: int) -> None:
     """Update the violation of `rules` as a worker goes from a node to another.
 
     Parameters
@@ -33,7 +33,7 @@ def carry_rules(dense: Dense, worker: int, node: int, to: int) -> None:
 
 
 @inner
-def broken_by_worker(dense: Dense, worker: int, to: int) -> float:
+def broken_by_worker(dense: DensePlacement, worker: int, to: int) -> float:
     """Return the increase of the violation of `rules` if a worker went to a node.
 
     Parameters
@@ -51,7 +51,7 @@ def broken_by_worker(dense: Dense, worker: int, to: int) -> float:
 
 
 @inner
-def broken_by_step(dense: Dense, executor: int, to: int, partner: int) -> float:
+def broken_by_step(dense: DensePlacement, executor: int, to: int, partner: int) -> float:
     """Return the increase of the violation of `rules` if an executor went to a worker, and a partner came from there.
 
     Parameters
@@ -59,7 +59,7 @@ def broken_by_step(dense: Dense, executor: int, to: int, partner: int) -> float:
     dense
         Unchanged afterwards.
     executor, to
-        Of a topology that is limited; another worker of it.
+        Executor of a limited topology, and another worker of it.
     partner
         -1 for none.
     """
@@ -72,7 +72,7 @@ def broken_by_step(dense: Dense, executor: int, to: int, partner: int) -> float:
 
 
 class Checkpoint(NamedTuple):
-    """A saved placement: as in `Dense`, and its overload and cost, shape (2,)."""
+    """A saved placement: as in `DensePlacement`, and its overload and cost, shape (2,)."""
 
     worker: IndexArray
     node: IndexArray
@@ -116,7 +116,7 @@ STATE = np.dtype(
 NOTHING = 1e-10
 
 
-class Dense(NamedTuple):
+class DensePlacement(NamedTuple):
     """A placement of few executors; traffic is fixed.
 
     Parameters
@@ -132,7 +132,7 @@ class Dense(NamedTuple):
     cpu_room, memory_room, cpu_left, memory_left, ports, used, node_rack
         Of every node, shape (N,); the first two are the capacity left by executors that are not in `worker`.
     free_executors, free_workers
-        Those that may move.
+        Executors and workers that may move.
     far
         Cost of a tuple between two workers, shape (W, W).
     reach
@@ -187,7 +187,7 @@ class Dense(NamedTuple):
     inter_rack: float
 
     @classmethod
-    def of(cls, layout: Layout) -> Dense:
+    def of(cls, layout: Layout) -> DensePlacement:
         """Return the current placement of `layout`."""
         executors, workers, nodes = layout.executors, layout.workers, layout.nodes
         count, num_workers = len(executors), len(workers)
@@ -255,7 +255,7 @@ def _whole(numbers: NDArray[np.integer]) -> IndexArray:
 
 
 @compiled
-def keep(dense: Dense, checkpoint: Checkpoint) -> None:
+def keep(dense: DensePlacement, checkpoint: Checkpoint) -> None:
     """Save the current placement of `dense`."""
     copy_array(dense.worker, checkpoint.worker)
     copy_array(dense.node, checkpoint.node)
@@ -263,7 +263,7 @@ def keep(dense: Dense, checkpoint: Checkpoint) -> None:
 
 
 @compiled
-def restore(dense: Dense, checkpoint: Checkpoint) -> None:
+def restore(dense: DensePlacement, checkpoint: Checkpoint) -> None:
     """Restore a placement; all sums are recomputed, so that rounding does not add up."""
     copy_array(checkpoint.worker, dense.worker)
     copy_array(checkpoint.node, dense.node)
@@ -288,7 +288,7 @@ def restore(dense: Dense, checkpoint: Checkpoint) -> None:
 
 
 @inner
-def add_up(dense: Dense) -> None:
+def add_up(dense: DensePlacement) -> None:
     """Recompute distances, costs and overload."""
     workers = len(dense.node)
     for a in range(workers):
@@ -312,7 +312,7 @@ def add_up(dense: Dense) -> None:
 
 
 @inner
-def between(dense: Dense, a: int, b: int) -> float:
+def between(dense: DensePlacement, a: int, b: int) -> float:
     """Return the cost of a tuple between two workers on these nodes; either may have none."""
     if a == b:
         return dense.inter_worker
@@ -327,7 +327,7 @@ def lack(left: float) -> float:
 
 
 @inner
-def overload_by(dense: Dense, node: int, to: int, cpu: float, memory: float) -> float:
+def overload_by(dense: DensePlacement, node: int, to: int, cpu: float, memory: float) -> float:
     """Return the increase of the overload if load, of `cpu` and `memory`, goes from `node` to the node `to`.
 
     In the units of `dense`; 0 if the two are the same.
@@ -347,7 +347,7 @@ def overload_by(dense: Dense, node: int, to: int, cpu: float, memory: float) -> 
 
 
 @inner
-def move_load(dense: Dense, node: int, to: int, cpu: float, memory: float) -> None:
+def move_load(dense: DensePlacement, node: int, to: int, cpu: float, memory: float) -> None:
     """Move load, of `cpu` and `memory` in the units of `dense`, from `node` to the node `to`."""
     dense.cpu_left[node] += cpu
     dense.memory_left[node] += memory
@@ -356,7 +356,7 @@ def move_load(dense: Dense, node: int, to: int, cpu: float, memory: float) -> No
 
 
 @inner
-def shift(dense: Dense, executor: int, to: int) -> None:
+def shift(dense: DensePlacement, executor: int, to: int) -> None:
     """Move an executor to another worker of its topology; `overload` is unchanged."""
     own, topology = dense.worker[executor], dense.topology[executor]
     dense.state[0].cost += dense.reach[executor, to] - dense.reach[executor, own]
@@ -375,7 +375,7 @@ def shift(dense: Dense, executor: int, to: int) -> None:
 
 
 @inner
-def shift_worker(dense: Dense, worker: int, to: int) -> None:
+def shift_worker(dense: DensePlacement, worker: int, to: int) -> None:
     """Move a worker with all its executors to another node; results of `add_up` are unchanged."""
     node = dense.node[worker]
     dense.node[worker] = to

@@ -59,7 +59,7 @@ def settle(layout: Layout, topology: int) -> int:
         With right tables; workers of the topology are on nodes, its executors take one place each. `reach` is scratch.
         The total cost is unchanged.
     topology
-        The topology.
+        Index of the topology.
     """
     first, last = layout.topologies[topology].first, layout.topologies[topology].last
     _fill_reach(layout, topology)
@@ -379,7 +379,7 @@ def refine(layout: Layout, steps: int, temperature: float) -> None:
 
 @inner
 def _step_any_worker(layout: Layout, topology: int, temperature: float) -> None:
-    """Make a step of a random worker of a topology; none if the one drawn may not move."""
+    """Make a step of a random worker of a topology; none if that worker may not move."""
     first, last = layout.topologies[topology].first_worker, layout.topologies[topology].last_worker
     worker = first + draw_below(layout, last - first)
     if layout.workers[worker].movable and layout.workers[worker].node != NOWHERE:
@@ -388,7 +388,7 @@ def _step_any_worker(layout: Layout, topology: int, temperature: float) -> None:
 
 @compiled
 def relieve(layout: Layout, nodes: IndexArray) -> None:
-    """Take load off overloaded `nodes`, by random steps of what is on them; some may stay overloaded.
+    """Take load off overloaded `nodes`, by random steps of their executors and workers; some may stay overloaded.
 
     These are no steps of the search, and not counted. Nor does the cost count in steps that relieve a node; others
     are accepted only if they do not raise it.
@@ -396,7 +396,7 @@ def relieve(layout: Layout, nodes: IndexArray) -> None:
     Parameters
     ----------
     layout
-        With its cost added up, as steps add to it.
+        Layout whose cost is added up; steps add to it.
     nodes
         Numbers of nodes, int64; those that are not overloaded are skipped.
     """

@@ -220,7 +220,7 @@ def step_executor(layout: Layout, executor: int, temperature: float) -> None:
 
 @inner
 def _swap_executors(layout: Layout, executor: int, to: int, temperature: float) -> None:
-    """Exchange an executor with one drawn from the worker `to`, if limits allow it and it is accepted.
+    """Exchange an executor with a random one of the worker `to`, if limits allow it and it is accepted.
 
     Limits are checked before the cost, which takes longest to compute.
     """

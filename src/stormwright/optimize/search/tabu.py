@@ -25,7 +25,7 @@ from stormwright.optimize.search.dense import (
     MOST_DENSE,
     NOTHING,
     Checkpoint,
-    Dense,
+    DensePlacement,
     add_up,
     between,
     broken_by_step,
@@ -42,7 +42,7 @@ from stormwright.optimize.search.dense import (
 
 
 @compiled
-def settle_workers(dense: Dense) -> None:
+def settle_workers(dense: DensePlacement) -> None:
     """Make the best move of a worker to a node, until none improves; overload never rises.
 
     One iteration takes O(N E²), for N nodes and E executors: every worker on every node that has a port for it.
@@ -70,7 +70,7 @@ def settle_workers(dense: Dense) -> None:
 
 
 @inner
-def _rise(dense: Dense, worker: int, to: int) -> float:
+def _rise(dense: DensePlacement, worker: int, to: int) -> float:
     """Return the increase of the cost if a worker goes to a node."""
     rise = 0.0
     for executor in range(len(dense.worker)):
@@ -117,7 +117,7 @@ def is_small(layout: Layout) -> bool:
     return len(layout.executors) <= MOST_DENSE and len(layout.sinks) == 0 and not (limited or any(prices))
 
 
-def improve_small(layout: Layout, steps: int, is_over: Callable[[], bool]) -> tuple[Dense, int]:
+def improve_small(layout: Layout, steps: int, is_over: Callable[[], bool]) -> tuple[DensePlacement, int]:
     """Search from the current placement of `layout`; return the state at the best one found, and the steps made.
 
     Parameters
@@ -130,7 +130,7 @@ def improve_small(layout: Layout, steps: int, is_over: Callable[[], bool]) -> tu
     is_over
         Called between stretches, if `steps` is 0.
     """
-    dense = Dense.of(layout)
+    dense = DensePlacement.of(layout)
     free = len(dense.free_executors)
     looks = math.ceil(steps / free)
     while not is_over() if steps == 0 else dense.state[0]["made"] < looks:
@@ -143,7 +143,7 @@ def improve_small(layout: Layout, steps: int, is_over: Callable[[], bool]) -> tu
 
 
 @compiled
-def search(dense: Dense, looks: int) -> None:
+def search(dense: DensePlacement, looks: int) -> None:
     """Make `looks` steps of executors, and begin rounds in between.
 
     One evaluation takes O(E W + E²): every executor to every worker of its topology, and every two of a topology. Each
@@ -170,7 +170,7 @@ def search(dense: Dense, looks: int) -> None:
 
 
 @inner
-def _is_better(dense: Dense, overload: float, cost: float, checkpoint: Checkpoint) -> bool:
+def _is_better(dense: DensePlacement, overload: float, cost: float, checkpoint: Checkpoint) -> bool:
     """Return whether overload, then cost, is less than that of a placement; rounding does not count."""
     same = NOTHING * dense.state[0].mean
     return bool(
@@ -182,7 +182,7 @@ def _is_better(dense: Dense, overload: float, cost: float, checkpoint: Checkpoin
 
 
 @inner
-def _step(dense: Dense) -> None:
+def _step(dense: DensePlacement) -> None:
     """Make the best step that is not barred, the price of an overload included."""
     price = dense.state[0].price
     # The remaining overload cannot fall by more than all of it: more expensive steps need not be evaluated.
@@ -224,7 +224,7 @@ def _step(dense: Dense) -> None:
 
 
 @inner
-def _may(dense: Dense, executor: int, to: int, partner: int, rise: float, over: float) -> bool:
+def _may(dense: DensePlacement, executor: int, to: int, partner: int, rise: float, over: float) -> bool:
     """Return whether neither executor of a step is barred, or the step leads to the best placement of the round."""
     now = dense.state[0].made
     barred = dense.barred[executor, to] > now
@@ -237,7 +237,7 @@ def _may(dense: Dense, executor: int, to: int, partner: int, rise: float, over: 
 
 
 @inner
-def _make(dense: Dense, executor: int, to: int, partner: int, over: float) -> None:
+def _make(dense: DensePlacement, executor: int, to: int, partner: int, over: float) -> None:
     """Make a step, and bar the way back.
 
     The number of steps for which an executor may not return is drawn each time, so that the
@@ -257,7 +257,7 @@ def _make(dense: Dense, executor: int, to: int, partner: int, over: float) -> No
 
 
 @compiled
-def end_round(dense: Dense) -> None:
+def end_round(dense: DensePlacement) -> None:
     """Record the best of a round, and whether the next begins from it.
 
     Always if it has less overload than the current base, or the same and no more cost; if it costs more, with
@@ -274,7 +274,7 @@ def end_round(dense: Dense) -> None:
 
 
 @inner
-def _begin_round(dense: Dense) -> None:
+def _begin_round(dense: DensePlacement) -> None:
     """Restore the base of rounds, and perturb it."""
     restore(dense, dense.base)
     if draw(dense) < _WORKERS:
@@ -290,7 +290,7 @@ def _begin_round(dense: Dense) -> None:
 
 
 @inner
-def _scatter_worker(dense: Dense) -> None:
+def _scatter_worker(dense: DensePlacement) -> None:
     """Move a random worker to another node, or exchange it with one there."""
     worker = dense.free_workers[draw_below(dense, len(dense.free_workers))]
     if draw(dense) < _ANYWHERE:
@@ -314,7 +314,7 @@ def _scatter_worker(dense: Dense) -> None:
 
 
 @inner
-def _exchange_any(dense: Dense) -> None:
+def _exchange_any(dense: DensePlacement) -> None:
     """Exchange two random executors of a topology."""
     a = dense.free_executors[draw_below(dense, len(dense.free_executors))]
     b = dense.free_executors[draw_below(dense, len(dense.free_executors))]

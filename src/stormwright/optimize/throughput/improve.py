@@ -14,7 +14,7 @@ from itertools import chain, repeat
 import numpy as np
 
 from stormwright.model.arrays import FloatArray, IndexArray
-from stormwright.optimize.throughput.records import Sustained
+from stormwright.optimize.throughput.records import PlacementState
 from stormwright.optimize.throughput.score import NODES, THROUGHPUT, add_up, headroom
 from stormwright.optimize.throughput.search import keep, search
 
@@ -54,7 +54,7 @@ class Effort:
 
 
 @dataclass(frozen=True, eq=False)
-class Improved:
+class ImprovedPlacement:
     """Best result of a search: worker of every executor, node of every worker, its score, and the steps tried.
 
     `badness` compares placements of one problem and aim: less is better. `short` is the lack of memory (MB) of nodes,
@@ -68,27 +68,27 @@ class Improved:
     steps: int = 0
 
 
-def improve(of: Sustained, effort: Effort) -> Improved:
-    """Search from the current placement of `of`; return the best at the end of a stretch.
+def improve(state: PlacementState, effort: Effort) -> ImprovedPlacement:
+    """Search from the current placement of `state`; return the best at the end of a stretch.
 
     Parameters
     ----------
-    of
+    state
         Written.
     effort
         Length of the search.
     """
-    wished, begun_s = of.topologies["rate"].copy(), time.perf_counter()
-    best, made = _noted(of, wished), 0
-    stretches = _stretches(of, effort, time.perf_counter() - begun_s)
-    heat = max(_HOT * min(about_steps(effort) / max(_ENOUGH * len(of.free), 1.0), 1.0), _COLD)
+    wished, begun_s = state.topologies["rate"].copy(), time.perf_counter()
+    best, made = _noted(state, wished), 0
+    stretches = _stretches(state, effort, time.perf_counter() - begun_s)
+    heat = max(_HOT * min(about_steps(effort) / max(_ENOUGH * len(state.free), 1.0), 1.0), _COLD)
     cooler = (_COLD / heat) ** (1 / (stretches - 1))
-    if of.state["kind"][0] != NODES:
-        heat *= min(_NODES / max(len(of.nodes), 1), 1.0)
-    turns = _in_turn(of)
+    if state.scoring["kind"][0] != NODES:
+        heat *= min(_NODES / max(len(state.nodes), 1), 1.0)
+    turns = _in_turn(state)
     for _ in range(stretches):
-        made += _searched(of, Effort(-(-effort.steps // stretches), effort.seconds / stretches), heat, turns)
-        now = _noted(of, wished)
+        made += _searched(state, Effort(-(-effort.steps // stretches), effort.seconds / stretches), heat, turns)
+        now = _noted(state, wished)
         best = now if now.badness < best.badness else best
         heat *= cooler
     return replace(best, steps=made)
@@ -99,68 +99,68 @@ def about_steps(effort: Effort) -> float:
     return effort.steps or effort.seconds * _A_SECOND
 
 
-def _stretches(of: Sustained, effort: Effort, noting_s: float) -> int:
+def _stretches(state: PlacementState, effort: Effort, noting_s: float) -> int:
     if effort.steps:
-        most = effort.steps // (_STEPS_A_TOPOLOGY * max(len(of.topologies), 1))
+        most = effort.steps // (_STEPS_A_TOPOLOGY * max(len(state.topologies), 1))
     else:
         most = int(min(effort.seconds / max(_TIMES * noting_s, 1e-9), about_steps(effort) / _LOOK))
     return min(max(most, _FEWEST), _STRETCHES)
 
 
-def _in_turn(of: Sustained) -> Iterator[IndexArray]:
+def _in_turn(state: PlacementState) -> Iterator[IndexArray]:
     """Yield batches of movable executors, without end."""
-    if len(of.free) <= _AT_A_TIME:
-        return repeat(of.free)
-    parts = np.array_split(of.free, -(-len(of.free) // _AT_A_TIME))
+    if len(state.free) <= _AT_A_TIME:
+        return repeat(state.free)
+    parts = np.array_split(state.free, -(-len(state.free) // _AT_A_TIME))
     return chain.from_iterable(repeat(parts))
 
 
-def _hot(of: Sustained) -> IndexArray:
+def _hot(state: PlacementState) -> IndexArray:
     """Return executors of topologies on the nodes with the worst terms of the score."""
-    rank = np.empty(len(of.nodes), np.int64)
-    rank[np.argsort(-of.nodes["term"], kind="stable")] = np.arange(len(rank))
-    topology = of.executors["topology"][of.free]
-    ranks = rank[of.workers["node"][of.executors["worker"][of.free]]]
-    best = np.full(len(of.topologies), len(rank))
+    rank = np.empty(len(state.nodes), np.int64)
+    rank[np.argsort(-state.nodes["term"], kind="stable")] = np.arange(len(rank))
+    topology = state.executors["topology"][state.free]
+    ranks = rank[state.workers["node"][state.executors["worker"][state.free]]]
+    best = np.full(len(state.topologies), len(rank))
     np.minimum.at(best, topology, ranks)
     count = np.bincount(topology, minlength=len(best))
     order = np.argsort(best, kind="stable")
     chosen = np.zeros(len(best), bool)
     chosen[order[: np.searchsorted(np.cumsum(count[order]), _AT_A_TIME) + 1]] = True
-    return np.compress(chosen[topology], of.free)
+    return np.compress(chosen[topology], state.free)
 
 
-def _searched(of: Sustained, effort: Effort, heat: float, turns: Iterator[IndexArray]) -> int:
+def _searched(state: PlacementState, effort: Effort, heat: float, turns: Iterator[IndexArray]) -> int:
     """Search for a stretch at one temperature; return the number of steps tried."""
-    hot = _hot(of) if len(of.free) > _AT_A_TIME else of.free
+    hot = _hot(state) if len(state.free) > _AT_A_TIME else state.free
     made, end = 0, time.perf_counter() + effort.seconds
-    while made < effort.steps or (not effort.steps and len(of.free) and time.perf_counter() < end):
-        if hot is of.free:
+    while made < effort.steps or (not effort.steps and len(state.free) and time.perf_counter() < end):
+        if hot is state.free:
             steps, free = effort.steps or _LOOK, hot
         else:
             steps = min(_LOOK, effort.steps - made) if effort.steps else _LOOK
             free = next(turns) if made // _LOOK % 2 else hot
-        search(of._replace(free=free), steps, heat, 1.0)
+        search(state._replace(free=free), steps, heat, 1.0)
         made += steps
     return made
 
 
-def _noted(of: Sustained, wished_tps: FloatArray) -> Improved:
+def _noted(state: PlacementState, wished_tps: FloatArray) -> ImprovedPlacement:
     """Return the current placement, and its score; for highest rates, continue with those that it sustains.
 
     Demand that does not grow with the rates (workers, silent topologies) then has its final weight. If that alone is
     too much, rates are unchanged.
     """
-    add_up(of)
-    if of.state["kind"][0] != THROUGHPUT:
-        badness = float(of.state["score"][0])
-    elif (grows := min(headroom(of), _ENDLESS)) > 0:
-        of.topologies["rate"] *= grows
-        add_up(of)
+    add_up(state)
+    if state.scoring["kind"][0] != THROUGHPUT:
+        badness = float(state.scoring["score"][0])
+    elif (grows := min(headroom(state), _ENDLESS)) > 0:
+        state.topologies["rate"] *= grows
+        add_up(state)
         begins = wished_tps > 0
-        badness = -float((of.topologies["rate"][begins] / wished_tps[begins]).min(initial=np.inf))
+        badness = -float((state.topologies["rate"][begins] / wished_tps[begins]).min(initial=np.inf))
     else:
         badness = 0.0
-    worker, node = np.empty(len(of.executors), np.int64), np.empty(len(of.workers), np.int64)
-    keep(of, worker, node)
-    return Improved(worker, node, badness, float(of.state["short"][0]))
+    worker, node = np.empty(len(state.executors), np.int64), np.empty(len(state.workers), np.int64)
+    keep(state, worker, node)
+    return ImprovedPlacement(worker, node, badness, float(state.scoring["short"][0]))

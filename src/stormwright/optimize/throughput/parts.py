@@ -41,7 +41,7 @@ class Parts(NamedTuple):
         """Return the parts of a load."""
         order, rounds = _order(profile)
         order = order[np.argsort(profile.layout.topology[order], kind="stable")]
-        holds = profile.graph.holding_up(profile.layout, _along_edges(profile))
+        holds = profile.graph.blocking_weight(profile.layout, _along_edges(profile))
         holds[profile.graph.begun] = 0.0  # trees seldom wait for it
         return cls(order, rounds, *_sent(profile, order)).by_edge(profile, "holds", holds)
 

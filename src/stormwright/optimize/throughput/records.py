@@ -35,7 +35,7 @@ HAND = _record("tuples bytes more holds", "source")
 TAKER = _record("part part_of_bytes", "executor")
 #: `rate` in trees/s is the basis of the score, 0 of a topology that begins none; `dearer` a factor of message costs;
 #: `rounds` is 1 without cycles; `last_filled` is the end of the topology's workers with executors, see
-#: `Sustained.filled`.
+#: `PlacementState.filled`.
 TOPOLOGY = _record(
     "rate dearer busiest_s messages tried_busiest_s tried_messages",
     "first last first_component last_component first_worker last_worker last_filled most rounds places tried_places",
@@ -58,16 +58,16 @@ COST = _record(
     "hop_s",
     "",
 )
-STATE = _record("score rise short scale limit", "kind touched logged")
+SCORING = _record("score rise short scale limit", "kind touched logged")
 #: Change by a step: an executor and its previous worker, or a worker (as -1 - its number) and the node.
-CHANGE = _record("", "what before")
+CHANGE = _record("", "changed before")
 
 
 #: Memory by which a missing port counts; so does 1 of violation of `rules`, a power of two.
 PORT_MB, BROKEN_MB = 1e9, 2.0**30
 
 
-class Sustained(NamedTuple):
+class PlacementState(NamedTuple):
     """A placement, and the demand of its topologies.
 
     Parameters
@@ -77,7 +77,7 @@ class Sustained(NamedTuple):
     members
         Executors by component, shape (E,).
     places, tried
-        Of the placement, and of a topology after the current step, shape (E,).
+        Places of the placement, and of a topology after the current step, shape (E,).
     filled
         Workers that have executors, from the number of their topology's first executor on, shape (E,).
     touched
@@ -86,7 +86,7 @@ class Sustained(NamedTuple):
         Changes of the current step, shape (2 E + W,).
     free
         Executors that may move.
-    cost, state
+    cost, scoring
         One record each.
     random
         State of the random numbers, shape (1,).
@@ -113,6 +113,6 @@ class Sustained(NamedTuple):
     changes: Records
     free: IndexArray
     cost: Records
-    state: Records
+    scoring: Records
     random: NDArray[np.uint64]
     rules: Rules

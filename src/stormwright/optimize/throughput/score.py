@@ -16,7 +16,7 @@ from typing import Any
 
 from stormwright.jit.compiled import compiled, inner
 from stormwright.optimize.throughput.evaluate import evaluate
-from stormwright.optimize.throughput.records import Sustained
+from stormwright.optimize.throughput.records import PlacementState
 
 THROUGHPUT, LATENCY, NODES = 0, 1, 2
 
@@ -49,47 +49,47 @@ def _too_full(part: float) -> float:
 
 
 @inner
-def _present(of: Sustained, workers: int) -> float:
+def _present(state: PlacementState, workers: int) -> float:
     """Return the base CPU of a number of workers of a node, in cores."""
-    return float(workers * of.cost[0].worker_cores + (of.cost[0].polling_cores if workers > 0 else 0.0))
+    return float(workers * state.cost[0].worker_cores + (state.cost[0].polling_cores if workers > 0 else 0.0))
 
 
 @inner
-def of_node(of: Sustained, node: int) -> float:
+def of_node(state: PlacementState, node: int) -> float:
     """Return the term of a node including the additions of a step."""
-    on, state = of.nodes[node], of.state[0]
+    on, objective = state.nodes[node], state.scoring[0]
     workers = on.workers + on.workers_by
-    cpu = (on.base + _present(of, workers) + on.cpu + on.cpu_by) / (on.cores * state.limit)
-    out, into = (on.out + on.out_by) / state.limit, (on.into + on.into_by) / state.limit
-    if state.kind == THROUGHPUT:
+    cpu = (on.base + _present(state, workers) + on.cpu + on.cpu_by) / (on.cores * objective.limit)
+    out, into = (on.out + on.out_by) / objective.limit, (on.into + on.into_by) / objective.limit
+    if objective.kind == THROUGHPUT:
         idle = _IDLE if on.filled and workers == 0 else 0.0
-        return idle + _eighth(state.scale * cpu) + _eighth(state.scale * out) + _eighth(state.scale * into)
-    if state.kind == LATENCY:
+        return idle + _eighth(objective.scale * cpu) + _eighth(objective.scale * out) + _eighth(objective.scale * into)
+    if objective.kind == LATENCY:
         return float(on.cores * _waiting(cpu) + _waiting(out) + _waiting(into))
     price = 1.0 - _UNEVEN * min(cpu, 1.0) ** 2 if workers > 0 else 0.0
     return float(price + _too_full(cpu) + _too_full(out) + _too_full(into))
 
 
 @inner
-def of_topology(of: Sustained, rate: float, busiest_s: float, messages: float) -> float:
+def of_topology(state: PlacementState, rate: float, busiest_s: float, messages: float) -> float:
     """Return the term of a topology.
 
     Parameters
     ----------
-    of
+    state
         The placement.
     rate
-        Trees/s.
+        Rate of the topology, in trees/s.
     busiest_s
         Seconds of a tree in its busiest thread.
     messages
         Sequential messages of a tree, whose way takes time.
     """
-    state, busy = of.state[0], rate * busiest_s / of.state[0].limit
-    if state.kind == THROUGHPUT:
-        return _eighth(state.scale * busy)
-    if state.kind == LATENCY:
-        return float(_waiting(busy) + rate * messages * of.cost[0].hop_s)
+    objective, busy = state.scoring[0], rate * busiest_s / state.scoring[0].limit
+    if objective.kind == THROUGHPUT:
+        return _eighth(objective.scale * busy)
+    if objective.kind == LATENCY:
+        return float(_waiting(busy) + rate * messages * state.cost[0].hop_s)
     return _too_full(busy)
 
 
@@ -97,121 +97,126 @@ def of_topology(of: Sustained, rate: float, busiest_s: float, messages: float) -
 
 
 @inner
-def begin(of: Sustained) -> None:
+def begin(state: PlacementState) -> None:
     """Begin a step."""
-    of.state[0].touched, of.state[0].rise = 0, 0.0
+    state.scoring[0].touched, state.scoring[0].rise = 0, 0.0
 
 
 @inner
-def try_topology(of: Sustained, topology: int) -> None:
+def try_topology(state: PlacementState, topology: int) -> None:
     """Compute the demand of a topology under its current placement."""
-    evaluate(of, topology)
-    it = of.topologies[topology]
+    evaluate(state, topology)
+    it = state.topologies[topology]
     for place in range(it.first, it.first + it.places):
-        _touch(of, of.places[place], -1)
+        _touch(state, state.places[place], -1)
     for place in range(it.first, it.first + it.tried_places):
-        _touch(of, of.tried[place], 1)
+        _touch(state, state.tried[place], 1)
     for place in range(it.first, it.first + it.places):
-        _add(of, of.places[place], -it.rate)
+        _add(state, state.places[place], -it.rate)
     for place in range(it.first, it.first + it.tried_places):
-        _add(of, of.tried[place], it.rate)
-    of.state[0].rise += of_topology(of, it.rate, it.tried_busiest_s, it.tried_messages)
-    of.state[0].rise -= of_topology(of, it.rate, it.busiest_s, it.messages)
+        _add(state, state.tried[place], it.rate)
+    state.scoring[0].rise += of_topology(state, it.rate, it.tried_busiest_s, it.tried_messages)
+    state.scoring[0].rise -= of_topology(state, it.rate, it.busiest_s, it.messages)
 
 
 @inner
-def rise(of: Sustained) -> float:
+def rise(state: PlacementState) -> float:
     """Return the increase of the score by the step."""
-    total = of.state[0].rise
-    for number in range(of.state[0].touched):
-        node = of.touched[number]
-        total += of_node(of, node) - of.nodes[node].term
+    total = state.scoring[0].rise
+    for number in range(state.scoring[0].touched):
+        node = state.touched[number]
+        total += of_node(state, node) - state.nodes[node].term
     return float(total)
 
 
 @inner
-def take(of: Sustained, topology: int) -> None:
+def take(state: PlacementState, topology: int) -> None:
     """Accept the tried places of a topology."""
-    it = of.topologies[topology]
+    it = state.topologies[topology]
     for place in range(it.first, it.first + it.tried_places):
-        of.places[place] = of.tried[place]
-    of.topologies[topology].places = it.tried_places
-    of.topologies[topology].busiest_s, of.topologies[topology].messages = it.tried_busiest_s, it.tried_messages
+        state.places[place] = state.tried[place]
+    state.topologies[topology].places = it.tried_places
+    state.topologies[topology].busiest_s, state.topologies[topology].messages = it.tried_busiest_s, it.tried_messages
 
 
 @inner
-def settle(of: Sustained, taken: bool) -> None:
+def settle(state: PlacementState, taken: bool) -> None:
     """End a step: accept or discard the tried nodes."""
-    for number in range(of.state[0].touched):
-        node = of.touched[number]
+    for number in range(state.scoring[0].touched):
+        node = state.touched[number]
         if taken:
-            of.state[0].score -= of.nodes[node].term
-            of.nodes[node].term = of_node(of, node)
-            of.state[0].score += of.nodes[node].term
-            of.nodes[node].cpu += of.nodes[node].cpu_by
-            of.nodes[node].out += of.nodes[node].out_by
-            of.nodes[node].into += of.nodes[node].into_by
-            of.nodes[node].workers += of.nodes[node].workers_by
-        of.nodes[node].cpu_by, of.nodes[node].out_by, of.nodes[node].into_by = 0.0, 0.0, 0.0
-        of.nodes[node].workers_by, of.nodes[node].touched = 0, False
+            state.scoring[0].score -= state.nodes[node].term
+            state.nodes[node].term = of_node(state, node)
+            state.scoring[0].score += state.nodes[node].term
+            state.nodes[node].cpu += state.nodes[node].cpu_by
+            state.nodes[node].out += state.nodes[node].out_by
+            state.nodes[node].into += state.nodes[node].into_by
+            state.nodes[node].workers += state.nodes[node].workers_by
+        state.nodes[node].cpu_by, state.nodes[node].out_by, state.nodes[node].into_by = 0.0, 0.0, 0.0
+        state.nodes[node].workers_by, state.nodes[node].touched = 0, False
     if taken:
-        of.state[0].score += of.state[0].rise
+        state.scoring[0].score += state.scoring[0].rise
 
 
 @inner
-def _touch(of: Sustained, place: Any, workers: int) -> None:
+def _touch(state: PlacementState, place: Any, workers: int) -> None:
     node = place.node
-    if not of.nodes[node].touched:
-        of.nodes[node].touched = True
-        of.touched[of.state[0].touched] = node
-        of.state[0].touched += 1
-    of.nodes[node].workers_by += workers * place.workers
+    if not state.nodes[node].touched:
+        state.nodes[node].touched = True
+        state.touched[state.scoring[0].touched] = node
+        state.scoring[0].touched += 1
+    state.nodes[node].workers_by += workers * place.workers
 
 
 @inner
-def _add(of: Sustained, place: Any, rate: float) -> None:
-    of.nodes[place.node].cpu_by += rate * place.cpu
-    of.nodes[place.node].out_by += rate * place.out
-    of.nodes[place.node].into_by += rate * place.into
+def _add(state: PlacementState, place: Any, rate: float) -> None:
+    state.nodes[place.node].cpu_by += rate * place.cpu
+    state.nodes[place.node].out_by += rate * place.out
+    state.nodes[place.node].into_by += rate * place.into
 
 
 @compiled
-def add_up(of: Sustained) -> None:
+def add_up(state: PlacementState) -> None:
     """Recompute every topology, node and the score, from the positions of executors and workers."""
-    of.state[0].score = 0.0
-    for node in range(len(of.nodes)):
-        of.nodes[node].cpu, of.nodes[node].out, of.nodes[node].into, of.nodes[node].workers = 0.0, 0.0, 0.0, 0
-        of.nodes[node].cpu_by, of.nodes[node].out_by, of.nodes[node].into_by = 0.0, 0.0, 0.0
-        of.nodes[node].workers_by, of.nodes[node].touched = 0, False
-    for topology in range(len(of.topologies)):
-        evaluate(of, topology)
-        take(of, topology)
-        it = of.topologies[topology]
+    state.scoring[0].score = 0.0
+    for node in range(len(state.nodes)):
+        state.nodes[node].cpu, state.nodes[node].out, state.nodes[node].into, state.nodes[node].workers = (
+            0.0,
+            0.0,
+            0.0,
+            0,
+        )
+        state.nodes[node].cpu_by, state.nodes[node].out_by, state.nodes[node].into_by = 0.0, 0.0, 0.0
+        state.nodes[node].workers_by, state.nodes[node].touched = 0, False
+    for topology in range(len(state.topologies)):
+        evaluate(state, topology)
+        take(state, topology)
+        it = state.topologies[topology]
         for place in range(it.first, it.first + it.places):
-            on = of.places[place].node
-            of.nodes[on].cpu += it.rate * of.places[place].cpu
-            of.nodes[on].out += it.rate * of.places[place].out
-            of.nodes[on].into += it.rate * of.places[place].into
-            of.nodes[on].workers += of.places[place].workers
-        of.state[0].score += of_topology(of, it.rate, it.busiest_s, it.messages)
-    for node in range(len(of.nodes)):
-        of.nodes[node].term = of_node(of, node)
-        of.state[0].score += of.nodes[node].term
+            on = state.places[place].node
+            state.nodes[on].cpu += it.rate * state.places[place].cpu
+            state.nodes[on].out += it.rate * state.places[place].out
+            state.nodes[on].into += it.rate * state.places[place].into
+            state.nodes[on].workers += state.places[place].workers
+        state.scoring[0].score += of_topology(state, it.rate, it.busiest_s, it.messages)
+    for node in range(len(state.nodes)):
+        state.nodes[node].term = of_node(state, node)
+        state.scoring[0].score += state.nodes[node].term
 
 
 @compiled
-def headroom(of: Sustained) -> float:
+def headroom(state: PlacementState) -> float:
     """Return the factor by which all rates can grow until a used resource is full; 0 if one is full anyway."""
     most = 1e300
-    for node in range(len(of.nodes)):
-        on = of.nodes[node]
+    for node in range(len(state.nodes)):
+        on = state.nodes[node]
         if on.cpu > 0.0:
-            most = min(most, (on.cores - on.base - _present(of, on.workers)) / on.cpu)
+            most = min(most, (on.cores - on.base - _present(state, on.workers)) / on.cpu)
         used = max(on.out, on.into)
         if used > 0.0:
             most = min(most, 1.0 / used)
-    for topology in range(len(of.topologies)):
-        used = of.topologies[topology].rate * of.topologies[topology].busiest_s
+    for topology in range(len(state.topologies)):
+        used = state.topologies[topology].rate * state.topologies[topology].busiest_s
         if used > 0.0:
             most = min(most, 1.0 / used)
     return max(most, 0.0)

@@ -21,10 +21,10 @@ from stormwright.optimize.throughput.records import (
     PLACE,
     PORT_MB,
     RACK,
-    STATE,
+    SCORING,
     TOPOLOGY,
     WORKER,
-    Sustained,
+    PlacementState,
 )
 from stormwright.predict.costs import Correction, Costs
 from stormwright.predict.flow.mix import Mix
@@ -51,15 +51,15 @@ class Seats:
     Parameters
     ----------
     worker
-        Of every executor, -1 for none, shape (E,).
+        Worker of every executor, -1 for none, shape (E,).
     topology, node
-        Of every worker, shape (W,); by topology. An empty one may have any node.
+        Topology and node of every worker, by topology, shape (W,). An empty one may have any node.
     most
         Executors that a worker of each topology may hold, shape (T,).
     movable, may_be_empty
         Whether its executors may move, and whether it may have fewer workers; shape (T,).
     ports
-        Of every usable node, 0 of others, shape (N,).
+        Number of ports of every usable node, 0 for others, shape (N,).
     """
 
     worker: IndexArray
@@ -80,9 +80,9 @@ class Aim:
     limit: float = 1.0
 
 
-def make_sustained(
+def make_placement_state(
     problem: Problem, load: MeasuredLoad, seats: Seats, aim: Aim, seed: int = 0, parts: Parts | None = None
-) -> Sustained:
+) -> PlacementState:
     """Return the records of a placement; `stormwright.optimize.throughput.score.add_up` makes their sums.
 
     Parameters
@@ -90,13 +90,13 @@ def make_sustained(
     problem
         The problem with the nodes; executors are those of the load's problem.
     load
-        The measured load.
+        Measured load, with costs and corrections.
     seats
         The placement.
     aim
         Objective of the score.
     seed
-        Of the random numbers.
+        Seed of the random numbers.
     parts
         Parts of the load, if known.
     """
@@ -109,16 +109,16 @@ def make_sustained(
     first = np.searchsorted(layout.topology[parts.order], np.arange(len(topologies) + 1))
     topologies["first_component"] = np.where(placed, first[:-1], 0)
     topologies["last_component"] = np.where(placed, first[1:], 0)
-    state = np.zeros(1, STATE)
-    state["limit"], state["scale"], state["kind"] = aim.limit, 1.0, aim.kind
+    scoring = np.zeros(1, SCORING)
+    scoring["limit"], scoring["scale"], scoring["kind"] = aim.limit, 1.0, aim.kind
     nodes = _nodes(problem, seats, load.profile.idle_hz())
     lack_mb = np.maximum(-nodes["memory_left"], 0.0)
     rules = make_rules(problem, np.searchsorted(seats.topology, np.arange(len(topologies))), seats.topology)
     own = problem.executor_topology.astype(np.int64)
     broken = settle(rules, own, seats.worker.astype(np.int64), seats.node.astype(np.int64))
-    state["short"] = BROKEN_MB * broken + np.sum(lack_mb + PORT_MB * np.maximum(nodes["used"] - nodes["ports"], 0))
+    scoring["short"] = BROKEN_MB * broken + np.sum(lack_mb + PORT_MB * np.maximum(nodes["used"] - nodes["ports"], 0))
     movable = (placed & (topologies["rate"] > 0) & seats.movable)[problem.executor_topology]
-    return Sustained(
+    return PlacementState(
         executors=_executors(problem, load, seats, mix),
         components=parts.components,
         flows=parts.flows,
@@ -138,7 +138,7 @@ def make_sustained(
         changes=np.zeros(2 * count + len(seats.topology) + 4, CHANGE),
         free=np.flatnonzero(movable).astype(np.int64),
         cost=_cost(load.costs),
-        state=state,
+        scoring=scoring,
         random=np.array([seed], np.uint64),
         rules=rules,
     )
@@ -177,17 +177,17 @@ def _workers(seats: Seats) -> Records:
 
 
 def _nodes(problem: Problem, seats: Seats, idle_hz: FloatArray) -> Records:
-    of = nodes_of(problem)
+    state = nodes_of(problem)
     nodes = np.zeros(len(problem.supervisors), NODE)
-    nodes["cores"] = np.maximum(of.cores, _NO_CORES)
-    nodes["speed"] = of.core_hz / problem.core_hz
-    nodes["link_s"] = 1.0 / of.link_bytes_per_s
+    nodes["cores"] = np.maximum(state.cores, _NO_CORES)
+    nodes["speed"] = state.core_hz / problem.core_hz
+    nodes["link_s"] = 1.0 / state.link_bytes_per_s
     nodes["rack"], nodes["ports"] = problem.node_rack, seats.ports
     on = np.append(seats.node, UNPLACED)[seats.worker]
     here = on != UNPLACED
     placed = np.bincount(problem.executor_topology, ~here, len(problem.topologies)) == 0
     burns = here & placed[problem.executor_topology]
-    nodes["base"] = np.bincount(on[burns], idle_hz[burns] / of.core_hz[on[burns]], len(nodes))
+    nodes["base"] = np.bincount(on[burns], idle_hz[burns] / state.core_hz[on[burns]], len(nodes))
     taken = np.bincount(on[here], problem.executor_demand[1][here], len(nodes))
     nodes["memory_left"] = problem.node_capacity[1] - taken
     in_use = np.unique(seats.worker[here])

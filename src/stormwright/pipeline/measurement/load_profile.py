@@ -195,7 +195,7 @@ def flow_limit_tps(
     Returns
     -------
     FloatArray or None
-        Tuples/s, shape (C,), inf where nothing limits it; None where nothing limits any.
+        Tuples/s, shape (C,), inf for no limit; None if no component has a limit.
     """
     count = len(topology.components)
     of_component = topology.executor_component

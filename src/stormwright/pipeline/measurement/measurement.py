@@ -67,7 +67,7 @@ class StreamTraffic:
     sent_tps
         Tuples per second, counted at the source once for each task that they go to.
     bytes_per_s
-        Their bytes per second, by the sizes of those that were sampled; None where none was.
+        Their bytes per second, from sampled sizes; None without samples.
     selectivity
         Tuples emitted per tuple that the source executes; one that an ``all`` grouping sends to many tasks counts once.
         None where the source executes none, as a spout.
@@ -123,7 +123,7 @@ def stream_traffic(facts: pa.Table) -> list[StreamTraffic]:
     ]
 
 
-def _traffic(keys: dict[str, str], sent: _Sent, received_tps: float, tasks: list[int]) -> StreamTraffic:
+def _traffic(keys: dict[str, str], sent: _StreamOutput, received_tps: float, tasks: list[int]) -> StreamTraffic:
     tps_by_task = sent.tps_by_task
     sent_tps = sum(tps_by_task.values())
     emitted_tps = sent_tps / len(tps_by_task) if keys["grouping"] == _TO_EACH else sent_tps
@@ -142,14 +142,14 @@ def _traffic(keys: dict[str, str], sent: _Sent, received_tps: float, tasks: list
     )
 
 
-class _Sent(NamedTuple):
+class _StreamOutput(NamedTuple):
     """Output of a stream: tuples/s per target task (None if it follows the placement); mean tuple size."""
 
     tps_by_task: dict[int | None, float]
     bytes_per_tuple: float | None
 
 
-def _by_stream(facts: pa.Table, runs: pa.Table) -> list[tuple[dict[str, str], _Sent]]:
+def _by_stream(facts: pa.Table, runs: pa.Table) -> list[tuple[dict[str, str], _StreamOutput]]:
     """Return the output per stream and target component."""
     traffic = facts.filter(pc.is_in(facts["kind"], pa.array(["pair", "flow"])))
     source = _run_of(runs, traffic["first"])
@@ -173,7 +173,7 @@ def _by_stream(facts: pa.Table, runs: pa.Table) -> list[tuple[dict[str, str], _S
         tasks = list(rows)
         size, sampled = (sum(row[f"{name}_sum"] or 0 for row in tasks) for name in ("bytes", "sampled"))
         by_task = {row["second"]: row["tps_sum"] for row in tasks}
-        found.append((keys, _Sent(by_task, size / sampled if sampled else None)))
+        found.append((keys, _StreamOutput(by_task, size / sampled if sampled else None)))
     return found
 
 

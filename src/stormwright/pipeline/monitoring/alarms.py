@@ -30,10 +30,10 @@ from stormwright.errors import MissingDependencyError
 from stormwright.files import write_whole
 from stormwright.perflog.landing import Landing
 from stormwright.pipeline.measurement.overload import NodeSeries
-from stormwright.pipeline.monitoring.episodes import EPISODE, Followed, Run, Second, final_after_s, follow
+from stormwright.pipeline.monitoring.episodes import EPISODE, NodeEpisodes, NodeSecond, Run, final_after_s, follow
 from stormwright.pipeline.settings import StreamSettings
 from stormwright.pipeline.spark.query_supervisor import SupervisedQuery
-from stormwright.state_files import unless_damaged
+from stormwright.state_files import load_or_default
 
 # Input --------------------------------------------------------------------------------------------
 # Input of the alarm query: seconds of nodes at or near an overload, as small files.
@@ -53,7 +53,7 @@ class SecondsFeed:
     Parameters
     ----------
     final_s
-        As `stormwright.pipeline.monitoring.episodes.final_after_s`.
+        Seconds after which episodes are final, as for `episodes.final_after_s`.
     followed
         Nodes already followed by the query.
     """
@@ -155,7 +155,7 @@ class AlarmLog:
         self._batch, self.raised = -1, 0
         self.up: dict[str, Alarm] = {}
         self.ended: list[Alarm] = []
-        unless_damaged(path, self._load, lambda: None, "alarms before now are forgotten")
+        load_or_default(path, self._load, lambda: None, "past alarms are lost")
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         """Process one batch of `events`."""
@@ -247,7 +247,7 @@ class Watch(StatefulProcessor):
     def handleInputRows(self, key: tuple[str], rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: ARG002, N802, N803
         """Process further seconds of a node and yield its events."""
         newest = self._newest.get()
-        new_seconds = [Second(row.at, row.cores, row.capacity_cores) for row in rows]
+        new_seconds = [NodeSecond(row.at, row.cores, row.capacity_cores) for row in rows]
         runs = [Run(*run) for run in self._runs.get()]
         after = follow(runs, newest[0] if newest else None, new_seconds, self._after_s, self._final_s)
         # The only state of a healthy node: seconds repeated after a restart raise no alarm again.
@@ -259,7 +259,7 @@ class Watch(StatefulProcessor):
         return _events(key[0], after)
 
 
-def _events(supervisor: str, after: Followed) -> Iterator[Row]:
+def _events(supervisor: str, after: NodeEpisodes) -> Iterator[Row]:
     for event, runs in ((RAISED, after.raised), (ENDED, after.ended)):
         for run in runs:
             yield Row(
@@ -356,7 +356,7 @@ class AlarmStream:
 def _drop_state_of_no_batch(checkpoint: Path) -> None:
     """Delete state without a recorded batch, over which Spark refuses to start.
 
-    No batch counted, so what it was to read is all there still (SPARK-53103).
+    No batch was recorded, so all of its input still exists (SPARK-53103).
     """
     if not any((checkpoint / "offsets").glob("[0-9]*")):
         shutil.rmtree(checkpoint / "state", ignore_errors=True)

@@ -52,7 +52,7 @@ class DriftWatch:
 
     def __init__(self, settings: CusumSettings | None = None) -> None:
         self._settings = settings or CusumSettings()
-        self._watched: dict[str, _Watched] = {}
+        self._watched: dict[str, _TopologyState] = {}
         self._drifts: dict[str, Drift] = {}
         self._end_ms = 0
 
@@ -72,14 +72,14 @@ class DriftWatch:
     def _compare(self, topology: str, load: TopologyLoad, start_ms: int) -> None:
         watched = self._watched.get(topology)
         if watched is None or watched.num_executors != len(load.cpu_hz):  # new, or rebalanced
-            watched = self._watched[topology] = _Watched(self._settings, load)
+            watched = self._watched[topology] = _TopologyState(self._settings, load)
             self._drifts.pop(topology, None)
         found = watched.add(topology, load, start_ms)
         if found:
             self._drifts.setdefault(topology, found)
 
 
-class _Watched:
+class _TopologyState:
     """State of one topology: CPU and traffic of the whole and of its relevant executors."""
 
     def __init__(self, settings: CusumSettings, load: TopologyLoad) -> None:

@@ -43,7 +43,7 @@ class Run(NamedTuple):
     alarmed: bool = False
 
 
-class Second(NamedTuple):
+class NodeSecond(NamedTuple):
     """A node's used cores in a second (None without a report) and its capacity (None once it is gone)."""
 
     at: int
@@ -51,7 +51,7 @@ class Second(NamedTuple):
     capacity_cores: float | None
 
 
-class Followed(NamedTuple):
+class NodeEpisodes(NamedTuple):
     """Result for a node: runs that may still change, and events."""
 
     runs: list[Run]
@@ -70,8 +70,8 @@ def final_after_s(after_s: float, longest_delay_s: int) -> int:
 
 
 def follow(
-    runs: Iterable[Run], newest_s: int | None, new_seconds: Iterable[Second], after_s: float, final_s: int
-) -> Followed:
+    runs: Iterable[Run], newest_s: int | None, new_seconds: Iterable[NodeSecond], after_s: float, final_s: int
+) -> NodeEpisodes:
     """Process further seconds of one node, given in any order and any number of times.
 
     1. A second that was ever reported as over is over. One that is `final_s` older than the newest is final.
@@ -87,7 +87,7 @@ def follow(
     new_seconds
         Further seconds; at least one if `newest_s` is None.
     after_s
-        X.
+        Minimum duration of an overload, X.
     final_s
         How long a second may still turn out to be over (`final_after_s`).
     """
@@ -101,7 +101,7 @@ def follow(
     raised = [run for run in current if not run.alarmed and run.end_s - run.start_s > after_s]  # 2
     current = [run._replace(alarmed=run.alarmed or run in raised) for run in current]
     over = [run for run in current if run.end_s <= newest_s - final_s]  # 3
-    return Followed(
+    return NodeEpisodes(
         runs=[run for run in current if run not in over],
         newest_s=newest_s,
         raised=raised,
@@ -172,7 +172,7 @@ def episodes(
     capacities
         Capacities of nodes; those of one node do not overlap. A node without capacity has no episode.
     after_s
-        X.
+        Minimum duration of an overload, X.
     settle_s
         As in `stormwright.pipeline.settings.StreamSettings`.
     start_s, end_s

@@ -64,10 +64,10 @@ class MinuteTable:
             load = profile.topologies.get(topology.id)
             if load is None:
                 continue
-            of, size = topology.executor_component, len(topology.components)
-            cpu_hz = np.bincount(of, load.cpu_hz, size)
-            sent_tps = np.bincount(of[load.pair_source], load.pair_tps, size)
-            sent_tps = sent_tps + np.bincount(of[load.flow_source], load.flow_tps, size)
+            executor_component, size = topology.executor_component, len(topology.components)
+            cpu_hz = np.bincount(executor_component, load.cpu_hz, size)
+            sent_tps = np.bincount(executor_component[load.pair_source], load.pair_tps, size)
+            sent_tps = sent_tps + np.bincount(executor_component[load.flow_source], load.flow_tps, size)
             for component, amounts in zip(topology.components, zip(cpu_hz, sent_tps, strict=True), strict=True):
                 self._windows.setdefault((topology.id, component.id), []).append(amounts)
 
@@ -198,10 +198,15 @@ def with_forecast(profile: LoadProfile, problem: Problem, forecasts: pa.Table) -
 
 def _of_executors(topology: Topology, load: TopologyLoad, expected_hz: Mapping[str, float]) -> FloatArray:
     """Return the forecast per executor in proportion to current shares; evenly if all are idle."""
-    of, size = topology.executor_component, len(topology.components)
-    now_hz, executors = np.bincount(of, load.cpu_hz, size), np.bincount(of, minlength=size)
+    executor_component, size = topology.executor_component, len(topology.components)
+    now_hz, executors = (
+        np.bincount(executor_component, load.cpu_hz, size),
+        np.bincount(executor_component, minlength=size),
+    )
     component_hz = np.array([expected_hz[component.id] for component in topology.components])
     with np.errstate(divide="ignore", invalid="ignore"):
-        share = np.where(now_hz[of] > 0, load.cpu_hz / now_hz[of], 1 / executors[of])
-    expected: FloatArray = share * component_hz[of]
+        share = np.where(
+            now_hz[executor_component] > 0, load.cpu_hz / now_hz[executor_component], 1 / executors[executor_component]
+        )
+    expected: FloatArray = share * component_hz[executor_component]
     return expected

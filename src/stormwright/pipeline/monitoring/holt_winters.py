@@ -66,21 +66,21 @@ def _forecast(values: FloatArray, horizon: int, seasons: Sequence[int]) -> Forec
         if 1 < season <= values.shape[1] // 2:
             tried = _smoothed(values, horizon, season)
             better = tried.error < best.error
-            best = _Smoothed(np.where(better, tried.value, best.value), np.where(better, tried.error, best.error))
+            best = _BestForecast(np.where(better, tried.value, best.value), np.where(better, tried.error, best.error))
     # Without comparisons the last value is the forecast.
     off = _INTERVAL * np.where(np.isfinite(best.error), best.error, 0.0)
     return Forecasts(best.value, np.maximum(best.value - off, 0.0), best.value + off)
 
 
 @dataclass(frozen=True)
-class _Smoothed:
+class _BestForecast:
     """The forecast with the best weights, and its root mean squared error; infinite if unknown."""
 
     value: FloatArray
     error: FloatArray
 
 
-def _smoothed(values: FloatArray, horizon: int, season: int) -> _Smoothed:
+def _smoothed(values: FloatArray, horizon: int, season: int) -> _BestForecast:
     """Smooth all series with all weights at once, shape (S, G); a season of 0 means none."""
     grid = _GRID if season else np.unique(_GRID[:, :3], axis=0)
     alpha, damping = grid[:, 0], grid[:, 2]
@@ -115,7 +115,7 @@ def _smoothed(values: FloatArray, horizon: int, season: int) -> _Smoothed:
         errors = np.where(compared > 0, np.sqrt(squares / compared), np.inf)
     best = errors.argmin(axis=1)
     rows = np.arange(series)
-    return _Smoothed(np.maximum(last[rows, best], 0.0), errors[rows, best])
+    return _BestForecast(np.maximum(last[rows, best], 0.0), errors[rows, best])
 
 
 def _start(values: FloatArray, season: int) -> tuple[FloatArray, FloatArray, FloatArray]:

@@ -55,7 +55,7 @@ def rejected(audit: pa.Table) -> pa.Table:
 
 #: Maximum size: beyond it the oldest files are deleted, down to this part of it.
 MAX_BYTES, MAX_FILES = 256 * 2**20, 50_000
-_KEPT_PART = 0.9
+_RETAINED_PART = 0.9
 
 
 class Quarantine:
@@ -107,7 +107,7 @@ class Quarantine:
         stored = self._files()
         self._count, self._bytes = len(stored) + 1, sum(size for _, size, _ in stored) + size
         for _, freed, path in stored:
-            if self._count <= _KEPT_PART * MAX_FILES and self._bytes <= _KEPT_PART * MAX_BYTES:
+            if self._count <= _RETAINED_PART * MAX_FILES and self._bytes <= _RETAINED_PART * MAX_BYTES:
                 return
             path.unlink(missing_ok=True)
             self._count, self._bytes = self._count - 1, self._bytes - freed
@@ -144,14 +144,14 @@ class RejectedLines:
     last_ms: int
 
 
-class InQuarantine(NamedTuple):
+class QuarantineContent(NamedTuple):
     """Content of the quarantine: by reason, most frequent first, and the newest rows, newest last."""
 
     reasons: dict[str, RejectedLines]
     newest: list[dict[str, Any]]
 
 
-def read_quarantines(directory: Path, newest: int) -> InQuarantine:
+def read_quarantines(directory: Path, newest: int) -> QuarantineContent:
     """Read all quarantine tables below a directory, including those of earlier versions and backfills.
 
     Raises
@@ -170,13 +170,13 @@ def read_quarantines(directory: Path, newest: int) -> InQuarantine:
             stored.first_ms, stored.last_ms = min(stored.first_ms, landed_ms), max(stored.last_ms, landed_ms)
             rows.append(row)
         rows = heapq.nlargest(newest, rows, key=lambda row: (row["landed_ms"], row["file"], row["line_number"] or 0))
-    return InQuarantine(dict(sorted(reasons.items(), key=lambda item: -item[1].lines)), rows[::-1])
+    return QuarantineContent(dict(sorted(reasons.items(), key=lambda item: -item[1].lines)), rows[::-1])
 
 
 def _rows_of(path: Path) -> list[dict[str, Any]]:
     try:
         lines = path.read_bytes().splitlines()
-    except FileNotFoundError:  # the service, or whoever looked at it, has deleted it meanwhile
+    except FileNotFoundError:  # the service or another reader has deleted it meanwhile
         return []
     try:
         rows = [dict.fromkeys(QUARANTINE.names) | orjson.loads(line) for line in lines]

@@ -35,7 +35,7 @@ def read_stream(spark: SparkSession, landing: Path, settings: StreamSettings) ->
     return _with_origin(reader.text(str(landing.absolute())))
 
 
-def take_away(landing: Path, names: Iterable[str], raw: Path | None) -> None:
+def remove_files(landing: Path, names: Iterable[str], raw: Path | None) -> None:
     """Delete processed files, or move them to `raw`; missing files are ignored."""
     for name in names:
         # One that is moved keeps the time at which it landed.

@@ -89,7 +89,7 @@ def spark_errors() -> Iterator[None]:
     Raises
     ------
     StormwrightError
-        In the place of Spark's own error.
+        Spark raised an error.
     """
     try:
         yield

@@ -205,7 +205,7 @@ def batch_session(directory: Path, target: SparkTarget | None = None) -> SparkSe
     find_java("Spark")
     if _SUBMITTED in os.environ:
         if target.master is not None:
-            raise InputError("where Spark runs", [Fault("is for spark-submit to say, which runs this", "--master")])
+            raise InputError("where Spark runs", [Fault("is set by spark-submit, which runs this process", "--master")])
         return _started(None, {**CLUSTER, **target.conf}, lambda: "spark-submit's output says more")
     if target.local:
         log = _configure(directory.absolute(), niceness=0)
@@ -280,7 +280,7 @@ def _last_words(log: Path) -> str:
     """Return the last output of a JVM before it ended."""
     lines = log.read_text("utf-8", errors="replace").splitlines() if log.exists() else []
     last_lines = [line.strip() for line in lines if line.strip()][-_LAST_LINES:]
-    return "; ".join(last_lines) or "it said nothing"
+    return "; ".join(last_lines) or "it printed nothing"
 
 
 def _configure(directory: Path, niceness: int) -> Path:

@@ -104,7 +104,7 @@ class SparkTarget:
     Raises
     ------
     InputError
-        On creation: what is no master, or no setting; all faults at once, each with the option that it came by.
+        On creation: an invalid master or setting; all faults at once, each with its option.
     """
 
     master: str | None = None
@@ -164,7 +164,7 @@ def _master_faults(master: str) -> list[Fault]:
 
 def _setting_fault(key: str, value: str) -> Fault | None:
     if key in ("spark.master", "spark.remote"):
-        return Fault(f"{key} is what --master is for", "--spark-conf")
+        return Fault(f"{key}: use --master instead", "--spark-conf")
     if not re.fullmatch(r"spark\.\S+", key):
         return Fault(f"{key!r} is no setting of Spark: their names begin with 'spark.'", "--spark-conf")
     return None if value else Fault(f"{key} has no value", "--spark-conf")

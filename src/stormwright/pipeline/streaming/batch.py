@@ -50,21 +50,21 @@ def require_own(into: Location, directories: Sequence[Location], spark: SparkSes
     Raises
     ------
     InputError
-        There is something else, which would be deleted, or landed files are read there.
+        It has other files, which would be deleted, or landed files are read there.
     """
     if is_uri(into):
         found = _files_in(spark, into) if spark else iter(())
     else:
         path = Path(into)
         if path.exists() and not path.is_dir():
-            raise InputError("--into", [Fault("is a file, and a directory is to be written", str(into))])
+            raise InputError("--into", [Fault("is a file; a directory is required", str(into))])
         for directory in directories:
             if not is_uri(directory) and path.resolve().is_relative_to(Path(directory).resolve()):
-                raise InputError("--into", [Fault("is where landed files are read; name another", str(into))])
+                raise InputError("--into", [Fault("is the directory of landed files; choose another one", str(into))])
         found = (each.relative_to(path).as_posix() for each in sorted(path.rglob("*")))
     other = next((name for name in found if not _OF_A_TABLE.fullmatch(name)), None)
     if other is not None:
-        why = "holds what no backfill wrote, and tables there are replaced; name an empty directory"
+        why = "contains other files than a backfill's, which would be replaced; choose an empty directory"
         raise InputError("--into", [Fault(why, str(inside(into, other)))])
 
 
@@ -90,10 +90,10 @@ NEVER_LATE_S = 10**10
 
 @dataclass(frozen=True)
 class TimeStretch:
-    """A stretch of time from `start_ms` up to but not including `end_ms`, open where that is None.
+    """A range of time from `start_ms` up to but not including `end_ms`; None is an open end.
 
-    A record belongs to the stretch in which its interval begins; a line that does not count, having no time of its own
-    to be trusted, to the one in which its file landed. So every line belongs to one of two stretches that touch.
+    A record belongs to the range in which its interval begins; a rejected line, which has no reliable time, to the
+    one in which its file landed. So every line belongs to exactly one of two adjacent ranges.
     """
 
     start_ms: int | None = None
@@ -126,18 +126,18 @@ def backfill(
 ) -> LineCounts:
     """Run the pipeline over files that landed in a stretch of time.
 
-    What comes out is what a stream with the same settings made of the same files. With a greater `late_s` it also takes
-    in what came too late for the stream.
+    The result equals that of a stream with the same settings over the same files. With a greater `late_s` it includes
+    records that were too late for the stream.
 
     Parameters
     ----------
     spark
         Spark session.
     directories
-        Where landed files are, with the modification times that they had when they landed: the landing directory and
-        where a stream keeps what it has processed (`LoadStream.raw`). Paths, or URIs of a file system of Hadoop.
+        Directories of landed files with their original modification times: the landing directory and
+        where a stream retains processed files (`LoadStream.raw`). Paths, or URIs of a Hadoop file system.
     into
-        For the tables ``records`` (Parquet: what is used, as columns, for
+        Output directory: the tables ``records`` (Parquet: used records, as columns, for
         `stormwright.pipeline.parsing.source.read_records`), ``panes`` (Parquet, as
         `stormwright.pipeline.measurement.panes.panes`) and ``quarantine`` (JSON lines, as
         `stormwright.pipeline.parsing.quarantine.QUARANTINE`). Tables that are there are replaced.
@@ -156,7 +156,7 @@ def backfill(
     Raises
     ------
     InputError
-        The stretch cuts a pane in two, there is none of the directories, or what is at `into` no backfill wrote.
+        The period cuts a pane in two, none of the directories exists, or `into` has other files than a backfill's.
     """
     settings, stretch = settings or StreamSettings(), stretch or TimeStretch()
     _require_whole_panes(stretch, settings)

@@ -78,8 +78,10 @@ def with_names(progress: Progress, name: Callable[[str], str]) -> Progress:
     if "nodes" in progress:
         named["nodes"] = {node: {"node": name(node), **load} for node, load in progress["nodes"].items()}
     if alarms := progress.get("alarms"):
-        told = {kind: [{"node": name(each["supervisor"]), **each} for each in alarms[kind]] for kind in ("up", "ended")}
-        named["alarms"] = {**alarms, **told}
+        named_alarms = {
+            kind: [{"node": name(each["supervisor"]), **each} for each in alarms[kind]] for kind in ("up", "ended")
+        }
+        named["alarms"] = {**alarms, **named_alarms}
     return named
 
 
@@ -91,16 +93,16 @@ OVERTAKEN = "late: files that landed long after this one were read before it"
 _TEXTS = {f"worker_{part.name}" for part in WORKER.fields if part.name in IDENTITY and part.type == Text()}
 
 #: Schema of the records in a pane.
-SEEN = pa.schema([(name, pa.string() if name in _TEXTS else pa.int64()) for name in RECORD_KEYS])
+SOURCE_RECORDS = pa.schema([(name, pa.string() if name in _TEXTS else pa.int64()) for name in RECORD_KEYS])
 
 
 @dataclass(frozen=True)
 class Pane:
-    """One pane: its facts as `PANES`, the source records as `SEEN`, the last batch that changed it."""
+    """One pane: its facts as `PANES`, the source records as `SOURCE_RECORDS`, the last batch that changed it."""
 
     batch: int = -1
     facts: pa.Table = field(default_factory=PANES.empty_table, repr=False)
-    seen: pa.Table = field(default_factory=SEEN.empty_table, repr=False)
+    source_records: pa.Table = field(default_factory=SOURCE_RECORDS.empty_table, repr=False)
 
 
 @dataclass(frozen=True)
@@ -132,7 +134,7 @@ class LiveState:
         """Return the audit of a batch, completed from the state.
 
         `record` marks valid records, and `new` those of them that are used: no duplicates, and not so late that
-        duplicates cannot be recognised. The latter get a `reason`. What lands in order is never among them
+        duplicates cannot be recognised. The latter get a `reason`. Records that land in order are never among them
         (`StreamSettings.watermark_s`).
         """
         record = pc.is_null(audit["reason"])
@@ -142,10 +144,12 @@ class LiveState:
             reason = pc.if_else(pc.and_(record, pc.fill_null(forgotten, False)), OVERTAKEN, audit["reason"])
             audit = audit.set_column(audit.schema.get_field_index("reason"), "reason", reason)
         place = np.flatnonzero(pc.is_null(audit["reason"]).to_numpy())
-        arriving = audit.select(SEEN.names).take(pa.array(place)).cast(SEEN)
-        seen = [self.panes[pane].seen for pane in _panes_of(arriving, settings) if pane in self.panes]
+        arriving = audit.select(SOURCE_RECORDS.names).take(pa.array(place)).cast(SOURCE_RECORDS)
+        source_records = [
+            self.panes[pane].source_records for pane in _panes_of(arriving, settings) if pane in self.panes
+        ]
         new = np.zeros(audit.num_rows, dtype=bool)
-        new[place[first_of_each(arriving, pa.concat_tables([SEEN.empty_table(), *seen]))]] = True
+        new[place[first_of_each(arriving, pa.concat_tables([SOURCE_RECORDS.empty_table(), *source_records]))]] = True
         return audit.append_column("new", pa.array(new))
 
     def after(self, batch: int, facts: pa.Table, audit: pa.Table, settings: StreamSettings) -> LiveState:
@@ -154,23 +158,25 @@ class LiveState:
         Parameters
         ----------
         batch
-            Its number.
+            Number of the batch.
         facts
-            Of its new records, as `PANES`.
+            Facts of its new records, as `PANES`.
         audit
             A row for each of its lines, as `sorted_out` gives them.
         settings
-            Of the stream.
+            Settings of the stream.
         """
         starts = audit["start_ms"].filter(pc.is_null(audit["reason"]))
         newest = max((ms for ms in (self.newest_ms, pc.max(starts).as_py()) if ms is not None), default=None)
-        seen = by_pane(audit.filter(audit["new"]).select(SEEN.names).cast(SEEN), "start_ms", settings.slide_s)
+        source_records = by_pane(
+            audit.filter(audit["new"]).select(SOURCE_RECORDS.names).cast(SOURCE_RECORDS), "start_ms", settings.slide_s
+        )
         updates = by_pane(facts, "pane_ms", settings.slide_s)
         oldest_ms = _oldest_open_ms({*self.panes, *updates}, newest, settings)
         panes = dict(self.panes)
         for start_ms, update in updates.items():
             before = panes.get(start_ms, Pane())
-            both = pa.concat_tables([before.seen, seen[start_ms]]).combine_chunks()
+            both = pa.concat_tables([before.source_records, source_records[start_ms]]).combine_chunks()
             panes[start_ms] = Pane(batch, merged(before.facts, update), both)
         closing = [panes.pop(start_ms).facts for start_ms in sorted(panes) if start_ms <= oldest_ms]
         closed = pa.concat_tables([PANES.empty_table(), *closing])

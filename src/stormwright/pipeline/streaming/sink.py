@@ -23,7 +23,7 @@ from stormwright.pipeline.measurement.windows import with_more, worker_seconds
 from stormwright.pipeline.monitoring.alarms import SecondsFeed
 from stormwright.pipeline.parsing.clean import LineCounts
 from stormwright.pipeline.parsing.quarantine import Quarantine
-from stormwright.pipeline.parsing.source import take_away
+from stormwright.pipeline.parsing.source import remove_files
 from stormwright.pipeline.plan import batch_of
 from stormwright.pipeline.settings import StreamSettings
 from stormwright.pipeline.streaming.progress import LiveState, Pane
@@ -36,7 +36,7 @@ class ClosedPaneKeeper(Protocol):
     """Delivery of closed panes to the history, exactly once."""
 
     error: str | None
-    """Why panes that are complete could not be kept; None while they can."""
+    """Why complete panes could not be written; None while they can."""
 
     def begin(self, batch: int) -> None:
         """Continue after `batch`, the last one in the stream's state."""
@@ -64,12 +64,14 @@ def save(state: LiveState, directory: Path) -> None:
     Raises
     ------
     OSError
-        It cannot be written; what was there before still counts.
+        It cannot be written; the previous state stays valid.
     """
     directory.mkdir(parents=True, exist_ok=True)
     try:
         for start_ms, pane in state.panes.items():
-            for table, path in zip((pane.facts, pane.seen), _paths(directory, start_ms, pane.batch), strict=True):
+            for table, path in zip(
+                (pane.facts, pane.source_records), _paths(directory, start_ms, pane.batch), strict=True
+            ):
                 # There may be one that a batch of the same number wrote, which then did not come to count.
                 if pane.batch == state.batch or not path.exists():
                     _write(table, path)
@@ -174,7 +176,7 @@ class ProfileSink:
     latest
         File for the newest measurement as JSON.
     settings
-        Of the stream.
+        Settings of the stream.
     history
         Receives closed panes; None to drop them.
     feed
@@ -218,7 +220,7 @@ class ProfileSink:
         """
         self.end()
         turn = self._turn
-        take_away(self._landing, self.state.files, self._kept_in())
+        remove_files(self._landing, self.state.files, self._stored_directory())
 
         def take_in_turn(rows: DataFrame, _: int) -> None:
             with self._busy:
@@ -236,7 +238,7 @@ class ProfileSink:
     def take(self, rows: DataFrame, again: bool = False) -> None:
         """Process one batch of rows from `stormwright.pipeline.plan.prepared`.
 
-        With `again` a state before this one has taken it already: what it closes is in the history.
+        With `again` an earlier state has included it already: the panes that it closes are in the history.
         """
         batch = self.state.batch + 1
         facts, audit = batch_of(rows, self.state, self._settings)
@@ -259,7 +261,7 @@ class ProfileSink:
         self._lags_ms.extend(self.updated * 1000 - ms for ms in written_ms.to_pylist())
         if time.monotonic() >= self._latest_due:
             self.write_latest()
-        take_away(self._landing, state.files, self._kept_in())
+        remove_files(self._landing, state.files, self._stored_directory())
 
     def lag_ms(self) -> dict[str, float]:
         """Return quantiles of the time from a record's writing until a profile held it, for recent records."""
@@ -284,5 +286,5 @@ class ProfileSink:
         ended = time.monotonic()
         self._latest_due = ended + (ended - begun) / LATEST_SHARE
 
-    def _kept_in(self) -> Path | None:
+    def _stored_directory(self) -> Path | None:
         return self._raw if self._settings.keep_raw_s else None

@@ -20,8 +20,9 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from stormwright.errors import StormwrightError
 from stormwright.file_lock import alone
 from stormwright.model import LoadProfile, Problem
-from stormwright.perflog import VERSION, encode
+from stormwright.perflog import encode
 from stormwright.perflog.landing import SUFFIX, Landing
+from stormwright.perflog.schema import sample_record
 from stormwright.pipeline.measurement.measurement import Measurement, capacity_cores
 from stormwright.pipeline.monitoring.alarms import Alarm, AlarmStream
 from stormwright.pipeline.parsing.quarantine import Quarantine
@@ -129,27 +130,12 @@ def warm_up(spark: SparkSession, settings: StreamSettings) -> None:
     """
     with scratch("warm-up") as directory:
         landing = Landing(directory / "landing")
-        landing.write([encode(_sample(round(time.time() * 1000)))])
+        landing.write([encode(sample_record(round(time.time() * 1000) - 1000))])
         sink = ProfileSink(
             landing.directory, directory / "raw", directory / "state", directory / "latest.json", settings
         )
         writer = loads_writer(spark, landing.directory, directory / "checkpoint", sink, settings)
         writer.trigger(availableNow=True).start().awaitTermination()
-
-
-def _sample(now_ms: int) -> dict[str, Any]:
-    """Return a record in which every field is set."""
-    worker = {"topology": "t", "supervisor": "s", "host": "h", "port": 1, "pid": 1, "start_ms": now_ms, "last": 0}
-    counts = dict.fromkeys(("cpu_ns", "received", "emitted", "trees", "acked", "failed", "execute_ns"), 1)
-    return {
-        "version": VERSION, "worker": worker, "seq": 0, "start_ms": now_ms - 1000, "length_ns": 1_000_000_000,
-        "written_ms": now_ms, "process_cpu_ns": 1, "heap_bytes": 1,
-        "executors": [{"component": "a", "first_task": 1, "last_task": 1, **counts}],
-        "streams": [["a", "default", "b", "shuffle"]], "pairs": [[1, 2, 0, 1, 1]],
-        "complete_latency": {"counts": [0, 1]},
-        "threads": dict.fromkeys(("messaging_ns", "gc_ns", "compiler_ns", "other_ns"), 1),
-        "gc": {"collections": 1, "ms": 1}, "node": {"sent_bytes": 1, "received_bytes": 1, "millicores": 1000},
-    }  # fmt: skip
 
 
 __all__ = ["LoadStream", "StreamSettings"]
@@ -170,8 +156,8 @@ class LoadStream:
     landing
         Directory that `stormwright.perflog.Landing` writes to. Files are deleted once they are processed.
     state_dir
-        For checkpoint, panes, ledger, quarantine, ``latest.json`` and Spark's log. A stream started again over the
-        same directory goes on where the last one ended, even if that one was killed.
+        Directory of checkpoint, panes, ledger, quarantine, ``latest.json`` and Spark's log. A stream over the
+        same directory resumes where the last one ended, even if that one was killed.
     settings
         Settings of the measurement; None for the defaults.
     spark
@@ -239,7 +225,7 @@ class LoadStream:
 
     def _begin(self, ending: ExitStack) -> None:
         """Start everything and register with `ending` how each part ends."""
-        message = f"another process measures loads in {self._state_dir}; two would take each other's records"
+        message = f"another process measures loads in {self._state_dir}; two would read each other's records"
         ending.enter_context(alone(self._state_dir, message))
         self._landing.mkdir(parents=True, exist_ok=True)
         directory = self._state_dir / self.settings.state_name
@@ -256,17 +242,17 @@ class LoadStream:
         )
         spark = self._given_spark or self._start_spark(ending)
         spark.streams.addListener(self._figures)
-        ending.callback(_gone_is_stopped, lambda: spark.streams.removeListener(self._figures))
+        ending.callback(_stop_ended, lambda: spark.streams.removeListener(self._figures))
         ending.callback(sink.write_latest)
         ending.callback(sink.end)
         self._rebuild(spark, sink)
-        self._query = query = self._kept_query(spark, sink, directory / "checkpoint")
+        self._query = query = self._started_query(spark, sink, directory / "checkpoint")
         ending.callback(self._stop_query, query)
         if self._alarms:
             ending.callback(self._alarms.stop)
             self._alarms.start(spark)
 
-    def _kept_query(self, spark: SparkSession, sink: ProfileSink, checkpoint: Path) -> SupervisedQuery:
+    def _started_query(self, spark: SparkSession, sink: ProfileSink, checkpoint: Path) -> SupervisedQuery:
         begun = 0
 
         def begin() -> StreamingQuery:
@@ -290,7 +276,7 @@ class LoadStream:
     def stop(self) -> None:
         """Stop the stream, and Spark if the stream owns it; the last measurement stays readable.
 
-        All of it is stopped, also where a part of it fails at that.
+        Every part is stopped, even if another part fails to stop.
         """
         self._closing.close()
 
@@ -304,10 +290,10 @@ class LoadStream:
         Raises
         ------
         StormwrightError
-            Its Spark has ended, which no restart of the query cures.
+            Its Spark has ended, so the query cannot be restarted.
         """
         if self._query is not None and not self._query.running:
-            raise StormwrightError(f"{self._query.error}; start the service again, it goes on where it was")
+            raise StormwrightError(f"{self._query.error}; restart the service; it resumes where it stopped")
 
     def __enter__(self) -> Self:
         self.start()
@@ -386,10 +372,10 @@ class LoadStream:
 
     def _stop_spark(self, spark: SparkSession) -> None:
         self._own_spark = None
-        _gone_is_stopped(spark.stop)
+        _stop_ended(spark.stop)
 
 
-def _gone_is_stopped(stop: Callable[[], Any]) -> None:
+def _stop_ended(stop: Callable[[], Any]) -> None:
     with suppress(*GONE):
         stop()
 

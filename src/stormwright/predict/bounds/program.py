@@ -29,7 +29,7 @@ from stormwright.predict.bounds.units import COUNT, PART
 _SOLVED, _IMPOSSIBLE = 0, 2
 
 
-class Least(NamedTuple):
+class ProgramSolution(NamedTuple):
     """Result of a solver.
 
     Parameters
@@ -85,7 +85,7 @@ class Rows:
 
     def minimise(
         self, goal: FloatArray, lower: FloatArray, upper: FloatArray, integral: FloatArray, options: Mapping[str, Any]
-    ) -> Least:
+    ) -> ProgramSolution:
         """Minimise Σ goal × unknown.
 
         Parameters
@@ -100,18 +100,18 @@ class Rows:
         from scipy.optimize import Bounds, LinearConstraint, milp  # takes longer to import than the rest
 
         constraints = LinearConstraint(*self._matrix(len(goal)))
-        stdout.turn_away()  # the solver prints corrections there
+        stdout.redirect_to_stderr()  # the solver prints corrections there
         try:
             found = milp(
                 goal, integrality=integral, bounds=Bounds(lower, upper), constraints=constraints, options=dict(options)
             )
         finally:
-            stdout.turn_back()
+            stdout.end_redirection()
         complete = found.status == _SOLVED
         bound = found.mip_dual_bound if integral.any() else found.fun if complete else None
         if bound is None or not np.isfinite(bound):
             bound = -np.inf
-        return Least(float(bound), found.x, complete, found.status != _IMPOSSIBLE)
+        return ProgramSolution(float(bound), found.x, complete, found.status != _IMPOSSIBLE)
 
     def _matrix(self, columns: int) -> tuple[Any, FloatArray, FloatArray]:
         """Return the rows as a sparse matrix, and their bounds."""
@@ -169,7 +169,7 @@ def rows_of(case: Case, at: Columns, low: float, high: float) -> Rows:
     Parameters
     ----------
     case
-        The case.
+        Case with the topologies and nodes.
     at
         Columns of its unknowns.
     low, high
@@ -256,9 +256,9 @@ def _threads(case: Case, at: Columns, rows: Rows, low: float, high: float) -> No
         _full(at, rows, terms, at.count[unit], most, (low, high))
         flat = [(c.reshape(1, -1), np.broadcast_to(v, c.shape).reshape(1, -1)) for c, v in terms]
         rows.add((1,), [*flat, ([at.full], -float(units.size[unit]))], -np.inf, 0.0)
-    of = units.topology[arcs.source]
-    for topology in np.unique(of).tolist():
-        own, most = np.flatnonzero(of == topology), np.minimum(case.ports, case.most_workers[topology])
+    arc_topology = units.topology[arcs.source]
+    for topology in np.unique(arc_topology).tolist():
+        own, most = np.flatnonzero(arc_topology == topology), np.minimum(case.ports, case.most_workers[topology])
         send, receive = (cores[own] / case.speed[:, np.newaxis] for cores in (case.send, case.receive))
         leave = [(at.part[arcs.source[own]].T, send), (at.stays[own].T, -send)]
         for used in (leave, [(at.comes[own].T, receive)]):

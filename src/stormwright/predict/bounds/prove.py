@@ -31,7 +31,7 @@ SAME, _BETTER = 1e-3, 2e-4
 _RELAXED_PART = 0.3
 
 
-class _Solved(NamedTuple):
+class _ProgramBound(NamedTuple):
     """Lower bound of a program, inf if it is infeasible; and whether it was solved to optimality."""
 
     least: float
@@ -125,10 +125,12 @@ def _smaller(case: Case) -> list[Case]:
     return [part for part in parts if len(part.cores) and unknowns(part) <= MOST_UNKNOWNS][:1]
 
 
-def _solve(case: Case, low: float, high: float, whole: bool, limit_s: float, *, count_nodes: bool = False) -> _Solved:
+def _solve(
+    case: Case, low: float, high: float, whole: bool, limit_s: float, *, count_nodes: bool = False
+) -> _ProgramBound:
     at = Columns.of(case)
     if limit_s <= 0:
-        return _Solved(0.0, complete=False)
+        return _ProgramBound(0.0, complete=False)
     upper = np.ones(at.full + 1)
     upper[at.count] = np.maximum(case.units.size[:, np.newaxis], 1)
     upper[at.workers] = case.ports
@@ -142,5 +144,5 @@ def _solve(case: Case, low: float, high: float, whole: bool, limit_s: float, *, 
     options = {"time_limit": limit_s, "mip_rel_gap": _BETTER / 2}
     found = rows_of(case, at, low, high).minimise(goal, lower, upper, integral, options)
     if not found.possible:
-        return _Solved(math.inf, complete=True)
-    return _Solved(found.bound if math.isfinite(found.bound) else 0.0, complete=found.complete)
+        return _ProgramBound(math.inf, complete=True)
+    return _ProgramBound(found.bound if math.isfinite(found.bound) else 0.0, complete=found.complete)

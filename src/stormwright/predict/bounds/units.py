@@ -64,7 +64,7 @@ class Arcs(NamedTuple):
     tuples, size
         Tuples for each that the source handles, at least, and the least bytes of one, shape (A,).
     stays_by, stays
-        What allows tuples to stay on a node, and the largest fraction that each such item allows to stay, shape (A,).
+        Items that allow tuples to stay on a node, and the largest fraction that each allows to stay, shape (A,).
     handled
         Whether the target handles the tuples that it receives, shape (A,): spouts do not.
     """
@@ -184,8 +184,8 @@ def _added_up(sent: StreamRates, unit: IndexArray, first: IndexArray, target: In
     size = np.full(len(keys), np.inf)
     np.minimum.at(size, inverse, sent.size[here])
     wide = np.int64(sent.target.max(initial=0) + 1)
-    each, of = np.unique(inverse * wide + sent.target[here], return_inverse=True)
-    amounts, by = sums(of, tuples, len(each)), each // wide
+    each, number = np.unique(inverse * wide + sent.target[here], return_inverse=True)
+    amounts, by = sums(number, tuples, len(each)), each // wide
     most, least = np.zeros(len(keys)), np.full(len(keys), np.inf)
     np.maximum.at(most, by, amounts)
     np.minimum.at(least, by, amounts)
@@ -224,7 +224,7 @@ def _received(arcs: Arcs, handled: FloatArray) -> FloatArray:
 def _known(arcs: Arcs, units: Units) -> Arcs:
     """Remove arcs of topologies with endless cycles, or whose trees may begin in several components.
 
-    How many of the trees each of these begins depends on the placement.
+    The number of trees that each of these begins depends on the placement.
     """
     unknown = np.abs(_received(arcs, units.handled) - units.handled) > _KNOWN * units.handled
     unknown &= units.pool < 0

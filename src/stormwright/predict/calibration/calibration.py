@@ -14,8 +14,8 @@ import numpy as np
 from stormwright.predict.calibration.evidence import _SOME_HZ, GARBAGE_DEVIATION, Evidence, TopologyEvidence
 from stormwright.predict.calibration.least_squares import Estimate, Moments, Prior, posterior
 from stormwright.predict.calibration.regression import Priors, rows_of
-from stormwright.predict.calibration.windows import Held, Window
-from stormwright.predict.costs import Correction, CostRange, Costs, FittedIn
+from stormwright.predict.calibration.windows import CpuQuota, Window
+from stormwright.predict.costs import Correction, CostRange, Costs, FitRange
 
 #: Standard deviations of a normal distribution in a 95 % half-width.
 _DEVIATIONS = 1.96
@@ -71,9 +71,9 @@ class Calibration:
     Parameters
     ----------
     costs, corrections
-        For predictions; corrections by topology id.
+        Costs, and corrections by topology id, for predictions.
     figures
-        By name of the cost, each with its interval.
+        Name of the cost → figure with its interval.
     reference_hz
         Speed of the core in whose time costs are given; None if no record reports a speed.
     speeds
@@ -117,8 +117,8 @@ def calibrated(known: Evidence) -> Calibration:
     before, default = priors(), Costs()
     there = Prior(before.others.mean[1:], before.others.deviation[1:])
     pooled = [
-        sum((moments[of] for moments in [one.of_cluster() for one in known.topologies.values()]), known.of_gone[of])
-        for of in range(3)
+        sum((moments[row] for moments in [one.of_cluster() for one in known.topologies.values()]), known.of_gone[row])
+        for row in range(3)
     ]
     messaging, others, executors = (
         posterior(moments, prior)
@@ -149,7 +149,7 @@ def calibrated(known: Evidence) -> Calibration:
         work_error=max(errors, default=default.work_error),
         message_error=_message_error(known, messaging, executors, wire),
         delay_error=default.delay_error,
-        fitted_in=FittedIn(utilisation, {name: one.rate_tps for name, one in known.topologies.items()}),
+        fitted_in=FitRange(utilisation, {name: one.rate_tps for name, one in known.topologies.items()}),
     )
     return Calibration(
         costs,
@@ -162,11 +162,11 @@ def calibrated(known: Evidence) -> Calibration:
     )
 
 
-def _held(nodes: Collection[Held]) -> Held | None:
+def _held(nodes: Collection[CpuQuota]) -> CpuQuota | None:
     """Return the quota that holds for most nodes; None without any report."""
     if not nodes:
         return None
-    return Held(*(median_high(each) for each in zip(*nodes, strict=True)))
+    return CpuQuota(*(median_high(each) for each in zip(*nodes, strict=True)))
 
 
 def _figures(names: tuple[str, ...], estimate: Estimate, prior: Prior) -> dict[str, Figure]:
@@ -224,7 +224,7 @@ def _correction(one: TopologyEvidence, messaging: Estimate, others: Estimate, ex
         work=1.0 + garbage,
         messages=float((matched + tight) / (carried + tight)),
         error=float(np.clip(error, _LEAST_ERROR, _MOST_ERROR)),
-        inputs={component: of.work(executors.value) for component, of in sorted(one.inputs.items())},
+        inputs={component: row.work(executors.value) for component, row in sorted(one.inputs.items())},
     )
 
 
@@ -241,7 +241,7 @@ def _noise_of_work(one: TopologyEvidence, common: Estimate) -> float:
     left = moments.xty[:count] - moments.xtx[:count, count:] @ common.value
     work = np.linalg.lstsq(moments.xtx[:count, :count], left, rcond=None)[0]
     squares = moments.squares(np.concatenate([work, common.value]))
-    squares = max(squares - sum(of.explains(common.value) for of in one.inputs.values()), 0.0)
+    squares = max(squares - sum(row.explains(common.value) for row in one.inputs.values()), 0.0)
     return (squares + 1.0) / (max(moments.rows - count, 0.0) + 1.0)
 
 

@@ -12,7 +12,7 @@ from stormwright.formats import read_json
 from stormwright.formats.document.documents import COSTS_SCHEMA, CorrectionDocument, CostsDocument
 from stormwright.formats.document.faults import FaultList, require_schema
 from stormwright.model import Problem
-from stormwright.predict.costs import Correction, CostRange, Costs, FittedIn, InputWork
+from stormwright.predict.costs import Correction, CostRange, Costs, FitRange, InputWork
 
 if TYPE_CHECKING:
     from stormwright.predict.calibration.calibration import Calibration
@@ -93,7 +93,7 @@ def costs_from_dict(document: object, source: str = "costs") -> StoredCosts:
     fitted_in = None
     if (fitted := parsed.fitted_in) is not None:
         rates = {name: CostRange(*rate) for name, rate in fitted.rate_tps.items()}
-        fitted_in = FittedIn(CostRange(*fitted.node_utilisation), rates)
+        fitted_in = FitRange(CostRange(*fitted.node_utilisation), rates)
     try:
         costs = Costs(**parsed.costs, fitted_in=fitted_in)
     except InputError as error:
@@ -103,7 +103,7 @@ def costs_from_dict(document: object, source: str = "costs") -> StoredCosts:
 
 def _correction(parsed: CorrectionDocument) -> Correction:
     inputs = {
-        component: tuple(InputWork(one.source, one.stream, one.us, one.part, one.told) for one in of)
-        for component, of in parsed.inputs.items()
+        component: tuple(InputWork(one.source, one.stream, one.us, one.part, one.identified) for one in work)
+        for component, work in parsed.inputs.items()
     }
     return Correction(parsed.work, parsed.messages, parsed.error, inputs)

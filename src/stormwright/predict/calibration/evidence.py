@@ -15,8 +15,8 @@ import numpy as np
 
 from stormwright.predict.calibration.least_squares import Moments
 from stormwright.predict.calibration.regression import StretchRows, TopologyRows
-from stormwright.predict.calibration.stream_costs import ByInput, added, scaled
-from stormwright.predict.calibration.windows import Held
+from stormwright.predict.calibration.stream_costs import InputObservations, added, scaled
+from stormwright.predict.calibration.windows import CpuQuota
 from stormwright.predict.costs import CostRange
 
 #: Speed of a core if no record reports one; then it is only the unit.
@@ -54,7 +54,7 @@ class TopologyEvidence:
     rate_tps: CostRange = field(default_factory=lambda: CostRange(inf, 0.0))
     message_bytes: float = 0.0
     messages: float = 0.0
-    by_input: dict[str, dict[str, ByInput]] = field(default_factory=dict)
+    by_input: dict[str, dict[str, InputObservations]] = field(default_factory=dict)
 
     def add(self, rows: TopologyRows) -> None:
         """Add a minute."""
@@ -70,7 +70,9 @@ class TopologyEvidence:
                 for name, moments in list(self.placements.items())[1 - PLACEMENTS :]
             }
             self.by_input = {
-                name: scaled(of, PLACEMENT_RETENTION) for name, of in self.by_input.items() if name in self.placements
+                name: scaled(observations, PLACEMENT_RETENTION)
+                for name, observations in self.by_input.items()
+                if name in self.placements
             }
         else:
             highest, rate = self.fullest_tps.get(rows.placement, 0.0), rows.rate_tps.most
@@ -104,11 +106,11 @@ class TopologyEvidence:
         return _sum([moments[2] for moments in self.placements.values()], len(self.components) + COMMON)
 
     @property
-    def inputs(self) -> dict[str, ByInput]:
+    def inputs(self) -> dict[str, InputObservations]:
         """Observations of a tuple of each stream, by the target component."""
-        found: dict[str, ByInput] = {}
-        for of in self.by_input.values():
-            found = added(found, of)
+        found: dict[str, InputObservations] = {}
+        for observations in self.by_input.values():
+            found = added(found, observations)
         return found
 
     def of_cluster(self) -> list[Moments]:
@@ -131,11 +133,11 @@ class Evidence:
     reference_hz
         Speed of the core in whose time costs are given: that of most nodes in the first minute; None before.
     topologies
-        By id.
+        Evidence of each topology, by id.
     of_gone
-        Of messages, of the base CPU and of executors' common costs, by topologies that were removed.
+        Evidence of removed topologies on messages, the base CPU and the executors' common costs.
     wire
-        Of a message and of the base traffic.
+        Evidence on the bytes of a message and on the base traffic.
     utilisation
         Observed CPU of nodes, as a fraction of their capacity.
     core_hz, held
@@ -150,7 +152,7 @@ class Evidence:
     wire: Moments = field(default_factory=lambda: Moments.none(2))
     utilisation: CostRange | None = None
     core_hz: dict[str, float] = field(default_factory=dict)
-    held: dict[str, Held] = field(default_factory=dict)
+    held: dict[str, CpuQuota] = field(default_factory=dict)
     minutes: int = 0
     workers: int = 0
 
@@ -188,8 +190,8 @@ class Evidence:
                     "message_bytes": one.message_bytes,
                     "messages": one.messages,
                     "by_input": {
-                        key: {component: each.as_list() for component, each in of.items()}
-                        for key, of in one.by_input.items()
+                        key: {component: each.as_list() for component, each in observations.items()}
+                        for key, observations in one.by_input.items()
                     },
                 }
                 for name, one in self.topologies.items()
@@ -225,8 +227,10 @@ class Evidence:
                 one["messages"],
                 # Older files do not have it.
                 {
-                    str(key): {str(component): ByInput.from_list(each) for component, each in of.items()}
-                    for key, of in one.get("by_input", {}).items()
+                    str(key): {
+                        str(component): InputObservations.from_list(each) for component, each in observations.items()
+                    }
+                    for key, observations in one.get("by_input", {}).items()
                 },
             )
         return cls(
@@ -237,7 +241,7 @@ class Evidence:
             utilisation=CostRange(*document["utilisation"]) if document["utilisation"] else None,
             core_hz={str(node): float(hz) for node, hz in document["core_hz"].items()},
             # Older files do not have it.
-            held={str(node): Held(*map(float, held)) for node, held in document.get("held", {}).items()},
+            held={str(node): CpuQuota(*map(float, held)) for node, held in document.get("held", {}).items()},
             minutes=int(document["minutes"]),
             workers=int(document["workers"]),
         )

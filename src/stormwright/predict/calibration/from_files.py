@@ -9,7 +9,7 @@ from pathlib import Path
 
 from stormwright.errors import Fault, InputError
 from stormwright.formats.files.json_files import opened, source_of
-from stormwright.perflog.records import LogRecord, Rejected, parse_lines
+from stormwright.perflog.records import LogRecord, RejectedLine, parse_lines
 from stormwright.perflog.schema import IDENTITY
 from stormwright.predict.calibration.calibration import Calibration, calibrated, learn
 from stormwright.predict.calibration.evidence import Evidence
@@ -20,13 +20,13 @@ _MINUTE_MS = 60_000
 
 
 @dataclass(frozen=True)
-class FittedFiles:
+class FileFit:
     """Result of a fit to files.
 
     Parameters
     ----------
     calibration
-        The costs.
+        Fitted costs with intervals.
     lines, rejected, twice
         Number of lines, of lines that are not records, and of duplicate records.
     reason
@@ -40,7 +40,7 @@ class FittedFiles:
     reason: str
 
 
-def from_files(files: Iterable[Path]) -> FittedFiles:
+def from_files(files: Iterable[Path]) -> FileFit:
     """Fit costs to all records in files, without duplicates.
 
     Raises
@@ -48,7 +48,7 @@ def from_files(files: Iterable[Path]) -> FittedFiles:
     InputError
         A file cannot be read, or the files have no usable records.
     """
-    windows, known, reading = Windows(), Evidence(), _Reading()
+    windows, known, reading = Windows(), Evidence(), _RecordReader()
     names = list(files)
     windows.add(reading.records(names))
     over = windows.closed(all_of_them=True)
@@ -57,10 +57,10 @@ def from_files(files: Iterable[Path]) -> FittedFiles:
     if not known.workers:
         source = source_of(names[0]) if len(names) == 1 else "records"
         raise InputError(source, [Fault(_why_nothing(reading, windows), "$")])
-    return FittedFiles(calibrated(known), reading.lines, reading.rejected, reading.twice, reading.reason)
+    return FileFit(calibrated(known), reading.lines, reading.rejected, reading.twice, reading.reason)
 
 
-class _Reading:
+class _RecordReader:
     """Reader of records without duplicates that counts the rest."""
 
     def __init__(self) -> None:
@@ -73,7 +73,7 @@ class _Reading:
             with opened(path) as file:
                 for record in parse_lines(file):
                     self.lines += 1
-                    if isinstance(record, Rejected):
+                    if isinstance(record, RejectedLine):
                         self.rejected += 1
                         self.reason = self.reason or record.reason
                     elif self._is_new(record):
@@ -88,14 +88,14 @@ class _Reading:
         return True
 
 
-def _why_nothing(reading: _Reading, windows: Windows) -> str:
+def _why_nothing(reading: _RecordReader, windows: Windows) -> str:
     if not reading.lines:
         return "is empty; records of the performance log are expected, a line each"
     if reading.rejected == reading.lines:
         return f"holds no record of the performance log: {reading.reason}"
     if not windows.taken:
         if windows.without_threads:
-            return "its records do not tell of threads: they are of a probe of before, or of no Linux"
+            return "its records lack threads: they are from an older probe, or not from Linux"
         return "holds only the last records of workers, which are cut short"
     return (
         f"no worker was warm for long enough: {WARM_S:g} s after its start, heard of for {LEAST_COVERED:.0%} of "

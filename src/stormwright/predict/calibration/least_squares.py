@@ -152,7 +152,7 @@ class Prior:
     Parameters
     ----------
     mean, deviation
-        Of every coefficient, shape (p,).
+        Mean and deviation of every coefficient, shape (p,).
     common
         Relative deviation of a factor that all have in common: cores may be slower, and all costs higher.
     """
@@ -219,13 +219,13 @@ def posterior(moments: Moments, prior: Prior, rounds: int = _ROUNDS) -> Estimate
 
 def _design_effect(residuals: FloatArray, cluster: NDArray[Any]) -> float:
     """Return the design effect of clustered rows, by a one-way analysis of variance of the residuals."""
-    _, of, size = np.unique(cluster, return_inverse=True, return_counts=True)
+    _, group, size = np.unique(cluster, return_inverse=True, return_counts=True)
     rows, groups = len(residuals), len(size)
     if groups < 2 or rows == groups:
         return 1.0
-    mean = np.bincount(of, residuals) / size
+    mean = np.bincount(group, residuals) / size
     between = float(size @ (mean - residuals.mean()) ** 2) / (groups - 1)
-    within = float(np.sum((residuals - mean[of]) ** 2)) / (rows - groups)
+    within = float(np.sum((residuals - mean[group]) ** 2)) / (rows - groups)
     each = (rows - float(size @ size) / rows) / (groups - 1)
     if between <= within or each <= 0:
         return 1.0

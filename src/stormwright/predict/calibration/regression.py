@@ -22,8 +22,8 @@ import numpy as np
 
 from stormwright.perflog.records import WorkerId
 from stormwright.predict.calibration.least_squares import Moments, Prior
-from stormwright.predict.calibration.stream_costs import ByInput, by_input, row_of
-from stormwright.predict.calibration.windows import Held, Window, WorkerSums
+from stormwright.predict.calibration.stream_costs import InputObservations, by_input, row_of
+from stormwright.predict.calibration.windows import CpuQuota, Window, WorkerSums
 from stormwright.predict.costs import CostRange
 
 #: Assumed noise of a row: a constant part, and a relative one.
@@ -61,19 +61,19 @@ class TopologyRows:
     placement
         Key of the placement: equal keys mean each executor in the same slot.
     components
-        In the order of the coefficients of `executors`.
+        Components in the order of the coefficients of `executors`.
     messaging
-        Of tuples sent, kB sent, tuples received, kB received, and the base CPU.
+        Coefficients of tuples sent, kB sent, tuples received, kB received, and the base CPU.
     others
-        Of the executors' CPU, and of the base CPU.
+        Coefficients of the executors' CPU, and of the base CPU.
     executors
-        Of a tuple of each component, then of a message, a kB of it, and of the time that threads could run.
+        Coefficients of a tuple of each component, then of a message, a kB of it, and the time that threads could run.
     rate_tps
         Trees/s, of all windows.
     message_bytes, messages
         Sampled bytes, and the tuples that have them.
     by_input
-        Of tuples by the input stream, by component.
+        Coefficients of tuples by input stream, by component.
     """
 
     placement: str
@@ -84,7 +84,7 @@ class TopologyRows:
     rate_tps: CostRange
     message_bytes: float
     messages: float
-    by_input: Mapping[str, ByInput]
+    by_input: Mapping[str, InputObservations]
 
 
 @dataclass(frozen=True)
@@ -94,9 +94,9 @@ class StretchRows:
     Parameters
     ----------
     topologies
-        By id.
+        Rows of each topology, by id.
     wire
-        Of a message and of the base traffic.
+        Coefficients of a message and of the base traffic.
     utilisation
         CPU in use of nodes, as a fraction of their capacity; None without any report.
     core_hz, held
@@ -109,7 +109,7 @@ class StretchRows:
     wire: Moments
     utilisation: CostRange | None
     core_hz: Mapping[str, float]
-    held: Mapping[str, Held]
+    held: Mapping[str, CpuQuota]
     workers: int
 
 
@@ -149,7 +149,7 @@ def _of_topology(windows: list[dict[WorkerId, WorkerSums]], reference_hz: float,
     size = _size(everyone)
     components = sorted({name for workers in windows for sums in workers.values() for name in _working(sums)})
     column = {name: number for number, name in enumerate(components)}
-    messaging, others, executors = _Collected(5), _Collected(2), _Collected(len(components) + 3)
+    messaging, others, executors = _ModelRows(5), _ModelRows(2), _ModelRows(len(components) + 3)
     rates, by_stream = [], []
     for workers in windows:
         rates.append(sum(sums.trees / sums.length_s for sums in workers.values()))
@@ -184,7 +184,7 @@ def _of_topology(windows: list[dict[WorkerId, WorkerSums]], reference_hz: float,
     )
 
 
-class _Collected:
+class _ModelRows:
     """Rows of one model."""
 
     def __init__(self, size: int) -> None:
@@ -252,7 +252,7 @@ def _placement(workers: Mapping[WorkerId, WorkerSums]) -> str:
 
 def _of_links(windows: Sequence[Window], usable: Sequence[Mapping[WorkerId, WorkerSums]], prior: Prior) -> Moments:
     """Return the moments of link traffic, of nodes where it is complete: one worker per topology, all usable."""
-    found, level = _Collected(2), []
+    found, level = _ModelRows(2), []
     for window, right in zip(windows, usable, strict=True):
         sizes = _sizes(window)
         of_node: dict[str, list[WorkerId]] = defaultdict(list)

@@ -53,17 +53,17 @@ class _Row(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class ByInput:
+class InputObservations:
     """Observations of one component.
 
     Parameters
     ----------
     inputs
-        Its input streams.
+        Input streams of the component.
     moments
         Of a tuple of each, then of a message, a kB of it, and of the time that threads could run.
     tuples_tps
-        Of each, added up over rows, shape (I,).
+        Tuples/s of each stream, added up over rows, shape (I,).
     counted
         Number of rows that they count for among those of all components.
     """
@@ -73,25 +73,25 @@ class ByInput:
     tuples_tps: FloatArray
     counted: float
 
-    def __add__(self, other: ByInput) -> ByInput:
+    def __add__(self, other: InputObservations) -> InputObservations:
         inputs = tuple(sorted({*self.inputs, *other.inputs}))
         one, more = self._among(inputs), other._among(inputs)
         tuples_tps = one.tuples_tps + more.tuples_tps
-        return ByInput(inputs, one.moments + more.moments, tuples_tps, one.counted + more.counted)
+        return InputObservations(inputs, one.moments + more.moments, tuples_tps, one.counted + more.counted)
 
-    def scaled(self, by: float) -> ByInput:
+    def scaled(self, by: float) -> InputObservations:
         """Return the observations of `by` times as many rows."""
         moments = self.moments.scaled(by)
         return replace(self, moments=moments, tuples_tps=by * self.tuples_tps, counted=by * self.counted)
 
-    def _among(self, inputs: tuple[Input, ...]) -> ByInput:
+    def _among(self, inputs: tuple[Input, ...]) -> InputObservations:
         """Return the observations with coefficients for more streams."""
         if inputs == self.inputs:
             return self
         own, tuples = [inputs.index(each) for each in self.inputs], np.zeros(len(inputs))
         tuples[own] = self.tuples_tps
         moments = self.moments.at([*own, *range(len(inputs), len(inputs) + _COMMON)])
-        return ByInput(inputs, moments, tuples, self.counted)
+        return InputObservations(inputs, moments, tuples, self.counted)
 
     def work(self, common: FloatArray) -> tuple[InputWork, ...]:
         """Return the work of a tuple of each stream, in µs; the mean for all that are not identified.
@@ -104,7 +104,7 @@ class ByInput:
         values, identified, _ = self._fitted(common)
         parts = self.tuples_tps / max(float(self.tuples_tps.sum()), 1e-300)
         each = zip(self.inputs, values.tolist(), parts.tolist(), identified.tolist(), strict=True)
-        return tuple(InputWork(*of, us, part, apart) for of, us, part, apart in each)
+        return tuple(InputWork(*source_stream, us, part, apart) for source_stream, us, part, apart in each)
 
     def explains(self, common: FloatArray) -> float:
         """Return the reduction of the squared residuals of all components by separate costs."""
@@ -140,7 +140,7 @@ class ByInput:
         return [named, *self.moments.as_list(), self.tuples_tps.tolist(), self.counted]
 
     @classmethod
-    def from_list(cls, listed: Sequence[Any]) -> ByInput:
+    def from_list(cls, listed: Sequence[Any]) -> InputObservations:
         """Restore observations from the result of `as_list`.
 
         Raises
@@ -164,7 +164,7 @@ def row_of(
     Parameters
     ----------
     worker, component
-        Of the row.
+        Worker and component of the row.
     part
         Part of one window.
     length_s
@@ -177,7 +177,9 @@ def row_of(
     return _Row(str(worker), component, rates if whole else {}, common, cpu_us)
 
 
-def by_input(rows: Iterable[_Row], noise: tuple[float, float], common: Prior, each: float) -> dict[str, ByInput]:
+def by_input(
+    rows: Iterable[_Row], noise: tuple[float, float], common: Prior, each: float
+) -> dict[str, InputObservations]:
     """Return the observations of rows, by component; only components with several input streams.
 
     Parameters
@@ -203,7 +205,9 @@ def by_input(rows: Iterable[_Row], noise: tuple[float, float], common: Prior, ea
     return found
 
 
-def _by_input(inputs: tuple[Input, ...], rows: list[_Row], noise: tuple[float, float], common: Prior) -> ByInput:
+def _by_input(
+    inputs: tuple[Input, ...], rows: list[_Row], noise: tuple[float, float], common: Prior
+) -> InputObservations:
     tuples = np.array([[row.tuples_tps.get(each, 0.0) for each in inputs] for row in rows])
     cpu = np.array([row.cpu_us for row in rows])
     alike = max(float(cpu.sum() / max(tuples.sum(), 1e-300)), 1e-9)
@@ -212,10 +216,10 @@ def _by_input(inputs: tuple[Input, ...], rows: list[_Row], noise: tuple[float, f
     x = np.column_stack([tuples, [row.common for row in rows]])
     clusters = np.array([row.worker for row in rows])
     moments = Moments.of(x, cpu, noise[0] + noise[1] * np.abs(cpu), clusters, prior)
-    return ByInput(inputs, moments, tuples.sum(axis=0), float(len(rows)))
+    return InputObservations(inputs, moments, tuples.sum(axis=0), float(len(rows)))
 
 
-def added(one: Mapping[str, ByInput], other: Mapping[str, ByInput]) -> dict[str, ByInput]:
+def added(one: Mapping[str, InputObservations], other: Mapping[str, InputObservations]) -> dict[str, InputObservations]:
     """Return the sum of both, by component."""
     found = dict(one)
     for component, more in other.items():
@@ -223,6 +227,6 @@ def added(one: Mapping[str, ByInput], other: Mapping[str, ByInput]) -> dict[str,
     return found
 
 
-def scaled(of: Mapping[str, ByInput], by: float) -> dict[str, ByInput]:
+def scaled(observations: Mapping[str, InputObservations], by: float) -> dict[str, InputObservations]:
     """Return the observations of `by` times as many rows."""
-    return {component: each.scaled(by) for component, each in of.items()}
+    return {component: each.scaled(by) for component, each in observations.items()}

@@ -35,7 +35,7 @@ LONGEST_PERIOD_MS, MOST_PROCESSORS = 1e3, 1e5
 _ACK_INIT = "__ack_init"
 
 
-class Held(NamedTuple):
+class CpuQuota(NamedTuple):
     """CPU quota of a node: its period in ms, 0 without one, and cores that threads run on."""
 
     quota_period_ms: float
@@ -49,7 +49,7 @@ class WorkerPart:
     Parameters
     ----------
     covered_s, cpu_s, waited_s
-        Of all its executors: seconds covered by records, of CPU, and of waiting for a core.
+        Seconds of all its executors: covered by records, of CPU, and of waiting for a core.
     handled
         Tuples that they executed, and trees that they began.
     received, local
@@ -94,7 +94,7 @@ class WorkerSums:
     node_received_bytes: float | None = None
     cores: float | None = None
     core_hz: float | None = None
-    held: Held | None = None
+    held: CpuQuota | None = None
 
     @property
     def executors_s(self) -> float:
@@ -146,7 +146,7 @@ class WorkerSums:
             self.core_hz = float(node["core_hz"])
         if node.get("processors"):
             period_ms = (node.get("quota_period_us") or 0) / 1000
-            self.held = Held(min(period_ms, LONGEST_PERIOD_MS), min(node["processors"], MOST_PROCESSORS))
+            self.held = CpuQuota(min(period_ms, LONGEST_PERIOD_MS), min(node["processors"], MOST_PROCESSORS))
 
     def _add_executors(self, record: LogRecord) -> Any:
         """Add the executors; return a function from a task to its component, None for a task of another worker."""

@@ -1,1 +1,1 @@
-"""Flow of tuples: what every tuple triggers, and where it goes under a placement."""
+"""Flow of tuples: the tuples that each one triggers, and their routes under a placement."""

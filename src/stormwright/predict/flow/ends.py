@@ -10,13 +10,13 @@ from stormwright.model.arrays import IndexArray
 from stormwright.predict.flow.layout import FlowLayout
 
 
-class Ends(NamedTuple):
+class EdgeEnds(NamedTuple):
     """Ends of all edges on one side.
 
     Parameters
     ----------
     edge, executor
-        Of every end, shape (K,).
+        Edge and executor of every end, shape (K,).
     first
         First end of each edge, shape (D,).
     position
@@ -29,7 +29,7 @@ class Ends(NamedTuple):
     position: IndexArray
 
     @classmethod
-    def of(cls, component: IndexArray, layout: FlowLayout) -> Ends:
+    def of(cls, component: IndexArray, layout: FlowLayout) -> EdgeEnds:
         """Return the ends at the given components of edges, shape (D,)."""
         size = layout.size[component]
         first = np.cumsum(size) - size

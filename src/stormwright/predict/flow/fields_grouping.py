@@ -60,7 +60,7 @@ class Distributions(NamedTuple):
         component
             Component of every executor, shape (E,).
         worth
-            Least ratio of pairs to sources plus targets for which a distribution is used.
+            Minimum ratio of pairs to sources plus targets for which a distribution is used.
         """
         to_component = component[pairs.target]
         order = np.lexsort((pairs.target, to_component, pairs.source))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
-from stormwright.predict.flow.ends import Ends
+from stormwright.predict.flow.ends import EdgeEnds
 from stormwright.predict.flow.layout import FlowLayout, StreamRates
 from stormwright.predict.sums import numbered, sums
 
@@ -22,7 +22,7 @@ class GraphEdges:
     Parameters
     ----------
     source, target
-        Components, shape (D,).
+        Source and target component of each edge, shape (D,).
     sources, targets
         The ends of edges on either side.
     level
@@ -35,15 +35,15 @@ class GraphEdges:
 
     source: IndexArray
     target: IndexArray
-    sources: Ends
-    targets: Ends
+    sources: EdgeEnds
+    targets: EdgeEnds
     level: IndexArray
     onward: BoolArray
     acks: BoolArray
     begun: BoolArray
     answers: BoolArray
 
-    def holding_up(self, layout: FlowLayout, tuples: FloatArray) -> FloatArray:
+    def blocking_weight(self, layout: FlowLayout, tuples: FloatArray) -> FloatArray:
         """Return the weight of a tuple along each edge by which it delays a tree sequentially, shape (…, D).
 
         Simultaneous messages count as one: those to components at the same level of the tree, acks, of which the last
@@ -97,7 +97,7 @@ class Graph(GraphEdges):
         system = layout.is_acker[source] | layout.is_acker[target] | layout.is_spout[target]
         level = _levels(source[~system], target[~system], len(layout.size))
         from_spout = layout.is_spout[source]
-        sources, targets = (Ends.of(component, layout) for component in (source, target))
+        sources, targets = (EdgeEnds.of(component, layout) for component in (source, target))
         of_pair, of_flow = edge[: len(pairs.source)], edge[len(pairs.source) :]
         return cls(
             source=source,

@@ -30,7 +30,7 @@ class FlowLayout:
     topology, size, is_spout, is_acker
         Topology, number of executors and kind of every component, shape (C,).
     executor_component, executor_topology
-        Of every executor, shape (E,).
+        Component and topology of every executor, shape (E,).
     members, first
         Executors component by component, shape (E,), and the first of each component, shape (C + 1,).
     pending

@@ -23,19 +23,19 @@ BYTES_PER_TUPLE = 100.0
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class MeasuredTraffic:
     """Pairs (P of them) and flows (F) of all topologies.
 
     Parameters
     ----------
     pair_source, pair_target, flow_source
-        Executors.
+        Executors at the ends of pairs and flows.
     flow_target
         Component, numbered over the problem.
     flow_local
         Whether the grouping knows only the worker and all.
     pair_tps, flow_tps
-        Tuples/s.
+        Tuples/s of pairs and flows.
     pair_size, flow_size
         Bytes of a tuple.
     """
@@ -51,7 +51,7 @@ class Measured:
     flow_local: BoolArray
 
     @classmethod
-    def of(cls, problem: Problem, layout: FlowLayout) -> Measured:
+    def of(cls, problem: Problem, layout: FlowLayout) -> MeasuredTraffic:
         """Return the traffic of the problem's loads, measured or assumed."""
         loads, executor = problem.loads, problem.executor_offset[:-1].tolist()
         component = layout.component_offset[:-1].tolist()

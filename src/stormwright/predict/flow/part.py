@@ -11,7 +11,7 @@ import numpy as np
 
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
 from stormwright.predict.costs import NO_CORRECTIONS, Correction, Costs
-from stormwright.predict.flow.ends import Ends
+from stormwright.predict.flow.ends import EdgeEnds
 from stormwright.predict.flow.graph import Graph, GraphEdges
 from stormwright.predict.flow.layout import FlowLayout
 from stormwright.predict.flow.mix import Mix
@@ -20,7 +20,7 @@ from stormwright.predict.sums import spans
 
 
 @dataclass(frozen=True, eq=False)
-class Chosen:
+class TopologySubset:
     """Some topologies of a load; topologies are not renumbered, nor is anything indexed by topology.
 
     Parameters
@@ -65,8 +65,8 @@ class Chosen:
         return GraphEdges(
             source=source,
             target=target,
-            sources=Ends.of(source, self.layout),
-            targets=Ends.of(target, self.layout),
+            sources=EdgeEnds.of(source, self.layout),
+            targets=EdgeEnds.of(target, self.layout),
             level=whole.level[self.components],
             onward=whole.onward[edges],
             acks=whole.acks[edges],
@@ -79,7 +79,7 @@ class Chosen:
         """Its ends of edges, at their sources and at their targets, as numbers of the whole."""
         graph = self.whole.graph
         at_sources, at_targets = (
-            spans(np.append(of.first, len(of.edge)), self.edges) for of in (graph.sources, graph.targets)
+            spans(np.append(side.first, len(side.edge)), self.edges) for side in (graph.sources, graph.targets)
         )
         return at_sources, at_targets
 
@@ -96,14 +96,14 @@ class ProfilePart(Profile):
         Its pairs and flows, as numbers of the whole.
     """
 
-    chosen: Chosen
+    chosen: TopologySubset
     pair_at: IndexArray
     flow_at: IndexArray
 
     @classmethod
     def of_topologies(cls, whole: Profile, topologies: BoolArray) -> Self:
         """Return the load of some topologies, shape (T,)."""
-        chosen = Chosen.of(whole, topologies)
+        chosen = TopologySubset.of(whole, topologies)
         executors, components = chosen.executors, chosen.components
         number = numbers(executors, len(whole.layout.executor_topology))
         component = numbers(components, len(whole.layout.size))

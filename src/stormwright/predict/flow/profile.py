@@ -6,7 +6,6 @@ depended on the placement. Tuples by a fields grouping, and their processing, be
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,9 +19,10 @@ from stormwright.model.traffic_matrix import scopes_of
 from stormwright.predict.costs import NO_CORRECTIONS, Correction, Costs, InputWork
 from stormwright.predict.flow.graph import Graph
 from stormwright.predict.flow.layout import FlowLayout, StreamRates
-from stormwright.predict.flow.measured import Measured
+from stormwright.predict.flow.measured import MeasuredTraffic
 from stormwright.predict.flow.mix import Mix
 from stormwright.predict.flow.spread import Flows, spread
+from stormwright.predict.placement_cache import CacheKey, RecentResults
 from stormwright.predict.sums import ratio, sums
 
 #: Least fraction of its CPU that is attributed to an executor's own work, whatever the costs of its messages.
@@ -77,7 +77,7 @@ class Profile:
     def of(cls, problem: Problem) -> Profile:
         """Return the profile of a problem, measured under `Problem.measured_slot`."""
         layout = FlowLayout.of(problem)
-        traffic = Measured.of(problem, layout)
+        traffic = MeasuredTraffic.of(problem, layout)
         executors, component = problem.num_executors, layout.executor_component
         scopes = scopes_of(problem, problem.measured_slot)
         every = np.arange(len(layout.size))
@@ -157,9 +157,10 @@ class Profile:
         It is the executor's CPU minus the serialisation of messages that left its worker while it was measured, and
         minus the CPU spent waiting, divided by the number of tuples; `corrections` are by topology id.
         """
-        for known in self._worked:
-            if known[0] is costs and known[1] is corrections:
-                return known[2]
+        key: CacheKey[FloatArray] = CacheKey("work cycles", costs, corrections)
+        return self._recent.get_or_compute(key, lambda: self._work_cycles(costs, corrections))
+
+    def _work_cycles(self, costs: Costs, corrections: Mapping[str, Correction]) -> FloatArray:
         kilobytes = self.message_bytes_per_s / 1e3
         serialising_us = self.message_tps * costs.serialise_us + kilobytes * costs.serialise_us_per_kb
         of_topology = correction_factors(self.problem, corrections)
@@ -169,27 +170,18 @@ class Profile:
         each, component = ratio(work_hz, self.handled_tps), self.layout.executor_component
         together = ratio(*(sums(component, amounts, len(self.layout.size)) for amounts in (work_hz, self.handled_tps)))
         cycles: FloatArray = np.where(self.pooled[component], together[component], each) * own[0]
-        self._worked.append((costs, corrections, cycles))
         return cycles
 
     def mix(self, corrections: Mapping[str, Correction]) -> Mix | None:
         """Return the relative work of tuples by source; None if unknown."""
         if not any(one.inputs for one in corrections.values()):
             return None
-        for known in self._mixed:
-            if known[0] is corrections:
-                return known[1]
-        self._mixed.append((corrections, mix_of(self, corrections)))
-        return self._mixed[-1][1]
+        key: CacheKey[Mix | None] = CacheKey("mix", corrections=corrections)
+        return self._recent.get_or_compute(key, lambda: mix_of(self, corrections))
 
     @cached_property
-    def _mixed(self) -> deque[tuple[Mapping[str, Correction], Mix | None]]:
-        return deque(maxlen=3)
-
-    @cached_property
-    def _worked(self) -> deque[tuple[Costs, Mapping[str, Correction], FloatArray]]:
-        """Cache of the last requests: many placements of one load share the same costs."""
-        return deque(maxlen=3)
+    def _recent(self) -> RecentResults:
+        return RecentResults()
 
     def _without_polling_hz(self, costs: Costs) -> FloatArray:
         """Return the CPU of executors while they have work, in Hz, shape (E,).
@@ -261,17 +253,21 @@ def _per_tuple(layout: FlowLayout, pooled: BoolArray, handled_tps: FloatArray, s
     keys = (component * 2 + sent.local)[together] * np.int64(sent.target.max(initial=0) + 1) + sent.target[together]
     found, at, inverse = np.unique(keys, return_index=True, return_inverse=True)
     at = np.flatnonzero(together)[at]
-    of, tps = component[at], sums(inverse, sent.tuples[together], len(found))
+    at_component, tps = component[at], sums(inverse, sent.tuples[together], len(found))
     volume = sums(inverse, (sent.tuples * sent.size)[together], len(found))
-    known = (by_component[of] > 0) & (tps > 0)
-    at, of, tps, volume = at[known], of[known], tps[known], volume[known]
-    times = layout.size[of]
-    row = np.repeat(np.arange(len(of)), times)
-    source = layout.members[np.arange(len(row)) - np.repeat(np.cumsum(times) - times - layout.first[of], times)]
+    known = (by_component[at_component] > 0) & (tps > 0)
+    at, at_component, tps, volume = at[known], at_component[known], tps[known], volume[known]
+    times = layout.size[at_component]
+    row = np.repeat(np.arange(len(at_component)), times)
+    source = layout.members[
+        np.arange(len(row)) - np.repeat(np.cumsum(times) - times - layout.first[at_component], times)
+    ]
     joined = StreamRates(
         source=np.concatenate([sent.source[own], source]),
         target=np.concatenate([sent.target[own], sent.target[at][row]]),
-        tuples=np.concatenate([sent.tuples[own] / handled_tps[sent.source[own]], (tps / by_component[of])[row]]),
+        tuples=np.concatenate(
+            [sent.tuples[own] / handled_tps[sent.source[own]], (tps / by_component[at_component])[row]]
+        ),
         size=np.concatenate([sent.size[own], (volume / tps)[row]]),
         local=np.concatenate([sent.local[own], sent.local[at][row]]),
     )
@@ -323,7 +319,7 @@ def _measured(profile: Profile, edge: FloatArray) -> FloatArray:
     """
     problem, layout, graph = profile.problem, profile.layout, profile.graph
     component, count = layout.executor_component, problem.num_executors
-    traffic = Measured.of(problem, layout)
+    traffic = MeasuredTraffic.of(problem, layout)
     keys, width = graph.source * np.int64(len(layout.size)) + graph.target, np.int64(len(layout.size))
 
     def of(source: IndexArray, target: IndexArray) -> FloatArray:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from stormwright.model.arrays import FloatArray, IndexArray
-from stormwright.predict.flow.part import Chosen
+from stormwright.predict.flow.part import TopologySubset
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.flow.spread import Flows, Spread, spread
 from stormwright.predict.sums import ratio, sums
@@ -42,13 +42,13 @@ class Routes:
     Parameters
     ----------
     workers
-        Where executors are.
+        Workers of the placement.
     handled
         Tuples of a tree that each executor handles, shape (E,).
     edge_tuples
         Along each edge of the graph, shape (D,).
     came
-        Those that come to each executor: at the target ends of edges, shape (K,).
+        Tuples that come to each executor: at the target ends of edges, shape (K,).
     sent, received
         Messages, at the source ends and at the target ends of edges.
     """
@@ -60,7 +60,7 @@ class Routes:
     sent: Messages
     received: Messages
 
-    def of_part(self, part: Chosen, workers: SteadyWorkers) -> Routes:
+    def of_part(self, part: TopologySubset, workers: SteadyWorkers) -> Routes:
         """Return the routes of some topologies, whose executors are in these workers."""
         at_sources, at_targets = part.ends
         return Routes(
@@ -72,7 +72,7 @@ class Routes:
             received=Messages(*(each[at_targets] for each in self.received)),
         )
 
-    def with_part(self, part: Chosen, other: Routes, workers: SteadyWorkers) -> Routes:
+    def with_part(self, part: TopologySubset, other: Routes, workers: SteadyWorkers) -> Routes:
         """Return these routes with those of some topologies from `other`; `workers` are those of all executors."""
         at_sources, at_targets = part.ends
 
@@ -98,7 +98,7 @@ class Paths:
     profile
         Profile of the load.
     workers
-        Where executors are.
+        Workers of the placement.
     """
 
     profile: Profile

@@ -38,7 +38,7 @@ class Spread:
     ----------
     flow, lot
         Assignment of flows to lots.
-    of, edge, member
+    lot_of_member, edge, member
         Lot, edge, and executor that gets some of it, shape (M,).
     gets, comes, comes_far
         Fraction of the lot that the executor gets, gets from other workers, and from other nodes, shape (M,).
@@ -48,7 +48,7 @@ class Spread:
 
     flow: IndexArray
     lot: IndexArray
-    of: IndexArray
+    lot_of_member: IndexArray
     edge: IndexArray
     member: IndexArray
     gets: FloatArray
@@ -60,7 +60,7 @@ class Spread:
     def lots(self, amounts: FloatArray) -> FloatArray:
         """Return the lot of each member, if flows are `amounts`, shape (…, F); shape (…, M)."""
         return sums(self.lot, amounts.take(self.flow, axis=-1), int(self.lot.max(initial=-1)) + 1).take(
-            self.of, axis=-1
+            self.lot_of_member, axis=-1
         )
 
 
@@ -78,13 +78,13 @@ def spread(
     Parameters
     ----------
     scopes
-        Where executors are.
+        Slot, node and rack of every executor.
     component
         Component of every executor, numbered over the problem, shape (E,).
     target
         Target component of each edge, shape (D,).
     flows
-        The traffic.
+        Flows to be spread.
     executors
         Executors of its topologies; all by default.
     near
@@ -120,7 +120,7 @@ class _Parts(NamedTuple):
 
     flow: IndexArray
     lot: IndexArray
-    of: IndexArray
+    lot_of_member: IndexArray
     edge: IndexArray
     member: IndexArray
     gets: FloatArray
@@ -142,10 +142,10 @@ class _Lots(NamedTuple):
     def parts(self, gets: float, comes: float, far: float, among: IndexArray | None = None) -> _Parts:
         """Return equal fractions of a lot for its members: by their number, or that of `among`; times factors."""
         size = self.last - self.first
-        of = np.repeat(np.arange(len(size)), size)
-        at = np.arange(len(of)) - np.repeat(np.cumsum(size) - size - self.first, size)
-        part = 1.0 / (size[of] if among is None else among[self.edge[of]])
-        return _Parts(self.flow, self.lot, of, self.edge[of], self.members[at], part * gets, part * comes, part * far)
+        lot = np.repeat(np.arange(len(size)), size)
+        at = np.arange(len(lot)) - np.repeat(np.cumsum(size) - size - self.first, size)
+        part = 1.0 / (size[lot] if among is None else among[self.edge[lot]])
+        return _Parts(self.flow, self.lot, lot, self.edge[lot], self.members[at], part * gets, part * comes, part * far)
 
 
 class _Scope(NamedTuple):
@@ -181,6 +181,9 @@ class _Scope(NamedTuple):
 def _joined(lots: list[_Parts], leaves: FloatArray, leaves_node: FloatArray) -> Spread:
     counts = [int(each.lot.max(initial=-1)) + 1 for each in lots]
     before = np.cumsum([0, *counts[:-1]])
-    shifted = [each._replace(lot=each.lot + at, of=each.of + at) for each, at in zip(lots, before, strict=True)]
+    shifted = [
+        each._replace(lot=each.lot + at, lot_of_member=each.lot_of_member + at)
+        for each, at in zip(lots, before, strict=True)
+    ]
     every: dict[str, Any] = {name: np.concatenate([getattr(each, name) for each in shifted]) for name in _Parts._fields}
     return Spread(**every, leaves=leaves, leaves_node=leaves_node)

@@ -17,7 +17,7 @@ from stormwright.predict.flow.graph import GraphEdges
 from stormwright.predict.flow.layout import FlowLayout
 from stormwright.predict.flow.part import layout_of, numbers
 from stormwright.predict.flow.routes import Routes
-from stormwright.predict.queueing.trees import Alike, Leaves, Times, Tree, leaf_share
+from stormwright.predict.queueing.trees import Leaves, MaximumCoefficients, Times, Tree, leaf_share
 from stormwright.predict.sums import ratio, sums
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def narrowed(network: QueueNetwork, topologies: BoolArray) -> tuple[QueueNetwork
         ),
         layout=layout_of(layout, executors, components),
         population=network.population[threads],
-        alike=Alike(*(each[edges] for each in network.alike)),
+        alike=MaximumCoefficients(*(each[edges] for each in network.alike)),
         edge_tuples=network.edge_tuples[edges],
         delay=Times(*(each[edges] for each in network.delay)),
         visits=csr_array((rows.data, at, rows.indptr), shape=(len(edges), len(columns))),
@@ -134,7 +134,7 @@ def demand_of(demand: TreeDemand, topologies: BoolArray) -> TreeDemand:
 # Network ------------------------------------------------------------------------------------------
 
 
-class Stays(NamedTuple):
+class SojournTimes(NamedTuple):
     """Sojourn times of tuples: waiting and service.
 
     `threads` has all threads (E + 2 W), `links` messages at the link of every place, out of its node and into it (2 P).
@@ -144,7 +144,7 @@ class Stays(NamedTuple):
     links: Times
 
 
-class Ways(NamedTuple):
+class TreeTimes(NamedTuple):
     """Times of trees by topology, shape (T,).
 
     `cycle` is from a spout's beginning a tree until it may begin another in its place; `latency` is Storm's complete
@@ -162,15 +162,15 @@ class QueueNetwork:
     Parameters
     ----------
     demand, graph, layout
-        Of the topologies under a placement.
+        Demand, graph and layout of the topologies under a placement.
     population
-        Most tuples that can be at a thread at once, shape (E + 2 W,).
+        Maximum number of tuples at a thread at once, shape (E + 2 W,).
     alike, edge_tuples
         Tuples along an edge for each that is handled at its source, and for each tree, shape (D,).
     delay
         Constant delay of a tuple along an edge, besides waiting, shape (D,), by whether it leaves its worker.
     visits
-        How often a tuple along an edge visits the threads of workers and the links, shape (D, 2 W + 2 P).
+        Number of visits of the threads of workers and the links by a tuple along an edge, shape (D, 2 W + 2 P).
     tree
         The order in which times are summed.
     ends
@@ -185,7 +185,7 @@ class QueueNetwork:
     graph: GraphEdges
     layout: FlowLayout
     population: FloatArray
-    alike: Alike
+    alike: MaximumCoefficients
     edge_tuples: FloatArray
     delay: Times
     visits: csr_array
@@ -203,7 +203,7 @@ class QueueNetwork:
         Parameters
         ----------
         demand, routes, graph, layout
-            Of one profile under one placement.
+            Demand, routes, graph and layout of one profile under one placement.
         costs
             Costs with the delays.
         """
@@ -219,7 +219,7 @@ class QueueNetwork:
             graph=graph,
             layout=layout,
             population=layout.pending[demand.thread_topology] * np.maximum(demand.thread_visits, 1.0),
-            alike=Alike.of(count),
+            alike=MaximumCoefficients.of(count),
             edge_tuples=edge_tuples,
             delay=_delay(crossing, costs),
             visits=visits,
@@ -229,12 +229,14 @@ class QueueNetwork:
             part=ratio(ends, sums(kind, ends, 2 * len(layout.pending))[kind]),
         )
 
-    def ways(self, stays: Stays) -> Ways:
+    def ways(self, stays: SojournTimes) -> TreeTimes:
         """Return the times of trees, given the sojourn times of tuples and messages."""
         layout, graph = self.layout, self.graph
         executors = len(layout.executor_component)
-        stay = self._at_components(Times(*(of[:executors] for of in stays.threads)))
-        beyond = (np.concatenate([of[executors:], link]) for of, link in zip(stays.threads, stays.links, strict=True))
+        stay = self._at_components(Times(*(index[:executors] for index in stays.threads)))
+        beyond = (
+            np.concatenate([index[executors:], link]) for index, link in zip(stays.threads, stays.links, strict=True)
+        )
         waited = Times(*(self.visits @ each for each in beyond))
         hop = waited + self.delay
         # A tree ends with its last ack: that of a tuple that triggers no other one (see `queueing.trees`).
@@ -251,28 +253,28 @@ class QueueNetwork:
         variance = np.maximum(from_spout.variance - at_spout.variance, 0.0)
         # An acker learns of the tree at the same time as of its tuples' path: only the extra time of the path counts.
         latency = Times(np.maximum(from_spout.mean - at_spout.mean - begun.mean, 0.0), variance)
-        return Ways(cycle, latency)
+        return TreeTimes(cycle, latency)
 
     def _at_components(self, stay: Times) -> Times:
         """Return the moments of a tuple's stay at every component: a mixture of those at its executors."""
-        of, count = self.layout.executor_component, len(self.layout.size)
-        mean = sums(of, self.share * stay.mean, count)
-        square = sums(of, self.share * (stay.variance + stay.mean**2), count)
+        index, count = self.layout.executor_component, len(self.layout.size)
+        mean = sums(index, self.share * stay.mean, count)
+        square = sums(index, self.share * (stay.variance + stay.mean**2), count)
         return Times(mean, np.maximum(square - mean**2, 0.0))
 
     def _mean(self, chosen: BoolArray, times: Times) -> Times:
         """Return the mean over the chosen components of every topology, weighted by their shares."""
         weights = np.where(chosen, self.part, 0.0)
-        of, count = self.layout.topology, len(self.layout.pending)
-        return Times(*(sums(of, weights * each, count) for each in times))
+        index, count = self.layout.topology, len(self.layout.pending)
+        return Times(*(sums(index, weights * each, count) for each in times))
 
     def _mean_hop(self, chosen: BoolArray, hop: Times, part: FloatArray | None = None) -> Times:
         """Return the mean over the chosen edges of every topology, by tuples, or by a part of their source, (C,)."""
         source = self.graph.source[chosen]
-        of, count = self.layout.topology[source], len(self.layout.pending)
+        index, count = self.layout.topology[source], len(self.layout.pending)
         tuples = self.edge_tuples[chosen] if part is None else self.edge_tuples[chosen] * part[source]
-        whole = sums(of, tuples, count)
-        totals = (sums(of, tuples * each[chosen], count) for each in hop)
+        whole = sums(index, tuples, count)
+        totals = (sums(index, tuples * each[chosen], count) for each in hop)
         return Times(*(ratio(each, whole) for each in totals))
 
 

@@ -43,7 +43,7 @@ class Times(NamedTuple):
         return np.where(sound, gammaincinv(shape, part) * self.mean / shape, self.mean)
 
 
-class Alike(NamedTuple):
+class MaximumCoefficients(NamedTuple):
     """Coefficients of the largest of several times, by their number: probability of any, H_m − 1, Σ 1/k²."""
 
     often: FloatArray
@@ -52,7 +52,7 @@ class Alike(NamedTuple):
     squares: FloatArray
 
     @classmethod
-    def of(cls, count: FloatArray) -> Alike:
+    def of(cls, count: FloatArray) -> MaximumCoefficients:
         """Return the coefficients for `count` times; a count below one is the probability of one."""
         several = np.maximum(count, 1.0)
         squares = polygamma(1, 1.0) - polygamma(1, several + 1)
@@ -153,7 +153,13 @@ class Tree(NamedTuple):
         return cls(tuple(np.split(order[by_step], starts[1:])) if len(order) else ())
 
     def times(
-        self, source: IndexArray, target: IndexArray, alike: Alike, stay: Times, hop: Times, leaves: Leaves
+        self,
+        source: IndexArray,
+        target: IndexArray,
+        alike: MaximumCoefficients,
+        stay: Times,
+        hop: Times,
+        leaves: Leaves,
     ) -> Times:
         """Return the time of a tuple at each component with all that it triggers, until the last ack, shape (C,).
 

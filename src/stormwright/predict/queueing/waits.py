@@ -21,8 +21,8 @@ from stormwright.model import UNPLACED
 from stormwright.model.arrays import BoolArray, FloatArray
 from stormwright.predict.costs import Costs
 from stormwright.predict.demand import TreeDemand
-from stormwright.predict.queueing.network import Networks, QueueNetwork, Stays, Ways
-from stormwright.predict.queueing.result_cache import CacheKey, Found, NeighbourLoad, ResultCache
+from stormwright.predict.queueing.neighbour_load import CachedResult, CacheEntry, NeighbourLoad, unchanged
+from stormwright.predict.queueing.network import Networks, QueueNetwork, SojournTimes, TreeTimes
 from stormwright.predict.queueing.trees import Times
 from stormwright.predict.sums import ratio, sums
 
@@ -147,7 +147,7 @@ class Stops(NamedTuple):
         return cls(lost_s, 1e-3 * costs.quota_period_ms * stands)
 
 
-def with_stops(network: QueueNetwork, costs: Costs, stays: Stays, rate_tps: FloatArray) -> Ways:
+def with_stops(network: QueueNetwork, costs: Costs, stays: SojournTimes, rate_tps: FloatArray) -> TreeTimes:
     """Return the times of trees if nodes have CPU quotas.
 
     Stops delay all tuples of a node together: where the last of several is awaited, the loss of each counts as
@@ -173,12 +173,12 @@ def with_stops(network: QueueNetwork, costs: Costs, stays: Stays, rate_tps: Floa
     at = demand.thread_node[on]
     lost, each = np.zeros(len(on)), np.zeros(len(on))
     lost[on], each[on] = stops.lost_s[at], stops.each_s[at]
-    found = network.ways(Stays(stays.threads + Times(lost, lost**2), stays.links))
+    found = network.ways(SojournTimes(stays.threads + Times(lost, lost**2), stays.links))
     # Mean length of the stops that its tuples meet.
     met = demand.thread_visits * lost
     length = ratio(*(sums(demand.thread_topology, amounts, len(rate_tps)) for amounts in (met * each, met)))
     most = ratio(network.layout.pending, rate_tps)
-    return Ways(*(_stopped(*both, length, most) for both in zip(found, without, strict=True)))
+    return TreeTimes(*(_stopped(*both, length, most) for both in zip(found, without, strict=True)))
 
 
 def _stopped(found: Times, without: Times, length_s: FloatArray, most_s: FloatArray) -> Times:
@@ -232,10 +232,10 @@ class QueueState:
     costs: Costs | None = None
     settled: bool = True
     times_at_tps: FloatArray | None = None
-    cache: tuple[CacheKey, ResultCache] | None = None
+    cache: CacheEntry | None = None
 
     @cached_property
-    def ways(self) -> Ways:
+    def ways(self) -> TreeTimes:
         """Times of trees; meaningless if a resource is overloaded."""
         rate_tps = self._times_at_tps
         # Whether a node stops depends on all that is on it.
@@ -243,17 +243,18 @@ class QueueState:
             network = self.networks.whole
             stays = _stays(network, rate_tps, self._others, self._full)
             return with_stops(network, self.costs, stays, rate_tps) if self.costs else network.ways(stays)
-        (of, cache), demand = self.cache, self.networks.demand
-        known = cache.known(of, demand, self._others, rate_tps)
+        (key, cache), demand = self.cache, self.networks.demand
+        known = unchanged(self.cache, demand, self._others, rate_tps)
         if known is None:
             found = replace(self, cache=None).ways
         else:
             narrow, sites = self.networks.only(~known[0])
             others = NeighbourLoad(*(each[:, sites] for each in self._others))
             new = QueueState(rate_tps, Networks.of(narrow), others, self.costs).ways
-            old = Ways(*(Times(*each) for each in known[1].reshape(2, 2, -1)))
-            found = Ways(*(_chosen(known[0], *each) for each in zip(old, new, strict=True)))
-        cache.keep(Found(of, demand, self._others, rate_tps, np.concatenate([np.stack(of) for of in found])))
+            old = TreeTimes(*(Times(*each) for each in known[1].reshape(2, 2, -1)))
+            found = TreeTimes(*(_chosen(known[0], *each) for each in zip(old, new, strict=True)))
+        times = np.concatenate([np.stack(each) for each in found])
+        cache.put(key, CachedResult(demand, self._others, rate_tps, times))
         return found
 
     @property
@@ -279,10 +280,10 @@ class QueueState:
 
 
 def _stays(
-    network: QueueNetwork, rate_tps: FloatArray, others: NeighbourLoad, of: tuple[FloatArray, FloatArray]
-) -> Stays:
+    network: QueueNetwork, rate_tps: FloatArray, others: NeighbourLoad, arrays: tuple[FloatArray, FloatArray]
+) -> SojournTimes:
     """Return the sojourn times of tuples, with the utilisation and stretch of threads as in `QueueState`."""
-    (full, factor), demand, places = of, network.demand, network.demand.places
+    (full, factor), demand, places = arrays, network.demand, network.demand.places
     arrival_share = 1.0 - np.divide(1.0, network.population, out=np.ones(len(full)), where=network.population > 0)
     queue = np.where(full > 0, full / np.maximum(1.0 - arrival_share * full, 1.0 - _FULL), 0.0)
     service = ratio(demand.thread_s, demand.thread_visits) * factor
@@ -294,11 +295,11 @@ def _stays(
     use = own + others.links
     messages = rate_tps[places.topology] * places.link_messages
     link = (ratio(own, messages) / np.maximum(1.0 - use, 1.0 - _FULL)).ravel()
-    return Stays(Times(mean, varies * mean**2), Times(link, link**2))
+    return SojournTimes(Times(mean, varies * mean**2), Times(link, link**2))
 
 
 def closed(
-    networks: Networks, pending: FloatArray, rate_tps: FloatArray, memory: tuple[CacheKey, ResultCache] | None = None
+    networks: Networks, pending: FloatArray, rate_tps: FloatArray, cache: CacheEntry | None = None
 ) -> QueueState:
     """Return the state in which spouts have as many trees pending as allowed, with others at their fair rates.
 
@@ -314,19 +315,19 @@ def closed(
         Trees that each topology may have pending, inf for no limit, shape (T,).
     rate_tps
         Trees/s that the topologies have if pending trees are not limited, shape (T,): upper limits of the result.
-    memory
+    cache
         Cache and key of the result.
     """
     free = np.isfinite(pending) & (rate_tps > 0)
     if not free.any():
         return QueueState(rate_tps, networks)
     others, start = NeighbourLoad.of(networks.demand, rate_tps), rate_tps
-    known = memory[1].known(memory[0], networks.demand, others, rate_tps) if memory else None
+    known = unchanged(cache, networks.demand, others, rate_tps) if cache else None
     if known is not None:
         start, free = np.where(free & known[0], known[1][0], rate_tps), free & ~known[0]
     rate, settled = _sought(networks, others, np.where(free, pending, 0.0), start)
-    if memory and settled:
-        memory[1].keep(Found(memory[0], networks.demand, others, rate_tps, rate[np.newaxis]))
+    if cache and settled:
+        cache[1].put(cache[0], CachedResult(networks.demand, others, rate_tps, rate[np.newaxis]))
     return QueueState(rate, networks, others, settled=settled)
 
 

@@ -15,7 +15,7 @@ from stormwright.model.constraints.blacklist import closed_nodes
 from stormwright.model.constraints.constraint import RELATIVE_TOLERANCE
 from stormwright.model.humanize import amount, counted
 from stormwright.schedulers.placement.partial_placement import PartialPlacement
-from stormwright.schedulers.placement.separation import apart_shortages
+from stormwright.schedulers.placement.separation import separation_shortages
 from stormwright.schedulers.placement.staying import running_workers
 from stormwright.schedulers.toolkit.limits import max_executors_per_worker, num_workers
 
@@ -36,8 +36,8 @@ def join_running(
 ) -> IndexArray | None:
     """Put executors for which new workers have no place into live workers of their topology.
 
-    Those with least CPU join, the largest of them first, each the possible worker with fewest executors; ties go to the
-    lower index.
+    Executors with least CPU join, the largest of them first, each the possible worker with fewest executors; ties go to
+    the lower index.
 
     Parameters
     ----------
@@ -54,18 +54,22 @@ def join_running(
 
     Returns
     -------
-    Those of `waiting` that still need a new worker; None if one finds no live worker. Then none joins, and the reason
+    Executors of `waiting` that need a new worker; None if one finds no live worker. Then none joins, and the reason
     is recorded.
     """
     problem = placement.problem
     most = max_executors_per_worker(problem.topologies[topology])
     joins = len(waiting) - new_workers * most
-    live = [worker for worker, of in enumerate(placement.topology) if of == topology and placement.fixed[worker]]
+    live = [
+        worker
+        for worker, topology_of in enumerate(placement.topology)
+        if topology_of == topology and placement.fixed[worker]
+    ]
     if joins <= 0 or not live:
         return waiting
-    joining = _Joining(placement, topology, live, most, may_join)
+    joining = _LiveWorkers(placement, topology, live, most, may_join)
     cpu_hz = problem.executor_cpu_hz
-    smallest_first = sorted(filter(joining.has_company, waiting.tolist()), key=lambda e: float(cpu_hz[e]))
+    smallest_first = sorted(filter(joining.is_shared, waiting.tolist()), key=lambda e: float(cpu_hz[e]))
     chosen = sorted(smallest_first[:joins], key=lambda e: (-float(cpu_hz[e]), e))
     for executor in chosen:
         if not joining.join(executor):
@@ -75,7 +79,7 @@ def join_running(
     return np.setdiff1d(waiting, chosen)
 
 
-class _Joining:
+class _LiveWorkers:
     """Live workers of one topology, and their free resources."""
 
     def __init__(
@@ -83,19 +87,19 @@ class _Joining:
     ) -> None:
         problem = placement.problem
         self._placement, self._live, self._most, self._may_join = placement, live, most, may_join
-        own, of = problem.executors_of(topology), problem.topologies[topology]
-        self._first, self._component = own.start, of.executor_component
+        own, topology_of = problem.executors_of(topology), problem.topologies[topology]
+        self._first, self._component = own.start, topology_of.executor_component
         self._mates = {worker: np.flatnonzero(placement.worker == worker) for worker in live}
         self._left = placement.capacity - placement.node_use()
         self._limits = problem.component_limits.get(topology)
         self._in_worker = count_components(
-            placement.worker[own], self._component, len(placement.node), len(of.components)
+            placement.worker[own], self._component, len(placement.node), len(topology_of.components)
         )
         self._on_node = count_components(
-            placement.node_of_executor()[own], self._component, len(placement.usable), len(of.components)
+            placement.node_of_executor()[own], self._component, len(placement.usable), len(topology_of.components)
         )
 
-    def has_company(self, executor: int) -> bool:
+    def is_shared(self, executor: int) -> bool:
         """Return whether there is a live worker that the executor may join, regardless of resources."""
         return any(self._may_join(executor, mates) for mates in self._mates.values())
 
@@ -125,7 +129,7 @@ class _Joining:
         if not self._may_join(executor, self._mates[worker]):
             return "with executors that it may not join"
         if not self._placement.usable[node]:
-            return "on a node that gets nothing new"
+            return "on a node that is not schedulable"
         if self._in_worker[worker].sum() >= self._most:
             return f"full with {self._most} executors"
         if self._limits and np.any(self._limits.incompatible[component] & (self._in_worker[worker] > 0)):
@@ -144,7 +148,7 @@ class _Joining:
 
 
 @dataclass(frozen=True)
-class WantedWorkers:
+class RequiredWorkers:
     """Executors of a topology (by index) that need `workers` workers."""
 
     topology: int
@@ -152,7 +156,9 @@ class WantedWorkers:
     workers: int
 
 
-def find_wanted(placement: PartialPlacement, keep_running: bool, may_join: MayJoin = anybody) -> list[WantedWorkers]:
+def find_wanted_workers(
+    placement: PartialPlacement, keep_running: bool, may_join: MayJoin = anybody
+) -> list[RequiredWorkers]:
     """Return the executors that need workers; running topologies first, then in the problem's order.
 
     With `keep_running`, live workers are fixed, and of a topology that lost executors only these are placed: in as many
@@ -162,8 +168,8 @@ def find_wanted(placement: PartialPlacement, keep_running: bool, may_join: MayJo
     problem = placement.problem
     running = running_workers(problem)
     runs = np.bincount(problem.executor_topology[problem.current_slot != UNPLACED], minlength=len(problem.topologies))
-    first: list[WantedWorkers] = []
-    then: list[WantedWorkers] = []
+    first: list[RequiredWorkers] = []
+    then: list[RequiredWorkers] = []
     for index, topology in enumerate(problem.topologies):
         own = problem.executors_of(index)
         executors = np.arange(own.start, own.stop)
@@ -175,11 +181,11 @@ def find_wanted(placement: PartialPlacement, keep_running: bool, may_join: MayJo
         waiting = executors[slots == UNPLACED] if keep_running else executors
         workers = min(max(num_workers(topology) - len(preserved), 0), len(waiting))
         if len(waiting):
-            (first if live else then).append(WantedWorkers(index, waiting, workers))
+            (first if live else then).append(RequiredWorkers(index, waiting, workers))
     return list(_joined(placement, first, may_join)) + then
 
 
-def densest_first(problem: Problem, pull_tps: FloatArray, wanted: Sequence[WantedWorkers]) -> IndexArray:
+def densest_first(problem: Problem, pull_tps: FloatArray, wanted: Sequence[RequiredWorkers]) -> IndexArray:
     """Return the topologies of `wanted` by traffic per CPU, highest first; ties keep their order.
 
     Parameters
@@ -197,8 +203,10 @@ def densest_first(problem: Problem, pull_tps: FloatArray, wanted: Sequence[Wante
     return topology[np.argsort(-tps[topology] / np.maximum(cpu_hz, 1.0), kind="stable")]
 
 
-def _joined(placement: PartialPlacement, wanted: Iterable[WantedWorkers], may_join: MayJoin) -> Iterator[WantedWorkers]:
-    """Yield what still needs workers after live workers have taken the rest of new ones."""
+def _joined(
+    placement: PartialPlacement, wanted: Iterable[RequiredWorkers], may_join: MayJoin
+) -> Iterator[RequiredWorkers]:
+    """Yield the workers still needed after live ones have taken the rest of new ones."""
     for group in wanted:
         waiting = join_running(placement, group.topology, group.executors, group.workers, may_join)
         if waiting is not None and len(waiting):
@@ -206,8 +214,8 @@ def _joined(placement: PartialPlacement, wanted: Iterable[WantedWorkers], may_jo
 
 
 def admit(
-    placement: PartialPlacement, wanted: Iterable[WantedWorkers], *, soft_cpu: bool = False
-) -> list[WantedWorkers]:
+    placement: PartialPlacement, wanted: Iterable[RequiredWorkers], *, soft_cpu: bool = False
+) -> list[RequiredWorkers]:
     """Return those of `wanted`, in order, that fit the cluster in total; reasons for the others are recorded.
 
     Only sums over the cluster and the largest node are checked: admitted ones may still find no node.
@@ -217,7 +225,7 @@ def admit(
     placement
         Partial placement; its `reasons` are written.
     wanted
-        In the order of admission.
+        Required workers in the order of admission.
     soft_cpu
         Load beyond a node's CPU counts as used on the others.
     """
@@ -225,7 +233,7 @@ def admit(
     if soft_cpu:
         least[0] = -np.inf
     left = np.maximum(placement.capacity - placement.node_use(), least)[:, placement.usable].sum(axis=1)
-    admitted: list[WantedWorkers] = []
+    admitted: list[RequiredWorkers] = []
     groups = list(wanted)
     demands, largest_demand = _demands(placement.problem, groups)
     large = _may_be_too_large(placement, groups, demands)
@@ -241,7 +249,7 @@ def admit(
     return admitted
 
 
-def _demands(problem: Problem, groups: Sequence[WantedWorkers]) -> tuple[FloatArray, FloatArray]:
+def _demands(problem: Problem, groups: Sequence[RequiredWorkers]) -> tuple[FloatArray, FloatArray]:
     """Return every group's use of resources and slots, (G, K + 1), and the largest of one executor, (G, K).
 
     Vectorised over groups, as there may be thousands.
@@ -257,7 +265,11 @@ def _demands(problem: Problem, groups: Sequence[WantedWorkers]) -> tuple[FloatAr
 
 
 def _shortages(
-    placement: PartialPlacement, wanted: WantedWorkers, left: FloatArray, demand: FloatArray, largest_demand: FloatArray
+    placement: PartialPlacement,
+    wanted: RequiredWorkers,
+    left: FloatArray,
+    demand: FloatArray,
+    largest_demand: FloatArray,
 ) -> Iterator[str]:
     problem = placement.problem
     limit = max_executors_per_worker(problem.topologies[wanted.topology])
@@ -266,7 +278,7 @@ def _shortages(
         yield f"{enough} cannot take {len(wanted.executors)}"
     if np.any(demand > left) or np.any(largest_demand > placement.largest[:-1]):
         yield from _lacking(placement, wanted.workers, left, demand, largest_demand)
-    yield from apart_shortages(placement, wanted.topology, wanted.executors, wanted.workers)
+    yield from separation_shortages(placement, wanted.topology, wanted.executors, wanted.workers)
 
 
 def _lacking(
@@ -286,7 +298,7 @@ def _lacking(
             yield f"{wants}, the largest usable node has {amount(most, resource.unit)}"
 
 
-def _may_be_too_large(placement: PartialPlacement, groups: Sequence[WantedWorkers], demands: FloatArray) -> BoolArray:
+def _may_be_too_large(placement: PartialPlacement, groups: Sequence[RequiredWorkers], demands: FloatArray) -> BoolArray:
     """Return whether `_too_large` has to be checked, shape (G,).
 
     Not if as many average executors fit: those that ask for least ask for no more. Vectorised over groups, as there may
@@ -299,12 +311,12 @@ def _may_be_too_large(placement: PartialPlacement, groups: Sequence[WantedWorker
     return large
 
 
-def _fewest(wanted: WantedWorkers) -> int:
+def _fewest(wanted: RequiredWorkers) -> int:
     """Return the minimum number of executors of the worker with most of them."""
     return -(-len(wanted.executors) // max(wanted.workers, 1))
 
 
-def _too_large(placement: PartialPlacement, wanted: WantedWorkers, soft_cpu: bool) -> Iterator[str]:
+def _too_large(placement: PartialPlacement, wanted: RequiredWorkers, soft_cpu: bool) -> Iterator[str]:
     """Yield why no node fits the worker with most executors, even with the smallest ones."""
     problem = placement.problem
     fewest = _fewest(wanted)

@@ -88,7 +88,7 @@ class PartialPlacement:
         executors
             Its executors, numbered over the problem; they leave their previous workers.
         node
-            Its node; none by default.
+            Node of the worker; none by default.
         fixed
             Whether it runs and stays unchanged.
         """

@@ -10,16 +10,16 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
-from stormwright.schedulers.placement.admission import WantedWorkers
+from stormwright.schedulers.placement.admission import RequiredWorkers
 from stormwright.schedulers.placement.favoured_hosts import favour, most_favoured
 from stormwright.schedulers.placement.partial_placement import PartialPlacement
-from stormwright.schedulers.placement.separation import CrowdedPlace
+from stormwright.schedulers.placement.separation import ComponentCounts
 from stormwright.schedulers.toolkit.limits import max_executors_per_worker
 
 # Placing ------------------------------------------------------------------------------------------
 
 
-class NodeRoom:
+class FreeResources:
     """Free resources of every node, and its executors.
 
     Attributes
@@ -81,7 +81,7 @@ class Placing:
     """
 
     def __init__(
-        self, placement: PartialPlacement, room: NodeRoom, wanted: WantedWorkers, *, soft_cpu: bool = False
+        self, placement: PartialPlacement, room: FreeResources, wanted: RequiredWorkers, *, soft_cpu: bool = False
     ) -> None:
         self.placement, self.room, self.wanted = placement, room, wanted
         self.topology = placement.problem.topologies[wanted.topology]
@@ -100,7 +100,7 @@ class Placing:
         self._left_over: list[int] = []
         self._whole: list[tuple[list[int], int]] = []
         self._whole_on: IndexArray = np.zeros(room.num_nodes, dtype=np.int64)
-        self._crowd = CrowdedPlace.of(placement.problem, wanted.topology, room.node_of)
+        self._crowd = ComponentCounts.of(placement.problem, wanted.topology, room.node_of)
         #: Preference of every node; see `favour`.
         self.favour = favour(placement.problem, wanted.topology)
 

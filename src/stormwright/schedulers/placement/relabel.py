@@ -49,7 +49,7 @@ def rack_kinds(problem: Problem, kinds: IndexArray) -> IndexArray:
     for rack, kind in zip(problem.node_rack.tolist(), kinds.tolist(), strict=True):
         nodes[rack][kind] += 1
     numbers: dict[Hashable, int] = {}
-    return np.array([numbers.setdefault(frozenset(of.items()), len(numbers)) for of in nodes], dtype=np.int64)
+    return np.array([numbers.setdefault(frozenset(values.items()), len(numbers)) for values in nodes], dtype=np.int64)
 
 
 # Matching -----------------------------------------------------------------------------------------
@@ -114,10 +114,10 @@ def renamed(problem: Problem, slots: IntArray) -> IntArray:
     """
     if not np.any((problem.current_slot != UNPLACED) & (slots != UNPLACED)):
         return slots
-    return _Renaming(problem, slots).slots()
+    return _SlotExchange(problem, slots).slots()
 
 
-class _Renaming:
+class _SlotExchange:
     """Computation of the exchanges for one placement."""
 
     def __init__(self, problem: Problem, slots: IntArray) -> None:
@@ -189,7 +189,9 @@ def _worth(now: IntArray, new: IntArray) -> Worth:
     """
     both = (now != UNPLACED) & (new != UNPLACED)
     pairs, counts = np.unique(np.stack([new[both], now[both]]), axis=1, return_counts=True)
-    size_new, size_now = (np.bincount(of[of != UNPLACED], minlength=int(of.max()) + 1) for of in (new, now))
+    size_new, size_now = (
+        np.bincount(values[values != UNPLACED], minlength=int(values.max()) + 1) for values in (new, now)
+    )
     whole = (size_new[pairs[0]] == counts) & (size_now[pairs[1]] == counts)
     value = counts * float(len(counts) + 1) + whole
     return dict(zip(zip(*pairs.tolist(), strict=True), value.tolist(), strict=True))
@@ -206,7 +208,7 @@ def _completed(chosen: dict[int, int], place: Sequence[object], there: Sequence[
     Parameters
     ----------
     chosen
-        Matched ones.
+        Substitute of each matched one.
     place, there
         Required kind of each one's substitute, and kind of each one.
     """

@@ -15,10 +15,10 @@ from stormwright.model.constraints.constraint import RELATIVE_TOLERANCE, PlacedE
 from stormwright.model.constraints.resources import RequestLimits, Requests
 from stormwright.optimize import repair
 from stormwright.optimize.kernel.records import NOWHERE
-from stormwright.schedulers.placement.admission import WantedWorkers, leave_out, movable_workers
+from stormwright.schedulers.placement.admission import RequiredWorkers, leave_out, movable_workers
 from stormwright.schedulers.placement.partial_placement import PartialPlacement
-from stormwright.schedulers.placement.placing import NodeRoom, Placing
-from stormwright.schedulers.placement.separate import keep_apart
+from stormwright.schedulers.placement.placing import FreeResources, Placing
+from stormwright.schedulers.placement.separate import separate_components
 from stormwright.schedulers.placement.staying import choose_slots
 from stormwright.schedulers.toolkit.limits import max_executors_per_worker
 
@@ -165,9 +165,9 @@ def make_room(placement: PartialPlacement, *, soft_cpu: bool = False, is_late: C
     """Put workers without a node where most CPU is free, then repair overload, or leave topologies out.
 
     The last of the topologies that need a resource that is short on their node is left out, repeatedly; in the end
-    those whose workers fit are put back, in order. Limits on components come last: `keep_apart`. Topologies already
-    left out stay so. With `soft_cpu` nodes may exceed their CPU capacity. After the deadline no more steps are taken,
-    which leaves more out.
+    those whose workers fit are put back, in order. Limits on components come last: `separate_components`. Topologies
+    already left out stay so. With `soft_cpu` nodes may exceed their CPU capacity. After the deadline no more steps are
+    taken, which leaves more out.
     """
     room = placement.capacity - placement.node_use()
     room[0, ~placement.usable | (room[-1] < 1)] = -math.inf
@@ -191,7 +191,7 @@ def make_room(placement: PartialPlacement, *, soft_cpu: bool = False, is_late: C
             left_out.append(last)
         tried.add(last)
     leave_out(placement, repairing.put_back(sorted(left_out)))
-    keep_apart(placement, soft_cpu=soft_cpu)
+    separate_components(placement, soft_cpu=soft_cpu)
 
 
 @cache
@@ -223,8 +223,8 @@ def _place_from_scratch(placement: PartialPlacement, topology: int, *, soft_cpu:
         list(placement.fixed),
     )
     attempt.take_out(topology)
-    room = NodeRoom(attempt)
-    placing = Placing(attempt, room, WantedWorkers(topology, executors, len(workers)), soft_cpu=soft_cpu)
+    room = FreeResources(attempt)
+    placing = Placing(attempt, room, RequiredWorkers(topology, executors, len(workers)), soft_cpu=soft_cpu)
     for executor in executors[np.lexsort((-demand[0], *-demand[:1:-1]))].tolist():
         new = np.array([placing.workers_on(node) == 0 for node in range(room.num_nodes)])
         order = np.lexsort((-room.cpu_hz, new))

@@ -7,7 +7,7 @@ import numpy as np
 from stormwright.model import Problem
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
 from stormwright.model.requests import CPU
-from stormwright.schedulers.placement.placing import NodeRoom, Placing
+from stormwright.schedulers.placement.placing import FreeResources, Placing
 
 
 def ranked(*keys: FloatArray | IndexArray) -> FloatArray:
@@ -34,7 +34,7 @@ def weights_of(amount: FloatArray) -> FloatArray:
     return weights
 
 
-def in_cluster(room: NodeRoom) -> BoolArray:
+def in_cluster(room: FreeResources) -> BoolArray:
     """Return which nodes have a free slot or an executor, shape (N,)."""
     part: BoolArray = (room.slots >= 1) | (room.executors > 0)
     return part

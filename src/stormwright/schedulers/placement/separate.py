@@ -23,7 +23,7 @@ _REST = 7
 _NEVER = np.iinfo(np.int64).max
 
 
-def keep_apart(placement: PartialPlacement, *, soft_cpu: bool = False) -> None:
+def separate_components(placement: PartialPlacement, *, soft_cpu: bool = False) -> None:
     """Rearrange each topology with limits on components until it satisfies them, or leave it out.
 
     Other topologies and running workers do not move. With `soft_cpu` nodes may exceed their CPU.
@@ -74,13 +74,13 @@ class _Search:
 
     def __init__(self, placement: PartialPlacement, topology: int, limits: ComponentLimits) -> None:
         problem = placement.problem
-        of, self._own = problem.topologies[topology], problem.executors_of(topology)
+        definition, self._own = problem.topologies[topology], problem.executors_of(topology)
         self._placement, self._most = placement, limits.most_on_node
         self._rng = np.random.default_rng(0)
-        self._component: IndexArray = of.executor_component.astype(np.int64)
+        self._component: IndexArray = definition.executor_component.astype(np.int64)
         self._apart = limits.incompatible.astype(np.int64)
         self._alone = np.diagonal(self._apart)
-        self._limit = max_executors_per_worker(of)
+        self._limit = max_executors_per_worker(definition)
         self._workers = np.flatnonzero(
             (np.array(placement.topology) == topology) & (np.array(placement.node) != UNPLACED)
         )
@@ -91,7 +91,7 @@ class _Search:
         self._movable: BoolArray = ~np.array(placement.fixed, dtype=bool)[self._workers]
         self._moves: BoolArray = np.append(self._movable, False)[self._worker]
         self._demand = problem.executor_demand[:, self._own]
-        components = len(of.components)
+        components = len(definition.components)
         self._on_nodes = count_components(
             np.append(self._node, UNPLACED)[self._worker], self._component, len(placement.usable), components
         )

@@ -16,20 +16,22 @@ from stormwright.schedulers.toolkit.limits import max_executors_per_worker
 _STARTS = 100
 
 
-def runs_apart(problem: Problem, topology: int) -> bool:
+def is_separated(problem: Problem, topology: int) -> bool:
     """Return whether a completely running topology satisfies its limits on components."""
     limits = problem.component_limits.get(topology)
     if limits is None:
         return True
     slots = problem.current_slot[problem.executors_of(topology)]
-    of = problem.topologies[topology]
-    component, count = of.executor_component, len(of.components)
+    definition = problem.topologies[topology]
+    component, count = definition.executor_component, len(definition.components)
     on_nodes = count_components(problem.slot_node[slots], component, len(problem.supervisors), count)
     in_workers = count_components(np.unique(slots, return_inverse=True)[1], component, len(slots), count)
     return not limits.crowded(on_nodes).any() and not limits.clashes(in_workers).any()
 
 
-def apart_shortages(placement: PartialPlacement, topology: int, executors: IndexArray, workers: int) -> Iterator[str]:
+def separation_shortages(
+    placement: PartialPlacement, topology: int, executors: IndexArray, workers: int
+) -> Iterator[str]:
     """Yield why no placement in `workers` workers can satisfy the topology's limits on components.
 
     Reported shortages are certain; others are possible.
@@ -53,17 +55,17 @@ def apart_shortages(placement: PartialPlacement, topology: int, executors: Index
     limits = problem.component_limits.get(topology)
     if limits is None:
         return
-    of, own = problem.topologies[topology], problem.executors_of(topology)
-    component, num_components = of.executor_component, len(of.components)
+    definition, own = problem.topologies[topology], problem.executors_of(topology)
+    component, num_components = definition.executor_component, len(definition.components)
     waiting = np.bincount(component[executors - own.start], minlength=num_components)
     there = count_components(placement.node_of_executor()[own], component, len(placement.usable), num_components)
     room = np.maximum(limits.most_on_node - there, 0)[placement.usable].sum(axis=0)
     for c in np.flatnonzero(waiting > room).tolist():
         yield (
-            f"{waiting[c]} executors of {of.components[c].id}, at most {limits.most_on_node[c]} a node: "
+            f"{waiting[c]} executors of {definition.components[c].id}, at most {limits.most_on_node[c]} a node: "
             f"{np.count_nonzero(placement.usable)} usable nodes take {room[c]}"
         )
-    fewest = fewest_workers(limits, waiting, max_executors_per_worker(of))
+    fewest = fewest_workers(limits, waiting, max_executors_per_worker(definition))
     if fewest > workers:
         yield f"components that may not be together need at least {fewest} workers, {workers} wanted"
 
@@ -71,7 +73,7 @@ def apart_shortages(placement: PartialPlacement, topology: int, executors: Index
 def fewest_workers(limits: ComponentLimits, executors: IndexArray, most: int) -> int:
     """Return a lower bound of the number of workers of any placement.
 
-    Those of pairwise incompatible components add up; such components are selected greedily.
+    The numbers of pairwise incompatible components add up; such components are selected greedily.
 
     Parameters
     ----------
@@ -98,7 +100,7 @@ def fewest_workers(limits: ComponentLimits, executors: IndexArray, most: int) ->
     return fewest
 
 
-class CrowdedPlace:
+class ComponentCounts:
     """Executors of each component of a topology on every node, and which nodes may get more of them.
 
     Parameters
@@ -114,14 +116,14 @@ class CrowdedPlace:
     """
 
     def __init__(self, problem: Problem, topology: int, limits: ComponentLimits, node_of: IndexArray) -> None:
-        own, of = problem.executors_of(topology), problem.topologies[topology]
-        self._first, self._component, self._most = own.start, of.executor_component, limits.most_on_node
+        own, definition = problem.executors_of(topology), problem.topologies[topology]
+        self._first, self._component, self._most = own.start, definition.executor_component, limits.most_on_node
         self._on_nodes = count_components(
-            node_of[own], of.executor_component, len(problem.supervisors), len(of.components)
+            node_of[own], definition.executor_component, len(problem.supervisors), len(definition.components)
         )
 
     @classmethod
-    def of(cls, problem: Problem, topology: int, node_of: IndexArray) -> CrowdedPlace | None:
+    def of(cls, problem: Problem, topology: int, node_of: IndexArray) -> ComponentCounts | None:
         """Return the counts of a topology; None if it has no limits on components."""
         limits = problem.component_limits.get(topology)
         return None if limits is None else cls(problem, topology, limits, node_of)

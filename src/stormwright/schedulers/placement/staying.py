@@ -11,7 +11,7 @@ from stormwright.model import UNPLACED, CostWeights, Problem, Traffic
 from stormwright.model.arrays import FloatArray, IndexArray, IntArray
 from stormwright.model.constraints.constraint import RELATIVE_TOLERANCE
 from stormwright.schedulers.placement.partial_placement import PartialPlacement
-from stormwright.schedulers.placement.separation import runs_apart
+from stormwright.schedulers.placement.separation import is_separated
 from stormwright.schedulers.toolkit.limits import max_executors_per_worker, num_workers
 from stormwright.schedulers.toolkit.traffic import Rates
 
@@ -33,7 +33,7 @@ def runs_well(problem: Problem, topology: int) -> bool:
         UNPLACED not in workers
         and len(workers) == num_workers(wanted)
         and sizes.max(initial=0) <= max_executors_per_worker(wanted)
-        and runs_apart(problem, topology)
+        and is_separated(problem, topology)
     )
 
 

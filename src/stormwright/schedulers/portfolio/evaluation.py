@@ -10,14 +10,14 @@ import numpy as np
 from stormwright.model import UNPLACED, Problem, cost_of
 from stormwright.model.arrays import IntArray
 from stormwright.model.constraints.constraint import Violation
-from stormwright.model.constraints.resources import Overused
-from stormwright.model.constraints.slots import WithoutSlot, WorkerCount
+from stormwright.model.constraints.resources import ResourceOveruse
+from stormwright.model.constraints.slots import MissingSlot, WorkerCount
 from stormwright.model.constraints.violations import violations
 from stormwright.model.humanize import counted
 from stormwright.optimize.throughput.start import MeasuredLoad
 from stormwright.predict.calibration.document import costs_of
 from stormwright.predict.flow.profile import Profile
-from stormwright.schedulers.templates.by_rates import RateSearch, RateWish, wanted_of
+from stormwright.schedulers.templates.by_rates import RateGoal, RateSearch, wanted_of
 
 TRAFFIC: Final = "traffic"
 
@@ -31,7 +31,7 @@ _WORTH_IT: Final = 5e-3
 _ROUNDING: Final = 1e-9
 
 
-class PlacementJudge:
+class PlacementEvaluator:
     """Evaluates placements of one problem.
 
     Parameters
@@ -65,7 +65,7 @@ class PlacementJudge:
         self.soft_cpu = self.objective != TRAFFIC
         if self.soft_cpu:
             load = MeasuredLoad(Profile.of(problem), *costs_of(problem))
-            self._rates = RateSearch(problem, load, RateWish(self.objective, "free", headroom, 0))
+            self._rates = RateSearch(problem, load, RateGoal(self.objective, "free", headroom, 0))
 
     def badness(self, slots: IntArray) -> float:
         """Return the cost of a placement, or its predicted badness relative to the objective; lower is better."""
@@ -87,14 +87,14 @@ class PlacementJudge:
         """
         cpu = self.problem.resources[0].name
         found = violations(self.problem, slots)
-        any_number = {each.topology for each in found if isinstance(each, WithoutSlot)} | self._running
+        any_number = {each.topology for each in found if isinstance(each, MissingSlot)} | self._running
 
         def counts(each: Violation) -> bool:
-            if isinstance(each, WithoutSlot):
+            if isinstance(each, MissingSlot):
                 return False
             if isinstance(each, WorkerCount):
                 return not chosen_workers and each.topology not in any_number
-            return not (self.soft_cpu and isinstance(each, Overused) and each.resource == cpu)
+            return not (self.soft_cpu and isinstance(each, ResourceOveruse) and each.resource == cpu)
 
         return list(filter(counts, found))
 

@@ -177,15 +177,15 @@ def _parts(used: FloatArray, there: FloatArray) -> FloatArray:
     return parts
 
 
-def _part(some: float, of: float) -> float:
-    return float(some / of) if of > 0 else 0.0
+def _part(some: float, whole: float) -> float:
+    return float(some / whole) if whole > 0 else 0.0
 
 
-def _log(some: float, of: float) -> float:
+def _log(some: float, whole: float) -> float:
     """Return the logarithm of a ratio, 0 if both are 0."""
-    if some <= 0 or of <= 0:
-        return 0.0 if some <= 0 and of <= 0 else -_MOST_LOG if some <= 0 else _MOST_LOG
-    return float(np.clip(np.log(some / of), -_MOST_LOG, _MOST_LOG))
+    if some <= 0 or whole <= 0:
+        return 0.0 if some <= 0 and whole <= 0 else -_MOST_LOG if some <= 0 else _MOST_LOG
+    return float(np.clip(np.log(some / whole), -_MOST_LOG, _MOST_LOG))
 
 
 def _spread(values: FloatArray) -> float:

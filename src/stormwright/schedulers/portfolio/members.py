@@ -12,8 +12,8 @@ from stormwright.errors import Fault, InputError, MissingDependencyError, Stormw
 from stormwright.model import UNPLACED, Assignment, Problem, Scheduler
 from stormwright.model.arrays import IndexArray, IntArray
 from stormwright.model.humanize import counted
-from stormwright.schedulers.portfolio.evaluation import PlacementJudge
-from stormwright.schedulers.templates.waiting import Finished, answer
+from stormwright.schedulers.portfolio.evaluation import PlacementEvaluator
+from stormwright.schedulers.templates.waiting import CompletePlan, answer
 from stormwright.schedulers.toolkit.from_scratch import FromScratchScheduler
 from stormwright.schedulers.toolkit.limits import with_room_for_cpu
 from stormwright.schedulers.toolkit.params import Params
@@ -221,7 +221,7 @@ class Portfolio:
     ----------
     problem
         Problem to place.
-    judge
+    evaluator
         Evaluates answers.
 
     Attributes
@@ -232,12 +232,12 @@ class Portfolio:
         Name → reason why its answer is invalid.
     """
 
-    def __init__(self, problem: Problem, judge: PlacementJudge) -> None:
-        self.problem, self.judge = problem, judge
+    def __init__(self, problem: Problem, evaluator: PlacementEvaluator) -> None:
+        self.problem, self.evaluator = problem, evaluator
         self.answers: list[MemberAnswer] = []
         self.left_out: dict[str, str] = {}
         self._runs = problem.current_slot != UNPLACED
-        self._allowed = len(judge.broken(problem.current_slot, chosen_workers=True))
+        self._allowed = len(evaluator.broken(problem.current_slot, chosen_workers=True))
         self._known: dict[bytes, tuple[int, float]] = {}
 
     def note(self, name: str, answer: Assignment) -> None:
@@ -254,7 +254,7 @@ class Portfolio:
         left = int(np.count_nonzero(slots == UNPLACED))
         self.answers.append(MemberAnswer(name, answer, (broken, left, badness), moves))
 
-    def note_what_runs(self) -> None:
+    def note_current(self) -> None:
         """Record the running placement as an answer, if it is complete."""
         if self._runs.all():
             self.note(WHAT_RUNS, Assignment(self.problem.current_slot))
@@ -264,7 +264,7 @@ class Portfolio:
         why = f"none of {counted(len(self.left_out), 'answer')} can be used: {left_out_text(self.left_out)}"
         waiting = np.unique(self.problem.executor_topology[~self._runs]).tolist()
         return answer(
-            self.problem, name, params, Finished(self.problem.current_slot, dict.fromkeys(waiting, (why,)))
+            self.problem, name, params, CompletePlan(self.problem.current_slot, dict.fromkeys(waiting, (why,)))
         ), why
 
     def ask(self, name: str, scheduler: Scheduler, keep_running: bool) -> None:
@@ -278,17 +278,17 @@ class Portfolio:
     def _answer_of(self, name: str, scheduler: Scheduler) -> Assignment:
         """Return an answer; if CPU is no constraint, rerun a scheduler that leaves something out for it."""
         answer = checked(self.problem, scheduler.schedule(self.problem), name)
-        if not self.judge.soft_cpu or np.all(answer.slot_of_executor != UNPLACED):
+        if not self.evaluator.soft_cpu or np.all(answer.slot_of_executor != UNPLACED):
             return answer
         again = checked(self.problem, scheduler.schedule(with_room_for_cpu(self.problem)), name)
         lacking = (int(np.count_nonzero(each.slot_of_executor == UNPLACED)) for each in (again, answer))
         return again if next(lacking) < next(lacking) else answer
 
     def _ways(self, scheduler: Scheduler, keep_running: bool) -> Iterator[Scheduler]:
-        by_itself = declared(scheduler).moves_running
-        if by_itself or not self._runs.all():
+        moves = declared(scheduler).moves_running
+        if moves or not self._runs.all():
             yield scheduler
-        if self._runs.any() and not by_itself and not keep_running:
+        if self._runs.any() and not moves and not keep_running:
             yield FromScratchScheduler(scheduler)
 
     def _unusable(self, slots: IntArray) -> str:
@@ -305,7 +305,7 @@ class Portfolio:
         """Return violations and badness, cached as several schedulers may give the same answer."""
         key = slots.tobytes() + bytes([chosen_workers])
         if key not in self._known:
-            self._known[key] = len(self.judge.broken(slots, chosen_workers)), self.judge.badness(slots)
+            self._known[key] = len(self.evaluator.broken(slots, chosen_workers)), self.evaluator.badness(slots)
         return self._known[key]
 
 

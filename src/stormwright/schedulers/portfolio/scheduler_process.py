@@ -21,7 +21,7 @@ from stormwright.model import Assignment, Problem
 from stormwright.schedulers.portfolio.members import Members
 from stormwright.schedulers.toolkit.plugin_guard import one_line
 from stormwright.schedulers.toolkit.registry import traits_of
-from stormwright.schedulers.toolkit.traits import passed_on
+from stormwright.schedulers.toolkit.wrappers import WrappedScheduler
 
 #: Command line of the process; the socket is its standard input.
 _PROGRAM = "from stormwright.schedulers.portfolio.scheduler_process import answer_all; answer_all()"
@@ -87,7 +87,7 @@ class SchedulerProcess:
         return answer
 
     def traits(self, member: Member, limit_s: float) -> dict[str, Any]:
-        """Return the inherited traits of a member (`passed_on`); raises like `schedule`.
+        """Return the inherited traits of a member (`WrappedScheduler.inherited`); raises like `schedule`.
 
         Parameters
         ----------
@@ -213,7 +213,9 @@ def _answer(member: Member, problem: Problem | None) -> Assignment | dict[str, A
         scheduler = member.members.made(member.name, member.budget_s)
         if isinstance(scheduler, Exception):
             return str(scheduler)
-        return passed_on(scheduler, traits_of(member.name)) if problem is None else scheduler.schedule(problem)
+        if problem is None:
+            return WrappedScheduler.inherited_traits(scheduler, traits_of(member.name))
+        return scheduler.schedule(problem)
     except StormwrightError as error:
         return str(error)
     except BaseException as error:  # exceptions that pass `PluginGuard`, such as KeyboardInterrupt

@@ -21,19 +21,19 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Problem, cost_of
 from stormwright.model.arrays import BoolArray, FloatArray, IntArray
-from stormwright.model.constraints.resources import Overused
+from stormwright.model.constraints.resources import ResourceOveruse
 from stormwright.model.constraints.violations import broken_limits
-from stormwright.optimize.throughput.improve import Effort, Improved, about_steps, improve
+from stormwright.optimize.throughput.improve import Effort, ImprovedPlacement, about_steps, improve
 from stormwright.optimize.throughput.parts import Parts
 from stormwright.optimize.throughput.score import LATENCY, NODES, THROUGHPUT
-from stormwright.optimize.throughput.start import Aim, MeasuredLoad, Seats, make_sustained
+from stormwright.optimize.throughput.start import Aim, MeasuredLoad, Seats, make_placement_state
 from stormwright.predict.demand import cpu_s_of
 from stormwright.predict.evaluate import steady_states
 from stormwright.predict.fairness import weights_of
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.gain import at_least, cost_change
 from stormwright.predict.reach import Reach, reaches
-from stormwright.predict.steady import Placed, Steady
+from stormwright.predict.steady import PlacedLoad, SteadyState
 from stormwright.schedulers.templates.rate_seats import Seating
 
 # Reverting useless moves --------------------------------------------------------------------------
@@ -185,7 +185,7 @@ _LONGER = 4
 
 
 @dataclass(frozen=True)
-class RateWish:
+class RateGoal:
     """Objective and options of a search by rates.
 
     Parameters
@@ -247,22 +247,22 @@ class RateSearch:
         Problem with the running placement, if any.
     load
         Measured load.
-    wish
+    goal
         Objective and options.
     """
 
-    def __init__(self, problem: Problem, load: MeasuredLoad, wish: RateWish) -> None:
-        self.problem, self.load, self.wish = problem, load, wish
+    def __init__(self, problem: Problem, load: MeasuredLoad, goal: RateGoal) -> None:
+        self.problem, self.load, self.goal = problem, load, goal
         self._profile: Profile = load.profile
-        self._last: Placed | None = None
+        self._last: PlacedLoad | None = None
         self._wanted_tps = weights_of(problem) * load.profile.rate_tps
-        self._least, self._good = np.inf, deque[tuple[IntArray, Steady]](maxlen=_REMEMBERED)
-        self._now: Steady | None = None
+        self._least, self._good = np.inf, deque[tuple[IntArray, SteadyState]](maxlen=_REMEMBERED)
+        self._now: SteadyState | None = None
         self.steps = 0
 
     @cached_property
     def _seating(self) -> Seating:
-        return Seating(self.problem, self._free, self.wish.workers)
+        return Seating(self.problem, self._free, self.goal.workers)
 
     @cached_property
     def _free(self) -> BoolArray:
@@ -293,7 +293,7 @@ class RateSearch:
             found.append(each)
             badness.append(self.badness(each))
         best = int(np.argmin(badness))
-        if self.wish.objective == "throughput":
+        if self.goal.objective == "throughput":
             best = quietest(self.problem, found, badness, _SAME)
         if not runs:
             return found[best]
@@ -305,7 +305,7 @@ class RateSearch:
     def _searched(self, known: list[IntArray], badness: list[float], searching: ScheduleSearch) -> Iterator[IntArray]:
         """Yield the results of searches, first from the `known` placements, to which the caller adds the results."""
         tried = self._tried(known, badness, searching.most(self.problem.num_executors))
-        parts, saves_nodes = Parts.of(self.load.profile), self.wish.objective == "nodes"
+        parts, saves_nodes = Parts.of(self.load.profile), self.goal.objective == "nodes"
         for number in range(len(tried) + saves_nodes):
             if searching.is_over:
                 return
@@ -324,7 +324,7 @@ class RateSearch:
 
         Placements are ordered by badness, then gathered ones by measured CPU.
         """
-        kinds = _KINDS[self.wish.objective]
+        kinds = _KINDS[self.goal.objective]
         ours, gathered = [self._seating.seats(each) for each in starts], list(self._seating.gathered(starts[0]))
         if len(kinds) * len(ours + gathered) <= most:
             return list(product(kinds, ours + gathered))
@@ -333,14 +333,14 @@ class RateSearch:
 
     def _fullness(self, seats: Seats) -> tuple[float, int]:
         fullest, nodes = self._seating.fullest(seats)
-        return (max(fullest - 1, 0.0), nodes) if self.wish.objective == "nodes" else (fullest, nodes)
+        return (max(fullest - 1, 0.0), nodes) if self.goal.objective == "nodes" else (fullest, nodes)
 
-    def _improve(self, seats: Seats, kind: int, effort: Effort, parts: Parts) -> Improved:
-        limit = 1.0 - self.wish.headroom if self.wish.objective == "nodes" else 1.0
+    def _improve(self, seats: Seats, kind: int, effort: Effort, parts: Parts) -> ImprovedPlacement:
+        limit = 1.0 - self.goal.headroom if self.goal.objective == "nodes" else 1.0
         aim = Aim(kind, self._wanted_tps if kind == THROUGHPUT else self._profile.rate_tps, limit)
-        of = make_sustained(self.problem, self.load, seats, aim, self.wish.seed, parts)
-        of.nodes["filled"] = self._filled
-        return improve(of, effort)
+        state = make_placement_state(self.problem, self.load, seats, aim, self.goal.seed, parts)
+        state.nodes["filled"] = self._filled
+        return improve(state, effort)
 
     def chosen_workers(self, slots: IntArray) -> dict[str, int]:
         """Return the numbers of workers by topology id, of topologies with another number than requested."""
@@ -352,12 +352,12 @@ class RateSearch:
         """Return the number of violations; CPU is ignored, as it follows from rates."""
         cpu = self.problem.resources[0].name
         broken = broken_limits(self.problem, slots)
-        return sum(not (isinstance(each, Overused) and each.resource == cpu) for each in broken)
+        return sum(not (isinstance(each, ResourceOveruse) and each.resource == cpu) for each in broken)
 
     def badness(self, slots: IntArray) -> float:
         """Return the badness of a placement by the complete prediction, relative to the objective: 0.01 is one percent.
 
-        The predicted throughput of a placement other than the running one is reduced by `RateWish.caution`, and a
+        The predicted throughput of a placement other than the running one is reduced by `RateGoal.caution`, and a
         placement that leaves a node idle that is in use now is rejected.
 
         Throughput is that of the worst topology by weight, plus a tenth of the mean; latency counts if rates are
@@ -373,26 +373,26 @@ class RateSearch:
                 self._good.append((slots, state))
         return badness
 
-    def _badness(self, slots: IntArray, state: Steady) -> float:
+    def _badness(self, slots: IntArray, state: SteadyState) -> float:
         there = self._profile.rate_tps > 0
         there &= np.bincount(self.problem.executor_topology, slots == UNPLACED, len(there)) == 0
         rate = self._profile.rate_tps[there]
         if not len(rate):
             return 0.0
         too_full = float(np.maximum(state.given_use[there], 1.0).max() - 1.0)
-        if self.wish.objective == "throughput":
+        if self.goal.objective == "throughput":
             grown = self._grown(state) if state is self._now else self._at_least(state)
             idle = np.count_nonzero(
                 self._filled & (np.bincount(self._nodes_of(slots), minlength=len(self._filled)) == 0)
             )
             return _IDLE * idle - float(grown[there].min() + 0.1 * grown[there].mean())
         latency_s = float(rate @ state.given.ways.latency.mean[there] / rate.sum())
-        if self.wish.objective == "balanced":
+        if self.goal.objective == "balanced":
             cpu_s = cpu_s_of(state.full_demand)[there]
             return 1e3 * too_full + float(np.log(np.maximum(cpu_s, 1e-12)).mean())
-        if self.wish.objective == "latency":
+        if self.goal.objective == "latency":
             return 1e3 * too_full + float(np.log(max(latency_s, 1e-12)))
-        allowed = 1.0 - self.wish.headroom
+        allowed = 1.0 - self.goal.headroom
         over = float(np.maximum(state.given_use[there] - allowed, 0.0).max())
         nodes = len(np.unique(self._nodes_of(slots)))
         return nodes + 1e3 * over + 1e-3 * min(latency_s, 1.0)
@@ -406,36 +406,36 @@ class RateSearch:
 
     @property
     def _is_cautious(self) -> bool:
-        return self.wish.objective == "throughput" and self.wish.caution > 0
+        return self.goal.objective == "throughput" and self.goal.caution > 0
 
     def _nodes_of(self, slots: IntArray) -> IntArray:
         nodes: IntArray = self.problem.slot_node[slots[slots != UNPLACED]]
         return nodes
 
-    def _grown(self, state: Steady) -> FloatArray:
+    def _grown(self, state: SteadyState) -> FloatArray:
         """Return logarithms of topologies' rates relative to the wanted ones, shape (T,)."""
         reached = np.where(np.isfinite(self._profile.layout.pending), state.pending.rate_tps, state.highest_tps)
         wanted = np.where(self._wanted_tps > 0, self._wanted_tps, 1.0)
         grown: FloatArray = np.log(np.clip(reached / wanted, 1 / _ENDLESS, _ENDLESS))
         return grown
 
-    def _at_least(self, state: Steady) -> FloatArray:
+    def _at_least(self, state: SteadyState) -> FloatArray:
         """Return `_grown` reduced by the prediction errors relative to the running placement, shape (T,)."""
         grown, now = self._grown(state), self._running
-        if now is None or not self.wish.caution:
+        if now is None or not self.goal.caution:
             return grown
         before = self._grown(now)
         change = cost_change(cpu_s_of(now.full_demand), cpu_s_of(state.full_demand))
-        surely = at_least(grown - before, change, self.wish.caution)
+        surely = at_least(grown - before, change, self.goal.caution)
         return np.where((grown == before) & (change == 0), grown, before + surely)
 
     @cached_property
-    def _running(self) -> Steady | None:
+    def _running(self) -> SteadyState | None:
         """Steady state of the running placement; None if it is incomplete."""
         slots = self.problem.current_slot
         return None if np.any(slots == UNPLACED) else self.predicted(slots)
 
-    def predicted(self, slots: IntArray) -> Steady:
+    def predicted(self, slots: IntArray) -> SteadyState:
         """Return the steady state of a placement; cached for the running one and the best so far."""
         if self._now is not None and np.array_equal(slots, self.problem.current_slot):
             return self._now
@@ -448,9 +448,9 @@ class RateSearch:
             return []
         return list(reaches(self.problem, self._profile, self.predicted(slots)))
 
-    def _evaluated(self, slots: IntArray) -> Steady:
+    def _evaluated(self, slots: IntArray) -> SteadyState:
         rates, load = self._profile.rate_tps, self.load
-        self._last = Placed.under(self._profile, self.problem, slots, self._last)
+        self._last = PlacedLoad.under(self._profile, self.problem, slots, self._last)
         _, (state,) = steady_states(self._last, rates, self._wanted_tps, [(load.costs, load.corrections)])
         return state
 

@@ -14,15 +14,15 @@ from stormwright.optimize.kernel.records import Layout
 from stormwright.optimize.layout.links import Links
 from stormwright.optimize.layout.objective import Prices
 from stormwright.optimize.layout.start import Workers, make_layout
-from stormwright.optimize.search.anneal import Placed
+from stormwright.optimize.search.anneal import SearchedPlacement
 from stormwright.optimize.search.budget import Budget
 from stormwright.optimize.search.tabu import is_small
-from stormwright.schedulers.placement.admission import admit, densest_first, find_wanted
+from stormwright.schedulers.placement.admission import admit, densest_first, find_wanted_workers
 from stormwright.schedulers.placement.partial_placement import PartialPlacement
 from stormwright.schedulers.placement.repair import leave_out_excessive_requests, make_room
 from stormwright.schedulers.placement.staying import choose_slots, keep_slots, restore_cheaper, swap_nodes
 from stormwright.schedulers.templates.search import partial_placement_of
-from stormwright.schedulers.templates.waiting import Finished, plan_with_last_resort
+from stormwright.schedulers.templates.waiting import CompletePlan, plan_with_last_resort
 from stormwright.schedulers.toolkit.limits import max_executors_per_worker
 from stormwright.schedulers.toolkit.search_problem import Task
 
@@ -59,7 +59,7 @@ def layout_of(
     return make_layout(placement.problem, links, workers, placement.usable, most, weights, seed, prices), order
 
 
-def take_over(placement: PartialPlacement, order: IndexArray, placed: Placed) -> None:
+def take_over(placement: PartialPlacement, order: IndexArray, placed: SearchedPlacement) -> None:
     """Copy the result of a layout into its partial placement.
 
     Parameters
@@ -102,7 +102,7 @@ class TrafficSearch:
     def __init__(self, prices: Prices, seed: int) -> None:
         self._prices, self._seed = prices, seed
 
-    def plan(self, task: Task, budget: Budget) -> Finished:
+    def plan(self, task: Task, budget: Budget) -> CompletePlan:
         """Place every topology of a problem, as a whole or not at all.
 
         Parameters
@@ -114,23 +114,23 @@ class TrafficSearch:
         """
         return self._settled(task, self._decided(task, budget), budget)
 
-    def _decided(self, task: Task, budget: Budget) -> Finished:
+    def _decided(self, task: Task, budget: Budget) -> CompletePlan:
         """Return the plan with running executors fixed, rearranged or moved, as the prices require."""
         if task.runs and self._prices.stays_near:
             return self._rearranged(task, budget)
-        plan = Finished(task.problem.current_slot, {}) if task.runs_whole else self._beside(task, budget)
+        plan = CompletePlan(task.problem.current_slot, {}) if task.runs_whole else self._beside(task, budget)
         if task.runs and self._is_better(task, moved := self._moved(task, budget), plan):
             return moved
         return plan
 
-    def _beside(self, task: Task, budget: Budget) -> Finished:
+    def _beside(self, task: Task, budget: Budget) -> CompletePlan:
         """Return the plan with running executors fixed."""
         share = 0.5 if task.runs or (task.begins_small and self._prices.stays_near) else 1.0
         placement = self._constructed(task, budget, keep_running=True)
         self._improve(placement, task.links, budget, share)
-        return Finished(choose_slots(placement), placement.reasons)
+        return CompletePlan(choose_slots(placement), placement.reasons)
 
-    def _settled(self, task: Task, plan: Finished, budget: Budget) -> Finished:
+    def _settled(self, task: Task, plan: CompletePlan, budget: Budget) -> CompletePlan:
         """Return the plan after feeding it back as if it ran, until it no longer changes (4).
 
         Each round places more or costs less, so this terminates. Without a price or limit of changes the result is
@@ -145,20 +145,20 @@ class TrafficSearch:
                 return plan
             plan = again
 
-    def _moved(self, task: Task, budget: Budget) -> Finished:
+    def _moved(self, task: Task, budget: Budget) -> CompletePlan:
         """Return the plan from scratch, with topologies moved back where that costs no more."""
         placement = self._constructed(task, budget, keep_running=False)
         self._improve(placement, task.links, budget)
-        moved = Finished(choose_slots(placement), dict(placement.reasons))
+        moved = CompletePlan(choose_slots(placement), dict(placement.reasons))
         now, new = (task.traffic(slots) for slots in (task.problem.current_slot, moved.slots))
         restore_cheaper(placement, now, WEIGHTS, new)
         swap_nodes(placement)
-        restored = Finished(choose_slots(placement), placement.reasons)
+        restored = CompletePlan(choose_slots(placement), placement.reasons)
         # Moving back costs no more traffic, but may use other nodes.
         worse = self._prices.looks_at_nodes and self._rank(task, moved) < self._rank(task, restored)
         return moved if worse else restored
 
-    def _rearranged(self, task: Task, budget: Budget) -> Finished:
+    def _rearranged(self, task: Task, budget: Budget) -> CompletePlan:
         """Return the plan improved within the limits of moves and restarts."""
         placement = self._constructed(task, budget, keep_running=True)
         make_room(placement, is_late=budget.is_late)
@@ -166,21 +166,21 @@ class TrafficSearch:
         arranged = partial_placement_of(placement.problem, slots)
         layout, order = self._layout(arranged, task.links, [False] * len(arranged.node))
         take_over(arranged, order, budget.improve(layout))
-        return Finished(keep_slots(arranged, slots), placement.reasons)
+        return CompletePlan(keep_slots(arranged, slots), placement.reasons)
 
     def _constructed(self, task: Task, budget: Budget, *, keep_running: bool) -> PartialPlacement:
-        """Return an initial placement of what fits the cluster in total; nodes may be overloaded."""
+        """Return an initial placement of the topologies that fit the cluster in total; nodes may be overloaded."""
         problem, links = task.problem, task.links
 
         def draft_on(usable: BoolArray) -> PartialPlacement:
             placement = PartialPlacement.empty(problem, usable)
-            wanted = admit(placement, find_wanted(placement, keep_running))
+            wanted = admit(placement, find_wanted_workers(placement, keep_running))
             for group in wanted:
                 for _ in range(group.workers):
                     placement.add_worker(group.topology, group.executors[:0])
             layout, order = self._layout(placement, links, placement.fixed)
             construct(layout, densest_first(problem, links.pull_of_executors(), wanted))
-            take_over(placement, order, Placed.of(layout))
+            take_over(placement, order, SearchedPlacement.of(layout))
             if problem.greylisted_supervisors or needs_repair_first(layout):
                 # Topologies left out decide whether they are used.
                 make_room(placement, is_late=budget.is_late)
@@ -189,7 +189,7 @@ class TrafficSearch:
         return plan_with_last_resort(problem, draft_on)
 
     def _improve(self, placement: PartialPlacement, links: Links, budget: Budget, share: float = 1.0) -> None:
-        """Search for a share of the remaining time, then leave out what still overloads nodes.
+        """Search for a share of the remaining time, then leave out topologies that still overload nodes.
 
         Topologies left out free resources, so the others are then searched once more.
         """
@@ -202,14 +202,14 @@ class TrafficSearch:
             if len(placement.reasons) == left_out or budget.is_late():
                 return
 
-    def _is_better(self, task: Task, moved: Finished, stay: Finished) -> bool:
+    def _is_better(self, task: Task, moved: CompletePlan, stay: CompletePlan) -> bool:
         """Return whether moving pays off: more placed, else fewer violations, else less cost; nothing stops."""
         if np.any((moved.slots == UNPLACED) & (task.problem.current_slot != UNPLACED)):
             return False
         unplaced, broken, cost = self._rank(task, stay)
         return self._rank(task, moved) < (unplaced, broken, cost * (1 - RELATIVE_TOLERANCE))
 
-    def _rank(self, task: Task, plan: Finished) -> tuple[int, int, float]:
+    def _rank(self, task: Task, plan: CompletePlan) -> tuple[int, int, float]:
         """Return unplaced executors, violations, and cost with all prices."""
         unplaced = int(np.count_nonzero(plan.slots == UNPLACED))
         cost = self._prices.objective(task.problem, plan.slots, task.traffic(plan.slots), WEIGHTS)

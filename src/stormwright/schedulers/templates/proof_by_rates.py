@@ -12,7 +12,7 @@ import numpy as np
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import FloatArray, IndexArray, IntArray
 from stormwright.model.constraints.constraint import Violation
-from stormwright.model.constraints.resources import Overused
+from stormwright.model.constraints.resources import ResourceOveruse
 from stormwright.model.constraints.violations import broken_limits
 from stormwright.model.topology_config import WORKERS, WORKERS_KEY
 from stormwright.predict.answer import Assumptions
@@ -20,7 +20,7 @@ from stormwright.predict.bounds.case import Case
 from stormwright.predict.bounds.prove import SAME, fewest_nodes, least_full
 from stormwright.predict.fairness import weights_of
 from stormwright.predict.flow.profile import Profile
-from stormwright.schedulers.templates.by_rates import RateSearch, RateWish
+from stormwright.schedulers.templates.by_rates import RateGoal, RateSearch
 from stormwright.schedulers.toolkit.limits import num_workers
 
 #: Objectives with a bound.
@@ -33,7 +33,7 @@ def proof_by_rates(search: RateSearch, slots: IntArray, seconds: float) -> dict[
     Parameters
     ----------
     search
-        Search of the problem; the objective of its wish is one of `PROVEN`.
+        Search of the problem; the objective of its goal is one of `PROVEN`.
     slots
         Slot of every executor, -1 for none, shape (E,).
     seconds
@@ -47,13 +47,13 @@ def proof_by_rates(search: RateSearch, slots: IntArray, seconds: float) -> dict[
         placements, None if nothing limits rates or no placement sustains them. ``gap`` is their relative difference,
         None if undefined. And ``optimal``.
     """
-    problem, load, wish = search.problem, search.load, search.wish
-    bounding = RateBounds.of(problem, load.profile, Assumptions(load.costs, load.corrections), wish)
+    problem, load, goal = search.problem, search.load, search.goal
+    bounding = RateBounds.of(problem, load.profile, Assumptions(load.costs, load.corrections), goal)
     state, broken = search.predicted(slots), broken_limits(problem, slots)
-    if wish.objective == "throughput":
+    if goal.objective == "throughput":
         return throughput_proof(bounding, slots, state.highest_tps, broken, seconds)
     case, valid = bounding.case, bounding.is_valid(slots, broken)
-    allowed, placed = 1.0 - wish.headroom, slots != UNPLACED
+    allowed, placed = 1.0 - goal.headroom, slots != UNPLACED
     there = bounding.wanted_tps > 0
     sustained = bool(np.all(state.given_use[there] <= allowed * (1 + SAME)) and np.all(placed))
     nodes = len(np.unique(problem.slot_node[slots[placed]]))
@@ -62,7 +62,7 @@ def proof_by_rates(search: RateSearch, slots: IntArray, seconds: float) -> dict[
     return {
         "objective": "nodes",
         "nodes": nodes,
-        "headroom": wish.headroom,
+        "headroom": goal.headroom,
         "sustained": sustained,
         "bound": int(bound) if math.isfinite(bound) else None,
         "gap": max(0.0, 1 - bound / nodes) if nodes and sustained and valid and math.isfinite(bound) else None,
@@ -79,7 +79,7 @@ class RateBounds:
     wanted_tps: FloatArray
 
     @classmethod
-    def of(cls, problem: Problem, profile: Profile, assumptions: Assumptions, wish: RateWish) -> RateBounds:
+    def of(cls, problem: Problem, profile: Profile, assumptions: Assumptions, goal: RateGoal) -> RateBounds:
         """Create the input of a bound.
 
         Parameters
@@ -88,12 +88,12 @@ class RateBounds:
             The problem and its load.
         assumptions
             Costs of messages, and facts about topologies.
-        wish
+        goal
             Its objective is one of `PROVEN`.
         """
-        throughput = wish.objective == "throughput"
+        throughput = goal.objective == "throughput"
         wanted_tps = profile.rate_tps * weights_of(problem) if throughput else profile.rate_tps
-        case = Case.of(problem, profile, assumptions, wanted_tps, _workers(problem, wish))
+        case = Case.of(problem, profile, assumptions, wanted_tps, _workers(problem, goal))
         return cls(problem, case, wanted_tps)
 
     def is_valid(self, slots: IntArray, broken: Sequence[Violation]) -> bool:
@@ -103,7 +103,7 @@ class RateBounds:
         problem, case = self.problem, self.case
         used = np.unique(np.stack([problem.executor_topology, slots]), axis=1)[0]
         workers, cpu = np.bincount(used, minlength=len(problem.topologies)), problem.resources[0].name
-        if any(not (isinstance(each, Overused) and each.resource == cpu) for each in broken):
+        if any(not (isinstance(each, ResourceOveruse) and each.resource == cpu) for each in broken):
             return False
         return bool(np.all((workers >= case.least_workers) & (workers <= case.most_workers)))
 
@@ -122,7 +122,7 @@ def throughput_proof(
     highest_tps
         Highest trees/s of each topology under it, shape (T,).
     broken
-        Its violations.
+        Violations of the placement.
     seconds
         Seconds for the bound.
     """
@@ -142,10 +142,10 @@ def throughput_proof(
     }
 
 
-def _workers(problem: Problem, wish: RateWish) -> tuple[IndexArray, IndexArray]:
+def _workers(problem: Problem, goal: RateGoal) -> tuple[IndexArray, IndexArray]:
     """Return the minimum and maximum number of workers of each topology, shape (T,) each."""
     configured = [topology.conf.get(WORKERS_KEY) for topology in problem.topologies]
-    choice = np.array([each if each in WORKERS else wish.workers for each in configured], dtype="U16")
+    choice = np.array([each if each in WORKERS else goal.workers for each in configured], dtype="U16")
     requested = np.array([num_workers(topology) for topology in problem.topologies], np.int64)
     sizes = np.diff(problem.executor_offset).astype(np.int64)
     return np.where(choice == "exactly", requested, np.minimum(sizes, 1)), np.where(choice == "free", sizes, requested)

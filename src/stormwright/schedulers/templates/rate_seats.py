@@ -12,7 +12,7 @@ import numpy as np
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import BoolArray, IndexArray, IntArray
 from stormwright.model.topology_config import WORKERS, WORKERS_KEY
-from stormwright.optimize.throughput.improve import Improved
+from stormwright.optimize.throughput.improve import ImprovedPlacement
 from stormwright.optimize.throughput.start import Seats
 from stormwright.schedulers.placement.partial_placement import PartialPlacement
 from stormwright.schedulers.placement.staying import choose_slots
@@ -153,12 +153,12 @@ class Seating:
             part = np.where(cpu_hz > 0, cpu_hz / problem.node_cpu_hz, 0.0)
         return float(part.max(initial=0.0)), int(np.count_nonzero(np.bincount(node[here])))
 
-    def holds(self, seats: Seats, found: Improved) -> bool:
+    def holds(self, seats: Seats, found: ImprovedPlacement) -> bool:
         """Return whether no worker has too many executors."""
         held = np.bincount(found.worker[found.worker != UNPLACED], minlength=len(seats.topology))
         return bool(np.all(held <= seats.most[seats.topology]))
 
-    def slots(self, seats: Seats, found: Improved) -> IntArray:
+    def slots(self, seats: Seats, found: ImprovedPlacement) -> IntArray:
         """Return the slot of every executor, shape (E,)."""
         placement = PartialPlacement.empty(self.problem, seats.ports > 0)
         filled = np.bincount(found.worker[found.worker != UNPLACED], minlength=len(found.node)) > 0

@@ -10,30 +10,30 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Assignment, Problem, Unplaced
 from stormwright.model.arrays import BoolArray, FloatArray, IntArray
-from stormwright.schedulers.placement.admission import admit, find_wanted
+from stormwright.schedulers.placement.admission import admit, find_wanted_workers
 from stormwright.schedulers.placement.partial_placement import PartialPlacement
-from stormwright.schedulers.placement.placing import NodeRoom, Placing
+from stormwright.schedulers.placement.placing import FreeResources, Placing
 from stormwright.schedulers.placement.repair import make_room
 from stormwright.schedulers.placement.staying import choose_slots
 from stormwright.schedulers.toolkit.params import Params
 
 
 @dataclass(frozen=True)
-class Finished:
+class CompletePlan:
     """A complete plan: slot of every executor, and topology index → reasons why it is left out."""
 
     slots: IntArray
     reasons: dict[int, tuple[str, ...]]
 
 
-P = TypeVar("P", bound=Finished | PartialPlacement)
+P = TypeVar("P", bound=CompletePlan | PartialPlacement)
 
 #: Rule that puts the executors of one topology on nodes.
 Rule = Callable[[Placing], None]
 
 
 def place_waiting(
-    problem: Problem, name: str, params: Params, make_rule: Callable[[NodeRoom], Rule], *, soft_cpu: bool = False
+    problem: Problem, name: str, params: Params, make_rule: Callable[[FreeResources], Rule], *, soft_cpu: bool = False
 ) -> Assignment:
     """Place every topology that has executors without a slot, as a whole or not at all.
 
@@ -54,22 +54,24 @@ def place_waiting(
         Whether the rule may load nodes beyond their CPU capacity.
     """
 
-    def plan_on(usable: BoolArray) -> Finished:
+    def plan_on(usable: BoolArray) -> CompletePlan:
         placement = PartialPlacement.empty(problem, usable)
-        admitted = admit(placement, find_wanted(placement, keep_running=True), soft_cpu=soft_cpu)
-        room = NodeRoom(placement)
+        admitted = admit(placement, find_wanted_workers(placement, keep_running=True), soft_cpu=soft_cpu)
+        room = FreeResources(placement)
         rule = make_rule(room)
         for group in admitted:
             placing = Placing(placement, room, group, soft_cpu=soft_cpu)
             rule(placing)
             placing.finish()
         make_room(placement, soft_cpu=soft_cpu)
-        return Finished(choose_slots(placement), placement.reasons)
+        return CompletePlan(choose_slots(placement), placement.reasons)
 
     return answer(problem, name, params, plan_with_last_resort(problem, plan_on))
 
 
-def by_score(score: Callable[[Placing, int], FloatArray], turn: FloatArray | None = None) -> Callable[[NodeRoom], Rule]:
+def by_score(
+    score: Callable[[Placing, int], FloatArray], turn: FloatArray | None = None
+) -> Callable[[FreeResources], Rule]:
     """Return a factory of rules that put every executor, in order, on the possible node with the lowest score.
 
     Parameters
@@ -103,7 +105,7 @@ def plan_with_last_resort(problem: Problem, plan_on: Callable[[BoolArray], P]) -
     return plan
 
 
-def answer(problem: Problem, name: str, params: Params, plan: Finished) -> Assignment:
+def answer(problem: Problem, name: str, params: Params, plan: CompletePlan) -> Assignment:
     """Return `plan` as an assignment.
 
     Parameters
@@ -124,7 +126,7 @@ def answer(problem: Problem, name: str, params: Params, plan: Finished) -> Assig
     )
 
 
-def _unplaced(problem: Problem, plan: Finished) -> Iterator[Unplaced]:
+def _unplaced(problem: Problem, plan: CompletePlan) -> Iterator[Unplaced]:
     for index, reasons in sorted(plan.reasons.items()):
         topology = problem.topologies[index]
         for executor in np.flatnonzero(plan.slots[problem.executors_of(index)] == UNPLACED).tolist():

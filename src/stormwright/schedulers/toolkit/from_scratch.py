@@ -12,6 +12,7 @@ from stormwright.schedulers.placement.relabel import renamed
 from stormwright.schedulers.toolkit.plugin_guard import checked
 from stormwright.schedulers.toolkit.traits import Traits, declared
 from stormwright.schedulers.toolkit.triggers import BALANCE, NODES, TRAFFIC, Adaptation
+from stormwright.schedulers.toolkit.wrappers import WrappedScheduler
 
 # Description --------------------------------------------------------------------------------------
 
@@ -22,7 +23,7 @@ _GAINS: Final = {
 }
 
 
-def what_runs(traits: Traits) -> str:
+def running_text(traits: Traits) -> str:
     """Return a text about the running executors: by default, and otherwise."""
     if traits.moves_running:
         return "It moves of that what pays; with `--from-scratch` it answers as if nothing ran."
@@ -49,7 +50,7 @@ def _moments(adapts: Adaptation) -> Iterator[str]:
 # From scratch -------------------------------------------------------------------------------------
 
 
-class FromScratchScheduler:
+class FromScratchScheduler(WrappedScheduler):
     """Runs a scheduler as if nothing ran, and relabels slots so that as many executors as possible stay.
 
     The load stays as measured. Topologies that do not fit have no slots in the answer, even if they run.
@@ -62,15 +63,12 @@ class FromScratchScheduler:
         Name for error messages; by default that of its class.
     """
 
+    inherited = ("uses_forecast", "adapts", "times_itself", "keeps_time_limit")
     moves_running = True
 
     def __init__(self, scheduler: Scheduler, name: str = "") -> None:
-        self.scheduler, self.params = scheduler, getattr(scheduler, "params", None)
+        super().__init__(scheduler)
         self.name = name or type(scheduler).__name__
-        traits = declared(scheduler)
-        #: See `Traits`.
-        self.uses_forecast, self.adapts = traits.uses_forecast, traits.adapts
-        self.times_itself, self.keeps_time_limit = traits.times_itself, traits.keeps_time_limit
 
     def schedule(self, problem: Problem) -> Assignment:
         """Place everything.
@@ -135,7 +133,7 @@ def apply_from_scratch(name: str, scheduler: Scheduler, from_scratch: bool | Non
     InputError
         From scratch is requested, but the parameters limit the moves of running executors.
     """
-    near = declared(scheduler).near_what_runs
+    near = declared(scheduler).stays_near
     if from_scratch and near:
         message = "is set to stay near to what runs, and anew is as if nothing ran: leave out one of them"
         raise InputError("from_scratch", [Fault(message, name)])

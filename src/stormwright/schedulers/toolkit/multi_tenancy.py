@@ -29,7 +29,8 @@ from stormwright.model.topology_config import (
 from stormwright.schedulers.toolkit.params import Params, topology_values
 from stormwright.schedulers.toolkit.plugin_guard import NO_REASON
 from stormwright.schedulers.toolkit.queue_rules import OPTION_OF, QueueRules, rules_of, users_of
-from stormwright.schedulers.toolkit.traits import Traits, passed_on
+from stormwright.schedulers.toolkit.traits import Traits
+from stormwright.schedulers.toolkit.wrappers import WrappedScheduler
 
 # Order --------------------------------------------------------------------------------------------
 
@@ -340,7 +341,7 @@ _MOST_RETRIES = 16
 _, AT_MOST, FREE = WORKERS
 
 
-class MultiTenantScheduler:
+class MultiTenantScheduler(WrappedScheduler):
     """Runs a scheduler on topologies in the configured order, within the limits of their users.
 
     1. Running topologies, including lost executors, come first and are never removed: they count towards their users'
@@ -372,11 +373,11 @@ class MultiTenantScheduler:
     def __init__(
         self, name: str, scheduler: Scheduler, params: Params, traits: Traits, given: Mapping[str, object]
     ) -> None:
-        self.name, self.scheduler, self.params = name, scheduler, params
+        super().__init__(scheduler, params, traits)
+        self.name = name
         rules = asdict(QueueRules.from_settings(given))
         #: Explicit options, parsed.
         self.given = {option: rules[option] for option in given}
-        vars(self).update(passed_on(scheduler, traits))
 
     def schedule(self, problem: Problem) -> Assignment:
         """Place the admitted topologies."""

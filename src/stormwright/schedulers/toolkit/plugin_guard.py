@@ -16,7 +16,8 @@ from stormwright.errors import SchedulerError, StormwrightError
 from stormwright.model import UNPLACED, Assignment, Problem, Scheduler, Unplaced
 from stormwright.model.arrays import IntArray, frozen_ints
 from stormwright.schedulers.toolkit.params import Params
-from stormwright.schedulers.toolkit.traits import Traits, passed_on
+from stormwright.schedulers.toolkit.traits import Traits
+from stormwright.schedulers.toolkit.wrappers import WrappedScheduler
 
 # Containment --------------------------------------------------------------------------------------
 
@@ -39,15 +40,15 @@ class PluginGuard:
         self._what = what
 
     def __enter__(self) -> None:
-        stdout.turn_away()
+        stdout.redirect_to_stderr()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        stdout.turn_back()
+        stdout.end_redirection()
         if error is not None and not isinstance(error, (StormwrightError, KeyboardInterrupt)):
             raise SchedulerError(f"{self._what}: {one_line(error)}") from error
 
 
-class PluginScheduler:
+class PluginScheduler(WrappedScheduler):
     """A scheduler of another package: guarded while it runs, its answer validated.
 
     Parameters
@@ -64,8 +65,8 @@ class PluginScheduler:
     """
 
     def __init__(self, name: str, scheduler: Scheduler, params: Params, traits: Traits) -> None:
-        self.name, self.scheduler, self.params = name, scheduler, params
-        vars(self).update(passed_on(scheduler, traits))
+        super().__init__(scheduler, params, traits)
+        self.name = name
 
     def schedule(self, problem: Problem) -> Assignment:
         """Return the scheduler's answer if it is valid."""

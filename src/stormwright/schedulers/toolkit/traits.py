@@ -62,7 +62,7 @@ class Traits:
         It observes a time limit.
     moves_running
         With its parameters, it moves running executors if that pays off; others never move them.
-    near_what_runs
+    stays_near
         With its parameters, its answer stays near the running placement, so that it cannot run from scratch.
     adapts
         When its source reschedules running executors; never by default.
@@ -83,7 +83,7 @@ class Traits:
     times_itself: bool = False
     keeps_time_limit: bool = False
     moves_running: bool = False
-    near_what_runs: bool = False
+    stays_near: bool = False
     adapts: Adaptation = NEVER
     asks_others: bool = False
     quick_up_to: int = ANY_NUMBER
@@ -99,12 +99,3 @@ def declared(kind: object, **otherwise: Any) -> Traits:
     """
     defaults = Traits(**otherwise)
     return Traits(**{of.name: getattr(kind, of.name, getattr(defaults, of.name)) for of in fields(Traits)})
-
-
-#: Traits that wrappers inherit.
-_PASSED_ON = ("uses_forecast", "heeds_requests", "moves_running", "near_what_runs", "adapts")
-
-
-def passed_on(scheduler: object, traits: Traits) -> dict[str, Any]:
-    """Return the traits that a wrapper of a scheduler inherits, from its parameters or its class."""
-    return {name: getattr(scheduler, name, getattr(traits, name)) for name in _PASSED_ON}

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import inf
 
+from stormwright.defaults import TRIGGER_COOL_DOWN_S, TRIGGER_OVERLOAD_S, TRIGGER_PERIOD_S
 from stormwright.model import Problem
 from stormwright.schedulers.toolkit.params import MOST_SECONDS, Params, node_values, param
 
@@ -23,15 +24,20 @@ class TriggerParams(Params):
     """X, P, R and T of the paper; used by a controller, not by a single call of the scheduler."""
 
     overload_s: float = param(
-        30.0, "X: seconds for which a node is over its capacity before that triggers", low=0, high=MOST_SECONDS
+        TRIGGER_OVERLOAD_S,
+        "X: seconds for which a node is over its capacity before that triggers",
+        low=0,
+        high=MOST_SECONDS,
     )
     period_s: float = param(
-        60.0, "P: seconds from one look for a better placement to the next", low=0, high=MOST_SECONDS
+        TRIGGER_PERIOD_S, "P: seconds from one look for a better placement to the next", low=0, high=MOST_SECONDS
     )
     min_gain_percent: float = param(
         20.0, "R: by how much inter-node traffic must fall for such a look to trigger", low=0, high=100
     )
-    cool_down_s: float = param(60.0, "T: seconds without triggers after a change", low=0, high=MOST_SECONDS)
+    cool_down_s: float = param(
+        TRIGGER_COOL_DOWN_S, "T: seconds without triggers after a change", low=0, high=MOST_SECONDS
+    )
 
 
 #: Kinds of gains: less traffic between nodes, fewer nodes, a less busy busiest worker.

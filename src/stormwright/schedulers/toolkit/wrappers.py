@@ -1,8 +1,9 @@
-"""Wrappers: isolated topologies on hosts of their own, and weights of nodes, for every scheduler."""
+"""Wrappers of schedulers: their base class, and those for isolated topologies and weights of nodes."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -12,12 +13,53 @@ from stormwright.model.constraints.isolation import isolated
 from stormwright.model.topology_config import MACHINES, WEIGHT
 from stormwright.schedulers.toolkit.limits import num_workers
 from stormwright.schedulers.toolkit.params import Params, node_values
-from stormwright.schedulers.toolkit.traits import Traits, passed_on
+from stormwright.schedulers.toolkit.traits import Traits
+
+# Wrapped schedulers -------------------------------------------------------------------------------
+
+
+class WrappedScheduler:
+    """Base class of schedulers that run another one: with its parameters, and the traits that `inherited` lists.
+
+    `make_scheduler` puts up to four around a scheduler, from the inside to the outside:
+
+    1. `PluginScheduler` guards a scheduler of another package.
+    2. `IsolatingScheduler` gives isolated topologies hosts of their own.
+    3. `NodeWeightScheduler` applies the weights of nodes.
+    4. `MultiTenantScheduler` serves topologies in the configured order, within the limits of their users.
+
+    `FromScratchScheduler` is around them if the current placement is to be ignored. A `ProcessScheduler`, which runs
+    them in another process, gets the same traits from there.
+
+    Parameters
+    ----------
+    scheduler
+        Wrapped scheduler.
+    params
+        Its parameters; by default its attribute `params`, which schedulers of other packages need not have.
+    traits
+        Traits of its class, for those that it does not declare itself.
+    """
+
+    #: Traits that a wrapper has from the wrapped scheduler; the others are only asked of its class (`traits_of`).
+    inherited: ClassVar[tuple[str, ...]] = ("uses_forecast", "heeds_requests", "moves_running", "stays_near", "adapts")
+
+    def __init__(self, scheduler: Scheduler, params: Params | None = None, traits: Traits | None = None) -> None:
+        self.scheduler = scheduler
+        self.params: Any = getattr(scheduler, "params", None) if params is None else params
+        vars(self).update(self.inherited_traits(scheduler, traits))
+
+    @classmethod
+    def inherited_traits(cls, scheduler: object, traits: Traits | None = None) -> dict[str, Any]:
+        """Return the traits that a wrapper of this class inherits, by name."""
+        of_class = traits or Traits()
+        return {name: getattr(scheduler, name, getattr(of_class, name)) for name in cls.inherited}
+
 
 # Node weights -------------------------------------------------------------------------------------
 
 
-class NodeWeightScheduler:
+class NodeWeightScheduler(WrappedScheduler):
     """Runs a scheduler with the CPU of every node scaled by its weight over the largest weight.
 
     A node's weight is ``stormwright.weight`` in its `supervisor.scheduler.meta`, a number of at least 0; 1 by default.
@@ -28,10 +70,6 @@ class NodeWeightScheduler:
     InputError
         On scheduling: weights that are not numbers or below 0; all faults at once.
     """
-
-    def __init__(self, scheduler: Scheduler, params: Params, traits: Traits) -> None:
-        self.scheduler, self.params = scheduler, params
-        vars(self).update(passed_on(scheduler, traits))
 
     def schedule(self, problem: Problem) -> Assignment:
         """Place everything."""
@@ -58,7 +96,10 @@ def _weighted(problem: Problem) -> Problem:
     return replace(problem, supervisors=tuple(replace(node, cpu_hz=left) for node, left in nodes))
 
 
-class IsolatingScheduler:
+# Isolated topologies ------------------------------------------------------------------------------
+
+
+class IsolatingScheduler(WrappedScheduler):
     """Runs a scheduler for each isolated topology on its own hosts, and for the others on the rest.
 
     1. An isolated topology gets as many hosts as the cluster's configuration says, at most one per worker: those that
@@ -68,10 +109,6 @@ class IsolatingScheduler:
     3. Nothing else is placed on its hosts. Running executors stay, so a host that is already shared stays shared, and
        gets no more of either.
     """
-
-    def __init__(self, scheduler: Scheduler, params: Params, traits: Traits) -> None:
-        self.scheduler, self.params = scheduler, params
-        vars(self).update(passed_on(scheduler, traits))
 
     def schedule(self, problem: Problem) -> Assignment:
         """Place every part."""

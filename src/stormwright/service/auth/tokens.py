@@ -16,7 +16,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from stormwright.errors import ConflictError, Fault, InputError, NotThereError, StormwrightError
+from stormwright.errors import ConflictError, Fault, InputError, NotFoundError, StormwrightError
 from stormwright.file_lock import alone
 from stormwright.formats.document.faults import join_path
 from stormwright.service.auth.roles import Role, Visitor
@@ -144,7 +144,7 @@ class Tokens:
 
         Raises
         ------
-        NotThereError
+        NotFoundError
             There is none that counts.
         """
         with self._changing() as tokens:
@@ -153,7 +153,7 @@ class Tokens:
                 if each.name == name and not each.ended(now_ms):
                     tokens[i] = each.model_copy(update={"revoked_ms": now_ms})
                     return tokens[i]
-            raise NotThereError(f"there is no token of {name} that counts; `stormwright token list` lists them")
+            raise NotFoundError(f"there is no token of {name} that counts; `stormwright token list` lists them")
 
     def whose(self, secret: str) -> Token | None:
         """The token that somebody sent, where it is one; it may have ended (`Token.ended`)."""

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from stormwright.client import shapes
 from stormwright.client.shapes import DrainRequest
-from stormwright.errors import ConflictError, Fault, InputError, NotAllowedError, NotThereError
+from stormwright.errors import ConflictError, Fault, InputError, NotAllowedError, NotFoundError
 from stormwright.model import Problem
 from stormwright.service.auth.roles import Visitor
 from stormwright.service.dashboard.state import DashboardState
@@ -93,7 +93,7 @@ def press(known: DashboardState, plan: str, button: str, form: Form) -> str:
     """
     plan_service = _plan_service(known)
     if button not in BUTTONS:
-        raise NotThereError(f"a plan has no button {button}")
+        raise NotFoundError(f"a plan has no button {button}")
     if button != "discard" and known.sources.status() is None:
         raise ConflictError("nobody serves a cluster here: a plan of a file is not applied")
     getattr(plan_service, button)(plan, _shaped(shapes.ChangeRequest, _field(form)))
@@ -114,7 +114,7 @@ def press_node(known: DashboardState, node: str, button: str, form: Form) -> str
     """
     nodes = _plan_service(known).nodes
     if button not in ("drain", "uncordon"):
-        raise NotThereError(f"a node has no button {button}")
+        raise NotFoundError(f"a node has no button {button}")
     if known.sources.status() is None:
         raise ConflictError("nobody serves a cluster here: no node is drained")
     if button == "uncordon":
@@ -127,7 +127,7 @@ def press_node(known: DashboardState, node: str, button: str, form: Form) -> str
 def revert(known: DashboardState, n: str, form: Form) -> str:
     """Begin to restore the placement as it was before an entry of the history."""
     if not (n.isascii() and n.isdigit() and len(n) < 19):
-        raise NotThereError(f"the history has no entry {n}")
+        raise NotFoundError(f"the history has no entry {n}")
     if known.sources.status() is None:
         raise ConflictError("nobody serves a cluster here: nothing was moved")
     return f"/plans/{quote(_plan_service(known).revert(int(n), _shaped(shapes.ChangeRequest, _field(form))).id)}"

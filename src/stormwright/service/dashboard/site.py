@@ -13,7 +13,7 @@ from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from stormwright.client.shapes import Overview
-from stormwright.errors import ConflictError, InputError, NotAllowedError, NotThereError, StormwrightError
+from stormwright.errors import ConflictError, InputError, NotAllowedError, NotFoundError, StormwrightError
 from stormwright.service.auth.middleware import AuthMiddleware, visitor_of
 from stormwright.service.dashboard import forms
 from stormwright.service.dashboard.login import Login
@@ -191,7 +191,7 @@ class Site:
     def _answer(self, request: Request, make: Callable[[], Page | None]) -> Response:
         try:
             page = make()
-        except NotThereError as error:
+        except NotFoundError as error:
             page = _message(404, str(error))
         except NotAllowedError as error:
             page = _message(403, str(error))

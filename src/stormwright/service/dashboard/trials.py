@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-from stormwright.errors import ConflictError, NotThereError, StormwrightError
+from stormwright.errors import ConflictError, NotFoundError, StormwrightError
 from stormwright.model import Problem
 
 log = logging.getLogger(__name__)
@@ -150,11 +150,11 @@ class TrialService:
         return trial
 
     def trial(self, name: str) -> Trial:
-        """One of them; NotThereError where there is none of that id."""
+        """One of them; NotFoundError if there is none of that id."""
         try:
             return self._trials[name]
         except KeyError:
-            raise NotThereError(f"no question has the id {name}: the service was started anew, or it is old") from None
+            raise NotFoundError(f"no question has the id {name}: the service was started anew, or it is old") from None
 
     def trials(self) -> list[Trial]:
         """Return the stored questions, newest first."""

@@ -18,7 +18,7 @@ from starlette.routing import Route
 
 from stormwright import __version__
 from stormwright.client.shapes import ErrorResponse, FieldError, Overview
-from stormwright.errors import ConflictError, Fault, InputError, NotAllowedError, NotThereError, StormwrightError
+from stormwright.errors import ConflictError, Fault, InputError, NotAllowedError, NotFoundError, StormwrightError
 from stormwright.formats.document.faults import join_path
 from stormwright.service.auth.middleware import visitor_of
 from stormwright.service.auth.roles import Visitor
@@ -166,7 +166,7 @@ def _answered(plan_service: PlanService, endpoint: Endpoint, request: Request, b
     except InputError as error:
         faults = tuple(FieldError(path=fault.path, message=fault.message) for fault in error.faults)
         return _shaped(ErrorResponse(error=str(error), faults=faults), 400)
-    except NotThereError as error:
+    except NotFoundError as error:
         return _shaped(ErrorResponse(error=str(error)), 404)
     except NotAllowedError as error:
         return _shaped(ErrorResponse(error=str(error)), 403)

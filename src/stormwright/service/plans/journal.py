@@ -11,7 +11,7 @@ from stormwright.client import shapes
 from stormwright.controller.planning.plan import Step
 from stormwright.controller.plans.document import placement_of
 from stormwright.controller.reports import MoveReport
-from stormwright.errors import ConflictError, NotThereError
+from stormwright.errors import ConflictError, NotFoundError
 from stormwright.formats import placement_to_dict
 from stormwright.history.evaluation.moves import EvaluatedMove
 from stormwright.history.evaluation.verdict import Evaluation, Promise
@@ -110,13 +110,13 @@ class Journal:
 
         Raises
         ------
-        NotThereError
+        NotFoundError
             There is no such entry.
         ConflictError
             Nothing was moved in it or since.
         """
         if not self._state.read("SELECT n FROM decisions WHERE n = ?", n):
-            raise NotThereError(f"the history has no entry {n}")
+            raise NotFoundError(f"the history has no entry {n}")
         rows = self._state.read("SELECT topology, before FROM moves WHERE n >= ? ORDER BY n", n)
         if not rows:
             raise ConflictError(f"nothing was moved in entry {n} of the history or since")

@@ -278,7 +278,7 @@ class PlanService(PlanQueries):
 
         Raises
         ------
-        NotThereError, ConflictError
+        NotFoundError, ConflictError
             There is no such entry, it has moved nothing, a plan is under way, everything is frozen, or too many wait.
         """
         before, name = self._journal.placements_before(n), self._guard.holds.names.of_slot
@@ -348,7 +348,7 @@ class PlanService(PlanQueries):
 
         Raises
         ------
-        NotThereError, ConflictError
+        NotFoundError, ConflictError
             There is no such plan; its state does not allow it; the cluster has changed since it was made; another one
             is active; everything is frozen; or another person than its author has to apply it.
         """

@@ -12,7 +12,7 @@ import orjson
 
 from stormwright.controller.planning.plan import Step
 from stormwright.controller.plans.document import step_of_dict
-from stormwright.errors import NotThereError
+from stormwright.errors import NotFoundError
 from stormwright.history.evaluation.verdict import Promise
 from stormwright.model import Problem
 from stormwright.plan import Origin, PlanState, StepState
@@ -233,7 +233,7 @@ class PlanStore:
 
         Raises
         ------
-        NotThereError
+        NotFoundError
             There is no plan with this id.
         """
         return self._one("*", plan)
@@ -250,7 +250,7 @@ class PlanStore:
     def _one(self, columns: str, plan: str) -> PlanRecord:
         rows = self._state.read(f"SELECT {columns} FROM plans WHERE id = ?", plan)  # noqa: S608 (names are ours)
         if not rows:
-            raise NotThereError(f"there is no plan {plan}; `stormwright plan --list` and `GET /v1/plans` list them")
+            raise NotFoundError(f"there is no plan {plan}; `stormwright plan --list` and `GET /v1/plans` list them")
         return PlanRecord(**rows[0])
 
     def rows(self, states: Collection[PlanState] = (), most: int = 100) -> list[PlanRecord]:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from stormwright.client.shapes import ChangeRequest, Drained, DrainRequest, DrainResponse, Drains
-from stormwright.errors import ConflictError, NotThereError, who_is_there
+from stormwright.errors import ConflictError, NotFoundError, suggestion_for
 from stormwright.model import UNPLACED, Problem
 from stormwright.plan import Plan
 from stormwright.service.plans.journal import Journal
@@ -61,7 +61,7 @@ class NodeService:
 
         Raises
         ------
-        NotThereError
+        NotFoundError
             There is no such node.
         ConflictError
             It is the last one that takes anything, Nimbus has not request yet, or too many plans wait to be made.
@@ -87,13 +87,13 @@ class NodeService:
 
         Raises
         ------
-        NotThereError
+        NotFoundError
             It is not drained.
         """
         drained = self._drains.find(node)
         if drained is None:
             known = ", ".join(sorted(self._drains.hosts)) or "no node"
-            raise NotThereError(f"{node} is not drained; {known} is")
+            raise NotFoundError(f"{node} is not drained; {known} is")
         self._drains.uncordon(drained.host)
         self._leave(drained.host, change)
         self._journal.add_entry("uncordon", change.by, change.reason, f"{drained.host} takes new workers")
@@ -129,5 +129,5 @@ def _host(problem: Problem, node: str) -> str:
         return node
     index = problem.cluster.find_node(node)
     if index is None:
-        raise NotThereError(f"there is no node {node}{who_is_there(node, hosts)}")
+        raise NotFoundError(f"there is no node {node}{suggestion_for(node, hosts)}")
     return problem.supervisors[index].host

@@ -127,9 +127,9 @@ class Meters:
         self.messaging_ns = np.zeros(len(problem.slots))
         self.link_bytes = np.zeros((2, len(problem.supervisors)))
         self.used = NodeUsage(np.zeros(len(problem.supervisors)), np.zeros((2, len(problem.supervisors))))
-        of = [t.components[component] for t in problem.topologies for component in t.executor_component]
-        self.spout = np.array([component.type == "spout" for component in of], dtype=bool)
-        self._acker = np.array([component.id == ACKER for component in of], dtype=bool)
+        components = [t.components[component] for t in problem.topologies for component in t.executor_component]
+        self.spout = np.array([component.type == "spout" for component in components], dtype=bool)
+        self._acker = np.array([component.id == ACKER for component in components], dtype=bool)
         self.tuple_bytes = np.array(tuple_bytes(problem))[problem.executor_topology]
         self.sent = Transfers(executors)
 
@@ -147,7 +147,7 @@ class Meters:
         self._carry(slots[source], slots[target], tuples, self.tuple_bytes[source])
         self.sent.add(source, target, tuples)
 
-    def tell(self, executors: IndexArray) -> None:
+    def reset_counts(self, executors: IndexArray) -> None:
         """Reset the counts of executors after they were reported, or lost with their worker."""
         for count in self.counts.values():
             count[executors] = 0
@@ -155,7 +155,7 @@ class Meters:
     def begin(self, executors: IndexArray) -> None:
         """Reset executors that start in a new worker."""
         self.sent.take(executors)
-        self.tell(executors)
+        self.reset_counts(executors)
         self.pending[executors] = 0
         self.queue[executors] = 0.0
 

@@ -35,7 +35,7 @@ Ask = Callable[[Problem], Answer]
 
 
 @dataclass
-class Entry:
+class StoredTopology:
     """State of a topology in ZooKeeper, which survives failures of Nimbus.
 
     Parameters
@@ -91,7 +91,7 @@ class VirtualNimbus:
     ask, fallback
         Scheduler, and its fallback, such as Storm's own, if it does not answer.
     timings, delay
-        Durations.
+        Durations of operations, and the function that draws them.
 
     Attributes
     ----------
@@ -112,7 +112,7 @@ class VirtualNimbus:
         # Topologies are measured.
         self._cluster = replace(cluster, topologies=(), current={}, load=None, measured=None)
         self.ask, self._fallback = ask, fallback
-        self.entries: dict[str, Entry] = {}
+        self.entries: dict[str, StoredTopology] = {}
         self.hears: NimbusListener
         self.up, self.changes = True, 0
         self._soon, self._dead, self._news = False, set[str](), set[str]()
@@ -189,7 +189,7 @@ class VirtualNimbus:
         self._require_up("submit")
         if any(each.topology.name == topology.name for each in self.entries.values()):
             raise NimbusError(f"Nimbus refused submit: {topology.name} already exists on cluster ({ALIVE})", ALIVE)
-        self.entries[topology.id] = Entry(topology, self._clock.monotonic(), assignment=placed)
+        self.entries[topology.id] = StoredTopology(topology, self._clock.monotonic(), assignment=placed)
         self.changes += 1
         if placed is not None and not self._news:  # one notification for all changes at this instant
             self._clock.after(0.0, self._notify)
@@ -258,7 +258,7 @@ class VirtualNimbus:
         for supervisor in sorted(news):
             self.hears.assigned(supervisor)
 
-    def _do_rebalance(self, entry: Entry) -> None:
+    def _do_rebalance(self, entry: StoredTopology) -> None:
         if entry.status != REBALANCING:
             return
         if not self.up:  # continued after its return
@@ -279,7 +279,7 @@ class VirtualNimbus:
                 self._remove(entry)
         self._schedule()
 
-    def _remove(self, entry: Entry) -> None:
+    def _remove(self, entry: StoredTopology) -> None:
         if self.up and entry.topology.id in self.entries:
             del self.entries[entry.topology.id]
             self.changes += 1
@@ -296,7 +296,7 @@ class VirtualNimbus:
     def _push(self, supervisor: str) -> None:
         self._clock.after(self._delay(PUSH), lambda: self.hears.assigned(supervisor))
 
-    def _entry(self, verb: str, name: str) -> Entry:
+    def _entry(self, verb: str, name: str) -> StoredTopology:
         self._require_up(verb)
         for entry in self.entries.values():
             if entry.topology.name == name:
@@ -315,7 +315,7 @@ class VirtualNimbus:
     def _used(self) -> set[WorkerSlot]:
         return {slot for entry in self.entries.values() if entry.assignment for slot in entry.assignment.slots}
 
-    def _summary(self, entry: Entry) -> dict[str, Any]:
+    def _summary(self, entry: StoredTopology) -> dict[str, Any]:
         return {
             "id": entry.topology.id,
             "name": entry.topology.name,

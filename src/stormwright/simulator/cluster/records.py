@@ -60,9 +60,9 @@ class Streams:
 
     def between(self, source: IndexArray, target: IndexArray) -> IndexArray:
         """Return the stream of each pair of executors, by number in its topology, shape (P,)."""
-        of = self._topology[source]
-        cell = self._component[source] * self._size[of] + self._component[target]
-        found: IndexArray = self._number[self._first[of] + cell]
+        component = self._topology[source]
+        cell = self._component[source] * self._size[component] + self._component[target]
+        found: IndexArray = self._number[self._first[component] + cell]
         return found
 
 
@@ -70,9 +70,9 @@ def _streams(problem: Problem, number: int) -> dict[tuple[str, str], Stream]:
     """Return the stream of each pair of sending and receiving component."""
     topology, load = problem.topologies[number], problem.loads[number]
     found = _declared(topology)
-    of, names = topology.executor_component, [component.id for component in topology.components]
-    pairs = np.stack([of[load.pair_source], of[load.pair_target]])
-    flows = np.stack([of[load.flow_source], load.flow_component])
+    executor_component, names = topology.executor_component, [component.id for component in topology.components]
+    pairs = np.stack([executor_component[load.pair_source], executor_component[load.pair_target]])
+    flows = np.stack([executor_component[load.flow_source], load.flow_component])
     for source, target in np.unique(np.concatenate([pairs, flows], axis=1), axis=1).T.tolist():
         ends = names[source], names[target]
         stream, grouping = _UNDECLARED
@@ -103,7 +103,7 @@ def _declared(topology: Topology) -> dict[tuple[str, str], Stream]:
 HEAP_BYTES = 128 * 2**20
 
 
-class Recording:
+class RecordWriter:
     """Writes records of workers from the counts of their executors.
 
     Parameters
@@ -156,7 +156,7 @@ class Recording:
         meters.messaging_ns[slot] = 0.0
         pairs = self._pairs(own, worker, len(workers))
         spouts = np.bincount(worker, meters.spout[own], len(workers)).tolist()
-        meters.tell(own)
+        meters.reset_counts(own)
         parts = zip(
             workers,
             spans_ms,
@@ -256,7 +256,7 @@ class Recording:
 
 def _kinds(topology: Topology) -> list[dict[str, Any]]:
     """Return the constant fields of a topology's executors."""
-    of = [topology.components[component] for component in topology.executor_component.tolist()]
+    executor_component = [topology.components[component] for component in topology.executor_component.tolist()]
     runs = zip(topology.executor_start_task.tolist(), topology.executor_end_task.tolist(), strict=True)
     return [
         {
@@ -265,5 +265,5 @@ def _kinds(topology: Topology) -> list[dict[str, Any]]:
             "first_task": first,
             "last_task": last,
         }
-        for component, (first, last) in zip(of, runs, strict=True)
+        for component, (first, last) in zip(executor_component, runs, strict=True)
     ]

@@ -13,7 +13,7 @@ from stormwright.predict.calibration.document import costs_of
 from stormwright.simulator.cluster.clock import VirtualClock
 from stormwright.simulator.cluster.meters import Meters, NodeUsage
 from stormwright.simulator.cluster.nimbus import ACTIVE, Ask, VirtualNimbus
-from stormwright.simulator.cluster.records import Recording
+from stormwright.simulator.cluster.records import RecordWriter
 from stormwright.simulator.cluster.supervisors import Supervisors, Worker
 from stormwright.simulator.cluster.timings import RECORD, Delay, Timings
 from stormwright.simulator.engine import Engine, EngineCounts
@@ -82,7 +82,7 @@ class VirtualStorm:
         self.nimbus.hears = self.supervisors
         self.deliver: Deliver | None = None
         self._meters = Meters(problem, costs_of(problem)[0])
-        self._recording = Recording(problem, self._meters)
+        self._recording = RecordWriter(problem, self._meters)
         self.heard: Heard = lambda _: None
         self._counted_s = -1.0
         # Start of the next record and length of the last one, in ms, of every worker.
@@ -96,7 +96,7 @@ class VirtualStorm:
 
     def gateway(self) -> AbstractContextManager[VirtualNimbus]:
         """Return a context manager with Nimbus, as a service opens it."""
-        return _Open(self.nimbus)
+        return _StaticNimbus(self.nimbus)
 
     def used(self) -> NodeUsage:
         """Return the usage of nodes since the start."""
@@ -122,7 +122,7 @@ class VirtualStorm:
             self._meters.begin(worker.executors)
         self._known[worker.pid] = self._now_ms()
 
-    def tell(self, worker: Worker, *, last: bool = False) -> None:
+    def report(self, worker: Worker, *, last: bool = False) -> None:
         """Write a record of a worker, possibly its last one."""
         if self.deliver is None:
             return
@@ -174,7 +174,7 @@ class VirtualStorm:
         return self.clock.time() * 1000
 
 
-class _Open:
+class _StaticNimbus:
     """Context manager with a Nimbus that needs no start or end."""
 
     def __init__(self, nimbus: VirtualNimbus) -> None:

@@ -86,7 +86,7 @@ class Worker:
     topology
         Id of its topology.
     supervisor, port, slot
-        Its location; the last is the number of its slot.
+        Location of the worker; the last is the number of its slot.
     executors
         Its executors, numbered over the problem.
     pid
@@ -122,7 +122,7 @@ class Probes(Protocol):
     def begin(self, worker: Worker) -> None:
         """Start the first interval of a worker that was started or has come up."""
 
-    def tell(self, worker: Worker, *, last: bool = False) -> None:
+    def report(self, worker: Worker, *, last: bool = False) -> None:
         """Write a record of a worker, possibly its last one."""
 
 
@@ -138,7 +138,7 @@ class Supervisors:
     nimbus
         Source of assignments.
     engine
-        Processes tuples.
+        Engine that processes tuples.
     probes
         Probes of workers, called before every change.
 
@@ -237,7 +237,7 @@ class Supervisors:
         for held in set(self.slots[worker.executors].tolist()) - {NOWHERE}:
             other = self.workers.get((self._places[held].supervisor, self._places[held].port))
             if other is not None and other.up:
-                self._probes.tell(other)
+                self._probes.report(other)
         self.workers[supervisor, port] = worker
         self.slots[worker.executors] = slot
         self.running[worker.executors] = False
@@ -268,7 +268,7 @@ class Supervisors:
         if self.workers.get((worker.supervisor, worker.port)) is not worker:
             return  # it is already dead
         if worker.up:
-            self._probes.tell(worker, last=True)
+            self._probes.report(worker, last=True)
         del self.workers[worker.supervisor, worker.port]
         self._leave(worker)
         self.assigned(worker.supervisor)

@@ -48,6 +48,6 @@ class Timings:
     calm_s: float = 0.0
     message_s: float = 0.05
 
-    def delay(self, what: str) -> float:  # noqa: ARG002  # others tell things apart
+    def delay(self, what: str) -> float:  # noqa: ARG002  # other implementations distinguish
         """Return the same delay for all messages."""
         return self.message_s

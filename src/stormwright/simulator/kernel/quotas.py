@@ -77,7 +77,7 @@ def give_back(quota: Record, core: Record, now: float) -> None:
 
 
 @inner
-def count_held(quota: Record, cores: Records) -> int:
+def count_throttled(quota: Record, cores: Records) -> int:
     """Return the number of throttled cores."""
     count = 0
     for number in range(quota.first, quota.first + quota.count):

@@ -14,67 +14,74 @@ SHORT_S = 1e-5
 
 
 @inner
-def carry_on(of: Cluster, who: int, now: float) -> bool:
+def carry_on(cluster: Cluster, who: int, now: float) -> bool:
     """Pass a message from a sending thread to the link; False while its buffer is full."""
-    thread, run = of.threads[who], of.run[0]
+    thread, run = cluster.threads[who], cluster.run[0]
     number = thread.tuple
-    target = of.threads[of.pairs[of.tuples[number].pair].target]
+    target = cluster.threads[cluster.pairs[cluster.tuples[number].pair].target]
     if target.worker == NONE or target.node == thread.node:
-        _arrive(of, number, target.worker, now)
+        _arrive(cluster, number, target.worker, now)
         return True
-    size = of.tuples[number].bytes + run.overhead_bytes
-    link = of.links[thread.node]
+    size = cluster.tuples[number].bytes + run.overhead_bytes
+    link = cluster.links[thread.node]
     if link.bytes_per_s > 0.0 and link.bytes + size > link.limit and link.count > 0:
-        wait_for(of, who, link)
+        wait_for(cluster, who, link)
         return False
-    of.tuples[number].bytes = size
-    left = _passes(of, thread.node, number, now, SHORT_S)
+    cluster.tuples[number].bytes = size
+    left = _passes(cluster, thread.node, number, now, SHORT_S)
     if left < NEVER:
-        _come(of, number, target, left)
+        _come(cluster, number, target, left)
     return True
 
 
 @inner
-def link_done(of: Cluster, which: int, now: float) -> None:
+def link_done(cluster: Cluster, which: int, now: float) -> None:
     """Complete the first message of a link."""
-    link, run = of.links[which], of.run[0]
-    number = take(of, link)
-    link.bytes -= of.tuples[number].bytes
+    link, run = cluster.links[which], cluster.run[0]
+    number = take(cluster, link)
+    link.bytes -= cluster.tuples[number].bytes
     link.free = now
-    set_time(of.clock, run.first_link + which, _sends(link, of.tuples[link.first], now) if link.count > 0 else NEVER)
-    call_waiting(of, link, now)
-    target = of.threads[of.pairs[of.tuples[number].pair].target]
+    set_time(
+        cluster.clock,
+        run.first_link + which,
+        _sends(link, cluster.tuples[link.first], now) if link.count > 0 else NEVER,
+    )
+    call_waiting(cluster, link, now)
+    target = cluster.threads[cluster.pairs[cluster.tuples[number].pair].target]
     if which < run.nodes:
-        _come(of, number, target, now)
+        _come(cluster, number, target, now)
     else:
-        _arrive(of, number, target.worker, now)
+        _arrive(cluster, number, target.worker, now)
 
 
 @inner
-def deliver(of: Cluster, who: int, number: int, now: float) -> None:
-    """Put tuple `number` into its executor's queue in `of` at `now` by receiving thread `who`, even if it is full."""
-    target = of.pairs[of.tuples[number].pair].target
-    if of.threads[target].worker == of.threads[who].worker:
-        hand(of, target, number, now + of.run[0].local_hop_s)
+def deliver(cluster: Cluster, who: int, number: int, now: float) -> None:
+    """Put tuple `number` into its executor's queue of `cluster` at `now`, by receiving thread `who`.
+
+    It is put there even if the queue is full.
+    """
+    target = cluster.pairs[cluster.tuples[number].pair].target
+    if cluster.threads[target].worker == cluster.threads[who].worker:
+        hand(cluster, target, number, now + cluster.run[0].local_hop_s)
     else:
-        lose(of, number)
+        lose(cluster, number)
 
 
 @often
-def _come(of: Cluster, number: int, target: Record, at: float) -> None:
+def _come(cluster: Cluster, number: int, target: Record, at: float) -> None:
     """Schedule the arrival of a message for a thread of another node."""
     if target.worker == NONE:
-        lose(of, number)
+        lose(cluster, number)
         return
-    left = _passes(of, of.run[0].nodes + target.node, number, at, NEVER)
+    left = _passes(cluster, cluster.run[0].nodes + target.node, number, at, NEVER)
     if left < NEVER:
-        _arrive(of, number, target.worker, left)
+        _arrive(cluster, number, target.worker, left)
 
 
 @inner
-def _passes(of: Cluster, which: int, number: int, at: float, most_s: float) -> float:
+def _passes(cluster: Cluster, which: int, number: int, at: float, most_s: float) -> float:
     """Return when a message will have passed an idle link within `most_s`; NEVER while it waits there."""
-    link, message = of.links[which], of.tuples[number]
+    link, message = cluster.links[which], cluster.tuples[number]
     link.sent_bytes += message.bytes
     if link.bytes_per_s == 0.0:
         return at
@@ -82,12 +89,12 @@ def _passes(of: Cluster, which: int, number: int, at: float, most_s: float) -> f
     if link.count == 0 and link.waiting == NONE and link.free <= at and message.bytes <= most_s * link.bytes_per_s:
         link.free = _sends(link, message, at)
         return float(link.free)
-    join(of, link, number)
+    join(cluster, link, number)
     link.bytes += message.bytes
     if link.count > link.most:
         link.most = link.count
     if link.count == 1:
-        set_time(of.clock, of.run[0].first_link + which, _sends(link, message, link.free))
+        set_time(cluster.clock, cluster.run[0].first_link + which, _sends(link, message, link.free))
     return NEVER
 
 
@@ -105,29 +112,29 @@ def _sends(link: Record, message: Record, free: float) -> float:
 
 
 @inner
-def _arrive(of: Cluster, number: int, worker: int, at: float) -> None:
+def _arrive(cluster: Cluster, number: int, worker: int, at: float) -> None:
     """Let a message arrive at its node: the receiving thread of a worker gets it, if it is up."""
-    run = of.run[0]
-    if worker == NONE or not of.workers[worker].up:
-        lose(of, number)
+    run = cluster.run[0]
+    if worker == NONE or not cluster.workers[worker].up:
+        lose(cluster, number)
         return
     who, ready = run.executors + run.workers + worker, at + run.remote_hop_s
-    receiver = of.threads[who]
+    receiver = cluster.threads[who]
     last = receiver.last if receiver.count > 0 else NONE
-    hand(of, who, number, ready)
-    if last != NONE and of.tuples[last].ready > ready:
-        _swap(of, last, number)
-        if receiver.state == ASLEEP and receiver.count == 2 and ready < of.clock.when[who]:
-            set_time(of.clock, who, ready)
+    hand(cluster, who, number, ready)
+    if last != NONE and cluster.tuples[last].ready > ready:
+        _swap(cluster, last, number)
+        if receiver.state == ASLEEP and receiver.count == 2 and ready < cluster.clock.when[who]:
+            set_time(cluster.clock, who, ready)
 
 
 @inner
-def _swap(of: Cluster, last: int, number: int) -> None:
+def _swap(cluster: Cluster, last: int, number: int) -> None:
     """Let the last message of a link, from its own node, pass one still on its way."""
-    one, other = of.tuples[last], of.tuples[number]
+    one, other = cluster.tuples[last], cluster.tuples[number]
     one.ready, other.ready = other.ready, one.ready
     one.bytes, other.bytes = other.bytes, one.bytes
     one.tree, other.tree = other.tree, one.tree
     one.use, other.use = other.use, one.use
     one.pair, other.pair = other.pair, one.pair
-    one.what, other.what = other.what, one.what
+    one.kind, other.kind = other.kind, one.kind

@@ -19,13 +19,13 @@ _OF_TOPOLOGIES = ("begun", "completed", "timed_out", "replayed", "lost", "latenc
 
 
 @dataclass(frozen=True, eq=False)
-class TakenCounts:
+class EngineTotals:
     """Counts up to a time.
 
     Parameters
     ----------
     now_s
-        The time.
+        Present time.
     threads, topologies
         Name → values by executor, shape (E,), and by topology, shape (T,).
     pairs, latency
@@ -43,7 +43,7 @@ class TakenCounts:
     link_bytes: NDArray[np.float64]
 
     @classmethod
-    def of(cls, cluster: Cluster, at_once: int = 1) -> TakenCounts:
+    def of(cls, cluster: Cluster, at_once: int = 1) -> EngineTotals:
         """Return the present counts, with `at_once` tuples per event."""
         run, cores = cluster.run[0], cluster.shares.cores
         executors, now = int(run["executors"]), float(run["now"])
@@ -63,12 +63,12 @@ class TakenCounts:
             link_bytes=np.array(cluster.links["sent_bytes"]).reshape(2, -1),
         )
 
-    def since(self, before: TakenCounts) -> TakenCounts:
+    def since(self, before: EngineTotals) -> EngineTotals:
         """Return the difference to earlier counts; `now_s` is the duration."""
-        return TakenCounts(
+        return EngineTotals(
             self.now_s - before.now_s,
-            {name: of - before.threads[name] for name, of in self.threads.items()},
-            {name: of - before.topologies[name] for name, of in self.topologies.items()},
+            {name: cluster - before.threads[name] for name, cluster in self.threads.items()},
+            {name: cluster - before.topologies[name] for name, cluster in self.topologies.items()},
             self.pairs - before.pairs,
             self.latency - before.latency,
             self.busy_s - before.busy_s,
@@ -84,7 +84,7 @@ def _to_come(cluster: Cluster, now: float) -> NDArray[np.float64]:
     return np.bincount(threads["core"][alone], left, len(cluster.shares.cores)).astype(np.float64)
 
 
-def counted(cluster: Cluster, before: TakenCounts, now: TakenCounts) -> tuple[TakenCounts, EngineCounts]:
+def counted(cluster: Cluster, before: EngineTotals, now: EngineTotals) -> tuple[EngineTotals, EngineCounts]:
     """Return the counts up to now, and since `before`."""
     new = now.since(before)
     executors = len(now.threads["received"])
@@ -126,7 +126,7 @@ def quantile_s(latency: NDArray[np.int64], part: float) -> float:
     latency
         Trees of one topology by bucket, shape (258,).
     part
-        From 0 to 1.
+        Quantile, from 0 to 1.
     """
     whole = int(latency.sum())
     if not whole:

@@ -12,7 +12,7 @@ from stormwright.predict.flow.profile import Profile
 from stormwright.simulator.engine import NOWHERE, EngineCounts
 from stormwright.simulator.kernel.arrays import NEVER
 from stormwright.simulator.kernel.clock import first_of, set_time
-from stormwright.simulator.kernel.quotas import account, begin, count_held, give_back, serve
+from stormwright.simulator.kernel.quotas import account, begin, count_throttled, give_back, serve
 from stormwright.simulator.kernel.shares import drop_of, has_done, take_first
 from stormwright.simulator.kernel.turns import (
     end_turn,
@@ -25,8 +25,8 @@ from stormwright.simulator.kernel.turns import (
 )
 from stormwright.simulator.settings import Settings
 from stormwright.simulator.storm.carrying import link_done
-from stormwright.simulator.storm.counting import TakenCounts, counted
-from stormwright.simulator.storm.placing import Workers, fitting, freed, put_together, seated
+from stormwright.simulator.storm.counting import EngineTotals, counted
+from stormwright.simulator.storm.placing import Workers, combine_tuples, fitting, freed, seated
 from stormwright.simulator.storm.queues import call_waiting, end_tuple, lose, note_lost, take
 from stormwright.simulator.storm.records import (
     ASLEEP,
@@ -55,25 +55,25 @@ _LOOKS_S = 1.0
 
 
 @compiled
-def go_on_until(of: Cluster, command: int, which: int, amount: float, until: float) -> None:
+def go_on_until(cluster: Cluster, command: int, which: int, amount: float, until: float) -> None:
     """Apply a command, then advance to a time, or until there is no space for more tuples or trees.
 
     Parameters
     ----------
-    of
-        The cluster.
+    cluster
+        Cluster; updated.
     command, which, amount
         Command, its target, and a time or factor.
     until
-        The end time.
+        Time to advance to.
     """
-    run = of.run[0]
+    run = cluster.run[0]
     if command != NOTHING:
-        _command(of, command, which, amount, run.now)
+        _command(cluster, command, which, amount, run.now)
     run.full = False
     while True:
-        who = first_of(of.clock)
-        now = of.clock.when[who]
+        who = first_of(cluster.clock)
+        now = cluster.clock.when[who]
         if now > until:
             run.now = until
             return
@@ -82,50 +82,50 @@ def go_on_until(of: Cluster, command: int, which: int, amount: float, until: flo
             return
         run.now = now
         if who < run.first_link:
-            _thread_or_core(of, who, now)
+            _thread_or_core(cluster, who, now)
         elif who < run.first_topology:
-            link_done(of, who - run.first_link, now)
+            link_done(cluster, who - run.first_link, now)
         elif who < run.first_quota:
             topology = who - run.first_topology
-            time_out(of, topology, now)
-            set_time(of.clock, who, now + of.topologies[topology].timeout_s)
-        elif who < run.first_quota + len(of.quotas):
-            _serve(of, who, now)
+            time_out(cluster, topology, now)
+            set_time(cluster.clock, who, now + cluster.topologies[topology].timeout_s)
+        elif who < run.first_quota + len(cluster.quotas):
+            _serve(cluster, who, now)
         else:
-            look_at_loads(of)
-            set_time(of.clock, who, now + _LOOKS_S)
+            look_at_loads(cluster)
+            set_time(cluster.clock, who, now + _LOOKS_S)
 
 
 @often
-def _thread_or_core(of: Cluster, who: int, now: float) -> None:
+def _thread_or_core(cluster: Cluster, who: int, now: float) -> None:
     """Handle an event of a thread or a core, usually the completion of a job."""
-    run, jobs = of.run[0], of.shares.jobs
+    run, jobs = cluster.run[0], cluster.shares.jobs
     if who < run.threads:
-        number, goes_on = NONE, who if _wakes(of, who, now) else NONE
+        number, goes_on = NONE, who if _wakes(cluster, who, now) else NONE
     else:
         number = who - run.threads
-        goes_on = _finished(of, of.shares.cores[number], now)
+        goes_on = _finished(cluster, cluster.shares.cores[number], now)
     if goes_on != NONE:
-        step(of, goes_on, now)
+        step(cluster, goes_on, now)
     if number == NONE:
-        if of.threads[who].state != WORKS or of.threads[who].alone:
+        if cluster.threads[who].state != WORKS or cluster.threads[who].alone:
             return
-        number, goes_on = of.threads[who].core, NONE
-    core = of.shares.cores[number]
+        number, goes_on = cluster.threads[who].core, NONE
+    core = cluster.shares.cores[number]
     if core.quota >= 0:
         if goes_on != NONE:
             end_turn(core, jobs)
             if core.count == 0:
-                give_back(of.quotas[core.quota], core, now)
-        _account(of, core, now)
-    set_core(of, number)
+                give_back(cluster.quotas[core.quota], core, now)
+        _account(cluster, core, now)
+    set_core(cluster, number)
 
 
 @inner
-def _finished(of: Cluster, core: Record, now: float) -> int:
+def _finished(cluster: Cluster, core: Record, now: float) -> int:
     """Return the thread that has completed its work on a core, if any; else switch turns."""
-    jobs = of.shares.jobs
-    pass_time(of, core, now)
+    jobs = cluster.shares.jobs
+    pass_time(cluster, core, now)
     if core.quota < 0:
         return take_first(core, jobs) if has_done(core, jobs) else NONE
     if has_finished(core, jobs):
@@ -136,165 +136,165 @@ def _finished(of: Cluster, core: Record, now: float) -> int:
 
 
 @inner
-def _wakes(of: Cluster, who: int, now: float) -> bool:
+def _wakes(cluster: Cluster, who: int, now: float) -> bool:
     """Return whether a thread continues at its time: not while it wakes, and not when it has only begun to."""
-    thread = of.threads[who]
+    thread = cluster.threads[who]
     if thread.state == ASLEEP and thread.wakes_s > 0.0:
-        rouse(of, who, now)
+        rouse(cluster, who, now)
         return False
     if thread.state == ASLEEP or (thread.state == WORKS and thread.alone):
         return True
-    set_time(of.clock, who, NEVER)
+    set_time(cluster.clock, who, NEVER)
     if thread.state == GONE and thread.kind == SENDER:
-        _up(of, thread.worker, now)
+        _up(cluster, thread.worker, now)
     return bool(thread.state == BLOCKED)
 
 
 @inner
-def _account(of: Cluster, core: Record, now: float) -> None:
-    quota = of.quotas[core.quota]
+def _account(cluster: Cluster, core: Record, now: float) -> None:
+    quota = cluster.quotas[core.quota]
     account(quota, core, now)
     if core.held:
-        set_time(of.clock, of.run[0].first_quota + core.quota, quota.ends)
+        set_time(cluster.clock, cluster.run[0].first_quota + core.quota, quota.ends)
 
 
 @inner
-def _serve(of: Cluster, who: int, now: float) -> None:
+def _serve(cluster: Cluster, who: int, now: float) -> None:
     """Begin a period of a quota: release throttled cores, as far as it lasts."""
-    quota = of.quotas[who - of.run[0].first_quota]
+    quota = cluster.quotas[who - cluster.run[0].first_quota]
     begin(quota, now)
     while True:
-        held = count_held(quota, of.shares.cores)
-        number = serve(quota, of.shares.cores, draw_below(of, held))
+        held = count_throttled(quota, cluster.shares.cores)
+        number = serve(quota, cluster.shares.cores, draw_below(cluster, held))
         if number < 0:
-            set_time(of.clock, who, quota.ends if held > 0 else NEVER)
+            set_time(cluster.clock, who, quota.ends if held > 0 else NEVER)
             return
-        run_on(of.shares.cores[number], of.shares.jobs, now)
-        set_core(of, number)
+        run_on(cluster.shares.cores[number], cluster.shares.jobs, now)
+        set_core(cluster, number)
 
 
 @inner
-def _command(of: Cluster, command: int, which: int, amount: float, now: float) -> None:
+def _command(cluster: Cluster, command: int, which: int, amount: float, now: float) -> None:
     if command == PLACED:
-        place_shuffles(of)
-        divide_cores(of, now)
+        place_shuffles(cluster)
+        divide_cores(cluster, now)
     elif command == START:
-        of.topologies[of.workers[which].topology].starting += 1
-        set_time(of.clock, of.run[0].executors + which, amount)
+        cluster.topologies[cluster.workers[which].topology].starting += 1
+        set_time(cluster.clock, cluster.run[0].executors + which, amount)
     elif command == STOP:
-        _stop(of, which, now)
+        _stop(cluster, which, now)
     elif command == LOOK:
-        _look_of_spouts(of, which, now)
+        _look_of_spouts(cluster, which, now)
     elif command == SPEED:
-        set_speed(of, which, amount, now)
+        set_speed(cluster, which, amount, now)
 
 
 @inner
-def _up(of: Cluster, worker: int, now: float) -> None:
+def _up(cluster: Cluster, worker: int, now: float) -> None:
     """Start the threads of a worker."""
-    here, run = of.workers[worker], of.run[0]
+    here, run = cluster.workers[worker], cluster.run[0]
     here.up = True
     for who in range(run.threads):
-        thread = of.threads[who]
+        thread = cluster.threads[who]
         if thread.worker == worker:
             thread.state = ASLEEP
             if thread.polls:
-                set_time(of.clock, who, now + draw(of) * thread.sleeps_s)
-    _started(of, here.topology, now)
+                set_time(cluster.clock, who, now + draw(cluster) * thread.sleeps_s)
+    _started(cluster, here.topology, now)
 
 
 @inner
-def _started(of: Cluster, topology: int, now: float) -> None:
+def _started(cluster: Cluster, topology: int, now: float) -> None:
     """Record the start of a worker of a topology; after the last one its spouts begin."""
-    here = of.topologies[topology]
+    here = cluster.topologies[topology]
     here.starting -= 1
     if here.starting == 0:
-        for each in range(len(of.workers)):
-            worker = of.workers[each]
+        for each in range(len(cluster.workers)):
+            worker = cluster.workers[each]
             if worker.topology == topology and worker.up:
                 worker.ready = True
-        _look_of_spouts(of, topology, now)
+        _look_of_spouts(cluster, topology, now)
 
 
 @inner
-def _look_of_spouts(of: Cluster, topology: int, now: float) -> None:
-    for each in range(len(of.spouts)):
-        who = of.spouts[each].thread
-        thread = of.threads[who]
+def _look_of_spouts(cluster: Cluster, topology: int, now: float) -> None:
+    for each in range(len(cluster.spouts)):
+        who = cluster.spouts[each].thread
+        thread = cluster.threads[who]
         if thread.topology == topology and thread.state == ASLEEP:
-            set_time(of.clock, who, now)
+            set_time(cluster.clock, who, now)
 
 
 @inner
-def _stop(of: Cluster, worker: int, now: float) -> None:
+def _stop(cluster: Cluster, worker: int, now: float) -> None:
     """Stop a worker with everything in it; tuples sent to it are lost until it is up again."""
-    here, run = of.workers[worker], of.run[0]
-    starting = not here.up and of.clock.when[run.executors + worker] != NEVER
+    here, run = cluster.workers[worker], cluster.run[0]
+    starting = not here.up and cluster.clock.when[run.executors + worker] != NEVER
     here.up = here.ready = False
     if starting:
-        _started(of, here.topology, now)
+        _started(cluster, here.topology, now)
     for who in range(run.threads):
-        if of.threads[who].worker == worker:
-            _end_thread(of, who, now)
+        if cluster.threads[who].worker == worker:
+            _end_thread(cluster, who, now)
 
 
 @inner
-def _end_thread(of: Cluster, who: int, now: float) -> None:
-    thread, jobs = of.threads[who], of.shares.jobs
+def _end_thread(cluster: Cluster, who: int, now: float) -> None:
+    thread, jobs = cluster.threads[who], cluster.shares.jobs
     if thread.state == WORKS and thread.alone:
-        stop_alone(of, who, now)
+        stop_alone(cluster, who, now)
     elif thread.state == WORKS:
-        core = of.shares.cores[thread.core]
-        pass_time(of, core, now)
+        core = cluster.shares.cores[thread.core]
+        pass_time(cluster, core, now)
         if core.quota >= 0:
             withdraw(core, jobs, who)
         else:
             drop_of(core, jobs, who)
-        set_core(of, thread.core)
+        set_core(cluster, thread.core)
     elif thread.state == BLOCKED:
-        _wait_no_more(of, who)
+        _wait_no_more(cluster, who)
     if thread.tuple != NONE:
-        note_lost(of, of.tuples[thread.tuple].tree, of.tuples[thread.tuple].use)
-        end_tuple(of, thread.tuple)
+        note_lost(cluster, cluster.tuples[thread.tuple].tree, cluster.tuples[thread.tuple].use)
+        end_tuple(cluster, thread.tuple)
         thread.tuple = NONE
     while thread.count > 0:
-        lose(of, take(of, thread))
+        lose(cluster, take(cluster, thread))
     if thread.kind == SPOUT:
-        spout = of.spouts[thread.spout]
+        spout = cluster.spouts[thread.spout]
         while spout.first != NONE:
-            if not of.trees[spout.first].lost:
-                of.topologies[thread.topology].lost += 1
-            end_tree(of, spout.first)
+            if not cluster.trees[spout.first].lost:
+                cluster.topologies[thread.topology].lost += 1
+            end_tree(cluster, spout.first)
         spout.again = 0
     while thread.waiting != NONE:
-        call_waiting(of, thread, now)
+        call_waiting(cluster, thread, now)
     thread.state, thread.debt_s = GONE, 0.0
-    set_time(of.clock, who, NEVER)
+    set_time(cluster.clock, who, NEVER)
 
 
 @inner
-def _wait_no_more(of: Cluster, who: int) -> None:
+def _wait_no_more(cluster: Cluster, who: int) -> None:
     """Remove a thread from a waiting list."""
-    for each in range(of.run[0].threads):
-        _leave_list(of, of.threads[each], who)
-    for each in range(len(of.links)):
-        _leave_list(of, of.links[each], who)
+    for each in range(cluster.run[0].threads):
+        _leave_list(cluster, cluster.threads[each], who)
+    for each in range(len(cluster.links)):
+        _leave_list(cluster, cluster.links[each], who)
 
 
 @inner
-def _leave_list(of: Cluster, queue: Record, who: int) -> None:
+def _leave_list(cluster: Cluster, queue: Record, who: int) -> None:
     before, each = NONE, queue.waiting
     while each != NONE and each != who:
-        before, each = each, of.threads[each].next
+        before, each = each, cluster.threads[each].next
     if each == NONE:
         return
     if before == NONE:
-        queue.waiting = of.threads[who].next
+        queue.waiting = cluster.threads[who].next
     else:
-        of.threads[before].next = of.threads[who].next
+        cluster.threads[before].next = cluster.threads[who].next
     if queue.last_waiting == who:
         queue.last_waiting = before
-    of.threads[who].next = NONE
+    cluster.threads[who].next = NONE
 
 
 # Engine -------------------------------------------------------------------------------------------
@@ -336,13 +336,13 @@ class Events:
         self._profile = profile or Profile.of(problem)
         self.cluster = start(problem, self.settings, self._profile)
         self.at_once = fitting(self.cluster, self.settings.tuples_at_once)
-        put_together(self.cluster, self.at_once)
+        combine_tuples(self.cluster, self.at_once)
         self._rates = np.ones(len(problem.topologies))
         self._apart_s = self.cluster.spouts["apart_s"].copy()
         self._down = np.zeros(len(problem.supervisors), dtype=bool)
         self._slots = np.full(problem.num_executors, NOWHERE, np.int32)
         self._workers = Workers(problem, self._profile, self.settings, self.at_once)
-        self._taken = self.seen
+        self._taken_counts = self.counts
         self._place(slots, startup_s=0.0)
 
     @property
@@ -361,13 +361,13 @@ class Events:
 
     def take(self) -> EngineCounts:
         """Return the counts since the last call."""
-        self._taken, found = counted(self.cluster, self._taken, self.seen)
+        self._taken_counts, found = counted(self.cluster, self._taken_counts, self.counts)
         return found
 
     @property
-    def seen(self) -> TakenCounts:
+    def counts(self) -> EngineTotals:
         """All counts so far, including those that `take` leaves out."""
-        return TakenCounts.of(self.cluster, self.at_once)
+        return EngineTotals.of(self.cluster, self.at_once)
 
     @property
     def pending(self) -> NDArray[np.int64]:
@@ -379,7 +379,7 @@ class Events:
     @property
     def queue_peaks(self) -> NDArray[np.int64]:
         """Peak length of every executor's receive queue so far, shape (E,)."""
-        return self.at_once * np.array(self.cluster.seen["most"][: self.problem.num_executors])
+        return self.at_once * np.array(self.cluster.queue_loads["most"][: self.problem.num_executors])
 
     @property
     def queue_limits(self) -> NDArray[np.int64]:
@@ -455,11 +455,11 @@ class Events:
         if not self._down[self.cluster.workers["node"][worker]]:
             self._command(START, worker, self.now_s + startup_s)
 
-    def _command(self, what: int, which: int = 0, amount: float = 0.0, until_s: float = -1.0) -> None:
-        go_on_until(self.cluster, what, int(which), float(amount), until_s if what == NOTHING else self.now_s)
+    def _command(self, command: int, which: int = 0, amount: float = 0.0, until_s: float = -1.0) -> None:
+        go_on_until(self.cluster, command, int(which), float(amount), until_s if command == NOTHING else self.now_s)
         while self.cluster.run[0]["full"]:
             tuples, trees = len(self.cluster.tuples), len(self.cluster.trees)
             short = int(self.cluster.run[0]["tuples_left"]) < int(self.cluster.run[0]["most_sent"])
             needed = max(tuples, int(self.cluster.run[0]["most_sent"]))
             self.cluster = with_room(self.cluster, needed if short else 0, 0 if short else trees)
-            go_on_until(self.cluster, NOTHING, 0, 0.0, until_s if what == NOTHING else self.now_s)
+            go_on_until(self.cluster, NOTHING, 0, 0.0, until_s if command == NOTHING else self.now_s)

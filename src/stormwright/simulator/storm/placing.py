@@ -35,24 +35,24 @@ from stormwright.simulator.storm.records import GONE, NONE, Cluster
 _LEAST_SETS = 8
 
 
-def fitting(of: Cluster, most: int) -> int:
+def fitting(cluster: Cluster, most: int) -> int:
     """Return the tuples per set: at most `most`, fewer if limits of pending trees or queues are small."""
-    executors = int(of.run[0]["executors"])
-    rooms = [*of.spouts["most"], *of.threads["limit"][: executors + int(of.run[0]["workers"])]]
+    executors = int(cluster.run[0]["executors"])
+    rooms = [*cluster.spouts["most"], *cluster.threads["limit"][: executors + int(cluster.run[0]["workers"])]]
     return max(min(most, int(min(rooms, default=0)) // _LEAST_SETS), 1)
 
 
-def put_together(of: Cluster, count: int) -> None:
+def combine_tuples(cluster: Cluster, count: int) -> None:
     """Combine `count` tuples into one in a cluster without events so far."""
-    spouts, executors = of.spouts, int(of.run[0]["executors"])
+    spouts, executors = cluster.spouts, int(cluster.run[0]["executors"])
     spouts["apart_s"] *= count
     spouts["comes"] *= count
     spouts["varies"] /= count
     spouts["most"] //= count
-    of.threads["limit"][: executors + int(of.run[0]["workers"])] //= count
-    of.routes["bytes"] *= count
+    cluster.threads["limit"][: executors + int(cluster.run[0]["workers"])] //= count
+    cluster.routes["bytes"] *= count
     for name in ("overhead_bytes", "serialise_s", "send_s", "receive_s"):
-        of.run[name] *= count
+        cluster.run[name] *= count
     np.maximum(spouts["most"], 1, out=spouts["most"])
 
 
@@ -89,8 +89,8 @@ class Workers:
         found: dict[Seat, list[int]] = defaultdict(list)
         placed = np.flatnonzero(slots != NOWHERE)
         topology = self.problem.executor_topology[placed]
-        for executor, of, slot in zip(placed.tolist(), topology.tolist(), slots[placed].tolist(), strict=True):
-            found[of, slot].append(executor)
+        for executor, cluster, slot in zip(placed.tolist(), topology.tolist(), slots[placed].tolist(), strict=True):
+            found[cluster, slot].append(executor)
         return {seat: tuple(executors) for seat, executors in found.items()}
 
     def number(self, seat: Seat) -> int:
@@ -111,61 +111,61 @@ class Workers:
         """Return the workers in a slot."""
         return sorted(number for (_, at), number in self._numbers.items() if at == slot)
 
-    def on_node(self, of: Cluster, node: int) -> list[int]:
+    def on_node(self, cluster: Cluster, node: int) -> list[int]:
         """Return the workers on a node."""
-        return sorted(number for number in self._numbers.values() if of.workers["node"][number] == node)
+        return sorted(number for number in self._numbers.values() if cluster.workers["node"][number] == node)
 
     def seat_of(self, worker: int) -> Seat:
         """Return topology and slot of a worker."""
         return next(seat for seat, number in self._numbers.items() if number == worker)
 
 
-def freed(of: Cluster, worker: int, executors: Sequence[int]) -> None:
+def freed(cluster: Cluster, worker: int, executors: Sequence[int]) -> None:
     """Remove a stopped worker; its executors are nowhere."""
-    run = of.run[0]
+    run = cluster.run[0]
     threads = [*executors, run["executors"] + worker, run["executors"] + run["workers"] + worker]
-    of.threads["worker"][threads] = of.threads["node"][threads] = of.threads["core"][threads] = NONE
+    cluster.threads["worker"][threads] = cluster.threads["node"][threads] = cluster.threads["core"][threads] = NONE
 
 
-def seated(of: Cluster, workers: Workers, come: Sequence[tuple[int, tuple[int, ...]]]) -> Cluster:
+def seated(cluster: Cluster, workers: Workers, come: Sequence[tuple[int, tuple[int, ...]]]) -> Cluster:
     """Return the cluster with new workers, none of them up yet.
 
     Parameters
     ----------
-    of
-        The cluster.
+    cluster
+        Records of the cluster.
     workers
         All workers.
     come
         Number and executors of new ones.
     """
-    run, problem, reference_hz = of.run[0], workers.problem, workers.problem.core_hz
+    run, problem, reference_hz = cluster.run[0], workers.problem, workers.problem.core_hz
     for worker, executors in come:
         topology, slot = workers.seat_of(worker)
         node = int(problem.slot_node[slot])
-        of.workers[worker] = (topology, node, slot, False, False)
+        cluster.workers[worker] = (topology, node, slot, False, False)
         ends = [run["executors"] + worker, run["executors"] + run["workers"] + worker]
         threads = [*executors, *ends]
-        of.threads["worker"][threads], of.threads["node"][threads] = worker, node
-        of.threads["state"][threads], of.threads["topology"][threads] = GONE, topology
+        cluster.threads["worker"][threads], cluster.threads["node"][threads] = worker, node
+        cluster.threads["state"][threads], cluster.threads["topology"][threads] = GONE, topology
         factor = workers.message_factors[topology] * reference_hz / workers.nodes.core_hz[node]
-        of.threads["message_factor"][threads] = factor
-        of.threads["core"][threads] = _cores_for(of, node, len(threads))
+        cluster.threads["message_factor"][threads] = factor
+        cluster.threads["core"][threads] = _cores_for(cluster, node, len(threads))
         own = list(executors)
-        of.threads["work_s"][own] = workers.cycles[own] / workers.nodes.core_hz[node]
-        of.threads["varies"][own] = workers.varies
-    _take_cores(of, workers)
-    return of._replace(shares=_with_room(of))
+        cluster.threads["work_s"][own] = workers.cycles[own] / workers.nodes.core_hz[node]
+        cluster.threads["varies"][own] = workers.varies
+    _take_cores(cluster, workers)
+    return cluster._replace(shares=_with_room(cluster))
 
 
-def _cores_for(of: Cluster, node: int, threads: int) -> NDArray[np.int64]:
+def _cores_for(cluster: Cluster, node: int, threads: int) -> NDArray[np.int64]:
     """Return cores of a node for new threads: each gets the one with the fewest threads.
 
     Threads stay on their cores if all are busy, and always with a quota: Linux does not balance load between throttled
     cores.
     """
-    each = int(of.run[0]["cores"]) // int(of.run[0]["nodes"])
-    first, core = node * each, of.threads["core"]
+    each = int(cluster.run[0]["cores"]) // int(cluster.run[0]["nodes"])
+    first, core = node * each, cluster.threads["core"]
     on = np.bincount(core[(core >= first) & (core < first + each)] - first, minlength=each)
     found = np.empty(threads, np.int64)
     for number in range(threads):
@@ -174,21 +174,21 @@ def _cores_for(of: Cluster, node: int, threads: int) -> NDArray[np.int64]:
     return found
 
 
-def _take_cores(of: Cluster, workers: Workers) -> None:
+def _take_cores(cluster: Cluster, workers: Workers) -> None:
     """Set the constant CPU usage of nodes by workers, and by executors that poll."""
-    executors, nodes = int(of.run[0]["executors"]), int(of.run[0]["nodes"])
-    own = of.threads[:executors]
+    executors, nodes = int(cluster.run[0]["executors"]), int(cluster.run[0]["nodes"])
+    own = cluster.threads[:executors]
     there = np.flatnonzero((own["node"] != NONE) & (workers.idle_hz > 0))
     taken = np.bincount(own["node"][there], workers.idle_hz[there], nodes) / workers.nodes.core_hz
-    senders = of.threads["node"][executors : executors + int(of.run[0]["workers"])]
+    senders = cluster.threads["node"][executors : executors + int(cluster.run[0]["workers"])]
     taken += np.bincount(senders[senders != NONE], minlength=nodes) * workers.costs.worker_cores
-    (of.quotas if len(of.quotas) else of.shares.cores)["taken"] = taken
+    (cluster.quotas if len(cluster.quotas) else cluster.shares.cores)["taken"] = taken
 
 
-def _with_room(of: Cluster) -> Shares:
+def _with_room(cluster: Cluster) -> Shares:
     """Return shares with heaps for all threads of each core."""
-    cores, old = of.shares
-    room = np.bincount(of.threads["core"][of.threads["core"] != NONE], minlength=len(cores))
+    cores, old = cluster.shares
+    room = np.bincount(cluster.threads["core"][cluster.threads["core"] != NONE], minlength=len(cores))
     first = np.cumsum([0, *room])
     jobs = records(int(first[-1]), JOB)
     for number in np.flatnonzero(cores["count"]):

@@ -10,82 +10,82 @@ from stormwright.simulator.storm.working import looks_at, work
 
 
 @inner
-def make_tuple(of: Cluster, pair: int, what: int, tree: int, use: int) -> int:
-    """Create a tuple in no queue of `of`, of kind `what`, with its `pair`, `tree` and the `use` of that record."""
-    run = of.run[0]
+def make_tuple(cluster: Cluster, pair: int, kind: int, tree: int, use: int) -> int:
+    """Create a tuple of `cluster` in no queue: its `kind`, `pair`, `tree` and the `use` of that record."""
+    run = cluster.run[0]
     number = run.free_tuple
-    made = of.tuples[number]
+    made = cluster.tuples[number]
     run.free_tuple = made.next
     run.tuples_left -= 1
-    made.next, made.pair, made.what, made.tree, made.use = NONE, pair, what, tree, use
+    made.next, made.pair, made.kind, made.tree, made.use = NONE, pair, kind, tree, use
     return int(number)
 
 
 @inner
-def end_tuple(of: Cluster, number: int) -> None:
+def end_tuple(cluster: Cluster, number: int) -> None:
     """Free a tuple."""
-    run = of.run[0]
-    of.tuples[number].next = run.free_tuple
+    run = cluster.run[0]
+    cluster.tuples[number].next = run.free_tuple
     run.free_tuple = number
     run.tuples_left += 1
 
 
 @inner
-def lose(of: Cluster, number: int) -> None:
+def lose(cluster: Cluster, number: int) -> None:
     """Lose a tuple, or a message to or from an acker."""
-    note_lost(of, of.tuples[number].tree, of.tuples[number].use)
-    end_tuple(of, number)
+    note_lost(cluster, cluster.tuples[number].tree, cluster.tuples[number].use)
+    end_tuple(cluster, number)
 
 
 @inner
-def note_lost(of: Cluster, tree: int, use: int) -> None:
+def note_lost(cluster: Cluster, tree: int, use: int) -> None:
     """Mark a tree as incomplete, so that it will time out."""
-    if tree != NONE and of.trees[tree].use == use and not of.trees[tree].lost:
-        of.trees[tree].lost = True
-        of.topologies[of.threads[of.trees[tree].spout].topology].lost += 1
+    if tree != NONE and cluster.trees[tree].use == use and not cluster.trees[tree].lost:
+        cluster.trees[tree].lost = True
+        cluster.topologies[cluster.threads[cluster.trees[tree].spout].topology].lost += 1
 
 
 @inner
-def join(of: Cluster, queue: Record, number: int) -> None:
+def join(cluster: Cluster, queue: Record, number: int) -> None:
     """Append a tuple to the queue of a thread or a link."""
     if queue.count == 0:
         queue.first = number
     else:
-        of.tuples[queue.last].next = number
+        cluster.tuples[queue.last].next = number
     queue.last = number
     queue.count += 1
 
 
 @inner
-def take(of: Cluster, queue: Record) -> int:
+def take(cluster: Cluster, queue: Record) -> int:
     """Remove the first tuple of a queue."""
     number = queue.first
-    queue.first = of.tuples[number].next
-    of.tuples[number].next = NONE
+    queue.first = cluster.tuples[number].next
+    cluster.tuples[number].next = NONE
     queue.count -= 1
     return int(number)
 
 
 @often
-def hand(of: Cluster, who: int, number: int, ready: float) -> None:
-    """Append tuple `number` to the queue of the thread `who` in `of`, visible once it is `ready`."""
-    thread = of.threads[who]
-    if thread.count >= of.seen[who].most:
-        of.seen[who].most = thread.count + 1
-    if thread.state == ASLEEP and thread.count == 0 and begins_by_itself(of, thread, ready):
+def hand(cluster: Cluster, who: int, number: int, ready: float) -> None:
+    """Append tuple `number` to the queue of the thread `who` in `cluster`, visible once it is `ready`."""
+    thread = cluster.threads[who]
+    if thread.count >= cluster.queue_loads[who].most:
+        cluster.queue_loads[who].most = thread.count + 1
+    if thread.state == ASLEEP and thread.count == 0 and starts_without_tuple(cluster, thread, ready):
         thread.tuple = number
-        work(of, who, looks_at(thread, ready))
-        call_waiting(of, thread, of.run[0].now)
+        work(cluster, who, looks_at(thread, ready))
+        call_waiting(cluster, thread, cluster.run[0].now)
         return
-    of.tuples[number].ready = ready
-    join(of, thread, number)
+    cluster.tuples[number].ready = ready
+    join(cluster, thread, number)
     sees = thread.state == ASLEEP and not thread.polls
-    if sees and (thread.count == 1 or thread.spout != NONE) and ready < of.clock.when[who]:
-        set_time(of.clock, who, looks_at(thread, ready))
+    if sees and (thread.count == 1 or thread.spout != NONE) and ready < cluster.clock.when[who]:
+        set_time(cluster.clock, who, looks_at(thread, ready))
 
 
 @inner
-def begins_by_itself(of: Cluster, thread: Record, ready: float) -> bool:
+def starts_without_tuple(cluster: Cluster, thread: Record, ready: float) -> bool:
     """Return whether a thread will begin with a tuple once that is ready without an event.
 
     That holds if it has a core of its own, and no tuple can overtake the present one, as a message from another worker
@@ -93,28 +93,28 @@ def begins_by_itself(of: Cluster, thread: Record, ready: float) -> bool:
     """
     if not thread.alone or thread.kind == SPOUT:
         return False
-    return bool(thread.kind != RECEIVER or ready <= of.run[0].now + of.run[0].remote_hop_s)
+    return bool(thread.kind != RECEIVER or ready <= cluster.run[0].now + cluster.run[0].remote_hop_s)
 
 
 @inner
-def wait_for(of: Cluster, who: int, queue: Record) -> None:
+def wait_for(cluster: Cluster, who: int, queue: Record) -> None:
     """Let a thread wait for space in a queue."""
-    thread = of.threads[who]
+    thread = cluster.threads[who]
     thread.state, thread.next = BLOCKED, NONE
-    if of.clock.when[who] != NEVER:
-        set_time(of.clock, who, NEVER)
+    if cluster.clock.when[who] != NEVER:
+        set_time(cluster.clock, who, NEVER)
     if queue.waiting == NONE:
         queue.waiting = who
     else:
-        of.threads[queue.last_waiting].next = who
+        cluster.threads[queue.last_waiting].next = who
     queue.last_waiting = who
 
 
 @inner
-def call_waiting(of: Cluster, queue: Record, now: float) -> None:
+def call_waiting(cluster: Cluster, queue: Record, now: float) -> None:
     """Wake the thread that has waited longest for space in a queue."""
     who = queue.waiting
     if who != NONE:
-        queue.waiting = of.threads[who].next
-        of.threads[who].next = NONE
-        set_time(of.clock, who, now)
+        queue.waiting = cluster.threads[who].next
+        cluster.threads[who].next = NONE
+        set_time(cluster.clock, who, now)

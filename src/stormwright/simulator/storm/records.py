@@ -90,7 +90,7 @@ PAIR = np.dtype([("below", np.float64), *((name, np.int64) for name in ("target"
 TUPLE = np.dtype(
     [
         *((name, np.float64) for name in ("ready", "bytes")),
-        *((name, np.int32) for name in ("next", "tree", "use", "pair", "what")),
+        *((name, np.int32) for name in ("next", "tree", "use", "pair", "kind")),
     ],
     align=True,
 )
@@ -139,7 +139,7 @@ LINK = np.dtype(
 )
 
 #: Loads of executors as known in their own worker and as reported to others.
-SEEN = np.dtype([("here", np.float64), ("told", np.float64), ("most", np.int64)])
+QUEUE_LOADS = np.dtype([("current", np.float64), ("reported", np.float64), ("most", np.int64)])
 
 #: Global parameters and counters; an idle core is available within `wait_s`.
 RUN = np.dtype(
@@ -161,7 +161,7 @@ class Cluster(NamedTuple):
 
     Parameters
     ----------
-    threads, spouts, routes, pairs, tuples, trees, workers, topologies, links, seen, run, quotas
+    threads, spouts, routes, pairs, tuples, trees, workers, topologies, links, queue_loads, run, quotas
         Record arrays of the kinds above, and of `QUOTA`. Links are those out of nodes, then those into them.
     choices
         Choices of all shuffles, as numbers of targets in their routes.
@@ -186,7 +186,7 @@ class Cluster(NamedTuple):
     workers: Records
     topologies: Records
     links: Records
-    seen: Records
+    queue_loads: Records
     run: Records
     quotas: Records
     choices: NDArray[np.int32]

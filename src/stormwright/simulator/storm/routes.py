@@ -33,104 +33,104 @@ _REPORT_EVERY = 5
 
 
 @inner
-def choose(of: Cluster, route: Record, left: int) -> int:
+def choose(cluster: Cluster, route: Record, left: int) -> int:
     """Return the pair for the next tuple of a route; of copies to all, `left` are still to be sent."""
     if route.kind == SHUFFLE:
-        chosen = of.choices[route.choices + route.at]
+        chosen = cluster.choices[route.choices + route.at]
         route.at = route.at + 1 if route.at + 1 < ROUND else 0
         return int(route.first + chosen)
     if route.kind == ALL:
         return int(route.first + (left - 1) % route.count)
     low, high = route.first, route.first + route.count - 1
     if route.kind == FIELDS:
-        target = draw(of)
+        target = draw(cluster)
         while low < high:
             middle = (low + high) >> 1
-            beyond = target >= of.pairs[middle].below  # branch-free, as it is unpredictable
+            beyond = target >= cluster.pairs[middle].below  # branch-free, as it is unpredictable
             low += (middle + 1 - low) * beyond
             high += (middle - high) * (not beyond)
     return int(low)
 
 
 @inner
-def look_at_loads(of: Cluster) -> None:
+def look_at_loads(cluster: Cluster) -> None:
     """Check loads of queues, and adapt all shuffles."""
-    run = of.run[0]
+    run = cluster.run[0]
     for who in range(run.executors):
-        of.seen[who].here = of.threads[who].count / of.threads[who].limit
+        cluster.queue_loads[who].current = cluster.threads[who].count / cluster.threads[who].limit
         if run.looks % _REPORT_EVERY == 0:
-            of.seen[who].told = of.seen[who].here
+            cluster.queue_loads[who].reported = cluster.queue_loads[who].current
     run.looks += 1
-    for number in range(len(of.routes)):
-        route = of.routes[number]
-        if route.kind == SHUFFLE and of.threads[route.source].worker != NONE and _look(of, route):
-            shuffle(of, route)
+    for number in range(len(cluster.routes)):
+        route = cluster.routes[number]
+        if route.kind == SHUFFLE and cluster.threads[route.source].worker != NONE and _look(cluster, route):
+            shuffle(cluster, route)
 
 
 @inner
-def place_shuffles(of: Cluster) -> None:
+def place_shuffles(cluster: Cluster) -> None:
     """Restart all shuffles, as near as possible, after executors moved."""
-    for number in range(len(of.routes)):
-        route = of.routes[number]
-        if route.kind == SHUFFLE and of.threads[route.source].worker != NONE:
+    for number in range(len(cluster.routes)):
+        route = cluster.routes[number]
+        if route.kind == SHUFFLE and cluster.threads[route.source].worker != NONE:
             route.scope = IN_WORKER if route.aware or route.local else EVERYWHERE
-            while route.scope < EVERYWHERE and _mean_load(of, route, route.scope) < 0.0:
+            while route.scope < EVERYWHERE and _mean_load(cluster, route, route.scope) < 0.0:
                 route.scope = _wider(route)
-            _even(of, route)
-            shuffle(of, route)
+            _even(cluster, route)
+            shuffle(cluster, route)
 
 
 @inner
-def shuffle(of: Cluster, route: Record) -> None:
+def shuffle(cluster: Cluster, route: Record) -> None:
     """Start a new round of choices by the targets' weights."""
     whole, filled = 0, 0
     for pair in range(route.first, route.first + route.count):
-        if _within(of, route, pair, route.scope):
-            whole += of.pairs[pair].weight
+        if _within(cluster, route, pair, route.scope):
+            whole += cluster.pairs[pair].weight
     for place in range(route.count):
         pair = route.first + place
-        if whole > 0 and _within(of, route, pair, route.scope):
-            for _ in range(of.pairs[pair].weight * ROUND // whole):
-                of.choices[route.choices + filled] = place
+        if whole > 0 and _within(cluster, route, pair, route.scope):
+            for _ in range(cluster.pairs[pair].weight * ROUND // whole):
+                cluster.choices[route.choices + filled] = place
                 filled += 1
     for place in range(filled, ROUND):
-        of.choices[route.choices + place] = (
-            of.choices[route.choices + draw_below(of, filled)] if filled else place % route.count
+        cluster.choices[route.choices + place] = (
+            cluster.choices[route.choices + draw_below(cluster, filled)] if filled else place % route.count
         )
     for place in range(ROUND - 1, 0, -1):
-        other = draw_below(of, place + 1)
-        one = of.choices[route.choices + place]
-        of.choices[route.choices + place] = of.choices[route.choices + other]
-        of.choices[route.choices + other] = one
+        other = draw_below(cluster, place + 1)
+        one = cluster.choices[route.choices + place]
+        cluster.choices[route.choices + place] = cluster.choices[route.choices + other]
+        cluster.choices[route.choices + other] = one
     route.at = 0
 
 
 @inner
-def _look(of: Cluster, route: Record) -> bool:
+def _look(cluster: Cluster, route: Record) -> bool:
     """Update scope and weights of a shuffle by loads; return whether they changed."""
     if not route.aware:
         return False
-    bounds, before, changed = of.topologies[of.threads[route.source].topology], route.scope, False
-    mean = _mean_load(of, route, before)
+    bounds, before, changed = cluster.topologies[cluster.threads[route.source].topology], route.scope, False
+    mean = _mean_load(cluster, route, before)
     if before < EVERYWHERE and (mean < 0.0 or mean > bounds.higher):
         route.scope = _wider(route)
     elif before > IN_WORKER:
         nearer = IN_WORKER if route.local else before - 1
-        mean = _mean_load(of, route, nearer)
+        mean = _mean_load(cluster, route, nearer)
         if 0.0 <= mean < bounds.lower:
             route.scope = nearer
     if route.scope != before:
-        _even(of, route)
+        _even(cluster, route)
         changed = True
     least = 2.0
     for pair in range(route.first, route.first + route.count):
-        if _within(of, route, pair, route.scope):
-            least = min(least, _load(of, route, pair))
+        if _within(cluster, route, pair, route.scope):
+            least = min(least, _load(cluster, route, pair))
     for pair in range(route.first, route.first + route.count):
-        if _within(of, route, pair, route.scope):
-            target = of.pairs[pair]
+        if _within(cluster, route, pair, route.scope):
+            target = cluster.pairs[pair]
             weight = target.weight
-            if _load(of, route, pair) <= least + _AS_GOOD:
+            if _load(cluster, route, pair) <= least + _AS_GOOD:
                 target.weight = min(weight + _GAINS, MOST_WEIGHT)
             else:
                 target.weight = max(weight - _LOSES, 0)
@@ -139,9 +139,9 @@ def _look(of: Cluster, route: Record) -> bool:
 
 
 @inner
-def _even(of: Cluster, route: Record) -> None:
+def _even(cluster: Cluster, route: Record) -> None:
     for pair in range(route.first, route.first + route.count):
-        of.pairs[pair].weight = MOST_WEIGHT
+        cluster.pairs[pair].weight = MOST_WEIGHT
 
 
 @inner
@@ -150,31 +150,31 @@ def _wider(route: Record) -> int:
 
 
 @inner
-def _mean_load(of: Cluster, route: Record, scope: int) -> float:
+def _mean_load(cluster: Cluster, route: Record, scope: int) -> float:
     """Return the mean load of the targets in a scope, -1 if there are none."""
     count, load = 0, 0.0
     for pair in range(route.first, route.first + route.count):
-        if _within(of, route, pair, scope):
+        if _within(cluster, route, pair, scope):
             count += 1
-            load += _load(of, route, pair)
+            load += _load(cluster, route, pair)
     return load / count if count else -1.0
 
 
 @inner
-def _within(of: Cluster, route: Record, pair: int, scope: int) -> bool:
+def _within(cluster: Cluster, route: Record, pair: int, scope: int) -> bool:
     """Return whether the target of a pair is in a scope of its source."""
-    source, target = of.threads[route.source], of.threads[of.pairs[pair].target]
+    source, target = cluster.threads[route.source], cluster.threads[cluster.pairs[pair].target]
     if target.worker == NONE:
         return False
     if scope == IN_WORKER:
         return bool(target.worker == source.worker)
     if scope == IN_NODE:
         return bool(target.node == source.node)
-    return scope != IN_RACK or of.racks[target.node] == of.racks[source.node]
+    return scope != IN_RACK or cluster.racks[target.node] == cluster.racks[source.node]
 
 
 @inner
-def _load(of: Cluster, route: Record, pair: int) -> float:
-    target = of.pairs[pair].target
-    here = of.threads[target].worker == of.threads[route.source].worker
-    return float(of.seen[target].here if here else of.seen[target].told)
+def _load(cluster: Cluster, route: Record, pair: int) -> float:
+    target = cluster.pairs[pair].target
+    here = cluster.threads[target].worker == cluster.threads[route.source].worker
+    return float(cluster.queue_loads[target].current if here else cluster.queue_loads[target].reported)

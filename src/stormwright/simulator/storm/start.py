@@ -32,11 +32,11 @@ from stormwright.simulator.storm.records import (
     MOST_WEIGHT,
     NONE,
     PAIR,
+    QUEUE_LOADS,
     RECEIVER,
     ROUND,
     ROUTE,
     RUN,
-    SEEN,
     SENDER,
     SHUFFLE,
     SPOUT,
@@ -273,7 +273,7 @@ def start(problem: Problem, settings: Settings, profile: Profile) -> Cluster:
     times[of_times[2] : of_times[3]] = topologies["timeout_s"]
     times[last] = 1.0
     tuples, trees = records(0, TUPLE), records(0, TREE)
-    seen, pairs = records(len(threads), SEEN), edges.pairs
+    queue_loads, pairs = records(len(threads), QUEUE_LOADS), edges.pairs
     cluster = Cluster(
         threads=threads,
         spouts=_spouts(profile, spouts, settings),
@@ -284,7 +284,7 @@ def start(problem: Problem, settings: Settings, profile: Profile) -> Cluster:
         workers=records(workers, WORKER),
         topologies=topologies,
         links=links,
-        seen=seen,
+        queue_loads=queue_loads,
         run=run,
         choices=edges.choices,
         racks=problem.node_rack.astype(np.int64),
@@ -297,15 +297,18 @@ def start(problem: Problem, settings: Settings, profile: Profile) -> Cluster:
     return with_room(cluster, _ROOM, _ROOM)
 
 
-def with_room(of: Cluster, tuples: int, trees: int) -> Cluster:
+def with_room(cluster: Cluster, tuples: int, trees: int) -> Cluster:
     """Return the cluster with space for more tuples and trees."""
-    run = of.run[0]
-    made, grown = _more(of.tuples, tuples, int(run["free_tuple"])), _more(of.trees, trees, int(run["free_tree"]))
-    for name, old, new in (("tuple", of.tuples, made), ("tree", of.trees, grown)):
+    run = cluster.run[0]
+    made, grown = (
+        _more(cluster.tuples, tuples, int(run["free_tuple"])),
+        _more(cluster.trees, trees, int(run["free_tree"])),
+    )
+    for name, old, new in (("tuple", cluster.tuples, made), ("tree", cluster.trees, grown)):
         if len(new) > len(old):
             run[f"free_{name}"] = len(old)
             run[f"{name}s_left"] += len(new) - len(old)
-    return of._replace(tuples=made, trees=grown)
+    return cluster._replace(tuples=made, trees=grown)
 
 
 def _more(old: Records, more: int, free: int) -> Records:
@@ -363,15 +366,18 @@ def _threads(
     return made
 
 
-def _set_waits(of: Records, confs: Sequence[Mapping[str, Any]], topology: IntArray, costs: Costs) -> None:
+def _set_waits(cluster: Records, confs: Sequence[Mapping[str, Any]], topology: IntArray, costs: Costs) -> None:
     """Set how executors wait for tuples: Storm's progressive strategy, which spins at first, then sleeps."""
     for kind, (parks, spouts) in {"bolt": (_PARKS, False), "spout": (0.0, True)}.items():
         key = f"topology.{kind}.wait.progressive.level"
         parks_s = [_PARK_S * _count(conf, f"{key}2.count", parks) for conf in confs]
         sleeps_s = [2e-6 * costs.asleep_us * number_of(conf, f"{key}3.sleep.millis", 1.0) for conf in confs]
-        own = (of["kind"] == SPOUT) == spouts
-        of["park_s"][own] = _PARK_S
-        of["parks_s"][own], of["sleeps_s"][own] = np.array(parks_s)[topology[own]], np.array(sleeps_s)[topology[own]]
+        own = (cluster["kind"] == SPOUT) == spouts
+        cluster["park_s"][own] = _PARK_S
+        cluster["parks_s"][own], cluster["sleeps_s"][own] = (
+            np.array(parks_s)[topology[own]],
+            np.array(sleeps_s)[topology[own]],
+        )
 
 
 def _count(conf: Mapping[str, Any], key: str, default: float) -> float:

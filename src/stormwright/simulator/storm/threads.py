@@ -9,12 +9,12 @@ from stormwright.simulator.kernel.clock import set_time
 from stormwright.simulator.kernel.times import draw_time
 from stormwright.simulator.storm.carrying import carry_on, deliver
 from stormwright.simulator.storm.queues import (
-    begins_by_itself,
     call_waiting,
     end_tuple,
     hand,
     make_tuple,
     note_lost,
+    starts_without_tuple,
     take,
     wait_for,
 )
@@ -45,18 +45,18 @@ from stormwright.simulator.storm.working import looks_at, run_for, work
 
 
 @inner
-def emit(of: Cluster, who: int, now: float) -> bool:
+def emit(cluster: Cluster, who: int, now: float) -> bool:
     """Send the results of a tuple, or continue; return whether all is sent, else the thread waits for space."""
-    thread = of.threads[who]
+    thread = cluster.threads[who]
     number, left, pair = thread.route, thread.left, thread.pair
     while number < thread.last_route:
-        route = of.routes[number]
+        route = cluster.routes[number]
         if left == NONE:
-            left = _copies(of, thread, route)
+            left = _copies(cluster, thread, route)
         while left > 0:
             if pair == NONE:
-                pair = _pair(of, thread, route, left)
-            if not _send(of, who, route, pair, now):
+                pair = _pair(cluster, thread, route, left)
+            if not _send(cluster, who, route, pair, now):
                 thread.route, thread.left, thread.pair = number, left, pair
                 return False
             pair = NONE
@@ -67,60 +67,60 @@ def emit(of: Cluster, who: int, now: float) -> bool:
 
 
 @inner
-def _copies(of: Cluster, thread: Record, route: Record) -> int:
+def _copies(cluster: Cluster, thread: Record, route: Record) -> int:
     """Return the number of tuples along a route for the present tuple."""
     if route.kind == TO_ACKER:
-        return 1 if of.tuples[thread.tuple].tree != NONE else 0
+        return 1 if cluster.tuples[thread.tuple].tree != NONE else 0
     if route.kind == TO_SPOUT:
-        return 1 if of.tuples[thread.tuple].what == DONE else 0
+        return 1 if cluster.tuples[thread.tuple].kind == DONE else 0
     count = route.whole
-    if route.part > 0.0 and draw(of) < route.part:
+    if route.part > 0.0 and draw(cluster) < route.part:
         count += 1
     return int(count * route.count if route.kind == ALL else count)
 
 
 @inner
-def _pair(of: Cluster, thread: Record, route: Record, left: int) -> int:
+def _pair(cluster: Cluster, thread: Record, route: Record, left: int) -> int:
     if route.kind == TO_ACKER:
-        return int(route.first + of.trees[of.tuples[thread.tuple].tree].acker % route.count)
+        return int(route.first + cluster.trees[cluster.tuples[thread.tuple].tree].acker % route.count)
     if route.kind == TO_SPOUT:
-        spout = of.threads[of.trees[of.tuples[thread.tuple].tree].spout].spout
-        return int(route.first + spout - of.topologies[thread.topology].first_spout)
-    return choose(of, route, left)
+        spout = cluster.threads[cluster.trees[cluster.tuples[thread.tuple].tree].spout].spout
+        return int(route.first + spout - cluster.topologies[thread.topology].first_spout)
+    return choose(cluster, route, left)
 
 
 @inner
-def _send(of: Cluster, who: int, route: Record, pair: int, now: float) -> bool:
+def _send(cluster: Cluster, who: int, route: Record, pair: int, now: float) -> bool:
     """Send one tuple; False if there is no space for it yet."""
-    thread, run = of.threads[who], of.run[0]
-    target = of.pairs[pair].target
-    receiver, current = of.threads[target], of.tuples[thread.tuple]
-    there = receiver.worker != NONE and of.workers[receiver.worker].up
+    thread, run = cluster.threads[who], cluster.run[0]
+    target = cluster.pairs[pair].target
+    receiver, current = cluster.threads[target], cluster.tuples[thread.tuple]
+    there = receiver.worker != NONE and cluster.workers[receiver.worker].up
     near, sender = receiver.worker == thread.worker, run.executors + thread.worker
     if there:
         if receiver.count >= receiver.limit and receiver.kind != SPOUT:
-            wait_for(of, who, receiver)
+            wait_for(cluster, who, receiver)
             return False
-        if not near and of.threads[sender].count >= of.threads[sender].limit:
-            wait_for(of, who, of.threads[sender])
+        if not near and cluster.threads[sender].count >= cluster.threads[sender].limit:
+            wait_for(cluster, who, cluster.threads[sender])
             return False
-    what, tree, use = DATA, current.tree, current.use
+    kind, tree, use = DATA, current.tree, current.use
     if route.kind == TO_ACKER:
-        what = BEGUN if thread.kind == SPOUT else ACK
+        kind = BEGUN if thread.kind == SPOUT else ACK
     elif route.kind == TO_SPOUT:
-        what = DONE
-    elif tree != NONE and of.trees[tree].use == use:
-        of.trees[tree].alive += 1
+        kind = DONE
+    elif tree != NONE and cluster.trees[tree].use == use:
+        cluster.trees[tree].alive += 1
     thread.emitted += 1
-    of.pairs[pair].tuples += 1
+    cluster.pairs[pair].tuples += 1
     if not there:
-        note_lost(of, tree, use)
+        note_lost(cluster, tree, use)
         return True
-    number = make_tuple(of, pair, what, tree, use)
+    number = make_tuple(cluster, pair, kind, tree, use)
     if not near:
-        of.tuples[number].bytes = route.bytes
+        cluster.tuples[number].bytes = route.bytes
         thread.debt_s += (run.serialise_s + route.bytes * run.serialise_byte_s) * thread.message_factor
-    hand(of, target if near else sender, number, now + run.local_hop_s if near else now)
+    hand(cluster, target if near else sender, number, now + run.local_hop_s if near else now)
     return True
 
 
@@ -134,29 +134,29 @@ AT_SOCKET = 3.0
 
 
 @inner
-def step(of: Cluster, who: int, now: float) -> None:
+def step(cluster: Cluster, who: int, now: float) -> None:
     """Continue a thread after work, a retry or idleness, until it has to wait."""
-    thread = of.threads[who]
+    thread = cluster.threads[who]
     sends = thread.state == BLOCKED
     if thread.state == WORKS:
-        sends = _done(of, who, now)
+        sends = _done(cluster, who, now)
     if sends:
-        if not (carry_on(of, who, now) if thread.kind == SENDER else emit(of, who, now)):
+        if not (carry_on(cluster, who, now) if thread.kind == SENDER else emit(cluster, who, now)):
             return
         if thread.kind != SENDER:
-            end_tuple(of, thread.tuple)
+            end_tuple(cluster, thread.tuple)
         thread.tuple = NONE
-    at = _next_of_spout(of, who, now) if thread.kind == SPOUT else _next(of, thread, now)
+    at = _next_of_spout(cluster, who, now) if thread.kind == SPOUT else _next(cluster, thread, now)
     if thread.tuple != NONE:
-        work(of, who, at)
+        work(cluster, who, at)
     else:
-        _sleep(of, who, at, now)
+        _sleep(cluster, who, at, now)
 
 
 @inner
-def _done(of: Cluster, who: int, now: float) -> bool:
+def _done(cluster: Cluster, who: int, now: float) -> bool:
     """Complete the work on a tuple; return whether results have to be sent."""
-    thread = of.threads[who]
+    thread = cluster.threads[who]
     if thread.tuple == NONE:  # it only woke up
         if thread.count > 0 and thread.kind != RECEIVER:
             thread.debt_s += thread.wakes_s * (AT_SOCKET if thread.kind == SENDER else COLD)
@@ -164,15 +164,15 @@ def _done(of: Cluster, who: int, now: float) -> bool:
     if thread.kind == RECEIVER:
         number = thread.tuple
         thread.tuple = NONE
-        deliver(of, who, number, now)
+        deliver(cluster, who, number, now)
         return False
     if thread.kind < SENDER:
-        of.run[0].hops += 1
+        cluster.run[0].hops += 1
         thread.received += 1
     if thread.kind == SPOUT:
-        _begun(of, who, now)
+        _begun(cluster, who, now)
     elif thread.kind == ACKER:
-        hear(of, who, now)
+        hear(cluster, who, now)
     elif thread.kind == BOLT:
         thread.acked += 1
     thread.route, thread.left, thread.pair = thread.first_route, NONE, NONE
@@ -180,80 +180,84 @@ def _done(of: Cluster, who: int, now: float) -> bool:
 
 
 @inner
-def rouse(of: Cluster, who: int, now: float) -> None:
+def rouse(cluster: Cluster, who: int, now: float) -> None:
     """Wake a thread, which takes CPU before it looks for tuples."""
-    thread = of.threads[who]
-    set_time(of.clock, who, NEVER)
-    run_for(of, who, thread.wakes_s * (AT_SOCKET if thread.kind == RECEIVER else 1.0), now)
+    thread = cluster.threads[who]
+    set_time(cluster.clock, who, NEVER)
+    run_for(cluster, who, thread.wakes_s * (AT_SOCKET if thread.kind == RECEIVER else 1.0), now)
 
 
 @inner
-def _next(of: Cluster, thread: Record, now: float) -> float:
+def _next(cluster: Cluster, thread: Record, now: float) -> float:
     """Take the next tuple, or return when the thread will begin with it; or sleep until a time."""
     if thread.count == 0:
         return NEVER
-    ready = float(of.tuples[thread.first].ready)
+    ready = float(cluster.tuples[thread.first].ready)
     if ready > now:
-        if not begins_by_itself(of, thread, ready):
+        if not starts_without_tuple(cluster, thread, ready):
             return ready
         if thread.state != ASLEEP:
             thread.idle_since = now
         ready = looks_at(thread, ready)
-    thread.tuple = take(of, thread)
+    thread.tuple = take(cluster, thread)
     if thread.waiting != NONE and thread.count < thread.limit:
-        call_waiting(of, thread, now)
+        call_waiting(cluster, thread, now)
     return max(ready, now)
 
 
 @inner
-def _sleep(of: Cluster, who: int, until: float, now: float) -> None:
+def _sleep(cluster: Cluster, who: int, until: float, now: float) -> None:
     """Let a thread sleep until a time, or a little longer."""
-    thread = of.threads[who]
+    thread = cluster.threads[who]
     if thread.state != ASLEEP:
         thread.state, thread.idle_since = ASLEEP, now
     if thread.polls:
         until = now + (thread.park_s if now - thread.idle_since < thread.parks_s else thread.sleeps_s)
     elif until < NEVER:
         until = looks_at(thread, until)
-    if of.clock.when[who] != until:
-        set_time(of.clock, who, until)
+    if cluster.clock.when[who] != until:
+        set_time(cluster.clock, who, until)
 
 
 @inner
-def _next_of_spout(of: Cluster, who: int, now: float) -> float:
+def _next_of_spout(cluster: Cluster, who: int, now: float) -> float:
     """Process completed trees of a spout, then begin another one if allowed."""
-    thread = of.threads[who]
-    spout = of.spouts[thread.spout]
-    while thread.count > 0 and of.tuples[thread.first].ready <= now:
-        number = take(of, thread)
-        complete(of, who, of.tuples[number].tree, of.tuples[number].use)
-        end_tuple(of, number)
+    thread = cluster.threads[who]
+    spout = cluster.spouts[thread.spout]
+    while thread.count > 0 and cluster.tuples[thread.first].ready <= now:
+        number = take(cluster, thread)
+        complete(cluster, who, cluster.tuples[number].tree, cluster.tuples[number].use)
+        end_tuple(cluster, number)
     if spout.apart_s > 0.0:
-        _come(of, spout, now)
-    later, topology = NEVER, of.topologies[thread.topology]
-    if topology.active and of.workers[thread.worker].ready and spout.pending < spout.most:
+        _come(cluster, spout, now)
+    later, topology = NEVER, cluster.topologies[thread.topology]
+    if topology.active and cluster.workers[thread.worker].ready and spout.pending < spout.most:
         if spout.again > 0 or spout.offered > 0 or spout.apart_s == 0.0:
-            thread.tuple = make_tuple(of, NONE, 0, NONE, 0)
+            thread.tuple = make_tuple(cluster, NONE, 0, NONE, 0)
             return now
         later = spout.comes
     if thread.count > 0:
-        later = min(later, of.tuples[thread.first].ready)
+        later = min(later, cluster.tuples[thread.first].ready)
     return float(later)
 
 
 @inner
-def _come(of: Cluster, spout: Record, now: float) -> None:
+def _come(cluster: Cluster, spout: Record, now: float) -> None:
     """Add trees offered to a spout."""
     while spout.comes <= now:
         spout.offered += 1
-        spout.comes += draw_time(of.random, 0, spout.apart_s, spout.varies)
+        spout.comes += draw_time(cluster.random, 0, spout.apart_s, spout.varies)
 
 
 @inner
-def _begun(of: Cluster, who: int, now: float) -> None:
+def _begun(cluster: Cluster, who: int, now: float) -> None:
     """Begin a tree, a replayed one first."""
-    thread = of.threads[who]
-    spout, topology, current = of.spouts[thread.spout], of.topologies[thread.topology], of.tuples[thread.tuple]
+    thread = cluster.threads[who]
+    spout, topology, current = (
+        cluster.spouts[thread.spout],
+        cluster.topologies[thread.topology],
+        cluster.tuples[thread.tuple],
+    )
     if spout.again > 0:
         spout.again -= 1
         topology.replayed += 1
@@ -261,5 +265,5 @@ def _begun(of: Cluster, who: int, now: float) -> None:
         spout.offered -= 1
     topology.begun += 1
     if spout.acked:
-        number = begin_tree(of, who, now)
-        current.tree, current.use = number, of.trees[number].use
+        number = begin_tree(cluster, who, now)
+        current.tree, current.use = number, cluster.trees[number].use

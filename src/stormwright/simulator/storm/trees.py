@@ -23,70 +23,70 @@ _MANY = 1 << 30
 
 
 @inner
-def begin_tree(of: Cluster, who: int, now: float) -> int:
+def begin_tree(cluster: Cluster, who: int, now: float) -> int:
     """Begin a tree."""
-    run, spout = of.run[0], of.spouts[of.threads[who].spout]
+    run, spout = cluster.run[0], cluster.spouts[cluster.threads[who].spout]
     number = run.free_tree
-    tree = of.trees[number]
+    tree = cluster.trees[number]
     run.free_tree = tree.next
     run.trees_left -= 1
     tree.begun, tree.heard, tree.spout, tree.alive, tree.lost = now, NEVER, who, 1, False
-    tree.acker = draw_below(of, _MANY)
+    tree.acker = draw_below(cluster, _MANY)
     tree.next, tree.before = NONE, spout.last
     if spout.last == NONE:
         spout.first = number
     else:
-        of.trees[spout.last].next = number
+        cluster.trees[spout.last].next = number
     spout.last = number
     spout.pending += 1
     return int(number)
 
 
 @inner
-def hear(of: Cluster, who: int, now: float) -> None:
+def hear(cluster: Cluster, who: int, now: float) -> None:
     """Process a message of an acker; if the tree is complete it becomes one to its spout."""
-    message = of.tuples[of.threads[who].tuple]
-    tree = of.trees[message.tree]
+    message = cluster.tuples[cluster.threads[who].tuple]
+    tree = cluster.trees[message.tree]
     if tree.use == message.use:
         if tree.heard == NEVER:
             tree.heard = now
         tree.alive -= 1
         if tree.alive == 0:
             tree.heard = now - tree.heard
-            message.what = DONE
+            message.kind = DONE
             return
-    message.what = DATA
+    message.kind = DATA
 
 
 @inner
-def complete(of: Cluster, who: int, number: int, use: int) -> None:
-    """Report to spout `who` of `of` that its tree `number` is complete, unless the record was reused since `use`."""
-    tree, thread = of.trees[number], of.threads[who]
+def complete(cluster: Cluster, who: int, number: int, use: int) -> None:
+    """Report to spout `who` of `cluster` that tree `number` is complete, unless its record was reused since `use`."""
+    tree, thread = cluster.trees[number], cluster.threads[who]
     if tree.use != use:
         return
-    topology, bucket = of.topologies[thread.topology], 0
+    topology, bucket = cluster.topologies[thread.topology], 0
     if tree.heard > 1e-3:
         bucket = min(ceil(BY_OCTAVE * log2(1e3 * tree.heard)), BUCKETS - 1)
-    of.latency[thread.topology, bucket] += 1
+    cluster.latency[thread.topology, bucket] += 1
     topology.latency_s += tree.heard
     topology.completed += 1
     thread.acked += 1
-    end_tree(of, number)
+    end_tree(cluster, number)
 
 
 @inner
-def end_tree(of: Cluster, number: int) -> None:
+def end_tree(cluster: Cluster, number: int) -> None:
     """Free a tree; its remaining tuples belong to none."""
-    tree, run = of.trees[number], of.run[0]
-    spout = of.spouts[of.threads[tree.spout].spout]
+    tree, run = cluster.trees[number], cluster.run[0]
+    spout = cluster.spouts[cluster.threads[tree.spout].spout]
     if tree.before == NONE:
         spout.first = tree.next
     else:
-        of.trees[tree.before].next = tree.next
+        cluster.trees[tree.before].next = tree.next
     if tree.next == NONE:
         spout.last = tree.before
     else:
-        of.trees[tree.next].before = tree.before
+        cluster.trees[tree.next].before = tree.before
     spout.pending -= 1
     tree.use += 1
     tree.next = run.free_tree
@@ -95,23 +95,23 @@ def end_tree(of: Cluster, number: int) -> None:
 
 
 @inner
-def time_out(of: Cluster, topology: int, now: float) -> None:
+def time_out(cluster: Cluster, topology: int, now: float) -> None:
     """Fail all trees of a topology that existed at the previous check."""
-    here = of.topologies[topology]
-    for each in range(len(of.spouts)):
-        spout = of.spouts[each]
-        thread = of.threads[spout.thread]
+    here = cluster.topologies[topology]
+    for each in range(len(cluster.spouts)):
+        spout = cluster.spouts[each]
+        thread = cluster.threads[spout.thread]
         if thread.topology == topology and spout.first != NONE:
-            _fail_old(of, spout, thread, here)
+            _fail_old(cluster, spout, thread, here)
             if thread.state == ASLEEP:
-                set_time(of.clock, spout.thread, now)
+                set_time(cluster.clock, spout.thread, now)
     here.looked = now
 
 
 @inner
-def _fail_old(of: Cluster, spout: Record, thread: Record, here: Record) -> None:
-    while spout.first != NONE and of.trees[spout.first].begun < here.looked:
-        end_tree(of, spout.first)
+def _fail_old(cluster: Cluster, spout: Record, thread: Record, here: Record) -> None:
+    while spout.first != NONE and cluster.trees[spout.first].begun < here.looked:
+        end_tree(cluster, spout.first)
         thread.failed += 1
         here.timed_out += 1
         if spout.reliable:

@@ -88,7 +88,7 @@ class LocalCluster:
     def _start(self) -> RunningCluster:
         begun = time.monotonic()
         java = require_java()
-        lock = _own_the_place()
+        lock = _acquire_place()
         try:
             self._plan = plan = self._make_plan(java)
             daemons.write_homes(plan)
@@ -106,7 +106,7 @@ class LocalCluster:
         return RunningCluster(plan, self._keeper.pid)
 
     def _make_plan(self, java: str) -> ClusterPlan:
-        reason = "asked for" if self._config.network == "loopback" else network.why_no_namespaces()
+        reason = "requested" if self._config.network == "loopback" else network.why_no_namespaces()
         if reason and self._config.network == "namespaces":
             raise ClusterError(f"nodes cannot be network namespaces: {reason}")
         return make_plan(self._config, state.work_dir(), java, reason, self._why_no_cpu_limits())
@@ -201,7 +201,7 @@ def why_no_cpu_limits(cores: float) -> str:
     return cpu.why_no_limits(state.work_dir(), cores)
 
 
-def _own_the_place() -> int:
+def _acquire_place() -> int:
     lock = state.acquire()
     if lock is None:
         running = _registered_cluster()

@@ -177,7 +177,7 @@ def hold_group(work: Path, node: str, cores: float, weight: int = 1) -> None:
     cores
         New CPU limit in cores.
     weight
-        How many times the CPU of another process it gets where the machine has too little, 1 to 100.
+        CPU weight relative to another process if the machine is overloaded, 1 to 100.
 
     Raises
     ------

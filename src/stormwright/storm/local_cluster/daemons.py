@@ -34,7 +34,7 @@ _TIMING = {
     "nimbus.monitor.freq.secs": 5,
     # How long a slot that runs a worker may take to see that it has to stop.
     "supervisor.monitor.frequency.secs": 1,
-    # A stopped worker gets this long to end by itself: time for the probe's last record. A slot is free only then.
+    # A stopped worker gets this long to end: time for the probe's last record. A slot is free only then.
     "supervisor.worker.shutdown.sleep.secs": 1,
     # Workers that stay learn of the new addresses of those that moved only by this poll.
     "task.refresh.poll.secs": 1,
@@ -158,11 +158,11 @@ def client_command(plan: ClusterPlan, main: str, args: Sequence[str] = (), **pro
     Parameters
     ----------
     plan
-        Of the cluster.
+        Plan of the cluster.
     main
         Class to run: one with the ``main`` of a topology, or the Nimbus gateway.
     args
-        For the class.
+        Arguments of the class.
     **properties
         System properties beside our own, over which they win.
     """

@@ -112,9 +112,9 @@ def lay_node(name: str, address: str, pid: int, link: str | None) -> None:
     Parameters
     ----------
     name
-        Of the node, and of the end of its link at the switch.
+        Name of the node, and of the end of its link at the switch.
     address
-        Of the node, in a subnet of 24 bits.
+        Address of the node, in a subnet of 24 bits.
     pid
         Process that holds the node's namespace.
     link
@@ -142,7 +142,7 @@ def limit_node(name: str, cluster: int, holder: int, link: str) -> None:
     Parameters
     ----------
     name
-        Of the node.
+        Name of the node.
     cluster, holder
         Processes in the cluster's namespace, and in the node's.
     link
@@ -189,7 +189,7 @@ def run(*command: str) -> str:
     Raises
     ------
     ClusterError
-        With the command and its complaint.
+        A command failed; the message has the command and its output.
     """
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:

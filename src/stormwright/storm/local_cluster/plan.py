@@ -45,7 +45,7 @@ class LocalClusterConfig:
         Cores that each node, its supervisor and workers together, is held to and declares to schedulers, 0.05 to 1024;
         None for no limit, and 2 declared.
     cpu_limits
-        ``"groups"`` (a node is a control group; an error where that is impossible), or ``"auto"`` (where it is, nodes
+        ``"groups"`` (a node is a control group; an error if impossible), or ``"auto"`` (if impossible, nodes
         have no limit).
     memory_mb_per_node
         Memory that a node declares to schedulers; nothing enforces it.
@@ -54,12 +54,12 @@ class LocalClusterConfig:
     scheduler
         Whether Nimbus uses that service (``stormwright.PlacementScheduler``) or Storm's own scheduler.
     storm_conf
-        More of ``storm.yaml``, for all daemons; wins over what the cluster sets itself.
+        Additional settings of ``storm.yaml``, for all daemons; they override those of the cluster.
     network
         ``"namespaces"`` (a node is a network namespace; root only), ``"loopback"`` (a node is an address, without
         limits), or ``"auto"`` for the first that works.
     start_timeout_s
-        How long Storm may take to come up: some 5 s on an idle machine, minutes on a very busy one.
+        Maximum time for the start of Storm: some 5 s on an idle machine, minutes on a very busy one.
 
     Raises
     ------

@@ -42,8 +42,8 @@ def describe(cluster: RunningCluster) -> dict[str, Any]:
     supervisors = {supervisor["host"]: supervisor for supervisor in known.get("supervisors", [])}
     ended = exit_codes(read_events(plan))
     traffic = cluster.net_bytes()
-    asked_s = time.monotonic() - since
-    cpu = {node: _cpu(late, cpu_before[node], asked_s) for node, late in cluster.node_cpu().items()}
+    waited_s = time.monotonic() - since
+    cpu = {node: _cpu(late, cpu_before[node], waited_s) for node, late in cluster.node_cpu().items()}
     return {
         "nimbus": f"{cluster.nimbus_host}:{cluster.nimbus_port}",
         "service": cluster.service_url,
@@ -210,7 +210,7 @@ class RunningCluster:
         link
             Rate limit of each node's link, both ways, in ``tc`` syntax.
         weight
-            How many times the CPU of another process nodes get where the machine has too little, 1 to 100.
+            CPU weight of nodes relative to another process if the machine is overloaded, 1 to 100.
 
         Raises
         ------
@@ -259,7 +259,7 @@ class RunningCluster:
         Parameters
         ----------
         class_name
-            For instance ``stormwright.topologies.WordCount``.
+            Main class, such as ``stormwright.topologies.WordCount``.
         args
             Arguments of ``main``.
         conf

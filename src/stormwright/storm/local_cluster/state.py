@@ -104,7 +104,7 @@ def work_dir() -> Path:
 def acquire() -> int | None:
     """Acquire the directory: return an open file that holds the lock, or None if a cluster is running.
 
-    What an ended cluster left behind is removed.
+    Leftovers of an ended cluster are removed.
     """
     while True:
         try:

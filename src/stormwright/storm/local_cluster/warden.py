@@ -137,7 +137,7 @@ class Warden:
         self._workers_since = {pid: self._workers_since.get(pid, now) for pid in running}
         for pid, since in self._workers_since.items():
             if now - since > _SETTLED_S:
-                # Each time: a thread that started while the others were gone through has kept its priority.
+                # Each time, as a thread that started during the previous pass still has its priority.
                 renice(pid, _SETTLED_NICENESS)
 
     def _reap(self) -> None:

@@ -38,7 +38,7 @@ class DemoPlan(Protocol):
     def link(self) -> str | None: ...
 
 
-class Virtual(Protocol):
+class VirtualCluster(Protocol):
     """Additional interface of a virtual cluster."""
 
     @property

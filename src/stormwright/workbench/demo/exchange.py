@@ -31,7 +31,7 @@ LIMITS = MoveLimits(swap_s=180.0)
 
 
 @dataclass(frozen=True)
-class Exchanged:
+class TopologyExchange:
     """Result for one of the topologies; tuple trees since it was submitted, times in seconds."""
 
     name: str
@@ -46,7 +46,7 @@ class Exchanged:
 class ExchangeResult:
     """Results of both topologies, and their original placements."""
 
-    topologies: tuple[Exchanged, ...]
+    topologies: tuple[TopologyExchange, ...]
     plan: MovePlan
     before: Mapping[str, TopologyAssignment]
     after: Mapping[str, TopologyAssignment]
@@ -83,7 +83,7 @@ def run_exchange(cluster: RunningCluster, settings: DemoSettings) -> ExchangeRes
             totals = {topology: service.tally.totals(topology) for topology in ids.values()}
             records = service.tally.records()
             topologies = tuple(
-                Exchanged(
+                TopologyExchange(
                     name=name,
                     report=reports[topology],
                     silence_s=longest_silence_s(records, topology, start_ms, end_ms),
@@ -110,7 +110,7 @@ def plan_exchange(problem: Problem, topologies: list[str]) -> MovePlan:
     """Return a plan by which two topologies (ids) exchange slots, as if the cluster had no others."""
     runs = [problem.current[topology] for topology in topologies]
     if len(runs) != 2 or len(runs[0].slots) != len(runs[1].slots):
-        raise ClusterError("it takes two topologies of as many workers to change places")
+        raise ClusterError("an exchange requires two topologies with equal numbers of workers")
     used = {slot for run in runs for slot in run.slots}
     full = replace(
         problem,

@@ -140,7 +140,7 @@ def with_node_names(problem: Problem, cluster: DemoCluster) -> Problem:
     return replace(problem, supervisors=tuple(sorted(nodes, key=lambda node: node.host)))
 
 
-class Fullest(NamedTuple):
+class FullestResource(NamedTuple):
     """The fullest resource, its name and its share."""
 
     what: str
@@ -155,19 +155,19 @@ class Fullest(NamedTuple):
         return f"{self.what}, {self.share:.0%}{'' if self.is_full else ': nothing was full'}"
 
 
-def fullest(used: Mapping[str, NodeUse]) -> Fullest | None:
+def fullest(used: Mapping[str, NodeUse]) -> FullestResource | None:
     """Return the fullest of all CPU and links with limits; None without limits."""
     return max(_shares(used), key=lambda each: each.share, default=None)
 
 
-def _shares(used: Mapping[str, NodeUse]) -> Iterator[Fullest]:
+def _shares(used: Mapping[str, NodeUse]) -> Iterator[FullestResource]:
     for node, use in used.items():
         named = zip(
             (f"the CPU of node {node}", f"the link out of node {node}", f"the link into node {node}"),
             (use.cpu_share, *use.link_shares),
             strict=True,
         )
-        yield from (Fullest(what, share) for what, share in named if share is not None)
+        yield from (FullestResource(what, share) for what, share in named if share is not None)
 
 
 # Measure ------------------------------------------------------------------------------------------
@@ -320,7 +320,7 @@ def longest_silence_s(records: Iterable[LogRecord], topology: str, start_ms: flo
     return float(max(longest, end_ms - reached_end)) / 1000
 
 
-def around_move(moving_ms: float, after: tuple[float, float], warm_up_s: float) -> tuple[float, float]:
+def move_period(moving_ms: float, after: tuple[float, float], warm_up_s: float) -> tuple[float, float]:
     """Return the period from the first move until everything has run for a while, in epoch ms.
 
     Parameters
@@ -350,8 +350,8 @@ def ran_s(records: Iterable[LogRecord], slots: Mapping[str, Sequence[WorkerSlot]
     since: dict[_Worker, float] = {}
     newest: dict[tuple[str, str, int], _Worker] = {}
     for record in records:
-        of = record["worker"]
-        worker = of["topology"], of["supervisor"], of["port"], of["pid"]
+        name = record["worker"]
+        worker = name["topology"], name["supervisor"], name["port"], name["pid"]
         since.setdefault(worker, record["start_ms"])
         newest[worker[:3]] = worker
     workers = [(topology, slot.supervisor, slot.port) for topology, used in slots.items() for slot in used]

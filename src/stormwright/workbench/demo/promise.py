@@ -49,7 +49,7 @@ class PlacementPromise:
     Parameters
     ----------
     topologies
-        By id.
+        Promise for each topology, by id.
     nodes
         Use of each node by name.
     """
@@ -74,7 +74,7 @@ def promise(
     problem
         Problem with speeds of links, and a load.
     placement
-        Where everything runs.
+        Placement of the promise.
     begin_tps
         Trees/s begun by spouts, by topology id; others run at the maximum.
     assumptions

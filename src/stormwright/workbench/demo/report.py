@@ -48,9 +48,9 @@ class Curve:
     name, colour
         Name and colour of the line.
     seconds, acked_tps
-        Its points.
+        Time and acked tuples/s of each point.
     promised
-        From second, to second, and the rate that was predicted for between them.
+        Start and end in seconds, and the rate predicted for that period.
     """
 
     name: str
@@ -62,7 +62,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class _Line:
-    """A drawn curve: its points, and dashes (from x, to x, y) for predictions."""
+    """A curve of a chart: its points, and dashes (from x, to x, y) for predictions."""
 
     name: str
     colour: str
@@ -72,7 +72,7 @@ class _Line:
 
 @dataclass(frozen=True)
 class Span:
-    """A drawn stretch of time."""
+    """A stretch of time in a chart."""
 
     x: float
     width: float
@@ -139,7 +139,7 @@ _LABELLED = 6
 
 @dataclass(frozen=True)
 class PlacedWorker:
-    """A drawn worker: its topology, its port, and its executors with their number."""
+    """A worker in the picture: its topology, its port, and its executors with their number."""
 
     topology: str
     colour: str
@@ -149,7 +149,7 @@ class PlacedWorker:
 
 @dataclass(frozen=True)
 class PlacedNode:
-    """A drawn node; free slots are only counted."""
+    """A node in the picture; free slots are only counted."""
 
     host: str
     supervisor: str
@@ -159,7 +159,7 @@ class PlacedNode:
 
 @dataclass(frozen=True)
 class _Bar:
-    """A drawn share of a node's resource: measured, and predicted if known; in percent."""
+    """A bar of a node's resource: measured, and predicted if known; in percent."""
 
     phase: str
     percent: float
@@ -167,7 +167,7 @@ class _Bar:
 
 
 @dataclass(frozen=True)
-class _Held:
+class _ComparedFigure:
     """A figure of one topology, measured and predicted; `off` is the deviation of the first from the second."""
 
     topology: str
@@ -259,7 +259,7 @@ def _bars(result: DemoResult) -> dict[str, list[tuple[str, list[_Bar]]]]:
     return {node: parts for node, parts in found.items() if parts}
 
 
-def _held(result: DemoResult) -> list[_Held]:
+def _held(result: DemoResult) -> list[_ComparedFigure]:
     rows = []
     for t in result.topologies:
         for phase, run in ((result.before, t.before), (result.after, t.after)):
@@ -273,10 +273,14 @@ def _held(result: DemoResult) -> list[_Held]:
     return rows
 
 
-def _against(topology: str, figure: str, phase: Phase, measured: float, promised: Interval, digits: int) -> _Held:
+def _against(
+    topology: str, figure: str, phase: Phase, measured: float, promised: Interval, digits: int
+) -> _ComparedFigure:
     value, low, high = (f"{each:,.{digits}f}" for each in (promised.value, promised.low, promised.high))
     off = f"{measured / promised.value - 1:+.0%}" if 0 < promised.value < float("inf") else "–"
-    return _Held(topology, figure, phase.scheduler, f"{measured:,.{digits}f}", f"{value} ({low} to {high})", off)
+    return _ComparedFigure(
+        topology, figure, phase.scheduler, f"{measured:,.{digits}f}", f"{value} ({low} to {high})", off
+    )
 
 
 def _chart(result: DemoResult) -> Chart:
@@ -297,7 +301,9 @@ def _chart(result: DemoResult) -> Chart:
         series = acked_series(result.records, t.id, result.start_ms, result.end_ms, 1000)
         rates = [(stretch, promise.topologies.get(t.id)) for stretch, _, promise in phases]
         promised = [
-            (second(of.start_ms), second(of.end_ms), forecast.rate_tps.value) for of, forecast in rates if forecast
+            (second(overload.start_ms), second(overload.end_ms), forecast.rate_tps.value)
+            for overload, forecast in rates
+            if forecast
         ]
         known = [forecast for forecast in promised if isfinite(forecast[-1])]
         curves.append(Curve(t.name, COLOURS[number % len(COLOURS)], *series, known))

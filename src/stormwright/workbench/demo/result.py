@@ -123,7 +123,7 @@ def limits(result: DemoResult) -> list[str]:
         for topology, each in phase.promise.topologies.items():
             if topology in names:
                 promised.setdefault(each.bottleneck, []).append(names[topology])
-        forecast = "; ".join(f"{what} ({', '.join(of)})" for what, of in promised.items())
+        forecast = "; ".join(f"{what} ({', '.join(topologies)})" for what, topologies in promised.items())
         lines.append(f"under {phase.scheduler}: {measured}; predicted limit: {forecast}")
     return lines
 
@@ -291,7 +291,7 @@ def crossing_per_tree(measurements: Sequence[TopologyRun]) -> float:
 
 # Result -------------------------------------------------------------------------------------------
 
-#: Parts of a figure before from which it counts as kept, and beyond which as more.
+#: Fractions of the previous figure from which it counts as unchanged, and beyond which as more.
 _AS_MUCH, _MORE = 0.95, 1.05
 
 
@@ -321,7 +321,7 @@ class Phase:
     stretch
         Measured period.
     placement
-        Where it runs.
+        Placement of all executors then.
     promise
         Prediction for the placement, by the load measured before the move.
     """

@@ -18,7 +18,7 @@ from stormwright.pipeline.settings import StreamSettings
 from stormwright.service.composition import Service
 from stormwright.service.settings import ServiceSettings
 from stormwright.storm.local_cluster import LocalCluster, LocalClusterConfig, fitting_cores, why_no_cpu_limits
-from stormwright.workbench.demo.cluster import DemoCluster, Virtual
+from stormwright.workbench.demo.cluster import DemoCluster, VirtualCluster
 from stormwright.workbench.demo.measure import longest_silence_s
 from stormwright.workbench.demo.result import DemoResult, Phase, TopologyResult
 from stormwright.workbench.demo.settings import CORES, LINK, LINK_OF_SHARED_CORES, DemoSettings, MeasuredStart
@@ -88,7 +88,7 @@ def run_demo(settings: DemoSettings, then: Then | None = None) -> DemoResult:
     Parameters
     ----------
     settings
-        Its size and length.
+        Size and duration of the demonstration.
     then
         Called before everything ends.
 
@@ -104,7 +104,7 @@ def run_demo(settings: DemoSettings, then: Then | None = None) -> DemoResult:
 
 
 def run_demo_on(
-    cluster: DemoCluster, settings: DemoSettings, virtual: Virtual | None = None, then: Then | None = None
+    cluster: DemoCluster, settings: DemoSettings, virtual: VirtualCluster | None = None, then: Then | None = None
 ) -> DemoResult:
     """Run the demonstration on a running cluster; raises as `run_demo`.
 
@@ -113,7 +113,7 @@ def run_demo_on(
     cluster
         The running cluster.
     settings
-        Its size and length.
+        Size and duration of the demonstration.
     virtual
         The cluster again if it is virtual.
     then

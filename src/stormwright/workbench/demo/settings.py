@@ -39,7 +39,7 @@ class MeasuredStretch:
     Parameters
     ----------
     start_ms, end_ms
-        From when to when, in ms since 1970.
+        Period of the measurement, in ms since 1970.
     ran_s
         Running time of the youngest worker at its begin, in seconds.
     nodes
@@ -70,7 +70,7 @@ class MeasuredStart:
     trial
         Number of the trial, from 1; 0 for the placement by Storm's own scheduler.
     placement
-        Where everything ran.
+        Measured placement.
     stretch
         When it was measured.
     runs
@@ -145,10 +145,13 @@ class Criterion:
         """Return the predicted ratio for `compare`; None if unknown."""
         if self.objective == LATENCY:
             times = [
-                [each.latency_ms.value for each in of.topologies.values() if each.latency_ms] for of in (before, after)
+                [each.latency_ms.value for each in prediction.topologies.values() if each.latency_ms]
+                for prediction in (before, after)
             ]
             return fmean(times[0]) / fmean(times[1]) if all(times) and fmean(times[1]) else None
-        now, new = (sum(each.rate_tps.value for each in of.topologies.values()) for of in (before, after))
+        now, new = (
+            sum(each.rate_tps.value for each in prediction.topologies.values()) for prediction in (before, after)
+        )
         return new / now if 0 < now < float("inf") and new < float("inf") else None
 
     def change(self, ratio: float) -> str:
@@ -168,7 +171,7 @@ class TrialPlan:
     look_back
         Whether placements that are not better are rolled back; otherwise one decision is made, measured once, and left.
     rounds
-        Starts of each placement at most, as long as it is undecided.
+        Maximum number of starts of each placement while it is undecided.
     decisions
         Decisions at most, as long as they are rolled back.
     """
@@ -214,7 +217,7 @@ def parse_submissions(specs: Sequence[str], source: str = "--topology") -> list[
     Parameters
     ----------
     specs
-        The texts.
+        Specifications as given on the command line.
     source
         Source for error messages.
 

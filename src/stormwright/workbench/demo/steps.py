@@ -19,9 +19,9 @@ from stormwright.service.composition import Service
 from stormwright.workbench.demo.cluster import DemoCluster
 from stormwright.workbench.demo.measure import (
     NodeMeter,
-    around_move,
     compiler_share,
     measure,
+    move_period,
     ran_s,
     wait_until_as_warm,
     with_node_names,
@@ -113,11 +113,11 @@ def snapshot_of(service: Service) -> Problem:
     Raises
     ------
     ClusterError
-        It has not yet.
+        Nimbus has not requested a placement yet.
     """
     snapshot = service.bridge.snapshot()
     if snapshot is None:
-        raise ClusterError("Nimbus has not asked for a placement yet")
+        raise ClusterError("Nimbus has not requested a placement yet")
     return snapshot
 
 
@@ -131,7 +131,7 @@ def finish(service: Service, names: list[str]) -> None:
 
 
 @dataclass(frozen=True)
-class _Decided:
+class _Decision:
     """Problem with its load at a decision, the wanted placement, and its promises."""
 
     problem: Problem
@@ -172,7 +172,7 @@ class ClusterStage:
         self._starts: list[MeasuredStart] = []
         self._share: float | None = None
         self._arrived: dict[str, tuple[WorkerSlot, ...]] = {}
-        self._decided: dict[int, _Decided] = {}
+        self._decided: dict[int, _Decision] = {}
 
     def measure(self, trial: int) -> MeasuredStart:
         """Wait until the placement of a trial is warm, and measure it.
@@ -194,7 +194,7 @@ class ClusterStage:
             records = tally.records()
             self._share = compiler_share(r for r in records if stretch.start_ms <= r["start_ms"] < stretch.end_ms)
         if self._moving_ms is not None:
-            self.moving.append(around_move(self._moving_ms, stretch.span_ms, settings.warm_up_s))
+            self.moving.append(move_period(self._moving_ms, stretch.span_ms, settings.warm_up_s))
             self._moving_ms = None
         # Before anything moves, so that no fit is to records of two placements.
         self._service.decider.observe(fit=True)
@@ -220,7 +220,7 @@ class ClusterStage:
         decision = self._service.decide(triggers, self._settings.adapts)
         log.info(decision.reason)
         wanted = {**problem.current, **{move.topology.id: move.after for move in decision.plan.moves}}
-        self._decided[trial] = _Decided(problem, wanted, decision.promises)
+        self._decided[trial] = _Decision(problem, wanted, decision.promises)
         now, then = (self.promised(problem, placement) for placement in (problem.current, wanted))
         return DecidedPlacement(decision, now, then)
 

@@ -55,9 +55,9 @@ class CpuCorrection:
     Parameters
     ----------
     predicted_us, corrected_us
-        By the costs with which it was decided, and by those fitted to what was recorded in it as well.
+        By the costs of the decision, and by costs fitted to records of this placement as well.
     measured_us
-        Measured CPU.
+        Measured CPU per tuple tree.
     """
 
     predicted_us: float
@@ -84,7 +84,7 @@ class PlacementTrial:
     number
         Number from 1.
     decision
-        The decision.
+        Decision that was tried.
     criterion
         Criterion of the comparison.
     outcome
@@ -149,7 +149,7 @@ class DecidedPlacement:
     Parameters
     ----------
     decision
-        The decision.
+        Decision with the wanted placement.
     now, then
         Predictions for the current and for the wanted placement.
     """
@@ -188,7 +188,7 @@ class PlacementTrials:
     Parameters
     ----------
     stage
-        The cluster.
+        Cluster on which placements are measured.
     plan
         Settings of the trials.
 

@@ -88,7 +88,7 @@ _STILL_S, _LOOK_S = 120.0, 0.02
 class RecordShipping:
     """Delivery of records: counted at once, and landed in files of one virtual second each.
 
-    Virtual time waits where the pipeline has not kept up.
+    Virtual time waits if the pipeline lags behind.
 
     Parameters
     ----------
@@ -138,8 +138,8 @@ MakesEngine = Callable[[Problem, Mapping[str, float]], Engine]
 
 #: Note on figures made by `steadily`.
 STEADY = (
-    "Simulated: nothing ran. Rates, times and use are those that stormwright predicts, so that they agree with what is "
-    "predicted says nothing; that nothing is lost in the move does"
+    "Simulated: rates, times and use are computed from the predictions, so their agreement proves nothing; that no "
+    "tuple is lost in the move does"
 )
 
 
@@ -178,7 +178,7 @@ class SimulatedCluster:
     submissions
         Topologies that will be submitted.
     probe_interval_ms
-        From one record of a worker to the next.
+        Time from one record of a worker to the next.
     engine
         Simulation engine.
     origin

@@ -40,15 +40,15 @@ class _Part(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class _Ways:
+class _PairClasses:
     """Classes of pairs of executors for a load; valid as long as the same pairs send.
 
-    `of` is the way of each pair, shape (P,). Of each way, by source: the executor that sends, the executor or the
-    component that gets it, whether it is the latter, and the stream, shape (W,).
+    `pair_class` is the class of each pair, shape (P,). For each class, by source: the sending executor, the executor or
+    component that receives, whether it is the latter, and the stream, shape (W,).
     """
 
     source: Counts
-    of: IndexArray
+    pair_class: IndexArray
     sender: IndexArray
     receiver: IndexArray
     flows: BoolArray
@@ -93,7 +93,7 @@ class CountedMeasurement:
         self._most_cores, self._overload_s = cores * overload, np.zeros(len(cores))
         self._parts: deque[_Part] = deque()
         self._seconds = 0.0
-        self._ways: _Ways | None = None
+        self._classes: _PairClasses | None = None
 
     def add(self, counted: EngineCounts, running: BoolArray, node_cpu_s: FloatArray) -> None:
         """Add the counts of a period.
@@ -140,7 +140,7 @@ class CountedMeasurement:
         )
         return LoadWithLatencies(load, np.sum([part.counted.latency for part in parts], axis=0))
 
-    def _sums(self) -> tuple[_Ways, _Sums]:
+    def _sums(self) -> tuple[_PairClasses, _Sums]:
         parts = self._parts
         counted = [part.counted for part in parts]
         last = counted[-1]
@@ -150,28 +150,28 @@ class CountedMeasurement:
             source, target, tuples = (
                 np.concatenate([getattr(each, name) for each in counted]) for name in ("source", "target", "tuples")
             )
-        if self._ways is None or self._ways.source is not source:
-            self._ways = self._ways_of(source, target)
-        return self._ways, _Sums(
+        if self._classes is None or self._classes.source is not source:
+            self._classes = self._classes_of(source, target)
+        return self._classes, _Sums(
             covered_s=np.sum([part.running * part.counted.length_s for part in parts], axis=0),
             cycles=np.sum([each.cpu_ns for each in counted], axis=0) * 1e-9 * self._problem.core_hz,
             received=np.sum([each.received for each in counted], axis=0).astype(float),
-            tuples=np.bincount(self._ways.of, tuples, len(self._ways.sender)).astype(float),
+            tuples=np.bincount(self._classes.pair_class, tuples, len(self._classes.sender)).astype(float),
         )
 
-    def _ways_of(self, source: Counts, target: Counts) -> _Ways:
-        problem, of = self._problem, self._problem.executor_topology[source]
+    def _classes_of(self, source: Counts, target: Counts) -> _PairClasses:
+        problem, topology = self._problem, self._problem.executor_topology[source]
         listed = np.array([len(streams) for streams in self._streams.of_topology], np.int64)
-        stream = self._streams.between(source, target) + (np.cumsum(listed) - listed)[of]
+        stream = self._streams.between(source, target) + (np.cumsum(listed) - listed)[topology]
         flows = np.array([kind in PLACEMENT_FOLLOWING for kind in self._groupings], dtype=bool)[stream]
         executors = problem.num_executors
         to = np.where(flows, executors + self._component[target], target)
         keys, at, way = np.unique(source * (executors + self._components) + to, return_index=True, return_inverse=True)
         sender, to = np.divmod(keys, executors + self._components)
         flows = to >= executors
-        return _Ways(source, way, sender, np.where(flows, to - executors, to), flows, stream[at])
+        return _PairClasses(source, way, sender, np.where(flows, to - executors, to), flows, stream[at])
 
-    def _load(self, number: int, ways: _Ways, sums: _Sums, own: slice) -> TopologyLoad:
+    def _load(self, number: int, ways: _PairClasses, sums: _Sums, own: slice) -> TopologyLoad:
         """Return the load of one topology, to which some of the ways belong."""
         problem, topology = self._problem, self._problem.topologies[number]
         executors, base = problem.executors_of(number), problem.loads[number]
@@ -219,7 +219,7 @@ class CountedLoads:
     Parameters
     ----------
     storm
-        The cluster.
+        Virtual cluster that runs the topologies.
     every_s
         Virtual seconds from one profile to the next.
     """
@@ -249,7 +249,9 @@ class CountedLoads:
         measured = self._measured
         if measured is None or measured.load.topologies.keys() <= problem.topology_index.keys():
             return measured and measured.load
-        known = {name: of for name, of in measured.load.topologies.items() if name in problem.topology_index}
+        known = {
+            name: topology for name, topology in measured.load.topologies.items() if name in problem.topology_index
+        }
         return replace(measured.load, topologies=known)
 
     def note(self, problem: Problem) -> None:

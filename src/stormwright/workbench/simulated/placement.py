@@ -18,7 +18,7 @@ from stormwright.model.arrays import FloatArray, IntArray
 from stormwright.model.requests import ACKER
 from stormwright.predict.workers import nodes_of
 from stormwright.simulator.settings import Settings
-from stormwright.simulator.storm.counting import TakenCounts, quantile_s
+from stormwright.simulator.storm.counting import EngineTotals, quantile_s
 from stormwright.simulator.storm.engine import Events
 
 #: Number of time steps.
@@ -40,7 +40,7 @@ class _Step(NamedTuple):
     """A part of time: its end, and its counts."""
 
     until_s: float
-    seen: TakenCounts
+    counts: EngineTotals
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +58,7 @@ class Simulation:
     pending
         Pending trees of every topology at the end, shape (T,).
     queue_peak, queue_limit
-        Most tuples that were in the receive queue of every executor, and how many there may be, shape (E,).
+        Peak length and limit of the receive queue of every executor, shape (E,).
     hops
         Tuples that executors handled.
     took_s
@@ -70,7 +70,7 @@ class Simulation:
     problem: Problem
     slots: IntArray
     steps: Sequence[_Step]
-    whole: TakenCounts
+    whole: EngineTotals
     pending: NDArray[np.int64]
     queue_peak: NDArray[np.int64]
     queue_limit: NDArray[np.int64]
@@ -85,16 +85,16 @@ class Simulation:
 
     def rates(self, topology: int) -> FloatArray:
         """Return the completed trees/s in every step."""
-        return np.array([step.seen.topologies["completed"][topology] / step.seen.now_s for step in self.steps])
+        return np.array([step.counts.topologies["completed"][topology] / step.counts.now_s for step in self.steps])
 
     def latencies_ms(self, topology: int, part: float) -> FloatArray:
         """Return a quantile of the latency in every step, in ms; nan without a completed tree."""
-        return np.array([quantile_ms(step.seen.latency[topology], part) for step in self.steps])
+        return np.array([quantile_ms(step.counts.latency[topology], part) for step in self.steps])
 
     def cpu(self) -> FloatArray:
         """Return the used part of every node's CPU in every step, shape (steps, N)."""
         cores = np.maximum(nodes_of(self.problem).cores, 1e-9)
-        return np.array([step.seen.busy_s / step.seen.now_s / cores for step in self.steps])
+        return np.array([step.counts.busy_s / step.counts.now_s / cores for step in self.steps])
 
     def acked(self, topology: int) -> bool:
         """Return whether a topology has ackers; without them completed trees are unknown."""
@@ -129,8 +129,8 @@ class Simulation:
         }
 
     def _topology(self, number: int) -> dict[str, Any]:
-        of, latency = self.whole.topologies, self.whole.latency[number]
-        counts = {name: int(of[name][number]) for name in ("begun", "completed", "timed_out", "replayed", "lost")}
+        events, latency = self.whole.topologies, self.whole.latency[number]
+        counts = {name: int(events[name][number]) for name in ("begun", "completed", "timed_out", "replayed", "lost")}
         times = {f"{name}_ms": _finite_or_none(quantile_ms(latency, part)) for name, part in QUANTILES.items()}
         p95 = self.latencies_ms(number, QUANTILES["p95"])
         return {
@@ -168,32 +168,32 @@ def simulate(
         Changes of the rates of spouts.
     """
     begun_s = time.perf_counter()
-    of = Events(problem, slots, settings)
+    events = Events(problem, slots, settings)
     instants = sorted(
         {*np.linspace(0.0, seconds, STEPS + 1)[1:].tolist(), *(c.at_s for c in trace if c.at_s < seconds)}
     )
     ends = set(np.linspace(0.0, seconds, STEPS + 1)[1:].tolist())
-    first = before = of.seen
-    _change(of, trace, 0.0)
+    first = before = events.counts
+    _change(events, trace, 0.0)
     steps = []
     for instant in instants:
-        of.until(instant)
+        events.until(instant)
         if instant in ends:
-            now = of.seen
+            now = events.counts
             steps.append(_Step(instant, now.since(before)))
             before = now
-        _change(of, trace, instant)
+        _change(events, trace, instant)
     return Simulation(
         problem=problem,
         slots=slots,
         steps=steps,
         whole=before.since(first),
-        pending=of.pending,
-        queue_peak=of.queue_peaks,
-        queue_limit=of.queue_limits,
-        hops=of.hops,
+        pending=events.pending,
+        queue_peak=events.queue_peaks,
+        queue_limit=events.queue_limits,
+        hops=events.hops,
         took_s=time.perf_counter() - begun_s,
-        at_once=of.at_once,
+        at_once=events.at_once,
     )
 
 
@@ -205,7 +205,7 @@ def quantile_ms(latency: NDArray[np.int64], part: float) -> float:
     latency
         Trees by bucket, the first of which has all below `LEAST_MS`, shape (258,).
     part
-        From 0 to 1.
+        Quantile, from 0 to 1.
     """
     return float(np.maximum(1e3 * quantile_s(latency, part), LEAST_MS))
 
@@ -220,7 +220,7 @@ def running(problem: Problem) -> IntArray:
     """
     if np.all(problem.current_slot == UNPLACED):
         message = (
-            "nothing runs in this problem: name a scheduler that places it, as in --scheduler even, or an assignment "
+            "the problem has no current placement: pass a scheduler, as in --scheduler even, or an assignment "
             "with --assignment, as `stormwright schedule FILE --output ASSIGNMENT` writes it"
         )
         raise InputError("simulate", [Fault(message, "$")])
@@ -275,12 +275,12 @@ def _change_of(line: str, topologies: dict[str, int]) -> RateChange | str:
     return RateChange(at_s, factor, topologies[parts[2]])
 
 
-def _change(of: Events, trace: Sequence[RateChange], at_s: float) -> None:
+def _change(events: Events, trace: Sequence[RateChange], at_s: float) -> None:
     for change in trace:
         if change.at_s == at_s:
-            every = range(len(of.problem.topologies)) if change.topology is None else [change.topology]
+            every = range(len(events.problem.topologies)) if change.topology is None else [change.topology]
             for topology in every:
-                of.rate(topology, change.factor)
+                events.rate(topology, change.factor)
 
 
 def _finite_or_none(value: float) -> float | None:

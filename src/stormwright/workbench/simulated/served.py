@@ -20,8 +20,8 @@ from stormwright.workbench.simulated.cluster import evenly
 from stormwright.workbench.simulated.loads import CountedLoads
 from stormwright.workbench.simulated.placement import RateChange, read_trace
 
-#: Executors whose workers can tell each virtual second, and of which a profile is made in so short a time as a pipeline
-#: takes; of more it is all less often. No worker is silent for longer than the last.
+#: Maximum number of executors whose workers report every virtual second; maximum number of executors whose profile is
+#: made as often as by a pipeline, and that period; and the longest time between two reports of a worker.
 _EACH_SECOND, _EACH_PROFILE, _PROFILE_S, _CALM_S = 500, 5_000, 3.0, 60.0
 
 #: Virtual seconds in which running topologies start and are measured before the service is usable.
@@ -45,7 +45,7 @@ class ServedCluster:
     problem
         Problem with nodes, topologies and their load.
     trace
-        How the rates of their spouts change, in seconds from when it began.
+        Changes of the spouts' rates, in seconds since the start.
     speed
         Virtual seconds in a second of this machine, at most.
 
@@ -114,5 +114,5 @@ def served_cluster(file: Path, trace: Path | None, speed: float) -> ServedCluste
     problem = read_problem(file)
     if not problem.topologies or not problem.supervisors:
         what = "topologies" if problem.supervisors else "nodes"
-        raise InputError(str(file), [Fault(f"there are no {what}, so that there is nothing to simulate", "$")])
+        raise InputError(str(file), [Fault(f"there are no {what}, so there is nothing to simulate", "$")])
     return ServedCluster(problem, read_trace(trace, problem) if trace else (), speed)

@@ -37,7 +37,7 @@ class _Part:
     tuple_us
         µs of a core of 3 GHz that it takes for a tuple.
     source, grouping, each
-        From whom it gets tuples and how, and how many for each that this one handles; empty for a spout.
+        Source of its tuples and their grouping, and tuples handled for each of the source's; empty for a spout.
     """
 
     id: str
@@ -101,7 +101,7 @@ def _simulated(number: int, submission: Submission, faults: list[Fault]) -> Simu
     known = _DEFAULTS | {part.argument: part.executors for part in parts}
     numbers = {name: _number(name, submission.args, default, path, faults) for name, default in known.items()}
     unknown = sorted(submission.args.keys() - known.keys())
-    faults += [Fault(f"{name!r} means nothing to a simulated {submission.name}", path) for name in unknown]
+    faults += [Fault(f"{name!r} has no effect on a simulated {submission.name}", path) for name in unknown]
     if any(fault.path == path for fault in faults):
         return None
     topology = _topology(submission.name, parts, numbers)
@@ -138,8 +138,10 @@ def _topology(name: str, parts: tuple[_Part, ...], numbers: Mapping[str, int]) -
 
 def _load(topology: Topology, parts: tuple[_Part, ...]) -> TopologyLoad:
     """Return the load measured in a single worker, without messages."""
-    of = topology.executor_component
-    executors = {component.id: np.flatnonzero(of == index) for index, component in enumerate(topology.components)}
+    executor_component = topology.executor_component
+    executors = {
+        component.id: np.flatnonzero(executor_component == index) for index, component in enumerate(topology.components)
+    }
     handled: dict[str, float] = {}
     pairs, flows = list[tuple[str, str, float]](), list[tuple[str, str, float]]()
     for part in parts:
@@ -157,7 +159,7 @@ def _load(topology: Topology, parts: tuple[_Part, ...]) -> TopologyLoad:
         (s, t, tps) for source, target, tps in pairs for s, t, tps in _spread_evenly(executors, source, target, tps)
     ]
     source, target, tps = (np.array(column) for column in zip(*ends, strict=True)) if ends else (np.empty(0),) * 3
-    cpu_hz = np.zeros(len(of))
+    cpu_hz = np.zeros(len(executor_component))
     for component, own in executors.items():
         cpu_hz[own] = cpu_us[component] * 1e-6 * DEFAULT_CORE_HZ / len(own)
     index = topology.component_index
@@ -165,7 +167,7 @@ def _load(topology: Topology, parts: tuple[_Part, ...]) -> TopologyLoad:
     flow_source, flow_component, flow_tps = zip(*flow, strict=True) if flow else ((), (), ())
     return TopologyLoad(
         cpu_hz=cpu_hz,
-        memory_mb=np.full(len(of), _MEMORY_MB),
+        memory_mb=np.full(len(executor_component), _MEMORY_MB),
         pair_source=source.astype(np.int32),
         pair_target=target.astype(np.int32),
         pair_tps=tps,

@@ -72,7 +72,7 @@ def read_cells(path: Path, from_scratch: bool = False) -> Sweep:
         for repeat in range(document.repeats)
         for run in runs
     )
-    # In order of their keys, which is as good as shuffled: slow schedulers and fast ones are dealt to all tasks alike.
+    # In order of their keys, which is as good as shuffled: all tasks get slow schedulers and fast ones.
     order = {digest: position for position, digest in enumerate(problems)}
     distinct = sorted({cell.key: cell for cell in cells}.values(), key=lambda cell: (order[cell.problem], cell.key))
     return Sweep(problems, tuple(distinct), document.time_limit_s)
@@ -166,7 +166,7 @@ class SweepProblem:
     digest
         Digest of its content, independent of the file.
     content
-        Gzipped JSON.
+        Problem document, as gzipped JSON.
     """
 
     name: str
@@ -210,9 +210,9 @@ class SweepCell:
     problem
         Digest of the problem.
     parameters
-        As the sweep's file gives them; what it leaves out has the scheduler's default.
+        Parameters as in the sweep's file; the scheduler's defaults for others.
     seed
-        None where the sweep names no seeds, and for a scheduler that draws no random numbers if nothing is simulated.
+        None where the sweep names no seeds, and for a scheduler that uses no random numbers if nothing is simulated.
     repeat
         Number from 0.
     from_scratch

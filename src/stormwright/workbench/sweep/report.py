@@ -31,7 +31,7 @@ class Summary:
     Parameters
     ----------
     valid_share
-        Of all its cells, failed ones among them: how many placed everything within all limits.
+        Fraction of all its cells, including failed ones, that placed everything within all limits.
     relative_cost
         Median over its valid cells of the cost in parts of the lowest that any valid cell of the same problem has; None
         without a valid cell.
@@ -133,7 +133,7 @@ def _rank(summary: Summary) -> tuple[float, float, str]:
 # Report -------------------------------------------------------------------------------------------
 
 #: Rows of the first plot; the table has all.
-_MOST_DRAWN = 40
+_MAX_SHOWN = 40
 
 _MOST_ERRORS = 50
 
@@ -146,11 +146,11 @@ def write_sweep_report(path: Path, title: str, rows: Sequence[CellRow], found: S
     path
         File to write.
     title
-        The sweep's name.
+        Title of the report.
     rows
         Rows of the sweep's table.
     found
-        What the cells of each scheduler come to, in the order of the page.
+        Summary of the cells of each scheduler, in the order of the page.
     """
     problems = {row["problem_digest"] for row in rows}
     machines = {(row["host"], row["cores"]) for row in rows}
@@ -173,17 +173,17 @@ def write_sweep_report(path: Path, title: str, rows: Sequence[CellRow], found: S
 
 def _relative_costs_svg(rows: Sequence[CellRow], found: Sequence[Summary]) -> str:
     """Return a plot: a row per scheduler and parameters, a point per valid cell, medians marked; best on top."""
-    drawn = found[:_MOST_DRAWN]
+    shown = found[:_MAX_SHOWN]
     points = _by_rule(rows)
-    figure = blank_figure(10, 1 + 0.32 * len(drawn))
+    figure = blank_figure(10, 1 + 0.32 * len(shown))
     axes = figure.add_subplot()
-    for position, summary in enumerate(drawn):
+    for position, summary in enumerate(shown):
         costs = [cost for cost, _ in points.get((summary.scheduler, summary.label), ())]
         axes.plot(costs, [position] * len(costs), "o", color=COLOURS[0], alpha=0.35, markersize=5, markeredgewidth=0)
         if summary.relative_cost is not None and isfinite(summary.relative_cost):
             axes.plot([summary.relative_cost], [position], "|", color=COLOURS[5], markersize=16, markeredgewidth=2.5)
-    axes.set(xlabel="cost, lowest of its problem = 1", ylim=(len(drawn) - 0.5, -0.5))
-    axes.set_yticks(range(len(drawn)), [summary.label for summary in drawn])
+    axes.set(xlabel="cost, lowest of its problem = 1", ylim=(len(shown) - 0.5, -0.5))
+    axes.set_yticks(range(len(shown)), [summary.label for summary in shown])
     axes.grid(axis="x", alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
     return svg_of(figure)

@@ -32,7 +32,7 @@ class HistoryTable:
 
     1. Rows are staged hidden before the table has them, and may be taken once it has. Rows are appended atomically, so
     the first row shows whether all are present.
-    2. What a sweep has left hidden that was ended in between, the next one over the same table finds.
+    2. Rows that an interrupted sweep has left hidden are found by the next one over the same table.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ _TASKS_A_CORE = 4
 _GROWTH = 8
 
 
-class Wave(NamedTuple):
+class CellBatch(NamedTuple):
     """Cells sent to Spark together, and the time."""
 
     cells: Sequence[SweepCell]
@@ -138,7 +138,7 @@ def run_cells(spark: SparkSession, sweep: Sweep, cells: Sequence[SweepCell], tab
         parts = [part(sweep, part_cells[n::tasks]) for n in range(min(tasks, len(part_cells)) or 1)]
         return spread(spark, decide, parts, ROW)
 
-    def examined(wave: Wave, error: Exception) -> pa.Table | None:
+    def examined(wave: CellBatch, error: Exception) -> pa.Table | None:
         """Return the row of a cell that makes waves fail; None if it is not identified yet."""
         try:
             decided([])  # (2)
@@ -160,13 +160,13 @@ def run_cells(spark: SparkSession, sweep: Sweep, cells: Sequence[SweepCell], tab
         raise StormwrightError(f"the sweep cannot run on this Spark: {cause(str(error))}") from error
     size = tasks
     pool = ThreadPoolExecutor(WAVES_AT_ONCE, thread_name_prefix="stormwright-wave")
-    running: dict[Future[pa.Table], Wave] = {}
+    running: dict[Future[pa.Table], CellBatch] = {}
     begun_s = time.monotonic()
     try:
         while waiting or halves or running:
             while (waiting or halves) and len(running) < WAVES_AT_ONCE:
                 chosen = halves.popleft() if halves else [waiting.popleft() for _ in range(min(size, len(waiting)))]
-                running[pool.submit(decided, chosen)] = Wave(chosen, time.monotonic())
+                running[pool.submit(decided, chosen)] = CellBatch(chosen, time.monotonic())
             ended, _ = wait(running, return_when=FIRST_COMPLETED)
             for future in ended:
                 wave = running.pop(future)
@@ -190,9 +190,9 @@ def next_size(cells: int, seconds: float, tasks: int, passed_s: float) -> int:
     Parameters
     ----------
     cells, seconds
-        Of the wave that ended, and how long it took beside others.
+        Cells of the completed batch, and its duration beside others.
     tasks
-        Of a wave: it has no fewer cells.
+        Number of tasks of a batch, which has at least as many cells.
     passed_s
         Since the sweep began.
     """

@@ -197,7 +197,7 @@ def _came(cell: SweepCell, packed: SweepProblem, answer: ComparedRow) -> dict[st
     }
 
 
-class _Apart:
+class _CellProcess:
     """A separate process for cells, one after the other, which a time limit can kill.
 
     It may be killed in the middle of compiled code, and is started again then. It is no fork of this one: whatever
@@ -208,7 +208,7 @@ class _Apart:
         spawn = multiprocessing.get_context("spawn")
         self._connection, theirs = spawn.Pipe()
         # It ends with this process, when the pipe closes.
-        self.process = spawn.Process(target=_decide_apart, args=(theirs,), daemon=True)
+        self.process = spawn.Process(target=_decide_in_process, args=(theirs,), daemon=True)
         self.process.start()
         theirs.close()
 
@@ -225,13 +225,13 @@ class _Apart:
         return self.process.exitcode
 
 
-_apart: list[_Apart] = []
+_apart: list[_CellProcess] = []
 
 
 def _within(time_limit_s: float, cell: SweepCell, packed: SweepProblem) -> dict[str, Any]:
     """Return the figures of an answer decided in another process, which is killed at the time limit."""
     if not _apart:
-        _apart.append(_Apart())
+        _apart.append(_CellProcess())
     try:
         return _apart[0].figures(cell, packed, time_limit_s)
     except (EOFError, OSError):
@@ -241,7 +241,7 @@ def _within(time_limit_s: float, cell: SweepCell, packed: SweepProblem) -> dict[
     return {"error": f"its process ended with exit code {code}"}
 
 
-def _decide_apart(asking: Connection) -> None:
+def _decide_in_process(asking: Connection) -> None:
     # The kernel kills the process at the limit; Ctrl-C is handled by the parent.
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -135,7 +135,7 @@ class Multipliers:
     limits
         Size limit of the group of each, shape (n,), no less than its own size.
     groups
-        Most groups.
+        Maximum number of groups.
 
     Attributes
     ----------
@@ -144,7 +144,7 @@ class Multipliers:
     all_tps
         Traffic of all executors.
     scale
-        Of tuples/s: the mean traffic of an executor is 1.
+        Factor of tuples/s by which the mean traffic of an executor is 1.
     """
 
     def __init__(self, tps: FloatArray, size: FloatArray, limits: FloatArray, groups: int) -> None:

@@ -22,7 +22,7 @@ from stormwright.optimize.bounds.relaxation.certificate import ROUNDING, Certifi
 from stormwright.optimize.bounds.relaxation.multipliers import Multipliers
 from stormwright.optimize.bounds.relaxation.semidefinite import approach, best_certificate
 from stormwright.optimize.bounds.relaxation.sharing import PIECES, NodeSizes, share
-from stormwright.optimize.bounds.relaxed import Relaxed
+from stormwright.optimize.bounds.relaxed import Relaxation
 from stormwright.predict.bounds.program import Rows
 
 # Whole pieces -------------------------------------------------------------------------------------
@@ -61,7 +61,7 @@ class Pieces:
     sizes
         For each topology the size of each executor in its piece, shape (n,), n > 0.
     groups
-        Most nodes of each topology.
+        Maximum number of nodes of each topology.
     room
         The nodes, and the sizes of pieces.
     all_tps
@@ -94,7 +94,7 @@ class Pieces:
         self._rows.add((1,), terms, -np.inf, fixed / self._unit)
 
     def solve(self, until: float, *, whole: bool) -> tuple[float, list[FloatArray]]:
-        """Return an upper bound on the kept traffic, in tuples/s, and x of each topology; inf and none if out of time.
+        """Return an upper bound on the local traffic, in tuples/s, and x of each topology; inf and none if out of time.
 
         Parameters
         ----------
@@ -160,7 +160,7 @@ class PiecedTopology:
     size
         Size of each executor in its piece, shape (n,).
     groups
-        Most nodes.
+        Maximum number of nodes of the topology.
     known
         Existing certificates: the constant of each, and the traffic that every executor keeps in a piece of each
         number, shape (n, Q), -inf if it does not fit.
@@ -194,7 +194,7 @@ def saved_in_pieces(topologies: Sequence[PiecedTopology], room: NodeSizes, until
     now = time.perf_counter()
     rounds_until = now + (until - now) * _ROUNDS_S
     best, parts = program.solve(until, whole=False)
-    under_way = [_UnderWay(number, each, room) for number, each in enumerate(topologies) if each.groups > 1]
+    under_way = [_TopologyBound(number, each, room) for number, each in enumerate(topologies) if each.groups > 1]
     before = np.inf
     while parts and best < before * (1 - _ENOUGH) and time.perf_counter() < rounds_until:
         before = best
@@ -209,7 +209,7 @@ def saved_in_pieces(topologies: Sequence[PiecedTopology], room: NodeSizes, until
     return min(best, program.solve(until, whole=True)[0])
 
 
-class _UnderWay:
+class _TopologyBound:
     """A topology, and the multipliers that its certificates come from."""
 
     def __init__(self, number: int, topology: PiecedTopology, room: NodeSizes) -> None:
@@ -262,7 +262,7 @@ class RelaxedBound:
         The problem.
     """
 
-    def __init__(self, relaxed: Relaxed) -> None:
+    def __init__(self, relaxed: Relaxation) -> None:
         self._relaxed = relaxed
         self._size, capacity = _scarcest(relaxed)
         sizes, counts = np.unique(capacity, return_counts=True)
@@ -276,7 +276,7 @@ class RelaxedBound:
         """Return the bound after about `budget_s` seconds, or as soon as it cannot be improved.
 
         Topologies get an equal part of the time that is left, in the order of their numbers. For those of more than
-        1,200 executors, and those of more than 100 without any time left, all of their traffic counts as kept.
+        1,200 executors, and those of more than 100 without any time left, all of their traffic counts as local.
         """
         relaxed = self._relaxed
         until = time.perf_counter() + budget_s * (1 - _FOR_PIECES if self._small else 1.0)
@@ -294,7 +294,7 @@ class RelaxedBound:
             tps = None
             if last - first <= MOST_CERTIFIED and (seconds > 0 or last - first <= _AT_ONCE):
                 tps = self._tps_between(first, last)
-            apart += self._apart_in_workers(topology, tps, now + seconds / 3)
+            apart += self._split_in_workers(topology, tps, now + seconds / 3)
             options.append(list(self._options(topology, tps, now + seconds)))
         saved = self._priced(options, until)
         if self._small:
@@ -302,14 +302,14 @@ class RelaxedBound:
         return relaxed.base - relaxed.near * saved - relaxed.inner * min(saved, relaxed.total_tps - apart)
 
     def _tps_between(self, first: int, last: int) -> FloatArray:
-        """Return the result of `Relaxed.tps_between`; cached if the program of whole pieces needs it, too."""
+        """Return the result of `Relaxation.tps_between`; cached if the program of whole pieces needs it, too."""
         if not self._small:
             return self._relaxed.tps_between(first, last)
         if (first, last) not in self._made:
             self._made[first, last] = self._relaxed.tps_between(first, last)
         return self._made[first, last]
 
-    def _apart_in_workers(self, topology: int, tps: FloatArray | None, until: float) -> float:
+    def _split_in_workers(self, topology: int, tps: FloatArray | None, until: float) -> float:
         """Return traffic of a topology, in tuples/s, that is between its workers in any placement."""
         workers, most = int(self._relaxed.workers[topology]), int(self._relaxed.most[topology])
         if workers <= 1 or tps is None:
@@ -381,7 +381,7 @@ class RelaxedBound:
         return int(np.argmin(saved))
 
 
-def _scarcest(relaxed: Relaxed) -> tuple[FloatArray, FloatArray]:
+def _scarcest(relaxed: Relaxation) -> tuple[FloatArray, FloatArray]:
     """Return the use and capacity of the scarcest resource, shapes (E,) and (n,).
 
     Nodes without a limit have capacity for all, those without any capacity take no part; and if some executor fits on

@@ -53,7 +53,7 @@ def certificates(
     limit
         Size limit of a group, in the unit of `size`.
     groups
-        Most groups.
+        Maximum number of groups.
     until, triangles
         As for `approach`.
     """
@@ -87,9 +87,9 @@ def approach(
     Parameters
     ----------
     multipliers
-        Updated.
+        State of the method; updated.
     saved
-        Returns the traffic kept by a certificate: less is better.
+        Returns the local traffic of a certificate: less is better.
     triangles
         Whether to use triangle inequalities as well (`Triangles`): takes longer, and is valid for all executors only,
         not for a part of them by their part of `row_worth`.

@@ -42,7 +42,7 @@ class NodeSizes:
     Parameters
     ----------
     size, count
-        Of every kind of node, shape (K,).
+        Size and number of nodes of every kind, shape (K,).
     grid
         Sizes of pieces, increasing, the last that of the largest node, shape (Q,). A piece of number k is larger than
         the previous size and no larger than its own.
@@ -71,7 +71,7 @@ class NodeSizes:
 
 
 def share(worth: FloatArray, size: FloatArray, room: NodeSizes, until: float = math.inf) -> tuple[float, FloatArray]:
-    """Return an upper bound on the traffic kept by all executors, and the price of capacity by piece, shape (Q,).
+    """Return an upper bound on the local traffic of all executors, and the price of capacity by piece, shape (Q,).
 
     Better prices are searched until the deadline (of `time.perf_counter`).
 

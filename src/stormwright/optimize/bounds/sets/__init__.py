@@ -3,5 +3,5 @@
 ::
 
     exact ─▶ node_sets ─▶ pair_shares, worker_split     prices, and the sets that are worth more than they pay
-      └─▶ put_together ─▶ partition                     all combinations of sets that could be better
+      └─▶ combinations ─▶ partition                     all combinations of sets that could be better
 """

@@ -5,16 +5,16 @@ executors, workers and nodes at which the best known sets just pay, and a search
 (`node_sets`). At any prices their sum and the best sets bound the traffic that all nodes together can keep
 (A. Mehrotra, M. A. Trick, "Cliques and clustering: A combinatorial approach", Operations Research Letters 22, 1998,
 https://doi.org/10.1016/S0167-6377(98)00006-6). Then the sets that could be part of a better solution than the known
-one are few: they are listed, and combined in every way (`put_together`).
+one are few: they are listed, and combined in every way (`combine_sets`).
 
-With kept(S) the traffic that set S keeps, w_t(S) its workers of topology t, and x_Sk how many nodes of kind k have it::
+With local(S) the traffic within set S, w_t(S) its workers of topology t, and x_Sk how many nodes of kind k have it::
 
-    most  Σ kept(S) x_Sk    where  Σ_{S ∋ e} x_Sk = 1          each executor e,    price π_e
+    most  Σ local(S) x_Sk    where  Σ_{S ∋ e} x_Sk = 1          each executor e,    price π_e
                                    Σ w_t(S) x_Sk  = W_t        each topology t,    price σ_t
                                    Σ_S x_Sk       ≤ n_k        each kind k of node
                                    Σ x_Sk         ≥ least      fewest nodes,       price ν ≥ 0
 
-    worth(S) = kept(S) + ν - Σ_{e ∈ S} π_e - Σ_t σ_t w_t(S)
+    worth(S) = local(S) + ν - Σ_{e ∈ S} π_e - Σ_t σ_t w_t(S)
     bound    = Σ π_e + Σ σ_t W_t - ν · least + Σ_k n_k · max(0, max_S worth(S))         at any π, σ and ν ≥ 0
 """
 
@@ -30,8 +30,8 @@ from scipy.optimize import linprog
 from scipy.sparse import csc_array
 
 from stormwright.model.arrays import FloatArray, IndexArray
+from stormwright.optimize.bounds.sets.combinations import STEPS_PER_S, EnumerationInput, ProofGap, combine_sets, fitting
 from stormwright.optimize.bounds.sets.node_sets import find_sets
-from stormwright.optimize.bounds.sets.put_together import STEPS_PER_S, Puzzle, Unproven, fitting, put_together
 from stormwright.optimize.bounds.sets.small_problem import Executors, FoundSets, Kind, Scratch, SetPrices, members_of
 
 #: Most sets from one pass of the search.
@@ -84,7 +84,7 @@ class Proof:
     Parameters
     ----------
     executors
-        Of the whole problem.
+        Executors of the whole problem.
     workers
         Number of workers of each topology, shape (T,).
     kinds
@@ -92,7 +92,7 @@ class Proof:
     columns
         Known sets, such as those of a good placement.
     known
-        Traffic kept by the best known placement; weighted tuples/s.
+        Local traffic of the best known placement; weighted tuples/s.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class Proof:
         1. Prices of the linear program, moved half-way towards the best so far, as those of few sets oscillate widely.
         2. A search for sets at these. If it finds no new one, once more at the program's own prices.
         3. It goes on until bound and known placement meet, or better prices would gain too little by the program.
-        4. The rest that is then unproven is enumerated (`put_together`).
+        4. The rest that is then unproven is enumerated (`combine_sets`).
 
         Parameters
         ----------
@@ -156,7 +156,7 @@ class Proof:
                 smoothing = 0.0
             else:
                 smoothing = _SMOOTHING
-        return self._proven or self._put_together(until)
+        return self._proven or self._combine(until)
 
     @property
     def _proven(self) -> bool:
@@ -231,7 +231,7 @@ class Proof:
         return float(column.saved + prices.node - prices.executor @ members - prices.worker @ column.workers)
 
     def _column(self, bits: int, workers: IndexArray, prices: SetPrices, worth: float) -> KnownSet:
-        """Return a found set: its kept traffic, by subtracting its price, and all kinds of nodes that take it."""
+        """Return a found set: its local traffic, by subtracting its price, and all kinds of nodes that take it."""
         members = members_of(bits, len(prices.executor))
         saved = float(worth - prices.node + prices.executor @ members + prices.worker @ workers)
         asks = self._executors.demand @ members
@@ -242,13 +242,13 @@ class Proof:
         )
         return KnownSet(bits, workers, saved, kinds)
 
-    def _put_together(self, until: float) -> bool:
+    def _combine(self, until: float) -> bool:
         """Enumerate everything that could be better than the known solution; return whether that is complete."""
         if self._best is None:
             return False
-        left = Unproven(self._best, self._best_tops, self._paid(self._best), self._least_nodes, self.most, self._known)
-        puzzle = Puzzle(self._executors, self._workers, self._kinds, self._same)
-        most = put_together(puzzle, left, until, self._scratch)
+        left = ProofGap(self._best, self._best_tops, self._paid(self._best), self._least_nodes, self.most, self._known)
+        puzzle = EnumerationInput(self._executors, self._workers, self._kinds, self._same)
+        most = combine_sets(puzzle, left, until, self._scratch)
         if most is None:
             return False
         self.most = max(self._known, most)

@@ -24,7 +24,7 @@ import numpy as np
 from stormwright.jit.compiled import compiled, inner
 from stormwright.model.arrays import FloatArray, IndexArray
 from stormwright.optimize.bounds.sets.small_problem import Executors, FoundSets, Kind, Scratch, SetPrices
-from stormwright.optimize.bounds.sets.worker_split import least_apart, split_into_workers
+from stormwright.optimize.bounds.sets.worker_split import least_split_loss, split_into_workers
 
 # Shares of pairs ----------------------------------------------------------------------------------
 # The traffic of two executors is divided between them so that a bound on any set of executors is low.
@@ -55,7 +55,7 @@ def divide_pairs(executors: Executors, prices: SetPrices, capacity: float, above
     Parameters
     ----------
     executors
-        Of the problem; only the first resource counts.
+        Executors of the problem; only the first resource counts.
     prices
         `seat` is the price of an executor.
     capacity
@@ -134,7 +134,7 @@ def fill(
     Parameters
     ----------
     size, worth
-        Of each item, shape (n,); worth of 0 or less is never taken, and size 0 goes first.
+        Size and worth of each item, shape (n,); worth of 0 or less is never taken, and size 0 goes first.
     room
         Capacity; below 0 nothing is taken.
     without
@@ -224,11 +224,11 @@ def find_sets(
     Parameters
     ----------
     executors
-        Of the problem, sorted so that those with most traffic come first.
+        Executors of the problem, those with most traffic first.
     prices
-        Of executors, workers and nodes.
+        Prices of executors, workers and nodes.
     kind
-        Of the node.
+        Kind of the node.
     above
         The threshold, in weighted tuples/s. It rises with the sets found, if `slack` is finite.
     slack
@@ -238,7 +238,7 @@ def find_sets(
     scratch
         Written; of these executors (`Scratch.of`).
     most_steps
-        Most sets to examine.
+        Maximum number of sets to examine.
 
     Returns
     -------
@@ -397,7 +397,7 @@ def _worth(
 
     1. By the bound that led here, with the price of the cheapest number of workers.
     2. By the real traffic, as if one worker took all of a topology.
-    3. Topology by topology: minus the least cost of splitting (`least_apart`), then by `split_into_workers`.
+    3. Topology by topology: minus the least cost of splitting (`least_split_loss`), then by `split_into_workers`.
 
     Whichever is not above the threshold ends it.
 
@@ -406,9 +406,9 @@ def _worth(
     executors, prices, ports
         As in `find_sets`; ports of the node.
     scratch, depth
-        Where the set is.
+        Scratch with the set, and its depth in it.
     above
-        The threshold.
+        Threshold of the worth.
     workers
         Written, shape (T,): the best number of workers of each topology.
     """
@@ -437,10 +437,10 @@ def _worth(
         if members <= limit and price >= 0:
             workers[topology] = 1
             continue
-        value += at_best - least_apart(executors, scratch, members, limit)
+        value += at_best - least_split_loss(executors, scratch, members, limit)
         if value - at_best <= above:
             return float(value - at_best)
-        value += least_apart(executors, scratch, members, limit)
+        value += least_split_loss(executors, scratch, members, limit)
         lost, count = split_into_workers(executors, scratch, members, limit, 1, most, price, value - above)
         if count == 0:  # none that loses little enough; the difference would be `above` but for rounding
             return above

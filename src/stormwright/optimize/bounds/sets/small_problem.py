@@ -52,7 +52,7 @@ class Kind(NamedTuple):
     capacity
         Capacity of each node for every resource, shape (K,), with a rounding tolerance.
     ports
-        Of each.
+        Number of ports of each node.
     nodes
         Number of nodes.
     """
@@ -70,7 +70,7 @@ class SetPrices(NamedTuple):
     Parameters
     ----------
     executor, worker
-        For each executor, shape (E,), and for each worker by topology, shape (T,).
+        Price of each executor, shape (E,), and of each worker by topology, shape (T,).
     node
         Payment to a set for its node.
     seat
@@ -91,7 +91,7 @@ class SetPrices(NamedTuple):
         executor, worker, node
             As in the class.
         executors
-            Whose topologies and limits count.
+            Executors with their topologies and limits.
         """
         return cls(executor, worker, node, executor + (worker / executors.most)[executors.topology])
 

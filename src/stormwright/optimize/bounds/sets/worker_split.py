@@ -19,7 +19,7 @@ from stormwright.optimize.bounds.sets.small_problem import Executors, Scratch
 
 
 @inner
-def least_apart(executors: Executors, scratch: Scratch, members: int, limit: int) -> float:
+def least_split_loss(executors: Executors, scratch: Scratch, members: int, limit: int) -> float:
     """Return a lower bound of the loss of members by a split: each shares a worker with at most `limit` - 1 others.
 
     `inner` / 2 · Σ over members a of the (members - limit) smallest t_ab, as each pair is counted from both ends; 0 if
@@ -86,9 +86,9 @@ def split_into_workers(
     limit
         Executors that a worker may have.
     least, most
-        Least and most workers.
+        Minimum and maximum number of workers.
     price
-        Of a worker; may be below 0, so that more workers than needed pay.
+        Price of a worker; may be below 0, so that more workers than needed pay.
     below
         Upper limit of the loss.
 
@@ -231,9 +231,9 @@ def lost_in_workers(
     Parameters
     ----------
     executors
-        Of the problem.
+        Executors of the problem.
     bits
-        The set.
+        The set, bit e for executor e.
     topology
         Topology of the executors.
     workers
@@ -241,7 +241,7 @@ def lost_in_workers(
     below
         Upper limit of the loss.
     scratch
-        Written.
+        Scratch arrays; written.
     """
     members = 0
     for executor in range(executors.tps.shape[0]):
@@ -265,13 +265,13 @@ def tabulate_losses(
     Parameters
     ----------
     executors
-        Of the problem.
+        Executors of the problem.
     bits
         The sets, shape (n,).
     below
         Upper limit of the loss of each, shape (n,).
     scratch
-        Written.
+        Scratch arrays; written.
     lost
         Written, shape (n, T, most workers + 1): infinite if impossible or the loss reaches the limit.
     """

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from stormwright.errors import NotThereError
+from stormwright.errors import NotFoundError
 from stormwright.service.dashboard.charts import MOST_LINKS, cells
 from stormwright.service.dashboard.scene import USES, Scene, core_hz, slots_of
 from stormwright.service.dashboard.state import DashboardState
@@ -68,7 +68,7 @@ def rack(known: DashboardState, number: str, query: Query) -> Page:
     if scene is None:
         return waiting(_HERE, "Cluster", known.error, known.sources.status is not None)
     if not (number.isascii() and number.isdigit() and len(number) < 7 and int(number) < len(scene.nodes.racks)):
-        raise NotThereError(f"there is no rack number {number}: racks may have come and gone")
+        raise NotFoundError(f"there is no rack number {number}: racks may have come and gone")
     by, wanted = _by(query), query.get("find", "").strip()
     own = scene.nodes.of_rack(int(number))
     supervisors = scene.problem.supervisors
@@ -94,7 +94,7 @@ def node(known: DashboardState, name: str) -> Page:
         return waiting(_HERE, "Cluster", known.error, known.sources.status is not None)
     index = scene.problem.cluster.find_node(name)
     if index is None:
-        raise NotThereError(f"the cluster has no node {name}: it may be gone")
+        raise NotFoundError(f"the cluster has no node {name}: it may be gone")
     supervisor, status = scene.problem.supervisors[index], known.status()
     measured = status.pipeline.get("nodes", {}).get(supervisor.id) if status else None
     shows = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import get_args
 
-from stormwright.errors import NotThereError
+from stormwright.errors import NotFoundError
 from stormwright.plan import Goal, PlanState
 from stormwright.service.dashboard.state import DashboardState
 from stormwright.service.dashboard.views.page import Page, Query
@@ -55,7 +55,7 @@ def plans(known: DashboardState) -> Page:
 def plan(known: DashboardState, name: str) -> Page:
     """Return the page of one plan, with its actions."""
     if known.sources.plan_service is None:
-        raise NotThereError("there are no plans here: nobody serves a cluster")
+        raise NotFoundError("there are no plans here: nobody serves a cluster")
     found = known.sources.plan_service.plan(name, _STEPS)
     can = []
     if found.state in OPEN and found.step_count:

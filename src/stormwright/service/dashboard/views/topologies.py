@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from stormwright.errors import NotThereError
+from stormwright.errors import NotFoundError
 from stormwright.model import UNPLACED, Topology
 from stormwright.model.arrays import IntArray
 from stormwright.predict.prediction import TopologyPrediction
@@ -29,7 +29,7 @@ def why(known: DashboardState, name: str, query: Query) -> Page:
         return waiting(here, "Topologies", known.error, known.sources.status is not None)
     index = scene.problem.topology_index.get(name)
     if index is None:
-        raise NotThereError(f"no topology {name} runs: it may have ended")
+        raise NotFoundError(f"no topology {name} runs: it may have ended")
     of, unplaced = scene.problem.topologies[index], scene.unplaced.get(name, 0)
     reason = query.get("executor", "")
     executor = int(reason) if reason.isascii() and reason.isdigit() and len(reason) < 10 else None
@@ -102,7 +102,7 @@ def topology(known: DashboardState, name: str) -> Page:
         return waiting(_HERE, "Topologies", known.error, known.sources.status is not None)
     index = scene.problem.topology_index.get(name)
     if index is None:
-        raise NotThereError(f"no topology {name} runs: it may have ended")
+        raise NotFoundError(f"no topology {name} runs: it may have ended")
     of, predicted = scene.problem.topologies[index], scene.by_topology.get(name)
     use = _core_parts(scene, index)
     kinds = [each for each in range(len(of.components)) if not of.components[each].id.startswith(_STORMS)]

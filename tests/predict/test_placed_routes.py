@@ -13,11 +13,11 @@ from stormwright.model import LoadProfile, Problem
 from stormwright.predict.costs import Costs
 from stormwright.predict.demand import TreeDemand
 from stormwright.predict.evaluate import steady_states
+from stormwright.predict.flow.placed_routes import PlacedRoutes
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.flow.routes import Paths
-from stormwright.predict.flow.standing import Standing
-from stormwright.predict.queueing.result_cache import ResultCache
-from stormwright.predict.steady import Placed, Steady
+from stormwright.predict.queueing import waits
+from stormwright.predict.steady import PlacedLoad, SteadyState
 from stormwright.testing.strategies import problems
 from stormwright.testing.word_counts import WordCount, two_word_counts
 from tests.examples import examples
@@ -26,19 +26,21 @@ from tests.predict.unlike import unlike_inputs
 KNOWN = [(Costs(), {})]
 
 
-def states(profile: Profile, problem: Problem, placements: list[np.ndarray], *, from_scratch: bool) -> list[Steady]:
+def states(
+    profile: Profile, problem: Problem, placements: list[np.ndarray], *, from_scratch: bool
+) -> list[SteadyState]:
     """The steady states of placements one after the other, each known from the one before or worked out anew."""
     last, found = None, []
     known = [*KNOWN, (Costs(), unlike_inputs(problem, 1))]
     for slots in placements:
-        last = Placed.under(profile, problem, slots, None if from_scratch else last)
+        last = PlacedLoad.under(profile, problem, slots, None if from_scratch else last)
         found += steady_states(last, profile.rate_tps, profile.rate_tps, known)[1]
         for state in found:
             assert state.given.ways  # what is worked out is known from then on
     return found
 
 
-def assert_same(one: Steady, other: Steady) -> None:
+def assert_same(one: SteadyState, other: SteadyState) -> None:
     for name in ("highest_tps", "given_use", "pending_use"):
         assert getattr(one, name) == pytest.approx(getattr(other, name), rel=1e-9, abs=1e-12)
     assert one.pending.rate_tps == pytest.approx(other.pending.rate_tps, rel=1e-6)
@@ -75,7 +77,7 @@ def test_so_it_is_where_tuples_spill_over_and_spouts_share_unevenly(pending):
         assert_same(fresh, known)
 
 
-def assert_next_to_equal(one: Steady, other: Steady) -> None:
+def assert_next_to_equal(one: SteadyState, other: SteadyState) -> None:
     """What is known from before is as exact as what is worked out anew: only sums may be in another order."""
 
     def close(name: str, ours: np.ndarray, theirs: np.ndarray) -> None:
@@ -130,9 +132,9 @@ def test_what_nothing_has_come_near_to_is_not_worked_out_again(pending, costs, m
     profile, kept, known_before = Profile.of(problem), (rng.integers(0, 3, 12) * 2).astype(np.int32), []
     moves = [rng.integers(3, 6, 12) * 2 for _ in range(4)] + [rng.integers(0, 6, 12) * 2 + 1 for _ in range(3)]
     placements = [np.concatenate([kept, each]).astype(np.int32) for each in moves]
-    asked = ResultCache.known
-    monkeypatch.setattr(ResultCache, "known", lambda *of: known_before.append(asked(*of)) or known_before[-1])
-    monkeypatch.setattr("tests.predict.test_standing.KNOWN", [(costs, {})])
+    asked = waits.unchanged
+    monkeypatch.setattr(waits, "unchanged", lambda *of: known_before.append(asked(*of)) or known_before[-1])
+    monkeypatch.setattr("tests.predict.test_placed_routes.KNOWN", [(costs, {})])
     both = (states(profile, problem, placements, from_scratch=from_scratch) for from_scratch in (True, False))
     for fresh, known in zip(*both, strict=True):
         assert_same(fresh, known)
@@ -149,7 +151,7 @@ def test_some_topologies_by_themselves_are_as_among_all(data):
     slots = st.integers(-1, len(problem.slots) - 1)
     placement = st.lists(slots, min_size=problem.num_executors, max_size=problem.num_executors)
     profile, costs = Profile.of(problem), Costs()
-    standing = Standing(profile, problem, np.array(data.draw(placement), np.int32))
+    standing = PlacedRoutes(profile, problem, np.array(data.draw(placement), np.int32))
     count = len(problem.topologies)
     chosen = np.array(data.draw(st.lists(st.booleans(), min_size=count, max_size=count)), bool)
     near = np.array(data.draw(st.lists(st.sampled_from([0.0, 0.3, 1.0]), min_size=count, max_size=count)))
@@ -178,7 +180,7 @@ def test_who_has_settled_stays_so_beside_who_has_not():
     rates = []
     for problem, where in ((both, slots), (replace(both, topologies=both.topologies[:1], current={}), slots[:12])):
         profile = Profile.of(problem)
-        placed = Placed.under(profile, problem, where)
+        placed = PlacedLoad.under(profile, problem, where)
         (state,) = steady_states(placed, profile.rate_tps, profile.rate_tps, KNOWN)[1]
         assert state.pending.settled
         rates.append(state.pending.rate_tps[0])

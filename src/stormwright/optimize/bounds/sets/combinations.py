@@ -66,9 +66,9 @@ class Sets(NamedTuple):
         Parameters
         ----------
         bits, worth, fits
-            Shape (n,); no set is empty.
+            As in the class, unsorted, shape (n,); no set is empty.
         workers
-            Shape (n, T).
+            Number of workers of each set by topology, shape (n, T).
         num_executors
             E, no more than 63.
         """
@@ -78,7 +78,7 @@ class Sets(NamedTuple):
         return cls(bits[order], worth[order], fits[order], workers[order], first)
 
 
-class Terms(NamedTuple):
+class CombinationLimits(NamedTuple):
     """Requirements of a combination of sets.
 
     Parameters
@@ -100,7 +100,7 @@ class Terms(NamedTuple):
     least_nodes: int
 
 
-class Way(NamedTuple):
+class PartialCombination(NamedTuple):
     """A combination under construction: remaining nodes and workers, the set at every depth and its kind, -1 for none.
 
     `first_node` is the first node of every kind.
@@ -114,14 +114,14 @@ class Way(NamedTuple):
 
 
 def partitions(
-    sets: Sets, terms: Terms, workers: IndexArray, found: IndexArray, *, best_only: bool, most_steps: int
+    sets: Sets, terms: CombinationLimits, workers: IndexArray, found: IndexArray, *, best_only: bool, most_steps: int
 ) -> int:
     """Return the number of combinations that contain every executor once and exceed the threshold; -1 if too many.
 
     Parameters
     ----------
     sets
-        By their first executors.
+        Possible sets by their first executors.
     terms
         Requirements of a combination, and the nodes.
     workers
@@ -132,15 +132,19 @@ def partitions(
     best_only
         Find only the best one.
     most_steps
-        Most sets to try.
+        Maximum number of sets to try.
     """
     chosen = np.zeros(int(terms.nodes.sum()) + 1, np.int64)
-    way = Way(terms.nodes.copy(), workers.copy(), chosen, chosen.copy(), np.cumsum(terms.nodes) - terms.nodes)
-    return _put_together(sets, terms, way, most_steps, best_only, found)
+    way = PartialCombination(
+        terms.nodes.copy(), workers.copy(), chosen, chosen.copy(), np.cumsum(terms.nodes) - terms.nodes
+    )
+    return _combine(sets, terms, way, most_steps, best_only, found)
 
 
 @compiled
-def _put_together(sets: Sets, terms: Terms, way: Way, most_steps: int, best_only: bool, found: IndexArray) -> int:
+def _combine(
+    sets: Sets, terms: CombinationLimits, way: PartialCombination, most_steps: int, best_only: bool, found: IndexArray
+) -> int:
     """Count combinations, see `partitions`."""
     everyone = (1 << (len(sets.first) - 1)) - 1
     above, rest = terms.above, 0.0
@@ -192,7 +196,7 @@ def _lowest(covered: int) -> int:
 
 
 @inner
-def _take(sets: Sets, way: Way, depth: int, sign: int) -> bool:
+def _take(sets: Sets, way: PartialCombination, depth: int, sign: int) -> bool:
     """Take a node and workers for the set at a depth (1), or release them (-1); return whether no worker is left."""
     way.nodes_left[way.kind_of[depth]] -= sign
     complete = True
@@ -204,7 +208,14 @@ def _take(sets: Sets, way: Way, depth: int, sign: int) -> bool:
 
 @inner
 def _next_choice(
-    sets: Sets, terms: Terms, way: Way, depth: int, covered: int, value: float, rest: float, above: float
+    sets: Sets,
+    terms: CombinationLimits,
+    way: PartialCombination,
+    depth: int,
+    covered: int,
+    value: float,
+    rest: float,
+    above: float,
 ) -> tuple[bool, int]:
     """Advance to the next possible set and kind at a depth; return whether there is one, and the sets tried.
 
@@ -219,11 +230,11 @@ def _next_choice(
     covered
         The executors in these, as bits.
     value
-        Their total worth.
+        Total worth of the sets chosen already.
     rest
         The most that all remaining nodes could be worth.
     above
-        The threshold.
+        Threshold of the worth.
     """
     kinds, tried, least = len(way.nodes_left), 0, math.inf
     for kind in range(kinds):
@@ -255,7 +266,7 @@ def _next_choice(
 
 
 @inner
-def _note(way: Way, depth: int, found: IndexArray, row: int) -> None:
+def _note(way: PartialCombination, depth: int, found: IndexArray, row: int) -> None:
     """Write a combination to a row of `found`: each set on the first free node of its kind."""
     for place in range(found.shape[1]):
         found[row, place] = -1
@@ -282,7 +293,7 @@ _CHUNK, _FIRST = 1_000, 0.3
 _LONGEST_S = 400.0
 
 
-class Unproven(NamedTuple):
+class ProofGap(NamedTuple):
     """Gap that prices leave unproven.
 
     Parameters
@@ -305,13 +316,13 @@ class Unproven(NamedTuple):
     known: float
 
 
-class Puzzle(NamedTuple):
+class EnumerationInput(NamedTuple):
     """Input of the enumeration.
 
     Parameters
     ----------
     executors
-        Of the problem.
+        Executors of the problem.
     workers
         Number of workers of each topology, shape (T,).
     kinds
@@ -326,19 +337,19 @@ class Puzzle(NamedTuple):
     same: float
 
 
-def put_together(puzzle: Puzzle, unproven: Unproven, until: float, scratch: Scratch) -> float | None:
+def combine_sets(puzzle: EnumerationInput, unproven: ProofGap, until: float, scratch: Scratch) -> float | None:
     """Return the most traffic of any combination, -inf if none exceeds the known one; None if incomplete.
 
     Parameters
     ----------
     puzzle
-        The input.
+        Input of the enumeration.
     unproven
         The prices, and the gap that they leave.
     until
         Deadline, of `time.perf_counter`. Loops do not look at it: their steps are limited to what fits into it.
     scratch
-        Written.
+        Scratch arrays; written.
     """
     sets = _listed(puzzle, unproven, until, scratch)
     if sets is None:
@@ -346,7 +357,7 @@ def put_together(puzzle: Puzzle, unproven: Unproven, until: float, scratch: Scra
     nodes = np.array([kind.nodes for kind in puzzle.kinds])
     ways = np.zeros((_WAYS, int(nodes.sum())), np.int64)
     above = unproven.known + puzzle.same - unproven.paid
-    terms = Terms(nodes, unproven.tops, above, unproven.prices.node, unproven.least_nodes)
+    terms = CombinationLimits(nodes, unproven.tops, above, unproven.prices.node, unproven.least_nodes)
     first = time.perf_counter() + (until - time.perf_counter()) * _FIRST
     none = np.zeros_like(puzzle.workers)
     count = partitions(sets, terms, none, ways, best_only=False, most_steps=fitting(_TRIES_PER_S, first))
@@ -362,13 +373,13 @@ def put_together(puzzle: Puzzle, unproven: Unproven, until: float, scratch: Scra
     return max((_saved(puzzle, sets, way, scratch) for way in ways[:count]), default=-np.inf)
 
 
-def compile_loops(puzzle: Puzzle, unproven: Unproven, scratch: Scratch) -> None:
+def compile_loops(puzzle: EnumerationInput, unproven: ProofGap, scratch: Scratch) -> None:
     """Compile the loops before any clock runs, with an input with an unproven gap."""
     sets = _listed(puzzle, unproven, np.inf, scratch)
     split = _by_workers(puzzle, unproven, sets, np.inf, scratch) if sets else None
     if split:
         nodes, way = np.array([kind.nodes for kind in puzzle.kinds]), np.zeros((1, 2), np.int64)
-        terms = Terms(nodes, unproven.tops, 0.0, unproven.prices.node, unproven.least_nodes)
+        terms = CombinationLimits(nodes, unproven.tops, 0.0, unproven.prices.node, unproven.least_nodes)
         partitions(split, terms, puzzle.workers, way, best_only=True, most_steps=1)
     _splits(puzzle, 1, 1, scratch)
 
@@ -378,7 +389,7 @@ def fitting(per_second: int, until: float) -> int:
     return int(min(max(until - time.perf_counter(), 0.001), _LONGEST_S) * per_second)
 
 
-def _listed(puzzle: Puzzle, unproven: Unproven, until: float, scratch: Scratch) -> Sets | None:
+def _listed(puzzle: EnumerationInput, unproven: ProofGap, until: float, scratch: Scratch) -> Sets | None:
     """Return each set that could be in a better placement, with its possible kinds of nodes; None if too many."""
     executors = puzzle.executors
     bits: list[NDArray[np.int64]] = []
@@ -404,7 +415,9 @@ def _listed(puzzle: Puzzle, unproven: Unproven, until: float, scratch: Scratch) 
     return Sets.of(every, most, fits, no_workers, executors.tps.shape[0])
 
 
-def _by_workers(puzzle: Puzzle, unproven: Unproven, sets: Sets, until: float, scratch: Scratch) -> Sets | None:
+def _by_workers(
+    puzzle: EnumerationInput, unproven: ProofGap, sets: Sets, until: float, scratch: Scratch
+) -> Sets | None:
     """Return every set once for each possible number of workers with sufficient worth; None if time is over."""
     executors, prices = puzzle.executors, unproven.prices
     ports = max(kind.ports for kind in puzzle.kinds)
@@ -432,8 +445,8 @@ def _by_workers(puzzle: Puzzle, unproven: Unproven, sets: Sets, until: float, sc
     return Sets.of(sets.bits[row[good]], worth[good], fits[good], counts[good], executors.tps.shape[0])
 
 
-def _saved(puzzle: Puzzle, sets: Sets, way: IndexArray, scratch: Scratch) -> float:
-    """Return the traffic kept by these sets with the required number of workers; -inf if that is impossible."""
+def _saved(puzzle: EnumerationInput, sets: Sets, way: IndexArray, scratch: Scratch) -> float:
+    """Return the local traffic of these sets with the required number of workers; -inf if that is impossible."""
     executors, workers = puzzle.executors, puzzle.workers
     ports = np.repeat([kind.ports for kind in puzzle.kinds], [kind.nodes for kind in puzzle.kinds])
     lost = {(0,) * len(workers): 0.0}  # workers so far, by topology → what is lost by them
@@ -454,7 +467,7 @@ def _saved(puzzle: Puzzle, sets: Sets, way: IndexArray, scratch: Scratch) -> flo
     return (executors.near + executors.inner) * within - least
 
 
-def _splits(puzzle: Puzzle, bits: int, ports: int, scratch: Scratch) -> dict[tuple[int, ...], float]:
+def _splits(puzzle: EnumerationInput, bits: int, ports: int, scratch: Scratch) -> dict[tuple[int, ...], float]:
     """Return the possible numbers of workers of a set, by topology, with the loss of each."""
     found: dict[tuple[int, ...], float] = {(): 0.0}
     for topology, most in enumerate(puzzle.workers.tolist()):

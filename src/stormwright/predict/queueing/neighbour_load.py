@@ -1,17 +1,15 @@
-"""Cache of results for topologies whose inputs did not change since the previous placement."""
+"""Load of other topologies at the places of each, and results that hold as long as it does not change."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stormwright.model.arrays import BoolArray, FloatArray
-from stormwright.predict.costs import Correction, Costs
 from stormwright.predict.demand import TreeDemand
+from stormwright.predict.placement_cache import CacheKey, PlacementCache
 from stormwright.predict.sums import sums
 
 #: Relative difference below which values are equal up to rounding.
@@ -32,23 +30,9 @@ class NeighbourLoad(NamedTuple):
         return cls(_beside(demand, _cores_and_squares(demand, rate_tps)), _beside(demand, links))
 
 
-class CacheKey(NamedTuple):
-    """Name of a result, with its costs and corrections."""
-
-    what: str
-    costs: Costs
-    corrections: Mapping[str, Correction]
-
-    def is_as(self, other: CacheKey) -> bool:
-        """Return whether both keys are equal."""
-        by_same = self.costs is other.costs and self.corrections is other.corrections
-        return self.what == other.what and by_same
-
-
-class Found(NamedTuple):
+class CachedResult(NamedTuple):
     """Result for every topology, shape (R, T), at given rates, shape (T,), and its other inputs."""
 
-    of: CacheKey
     demand: TreeDemand
     others: NeighbourLoad
     rate_tps: FloatArray
@@ -66,12 +50,12 @@ class Found(NamedTuple):
         """
         same = ~moved & _close(self.rate_tps, rate_tps)
         before = self.demand
-        for of, now, was in (
+        for topology, now, was in (
             (before.thread_topology, (demand.thread_s, demand.thread_visits), (before.thread_s, before.thread_visits)),
             (before.places.topology, _at_places(demand, others), _at_places(before, self.others)),
         ):
-            number = demand.thread_topology if of is before.thread_topology else demand.places.topology
-            here, there = same[number], same[of]
+            number = demand.thread_topology if topology is before.thread_topology else demand.places.topology
+            here, there = same[number], same[topology]
             differ = np.zeros(int(here.sum()), dtype=bool)
             for new, old in zip(now, was, strict=True):
                 differ |= ~_close(old[there], new[here])
@@ -79,47 +63,30 @@ class Found(NamedTuple):
         return same
 
 
-@dataclass(frozen=True, eq=False)
-class ResultCache:
-    """Results of the previous placement, and of this one.
+#: Cache and key of a result on times or rates.
+CacheEntry: TypeAlias = tuple[CacheKey[CachedResult], PlacementCache]
+
+
+def unchanged(
+    entry: CacheEntry, demand: TreeDemand, others: NeighbourLoad, rate_tps: FloatArray
+) -> tuple[BoolArray, FloatArray] | None:
+    """Return the topologies for which the previous result holds, shape (T,), and the result, shape (R, T).
+
+    None if it holds for none.
 
     Parameters
     ----------
-    moved
-        Topologies that have moved since the previous placement, shape (T,); None if there is no previous one.
-    before, now
-        The results.
+    entry
+        Cache and key of the result.
+    demand, others, rate_tps
+        Current inputs.
     """
-
-    moved: BoolArray | None = None
-    before: tuple[Found, ...] = ()
-    now: list[Found] = field(default_factory=list)
-
-    def after(self, moved: BoolArray) -> ResultCache:
-        """Return the cache of another placement, in which some topologies moved, shape (T,)."""
-        return ResultCache(moved, tuple(self.now))
-
-    def known(
-        self, of: CacheKey, demand: TreeDemand, others: NeighbourLoad, rate_tps: FloatArray
-    ) -> tuple[BoolArray, FloatArray] | None:
-        """Return the topologies with a valid result, shape (T,), and the result, shape (R, T); None if there are none.
-
-        Parameters
-        ----------
-        of
-            Key of the result.
-        demand, others, rate_tps
-            Current inputs.
-        """
-        for found in self.before:
-            if self.moved is not None and found.of.is_as(of):
-                same = found.same(demand, others, rate_tps, self.moved)
-                return (same, found.result) if same.any() else None
+    key, cache = entry
+    found = cache.previous(key)
+    if found is None or cache.moved is None:
         return None
-
-    def keep(self, found: Found) -> None:
-        """Store a result."""
-        self.now[:] = [*(each for each in self.now if not each.of.is_as(found.of)), found]
+    same = found.same(demand, others, rate_tps, cache.moved)
+    return (same, found.result) if same.any() else None
 
 
 def _close(one: NDArray[np.float64], other: NDArray[np.float64]) -> BoolArray:

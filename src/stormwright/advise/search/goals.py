@@ -1,4 +1,4 @@
-"""Wish: the goals of advice."""
+"""Goals of advice."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST_NODES, MOST_EXECUTORS = 1_000, 100_000
 #: Default for a topology without any data.
 _UNKNOWN = (
     "its load was not measured, or it began no trees then, so nothing is known of what they take: have a service "
-    "measure it, or give what Storm's UI tells with --ui"
+    "measure it, or give the response of Storm's UI with --ui"
 )
 
 #: Maximum number of topologies listed by name.
@@ -23,7 +23,7 @@ _NAMED = 5
 
 
 @dataclass(frozen=True)
-class Wish:
+class AdviceGoals:
     """Goals of advice.
 
     Parameters
@@ -31,15 +31,15 @@ class Wish:
     rates
         Topology (id or name; empty for the only one) → trees/s.
     times
-        Topology (id or name; empty for all that are measured) → factor of the measured rate.
+        Topology (id or name; empty for all measured ones) → factor of the measured rate.
     p95_ms
-        Most that the 95th percentile of complete latency may be, of topologies with a rate or factor; None for any.
+        Maximum 95th percentile of complete latency of topologies with a rate or factor; None for no limit.
     headroom
-        Part of every thread, node and link that is to stay free.
+        Fraction of every thread, node and link to keep free.
     max_nodes
-        Nodes together, at most.
+        Maximum number of nodes.
     max_executors
-        Executors of each topology, at most.
+        Maximum number of executors of each topology.
     """
 
     rates: Mapping[str, float] = field(default_factory=dict)
@@ -75,14 +75,14 @@ class Wish:
         Parameters
         ----------
         problem
-            Has the topologies.
+            Problem with the topologies.
         measured_tps
-            Topology index → trees/s as measured, of those that begin any.
+            Topology index → measured trees/s, of topologies that begin any.
 
         Raises
         ------
         InputError
-            A topology is not there, is named twice, or was not measured.
+            A topology is unknown, is named twice, or was not measured.
         """
         faults: list[Fault] = []
         requested: dict[int, float] = {}
@@ -91,7 +91,7 @@ class Wish:
                 found = _named(problem, name, option, measured_tps, faults)
                 for index in found:
                     if index in requested:
-                        faults.append(Fault("is asked for twice", problem.topologies[index].id))
+                        faults.append(Fault("is requested twice", problem.topologies[index].id))
                     elif index not in measured_tps:
                         faults.append(Fault(_UNKNOWN, problem.topologies[index].id))
                     else:
@@ -113,7 +113,7 @@ def _named(
         return [0]
     if not name:
         names = ", ".join(sorted(topology.name for topology in problem.topologies)[:3])
-        faults.append(Fault(f"say of which topology, as in NAME=9000; there is {names}", option))
+        faults.append(Fault(f"name the topology, as in NAME=9000; there is {names}", option))
         return []
     found = [index for index, one in enumerate(problem.topologies) if name in (one.id, one.name)]
     if not found:
