@@ -158,7 +158,7 @@ def test_what_if_takes_changes_as_the_verb_does():
     assert sw.what_if(crowded, scheduler="round_robin").moved > 0
     assert sw.what_if(crowded, sw.place(crowded, "round_robin")).moved == 0
     for wrong, said in (
-        ({}, "nothing is to be different"),
+        ({}, "no change is given"),
         ({"rate": -1.0}, "should be a factor above 0, got -1"),
         ({"link": "fast"}, "should be a speed above 0 as in 1gbit"),
         ({"link": -5.0}, "should be a speed above 0, in bits per second, got -5"),

@@ -61,7 +61,7 @@ def test_what_was_known_is_what_the_scheduler_saw(history: tuple[ParquetStore, l
         assert seen_by_scheduler(known_at(store, at_ms)) == seen_by_scheduler(problem)
     later = known_at(store, START_MS + 10**9)
     assert seen_by_scheduler(later) == seen_by_scheduler(looks[-1][1])
-    with pytest.raises(InputError, match="nothing is recorded"):
+    with pytest.raises(InputError, match="no record exists"):
         known_at(store, START_MS - 1)
 
 
@@ -123,13 +123,13 @@ def test_a_look_that_cannot_be_replayed_is_a_row_with_its_error(
     store.drop(PROFILES, date(2026, 11, 20))
     found = replay(store, TimeStretch(), "online")
     assert [row.error is not None for row in found] == [True, False, False, False]
-    assert "not there" in str(found[0].error)
+    assert "is missing" in str(found[0].error)
     assert found[0].cost_before == looks[0][2].before.total
 
 
 def test_what_cannot_be_asked_is_said(history: tuple[ParquetStore, list[Any]]) -> None:
     store, _ = history
-    with pytest.raises(InputError, match="no look"):
+    with pytest.raises(InputError, match="no decision"):
         replay(store, TimeStretch(end_ms=START_MS), "online")
     with pytest.raises(InputError, match="beta"):
         replay(store, TimeStretch(), "online", ["no_such_beta=1"])

@@ -148,7 +148,7 @@ def test_outside_of_what_costs_were_fitted_in():
 
 def test_what_is_wrong_is_said():
     problem = WordCount().problem()
-    with pytest.raises(InputError, match="nothing runs in this problem"):
+    with pytest.raises(InputError, match="no current placement"):
         predict(problem.with_current({}))
     with pytest.raises(InputError, match="nobody: no such topology"):
         predict(problem, None, Assumptions(rate_tps={"nobody": 1.0}))
