@@ -251,7 +251,7 @@ def test_a_full_disk_leaves_nobody_paused(paused: Path, monkeypatch: pytest.Monk
 
     pauses, called = Pauses(FileDocument(paused)), list[str]()
     with pauses.around(["a", "b"], called.append):
-        monkeypatch.setattr("stormwright.controller.safety.pauses.write_whole", full)
+        monkeypatch.setattr("stormwright.documents.write_whole", full)
     assert called == ["a", "b"]
     pauses.resume(called.append)
     with pytest.raises(OSError, match="No space"), pauses.around(["c"], called.append):

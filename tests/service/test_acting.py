@@ -13,7 +13,7 @@ from stormwright.controller.reports import MoveReport
 from stormwright.errors import MoveError, MoveStoppedError
 from stormwright.model import Assignment
 from stormwright.service.memory import ServiceMemory
-from stormwright.service.plans.executor import MoveContext, MoveRunner
+from stormwright.service.plans.executor import MoveContext, MoveRunner, PlanExecutor
 from tests.controller.builders import on, problem, topology
 
 
@@ -80,5 +80,5 @@ def test_a_move_that_is_given_up_as_the_service_ends_has_not_failed(plan: MovePl
 def test_what_stays_is_said_before_anything_moves(caplog: pytest.LogCaptureFixture) -> None:
     left = {"a": NoRoom((Missing("n1", "memory", 512.0, "MB"),)), "b": Excluded("not measured")}
     with caplog.at_level(logging.INFO):
-        act(MovePlan((), left), "")
+        PlanExecutor(Mock(), Mock(), Mock(), Mock()).execute(Decision(True, "better", MovePlan((), left)))
     assert caplog.messages == ["a stays: no room where it should move to: n1: memory short by 512 MB"]

@@ -25,12 +25,15 @@ def test_what_is_only_observed_names_each_topology_once(caplog: pytest.LogCaptur
     decision = Decision(True, "better", MovePlan(tuple(Step((each,)) for each in moves)))
     stop = threading.Event()
 
-    def look() -> Decision:
+    def decide() -> Decision:
         stop.set()
         return decision
 
-    dealing = SimpleNamespace(advance=lambda _: False, verdict=lambda _: ("observe", "mode observe"))
-    loop = Loop(cast(Any, SimpleNamespace(look=look)), cast(Any, None), lambda: None, lambda: None, cast(Any, dealing))
+    executor, guard = (
+        SimpleNamespace(advance=lambda _: False),
+        SimpleNamespace(verdict=lambda _: ("observe", "observe")),
+    )
+    loop = Loop(cast(Any, SimpleNamespace(decide=decide)), cast(Any, guard), str, cast(Any, executor))
     with caplog.at_level(logging.INFO):
         loop.run(stop, 0.001)
-    assert caplog.messages == ["mode observe, a, b would move: better"]
+    assert caplog.messages == ["observe, a, b would move: better"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stormwright.controller.objectives.refusals import FIRST_S, refusal, rollback_decision
+from stormwright.controller.objectives.refusals import rollback_decision
 from stormwright.history.evaluation.moves import MovedTopology, Worse
 from stormwright.history.evaluation.verdict import Promise
 from stormwright.model import TopologyAssignment
@@ -48,10 +48,3 @@ def test_a_node_that_is_gone_is_no_way_back() -> None:
         decision = rollback_decision(now, worse(before, on("n1")))
         assert decision.plan.moves == ()
         assert decision.reason.endswith("but it stays, as a node that it was on is gone")
-
-
-def test_what_is_remembered_is_where_it_is_and_what_that_promised() -> None:
-    now = problem([T], current={T.id: on("n2")})
-    found = refusal(now, worse(on("n0"), on("n2")), 7000.0)
-    assert found.crowds == (("n2", "a-spout", 1), ("n2", "b-bolt", 3))
-    assert (found.worth, found.rate_tps, found.until_ms) == (300.0, 1000.0, 7000.0 + FIRST_S * 1000)

@@ -23,7 +23,6 @@ from stormwright.history.evaluation.verdict import Evaluation
 from stormwright.model import Assignment, LoadProfile, Problem, Supervisor, TopologyAssignment
 from stormwright.model.constraints.violations import broken_limits
 from stormwright.model.load import assumed_load
-from stormwright.plan import TopologySide
 from stormwright.predict.answer import predict
 from stormwright.predict.flow.profile import Profile
 from stormwright.schedulers.toolkit.resolve import scheduler_keeping_running
@@ -170,8 +169,8 @@ def test_what_goes_back_is_not_judged_and_takes_no_longer_than_its_pauses() -> N
     there = plan_document(draft, lambda _: ASSUMED, staged(draft.plan.steps))
     back = plan_document(draft, lambda _: ASSUMED, None)
     assert back["stages"] == 1
-    assert back["lasts_s"] == pause_s * len(draft.plan.moves)
-    assert there["lasts_s"] == back["lasts_s"] + there["stages"] * (SETTLE_S + AFTER_S)
+    assert back["duration_s"] == pause_s * len(draft.plan.moves)
+    assert there["duration_s"] == back["duration_s"] + there["stages"] * (SETTLE_S + AFTER_S)
 
 
 def test_of_latency_nothing_is_proven() -> None:
@@ -309,10 +308,3 @@ def test_each_goes_back_as_soon_as_its_port_is_free() -> None:
     now, back = ports(6701, 6702, 6703, 6704)
     steps = rollback_moves(now, back).steps
     assert [[move.topology.name for move in step.moves] for step in steps] == [["t3"], ["t2"], ["t1"], ["t0"]]
-
-
-def test_a_plan_that_an_earlier_version_kept_is_read():
-    told = {"throughput_tps": {"value": 9.0, "low": 8.0, "high": None}, "latency_ms": None, "bottleneck": "nothing"}
-    side = TopologySide.model_validate(told)
-    assert side.reachable_tps.value == 9.0
-    assert "throughput_tps" not in side.model_dump()

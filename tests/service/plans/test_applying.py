@@ -34,7 +34,7 @@ def unpredicted(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def counted(draft: Proposal, _: object, stages: list[int] | None) -> dict[str, Any]:
         steps = len(draft.plan.steps)
-        return {"steps": steps, "stages": min(steps, 1) if stages is None else max(stages, default=-1) + 1}
+        return {"step_count": steps, "stages": min(steps, 1) if stages is None else max(stages, default=-1) + 1}
 
     # It is the process that is killed, and not the machine.
     monkeypatch.setattr(os, "fsync", lambda _: None)
@@ -169,7 +169,7 @@ def test_what_does_worse_is_taken_back_and_the_rest_is_not_tried(begin: Begin) -
     assert "each tree takes longer" in row.why
     assert nimbus.where() == before
     assert first in nimbus.refused
-    assert {step.state for step in nimbus.plan_service.plan(plan).steps} == {"back", "planned"}
+    assert {step.state for step in nimbus.plan_service.plan(plan).steps} == {"rolled_back", "planned"}
 
 
 def test_what_is_unclear_waits_for_a_person(begin: Begin) -> None:
@@ -198,7 +198,7 @@ def test_a_plan_that_is_stopped_goes_on_where_it_was(begin: Begin) -> None:
     nimbus.run()
     row = nimbus.plan_service.plan(plan)
     assert (row.state, row.why) == ("stopped", "as was asked")
-    assert row.steps_made < row.steps
+    assert row.steps_completed < row.step_count
     nimbus.plan_service.resume(plan, ANNA)
     nimbus.run()
     assert nimbus.where() == then
@@ -246,7 +246,7 @@ def test_one_plan_at_a_time_none_while_frozen_and_none_by_who_asked_where_two_ar
     with pytest.raises(ConflictError, match="everything is frozen: month end"):
         nimbus.plan_service.apply(plan, ANNA)
     nimbus.plan_service.change_modes(ModesChange(two_people=True, by="anna", reason="over"))
-    with pytest.raises(ConflictError, match="somebody else has to apply it"):
+    with pytest.raises(ConflictError, match="another person has to apply it"):
         nimbus.plan_service.apply(plan, ChangeRequest(by="stormwright", reason="itself"))
     nimbus.plan_service.apply(plan, ANNA)
     with pytest.raises(ConflictError, match=f"plan {plan} is applying: one is applied at a time"):
@@ -266,9 +266,9 @@ def test_what_goes_back_waits_for_a_second_person_where_two_are_wanted(begin: Be
     plan = settled(nimbus, nimbus.plan_service.revert(done.decision, ANNA).id)
     while plan.auto_apply:
         plan = nimbus.plan_service.plan(plan.id)
-    assert (plan.state, plan.why) == ("planned", "anna has asked for it: somebody else has to apply it")
+    assert (plan.state, plan.why) == ("planned", "anna has requested it: another person has to apply it")
     nimbus.again()
-    with pytest.raises(ConflictError, match="somebody else has to apply it"):
+    with pytest.raises(ConflictError, match="another person has to apply it"):
         nimbus.plan_service.apply(plan.id, ANNA)
     assert nimbus.where() == there
     nimbus.plan_service.apply(plan.id, ANNA.model_copy(update={"by": "ben"}))

@@ -166,7 +166,7 @@ def test_a_proposal_that_nobody_applies_is_given_up_and_another_is_made(
     an_hour_later = time.time() + PROPOSED_S + 1
     monkeypatch.setattr(time, "time", lambda: an_hour_later)
     service.once()
-    assert nimbus.plan_service.plan(first).why == "nobody has applied it for an hour"
+    assert nimbus.plan_service.plan(first).why == "not applied within an hour"
     assert len(nimbus.plans.proposed()) == 1
 
 
@@ -176,12 +176,12 @@ def test_plans_and_history_are_kept_for_90_days(nimbus: Nimbus, monkeypatch: pyt
     nimbus.plan_service.apply(done, ANNA)
     nimbus.run()
     n = nimbus.plan_service.plan(done).decision
-    kept = nimbus.journal.begin("plan", "anna", "a try", plan=halted)
+    kept = nimbus.journal.add_entry("plan", "anna", "a try", plan=halted)
     nimbus.plans.change(halted, ["proposed"], "stopped", decision=kept)
     now = time.time()
     for days in (89, 91):
         monkeypatch.setattr(time, "time", lambda days=days: now + days * 86_400)
-        PlanExpiry(nimbus.plans, nimbus.journal, 90).tidy()
+        PlanExpiry(nimbus.plans, nimbus.journal, 90).expire()
         told = {entry.n for entry in nimbus.plan_service.history().entries}
         assert ({n, kept} <= told) == (days == 89)
     assert [row.id for row in nimbus.plans.rows()] == [halted]

@@ -32,8 +32,9 @@ class Pauses:
 
     def __init__(self, document: Document) -> None:
         self._document = document
+        text = document.load()
         try:
-            self._names = [str(name) for name in json.loads(document.load() or "[]")]
+            self._names = [] if text is None else [str(name) for name in json.loads(text)]
         except (ValueError, TypeError) as error:
             raise ClusterError(
                 f"{document} is damaged ({error}): activate by hand what is INACTIVE and should not be, then delete it"
