@@ -123,7 +123,7 @@ def moved(topology: str) -> Iterator[tuple[str, str, str]]:
         return
     begun_s = time.monotonic()
     client.apply(plan.id, "to see")
-    while client.show(plan.id).steps_made == 0 and time.monotonic() < begun_s + MOVE_S:
+    while client.show(plan.id).steps_completed == 0 and time.monotonic() < begun_s + MOVE_S:
         time.sleep(0.5)
     move = client.history(1).entries[0].moves[0]
     yield "until it has moved", "", f"{time.monotonic() - begun_s:.1f} s, {move.failure or 'whole'}"

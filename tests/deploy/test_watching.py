@@ -119,7 +119,7 @@ RAISED = {
     "TopologyShort": ('stormwright_topology_headroom_ratio{topology="t"}', "0.8x20", "1.2x20"),
     "ExecutorsUnplaced": ('stormwright_topology_unplaced_executors{topology="t"}', "2x20", "0x20"),
     "MoveFailed": ('stormwright_moves_total{result="failed"}', "0x10 1x10", "1x20"),
-    "MoveTakenBack": ("stormwright_moves_taken_back_total", "0x10 1x10", "1x20"),
+    "MoveRolledBack": ("stormwright_moves_rolled_back_total", "0x10 1x10", "1x20"),
     "NothingMoves": ('stormwright_held{why="missing"}', "1x20", "_x20"),
     "NobodyLeads": ("stormwright_leads", "0x20", "1x20"),
     "PlanWaits": ('stormwright_plans{state="proposed"}', "1x20", "0x20"),

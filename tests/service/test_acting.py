@@ -9,6 +9,7 @@ import pytest
 
 from stormwright.controller.planning.plan import Excluded, Missing, MovePlan, NoRoom, Step
 from stormwright.controller.planning.planner import MoveBudget, plan_moves
+from stormwright.controller.policy import Decision
 from stormwright.controller.reports import MoveReport
 from stormwright.errors import MoveError, MoveStoppedError
 from stormwright.model import Assignment

@@ -382,7 +382,7 @@ def decisions(stretch: str, where: HistoryLocation, moving: bool, as_json: bool)
             f"{row['cost_before']:,.1f} → {row['cost_after']:,.1f}",
             f"{row['inter_node_before_tps']:,.0f} → {row['inter_node_after_tps']:,.0f}",
             row["reason"],
-            "; ".join(_outcome(evaluation) for evaluation in row["judgements"]) or "–",
+            "; ".join(_outcome(evaluation) for evaluation in row["evaluations"]) or "–",
         )
     print_table(table)
     _print_last(len(found))

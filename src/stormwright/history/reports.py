@@ -236,7 +236,7 @@ def decisions(store: Store, stretch: TimeStretch, moving_only: bool = False) -> 
     rows = within(store, DECISIONS, stretch)
     if moving_only:
         rows = rows.where(F.col("moves") != "{}")
-    found = [row | {"judgements": []} for row in _collected(rows.drop(DAY).orderBy("at_ms"))]
+    found = [row | {"evaluations": []} for row in _collected(rows.drop(DAY).orderBy("at_ms"))]
     by_moment = {row["at_ms"]: row for row in found}
     # A decision is evaluated later, possibly on another day.
     evaluation_rows = (
@@ -244,7 +244,7 @@ def decisions(store: Store, stretch: TimeStretch, moving_only: bool = False) -> 
     )
     for evaluation in _collected(evaluation_rows):
         if evaluation["decision_ms"] in by_moment:
-            by_moment[evaluation["decision_ms"]]["judgements"].append(evaluation)
+            by_moment[evaluation["decision_ms"]]["evaluations"].append(evaluation)
     return found
 
 

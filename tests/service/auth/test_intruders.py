@@ -167,7 +167,7 @@ def test_two_people_are_two_tokens(service: Guarded) -> None:
     until(lambda: service.nimbus.plan_service.plan(plan).state == "planned")
     apply = f"/v1/plans/{plan}/apply"
     status, _, body = service.as_role("operator", "POST", apply, {"reason": "my own", "by": "berta"})
-    assert (status, "somebody else" in orjson.loads(body)["error"]) == (409, True)
+    assert (status, "another person" in orjson.loads(body)["error"]) == (409, True)
     # Whoever is bound by the rule does not end it, and who may end it changes nothing else.
     assert service.as_role("operator", "PUT", "/v1/modes", modes | {"two_people": False})[0] == 403
     assert service.as_role("approver", "PUT", "/v1/modes", modes | {"default": "auto"})[0] == 403

@@ -34,7 +34,7 @@ STATUS = ServiceStatus(
         "files_set_aside": 1,
         "profile_age_s": 1.5,
         "lag_ms": {"p50": 400.0, "p95": 600.0},
-        "journal": {"read": 10, "used": 7, "duplicate": 2, "quarantined": 1},
+        "ledger": {"read": 10, "used": 7, "duplicate": 2, "quarantined": 1},
         "nodes": {
             "a": {"cpu_cores": 1.5, "capacity_cores": 2.0, "headroom_cores": 0.5, "heap_bytes": 100, "workers": 2},
             "b": {"cpu_cores": 1.0, "capacity_cores": None, "headroom_cores": None, "heap_bytes": 5, "workers": 1},

@@ -97,7 +97,7 @@ def test_who_ends_in_order_is_followed_at_once_with_all_that_it_decided(begin: B
     assert one.leads.wait(20)
     other = begin("other")
     for number in range(3):
-        Journal(one.state).begin("auto", "anna", f"decision {number}")
+        Journal(one.state).add_entry("auto", "anna", f"decision {number}")
     one.end()
     began = time.monotonic()
     assert other.leads.wait(20)
@@ -105,9 +105,9 @@ def test_who_ends_in_order_is_followed_at_once_with_all_that_it_decided(begin: B
     assert [each.reason for each in Journal(other.state).entries(9, None).entries] == [
         f"decision {n}" for n in (2, 1, 0)
     ]
-    assert Journal(other.state).begin("auto", "anna", "the next") == 4
+    assert Journal(other.state).add_entry("auto", "anna", "the next") == 4
     with pytest.raises(NotLeadingError):
-        Journal(one.state).begin("auto", "anna", "one too late")
+        Journal(one.state).add_entry("auto", "anna", "one too late")
     assert len(Journal(one.state).entries(9, None).entries) == 3
     assert other.lease.require().epoch > one.lease.leader.epoch  # type: ignore[union-attr]
 
@@ -164,9 +164,9 @@ def test_who_is_cut_off_stops_before_the_other_begins_which_is_soon(begin: Begin
         assert other.leads.wait(20)
         taken = time.monotonic() - began
         assert ended < taken < 15
-        Journal(other.state).begin("auto", "anna", "by the other")
+        Journal(other.state).add_entry("auto", "anna", "by the other")
         with pytest.raises((NotLeadingError, ClusterError)):
-            Journal(one.state).begin("auto", "anna", "by one that was cut off")
+            Journal(one.state).add_entry("auto", "anna", "by one that was cut off")
         wire.cut.clear()
         until = time.monotonic() + 30
         while not one.lease.lost and time.monotonic() < until:
@@ -181,13 +181,13 @@ def test_who_joins_late_has_what_matters_and_keeps_its_own_aside(begin: Begin, t
     journal = Journal(one.state)
     with one.state.change():
         for number in range(ENTRIES + 20):
-            journal.begin("auto", "anna", f"decision {number}")
+            journal.add_entry("auto", "anna", f"decision {number}")
     one.state.document("large").save(secrets.token_hex(400_000))
     one.lead._together.keep_whole()  # type: ignore[union-attr]  # noqa: SLF001
     one.lead._together.keep_whole()  # type: ignore[union-attr]  # noqa: SLF001
     assert list(one.agreed.entries(0)) == [], "what is kept whole need not be kept in entries"
     with closing(State(tmp_path / "other" / FILE)) as own:
-        Journal(own).begin("modes", "otto", "by myself")
+        Journal(own).add_entry("modes", "otto", "by myself")
     other = begin("other")
     time.sleep(1.5)
     one.end()

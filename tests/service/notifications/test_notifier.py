@@ -74,7 +74,7 @@ def place() -> Iterator[Place]:
 def tell(told: list[str], *events: ServiceEvent) -> None:
     with Notifier(places(told)) as telling:
         for event in events:
-            telling.tell(event)
+            telling.notify(event)
         time.sleep(0.3)
 
 
@@ -127,7 +127,7 @@ def test_nobody_waits_for_a_place_that_hangs_or_is_away(caplog: pytest.LogCaptur
     telling = Notifier([Target(frozenset(KINDS), "a place", lambda _: told.append(held.wait(20)))])
     with telling:
         for _ in range(MOST_WAITING + 50):
-            telling.tell(EVENT)
+            telling.notify(EVENT)
         assert told == [], "all have been told of, and the first still hangs"
         held.set()
     assert "is not told, as 100 wait" in caplog.text
@@ -142,7 +142,7 @@ def test_a_place_with_a_bug_harms_nobody(place: Place, caplog: pytest.LogCapture
         raise ValueError(SECRET)
 
     with Notifier([Target(frozenset(KINDS), "a place", bug), *places([f"all=json:{place.url}"])]) as telling:
-        telling.tell(EVENT)
+        telling.notify(EVENT)
         place.wait(1)
         time.sleep(0.2)
     assert SECRET not in "".join(each.getMessage() for each in caplog.records if each.levelno > logging.DEBUG)
@@ -190,9 +190,9 @@ def test_others_are_told_from_now_on_and_what_waits_is_told_yet() -> None:
     before, after = Place(500, 200), Place(200)
     try:
         with Notifier(places([f"all=json:{before.url}"])) as telling:
-            telling.tell(EVENT)
+            telling.notify(EVENT)
             telling.change(places([f"all=json:{after.url}"]))
-            telling.tell(replace(EVENT, subject="n1"))
+            telling.notify(replace(EVENT, subject="n1"))
             after.wait(1)
             before.wait(2)
         assert {body["subject"] for _, body in before.got} == {"n0"}

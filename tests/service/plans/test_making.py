@@ -9,13 +9,13 @@ import time
 PROGRAM = """
 import threading, time
 from types import SimpleNamespace
-from stormwright.service.plans.plan_service import PlanMaking
+from stormwright.service.plans.plan_service import PlanQueue
 
 begun = threading.Event()
 def search():
     begun.set()
     time.sleep(120)
-making = PlanMaking(SimpleNamespace(), SimpleNamespace(), lambda: None)
+making = PlanQueue(SimpleNamespace(), SimpleNamespace(), lambda: None)
 making.submit(search)
 begun.wait()
 making.close()

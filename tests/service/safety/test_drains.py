@@ -78,7 +78,7 @@ def test_what_runs_there_leaves_step_by_step_and_revert_brings_it_back(nimbus: N
     nimbus.run()
     assert nimbus.where() == before
     kinds = [each.kind for each in nimbus.plan_service.history().entries]
-    assert kinds == ["revert", "uncordon", "plan", "drain"]
+    assert kinds == ["rollback", "uncordon", "drain", "cordon"]
 
 
 def test_it_is_kept_over_a_restart(nimbus: Nimbus) -> None:
@@ -156,7 +156,7 @@ def test_where_there_is_not_enough_room_it_is_said_and_what_can_leave_does(tmp_p
 def test_a_drain_waits_for_a_second_person_where_two_are_wanted(nimbus: Nimbus) -> None:
     nimbus.plan_service.change_modes(ModesChange(by="anna", reason="rules", two_people=True))
     plan = drained(nimbus)
-    assert (plan.state, plan.why) == ("planned", "anna has asked for it: somebody else has to apply it")
+    assert (plan.state, plan.why) == ("planned", "anna has requested it: another person has to apply it")
     nimbus.plan_service.apply(plan.id, ANNA.model_copy(update={"by": "ben"}))
     nimbus.run()
     assert "n0" not in hosts(nimbus)

@@ -20,7 +20,7 @@ from tests.controller.builders import problem, topology
 @pytest.mark.parametrize(("name", "kept"), [("predictive", True), ("online", False)])
 def test_only_for_a_scheduler_that_uses_them(tmp_path: Path, name: str, kept: bool) -> None:
     service = Service(ServiceSettings(tmp_path, "127.0.0.1", 0, forecast_min=7), make_scheduler(name), name, [])
-    assert bool(service._view._forecasting) is kept  # noqa: SLF001
+    assert bool(service._cluster.view._forecasting) is kept  # noqa: SLF001
     status = service.status()
     assert (status.drift, status.counts.looks) == ((), 0)
 

@@ -23,6 +23,7 @@ from stormwright.errors import InputError, StormwrightError
 from stormwright.history.tables.store import as_uri, tables_below
 from stormwright.model import Assignment
 from stormwright.service.storage import history as history_module
+from stormwright.service.storage.database import FILE, State
 from stormwright.service.storage.history import HistorySettings, ServiceHistory
 from tests.controller.builders import on, problem, topology
 from tests.history.evaluation.test_evaluation import seconds
@@ -40,7 +41,7 @@ def said() -> Iterator[list[str]]:
 
 @pytest.fixture
 def history(tmp_path: Path, said: list[str]) -> ServiceHistory:
-    return ServiceHistory(HistorySettings(ingest_every_s=0.02), tmp_path, "online")
+    return ServiceHistory(HistorySettings(ingest_every_s=0.02), tmp_path, State(tmp_path / FILE), "online")
 
 
 def staged(directory: Path, table: str) -> list[dict[str, Any]]:
@@ -174,14 +175,11 @@ def test_what_fails_in_the_other_process_is_passed_on(
         history.tidy()
 
 
-def test_damaged_notes_on_moves_are_put_aside(history: ServiceHistory, tmp_path: Path, said: list[str]) -> None:
-    notes = tmp_path / "history" / "judging.json"
-    notes.parent.mkdir()
-    notes.write_text(json.dumps({"pending": [{"no": "move"}]}), encoding="utf-8")
+def test_damaged_state_of_moves_is_replaced(history: ServiceHistory, tmp_path: Path, said: list[str]) -> None:
+    State(tmp_path / FILE).document("moves", replicated=False).save(json.dumps({"pending": [{"no": "move"}]}))
     history.start(lambda: None)
     history.stop()
     assert history.evaluation_status() == {"calibration": None, "pending": [], "evaluations": []}
-    assert notes.with_suffix(".damaged").exists()
 
 
 def test_the_tables_are_where_they_are_said_to_be(tmp_path: Path) -> None:

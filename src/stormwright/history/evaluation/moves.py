@@ -468,7 +468,7 @@ class MoveEvaluator:
         self._pending = {each.moved.topology: each for each in pending}
         self._settled_ms = {each.moved.topology: each.moved.ended_ms + SETTLE_S * 1000 for each in pending}
         self._evaluated.extend(
-            EvaluatedMove(raw["decision_ms"], raw["topology"], Evaluation(**raw["judgement"]))
+            EvaluatedMove(raw["decision_ms"], raw["topology"], Evaluation(**raw["evaluation"]))
             for raw in document["evaluated"]
         )
 

@@ -135,7 +135,7 @@ MOVES = Table(
 
 #: Outcome of a move (`stormwright.history.evaluation.verdict`): values after it as multiples of those before.
 EVALUATIONS = Table(
-    "judgements",
+    "evaluations",
     {
         "at_ms": "long",
         "decision_ms": "long",

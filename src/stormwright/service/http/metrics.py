@@ -193,9 +193,9 @@ log = logging.getLogger(__name__)
 #: Name of a metric → what it says, its labels, and the rows that it is counted from.
 _COUNTED: dict[str, tuple[str, Sequence[str], str]] = {
     "plans": (
-        "Plans that are kept, by where they stand.",
-        ("kind", "state"),
-        "SELECT kind, state, count(*) FROM plans GROUP BY 1, 2",
+        "Stored plans by origin and state.",
+        ("origin", "state"),
+        "SELECT origin, state, count(*) FROM plans GROUP BY 1, 2",
     ),
     "done": ("Entries of the history that are kept.", ("kind",), "SELECT kind, count(*) FROM decisions GROUP BY 1"),
     "done_moves": (
@@ -307,7 +307,12 @@ def _of_controller(status: ServiceStatus) -> Iterator[Metric]:
     yield counter("decisions", "Looks after which something was to move.", (), {(): counts.decisions})
     moves = {("done",): counts.moves, ("failed",): counts.failed_moves}
     yield counter("moves", "Moves of topologies; those to a spare slot on the way are a part.", ("result",), moves)
-    yield counter("moves_taken_back", "Moves after which a topology did worse.", (), {(): counts.rolled_back})
+    yield counter(
+        "moves_rolled_back",
+        "Moves that were rolled back because the topology performed worse.",
+        (),
+        {(): counts.rolled_back},
+    )
     yield gauge("topologies_waiting", "Topologies of which too little was measured.", (), {(): len(status.waits)})
     if status.pair:
         yield gauge("leads", LEADS, (), {(): 1.0})

@@ -36,7 +36,7 @@ def test_plans_and_history_are_counted(state):
     plans, journal = PlanStore(state), Journal(state)
     ids = [plans.add("plan", "throughput", "anna", "why", {}) for _ in range(3)]
     plans.change(ids[0], ["planning"], "failed", "no")
-    journal.begin("modes", "anna", "why")
+    journal.add_entry("modes", "anna", "why")
     found = samples(of_state(state))
     assert found["stormwright_plans", ("plan", "planning")] == 2
     assert found["stormwright_plans", ("plan", "failed")] == 1
