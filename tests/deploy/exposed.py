@@ -24,8 +24,8 @@ DEPLOY = Path(__file__).parents[2] / "deploy"
 def exposed(directory: Path) -> dict[str, set[str]]:
     """All metrics of a service that knows everything; `directory` is for its state."""
     state = State(directory / FILE)
-    PlanStore(state).add("plan", "throughput", "anna", "why", {})
-    Journal(state).begin("modes", "anna", "why")
+    PlanStore(state).add("person", "throughput", "anna", "why", {})
+    Journal(state).add_entry("modes", "anna", "why")
     wanted = topology("t")
     runs = problem([wanted], current={wanted.id: on("n0", "n1")})
     scene = Scene.of(runs.with_load(LoadProfile({wanted.id: assumed_load(wanted, runs.core_hz)})))

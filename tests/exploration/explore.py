@@ -108,7 +108,7 @@ class _Run:
         while True:
             try:
                 self._serving = Serving(self._world, self._directory, self._person, decides=self._decides)
-                self._serving.loop.run(Event())
+                self._serving.loop.run(Event(), 1.0)
             except Killed:
                 self.end()
                 self._gone()

@@ -81,7 +81,7 @@ def test_from_what_is_staged_to_what_people_read(
     assert printed(capsys, "history", "ingest", *state).startswith("nothing was staged")
     summaries = {table["table"]: table["rows"] for table in as_json("history", "tables")["tables"]}
     assert summaries == {
-        "facts": 72, "snapshots": 2, "profiles": LOOKS, "decisions": LOOKS, "moves": 0, "judgements": 1,
+        "facts": 72, "snapshots": 2, "profiles": LOOKS, "decisions": LOOKS, "moves": 0, "evaluations": 1,
         "experiments": 0,
     }  # fmt: skip
     reports = as_json("history", "report", "2023-07-22", "--by-day")["topologies"]
@@ -92,7 +92,7 @@ def test_from_what_is_staged_to_what_people_read(
     assert "clicks" in printed(capsys, "history", "report", "..2023-07-23", *state)
     decisions = as_json("history", "decisions")["decisions"]
     assert [found["at_ms"] for found in decisions] == [at_ms for at_ms, _, _ in looks]
-    assert [len(found["judgements"]) for found in decisions] == [0, 1, 0]
+    assert [len(found["evaluations"]) for found in decisions] == [0, 1, 0]
     assert "throughput × 1.02 (1.00 predicted): as predicted" in printed(capsys, "history", "decisions", *state)
     count = as_json("history", "sql", "SELECT kind, count(*) AS rows FROM facts GROUP BY kind ORDER BY kind")["rows"]
     assert count[0] == {"kind": "executor", "rows": 16}

@@ -219,8 +219,8 @@ def _of_file(file: Path, wished: dict[str, object]) -> Plan:
     made = tuple(
         planned_step(step_to_dict(step, problem), n, at) for n, (step, at) in enumerate(zip(steps, stages, strict=True))
     )
-    unkept = {"id": "", "state": "planned", "why": draft.why, "kind": "plan", "by": "", "reason": ""}
-    return Plan(**document | unkept | {"goal": ",".join(goals), "created_ms": 0, "age_s": 0.0, "made": made})
+    unkept = {"id": "", "state": "planned", "why": draft.why, "origin": "person", "by": "", "reason": ""}
+    return Plan(**document | unkept | {"goal": ",".join(goals), "created_ms": 0, "age_s": 0.0, "steps": made})
 
 
 def _list(address: str, by: str, as_json: bool) -> None:

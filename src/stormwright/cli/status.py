@@ -72,7 +72,7 @@ def _lines(now: Overview, address: str) -> Iterator[str]:
     if not now.waiting:
         yield "waits for approval: nothing"
     for last in now.done[:1]:
-        what = f"{last.kind} {last.plan}".strip()
+        what = f"plan {last.plan}" if last.plan else last.kind
         yield f"changed last: entry {last.n}, {what}, by {last.who}, {in_utc(last.at_ms)}: {last.reason}"
         yield f"came of it: {evaluations_of(last)}"
     if not now.done:

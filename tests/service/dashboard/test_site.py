@@ -257,7 +257,7 @@ def test_the_first_page_offers_plans_that_would_move_something(tmp_path: Path) -
     try:
         with over_nimbus(nimbus) as browser:
             nothing = nimbus.plan_service.request(PlanRequest(by="anna", reason="a look")).id
-            assert settled(nimbus, nothing).steps == 0
+            assert settled(nimbus, nothing).step_count == 0
             asked = DrainRequest(by="anna", reason="new disks", wait=True)
             drain = nimbus.plan_service.nodes.drain("n0", asked).plan
             assert drain is not None

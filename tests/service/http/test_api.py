@@ -114,7 +114,7 @@ def test_a_plan_is_made_applied_and_reverted(nimbus: Nimbus, client: Client, run
     client.apply(plan.id, "as agreed")
     assert ended(client, plan.id) == "done"
     done = client.show(plan.id)
-    assert (done.approved_by, done.steps_completed) == ("anna", done.steps)
+    assert (done.approved_by, done.steps_completed) == ("anna", done.step_count)
     assert {each.verdict for each in done.evaluations} == {"as predicted"}
     assert nimbus.where() != before
     entry = client.history().entries[0]

@@ -183,8 +183,8 @@ def test_who_joins_late_has_what_matters_and_keeps_its_own_aside(begin: Begin, t
         for number in range(ENTRIES + 20):
             journal.add_entry("auto", "anna", f"decision {number}")
     one.state.document("large").save(secrets.token_hex(400_000))
-    one.lead._together.keep_whole()  # type: ignore[union-attr]  # noqa: SLF001
-    one.lead._together.keep_whole()  # type: ignore[union-attr]  # noqa: SLF001
+    one.lead._replicated.keep_whole()  # type: ignore[union-attr]  # noqa: SLF001
+    one.lead._replicated.keep_whole()  # type: ignore[union-attr]  # noqa: SLF001
     assert list(one.agreed.entries(0)) == [], "what is kept whole need not be kept in entries"
     with closing(State(tmp_path / "other" / FILE)) as own:
         Journal(own).add_entry("modes", "otto", "by myself")

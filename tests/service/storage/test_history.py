@@ -90,7 +90,7 @@ def test_a_look_its_move_and_what_came_of_it_are_staged(
         ("silent-1-0", row["at_ms"], "it did not drain"),
     ]
     assert (moves[0]["swap_s"], moves[1]["swap_s"]) == (2.0, None)
-    evaluations = staged(tmp_path, "judgements")
+    evaluations = staged(tmp_path, "evaluations")
     assert {evaluation["quantity"]: evaluation["verdict"] for evaluation in evaluations}["throughput"] == "as predicted"
     assert {evaluation["decision_ms"] for evaluation in evaluations} == {row["at_ms"]}
     measured = {evaluation["quantity"]: evaluation["measured"] for evaluation in evaluations}

@@ -17,7 +17,7 @@ class CountedMeasurement:
         self.now_s, self.lag_s, self.every_s = 0.0, lag_s, every_s
         clock = SimpleNamespace(monotonic=lambda: self.now_s, sleep=self.sleep)
         self.settings = SimpleNamespace(clock=clock, objective="throughput")
-        self.looking = SimpleNamespace(observe=self.problem)
+        self.decider = SimpleNamespace(observe=self.problem)
         self.unfitted_s = 0.0
         self.stream = SimpleNamespace(progress=lambda: {"error": None, "batch_ms": 77_195})
 

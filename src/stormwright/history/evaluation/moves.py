@@ -329,7 +329,9 @@ class MoveEvaluator:
     observed
         Windows of topologies.
     now_ms
-        The time of day.
+        Returns the time of day.
+    restore
+        Whether to continue from the document; else it is replaced with the next change.
     """
 
     def __init__(
@@ -337,13 +339,15 @@ class MoveEvaluator:
         document: Document,
         observed: ObservedTraffic,
         now_ms: Callable[[], int] = lambda: round(time.time() * 1000),
+        *,
+        restore: bool = True,
     ) -> None:
         self._document, self._observed, self._now_ms = document, observed, now_ms
         self._before, self._after = (round(s * 1000 / observed.window_ms) for s in (BEFORE_S, AFTER_S))
         self._pending: dict[str, Pending] = {}
         self._evaluated: deque[EvaluatedMove] = deque(maxlen=MAX_EVALUATED)
         self._settled_ms: dict[str, float] = {}
-        if text := document.load():
+        if restore and (text := document.load()):
             self._load(text)
 
     def moved(self, moved: MovedTopology) -> list[EvaluatedMove]:

@@ -231,7 +231,7 @@ class EvaluationStore:
     def begin(self) -> None:
         """Continue from the stored state of an earlier service; damaged state is replaced by an empty one."""
         lost = "moves before now are not evaluated"
-        self._evaluation = read_or_default(self._moves_document, lambda _: self._evaluator(), self._evaluator, lost)
+        self._evaluation = read_or_default(self._moves_document, lambda _: self._evaluator(), self._empty, lost)
         lost = "all topologies are measured for long enough again before they move"
 
         def measured(text: str | None = None) -> MeasuredTopologies:
@@ -282,6 +282,9 @@ class EvaluationStore:
     def status(self) -> dict[str, Any]:
         """What came of moves, for the status endpoint (`MoveEvaluator.status`)."""
         return self._evaluation.status() if self._evaluation else {}
+
+    def _empty(self) -> MoveEvaluator:
+        return MoveEvaluator(self._moves_document, self.observed, self._now_ms, restore=False)
 
     def _evaluator(self) -> MoveEvaluator:
         return MoveEvaluator(self._moves_document, self.observed, self._now_ms)
