@@ -211,7 +211,11 @@ def test_a_node_is_drained_listed_and_uncordoned(run, port: int, monkeypatch) ->
     assert {each["host"] for each in json.loads(run("drain", *where, "--json")[1])["drained"]} == {"host0", "host1"}
     assert run("uncordon", "n1", *where)[1] == "host1 takes what comes again\n"
     with monkeypatch.context() as patch:
-        patch.setattr(Client, "wait_until_planned", lambda *_: (_ for _ in ()).throw(ConflictError("it could not be made: no room")))
+        patch.setattr(
+            Client,
+            "wait_until_planned",
+            lambda *_: (_ for _ in ()).throw(ConflictError("it could not be made: no room")),
+        )
         code, out, err = run("drain", "host2", *where, "--plan-only")
     assert (code, "no room" in err) == (2, True)
     assert out.startswith("host2 is cordoned"), "it is drained all the same"

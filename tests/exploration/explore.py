@@ -54,7 +54,7 @@ def unpredicted() -> Iterator[None]:
 
     def counted(draft: Any, _: object, stages: list[int] | None) -> dict[str, Any]:
         steps = len(draft.plan.steps)
-        return {"steps": steps, "stages": min(steps, 1) if stages is None else max(stages, default=-1) + 1}
+        return {"step_count": steps, "stages": min(steps, 1) if stages is None else max(stages, default=-1) + 1}
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda _: None)
@@ -108,7 +108,7 @@ class _Run:
         while True:
             try:
                 self._serving = Serving(self._world, self._directory, self._person, decides=self._decides)
-                self._serving.loop.run(Event(), 1.0)
+                self._serving.loop.run(Event(), 1.0, self._serving.before_each)
             except Killed:
                 self.end()
                 self._gone()
@@ -188,7 +188,7 @@ class _Run:
         problem = serving.problem()
         assert problem is not None
         moves = plan_moves(problem, Assignment(self._world.wanted), WHOLE, cpu_limits=False)
-        plan = serving.plan_service.propose(problem, Decision(True, "better", moves))
+        plan = serving.plan_service.propose(Decision(True, "better", moves))
         if plan is None:
             raise Over
         self._plan, self._then = plan, dict(self._world.where())

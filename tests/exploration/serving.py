@@ -116,7 +116,7 @@ class Serving:
         executor = PlanExecutor(self.plans, self.journal, self, runner, self.plan_service.approve)
         expiry = PlanExpiry(self.plans, self.journal, 90)
         decider = cast(Any, SimpleNamespace(decide=self.decided))
-        before_each = (self.before_each, self._resume, expiry.expire)
+        before_each = (self._resume, expiry.expire)
         self.loop = Loop(decider, self.guard, self.plan_service.propose, executor, before_each, clock)
         self._resume()
 
@@ -155,6 +155,10 @@ class Serving:
 
     def decide(self, problem: Problem, decision: Decision) -> int:
         self._moment += 1
+        return self._moment
+
+    @property
+    def decision_ms(self) -> int:
         return self._moment
 
     def pending(self) -> Collection[str]:

@@ -34,7 +34,7 @@ def test_modes():
 
 def test_plans_and_history_are_counted(state):
     plans, journal = PlanStore(state), Journal(state)
-    ids = [plans.add("plan", "throughput", "anna", "why", {}) for _ in range(3)]
+    ids = [plans.add("person", "throughput", "anna", "why", {}) for _ in range(3)]
     plans.change(ids[0], ["planning"], "failed", "no")
     journal.add_entry("modes", "anna", "why")
     found = samples(of_state(state))
