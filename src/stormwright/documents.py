@@ -41,7 +41,7 @@ class FileDocument:
 
 
 def read_or_default(document: Document, read: Callable[[str], _T], default: Callable[[], _T], lost: str) -> _T:
-    """Return what a document holds, or the default if there is none or it cannot be read.
+    """Return the content of a document, or the default if it is missing or cannot be read.
 
     Parameters
     ----------

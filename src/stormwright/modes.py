@@ -1,4 +1,4 @@
-"""Modes: what the service may do automatically."""
+"""Modes: permissions of the service, by topology and kind of anomaly."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class RequestShape(BaseModel):
 
 
 class Modes(RequestShape):
-    """What the service may do automatically.
+    """Permissions of the service: which topologies it moves, and which anomalies it fixes.
 
     Parameters
     ----------

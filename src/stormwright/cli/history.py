@@ -176,7 +176,14 @@ def print_entries(address: str, by: str, limit: int, as_json: bool) -> None:
     table = text_table("n", "at", "what", "who", "why", "came of it")
     for each in found.entries:
         came = evaluations_of(each)
-        table.add_row(each.n, in_utc(each.at_ms), f"plan {each.plan} ({each.kind})" if each.plan else each.kind, each.who, each.reason, came)
+        table.add_row(
+            each.n,
+            in_utc(each.at_ms),
+            f"plan {each.plan} ({each.kind})" if each.plan else each.kind,
+            each.who,
+            each.reason,
+            came,
+        )
     print_table(table)
     if found.more:
         say(f"there are older ones: --limit {min(2 * limit, MOST)}" if limit < MOST else "there are older ones")

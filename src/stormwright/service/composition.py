@@ -134,7 +134,19 @@ def build_measurement(
     on_alarm: Callable[[Alarm], None],
     loads: Loads | None,
 ) -> Measurement:
-    """Build the way of records; `loads` replaces the stream of loads."""
+    """Build the way of records.
+
+    Parameters
+    ----------
+    settings, storage
+        Settings and storage of the service.
+    overload_percent
+        CPU of a node, in percent of its capacity, from which it counts as overloaded.
+    on_alarm
+        Called with each alarm of the stream.
+    loads
+        Source of loads that replaces the stream; None for the stream.
+    """
     directory, clock = settings.state_dir, settings.clock
     tally, slow = Tally(keep_records=settings.keep_records, clock=clock), SlowNodeMonitor()
     landing = Landing(directory / "landing", clock)
@@ -161,7 +173,17 @@ class Cluster:
 def build_cluster(
     settings: ServiceSettings, storage: Storage, measurement: Measurement, guard: Guard, *, forecasts: bool
 ) -> Cluster:
-    """Build the view of the cluster; with forecasts for a scheduler that uses them."""
+    """Build the view of the cluster.
+
+    Parameters
+    ----------
+    settings, storage, measurement
+        Settings and subsystems of the service.
+    guard
+        Tells which nodes are drained.
+    forecasts
+        Whether the scheduler uses forecasts.
+    """
     initial = scheduler_keeping_running(settings.initial, settings.rules)
     failures, drained = FailureHook(settings.on_failure), guard.drains.on
     bridge = Bridge(
@@ -198,7 +220,27 @@ def build_control(
     notify: Callable[[ServiceEvent], None],
     resume: Callable[[], None],
 ) -> Control:
-    """Build decisions and plans: of the service with `scheduler`, of people with `makers`."""
+    """Build decisions and plans.
+
+    Parameters
+    ----------
+    settings
+        Settings of the service.
+    scheduler, scheduler_name
+        Scheduler of the service's decisions, and its name.
+    makers
+        Make the plans of people.
+    storage, measurement
+        Subsystems of the service.
+    view, guard, memory
+        The cluster, conditions of moves, and what the service remembers of them.
+    move
+        Carries out one move.
+    notify
+        Called with each event of the service.
+    resume
+        Resumes topologies that a former process left paused.
+    """
     plans, journal, history, budget = storage.plans, storage.journal, storage.history, storage.budget
     plan_service = PlanService(plans, journal, guard, view.problem, makers, scheduler_name)
     decider = Decider(settings, scheduler, view, memory, history, storage.refused, guard, budget)
@@ -231,7 +273,21 @@ def build_web(
     status: Callable[[], ServiceStatus],
     trials: Trials | None,
 ) -> Web:
-    """Build the HTTP server; `trials` compares schedulers and predicts changes for the dashboard."""
+    """Build the HTTP server.
+
+    Parameters
+    ----------
+    settings
+        Settings of the service.
+    storage, measurement, cluster
+        Subsystems of the service.
+    plan_service
+        The plan service.
+    status
+        Returns the status of the service.
+    trials
+        Compares schedulers and predicts changes for the dashboard; None without.
+    """
     view, intake = cluster.view, measurement.intake
     dashboard = DashboardState(
         Sources(view.problem, status, view.age_s, view.unfit, plan_service, trials, settings.clock)

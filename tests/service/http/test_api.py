@@ -119,7 +119,7 @@ def test_a_plan_is_made_applied_and_reverted(nimbus: Nimbus, client: Client, run
     assert nimbus.where() != before
     entry = client.history().entries[0]
     assert (entry.kind, entry.who, entry.reason, entry.plan) == (
-        "plan",
+        "person",
         "anna",
         "less traffic; as agreed",
         plan.id,

@@ -101,7 +101,19 @@ class PlanQueue:
         return problem
 
     def save(self, plan: str, proposal: Proposal, state: PlanState, *, one_stage: bool = False) -> None:
-        """Store a proposal and set the state of its plan; in one stage, its predictions are not described."""
+        """Store a proposal and set the state of its plan.
+
+        Parameters
+        ----------
+        plan
+            ID of the plan.
+        proposal
+            The proposal.
+        state
+            New state of the plan.
+        one_stage
+            All steps are one stage, and predictions of single steps are left out.
+        """
         steps = proposal.plan.steps
         preconditions = relied_on(proposal.problem, steps, measured_rates(proposal.problem, proposal.placements))
         stages = None if one_stage or self._plans.row(plan).origin == "rollback" else staged(steps)
