@@ -173,17 +173,10 @@ def print_entries(address: str, by: str, limit: int, as_json: bool) -> None:
         mode = client.modes().default
         say(f"the mode is {mode}: {_AUTOMATION[mode]}; `stormwright plan` shows possible moves")
         return
-    table = text_table("n", "at", "what", "who", "why", "came of it")
+    table = text_table("n", "at", "entry", "who", "why", "outcome")
     for each in found.entries:
-        came = evaluations_of(each)
-        table.add_row(
-            each.n,
-            in_utc(each.at_ms),
-            f"plan {each.plan} ({each.kind})" if each.plan else each.kind,
-            each.who,
-            each.reason,
-            came,
-        )
+        kind = f"plan {each.plan} ({each.kind})" if each.plan else each.kind
+        table.add_row(each.n, in_utc(each.at_ms), kind, each.who, each.reason, evaluations_of(each))
     print_table(table)
     if found.more:
         say(f"there are older ones: --limit {min(2 * limit, MOST)}" if limit < MOST else "there are older ones")
