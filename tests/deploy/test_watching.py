@@ -120,8 +120,8 @@ RAISED = {
     "ExecutorsUnplaced": ('stormwright_topology_unplaced_executors{topology="t"}', "2x20", "0x20"),
     "MoveFailed": ('stormwright_moves_total{result="failed"}', "0x10 1x10", "1x20"),
     "MoveRolledBack": ("stormwright_moves_rolled_back_total", "0x10 1x10", "1x20"),
-    "NothingMoves": ('stormwright_held{why="missing"}', "1x20", "_x20"),
-    "NobodyLeads": ("stormwright_leads", "0x20", "1x20"),
+    "MovesSuspended": ('stormwright_held{why="missing"}', "1x20", "_x20"),
+    "NotOneLeader": ("stormwright_leads", "0x20", "1x20"),
     "PlanWaits": ('stormwright_plans{state="proposed"}', "1x20", "0x20"),
     "HistoryNotWritten": ('stormwright_history_failure_timestamp_seconds{part="taking"}', "600x20", "-900x20"),
 }
