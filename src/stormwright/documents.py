@@ -24,6 +24,9 @@ class Document(Protocol):
     def save(self, text: str) -> None:
         """Store a text; if this raises, the one before is still stored."""
 
+    def set_aside(self) -> None:
+        """Preserve the stored text under another name, as it is damaged."""
+
 
 @dataclass(frozen=True)
 class FileDocument:
@@ -39,9 +42,15 @@ class FileDocument:
         """Replace the file atomically."""
         write_whole(self.path, text.encode())
 
+    def set_aside(self) -> None:
+        """Rename the file to ``*.damaged``."""
+        self.path.replace(self.path.with_suffix(".damaged"))
+
 
 def read_or_default(document: Document, read: Callable[[str], _T], default: Callable[[], _T], lost: str) -> _T:
     """Return the content of a document, or the default if it is missing or cannot be read.
+
+    A damaged one, as after a loss of power, is set aside.
 
     Parameters
     ----------
@@ -57,6 +66,13 @@ def read_or_default(document: Document, read: Callable[[str], _T], default: Call
     try:
         text = document.load()
         return default() if text is None else read(text)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except OSError as error:
+        log.warning("%s cannot be read (%s): %s", document, error, lost)
+        return default()
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         log.warning("%s is damaged (%s): %s", document, error, lost)
+        try:
+            document.set_aside()
+        except OSError:
+            log.debug("%s is not set aside", document, exc_info=True)
         return default()

@@ -26,14 +26,13 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
+from stormwright.documents import Document, FileDocument, read_or_default
 from stormwright.errors import MissingDependencyError
-from stormwright.files import write_whole
 from stormwright.perflog.landing import Landing
 from stormwright.pipeline.measurement.overload import NodeSeries
 from stormwright.pipeline.monitoring.episodes import EPISODE, NodeEpisodes, NodeSecond, Run, final_after_s, follow
 from stormwright.pipeline.settings import StreamSettings
 from stormwright.pipeline.spark.query_supervisor import SupervisedQuery
-from stormwright.state_files import load_or_default
 
 # Input --------------------------------------------------------------------------------------------
 # Input of the alarm query: seconds of nodes at or near an overload, as small files.
@@ -151,11 +150,12 @@ class AlarmLog:
     """
 
     def __init__(self, path: Path, on_alarm: Callable[[Alarm], None]) -> None:
-        self._path, self._on_alarm = path, on_alarm
+        self._document: Document = FileDocument(path)
+        self._on_alarm = on_alarm
         self._batch, self.raised = -1, 0
         self.up: dict[str, Alarm] = {}
         self.ended: list[Alarm] = []
-        load_or_default(path, self._load, lambda: None, "past alarms are lost")
+        read_or_default(self._document, self._load, lambda: None, "past alarms are lost")
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         """Process one batch of `events`."""
@@ -191,15 +191,15 @@ class AlarmLog:
             "raised": self.raised,
         }
 
-    def _load(self) -> None:
-        known = orjson.loads(self._path.read_bytes())
+    def _load(self, text: str) -> None:
+        known = orjson.loads(text)
         up = [Alarm(**alarm) for alarm in known["up"]]
         ended = [Alarm(**alarm) for alarm in known["ended"]]
         self._batch, self.raised = known["batch"], known["raised"]
         self.up, self.ended = {alarm.supervisor: alarm for alarm in up}, ended
 
     def _save(self) -> None:
-        write_whole(self._path, orjson.dumps({"batch": self._batch, **self.as_dict()}))
+        self._document.save(orjson.dumps({"batch": self._batch, **self.as_dict()}).decode())
 
 
 def _in_time(row: Mapping[str, Any]) -> tuple[int, bool]:

@@ -121,6 +121,12 @@ class StoredDocument:
         with self.state.change(replicated=self.replicated) as to:
             to.execute(f"INSERT OR REPLACE INTO {self._table} VALUES (?, ?)", (self.name, text))  # noqa: S608 (names are ours)
 
+    def set_aside(self) -> None:
+        """Store a copy as ``*.damaged`` in this database only."""
+        text = self.load()
+        if text is not None:
+            StoredDocument(self.state, f"{self.name}.damaged", replicated=False).save(text)
+
     @property
     def _table(self) -> str:
         return "documents" if self.replicated else "local_documents"
