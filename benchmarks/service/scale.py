@@ -198,8 +198,8 @@ def serve(port: int, state: str, stop: Any) -> None:
     observed = ObservedTraffic(60.0)
     history = SimpleNamespace(count=observed.add)
     landing = Landing(Path(state) / "landing")
-    calibrating = CostCalibration(FileDocument(Path(state) / "costs.json"))
-    intake = Intake(landing, Tally(), history, calibrating)  # type: ignore[arg-type]  # a history that only counts
+    calibration = CostCalibration(FileDocument(Path(state) / "costs.json"))
+    intake = Intake(landing, Tally(), history, calibration)  # type: ignore[arg-type]  # a history that only counts
     bridge = Bridge(make_scheduler("even"), "even", None, status_texts)
     app = make_app(bridge, intake.take, dict, count=intake.count)  # type: ignore[arg-type]  # no status
     with HttpServer(app, HOST, port):

@@ -109,7 +109,7 @@ class Serving:
         self.memory, self._decides = ServiceMemory(clock), decides
         self._pending, self._moment = dict[str, int](), 0
         self._nimbus = Calls(world)
-        history = SimpleNamespace(move=self._note, decision_ms=0)
+        history = SimpleNamespace(record_move=self._note, decision_ms=0)
         runner = MoveRunner(self._move, self.memory, cast(Any, history), "forced", 0.0, self.journal)
         makers = PlanMakers("traffic", lambda _: Forced(world.wanted), Forced(world.wanted))
         self.plan_service = PlanService(self.plans, self.journal, self.guard, self.problem, makers)

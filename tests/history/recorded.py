@@ -66,6 +66,6 @@ def record_looks(directory: Path, clock: Clockwork, count: int) -> list[tuple[in
             seen = seen.with_current({**seen.current, "silent-1-0": place([("n2", 6702)], [0] * 4)})
         recorder.observe(replace(seen, load=None))
         decision = look(seen)
-        found.append((recorder.decide(seen, decision, dry_run=True), seen, decision))
+        found.append((recorder.record_decision(seen, decision, dry_run=True), seen, decision))
         clock.now_ms += 60_000
     return found

@@ -55,7 +55,7 @@ def act(plan: MovePlan, failing: str) -> tuple[list[str], ServiceMemory, Mock]:
 def test_a_stay_in_a_spare_slot_is_noted_once_the_topology_has_arrived(plan: MovePlan) -> None:
     made, memory, history = act(plan, "")
     assert made == ["b-1-0", "a-1-0", "b-1-0"]
-    assert [call.args[0] for call in history.move.call_args_list] == ["a-1-0", "b-1-0"]
+    assert [call.args[0] for call in history.record_move.call_args_list] == ["a-1-0", "b-1-0"]
     assert memory.counts.moves == 2, "topologies, not trips"
 
 
@@ -75,7 +75,7 @@ def test_a_move_that_is_given_up_as_the_service_ends_has_not_failed(plan: MovePl
     assert runner.run(plan.steps, MoveContext(1, "better")) == []
     assert memory.counts.failed_moves == 0
     assert memory.backoff.stay(0.0) == {}
-    history.move.assert_not_called()
+    history.record_move.assert_not_called()
 
 
 def test_what_stays_is_said_before_anything_moves(caplog: pytest.LogCaptureFixture) -> None:

@@ -11,7 +11,7 @@ from stormwright.testing.word_counts import two_word_counts
 
 
 class ChangeRequest:
-    """What bridge, stream and calibrating tell now."""
+    """What bridge, stream and calibration return now."""
 
     def __init__(self) -> None:
         self.shown: Problem | None = None
@@ -27,7 +27,7 @@ class ChangeRequest:
     def with_speeds(self, problem: Problem) -> Problem:
         return problem
 
-    def added_to(self, load: LoadProfile) -> LoadProfile:
+    def with_costs(self, load: LoadProfile) -> LoadProfile:
         return replace(load, costs=self.costs) if self.costs else load
 
 

@@ -50,7 +50,7 @@ from stormwright.service.http.app import make_app
 from stormwright.service.http.metrics import Figures
 from stormwright.service.http.server import HttpServer
 from stormwright.service.intake import Intake
-from stormwright.service.leader_election.lead import LeaderOnlyNimbus
+from stormwright.service.leader_election.leadership import LeaderOnlyNimbus
 from stormwright.service.loads import Loads
 from stormwright.service.loop import Loop
 from stormwright.service.memory import ServiceMemory
@@ -85,7 +85,7 @@ WARM_UP_S = 60.0
 
 @dataclass(frozen=True)
 class Storage:
-    """What survives a restart: the database, and what is stored in it."""
+    """State that survives a restart: the database and its contents."""
 
     state: State
     plans: PlanStore
@@ -98,9 +98,9 @@ class Storage:
 
 
 def open_storage(settings: ServiceSettings, scheduler_name: str) -> Storage:
-    """Open the database in the state directory, under the lead of the settings."""
+    """Open the database in the state directory, and replicate it if the service has been elected."""
     clock, state = settings.clock, State(settings.state_dir / FILE, settings.clock)
-    settings.lead.begin(state)
+    settings.leadership.start(state)
     journal = Journal(state)
     return Storage(
         state=state,
@@ -119,7 +119,7 @@ def open_storage(settings: ServiceSettings, scheduler_name: str) -> Storage:
 
 @dataclass(frozen=True)
 class Measurement:
-    """The way of records: landing directory, live counts, and the stream of loads."""
+    """The path of records: landing directory, live counts, and the stream of loads."""
 
     tally: Tally
     slow_nodes: SlowNodeMonitor
@@ -163,7 +163,7 @@ def build_measurement(
 
 @dataclass(frozen=True)
 class Cluster:
-    """What runs: Nimbus's questions and snapshots, under the newest load."""
+    """The view of the cluster: Nimbus's requests and snapshots, under the newest load."""
 
     bridge: Bridge
     view: View
@@ -187,7 +187,7 @@ def build_cluster(
     initial = scheduler_keeping_running(settings.initial, settings.rules)
     failures, drained = FailureHook(settings.on_failure), guard.drains.on
     bridge = Bridge(
-        initial, settings.initial, failures.update, status_texts, settings.clock, drained, settings.lead.require
+        initial, settings.initial, failures.update, status_texts, settings.clock, drained, settings.leadership.require
     )
     minutes = settings.state_dir / "minutes.arrow"
     forecasting = ForecastStore(minutes, settings.forecast_min, settings.clock) if forecasts else None
@@ -383,10 +383,12 @@ class Service:
             starting.enter_context(self._notifier)
             starting.enter_context(self._web.server)
             starting.enter_context(self._web.dashboard)
-            lead, given = self.settings.lead, self._gateway
-            gateway = NimbusGateway(given, lead.not_after_ns) if isinstance(given, list) else given
-            self.nimbus = LeaderOnlyNimbus(starting.enter_context(gateway), lead.require)
-            if not lead.status():  # after the loss of another service its Nimbus may be lost, too: the loop retries
+            leadership, configured = self.settings.leadership, self._gateway
+            gateway = NimbusGateway(configured, leadership.deadline_ns) if isinstance(configured, list) else configured
+            self.nimbus = LeaderOnlyNimbus(starting.enter_context(gateway), leadership.require)
+            if (
+                not leadership.status()
+            ):  # after the loss of another service its Nimbus may be lost, too: the loop retries
                 self.nimbus.cluster()  # fails at once if Nimbus cannot be reached
                 self._resume()
             starting.enter_context(self.stream)
@@ -417,7 +419,7 @@ class Service:
 
     def run(self, stop: threading.Event, every_s: float = 1.0) -> None:
         """Keep the placement good until `stop` is set; raises like `Loop.run`."""
-        require_running = self.settings.lead.going(self.stream.require_running)
+        require_running = self.settings.leadership.running_check(self.stream.require_running)
         self._control.loop.run(stop, every_s, require_running)
 
     def change(self, settings: ServiceSettings, modes: Mapping[str, Any], notify: Sequence[Target] | None) -> None:
@@ -481,7 +483,7 @@ class Service:
             hold_why=hold.why if hold else "",
             budget=storage.budget.status(),
             anomalies=[each.model_dump() for each in self.anomalies.all().anomalies],
-            pair=self.settings.lead.status(),
+            pair=self.settings.leadership.status(),
         )
 
     def _move(self, step: Step, reason: str, stop: threading.Event | None) -> list[MoveReport]:

@@ -49,7 +49,7 @@ def _one(drift: Drift, problem: Problem) -> str:
 
 # Decider ------------------------------------------------------------------------------------------
 
-#: Maximum age of a snapshot in seconds. Nimbus asks every 10 s by default, and less often while the service is away.
+#: Maximum age of a snapshot in seconds. Nimbus calls every 10 s by default, and less often while the service is away.
 SNAPSHOT_S = 60.0
 
 #: Seconds between two tries to roll a move back.
@@ -57,7 +57,7 @@ ROLLBACK_RETRY_S = 60.0
 
 
 class Decider:
-    """Decides by triggers and the scheduler, about the cluster as it is known now.
+    """Decides, by triggers and the scheduler, about the current view of the cluster.
 
     Parameters
     ----------
@@ -161,13 +161,13 @@ class Decider:
         Raises
         ------
         ClusterError
-            Nimbus has not asked for a placement yet.
+            Nimbus has not requested a placement yet.
         InputError
             Some topology cannot run there any more.
         """
         problem = self.observe()
         if problem is None:
-            raise ClusterError("cannot move topologies: Nimbus has not asked for a placement yet")
+            raise ClusterError("cannot move topologies: Nimbus has not requested a placement yet")
         plan = rollback_moves(problem, placements)
         now, then = (cost_of(problem, slots) for slots in (problem.current_slot, planned_slots(problem, plan.moves)))
         back = frozenset(placements) if rolls_back else frozenset[str]()
@@ -178,7 +178,7 @@ class Decider:
         return decision
 
     def observe(self, *, fit: bool = False) -> Problem | None:
-        """Return what runs now, and record it in the history; None before Nimbus has asked.
+        """Return the running placement and record it in the history; None before the first call of Nimbus.
 
         Costs are fitted once a minute; with `fit` immediately, to all records since.
         """
@@ -186,7 +186,7 @@ class Decider:
         if problem is not None:
             self._guard.holds.look(problem)
             self._history.observe(problem)
-            self._history.resumed(self._memory.take_resumed(), problem)
+            self._history.reset_resumed(self._memory.take_resumed(), problem)
             if problem.load is not None:
                 self._view.note(problem, fit=fit)
         return problem
@@ -256,7 +256,7 @@ class Decider:
         if age_s > stream.window_s + stream.late_s:
             return Hold("stale", f"the load was measured {age_s:.0f} s ago: probes or pipeline stand still")
         if self._view.age_s() > SNAPSHOT_S:
-            return Hold("silent", f"Nimbus asked last {self._view.age_s():.0f} s ago: is it running?")
+            return Hold("silent", f"Nimbus last called {self._view.age_s():.0f} s ago: is it running?")
         return None
 
     def _note(self, problem: Problem, decision: Decision, now_s: float) -> None:
@@ -264,7 +264,7 @@ class Decider:
         memory.record(decision, now_s)
         if memory.drifts and problem.load is not None:
             memory.drift_watch.restart(problem.load.end_ms)
-        self._history.decide(problem, decision, self._guard.verdict(decision)[0] != AUTO)
+        self._history.record_decision(problem, decision, self._guard.verdict(decision)[0] != AUTO)
 
 
 def _wait_texts(problem: Problem, waits: Mapping[str, str]) -> list[str]:

@@ -17,16 +17,16 @@ log = logging.getLogger(__name__)
 
 
 class Intake:
-    """Keeps deliveries: on disk first, whatever they hold, then in the live counts what is valid.
+    """Stores deliveries on disk, valid or not, and then counts their valid records.
 
     Parameters
     ----------
     landing
-        Where they go.
-    tally, history, calibrating
+        Stores the deliveries.
+    tally, history, calibration
         Count records, each once.
     watch
-        Takes them for slow nodes.
+        Called with the records, to detect slow nodes.
     """
 
     def __init__(
@@ -34,22 +34,22 @@ class Intake:
         landing: Landing,
         tally: Tally,
         history: ServiceHistory,
-        calibrating: CostCalibration | None = None,
+        calibration: CostCalibration | None = None,
         watch: Callable[[Sequence[LogRecord]], None] = lambda _: None,
     ) -> None:
         self._landing = landing
         self._tally = tally
         self._history = history
-        self._calibrating, self._watch = calibrating, watch
-        self._tell = OnChange(log.error)
+        self._calibration, self._watch = calibration, watch
+        self._log_changed = OnChange(log.error)
 
     def take(self, bodies: Sequence[bytes]) -> None:
-        """Take deliveries; when this returns they are safe on disk.
+        """Store deliveries; when this returns they are safe on disk.
 
         Raises
         ------
         OSError
-            They are not.
+            They could not be stored.
         """
         self._landing.write(_lines(bodies))
 
@@ -61,14 +61,14 @@ class Intake:
                 records = (record for record in parse_lines(_lines(bodies)) if not isinstance(record, RejectedLine))
                 new = self._tally.add(records)
                 self._history.count(new)
-                if self._calibrating:
-                    self._calibrating.count(new)
+                if self._calibration:
+                    self._calibration.count(new)
                 self._watch(new)
         except Exception as error:  # were they refused now, they would come again, and be on disk twice
-            self._tell(f"records on disk are missing in the live counts: {type(error).__name__}: {error}")
+            self._log_changed(f"records on disk are missing in the live counts: {type(error).__name__}: {error}")
             log.debug("what failed", exc_info=error)
         else:
-            self._tell.over()
+            self._log_changed.over()
 
 
 def _lines(bodies: Sequence[bytes]) -> list[bytes]:

@@ -1,4 +1,4 @@
-"""Where a service's loads come from."""
+"""The source of a service's loads."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Loads(Protocol):
 
     @property
     def spark(self) -> SparkSession | None:
-        """The session that takes the history into its tables; None where there is none."""
+        """Return the session that ingests the history into its tables; None if there is none."""
 
     def __enter__(self) -> Self: ...
 
@@ -35,10 +35,10 @@ class Loads(Protocol):
         """Pass the current problem to the source."""
 
     def require_running(self) -> None:
-        """Raise StormwrightError where it has ended and cannot go on."""
+        """Raise StormwrightError if the source has ended and cannot go on."""
 
     def progress(self) -> Progress:
-        """Where it stands."""
+        """Return the progress of the source."""
 
     def closed_panes_error(self) -> str | None:
-        """Why what is complete has not reached the history."""
+        """Return why complete panes have not reached the history; None if they have."""

@@ -9,27 +9,27 @@ _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
 class OnChange:
-    """Hands a text on if it says something else than the one before; other numbers alone say nothing else.
+    """Passes a message on unless it equals the last one up to numbers.
 
     Parameters
     ----------
     say
-        Takes the texts.
+        Takes the messages, as `logging.Logger.warning` does.
     """
 
     def __init__(self, say: Callable[[str], object]) -> None:
         self._say = say
-        self._said = ""
+        self._last = ""
 
     def __call__(self, text: str) -> bool:
-        """Say `text` where it is new; whether it was."""
+        """Pass a message on if it is new; return whether it was."""
         bare = _NUMBER.sub("#", text)
-        if bare == self._said:
+        if bare == self._last:
             return False
-        self._said = bare
+        self._last = bare
         self._say(text)
         return True
 
     def over(self) -> None:
         """Forget the last message: if it recurs, it is logged again."""
-        self._said = ""
+        self._last = ""

@@ -1,4 +1,4 @@
-"""What a running service is told."""
+"""Settings of a service."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from stormwright.modes import Mode
 from stormwright.pipeline.settings import StreamSettings
 from stormwright.schedulers.toolkit.triggers import ONLINE, Adaptation, TriggerParams
 from stormwright.service.auth.settings import AccessSettings
-from stormwright.service.leader_election.lead import ALONE, Lead
+from stormwright.service.leader_election.leadership import SINGLE_SERVICE, Leadership
 from stormwright.service.notifications.hook_program import Hook
 from stormwright.service.notifications.notifier import Target
 from stormwright.service.storage.history import HistorySettings
@@ -25,47 +25,48 @@ from stormwright.service.storage.history import HistorySettings
 
 @dataclass(frozen=True)
 class ServiceSettings:
-    """What a running service is told.
+    """Settings of a service.
 
     Parameters
     ----------
     state_dir
-        Landing directory, checkpoints and profiles.
+        State directory: landing directory, checkpoints, database.
     host, port
-        Where Nimbus and the probes reach the service.
+        Address at which Nimbus and the probes reach the service.
     access
-        Who may reach it.
+        Authentication and TLS.
     initial
         Scheduler for topologies without a slot; Storm's own by default.
     mode
-        What it may do by itself, as `stormwright.client.shapes.Modes` has it; None for what was kept, which is
-        ``observe`` at first.
+        Automation mode, as in `stormwright.client.shapes.Modes`; None for the stored one, which is ``observe`` at
+        first.
     rules
-        Options of all schedulers, which `initial` takes over: who comes first, and what users may have.
+        Options of all schedulers, which `initial` uses too: priorities and quotas of users.
     on_failure
         Called, in a thread of its own, for every topology that `initial` finds no slots for.
     notify
-        Who is told of which events.
+        Targets of notifications.
     modes
-        What else of `stormwright.client.shapes.Modes` holds from the start, whatever was kept.
+        Other fields of `stormwright.client.shapes.Modes` that replace the stored ones at the start.
     keep_records
         Keep the newest records in memory, for measurements.
     forecast_min
-        How many minutes ahead the load is forecast, for a scheduler that uses that.
+        Minutes ahead for which the load is forecast, for a scheduler that uses forecasts.
     adapts
         When the scheduler looks for a better placement, by its source.
     objective
-        What a move has to gain, one of `stormwright.controller.objectives.outlook.OBJECTIVES`; `serve` says throughput.
+        Quantity that a move has to improve, one of `stormwright.controller.objectives.outlook.OBJECTIVES`; throughput
+        in `serve`.
     least_measured_s
-        A topology is moved only once it was measured for so long since its workers started and warmed up.
+        Seconds for which a topology has to be measured after its workers have warmed up before it may move.
     budget_adapts
-        Whether less than the budget moves at first, and after moves that the cluster has not borne well.
+        Whether the move budget starts low, and shrinks after moves that disturbed the cluster.
     most_missing
-        Nothing moves while more than this part of the nodes that were there lately is missing.
+        Nothing moves while more than this fraction of the recently present nodes is missing.
     clock
-        Of the cluster.
-    lead
-        Whether it may decide: where there are several services, while it leads.
+        Clock of the cluster.
+    leadership
+        Leadership: with several services only the leader decides.
     """
 
     state_dir: Path
@@ -84,7 +85,7 @@ class ServiceSettings:
     least_measured_s: float = 30.0
     most_missing: float = MOST_MISSING
     clock: Clock = WALL
-    lead: Lead = ALONE
+    leadership: Leadership = SINGLE_SERVICE
     triggers: TriggerParams = field(default_factory=TriggerParams)
     budget: MoveBudget = field(default_factory=MoveBudget)
     budget_adapts: bool = False
@@ -94,9 +95,10 @@ class ServiceSettings:
     history: HistorySettings = field(default_factory=HistorySettings)
 
     def stream_of(self, learned: Mapping[str, float], overload_percent: float) -> StreamSettings:
-        """As told; speeds of cores are those that are learned, unless they are told too.
+        """Return the settings of the stream; learned speeds of cores are used unless speeds are set.
 
-        A node is overloaded where the scheduler would put no more on it, at `overload_percent` of its CPU.
+        A node counts as overloaded from `overload_percent` of its CPU, above which the scheduler would not place any
+        more.
         """
         overload = min(self.stream.overload_percent, overload_percent)
         return replace(self.stream, core_hz_of=self.stream.core_hz_of or learned, overload_percent=overload)

@@ -1,4 +1,4 @@
-"""What a service shows of itself: the one document behind its status page and its metrics."""
+"""Status of a service: the document behind its status page and its metrics."""
 
 from __future__ import annotations
 
@@ -14,43 +14,41 @@ from stormwright.service.memory import EventCounts
 
 @dataclass(frozen=True)
 class ServiceStatus:
-    """A moment of a service.
+    """Status of a service at one moment.
 
     Parameters
     ----------
     scheduler, initial
-        Who decides about what runs, and who places what has no slot.
+        Schedulers of running topologies, and of topologies without a slot.
     decision
-        Why something was to move at the last look, or why nothing was; None before the first.
+        Reason of the last decision; None before the first.
     moves
-        Those of the last decision.
+        Moves of the last decision.
     drift
-        Loads that are no longer those that were decided by.
+        Loads that have changed since they were last used for a decision.
     pipeline
-        Where the stream of loads stands.
+        Progress of the stream of loads.
     history
-        As `storage.history.ServiceHistory.status` gives it, with ``closed_panes``: why panes that are
-        complete have not reached it.
+        `storage.history.ServiceHistory.status`, with ``closed_panes``: why complete panes have not reached it.
     evaluation
-        What came of moves, as `stormwright.service.storage.history.ServiceHistory.judged` gives it.
+        Evaluations of moves, as in `storage.history.ServiceHistory.evaluation_status`.
     costs
-        What messages and workers cost and how well that is known, as
-        `stormwright.service.storage.calibration.CostCalibration.status` gives it.
+        Costs of messages and workers with their accuracy, as in `storage.calibration.CostCalibration.status`.
     objective
-        What the triggers speak of.
+        Quantity that the triggers refer to.
     waits
-        Why topologies stay because too little of them was measured, a sentence each.
+        Topologies that stay because too little was measured, a sentence each.
     hold, hold_why
-        Why nothing moves at all now, in a word (`stormwright.controller.safety.holds.Word`) and in a sentence;
-        empty where things may.
+        Why nothing may move now, as a word (`stormwright.controller.safety.holds.Word`) and a sentence; empty if moves
+        are allowed.
     anomalies
-        What is not as it should be, as `stormwright.client.shapes.Anomaly` has it.
+        Open anomalies, as in `stormwright.client.shapes.Anomaly`.
     budget
-        How many topologies one decision may move, as `safety.move_budget.MoveBudgetKeeper.told` gives it.
+        Current move budget, as in `safety.move_budget.MoveBudgetKeeper.status`.
     pair
-        Which of several services leads, as `service.leader_election.lead.Lead.told` gives it.
+        Leadership, as in `service.leader_election.leadership.Leadership.status`.
     refused
-        Topology → what came of placements that were taken back and are not tried again now.
+        Topology → rolled-back placements that are not tried again now, with the outcome.
     """
 
     scheduler: str
@@ -73,5 +71,5 @@ class ServiceStatus:
     pair: Mapping[str, Any] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the status as a document for JSON."""
         return asdict(self)

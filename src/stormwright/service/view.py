@@ -1,4 +1,4 @@
-"""The cluster as it is known now: Nimbus's last snapshot, under the load that was measured last."""
+"""The current view of the cluster: Nimbus's last snapshot, under the newest measured load."""
 
 from __future__ import annotations
 
@@ -7,55 +7,56 @@ from dataclasses import replace
 
 from stormwright.model import LoadProfile, Problem
 from stormwright.service.loads import Loads
-from stormwright.service.storage.calibration import MINUTE, CostCalibration
+from stormwright.service.storage.calibration import WINDOWS_PER_MINUTE, CostCalibration
 from stormwright.service.storage.forecasts import ForecastStore
 from stormwright.storm.bridge import Bridge
 
 
 class View:
-    """Puts together what Nimbus, the pipeline and the forecasts tell; may be asked from any thread.
+    """Combines the snapshot of Nimbus, the measured load and the forecasts; callable from any thread.
 
     Parameters
     ----------
     bridge, stream
-        Have Nimbus's last snapshot, and the newest load.
-    calibrating
-        Adds to a load what messages and workers cost, and to nodes how fast their cores are.
-    forecasting
-        For a scheduler that uses forecasts; else None.
+        Sources of Nimbus's last snapshot and of the newest load.
+    calibration
+        Adds costs of messages and workers to a load, and the speed of cores to nodes.
+    forecasts
+        Forecasts, for a scheduler that uses them; else None.
     drained
-        A snapshot → the same, in which nodes that are drained take nothing new.
+        Returns a snapshot with its drained nodes blacklisted.
     """
 
     def __init__(
         self,
         bridge: Bridge,
         stream: Loads,
-        calibrating: CostCalibration,
-        forecasting: ForecastStore | None,
+        calibration: CostCalibration,
+        forecasts: ForecastStore | None,
         drained: Callable[[Problem], Problem],
     ) -> None:
         self._drained = drained
         self._bridge = bridge
         self._stream = stream
-        self._calibrating = calibrating
-        self._forecasting = forecasting
+        self._calibration = calibration
+        self._forecasts = forecasts
         self._known: tuple[Problem, LoadProfile, Problem] | None = None
 
     def problem(self) -> Problem | None:
-        """The last snapshot under the newest measured load, without one where none was measured; None if unknown.
+        """Return the last snapshot under the newest measured load; None if there is no snapshot.
 
-        It is the same one as long as neither changes: it is asked for each second, and for each page.
+        It has no load if none was measured. The same object is returned as long as neither changes: each second and
+        each page calls this.
         """
         snapshot = self._bridge.snapshot()
         if snapshot is None:
             return None
-        snapshot = self._calibrating.with_speeds(self._drained(snapshot))
+        snapshot = self._calibration.with_speeds(self._drained(snapshot))
         load = self._stream.latest(snapshot)
         if load is None:
             return snapshot
-        load = self._calibrating.added_to(load)
-        load = self._forecasting.added_to(load, snapshot) if self._forecasting else load
+        load = self._calibration.with_costs(load)
+        load = self._forecasts.with_forecast(load, snapshot) if self._forecasts else load
         known = self._known
         if known is None or known[0] is not snapshot or known[1] is not load:
             parts = snapshot.parts
@@ -66,23 +67,23 @@ class View:
         return known[2]
 
     def age_s(self) -> float:
-        """Seconds since Nimbus asked last."""
+        """Return the seconds since Nimbus last called."""
         return self._bridge.snapshot_age_s()
 
     def unfitted(self, problem: Problem) -> dict[str, str]:
-        """Topology → why predictions of it cannot be relied on yet."""
-        return self._calibrating.unfitted(problem)
+        """Return topologies whose predictions are not reliable yet, with the reason."""
+        return self._calibration.unfitted(problem)
 
     def unfit(self) -> dict[str, str]:
-        """Topology → why Nimbus's description of it cannot be used."""
+        """Return topologies that Nimbus describes in an unusable way, with the reason."""
         return dict(self._bridge.unfit())
 
     def note(self, problem: Problem, *, fit: bool = False) -> None:
-        """Take note of a load for later forecasts, of the nodes for alarms, and fit costs where that is due.
+        """Record a load for forecasts and the nodes for alarms, and fit costs if that is due.
 
-        With `fit` costs are fitted now, however little was recorded since they were last.
+        With `fit` costs are fitted now, however few records are new.
         """
         self._stream.note(problem)
-        self._calibrating.refresh(problem, least_windows=1 if fit else MINUTE)
-        if self._forecasting:
-            self._forecasting.note(problem)
+        self._calibration.refresh(problem, min_windows=1 if fit else WINDOWS_PER_MINUTE)
+        if self._forecasts:
+            self._forecasts.note(problem)

@@ -15,7 +15,7 @@ from stormwright.cli.serve import command
 from stormwright.cli.serve.pair import Pair, pair_of, paired
 from stormwright.errors import Fault
 from stormwright.service.leader_election import zookeeper
-from stormwright.service.leader_election.lead import ALONE
+from stormwright.service.leader_election.leadership import SINGLE_SERVICE
 from stormwright.service.leader_election.zookeeper import ZooKeeperTls
 from stormwright.service.settings import ServiceSettings
 from stormwright.service.storage.database import FILE, State
@@ -120,7 +120,7 @@ def agreed(monkeypatch: pytest.MonkeyPatch) -> Place:
     def session(*_: object) -> Iterator[Session]:
         opened = Session(place)
         yield opened
-        opened.resign()
+        opened.release()
 
     monkeypatch.setattr(zookeeper, "ZooKeeper", session)
     return place
@@ -133,12 +133,12 @@ def test_once_it_leads_what_people_said_meanwhile_holds(agreed: Place, tmp_path:
         given = ServiceSettings(tmp_path / home, "127.0.0.1", 0, **settings)
         with paired(pair, given, threading.Event()) as told:
             assert told is not None
-            assert told.lead is not ALONE
+            assert told.leadership is not SINGLE_SERVICE
             state = State(told.state_dir / FILE)
-            told.lead.begin(state)
+            told.leadership.start(state)
             state.document("x").save(home)
             state.close()
-            return replace(told, lead=ALONE)
+            return replace(told, leadership=SINGLE_SERVICE)
 
     assert leads("one", mode="auto", modes={"time_zone": "UTC"}).mode == "auto"
     then = leads("other", mode="auto", modes={"time_zone": "UTC"})
@@ -146,7 +146,7 @@ def test_once_it_leads_what_people_said_meanwhile_holds(agreed: Place, tmp_path:
 
 
 def test_stopped_while_it_stands_by_it_leads_nothing(agreed: Place, tmp_path: Path) -> None:
-    assert Session(agreed).claim("http://b", 0)
+    assert Session(agreed).acquire("http://b", 0)
     stop = threading.Event()
     threading.Timer(1.0, stop.set).start()
     with paired(Pair("zk:2181/x", "", "http://a"), ServiceSettings(tmp_path, "127.0.0.1", 0), stop) as told:

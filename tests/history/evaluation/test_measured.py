@@ -36,7 +36,7 @@ def seconds(start_s: int, end_s: int, born_s: int, compiler_share: float | None 
 
 
 def waits(measured: MeasuredTopologies, least_s: float = 30) -> str | None:
-    measured.look(NOW)
+    measured.update(NOW)
     return measured.waits(NOW, least_s).get(T.id)
 
 

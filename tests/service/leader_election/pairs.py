@@ -8,7 +8,7 @@ from pathlib import Path
 from stormwright.controller.safety.pauses import Pauses
 from stormwright.errors import NotLeadingError
 from stormwright.model import Problem
-from stormwright.service.leader_election.lead import ElectedLeader
+from stormwright.service.leader_election.leadership import ElectedLeader
 from stormwright.service.leader_election.lease import Lease
 from stormwright.service.leader_election.standby import StandbyService
 from stormwright.service.storage.database import FILE, State
@@ -52,10 +52,10 @@ class Pair(Nimbus):
         session = Session(self.place)
         self.lease = Lease(session, name, LocalClock(self.place))
         with closing(State(self._directory / FILE)) as own:
-            assert StandbyService(own, self._directory, session, self.lease).look()
+            assert StandbyService(own, self._directory, session, self.lease).poll()
         lead = ElectedLeader(self.lease, session)
         self.state = MortalState(self._directory / FILE, self)
-        lead.begin(self.state)
+        lead.start(self.state)
         self.pauses = Pauses(self.state.document("paused"))
 
     def tick(self) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from stormwright.clock import WallClock
 from stormwright.errors import ClusterError, NotLeadingError
-from stormwright.service.leader_election.consensus import Base, Leader
+from stormwright.service.leader_election.consensus import Leader, Snapshot
 
 LEASE_S = 8.0
 
@@ -22,7 +22,7 @@ class Place:
     of: Session | None = None
     log: list[tuple[int, bytes]] = field(default_factory=list)
     forgotten: int = 0
-    kept: tuple[Base, bytes] | None = None
+    kept: tuple[Snapshot, bytes] | None = None
     #: Called around each entry that is added.
     tick: Callable[[], None] = lambda: None
 
@@ -50,7 +50,7 @@ class Session:
         self._asked()
         return self._place.leader
 
-    def claim(self, address: str, now_ms: int) -> Leader | None:
+    def acquire(self, address: str, now_ms: int) -> Leader | None:
         self._asked()
         place = self._place
         if place.of is self:
@@ -68,7 +68,7 @@ class Session:
         self._require()
         self._answered()
 
-    def resign(self) -> None:
+    def release(self) -> None:
         if self._place.of is self:
             self._place.of, self._place.leader = None, None
         self.expired = True
@@ -90,22 +90,22 @@ class Session:
             after += 1
             yield after, place.log[after - place.forgotten - 1][1]
 
-    def base(self) -> Base | None:
+    def latest_snapshot(self) -> Snapshot | None:
         self._asked()
         return self._place.kept[0] if self._place.kept else None
 
-    def load(self, base: Base) -> bytes:
+    def load_snapshot(self, snapshot: Snapshot) -> bytes:
         self._asked()
         assert self._place.kept
-        assert self._place.kept[0] == base
+        assert self._place.kept[0] == snapshot
         return self._place.kept[1]
 
-    def keep(self, base: Base, content: bytes) -> None:
+    def save_snapshot(self, snapshot: Snapshot, content: bytes) -> None:
         self._asked()
         self._require()
         place = self._place
         before = place.kept[0].position if place.kept else 0
-        place.kept = (base, content)
+        place.kept = (snapshot, content)
         del place.log[: before - place.forgotten]
         place.forgotten = before
 

@@ -14,7 +14,7 @@ from stormwright.errors import NotLeadingError
 from stormwright.model import Supervisor
 from stormwright.schedulers import make_scheduler
 from stormwright.service.http.app import Questions
-from stormwright.service.leader_election.lead import LeaderOnlyNimbus
+from stormwright.service.leader_election.leadership import LeaderOnlyNimbus
 from stormwright.storm.bridge import Bridge
 from stormwright.storm.gateway import NimbusGateway
 from tests.service.leader_election.test_processes import QUESTION

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stormwright.errors import ClusterError, NotLeadingError
-from stormwright.service.leader_election.lease import RELIED, Lease
+from stormwright.service.leader_election.lease import SAFE_FRACTION, Lease
 from tests.service.leader_election.places import LEASE_S, LocalClock, Place, Session
 
 #: What happens to one of three services: it does something, is cut off, or hears no answers.
@@ -59,7 +59,7 @@ def test_never_do_two_rely_on_leading(
 def happen(place: Place, service: Service, event: str) -> None:
     if event == "claim" and service.lease.leader is None:
         try:
-            service.lease.claim()
+            service.lease.acquire()
         except ClusterError:  # whether it was taken is not known: it tries again
             return
     elif event == "renew":
@@ -82,10 +82,10 @@ def happen(place: Place, service: Service, event: str) -> None:
 def test_who_is_stopped_relies_on_nothing_when_it_wakes() -> None:
     place = Place()
     one, other = Service(place, "one", 0.0, 1.0), Service(place, "other", 1e6, 1.0)
-    assert one.lease.claim()
-    assert not other.lease.claim()
+    assert one.lease.acquire()
+    assert not other.lease.acquire()
     place.pass_time(LEASE_S + 1)
-    assert other.lease.claim()
+    assert other.lease.acquire()
     with pytest.raises(NotLeadingError, match="its lease is not renewed"):
         one.lease.require()
     one.lease.renew()
@@ -96,9 +96,9 @@ def test_who_is_stopped_relies_on_nothing_when_it_wakes() -> None:
 def test_a_server_that_is_away_for_a_moment_ends_nothing() -> None:
     place = Place()
     one = Service(place, "one", 0.0, 1.0)
-    assert one.lease.claim()
+    assert one.lease.acquire()
     one.session.cut = True
-    place.now_s += RELIED * LEASE_S + 0.1
+    place.now_s += SAFE_FRACTION * LEASE_S + 0.1
     one.lease.renew()
     assert not one.relies
     one.session.cut = False
@@ -110,7 +110,7 @@ def test_a_server_that_is_away_for_a_moment_ends_nothing() -> None:
 def test_who_hears_nothing_for_long_gives_up() -> None:
     place = Place()
     one = Service(place, "one", 0.0, 1.0)
-    assert one.lease.claim()
+    assert one.lease.acquire()
     one.session.cut = True
     place.now_s += 100
     one.lease.renew()

@@ -158,5 +158,5 @@ def test_who_stands_still_for_a_while_wakes_and_ends(both: tuple[Process, Proces
     one.process.send_signal(signal.SIGCONT)
     assert not one.places
     assert one.process.wait(60) != 0
-    assert "this service leads no more" in one.log()
+    assert "this service has lost its leadership" in one.log()
     assert other.places

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from stormwright.errors import ClusterError, NotLeadingError
-from stormwright.service.leader_election.lead import ElectedLeader
+from stormwright.service.leader_election.leadership import ElectedLeader
 from stormwright.service.leader_election.lease import Lease
-from stormwright.service.leader_election.replicated_state import ENTRIES
-from stormwright.service.leader_election.standby import renewing, standing_by
+from stormwright.service.leader_election.replicated_state import MAX_ENTRIES
+from stormwright.service.leader_election.standby import open_standby, renew_lease
 from stormwright.service.leader_election.zookeeper import LEASE_S, ZooKeeper, ZooKeeperTls
 from stormwright.service.plans.journal import Journal
 from stormwright.service.storage.database import FILE, State
@@ -48,16 +48,16 @@ class Service:
         self.lead = ElectedLeader(self.lease, self.agreed)
         self.running = ExitStack()
         self.running.enter_context(self.agreed)
-        self.running.enter_context(renewing(self.lease, self.lead))
+        self.running.enter_context(renew_lease(self.lease, self.lead))
         self.thread = threading.Thread(target=self._run, daemon=True)
         self.thread.start()
 
     def _run(self) -> None:
-        with standing_by(self.home, self.agreed, self.lease) as standing:
-            if not standing.until_it_leads(self.stop):
+        with open_standby(self.home, self.agreed, self.lease) as standing:
+            if not standing.wait_until_leader(self.stop):
                 return
         self.state = State(self.home / FILE)
-        self.lead.begin(self.state)
+        self.lead.start(self.state)
         self.leads.set()
 
     def end(self) -> None:
@@ -180,11 +180,11 @@ def test_who_joins_late_has_what_matters_and_keeps_its_own_aside(begin: Begin, t
     assert one.leads.wait(20)
     journal = Journal(one.state)
     with one.state.change():
-        for number in range(ENTRIES + 20):
+        for number in range(MAX_ENTRIES + 20):
             journal.add_entry("auto", "anna", f"decision {number}")
     one.state.document("large").save(secrets.token_hex(400_000))
-    one.lead._replicated.keep_whole()  # type: ignore[union-attr]  # noqa: SLF001
-    one.lead._replicated.keep_whole()  # type: ignore[union-attr]  # noqa: SLF001
+    one.lead._replicated.save_snapshot()  # type: ignore[union-attr]  # noqa: SLF001
+    one.lead._replicated.save_snapshot()  # type: ignore[union-attr]  # noqa: SLF001
     assert list(one.agreed.entries(0)) == [], "what is kept whole need not be kept in entries"
     with closing(State(tmp_path / "other" / FILE)) as own:
         Journal(own).add_entry("modes", "otto", "by myself")
@@ -193,7 +193,7 @@ def test_who_joins_late_has_what_matters_and_keeps_its_own_aside(begin: Begin, t
     one.end()
     assert other.leads.wait(20)
     entries = Journal(other.state).entries(1000, None).entries
-    assert [entries[0].reason, len(entries)] == [f"decision {ENTRIES + 19}", ENTRIES]
+    assert [entries[0].reason, len(entries)] == [f"decision {MAX_ENTRIES + 19}", MAX_ENTRIES]
     assert other.state.document("large").load() == one.state.document("large").load()
     (aside,) = (tmp_path / "other").glob(f"{FILE}.before-*")
     with closing(State(aside)) as own:
@@ -213,7 +213,10 @@ def test_who_does_not_know_the_word_reads_and_changes_nothing(begin: Begin, host
 def test_where_nobody_answers_it_says_so() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
-    with pytest.raises(ClusterError, match="ZooKeeper does not do it"), ZooKeeper(f"127.0.0.1:{port}/x"):
+    with (
+        pytest.raises(ClusterError, match=r"ZooKeeper (fails|does not answer)"),
+        ZooKeeper(f"127.0.0.1:{port}/x"),
+    ):
         pass
 
 
@@ -226,7 +229,7 @@ def test_over_tls_who_leads_is_agreed_with_its_zookeeper_and_with_no_other(
     shown = ours.certify("127.0.0.1")
     with secured_zookeeper(tmp_path / "zookeeper", shown, ours.file) as hosts:
         with ZooKeeper(f"{hosts}/us", "word", ZooKeeperTls(ours.file, shown.certificate, shown.key)) as agreed:
-            assert agreed.claim("http://a", 1) is not None
+            assert agreed.acquire("http://a", 1) is not None
             agreed.append(1, b"decided")
             assert list(agreed.entries(0)) == [(1, b"decided")]
         monkeypatch.setattr("stormwright.service.leader_election.zookeeper.LEASE_S", 1.0)
@@ -236,5 +239,5 @@ def test_over_tls_who_leads_is_agreed_with_its_zookeeper_and_with_no_other(
             ZooKeeperTls(others.file, shown.certificate, shown.key),
             ZooKeeperTls(ours.file, stranger.certificate, stranger.key),
         ):
-            with pytest.raises(ClusterError, match="ZooKeeper does not do it: no answer within"):
+            with pytest.raises(ClusterError, match="ZooKeeper does not answer within"):
                 ZooKeeper(f"{hosts}/us", "word", refused).__enter__()

@@ -116,7 +116,7 @@ class Nimbus:
         self._open()
         self.plans, self.journal = PlanStore(self.state), Journal(self.state)
         self.guard = Guard(self.state, self.plans, self.journal, rebalancing=lambda: self.rebalanced)
-        history = SimpleNamespace(move=self._note, decision_ms=0)
+        history = SimpleNamespace(record_move=self._note, decision_ms=0)
         runner = MoveRunner(self.move, ServiceMemory(), cast(Any, history), "forced", 0.0, self.journal)
         makers = PlanMakers("traffic", lambda _: Forced(self.wants), KEEPS)
         self.plan_service = PlanService(self.plans, self.journal, self.guard, self.now, makers)

@@ -91,7 +91,7 @@ def test_a_look_says_in_a_word_why_there_is_none(monkeypatch: pytest.MonkeyPatch
         service.run(1)
         assert (service.memory.hold.word, service.memory.hold.why) == (
             "silent",
-            "Nimbus asked last 61 s ago: is it running?",
+            "Nimbus last called 61 s ago: is it running?",
         )
     finally:
         service.end()

@@ -53,11 +53,11 @@ def test_a_minute_after_the_first_record_costs_come_with_the_load(tmp_path: Path
     fresh = CostCalibration(FileDocument(tmp_path / "costs.json"))
     fresh.refresh(problem)
     none = LoadProfile({})
-    assert fresh.added_to(none) is none
+    assert fresh.with_costs(none) is none
     assert fresh.status()["minutes"] == 0
     calibrating = taught(tmp_path / "costs.json", problem, Log(SPREAD, serialise_us=4.0))
-    load = calibrating.added_to(problem.load or LoadProfile({}))
-    assert calibrating.added_to(problem.load or LoadProfile({})) is load, "until either is another one"
+    load = calibrating.with_costs(problem.load or LoadProfile({}))
+    assert calibrating.with_costs(problem.load or LoadProfile({})) is load, "until either is another one"
     known = Assumptions.of(problem.with_load(load))
     assert known.costs.serialise_us == pytest.approx(4.0, rel=0.1)
     assert known.costs.fitted_in is not None
@@ -76,7 +76,7 @@ def test_costs_are_fitted_to_less_than_a_minute_where_that_is_wanted(tmp_path: P
         calibrating.count([record])
     calibrating.refresh(problem)
     assert calibrating.status()["minutes"] == 0
-    calibrating.refresh(problem, least_windows=1)
+    calibrating.refresh(problem, min_windows=1)
     assert calibrating.status()["minutes"] == 1
 
 
@@ -102,13 +102,13 @@ def test_a_topology_that_is_never_fitted_is_not_waited_for_for_ever(tmp_path: Pa
     for record in Log(SPREAD, serialise_us=4.0).records(1, seconds=10):
         calibrating.count([record])
     assert calibrating.unfitted(problem)
-    clock.ahead_s = module.PATIENCE_S + 1
+    clock.ahead_s = module.FIRST_FIT_TIMEOUT_S + 1
     assert not calibrating.unfitted(problem)
 
 
 def test_a_problem_takes_its_costs_along(tmp_path: Path, problem: Problem) -> None:
     calibrating = taught(tmp_path / "costs.json", problem, Log(SPREAD, serialise_us=4.0))
-    problem = problem.with_load(calibrating.added_to(problem.load or LoadProfile({})))
+    problem = problem.with_load(calibrating.with_costs(problem.load or LoadProfile({})))
     document = orjson.loads(orjson.dumps(problem_to_dict(problem)))
     again = problem_from_dict(document)
     assert Assumptions.of(again) == Assumptions.of(problem)
@@ -119,7 +119,7 @@ def test_what_is_known_outlives_the_service(tmp_path: Path, problem: Problem) ->
     before = taught(tmp_path / "costs.json", problem, Log(SPREAD, serialise_us=4.0))
     again = CostCalibration(FileDocument(tmp_path / "costs.json"))
     assert again.status() == before.status()
-    assert again.added_to(LoadProfile({})).costs == before.added_to(LoadProfile({})).costs
+    assert again.with_costs(LoadProfile({})).costs == before.with_costs(LoadProfile({})).costs
 
 
 @pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"version":1}', b'{"version":1,"known":{"topologies":3}}'])
@@ -140,7 +140,7 @@ def test_a_file_that_cannot_be_written_is_told(tmp_path: Path, problem: Problem)
 def test_of_many_records_those_of_some_nodes_count(
     tmp_path: Path, problem: Problem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "MOST_RECORDS", 5)
+    monkeypatch.setattr(module, "MAX_RECORDS", 5)
     calibrating = CostCalibration(FileDocument(tmp_path / "costs.json"))
     taken: list[Any] = []
     monkeypatch.setattr(Windows, "add", lambda _, records: taken.extend(records))
@@ -187,7 +187,7 @@ def test_cores_that_differ_count_before_anything_is_fitted_and_where_nothing_is(
     tmp_path: Path, problem: Problem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A service that has just begun, and of many records some nodes' only."""
-    monkeypatch.setattr(CostCalibration, "_takes", lambda *_: False)
+    monkeypatch.setattr(CostCalibration, "_is_sampled", lambda *_: False)
     calibrating = CostCalibration(FileDocument(tmp_path / "costs.json"))
     for record in Log(SPREAD, core_hz={"n2": 1.25e9}).records(1, seconds=3):
         calibrating.count([record])

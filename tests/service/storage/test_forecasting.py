@@ -20,7 +20,7 @@ from tests.controller.builders import problem, topology
 @pytest.mark.parametrize(("name", "kept"), [("predictive", True), ("online", False)])
 def test_only_for_a_scheduler_that_uses_them(tmp_path: Path, name: str, kept: bool) -> None:
     service = Service(ServiceSettings(tmp_path, "127.0.0.1", 0, forecast_min=7), make_scheduler(name), name, [])
-    assert bool(service._cluster.view._forecasting) is kept  # noqa: SLF001
+    assert bool(service._cluster.view._forecasts) is kept  # noqa: SLF001
     status = service.status()
     assert (status.drift, status.counts.looks) == ((), 0)
 
@@ -40,7 +40,7 @@ def test_what_rises_is_expected_to_be_higher_and_a_restart_knows_it(
     forecasting.note(of)
     for known in (forecasting, ForecastStore(tmp_path / "minutes.arrow", ahead_min=10)):
         known.note(of.with_load(profile))
-        expected = known.added_to(profile, of).topologies[t.id].forecast_cpu_hz
+        expected = known.with_forecast(profile, of).topologies[t.id].forecast_cpu_hz
         assert expected is not None
         # At minute 48: the newest that is over is the 38th.
         assert expected.tolist() == pytest.approx([1.48e9] * 4, rel=0.03)
@@ -52,4 +52,4 @@ def test_a_directory_that_is_gone_does_not_end_a_look(tmp_path: Path) -> None:
     profile = LoadProfile({t.id: assumed_load(t, 3e9)}, start_ms=60_000, end_ms=75_000)
     forecasting = ForecastStore(tmp_path / "gone" / "minutes.arrow", ahead_min=10)
     forecasting.note(problem([t]).with_load(profile))
-    assert forecasting.added_to(profile, problem([t])) == profile
+    assert forecasting.with_forecast(profile, problem([t])) == profile

@@ -75,9 +75,9 @@ def test_a_look_its_move_and_what_came_of_it_are_staged(
         of_topology = lambda records: [r | {"worker": r["worker"] | {"topology": TOPOLOGY}} for r in records]  # noqa: E731
         history.count(of_topology(seconds(begin_s, begin_s + 300, 400, 6)))
         history.observe(seen)
-        history.decide(seen, decision, dry_run=False)
-        history.move(TOPOLOGY, report(begin_s + 300))
-        history.move("silent-1-0", None, "it did not drain")
+        history.record_decision(seen, decision, dry_run=False)
+        history.record_move(TOPOLOGY, report(begin_s + 300))
+        history.record_move("silent-1-0", None, "it did not drain")
         assert history.evaluation_status()["pending"] == [TOPOLOGY]
         history.count(of_topology(seconds(begin_s + 330, begin_s + 500, 400, 3, there)))
         history.observe(seen)
@@ -112,13 +112,13 @@ def test_a_full_disk_is_said_once_and_stops_nothing(
     seen = cluster(1, START_MS)
     for _ in range(3):
         history.observe(seen)
-        history.decide(seen, look(seen), dry_run=False)
-        history.move(TOPOLOGY, report(5))
+        history.record_decision(seen, look(seen), dry_run=False)
+        history.record_move(TOPOLOGY, report(5))
     assert len(said) == 1
     assert "No space left" in said[0]
     assert "No space left" in history.status()["errors"]["records"]["error"]
     monkeypatch.undo()
-    history.decide(seen, look(seen), dry_run=False)
+    history.record_decision(seen, look(seen), dry_run=False)
     assert history.status()["staged_files"] > 0
 
 
@@ -127,7 +127,7 @@ def test_tables_that_cannot_be_reached_are_said_once(
 ) -> None:
     asked: list[int] = []
 
-    monkeypatch.setattr(history, "tidy", lambda: None)
+    monkeypatch.setattr(history, "maintain", lambda: None)
 
     class Gone:
         """A session whose JVM has ended."""
@@ -155,8 +155,8 @@ def test_old_days_are_tidied_once_a_day_in_another_process(
     program.write_text(f"#!/bin/sh\necho $* $STORMWRIGHT_SPARK_MASTER >> {tmp_path}/called\n", encoding="utf-8")
     program.chmod(0o755)
     monkeypatch.setattr(history_module.sys, "executable", str(program))
-    history.tidy()
-    history.tidy()
+    history.maintain()
+    history.maintain()
     place = f"--state {tmp_path} --history {tables_below(tmp_path)} --history-format parquet"
     assert (tmp_path / "called").read_text(encoding="utf-8").splitlines() == [
         f"-m stormwright history compact {place}",
@@ -172,7 +172,7 @@ def test_what_fails_in_the_other_process_is_passed_on(
     program.chmod(0o755)
     monkeypatch.setattr(history_module.sys, "executable", str(program))
     with pytest.raises(StormwrightError, match="history compact: the reason"):
-        history.tidy()
+        history.maintain()
 
 
 def test_damaged_state_of_moves_is_replaced(history: ServiceHistory, tmp_path: Path, said: list[str]) -> None:
@@ -198,7 +198,7 @@ def test_every_move_of_a_topology_that_goes_by_way_of_spare_slots_is_noted(
     a, b = (topology(name, workers=1) for name in "ab")
     now = problem([a, b], nodes=3, slots=1, current={a.id: on("n0"), b.id: on("n1")})
     plan = plan_moves(now, Assignment(np.repeat([1, 0], 4).astype(np.int32)), MoveBudget())
-    history.decide(now, Decision(True, "better", plan), dry_run=True)
+    history.record_decision(now, Decision(True, "better", plan), dry_run=True)
     (row,) = staged(tmp_path, "decisions")
     assert sorted(json.loads(row["moves"]).values()) == [[4], [4, 4]]
 
@@ -212,8 +212,8 @@ def test_rows_that_are_taken_in_for_ever_do_not_keep_the_service_from_ending(
         begun.set()
         over.wait(20)
 
-    monkeypatch.setattr(history_module, "END_S", 0.1)
-    monkeypatch.setattr(history, "take_in", hang)
+    monkeypatch.setattr(history_module, "STOP_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(history, "ingest", hang)
     history.start(object)
     assert begun.wait(20)
     started = time.monotonic()
@@ -221,5 +221,5 @@ def test_rows_that_are_taken_in_for_ever_do_not_keep_the_service_from_ending(
     over.set()
     assert time.monotonic() - started < 10
     (line,) = said
-    assert "rows are still being taken into" in line
-    assert "after 0.1 s: broken off, they wait for the next start" in line
+    assert "rows are still being ingested into" in line
+    assert "after 0.1 s: aborted; they wait for the next start" in line

@@ -20,7 +20,7 @@ def test_what_is_predicted_of_every_topology_is_not_kept_with_each_look(tmp_path
     decision = look(seen, "optimizer", objective="throughput", iterations=100)
     assert decision.assignment is not None
     assert "predicted" in decision.assignment.parameters
-    recorder.decide(seen, decision, dry_run=True)
+    recorder.record_decision(seen, decision, dry_run=True)
     kept = [json.loads(row["parameters"]) for row in rows if "parameters" in row]
     assert [each["objective"] for each in kept] == ["throughput"]
     assert "predicted" not in kept[0]

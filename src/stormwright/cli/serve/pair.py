@@ -154,16 +154,16 @@ def paired(pair: Pair | None, settings: ServiceSettings, stop: threading.Event) 
     if pair is None:
         yield settings
         return
-    from stormwright.service.leader_election.lead import ElectedLeader
+    from stormwright.service.leader_election.leadership import ElectedLeader
     from stormwright.service.leader_election.lease import Lease
-    from stormwright.service.leader_election.standby import renewing
+    from stormwright.service.leader_election.standby import renew_lease
     from stormwright.service.leader_election.zookeeper import ZooKeeper
 
-    with ZooKeeper(pair.hosts, pair.secret, pair.tls) as agreed:
-        lease = Lease(agreed, pair.address)
-        leading = ElectedLeader(lease, agreed)
-        with renewing(lease, leading):
-            position = _stood_by(settings, agreed, lease, stop)
+    with ZooKeeper(pair.hosts, pair.secret, pair.tls) as store:
+        lease = Lease(store, pair.address)
+        leadership = ElectedLeader(lease, store)
+        with renew_lease(lease, leadership):
+            position = _wait_until_leader(settings, store, lease, stop)
             if position is None:
                 yield None
                 return
@@ -171,31 +171,31 @@ def paired(pair: Pair | None, settings: ServiceSettings, stop: threading.Event) 
                 # People changed the modes of another service, which has led until now.
                 log.info("using the stored modes; `stormwright mode` changes them")
                 settings = replace(settings, mode=None, modes={})
-            yield replace(settings, lead=leading)
+            yield replace(settings, leadership=leadership)
 
 
 def found(pair: Pair) -> str:
     """Return the current leader; raises like `ZooKeeper`."""
     from stormwright.service.leader_election.zookeeper import ZooKeeper
 
-    with ZooKeeper(pair.hosts, pair.secret, pair.tls) as agreed:
-        leader = agreed.leader()
+    with ZooKeeper(pair.hosts, pair.secret, pair.tls) as store:
+        leader = store.leader()
     return f"{pair.hosts} answers, and {leader.address if leader else 'no service'} leads"
 
 
-def _stood_by(settings: ServiceSettings, agreed: Any, lease: Any, stop: threading.Event) -> int | None:
+def _wait_until_leader(settings: ServiceSettings, store: Any, lease: Any, stop: threading.Event) -> int | None:
     """Wait until this service leads; return the number of decisions before that, None if it was stopped."""
     from stormwright.service.auth.audit import FILE as AUDIT
     from stormwright.service.auth.middleware import AuthMiddleware
     from stormwright.service.http.server import HttpServer
     from stormwright.service.http.standby import standing_app
-    from stormwright.service.leader_election.standby import standing_by
+    from stormwright.service.leader_election.standby import open_standby
 
     auth = AuthMiddleware.of(settings.access, settings.host, settings.state_dir / AUDIT)
-    with standing_by(settings.state_dir, agreed, lease) as standing:
+    with open_standby(settings.state_dir, store, lease) as standing:
         app = standing_app(standing, auth)
         with HttpServer(app, settings.host, settings.port, auth, settings.access.tls):
-            leads = standing.until_it_leads(stop)
+            leads = standing.wait_until_leader(stop)
         return standing.position if leads else None
 
 

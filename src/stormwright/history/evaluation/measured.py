@@ -46,7 +46,7 @@ class MeasuredTopologies:
         self._observed = observed
         self._of: dict[str, _Stretch] = {topology: _stretch(raw) for topology, raw in (stored or {}).items()}
 
-    def look(self, problem: Problem) -> None:
+    def update(self, problem: Problem) -> None:
         """Count new measurements since the last call."""
         for gone in self._of.keys() - problem.topology_index.keys():
             del self._of[gone]

@@ -1,1 +1,1 @@
-"""Several services beside one cluster: one leads, the others stand by with all that it has decided."""
+"""Leader election: one of several services leads, the others replicate its decisions and stand by."""

@@ -1,4 +1,4 @@
-"""The interface to the consensus store: leader, and ordered log of decisions."""
+"""Interface of the consensus store: leader, and ordered log of decisions."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ class Leader:
     Parameters
     ----------
     address
-        Where it is reached, as in ``http://10.0.0.5:7070``.
+        Address of its HTTP server, as in ``http://10.0.0.5:7070``.
     since_ms
-        When it began to lead.
+        Start of its term.
     epoch
-        Its number: who leads later has a higher one.
+        Number of its term; later terms have higher numbers.
     """
 
     address: str
@@ -27,15 +27,15 @@ class Leader:
 
 
 @dataclass(frozen=True)
-class Base:
-    """A snapshot of all decisions up to some entry.
+class Snapshot:
+    """Identity of a snapshot of all decisions up to some entry.
 
     Parameters
     ----------
     pair
-        Tells these services from others that once agreed at the same place.
+        Random name of this group of services; other groups that used the same store have others.
     position
-        Number of the last entry that is in it.
+        Number of the last entry in it.
     """
 
     pair: str
@@ -43,41 +43,41 @@ class Base:
 
 
 class ConsensusStore(Protocol):
-    """A place where services agree; what is there survives all of them.
+    """A store in which services elect a leader and share its decisions; its content survives all of them.
 
-    Whatever is changed there is changed by who leads: once another one does, changes of the one before are refused.
-    Every call raises `NotLeadingError` where a change is refused, and `ClusterError` where the place does not answer.
+    Only the leader changes it: once another service leads, changes of the former leader are refused. Every call raises
+    `NotLeadingError` if a change is refused, and `ClusterError` if the store does not answer.
     """
 
-    #: Seconds for which nobody else leads after a renewal was asked for.
+    #: Seconds from the request of a renewal for which no other service becomes leader.
     lease_s: float
 
     def leader(self) -> Leader | None:
         """Return the current leader."""
 
-    def claim(self, address: str, now_ms: int) -> Leader | None:
-        """Lead from now on; None where somebody does. What the one before changes is refused from then on."""
+    def acquire(self, address: str, now_ms: int) -> Leader | None:
+        """Become leader; None if another service leads. From then on changes of former leaders are refused."""
 
     def renew(self) -> None:
-        """Go on leading."""
+        """Renew the lease."""
 
-    def resign(self) -> None:
-        """Lead no more, or come no more to claim it."""
+    def release(self) -> None:
+        """Give up leadership, or the wait for it."""
 
     def append(self, number: int, entry: bytes) -> None:
         """Append an entry with the number that follows the last one.
 
-        When this raises it may have been added all the same.
+        When this raises, the entry may have been appended all the same.
         """
 
     def entries(self, after: int) -> Iterator[tuple[int, bytes]]:
-        """Entries with their numbers, from the one after `after` on, as far as there is no gap."""
+        """Yield entries with their numbers, from the one after `after` up to the first gap."""
 
-    def base(self) -> Base | None:
-        """Return the snapshot; None if no service has ever led."""
+    def latest_snapshot(self) -> Snapshot | None:
+        """Return the latest snapshot; None if no service has ever led."""
 
-    def load(self, base: Base) -> bytes:
-        """The content of it."""
+    def load_snapshot(self, snapshot: Snapshot) -> bytes:
+        """Return the content of a snapshot."""
 
-    def keep(self, base: Base, content: bytes) -> None:
-        """Keep all up to an entry whole; entries that the base before has, too, may be forgotten then."""
+    def save_snapshot(self, snapshot: Snapshot, content: bytes) -> None:
+        """Save a snapshot; entries that the previous snapshot contains may then be deleted."""

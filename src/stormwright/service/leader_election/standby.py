@@ -12,7 +12,7 @@ from pathlib import Path
 from stormwright.clock import WALL, Clock
 from stormwright.errors import ClusterError, StormwrightError
 from stormwright.service.leader_election.consensus import ConsensusStore, Leader
-from stormwright.service.leader_election.lead import ElectedLeader
+from stormwright.service.leader_election.leadership import ElectedLeader
 from stormwright.service.leader_election.lease import Lease
 from stormwright.service.leader_election.replicated_state import ReplicatedState
 from stormwright.service.on_change import OnChange
@@ -20,87 +20,85 @@ from stormwright.service.storage.database import FILE, State
 
 log = logging.getLogger(__name__)
 
-#: Seconds from one look at who leads, and at what he has decided, to the next; and from one renewal to the next.
-LOOK_S, RENEW_S = 0.5, 1.0
+#: Seconds between two polls of the leader and its decisions, and between two renewals of the lease.
+POLL_S, RENEW_S = 0.5, 1.0
 
 
 class StandbyService:
-    """Follows the leader.
+    """A service that replicates the leader.
 
     Parameters
     ----------
     state
-        Its own, which becomes that of the leader.
+        State of this service, which follows that of the leader.
     directory
-        Of the state.
-    agreed, lease
-        Where services agree, and the right to lead.
+        State directory.
+    store, lease
+        Consensus store of the services, and lease of the leader.
     clock
-        By which it looks.
+        Clock for the polls.
     """
 
-    def __init__(
-        self, state: State, directory: Path, agreed: ConsensusStore, lease: Lease, clock: Clock = WALL
-    ) -> None:
+    def __init__(self, state: State, directory: Path, store: ConsensusStore, lease: Lease, clock: Clock = WALL) -> None:
         self.state, self._directory = state, directory
-        self._agreed, self._lease, self._clock = agreed, lease, clock
-        self._together = ReplicatedState(state, agreed, lease)
-        self._say, self._warn = OnChange(log.info), OnChange(log.warning)
-        #: Who leads, as it was known last.
+        self._store, self._lease, self._clock = store, lease, clock
+        self._replicated = ReplicatedState(state, store, lease)
+        self._log_changed, self._warn_changed = OnChange(log.info), OnChange(log.warning)
+        #: The last known leader.
         self.leader: Leader | None = None
 
     @property
     def position(self) -> int:
-        """Number of the last entry that is known here."""
-        return self._together.position
+        """Number of the last replicated entry."""
+        return self._replicated.position
 
-    def until_it_leads(self, stop: threading.Event) -> bool:
+    def wait_until_leader(self, stop: threading.Event) -> bool:
         """Replicate until there is no leader, then lead; return False if `stop` was set before.
 
         Raises
         ------
         StormwrightError
-            What the leader decides cannot be kept here.
+            Decisions of the leader cannot be stored here.
         """
         while not stop.is_set():
             try:
-                if self.look():
+                if self.poll():
                     return True
             except ClusterError as error:
-                self._warn(f"it is not known who leads: {error}")
+                self._warn_changed(f"the leader is unknown: {error}")
             except (sqlite3.Error, OSError) as error:
-                raise StormwrightError(f"what the leader decides cannot be kept here: {error}") from error
+                raise StormwrightError(f"decisions of the leader cannot be stored: {error}") from error
             else:
-                self._warn.over()
-            self._clock.stopped(stop, LOOK_S)
+                self._warn_changed.over()
+            self._clock.stopped(stop, POLL_S)
         return False
 
-    def look(self) -> bool:
+    def poll(self) -> bool:
         """Replicate new entries, and try to lead if there is no leader; return whether this service leads."""
-        self._together.catch_up(self._directory)
+        self._replicated.catch_up(self._directory)
         if self._lease.leader is None:
-            self.leader = self._agreed.leader()
+            self.leader = self._store.leader()
             if self.leader:
-                self._say(f"{self.leader.address} leads: this service stands by")
-            if self.leader or not self._lease.claim():
+                self._log_changed(f"{self.leader.address} leads: this service stands by")
+            if self.leader or not self._lease.acquire():
                 return False
-            # Whoever led before has added its last entry by now.
-            self._together.catch_up(self._directory)
+            # The former leader cannot append any more entries.
+            self._replicated.catch_up(self._directory)
         self.leader = self._lease.leader
-        log.info("this service leads, with all of %d decisions", self.position)
+        log.info("this service leads, with all %d decisions", self.position)
         return True
 
 
 @contextmanager
-def standing_by(directory: Path, agreed: ConsensusStore, lease: Lease) -> Iterator[StandbyService]:
-    """A service that stands by with the state of a directory; which is let go of after the block."""
+def open_standby(directory: Path, store: ConsensusStore, lease: Lease) -> Iterator[StandbyService]:
+    """Open the state of a directory for a standby; it is closed after the block."""
     with closing(State(directory / FILE)) as state:
-        yield StandbyService(state, directory, agreed, lease)
+        yield StandbyService(state, directory, store, lease)
 
 
 @contextmanager
-def renewing(lease: Lease, leading: ElectedLeader, lost: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """Renew a lease in the block, in a thread of its own, and call `lost` where that is over for good."""
+def renew_lease(lease: Lease, leadership: ElectedLeader, lost: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """Renew a lease in a thread during the block, and call `lost` once it is lost for good."""
     ended = threading.Event()
 
     def renew() -> None:
@@ -110,15 +108,15 @@ def renewing(lease: Lease, leading: ElectedLeader, lost: Callable[[], None] = la
                 lost()
                 return
 
-    def tidy() -> None:
+    def compact() -> None:
         warn = OnChange(log.warning)
         while not ended.wait(60 * RENEW_S):
             try:
-                leading.tidy()
+                leadership.compact()
             except Exception as error:  # the log only grows
-                warn(f"what was decided cannot be kept whole: {error}")
+                warn(f"no snapshot of the decisions can be saved: {error}")
 
-    for work, name in ((renew, "stormwright-lease"), (tidy, "stormwright-agreed")):
+    for work, name in ((renew, "stormwright-lease"), (compact, "stormwright-snapshots")):
         threading.Thread(target=work, name=name, daemon=True).start()
     try:
         yield

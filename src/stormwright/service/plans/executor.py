@@ -182,7 +182,7 @@ class MoveRunner:
             if not move.arrives:
                 continue  # counted and evaluated when it has left the spare slot
             topology, rolled_back = move.topology, move.topology.id in context.rolls_back
-            self._history.move(topology.id, report)
+            self._history.record_move(topology.id, report)
             self._memory.backoff.forget(topology.id)
             self._memory.counts.moves += 1
             self._memory.counts.rolled_back += rolled_back
@@ -202,7 +202,7 @@ class MoveRunner:
 
     def _record_failure(self, topologies: Collection[str], error: StormwrightError) -> None:
         for topology in sorted(topologies):
-            self._history.move(topology, None, str(error))
+            self._history.record_move(topology, None, str(error))
             self._memory.backoff.note(topology, self._memory.time.monotonic(), str(error))
             self._memory.counts.failed_moves += 1
             self._notify(ServiceEvent("move-failed", topology, str(error)))

@@ -52,7 +52,7 @@ class MoveOutcomes:
 
     def decide(self, problem: Problem, decision: Decision) -> int:
         """Record a decision in the history; return its time in ms."""
-        self._history.decide(problem, decision, dry_run=False)
+        self._history.record_decision(problem, decision, dry_run=False)
         return self._history.decision_ms
 
     @property

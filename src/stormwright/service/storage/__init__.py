@@ -1,1 +1,1 @@
-"""What a service keeps for later: its history, and minutes for forecasts."""
+"""Persistent state of a service: database, history, calibration, forecasts."""

@@ -1,4 +1,4 @@
-"""The operational state of a service, in SQLite: whatever is killed when, what was said to be kept is."""
+"""Operational state of a service, in SQLite: committed transactions survive the crash of any process."""
 
 from __future__ import annotations
 
@@ -62,43 +62,43 @@ ENTRY_TABLES = ("decision_times", "moves", "evaluations", "decisions")
 #: Name of the file in the state directory.
 FILE = "operations.db"
 
-#: Seconds that somebody who reads the file beside the service may hold it.
+#: Seconds for which another process may lock the file while it reads it.
 _BUSY_S = 10.0
 
-#: Bytes of a database's content that say in which mode it is written and read (https://sqlite.org/fileformat2.html).
-_MODES = slice(18, 20)
+#: Bytes of a database file with its write and read versions: 1 for a rollback journal, 2 for a write-ahead log (https://sqlite.org/fileformat2.html).
+_JOURNAL_MODE_BYTES = slice(18, 20)
 
 
-#: A statement that changes something, with its values.
+#: A statement that changes data, with its values.
 Statement = tuple[str, Sequence[Any]]
 
 
-class SharedState(Protocol):
-    """Other services that keep the same."""
+class Replicator(Protocol):
+    """Replicates transactions to other services."""
 
-    def share(self, to: sqlite3.Connection, statements: Sequence[Statement]) -> None:
-        """Let the others have a transaction, right before it is kept here; nothing of it is kept where this raises."""
+    def replicate(self, to: sqlite3.Connection, statements: Sequence[Statement]) -> None:
+        """Replicate a transaction right before it is committed here; if this raises, it is rolled back."""
 
-    def give_up(self, why: str) -> None:
-        """What the others have cannot be kept here."""
+    def fail(self, why: str) -> None:
+        """Report that a replicated transaction could not be committed here."""
 
 
 class Transaction:
-    """Executes statements, and knows which of them have changed something.
+    """Executes statements and records those that have changed data.
 
     Parameters
     ----------
     connection
-        In a transaction.
+        Connection with an open transaction.
     """
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection, self.statements = connection, list[Statement]()
 
     def execute(self, statement: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
-        """As `sqlite3.Connection.execute`."""
+        """Execute a statement, as `sqlite3.Connection.execute`."""
         done = self._connection.execute(statement, values)
-        if done.rowcount:  # what has changed nothing here changes nothing elsewhere
+        if done.rowcount:  # a statement without effect here has none elsewhere
             self.statements.append((statement, values))
         return done
 
@@ -136,19 +136,20 @@ class StoredDocument:
 
 
 class State:
-    """The database; safe to use from several threads, one transaction at a time.
+    """The database; thread-safe, one transaction at a time.
 
     Parameters
     ----------
     path
-        Its file; is made where there is none. In write-ahead mode, and each transaction is on disk when it ends.
+        File of the database; created if missing. It uses a write-ahead log, and each transaction is on disk when it
+        ends.
     clock
-        Tells when what is kept was done.
+        Clock for the timestamps of what is stored.
 
     Raises
     ------
     StormwrightError
-        It is of a later version of stormwright, or no database.
+        The file was written by a later version of stormwright, or is no database.
     """
 
     def __init__(self, path: Path, clock: Clock = WALL) -> None:
@@ -158,7 +159,7 @@ class State:
         self._connection = sqlite3.connect(path, timeout=_BUSY_S, check_same_thread=False, isolation_level=None)
         self._connection.row_factory = sqlite3.Row
         self._transaction: Transaction | None = None
-        self._shared: SharedState | None = None
+        self._replicator: Replicator | None = None
         try:
             self._connection.execute("PRAGMA journal_mode = WAL")
             self._connection.execute("PRAGMA synchronous = FULL")
@@ -174,19 +175,19 @@ class State:
             ) from error
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         with self._lock:
             self._connection.close()
 
-    def share_with(self, others: SharedState) -> None:
-        """Keep nothing from now on that others do not keep as well."""
-        self._shared = others
+    def replicate_to(self, replicator: Replicator) -> None:
+        """Commit nothing from now on that could not be replicated."""
+        self._replicator = replicator
 
     @contextmanager
     def change(self, *, replicated: bool = True) -> Iterator[Transaction]:
-        """Run a transaction: all of it is stored, or nothing if the block raises; within another it is a part of that.
+        """Run a transaction: stored whole, or not at all if the block raises; within another one it is a part of that.
 
-        One that is not replicated is not shared with other services.
+        With `replicated` false it stays in this service.
         """
         with self._lock:
             if self._transaction is not None:
@@ -196,8 +197,8 @@ class State:
             transaction = self._transaction = Transaction(self._connection)
             try:
                 yield transaction
-                if self._shared and replicated and transaction.statements:
-                    self._shared.share(self._connection, transaction.statements)
+                if self._replicator and replicated and transaction.statements:
+                    self._replicator.replicate(self._connection, transaction.statements)
             except BaseException:
                 self._connection.execute("ROLLBACK")
                 raise
@@ -206,16 +207,16 @@ class State:
             try:
                 self._connection.execute("COMMIT")
             except sqlite3.Error as error:
-                if self._shared and replicated and transaction.statements:
-                    self._shared.give_up(f"{self._path} cannot be written to: {error}")
+                if self._replicator and replicated and transaction.statements:
+                    self._replicator.fail(f"{self._path} cannot be written to: {error}")
                 raise
 
-    def held(self) -> AbstractContextManager[object]:
-        """Nobody else changes anything in the `with` block."""
+    def locked(self) -> AbstractContextManager[object]:
+        """Let no other thread change anything in the `with` block."""
         return self._lock
 
-    def copy(self, statements: Iterable[Statement] = ()) -> bytes:
-        """All of it, as the content of a database; with so many changes."""
+    def snapshot(self, statements: Iterable[Statement] = ()) -> bytes:
+        """Return the database file as bytes, without local documents and after some more statements."""
         with closing(sqlite3.connect(":memory:", isolation_level=None)) as copy:
             with self._lock:
                 self._connection.backup(copy)
@@ -224,20 +225,20 @@ class State:
                 copy.execute(statement, values)
             copy.execute("VACUUM")
             content = bytearray(copy.serialize())
-        content[_MODES] = b"\x01\x01"  # a database in memory has no write-ahead mode
+        content[_JOURNAL_MODE_BYTES] = b"\x01\x01"  # a database in memory has no write-ahead mode
         return bytes(content)
 
-    def become(self, content: bytes) -> None:
-        """All of what another one was when it was copied, in place of what is here.
+    def restore(self, content: bytes) -> None:
+        """Replace the content of the database by a snapshot.
 
         Raises
         ------
         StormwrightError
-            It is of a later version of stormwright.
+            The snapshot is of a later version of stormwright.
         """
         with closing(sqlite3.connect(":memory:")) as other, self._lock:
             other.deserialize(content)
-            self._require_known(other.execute("PRAGMA user_version").fetchone()[0], "what the services have agreed on")
+            self._require_known(other.execute("PRAGMA user_version").fetchone()[0], "the snapshot of the services")
             other.backup(self._connection)
             self._migrate()
 
@@ -245,7 +246,7 @@ class State:
         return str(self._path)
 
     def read(self, statement: str, *values: Any) -> list[sqlite3.Row]:
-        """All rows of an answer."""
+        """Return all rows of a query."""
         with self._lock:
             return self._connection.execute(statement, values).fetchall()
 

@@ -12,21 +12,21 @@ from stormwright.pipeline.monitoring.forecasts import FORECASTS, SEASONS, Minute
 #: From one forecast to the next, in seconds; as often the minutes are saved.
 REFRESH_S = 300.0
 
-#: A day can be told from the next once two have been seen.
+#: Three days: daily patterns need two whole days to be detected.
 KEEP_MINUTES = 3 * max(SEASONS)
 
 
 class ForecastStore:
-    """Notes the load minute by minute and tells what is expected of it.
+    """Stores the load of each minute and forecasts it.
 
     Parameters
     ----------
     path
         File for the minutes.
     ahead_min
-        How many minutes ahead.
+        Minutes ahead.
     clock
-        Of the cluster.
+        Clock of the cluster.
     """
 
     def __init__(self, path: Path, ahead_min: int, clock: Clock = WALL) -> None:
@@ -34,20 +34,20 @@ class ForecastStore:
         self._minutes = MinuteTable(path, KEEP_MINUTES)
         self._ahead_min = ahead_min
         self._forecasts = FORECASTS.empty_table()
-        self._next_s = 0.0
+        self._next_forecast_s = 0.0
 
     def note(self, problem: Problem) -> None:
-        """Take note of the load that the problem has, and forecast anew when it is time."""
+        """Store the load of a problem, and update the forecast if that is due."""
         if problem.load is None:
             return
         self._minutes.add(problem.load, problem)
-        if self._clock.monotonic() >= self._next_s:
-            self._next_s = self._clock.monotonic() + REFRESH_S
+        if self._clock.monotonic() >= self._next_forecast_s:
+            self._next_forecast_s = self._clock.monotonic() + REFRESH_S
             self._forecasts = forecast_minutes(self._minutes.table(), self._ahead_min)
-            # Only a restart needs them: a full disk is no reason not to look at the placement.
+            # Only a restart needs them: a full disk is no reason to stop deciding.
             with suppress(OSError):
                 self._minutes.save()
 
-    def added_to(self, load: LoadProfile, problem: Problem) -> LoadProfile:
-        """A load of the problem with the newest forecast of it."""
+    def with_forecast(self, load: LoadProfile, problem: Problem) -> LoadProfile:
+        """Return a load with its newest forecast."""
         return with_forecast(load, problem, self._forecasts)

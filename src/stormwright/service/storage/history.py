@@ -1,4 +1,4 @@
-"""The history of a running service: noted down, taken into the tables, judged; never in the way of what it is about."""
+"""The history of a running service: recorded, ingested into tables, evaluated; its errors stop nothing."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from stormwright.history.evaluation.moves import EvaluatedMove, MovedTopology, M
 from stormwright.history.evaluation.verdict import Promise
 from stormwright.history.evaluation.window import ObservedTraffic
 from stormwright.history.tables.definitions import DECISIONS, EVALUATIONS, MOVES, PROFILES, SNAPSHOTS, Table
-from stormwright.history.tables.ingest import ingest
+from stormwright.history.tables.ingest import ingest as ingest_staged
 from stormwright.history.tables.staging import Staging
 from stormwright.history.tables.store import check_format, open_store, tables_below
 from stormwright.model import LoadProfile, Problem, cost_of
@@ -47,25 +47,25 @@ if TYPE_CHECKING:
 
 
 # Recorder -----------------------------------------------------------------------------------------
-# What the controller knows, decides and does, noted down for the history.
+# Rows of the history: snapshots, load profiles, decisions, moves, evaluations.
 
-#: Seconds from one profile to the next, where no decision asks for one in between.
+#: Seconds between two profiles if no decision needs one in between.
 PROFILE_EVERY_S = 60.0
 
 _DAY_MS = 86_400_000
 
 
 class Recorder:
-    """Stages rows of the history, none twice; its moments are times of day and grow.
+    """Stages rows of the history, each once; their timestamps are strictly increasing.
 
     Parameters
     ----------
     staging
-        Where they wait for the tables; None where there are none.
+        Staging directory for the tables; None if there are no tables.
     scheduler
-        Who decides.
+        Name of the scheduler that decides.
     clock
-        Of the cluster.
+        Clock of the cluster.
     """
 
     def __init__(self, staging: Staging | None, scheduler: str, clock: Clock = WALL) -> None:
@@ -73,13 +73,13 @@ class Recorder:
         self._staging = staging
         self._scheduler = scheduler
         self._snapshot: tuple[str, int] = ("", -1)
-        self._seen: Problem | None = None
+        self._last_problem: Problem | None = None
         self._last_ms = 0
         self._profile_ms = 0
         self._profile_end_ms = 0
 
     def observe(self, problem: Problem) -> None:
-        """Note the cluster where it has changed, and its load where that is due."""
+        """Record the cluster if it has changed, and its load if that is due."""
         if self._staging is None:
             return
         snapshot = self._note_snapshot(problem)
@@ -88,18 +88,18 @@ class Recorder:
         if self._clock.time() * 1000 - self._profile_ms >= PROFILE_EVERY_S * 1000:
             self._note_profile(problem, problem.load, snapshot)
 
-    def decide(self, problem: Problem, decision: Decision, dry_run: bool) -> int:
-        """Note a look at the placement and everything that it went by; its moment, which names it."""
+    def record_decision(self, problem: Problem, decision: Decision, dry_run: bool) -> int:
+        """Record a decision with its inputs; return its timestamp, which is its key."""
         if self._staging is None:
             return self._now_ms()
         snapshot = self._note_snapshot(problem)
         if problem.load is not None and problem.load.end_ms != self._profile_end_ms:
             self._note_profile(problem, problem.load, snapshot)
-        seen = without_assumed_traffic(problem)
-        after = cost_of(seen, planned_slots(problem, decision.plan.moves))
+        known = without_assumed_traffic(problem)
+        after = cost_of(known, planned_slots(problem, decision.plan.moves))
         before, wanted = decision.before or after, decision.after or after
         parameters = dict(decision.assignment.parameters) if decision.assignment else {}
-        parameters.pop("predicted", None)  # much in a large cluster; what a move promises is noted with it
+        parameters.pop("predicted", None)  # large in a large cluster; promises are recorded with the moves
         at_ms = self._now_ms()
         row = {
             "at_ms": at_ms,
@@ -120,42 +120,42 @@ class Recorder:
         self._write(DECISIONS, at_ms, row)
         return at_ms
 
-    def move(self, decision_ms: int, topology: str, report: MoveReport | None, failure: str | None) -> None:
-        """Note a move that was made or has failed.
+    def record_move(self, decision_ms: int, topology: str, report: MoveReport | None, failure: str | None) -> None:
+        """Record a move, made or failed.
 
         Parameters
         ----------
         decision_ms
-            Key of the decision that it belongs to, as `decide` gave it.
+            Key of its decision, from `record_decision`.
         topology
-            Its id.
+            Topology id.
         report
-            What was done and how long it took; None of a move that has failed.
+            Steps and durations; None for a failed move.
         failure
-            Why; None of one that was made.
+            Error of a failed move; else None.
         """
         at_ms = self._now_ms()
         row = {"at_ms": at_ms, "decision_ms": decision_ms, "topology": topology, "failure": failure}
         self._write(MOVES, at_ms, row | (asdict(report) if report else {}))
 
-    def judge(self, judged: EvaluatedMove) -> None:
-        """Note what came of a move."""
+    def record_evaluation(self, evaluated: EvaluatedMove) -> None:
+        """Record the evaluation of a move."""
         at_ms = self._now_ms()
-        row = {"at_ms": at_ms, "decision_ms": judged.decision_ms, "topology": judged.topology}
-        self._write(EVALUATIONS, at_ms, row | asdict(judged.evaluation))
+        row = {"at_ms": at_ms, "decision_ms": evaluated.decision_ms, "topology": evaluated.topology}
+        self._write(EVALUATIONS, at_ms, row | asdict(evaluated.evaluation))
 
     def _note_snapshot(self, problem: Problem) -> str:
-        """Note the cluster once a day at least, so that old days can be deleted; the snapshot's id."""
+        """Record the cluster, at least once a day so that old days can be deleted; return the snapshot's id."""
         at_ms = self._now_ms()
         name, day = self._snapshot
-        if _same(self._seen, problem) and day == at_ms // _DAY_MS:
+        if _is_same_snapshot(self._last_problem, problem) and day == at_ms // _DAY_MS:
             return name
         text = orjson.dumps(problem_to_dict(replace(problem, load=None)), option=orjson.OPT_SORT_KEYS)
         name = hashlib.sha256(text).hexdigest()[:16]
         if self._snapshot != (name, at_ms // _DAY_MS):
             self._write(SNAPSHOTS, at_ms, {"at_ms": at_ms, "id": name, "document": text.decode()})
             self._snapshot = (name, at_ms // _DAY_MS)
-        self._seen = problem
+        self._last_problem = problem
         return name
 
     def _note_profile(self, problem: Problem, load: LoadProfile, snapshot: str) -> None:
@@ -178,7 +178,7 @@ class Recorder:
             self._staging.write(table, f"{at_ms:013d}", [row])
 
     def _now_ms(self) -> int:
-        """The time of day, later than any before."""
+        """Return the time of day, later than any returned before."""
         self._last_ms = max(round(self._clock.time() * 1000), self._last_ms + 1)
         return self._last_ms
 
@@ -191,25 +191,25 @@ def _moved_executors(moves: tuple[TopologyMove, ...]) -> dict[str, list[int]]:
     return found
 
 
-def _same(one: Problem | None, other: Problem) -> bool:
-    """Whether two are the same snapshot of Nimbus, maybe under different loads."""
+def _is_same_snapshot(one: Problem | None, other: Problem) -> bool:
+    """Return whether two problems are the same snapshot of Nimbus, perhaps under different loads."""
     return one is not None and all(
         getattr(one, part) is getattr(other, part) for part in ("supervisors", "topologies", "current", "conf")
     )
 
 
 # Evaluations --------------------------------------------------------------------------------------
-# What is known of moves while the service runs, and over its restarts: what was measured, what came of each move.
+# Measured time of topologies and evaluations of moves, stored over restarts of the service.
 
-#: Length of the windows that topologies are looked at in, and from one writing down of what was measured to the next.
+#: Seconds per window of observation, and between two saves of the measured time.
 WINDOW_S, SAVE_EVERY_S = 5.0, 10.0
 
-#: So long after a move, in ms, Nimbus has certainly told where the topology is.
-STALE_MS = 60_000
+#: Milliseconds after a move within which Nimbus has certainly reported the new placement.
+SETTLED_MS = 60_000
 
 
 class EvaluationStore:
-    """Knows how long topologies were measured, and what became of them after their moves.
+    """Stores the measured time of topologies and the evaluations of their moves.
 
     Parameters
     ----------
@@ -228,10 +228,10 @@ class EvaluationStore:
         self._saved_s = float("-inf")
         self._saved: dict[str, Any] = {}
 
-    def begin(self) -> None:
-        """Continue from the stored state of an earlier service; damaged state is replaced by an empty one."""
+    def load(self) -> None:
+        """Load the stored state of an earlier service; damaged state is replaced by an empty one."""
         lost = "moves before now are not evaluated"
-        self._evaluation = read_or_default(self._moves_document, lambda _: self._evaluator(), self._empty, lost)
+        self._evaluation = read_or_default(self._moves_document, lambda _: self._restored(), self._empty, lost)
         lost = "all topologies are measured for long enough again before they move"
 
         def measured(text: str | None = None) -> MeasuredTopologies:
@@ -240,25 +240,25 @@ class EvaluationStore:
         self._measured = read_or_default(self._measured_document, measured, measured, lost)
 
     def count(self, records: Iterable[LogRecord]) -> None:
-        """Count records that have not come before."""
+        """Count new records."""
         self.observed.add(records)
 
-    def look(self, problem: Problem) -> list[EvaluatedMove]:
-        """Count what was measured since the last look; what can be judged by now, each once."""
+    def update(self, problem: Problem) -> list[EvaluatedMove]:
+        """Count the time measured since the last call; return the moves that can be evaluated now, each once."""
         self.observed.forget(topology.id for topology in problem.topologies)
-        self._measured.look(problem)
+        self._measured.update(problem)
         self._save()
         return self._evaluation.due() if self._evaluation else []
 
-    def resumed(self, names: Iterable[str], problem: Problem) -> None:
-        """What was measured of topologies (names) that were paused counts no longer."""
+    def reset_resumed(self, names: Iterable[str], problem: Problem) -> None:
+        """Restart the measured time of topologies (names) that were paused."""
         paused = set(names)
         for topology in problem.topologies:
             if topology.name in paused:
                 self._measured.reset_topology(topology.id, self._now_ms())
 
     def waits(self, problem: Problem, least_s: float) -> dict[str, str]:
-        """Topology → how much of `least_s` seconds is still to be measured of it (`MeasuredTopologies.waits`)."""
+        """Return topologies measured for less than `least_s` seconds, with a reason (`MeasuredTopologies.waits`)."""
         return self._measured.waits(problem, least_s)
 
     def moved(self, moved: MovedTopology) -> list[EvaluatedMove]:
@@ -275,18 +275,18 @@ class EvaluationStore:
         for each in self._evaluation.worse() if self._evaluation else []:
             if where(problem.current.get(each.moved.topology)) == where(each.moved.after):
                 found.append(each)
-            elif self._now_ms() > each.moved.ended_ms + STALE_MS:
+            elif self._now_ms() > each.moved.ended_ms + SETTLED_MS:
                 gone += self.forget(each.moved.topology)
         return found, gone
 
     def status(self) -> dict[str, Any]:
-        """What came of moves, for the status endpoint (`MoveEvaluator.status`)."""
+        """Return the evaluations of moves for the status endpoint (`MoveEvaluator.status`)."""
         return self._evaluation.status() if self._evaluation else {}
 
     def _empty(self) -> MoveEvaluator:
         return MoveEvaluator(self._moves_document, self.observed, self._now_ms, restore=False)
 
-    def _evaluator(self) -> MoveEvaluator:
+    def _restored(self) -> MoveEvaluator:
         return MoveEvaluator(self._moves_document, self.observed, self._now_ms)
 
     def _now_ms(self) -> int:
@@ -308,28 +308,28 @@ log = logging.getLogger(__name__)
 
 # History ------------------------------------------------------------------------------------------
 
-#: Below the state directory: what waits to be taken in, and the tables where nothing else is said.
+#: Directory below the state directory for staged rows, and by default for the tables.
 DIRECTORY = "history"
 
-#: Seconds from one look at whether the service ends to the next, and that what is under way then may take.
+#: Seconds between two checks whether the service stops, and for which the ingestion under way may then go on.
 _POLL_S = 1.0
-END_S = 30.0
+STOP_TIMEOUT_S = 30.0
 
 
 @dataclass(frozen=True)
 class HistorySettings:
-    """What is kept where.
+    """Settings of the history.
 
     Parameters
     ----------
     uri
-        Directory of the tables, of any Hadoop file system; below the state directory by default.
+        Directory of the tables, on any Hadoop file system; below the state directory by default.
     format
         ``parquet`` or ``delta``.
     keep_days
-        How long each table is kept.
+        Retention of each table, in days.
     ingest_every_s, tables
-        From one time that rows are taken into the tables to the next, and whether there are any: not without Spark.
+        Seconds between two ingestions, and whether there are tables: not without Spark.
     """
 
     uri: str | None = None
@@ -343,15 +343,15 @@ class HistorySettings:
 
 
 class ServiceHistory:
-    """Everything about the history that a running service calls.
+    """The history of a running service.
 
-    Nothing here raises: what fails is said once, shown in `status`, and tried again where it can be. Rows wait on disk
-    until Spark has taken them into the tables.
+    Nothing here raises: an error is logged once, shown in `status`, and retried where possible. Rows wait on disk until
+    Spark has ingested them into the tables.
 
     Parameters
     ----------
     settings
-        What is kept where.
+        Location, format and retention of the tables.
     state_dir, state
         State directory and database of the service.
     scheduler
@@ -385,112 +385,115 @@ class ServiceHistory:
         )
         self._recorder = Recorder(self.staging if settings.tables else None, scheduler, clock)
         self._errors: dict[str, dict[str, Any]] = {}
-        self._told: dict[str, tuple[type[Exception], str | None]] = {}
+        self._last_errors: dict[str, tuple[type[Exception], str | None]] = {}
         self.decision_ms = 0
         self._decision: Decision | None = None
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
-        self._taken: dict[str, Any] = {}
-        self._tidied: date | None = None
+        self._ingested: dict[str, Any] = {}
+        self._maintained_on: date | None = None
 
     def start(self, spark: Callable[[], SparkSession | None]) -> None:
-        """Begin to take in what is staged, in a thread of its own; `spark` gives the session while there is one."""
-        self._guarded("evaluation", self._evaluations.begin)
-        self._thread = threading.Thread(target=self._keep, args=(spark,), name="stormwright-history", daemon=True)
+        """Start ingesting staged rows in a thread; `spark` returns the session while there is one."""
+        self._run_safely("evaluation", self._evaluations.load)
+        self._thread = threading.Thread(
+            target=self._run_ingestion, args=(spark,), name="stormwright-history", daemon=True
+        )
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread, for `END_S` seconds at most; what is staged waits for the next start."""
+        """Stop the thread, waiting `STOP_TIMEOUT_S` seconds at most; staged rows wait for the next start."""
         self._stop.set()
         thread, self._thread = self._thread, None
         if thread is not None:
-            thread.join(END_S)
+            thread.join(STOP_TIMEOUT_S)
         if thread is not None and thread.is_alive():
-            text = "history: rows are still being taken into %s after %g s: broken off, they wait for the next start"
-            log.warning(text, self._uri, END_S)
+            text = "history: rows are still being ingested into %s after %g s: aborted; they wait for the next start"
+            log.warning(text, self._uri, STOP_TIMEOUT_S)
 
     def count(self, records: Iterable[LogRecord]) -> None:
-        """Count records that have not come before."""
-        self._guarded("evaluation", lambda: self._evaluations.count(records))
+        """Count new records."""
+        self._run_safely("evaluation", lambda: self._evaluations.count(records))
 
     def observe(self, problem: Problem) -> None:
-        """Note cluster and load, and judge what can be judged."""
-        self._guarded("records", lambda: self._recorder.observe(problem))
-        self._guarded("evaluation", lambda: self._note(self._evaluations.look(problem)))
+        """Record cluster and load, and evaluate moves that are due."""
+        self._run_safely("records", lambda: self._recorder.observe(problem))
+        self._run_safely("evaluation", lambda: self._record_evaluations(self._evaluations.update(problem)))
 
-    def decide(self, problem: Problem, decision: Decision, dry_run: bool) -> None:
-        """Note a look at the placement."""
+    def record_decision(self, problem: Problem, decision: Decision, dry_run: bool) -> None:
+        """Record a decision."""
 
         def note() -> None:
             self.decision_ms, self._decision = 0, decision
-            self.decision_ms = self._recorder.decide(problem, decision, dry_run)
+            self.decision_ms = self._recorder.record_decision(problem, decision, dry_run)
 
-        self._guarded("records", note)
+        self._run_safely("records", note)
 
-    def move(self, topology: str, report: MoveReport | None, failure: str | None = None) -> None:
-        """Note a move that the last decision led to."""
-        self._guarded("records", lambda: self._recorder.move(self.decision_ms, topology, report, failure))
+    def record_move(self, topology: str, report: MoveReport | None, failure: str | None = None) -> None:
+        """Record a move of the last decision."""
+        self._run_safely("records", lambda: self._recorder.record_move(self.decision_ms, topology, report, failure))
         if report is not None:
-            self._guarded("evaluation", lambda: self._await_effect(topology, report))
+            self._run_safely("evaluation", lambda: self._start_evaluation(topology, report))
 
     def status(self) -> dict[str, Any]:
-        """For the status endpoint.
+        """Return the state of the history for the status endpoint.
 
-        ``uri`` of the tables, ``staged_files`` and ``staged_bytes`` that wait, ``taken`` (when rows were taken in last,
-        and how many by table if that is known), ``errors`` (the last one of each part, with its time).
+        ``uri`` of the tables, ``staged_files`` and ``staged_bytes`` that wait, ``taken`` (time of the last ingestion,
+        and rows by table if known), ``errors`` (the last one of each part, with its time).
         """
         files, size = self.staging.waiting()
         return {
             "uri": self._uri,
             "staged_files": files,
             "staged_bytes": size,
-            "taken": dict(self._taken),
+            "taken": dict(self._ingested),
             "errors": dict(self._errors),
         }
 
-    def resumed(self, names: Iterable[str], problem: Problem) -> None:
-        """Topologies (names) that were paused go on."""
-        self._guarded("evaluation", lambda: self._evaluations.resumed(names, problem))
+    def reset_resumed(self, names: Iterable[str], problem: Problem) -> None:
+        """Restart the measured time of topologies (names) that were paused."""
+        self._run_safely("evaluation", lambda: self._evaluations.reset_resumed(names, problem))
 
     def waits(self, problem: Problem, least_s: float) -> dict[str, str]:
-        """Topology → how much of `least_s` seconds is still to be measured of it."""
+        """Return topologies measured for less than `least_s` seconds, with a reason."""
         return self._evaluations.waits(problem, least_s)
 
     def worse(self, problem: Problem) -> list[Worse]:
         """Topologies that do measurably worse since they were moved."""
         found: list[Worse] = []
 
-        def look() -> None:
+        def update() -> None:
             worse, gone = self._evaluations.worse(problem)
             found.extend(worse)
-            self._note(gone)
+            self._record_evaluations(gone)
 
-        self._guarded("evaluation", look)
+        self._run_safely("evaluation", update)
         return found
 
     def evaluation_status(self) -> dict[str, Any]:
-        """What came of moves, for the status endpoint (`MoveEvaluator.status`)."""
+        """Return the evaluations of moves for the status endpoint (`MoveEvaluator.status`)."""
         return self._evaluations.status()
 
-    def take_in(self, spark: SparkSession) -> None:
-        """Take what is staged into the tables.
+    def ingest(self, spark: SparkSession) -> None:
+        """Ingest staged rows into the tables.
 
         Raises
         ------
         StormwrightError
-            The process that does it for Delta, which the stream's Spark has not, failed.
+            The separate process for Delta, which the stream's Spark does not support, failed.
         """
         if self._settings.format == "delta":
-            self._run(["ingest"])
+            self._run_verb(["ingest"])
             rows = None
         else:
-            rows = ingest(spark, open_store(spark, self._uri, self._settings.format), self.staging)
-        self._taken = {"at_ms": round(self._clock.time() * 1000), "rows": rows}
+            rows = ingest_staged(spark, open_store(spark, self._uri, self._settings.format), self.staging)
+        self._ingested = {"at_ms": round(self._clock.time() * 1000), "rows": rows}
 
-    def tidy(self) -> None:
-        """Once a day, compact the days that are past and delete what is old.
+    def maintain(self) -> None:
+        """Once a day, compact past days and delete old ones.
 
-        In a process of its own: in the stream's Spark, which has one core, its batches would wait for minutes.
+        This runs in a process of its own: in the stream's Spark, which has one core, its batches would wait for
+        minutes.
 
         Raises
         ------
@@ -498,42 +501,42 @@ class ServiceHistory:
             That process failed.
         """
         today = datetime.now(UTC).date()
-        if self._tidied == today:
+        if self._maintained_on == today:
             return
         for work in (["compact"], ["retain", str(self._settings.keep_days)]):
-            self._run(work)
-        self._tidied = today
+            self._run_verb(work)
+        self._maintained_on = today
 
-    def _run(self, arguments: list[str]) -> None:
+    def _run_verb(self, arguments: list[str]) -> None:
         place = ["--state", str(self._state_dir), "--history", self._uri, "--history-format", self._settings.format]
         command = [sys.executable, "-m", "stormwright", "history", *arguments, *place]
-        # Like the stream it works on this machine, where the tables may be, wherever other verbs do.
+        # On this machine, as the stream does, whatever cluster other verbs use: the tables may be local.
         environment = {name: value for name, value in os.environ.items() if name != MASTER_VARIABLE}
         with Popen(command, stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE, text=True, env=environment) as process:
             while True:
                 try:
-                    _, told = process.communicate(timeout=_POLL_S)
+                    _, output = process.communicate(timeout=_POLL_S)
                     break
                 except TimeoutExpired:
                     if self._stop.is_set():
                         process.terminate()
         if process.returncode and not self._stop.is_set():
-            last = (told.strip().splitlines() or [f"exit code {process.returncode}"])[-1]
+            last = (output.strip().splitlines() or [f"exit code {process.returncode}"])[-1]
             raise StormwrightError(f"history {arguments[0]}: {last}")
 
-    def _keep(self, spark: Callable[[], SparkSession | None]) -> None:
+    def _run_ingestion(self, spark: Callable[[], SparkSession | None]) -> None:
         while not self._stop.wait(self._settings.ingest_every_s):
             session = spark()
             if session is not None:
-                self._guarded("tables", partial(self.take_in, session))
-                self._guarded("old days", self.tidy)
+                self._run_safely("tables", partial(self.ingest, session))
+                self._run_safely("old days", self.maintain)
 
-    def _await_effect(self, topology: str, report: MoveReport) -> None:
+    def _start_evaluation(self, topology: str, report: MoveReport) -> None:
         if not report.complete or self._decision is None:
-            self._note(self._evaluations.forget(topology))
+            self._record_evaluations(self._evaluations.forget(topology))
             return
         whole = [move for move in self._decision.plan.moves if move.topology.id == topology]
-        self._note(
+        self._record_evaluations(
             self._evaluations.moved(
                 MovedTopology(
                     self.decision_ms,
@@ -548,34 +551,34 @@ class ServiceHistory:
             )
         )
 
-    def _note(self, found: Iterable[EvaluatedMove]) -> None:
-        for judged in found:
-            self._recorder.judge(judged)
-            self._on_evaluation(judged)
-            evaluation = judged.evaluation
+    def _record_evaluations(self, found: Iterable[EvaluatedMove]) -> None:
+        for evaluated in found:
+            self._recorder.record_evaluation(evaluated)
+            self._on_evaluation(evaluated)
+            evaluation = evaluated.evaluation
             measured = "unknown" if evaluation.measured is None else f"{evaluation.measured:.2f}"
             log.info(
                 "%s: %s %s of what it was before the move, %.2f predicted: %s",
-                judged.topology,
+                evaluated.topology,
                 evaluation.quantity,
                 measured,
                 evaluation.predicted,
                 evaluation.verdict,
             )
 
-    def _guarded(self, part: str, work: Callable[[], None]) -> None:
+    def _run_safely(self, part: str, work: Callable[[], None]) -> None:
         try:
             work()
-        except Exception as error:  # a full disk, tables that cannot be reached, or a bug: the placement goes on
-            self._failed(part, error)
+        except Exception as error:  # a full disk, unreachable tables, or a bug: the service goes on deciding
+            self._record_error(part, error)
 
-    def _failed(self, part: str, error: Exception) -> None:
-        # Every row has a file of its own: a full disk is the same fault for all of them.
+    def _record_error(self, part: str, error: Exception) -> None:
+        # Every row has its own file: a full disk is the same error for all of them.
         fault = (type(error), error.strerror if isinstance(error, OSError) else str(error))
-        # Spark's own messages go on with the JVM's stack.
-        told = "; ".join(str(error).splitlines()[: None if isinstance(error, StormwrightError) else 1])
-        text = f"{type(error).__name__}: {told}"
-        if self._told.get(part) != fault:
+        # Spark appends the JVM's stack to its messages.
+        message = "; ".join(str(error).splitlines()[: None if isinstance(error, StormwrightError) else 1])
+        text = f"{type(error).__name__}: {message}"
+        if self._last_errors.get(part) != fault:
             log.warning("history: %s: %s; the placement goes on without", part, text)
-        self._told[part] = fault
+        self._last_errors[part] = fault
         self._errors[part] = {"error": text, "at_ms": round(self._clock.time() * 1000)}

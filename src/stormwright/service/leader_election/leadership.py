@@ -1,4 +1,4 @@
-"""Whether a service may decide: always where it is alone; else while it leads."""
+"""Leadership: a single service always leads, one of several only while it holds the lease."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from stormwright.errors import StormwrightError
 from stormwright.model import Supervisor
 from stormwright.service.leader_election.consensus import ConsensusStore
 from stormwright.service.leader_election.lease import Lease
-from stormwright.service.leader_election.replicated_state import ReplicatedState, leave
+from stormwright.service.leader_election.replicated_state import ReplicatedState, stop_replicating
 from stormwright.service.storage.database import State
 
 # Fencing ------------------------------------------------------------------------------------------
-# Nimbus, for a service that may have stopped to lead without knowing it.
+# Nimbus, for a service that may have lost its leadership without knowing it.
 
 
 class LeaderOnlyNimbus:
-    """Changes nothing unless this service leads.
+    """Nimbus with changes refused unless this service leads.
 
     Parameters
     ----------
     nimbus
-        Is called.
+        The Nimbus to call.
     require
-        Raises `NotLeadingError` where another service may lead.
+        Raises `NotLeadingError` if another service may lead.
     """
 
     def __init__(self, nimbus: Nimbus, require: Callable[[], object]) -> None:
@@ -56,101 +56,100 @@ class LeaderOnlyNimbus:
         return self._nimbus.release(topology_id, supervisor)
 
 
-# Lead ---------------------------------------------------------------------------------------------
+# Leadership ---------------------------------------------------------------------------------------
 
 
-class Lead(Protocol):
-    """What a service checks before it decides or changes anything."""
+class Leadership(Protocol):
+    """Condition for decisions and changes of a service."""
 
-    def begin(self, state: State) -> None:
-        """Everything is decided with this state from now on."""
+    def start(self, state: State) -> None:
+        """Start to lead with a state."""
 
     def require(self) -> int | None:
-        """Number of this service among those that led, None where it is alone; NotLeadingError unless it leads."""
+        """Return the epoch of this leader, None for a single service; raises NotLeadingError unless it leads."""
 
-    def not_after_ns(self) -> int | None:
+    def deadline_ns(self) -> int | None:
         """Return the deadline for operations started now (`time.monotonic_ns`); None for none."""
 
-    def going(self, require_running: Callable[[], None]) -> Callable[[], None]:
-        """Return a check that raises like `require_running`, and StormwrightError once this service leads no more."""
+    def running_check(self, require_running: Callable[[], None]) -> Callable[[], None]:
+        """Return a check that raises like `require_running`, and StormwrightError once leadership is lost."""
 
     def status(self) -> Mapping[str, Any]:
         """Return the lead for the status document; empty for a single service."""
 
 
 class SingleService:
-    """There is no other service."""
+    """Leadership of a single service, which always leads."""
 
-    def begin(self, state: State) -> None:
-        """See `Lead`."""
-        leave(state)
+    def start(self, state: State) -> None:
+        """See `Leadership`."""
+        stop_replicating(state)
 
     def require(self) -> None:
-        """See `Lead`."""
+        """See `Leadership`."""
 
-    def not_after_ns(self) -> None:
-        """See `Lead`."""
+    def deadline_ns(self) -> None:
+        """See `Leadership`."""
 
-    def going(self, require_running: Callable[[], None]) -> Callable[[], None]:
-        """See `Lead`."""
+    def running_check(self, require_running: Callable[[], None]) -> Callable[[], None]:
+        """See `Leadership`."""
         return require_running
 
     def status(self) -> Mapping[str, Any]:
-        """See `Lead`."""
+        """See `Leadership`."""
         return {}
 
 
-ALONE: Lead = SingleService()
+SINGLE_SERVICE: Leadership = SingleService()
 
 
 class ElectedLeader:
-    """One of several services, which has begun to lead.
+    """Leadership of one of several services, once it was elected.
 
     Parameters
     ----------
     lease
-        For how long it does.
-    agreed
-        Where services agree.
+        Lease of the leader.
+    store
+        Consensus store of the services.
     """
 
-    def __init__(self, lease: Lease, agreed: ConsensusStore) -> None:
-        self._lease, self._agreed = lease, agreed
+    def __init__(self, lease: Lease, store: ConsensusStore) -> None:
+        self._lease, self._store = lease, store
         self._replicated: ReplicatedState | None = None
 
-    def begin(self, state: State) -> None:
-        """See `Lead`."""
-        self._replicated = ReplicatedState(state, self._agreed, self._lease)
-        self._replicated.begin()
+    def start(self, state: State) -> None:
+        """See `Leadership`."""
+        self._replicated = ReplicatedState(state, self._store, self._lease)
+        self._replicated.start()
 
-    def tidy(self) -> None:
+    def compact(self) -> None:
         """Write a snapshot of the decisions if one is due."""
         if self._replicated and not self._lease.lost:
-            self._replicated.tidy()
+            self._replicated.compact()
 
     def require(self) -> int:
-        """See `Lead`."""
+        """See `Leadership`."""
         return self._lease.require().epoch
 
-    def not_after_ns(self) -> int:
-        """See `Lead`."""
-        return int(max(self._lease.until_s, 0.0) * 1e9)
+    def deadline_ns(self) -> int:
+        """See `Leadership`."""
+        return int(max(self._lease.expiry_s, 0.0) * 1e9)
 
-    def going(self, require_running: Callable[[], None]) -> Callable[[], None]:
-        """See `Lead`."""
+    def running_check(self, require_running: Callable[[], None]) -> Callable[[], None]:
+        """See `Leadership`."""
 
         def require() -> None:
             if self._lease.lost:
                 raise StormwrightError(
-                    f"this service leads no more: {self._lease.lost}; start it again, as what supervises it does, and "
-                    "it stands by"
+                    f"this service has lost its leadership: {self._lease.lost}; restart it as a standby"
                 )
             require_running()
 
         return require
 
     def status(self) -> Mapping[str, Any]:
-        """See `Lead`."""
+        """See `Leadership`."""
         leader = self._lease.leader
         if leader is None:
             return {}
