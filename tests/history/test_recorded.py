@@ -15,7 +15,7 @@ from stormwright.controller.objectives.outlook import inter_node_tps
 from stormwright.controller.policy import without_assumed_traffic
 from stormwright.errors import InputError
 from stormwright.formats import problem_to_dict
-from stormwright.history.looks import known_at
+from stormwright.history.decisions import known_at
 from stormwright.history.reports import decisions
 from stormwright.history.tables.definitions import PROFILES
 from stormwright.history.tables.ingest import ingest

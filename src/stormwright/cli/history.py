@@ -466,7 +466,7 @@ def sql(statement: str, where: HistoryLocation, as_json: bool) -> None:
 def at(moment: str, where: HistoryLocation, output: Path | None, as_json: bool) -> None:
     """Print the state at a TIME (2026-11-21T10:30, in UTC) as a problem file for `schedule` and others."""
     from stormwright.formats import problem_to_dict, write_problem
-    from stormwright.history.looks import known_at
+    from stormwright.history.decisions import known_at
 
     moment_ms = parse_moment(moment)
     prepare_output(output)

@@ -19,12 +19,12 @@ from stormwright.cli.output import cut_short, numbers_table, print_json, print_t
 from stormwright.model.humanize import counted, in_utc
 
 if TYPE_CHECKING:
-    from stormwright.workbench.replay import ReplayedLook
+    from stormwright.workbench.replay import ReplayedDecision
 
 _SOME_FAILED = 1
 
-#: Looks that people read; --json has all.
-_MAX_LOOKS = 20
+#: Decisions that people read; --json has all.
+_MAX_DECISIONS = 20
 
 _MAX_LINES = 5
 
@@ -36,7 +36,7 @@ _MAX_LINES = 5
 @options.from_scratch("from scratch; keep for n_version, online and optimizer, which move what runs")
 @options.seed
 @place
-@options.as_json("Print every look as JSON.")
+@options.as_json("Print every decision as JSON.")
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -59,8 +59,8 @@ def command(
 
     wanted = parse_stretch(stretch)
     with opened(where) as (_, store), Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("looks", total=None)
-        looks = replay(
+        task = bar.add_task("decisions", total=None)
+        decisions = replay(
             store,
             wanted,
             scheduler_name,
@@ -70,36 +70,36 @@ def command(
             lambda done, total: bar.update(task, completed=done, total=total),
         )
     if as_json:
-        print_json({"scheduler": scheduler_name, "looks": [asdict(look) for look in looks]})
+        print_json({"scheduler": scheduler_name, "decisions": [asdict(decision) for decision in decisions]})
     else:
-        _print(looks, scheduler_name)
-    if any(look.error for look in looks):
+        _print(decisions, scheduler_name)
+    if any(decision.error for decision in decisions):
         ctx.exit(_SOME_FAILED)
 
 
-def _print(looks: Sequence[ReplayedLook], name: str) -> None:
-    done = [look for look in looks if look.error is None]
+def _print(decisions: Sequence[ReplayedDecision], name: str) -> None:
+    done = [decision for decision in decisions if decision.error is None]
     table = numbers_table("", "cost: ran", "decided", name, "tuples/s between nodes: ran", "decided", name, "moved")
-    for look in looks[:_MAX_LOOKS]:
-        table.add_row(in_utc(look.at_ms), *_cells([look]))
+    for decision in decisions[:_MAX_DECISIONS]:
+        table.add_row(in_utc(decision.at_ms), *_cells([decision]))
     if len(done) > 1:
-        table.add_row(f"mean of {len(done)} looks", *_cells(done))
+        table.add_row(f"mean of {len(done)} decisions", *_cells(done))
     print_table(table)
-    if len(looks) > _MAX_LOOKS:
-        say(f"the first {_MAX_LOOKS} of {len(looks)} looks; --json has all")
-    failed = [f"{in_utc(look.at_ms)}: {look.error}" for look in looks if look.error]
+    if len(decisions) > _MAX_DECISIONS:
+        say(f"the first {_MAX_DECISIONS} of {len(decisions)} decisions; --json has all")
+    failed = [f"{in_utc(decision.at_ms)}: {decision.error}" for decision in decisions if decision.error]
     if failed:
-        say(f"failed at {counted(len(failed), 'look')}:")
+        say(f"failed at {counted(len(failed), 'decision')}:")
         for line in cut_short(failed, _MAX_LINES):
             say_lines(f"  {line}")
 
 
-def _cells(looks: Sequence[ReplayedLook]) -> list[str]:
-    """Return means over looks, as cells of a table."""
-    if any(look.error for look in looks):
+def _cells(decisions: Sequence[ReplayedDecision]) -> list[str]:
+    """Return means over decisions, as cells of a table."""
+    if any(decision.error for decision in decisions):
         return ["–"] * 7
     return [
-        f"{fmean(getattr(look, name) for look in looks):,.1f}"
+        f"{fmean(getattr(decision, name) for decision in decisions):,.1f}"
         for name in (
             "cost_before",
             "cost_decided",

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from stormwright.errors import Fault, InputError
 from stormwright.formats import problem_from_dict
-from stormwright.history.looks import _days, clusters, within
+from stormwright.history.decisions import _days, clusters, within
 from stormwright.history.tables.definitions import DECISIONS, EVALUATIONS, FACTS, TABLES
 from stormwright.history.tables.store import DAY, DayRange, Store
 from stormwright.model.arrays import FloatArray

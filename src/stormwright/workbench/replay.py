@@ -1,4 +1,4 @@
-"""Replay of recorded looks with another scheduler, on Spark."""
+"""Replay of recorded decisions with another scheduler, on Spark."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pyarrow as pa
 from stormwright.controller.objectives.outlook import inter_node_tps
 from stormwright.controller.policy import without_assumed_traffic
 from stormwright.errors import Fault, InputError, StormwrightError
-from stormwright.history.looks import answers, look_moments, problem_of
+from stormwright.history.decisions import answers, decision_times, problem_of
 from stormwright.history.tables.store import Store
 from stormwright.model import UNPLACED, Scheduler, cost_of, diff
 from stormwright.model.humanize import in_utc
@@ -22,18 +22,18 @@ from stormwright.pipeline.streaming.batch import TimeStretch
 from stormwright.schedulers.toolkit.from_scratch import apply_from_scratch, unless_moving
 from stormwright.schedulers.toolkit.resolve import resolve_scheduler
 
-#: Looks per job; progress is reported in between.
-LOOKS_A_JOB = 64
+#: Decisions per job; progress is reported in between.
+DECISIONS_PER_JOB = 64
 
 
 @dataclass(frozen=True)
-class ReplayedLook:
-    """A recorded look and the replayed scheduler's answer; costs by the cost model.
+class ReplayedDecision:
+    """A recorded decision and the replayed scheduler's answer; costs by the cost model.
 
     Parameters
     ----------
     at_ms, scheduler
-        Time of the look, and the scheduler that decided.
+        Time of the decision, and the scheduler that decided.
     cost_before, inter_node_before_tps
         Costs of the placement at that time.
     cost_decided, inter_node_decided_tps, moved_decided
@@ -62,7 +62,7 @@ class ReplayedLook:
 
 
 _ARROW_TYPES = {"int": pa.int64(), "float": pa.float64(), "str": pa.string()}
-_ARROW = pa.schema([(f.name, _ARROW_TYPES[str(f.type).partition(" ")[0]]) for f in fields(ReplayedLook)])
+_ARROW = pa.schema([(f.name, _ARROW_TYPES[str(f.type).partition(" ")[0]]) for f in fields(ReplayedDecision)])
 
 
 def replay(
@@ -73,40 +73,40 @@ def replay(
     seed: int | None = None,
     from_scratch: bool | None = None,
     progress: Callable[[int, int], None] = lambda _done, _of: None,
-) -> list[ReplayedLook]:
-    """Run a scheduler at each recorded look, oldest first, each time from the placement of that time.
+) -> list[ReplayedDecision]:
+    """Run a scheduler at each recorded decision, oldest first, each time from the placement of that time.
 
     Parameters
     ----------
     store
         The tables of the history.
     stretch
-        Period of the looks.
+        Period of the decisions.
     name, settings, seed
         As for `resolve_scheduler`.
     from_scratch
         Whether it ignores the placement of that time; None: yes, unless it moves running executors on its own.
     progress
-        Called with the number of completed looks and their total.
+        Called with the number of completed decisions and their total.
 
     Raises
     ------
     InputError
-        The scheduler is unknown, its settings are wrong or incompatible with `from_scratch`, or no look was recorded in
-        the stretch.
+        The scheduler is unknown, its settings are wrong or incompatible with `from_scratch`, or no decision was recorded
+        in the stretch.
     """
     _scheduler(name, settings, seed, from_scratch)
-    moments = look_moments(store, stretch)
+    moments = decision_times(store, stretch)
     if not moments:
         raise InputError("replay", [Fault("no decision is recorded in it", _range_of(stretch))])
-    found: list[ReplayedLook] = []
-    for begin in range(0, len(moments), LOOKS_A_JOB):
+    found: list[ReplayedDecision] = []
+    for begin in range(0, len(moments), DECISIONS_PER_JOB):
         progress(begin, len(moments))
-        some = moments[begin : begin + LOOKS_A_JOB]
+        some = moments[begin : begin + DECISIONS_PER_JOB]
         rows = answers(
             store, TimeStretch(some[0], some[-1] + 1), _asking(name, tuple(settings), seed, from_scratch), _ARROW
         )
-        found += sorted((ReplayedLook(**row) for row in rows), key=lambda look: look.at_ms)
+        found += sorted((ReplayedDecision(**row) for row in rows), key=lambda decision: decision.at_ms)
     progress(len(moments), len(moments))
     return found
 
@@ -118,31 +118,33 @@ def _scheduler(name: str, settings: Sequence[str], seed: int | None, from_scratc
 def _asking(
     name: str, settings: tuple[str, ...], seed: int | None, from_scratch: bool | None
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return the function that Spark calls with the looks of one task."""
+    """Return the function that Spark calls with the decisions of one task."""
 
     def ask(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         scheduler = _scheduler(name, settings, seed, from_scratch)
         for batch in batches:
-            yield pa.RecordBatch.from_pylist([_replayed_row(scheduler, look) for look in batch.to_pylist()], _ARROW)
+            yield pa.RecordBatch.from_pylist(
+                [_replayed_row(scheduler, decision) for decision in batch.to_pylist()], _ARROW
+            )
 
     return ask
 
 
-def _replayed_row(scheduler: Scheduler, look: dict[str, Any]) -> dict[str, Any]:
+def _replayed_row(scheduler: Scheduler, decision: dict[str, Any]) -> dict[str, Any]:
     row = {
-        "at_ms": look["at_ms"],
-        "scheduler": look["scheduler"],
-        "cost_before": look["cost_before"],
-        "inter_node_before_tps": look["inter_node_before_tps"],
-        "cost_decided": look["cost_wanted"],
-        "inter_node_decided_tps": look["inter_node_wanted_tps"],
-        "moved_decided": _executors(json.loads(look["moves"])),
+        "at_ms": decision["at_ms"],
+        "scheduler": decision["scheduler"],
+        "cost_before": decision["cost_before"],
+        "inter_node_before_tps": decision["inter_node_before_tps"],
+        "cost_decided": decision["cost_wanted"],
+        "inter_node_decided_tps": decision["inter_node_wanted_tps"],
+        "moved_decided": _executors(json.loads(decision["moves"])),
     }
     try:
-        return row | _answer(scheduler, look)
+        return row | _answer(scheduler, decision)
     except StormwrightError as error:
         return row | {"error": str(error)}
-    except Exception as error:  # of a scheduler that may be anybody's: the other looks go on
+    except Exception as error:  # of a scheduler that may be anybody's: the other decisions go on
         return row | {"error": f"{type(error).__name__}: {error}"}
 
 
@@ -151,11 +153,13 @@ def _executors(moves: Mapping[str, list[int] | int]) -> int:
     return sum(sum(each) if isinstance(each, list) else each for each in moves.values())
 
 
-def _answer(scheduler: Scheduler, look: dict[str, Any]) -> dict[str, Any]:
-    if look["document"] is None or look["profile"] is None:
-        raise InputError("history", [Fault("snapshot or profile of this decision is missing", in_utc(look["at_ms"]))])
-    profile = {"document": look["profile"], "start_ms": look["start_ms"], "end_ms": look["end_ms"]}
-    problem = without_assumed_traffic(problem_of(look["document"], profile, in_utc(look["at_ms"])))
+def _answer(scheduler: Scheduler, decision: dict[str, Any]) -> dict[str, Any]:
+    if decision["document"] is None or decision["profile"] is None:
+        raise InputError(
+            "history", [Fault("snapshot or profile of this decision is missing", in_utc(decision["at_ms"]))]
+        )
+    profile = {"document": decision["profile"], "start_ms": decision["start_ms"], "end_ms": decision["end_ms"]}
+    problem = without_assumed_traffic(problem_of(decision["document"], profile, in_utc(decision["at_ms"])))
     begin = time.perf_counter()
     slots = scheduler.schedule(problem).slot_of_executor
     seconds = time.perf_counter() - begin

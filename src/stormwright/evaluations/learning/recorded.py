@@ -100,10 +100,10 @@ def history_examples(store: Store, seed: int) -> Iterator[Group]:
     InputError
         The history has no scheduling round yet.
     """
-    from stormwright.history.looks import known_at, look_moments
+    from stormwright.history.decisions import decision_times, known_at
     from stormwright.pipeline.streaming.batch import TimeStretch
 
-    moments = look_moments(store, TimeStretch(None, None))
+    moments = decision_times(store, TimeStretch(None, None))
     if not moments:
         raise InputError("learn", [Fault("no look at the placement is recorded", "history")])
     chosen = {moments[at] for at in np.linspace(0, len(moments) - 1, MOST_LOOKS).round().astype(int).tolist()}

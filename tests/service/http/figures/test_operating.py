@@ -39,7 +39,7 @@ def test_plans_and_history_are_counted(state):
     journal.add_entry("modes", "anna", "why")
     found = samples(of_state(state))
     assert found["stormwright_plans", ("person", "planning")] == 2
-    assert found["stormwright_plans", ("plan", "failed")] == 1
+    assert found["stormwright_plans", ("person", "failed")] == 1
     assert found["stormwright_done", ("modes",)] == 1
 
 

@@ -1,4 +1,4 @@
-"""Recorded scheduling rounds, each with its cluster and load."""
+"""Recorded decisions, each with its cluster and load."""
 
 from __future__ import annotations
 
@@ -63,20 +63,20 @@ def problem_of(snapshot: str, profile: Mapping[str, Any] | None, name: str) -> P
     )
 
 
-# Looks --------------------------------------------------------------------------------------------
+# Decisions ----------------------------------------------------------------------------------------
 
 #: Tasks of one job.
 PARTITIONS = 8
 
-#: Maximum age of the profile of a look, and of its snapshot, which is stored again every day.
+#: Maximum age of the profile of a decision, and of its snapshot, which is stored again every day.
 _PROFILE_BEFORE_MS = 3_600_000
 _SNAPSHOT_BEFORE_MS = 90_000_000
 
 _SPARK_TYPES = {pa.int64(): "long", pa.float64(): "double", pa.string(): "string"}
 
 
-def look_moments(store: Store, stretch: TimeStretch) -> list[int]:
-    """Return the moments of scheduling rounds in a stretch of time, oldest first."""
+def decision_times(store: Store, stretch: TimeStretch) -> list[int]:
+    """Return the moments of decisions in a stretch of time, oldest first."""
     rows = within(store, DECISIONS, stretch).select("at_ms").orderBy("at_ms").collect()
     return [row["at_ms"] for row in rows]
 
@@ -87,14 +87,14 @@ def answers(
     ask: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]],
     schema: pa.Schema,
 ) -> list[dict[str, Any]]:
-    """Apply a function to the rounds in a closed range of time, one task each, in any order.
+    """Apply a function to the decisions in a closed range of time, one task each, in any order.
 
     Parameters
     ----------
     store
         Tables of the history.
     stretch
-        Range of time of the rounds; all if it is open at both ends.
+        Range of time of the decisions; all if it is open at both ends.
     ask
         The function. It gets the columns of `DECISIONS`, ``document`` of the snapshot, and of the profile ``profile``
         (its document), ``start_ms`` and ``end_ms``, null if the history no longer has them. It is sent to Spark's
@@ -102,8 +102,8 @@ def answers(
     schema
         Schema of its results; integers and floats of 64 bits, and texts.
     """
-    looks = within(store, DECISIONS, stretch)
-    rows = _with_documents(store, looks, stretch).repartition(PARTITIONS)
+    decisions = within(store, DECISIONS, stretch)
+    rows = _with_documents(store, decisions, stretch).repartition(PARTITIONS)
     ddl = ", ".join(f"{column.name} {_SPARK_TYPES[column.type]}" for column in schema)
     return [row.asDict() for row in rows.mapInArrow(ask, ddl).collect()]
 
@@ -126,7 +126,7 @@ def clusters(store: Store, stretch: TimeStretch) -> list[dict[str, Any]]:
     return [row.asDict() for row in changed.drop("same").orderBy("at_ms").collect()]
 
 
-def _with_documents(store: Store, looks: DataFrame, stretch: TimeStretch) -> DataFrame:
+def _with_documents(store: Store, decisions: DataFrame, stretch: TimeStretch) -> DataFrame:
     start_ms = stretch.start_ms or 0
     profiles = within(store, PROFILES, TimeStretch(start_ms - _PROFILE_BEFORE_MS, stretch.end_ms)).select(
         F.col("at_ms").alias("profile_ms"), "start_ms", "end_ms", F.col("document").alias("profile")
@@ -134,7 +134,7 @@ def _with_documents(store: Store, looks: DataFrame, stretch: TimeStretch) -> Dat
     # The same one is noted again every day, and whenever it comes back.
     snapshots = within(store, SNAPSHOTS, TimeStretch(start_ms - _SNAPSHOT_BEFORE_MS, stretch.end_ms))
     snapshots = snapshots.groupBy(F.col("id").alias("snapshot")).agg(F.max("document").alias("document"))
-    return looks.join(profiles, "profile_ms", "left").join(snapshots, "snapshot", "left")
+    return decisions.join(profiles, "profile_ms", "left").join(snapshots, "snapshot", "left")
 
 
 def newest(store: Store, table: Table, moment_ms: int) -> dict[str, Any] | None:
