@@ -118,10 +118,10 @@ def test_from_what_is_staged_to_what_people_read(
     printed(capsys, "history", "at", "2026-11-21T00:30", *state, "--output", str(output))
     assert read_problem(output).current == looks[-1][1].current
     replayed = as_json("replay", "2026-11-20..2026-11-21", "--scheduler", "online")
-    assert [look["cost"] for look in replayed["decisions"]] == pytest.approx(
-        [look["cost_decided"] for look in replayed["decisions"]]
+    assert [each["cost"] for each in replayed["decisions"]] == pytest.approx(
+        [each["cost_decided"] for each in replayed["decisions"]]
     )
-    assert "mean of 3 looks" in printed(capsys, "replay", "2026-11-20..", "--scheduler", "online", *state)
+    assert "mean of 3 decisions" in printed(capsys, "replay", "2026-11-20..", "--scheduler", "online", *state)
 
     assert "facts of 2023-07-22: compacted" in printed(capsys, "history", "compact", *state)
     assert "deleted" in printed(capsys, "history", "retain", "facts=1", *state)

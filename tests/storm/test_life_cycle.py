@@ -55,7 +55,7 @@ def test_a_service_for_it_is_there_and_ends(place, eventually):
     assert place.command("up", "--nodes", "1").returncode == 0
     serving = place.start(*place.argv("serve"))
     lines = iter(serving.stdout.readline, "")
-    address = next(re.findall(r"serving at (\S+),", line)[0] for line in lines if "serving at" in line)
+    address = next(re.findall(r"dashboard at (\S+);", line)[0] for line in lines if "dashboard at" in line)
     eventually(lambda: urllib.request.urlopen(f"{address}/v1/status").status == 200, "it answers")  # noqa: S310
     serving.send_signal(signal.SIGTERM)
     assert serving.wait(60) == 0

@@ -92,8 +92,8 @@ def replay(
     Raises
     ------
     InputError
-        The scheduler is unknown, its settings are wrong or incompatible with `from_scratch`, or no decision was recorded
-        in the stretch.
+        The scheduler is unknown, its settings are wrong or incompatible with `from_scratch`, or the range of time holds
+        no decision.
     """
     _scheduler(name, settings, seed, from_scratch)
     moments = decision_times(store, stretch)
