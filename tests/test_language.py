@@ -163,21 +163,12 @@ def message_findings() -> Iterator[Finding]:
             yield from in_text(at(path, each.lineno), str(each.value))
 
 
-#: Packages whose language is still being rewritten (issue 34): this list has to become empty.
-UNFINISHED = (
-    "stormwright/service/",
-    "stormwright/controller/",
-    "stormwright/client/",
-    "stormwright/history/evaluation/",
-    "stormwright/cli/plans.py",
-)
-
 CHECKS = [identifier_findings, docstring_findings, help_findings, message_findings]
 
 
 @pytest.mark.parametrize("findings", CHECKS, ids=lambda check: check.__name__)
 def test_language_is_plain(findings: Callable[[], Iterator[Finding]]) -> None:
-    found = [str(finding) for finding in findings() if not str(finding).startswith(UNFINISHED)]
+    found = [str(finding) for finding in findings()]
     assert not found, f"{len(found)} findings:\n" + "\n".join(found)
 
 

@@ -176,7 +176,7 @@ def test_who_has_no_mouse_comes_to_the_content_and_everywhere(chromium: Any, sho
     with tab(chromium) as page:
         page.goto(shops[0])
         page.keyboard.press("Tab")
-        assert page.evaluate("document.activeElement.textContent") == "To the content"
+        assert page.evaluate("document.activeElement.textContent") == "Skip to content"
         page.keyboard.press("Enter")
         page.keyboard.press("Tab")
         assert page.evaluate("document.getElementById('content').contains(document.activeElement)")

@@ -222,7 +222,7 @@ def test_where_nimbus_does_not_ask_they_stay_and_no_later_answer_moves_them(
 ) -> None:
     """It has ended after it took the rebalance; both run on meanwhile, undrained."""
     storm.asks = False
-    with pytest.raises(MoveError, match="a-1-0, b-1-0: Nimbus has not asked in 1 s; active, not moved"):
+    with pytest.raises(MoveError, match="a-1-0, b-1-0: Nimbus has not polled the service for 1 s; active, not moved"):
         swap(IMPATIENT)
     assert set(storm.status.values()) == {"ACTIVE"}
     storm.asks = True

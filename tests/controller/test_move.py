@@ -181,7 +181,7 @@ def test_a_supervisor_that_cannot_be_told_delays_nothing_else(
     storm = FakeStorm(tally, lost=True)
     report = run(move, storm, bridge, tally, pauses)
     assert report.complete
-    assert any("host0 could not be told" in line for line in caplog.messages)
+    assert any("host0: the stop request to the supervisor failed" in line for line in caplog.messages)
 
 
 def test_an_old_worker_that_lives_on_makes_the_move_incomplete(
@@ -212,7 +212,7 @@ def test_once_it_is_active_again_no_late_question_moves_it(
     """Nimbus has taken the rebalance and stood still since: its first questions may still show what ran."""
     storm = FakeStorm(tally)
     storm.rebalance = lambda name, wait_s, num_workers=None: None
-    with pytest.raises(MoveError, match=r"t-1-0: Nimbus has not asked in 0\.3 s; active, not moved"):
+    with pytest.raises(MoveError, match=r"t-1-0: Nimbus has not polled the service for 0\.3 s; active, not moved"):
         run(move, storm, bridge, tally, pauses, MoveLimits(drain_s=1, swap_s=0.3))
     assert storm.calls[-1] == "activate t"
     assert ask(bridge, runs=on("n0")) == {}

@@ -122,7 +122,7 @@ def test_pending_leaves_out_what_no_longer_lives() -> None:
 def test_lost_records_cost_no_memory() -> None:
     worker = WorkerTally()
     assert all(worker.is_new(seq) for seq in range(5, 5 + 3 * MOST_AHEAD))
-    assert len(worker.seen_ahead) <= MOST_AHEAD
+    assert len(worker.received_ahead) <= MOST_AHEAD
     assert not worker.is_new(3 * MOST_AHEAD)
 
 

@@ -82,7 +82,7 @@ def create(
 def list_(state_dir: Path | None, tokens_file: Path | None, as_json: bool) -> None:
     """List the tokens: owner, role, and whether they are valid."""
     tokens, now_ms = _tokens(state_dir, tokens_file), time.time() * 1000
-    stored = tokens.kept()
+    stored = tokens.stored()
     if as_json:
         print_json({"tokens": [_described(each, now_ms) for each in stored]})
         return

@@ -82,9 +82,21 @@ class Client:
         return self._ask("POST", "/v1/plans", Plan, request)
 
     def wait_until_planned(self, plan: str, limit_s: float = 600.0, waits: Callable[[], None] | None = None) -> Plan:
-        """A plan once it is made; ConflictError where it could not be, or is not after so many seconds.
+        """Wait for the service to compute a plan, and return it.
 
-        Whoever waits is told so by `waits`, once, where it takes more than a look.
+        Parameters
+        ----------
+        plan
+            Its id.
+        limit_s
+            Maximum time to wait, in seconds.
+        waits
+            Called once if the plan is not ready at the first request.
+
+        Raises
+        ------
+        ConflictError
+            The plan failed, or is not ready in time.
         """
         until = time.monotonic() + limit_s
         while (found := self.show(plan)).state == "planning":
@@ -115,19 +127,19 @@ class Client:
 
     def apply(self, plan: str, reason: str) -> Plan:
         """Begin to apply a plan."""
-        return self._told(plan, "apply", reason)
+        return self._change_plan(plan, "apply", reason)
 
     def stop(self, plan: str, reason: str) -> Plan:
         """Stop a plan as soon as no topology is half way."""
-        return self._told(plan, "stop", reason)
+        return self._change_plan(plan, "stop", reason)
 
     def resume(self, plan: str, reason: str) -> Plan:
         """Go on with a plan that was stopped or waits."""
-        return self._told(plan, "resume", reason)
+        return self._change_plan(plan, "resume", reason)
 
     def discard(self, plan: str, reason: str) -> Plan:
         """Give a plan up, or that it is made."""
-        return self._told(plan, "discard", reason)
+        return self._change_plan(plan, "discard", reason)
 
     def history(self, limit: int = 50, before: int | None = None) -> shapes.History:
         """Return entries of the history, newest first."""
@@ -146,19 +158,22 @@ class Client:
             raise ClusterError(f"{self.address} cannot say whether all is well: it is of an older version") from error
 
     def modes(self) -> Modes:
-        """Return what the service may do automatically."""
+        """Return the modes: which moves the service makes automatically."""
         return self._ask("GET", "/v1/modes", Modes)
 
     def change_modes(self, modes: Modes, reason: str) -> Modes:
-        """Change what the service may do automatically.
+        """Replace the modes: which moves the service makes automatically.
 
-        Modes that the service has told are refused where somebody has changed them since (ConflictError).
+        Raises
+        ------
+        ConflictError
+            `modes` has a version, and they were changed since.
         """
         body = modes.model_dump(mode="json", exclude=set() if "version" in modes.model_fields_set else {"version"})
         return self._ask("PUT", "/v1/modes", Modes, body | {"reason": reason})
 
     def drains(self) -> shapes.Drains:
-        """Nodes that take nothing new."""
+        """Return the drained nodes."""
         return self._ask("GET", "/v1/drains", shapes.Drains)
 
     def drain(self, node: str, reason: str, *, only_cordon: bool = False, wait: bool = False) -> shapes.DrainResponse:
@@ -180,7 +195,7 @@ class Client:
         """Make a drained node schedulable again."""
         return self._ask("POST", f"/v1/nodes/{quote(node, safe='')}/uncordon", shapes.Drained, {"reason": reason})
 
-    def _told(self, plan: str, what: str, reason: str) -> Plan:
+    def _change_plan(self, plan: str, what: str, reason: str) -> Plan:
         return self._ask("POST", f"/v1/plans/{_id(plan)}/{what}", Plan, {"reason": reason})
 
     def _ask(self, method: str, path: str, shape: type[_Answer], body: dict[str, Any] | None = None) -> _Answer:

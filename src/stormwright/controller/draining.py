@@ -77,7 +77,7 @@ class Draining:
     def take_turn(self, switch: Switch, tally: Tally) -> None:
         """Activate the spouts for a moment to emit tuples that were blocked by full queues."""
         self.turns += 1
-        log.info("%s: trees are pending that nobody works on; its spouts get a turn", self.name)
+        log.info("%s: pending tuple trees make no progress; spouts are activated for a moment", self.name)
         switch.activate(self.name)
         until = tally.clock.monotonic() + _TURN_S
         while tally.clock.monotonic() < until and tally.stuck(self.id, self.live, self.since):

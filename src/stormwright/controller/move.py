@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from stormwright.controller.draining import Draining, Switch, drain
 from stormwright.controller.planning.plan import Hop, Step, TopologyMove
-from stormwright.controller.reports import MoveLimits, MoveReport, made, tell
+from stormwright.controller.reports import MoveLimits, MoveReport, log_reports, made
 from stormwright.controller.safety.pauses import Pauses
 from stormwright.controller.tally import Tally
 from stormwright.errors import MoveError, MoveStoppedError, NimbusError
@@ -116,7 +116,7 @@ class Mover:
             up = self._await_reports(move, swapping)
             times = (drained - begin, swapped - drained, clock.monotonic() - swapped)
             reports.append(made(move, times, (started_ms, _ms(clock.time())), complete and up))
-        tell(reports, names, clock.monotonic() - begin)
+        log_reports(reports, names, clock.monotonic() - begin)
         return reports
 
     def _check_movable(self, moves: Sequence[TopologyMove], stop: threading.Event) -> None:
@@ -228,7 +228,11 @@ class Mover:
         try:
             return self._nimbus.release(topology, supervisor)
         except NimbusError as error:
-            log.warning("%s could not be told to end its worker, and finds out by itself: %s", supervisor.host, error)
+            log.warning(
+                "%s: the stop request to the supervisor failed; it stops the worker at its next synchronization: %s",
+                supervisor.host,
+                error,
+            )
             return True
 
     def _require_placed(self, legs: Sequence[tuple[TopologyMove, Hop]], since: float) -> None:
@@ -238,7 +242,9 @@ class Mover:
         newest = self._bridge.wait_for_snapshot(since, 0.0)
         if newest is None:
             where = "not moved" if all(leg is move.legs[0] for move, leg in legs) else "in spare slots, half way"
-            raise MoveError(f"{', '.join(ids)}: Nimbus has not asked in {self._limits.swap_s:g} s; active, {where}")
+            raise MoveError(
+                f"{', '.join(ids)}: Nimbus has not polled the service for {self._limits.swap_s:g} s; active, {where}"
+            )
         elsewhere = [m.topology.id for m, leg in legs if newest.current.get(m.topology.id) != leg.after]
         if elsewhere:
             raise MoveError(f"{', '.join(elsewhere)}: not placed as ordered, slots could not be had; active again")

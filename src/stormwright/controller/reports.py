@@ -87,7 +87,7 @@ def made(move: TopologyMove, times: tuple[float, float, float], span_ms: tuple[i
     )
 
 
-def tell(reports: Sequence[MoveReport], names: str, seconds: float) -> None:
+def log_reports(reports: Sequence[MoveReport], names: str, seconds: float) -> None:
     """Log the results of moves that were made together."""
     if all(report.complete for report in reports):
         log.info("%s: runs again after %.1f s", names, seconds)

@@ -55,20 +55,20 @@ class WorkerTally:
     tasks: tuple[tuple[int, int], ...] = ()
     newest_seq: int = -1
     next_seq: int = 0
-    seen_ahead: set[int] = field(default_factory=set)
+    received_ahead: set[int] = field(default_factory=set)
 
     def is_new(self, seq: int) -> bool:
         """Record a sequence number and return whether it is new.
 
         A gap that is not filled while `MOST_AHEAD` further records come is a loss.
         """
-        if seq < self.next_seq or seq in self.seen_ahead:
+        if seq < self.next_seq or seq in self.received_ahead:
             return False
-        self.seen_ahead.add(seq)
-        if len(self.seen_ahead) > MOST_AHEAD:
-            self.next_seq = min(self.seen_ahead)
-        while self.next_seq in self.seen_ahead:
-            self.seen_ahead.remove(self.next_seq)
+        self.received_ahead.add(seq)
+        if len(self.received_ahead) > MOST_AHEAD:
+            self.next_seq = min(self.received_ahead)
+        while self.next_seq in self.received_ahead:
+            self.received_ahead.remove(self.next_seq)
             self.next_seq += 1
         return True
 

@@ -218,10 +218,10 @@ def test_what_has_changed_of_a_node_is_said_in_plain_words() -> None:
     drained = replace(now, blacklisted_hosts=frozenset(["host2"]))
     steps = propose_moves(now, Forced([4] * 4 + [2] * 4), PlanScope(repairs=True)).plan.steps
     assert changes(relied_on(now, steps, {}), drained, {}) == [
-        "node host2 takes nothing new now, and did when the plan was made"
+        "node host2 is unschedulable now, and was schedulable when the plan was made"
     ]
     assert changes(relied_on(drained, steps, {}), now, {}) == [
-        "node host2 takes new workers now, and took none when the plan was made"
+        "node host2 is schedulable now, and was not when the plan was made"
     ]
     relied = relied_on(now, steps, {})
     relied["nodes"]["n2"] |= {"host": "host9", "resources": {**relied["nodes"]["n2"]["resources"], "gpu.count": 2.0}}

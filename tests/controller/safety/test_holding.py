@@ -28,7 +28,7 @@ def test_who_is_gone_for_good_is_forgotten_and_who_is_drained_may_be_away() -> N
     assert known.hold(TEN[:5], excused=["n8", "n9"]) is None
     known.see(TEN[:5], LATELY_S + 1)
     assert known.hold(TEN[:5]) is None
-    assert len(known.seen_s) == 5
+    assert len(known.last_present_s) == 5
 
 
 def test_new_nodes_and_a_first_look_hold_nothing() -> None:

@@ -161,6 +161,6 @@ def test_pages_have_the_forms_that_a_visitor_may_send(
 
     of_node = page(f"/cluster/nodes/{random_cluster(1)[0].supervisors[0].id}")
     assert of_node.count(b'/drain"') == node
-    assert (b"An operator may do it" in of_node) == (not node)
+    assert (b"This needs the role operator" in of_node) == (not node)
     assert page("/plans").count(b'action="/plans"') == plans
     assert page(f"/plans/{plan}").count(b'/apply"') == applies

@@ -43,7 +43,7 @@ def test_a_name_has_one_token_that_counts(tokens: Tokens) -> None:
         tokens.revoke("anna")
     secret = tokens.create("anna", "operator")
     assert tokens.visitor(tokens.whose(secret)).role == "operator"
-    assert [bool(each.revoked_ms) for each in tokens.kept()] == [True, False]
+    assert [bool(each.revoked_ms) for each in tokens.stored()] == [True, False]
 
 
 @pytest.mark.parametrize("name", ["", " anna", "an na", "an\nna", "anna\n", "a" * 65, "é", "-a", *sorted(OWN_NAMES)])

@@ -147,7 +147,7 @@ def test_what_it_raises_is_told_and_the_next_failure_comes_through(error: BaseEx
         hook.update([A, B])
         assert [calls.next(), calls.next()] == [A, B]
         text = said.get(timeout=SOON_S)
-    assert text.startswith("--on-failure, told of a: Traceback")
+    assert text.startswith("--on-failure: hook for a failed: Traceback")
     assert "no such server" in text
 
 
@@ -155,7 +155,7 @@ def test_a_call_that_failed_is_told_in_a_line() -> None:
     calls, said = Calls(HookError("exit code 3")), queue.Queue[str]()
     with shown(write=said.put), FailureHook(calls) as hook:
         hook.update([A])
-        assert said.get(timeout=SOON_S) == "--on-failure, told of a: exit code 3"
+        assert said.get(timeout=SOON_S) == "--on-failure: hook for a failed: exit code 3"
 
 
 def test_where_nothing_can_be_said_the_next_failure_still_comes_through() -> None:

@@ -72,7 +72,7 @@ def test_what_runs_there_leaves_step_by_step_and_revert_brings_it_back(nimbus: N
     assert plan.decision is not None
     refused = begun(nimbus, nimbus.plan_service.revert(plan.decision, ANNA).id)
     assert refused.state == "failed"
-    assert "host0: takes nothing new now: `stormwright uncordon` it first" in refused.why
+    assert "host0: is cordoned: `stormwright uncordon` it first" in refused.why
     nimbus.plan_service.nodes.uncordon("n0", ANNA)
     begun(nimbus, nimbus.plan_service.revert(plan.decision, ANNA).id)
     nimbus.run()
@@ -140,7 +140,7 @@ def test_what_cannot_be_is_said(nimbus: Nimbus) -> None:
         nimbus.plan_service.nodes.uncordon("host1", ANNA)
     for host in ("host0", "host1", "host2"):
         nimbus.plan_service.nodes.drain(host, DrainRequest(by="anna", reason="new disks", only_cordon=True))
-    with pytest.raises(ConflictError, match="host3 is the last node that takes anything"):
+    with pytest.raises(ConflictError, match="host3 is the last schedulable node"):
         nimbus.plan_service.nodes.drain("host3", DRAIN)
 
 
@@ -182,7 +182,7 @@ def test_a_plan_under_way_stops_where_a_node_that_it_leaves_is_used_again(nimbus
     nimbus.plan_service.nodes.uncordon("host0", ANNA)
     nimbus.run()
     found = nimbus.plan_service.plan(plan.id)
-    told = "the cluster has changed: node host0 takes new workers now, and took none when the plan was made"
+    told = "the cluster has changed: node host0 is schedulable now, and was not when the plan was made"
     assert (found.state, found.why) == ("stopped", told)
     assert nimbus.plan_service.discard(plan.id, ANNA).state == "discarded"
 

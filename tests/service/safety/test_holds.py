@@ -33,7 +33,7 @@ def test_the_service_moves_nothing_while_nodes_are_missing_or_somebody_else_reba
     assert service.acted == []
     assert nimbus.guard.holds.last is not None
     assert nimbus.guard.holds.last.word == "rebalancing"
-    assert nimbus.guard.holds.last.why == "somebody else rebalances t3: nothing moves meanwhile"
+    assert nimbus.guard.holds.last.why == "t3 is being rebalanced by another client: no moves until it ends"
     nimbus.rebalanced = []
     service.once()
     assert len(service.acted) == 1
@@ -42,7 +42,7 @@ def test_the_service_moves_nothing_while_nodes_are_missing_or_somebody_else_reba
 def test_a_plan_is_not_begun_while_things_are_held_and_one_under_way_waits(nimbus: Nimbus) -> None:
     plan = nimbus.propose(many()[1])
     nimbus.rebalanced = ["t0"]
-    with pytest.raises(ConflictError, match="somebody else rebalances t0"):
+    with pytest.raises(ConflictError, match="t0 is being rebalanced by another client"):
         nimbus.plan_service.apply(plan, ANNA)
     nimbus.rebalanced = []
     nimbus.plan_service.apply(plan, ANNA)
@@ -101,4 +101,4 @@ def test_what_is_held_is_told_to_who_applies_plans(nimbus: Nimbus) -> None:
     watched = MoveOutcomes(*[None] * 5, nimbus.guard)  # type: ignore[arg-type]
     assert watched.held() == ""
     nimbus.rebalanced = ["t0"]
-    assert watched.held().startswith("somebody else rebalances t0")
+    assert watched.held().startswith("t0 is being rebalanced by another client")

@@ -12,7 +12,7 @@ import pytest
 from stormwright.client.shapes import ModesChange
 from stormwright.controller.safety.slowness import SlowNode
 from stormwright.service.notifications.notifier import ServiceEvent
-from stormwright.service.safety.anomalies import KEPT_S, AnomalyMonitor
+from stormwright.service.safety.anomalies import SLOW_NODE_EXPIRY_S, AnomalyMonitor
 from tests.service.plans.nimbus import Nimbus
 from tests.service.safety.test_drains import begun, cluster, hosts
 
@@ -98,7 +98,7 @@ def test_where_it_may_it_is_drained_and_what_came_while_that_was_off_is_fixed_la
     nimbus.rebalanced = ["b"]
     watched.modes(default="auto", responses={"slow-node": "fix"})
     watched.look()
-    assert told(watched)[0][3].startswith("somebody else rebalances b")
+    assert told(watched)[0][3].startswith("b is being rebalanced by another client")
     nimbus.rebalanced = []
     watched.look()
     assert told(watched) == [("slow-node", "host0", "host0 was drained", "")]
@@ -152,5 +152,5 @@ def test_what_was_found_is_known_after_a_restart_for_an_hour(watched: WatchedClu
     watched.modes(default="auto", responses={"slow-node": "fix"})
     watched.look()
     assert told(watched) == [("slow-node", "host0", "host0 was drained", "")]
-    watched.look(KEPT_S)
+    watched.look(SLOW_NODE_EXPIRY_S)
     assert told(watched) == []

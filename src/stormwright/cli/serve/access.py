@@ -67,7 +67,7 @@ def _tokens(values: Mapping[str, Any], faults: list[Fault]) -> Path | None:
         return None
     with collected(faults, option):
         now_ms = time.time() * 1000
-        if not any(not each.ended(now_ms) for each in Tokens(path).kept()):
+        if not any(not each.ended(now_ms) for each in Tokens(path).stored()):
             how = f"stormwright token create NAME --role operator --tokens {path}"
             faults.append(
                 Fault(f"has no valid token, so every request would be refused: `{how}` creates one", str(path))

@@ -84,8 +84,8 @@ def _changing(move: TopologyMove) -> tuple[WorkerSlot, ...]:
 
 
 def _workers(raw: Mapping[str, Any]) -> tuple[_Slots, _Slots, _Slots]:
-    stopped, started, kept = (tuple(WorkerSlot(*slot) for slot in raw[kind]) for kind in _KINDS)
-    return stopped, started, kept
+    stopped, started, unchanged = (tuple(WorkerSlot(*slot) for slot in raw[kind]) for kind in _KINDS)
+    return stopped, started, unchanged
 
 
 def _node(problem: Problem, node: str) -> Any:

@@ -268,7 +268,7 @@ def _require_takers(problem: Problem, slots: IntArray) -> None:
     comes = comes[listed[problem.slot_node[slots[comes]]]]
     hosts = {problem.supervisors[int(node)].host for node in np.unique(problem.slot_node[slots[comes]])}
     if hosts:
-        faults = [Fault("takes nothing new now: `stormwright uncordon` it first", host) for host in sorted(hosts)]
+        faults = [Fault("is cordoned: `stormwright uncordon` it first", host) for host in sorted(hosts)]
         raise InputError("the placement of then", faults)
 
 

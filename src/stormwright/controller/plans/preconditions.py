@@ -110,7 +110,7 @@ def _changed_node(was: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[st
         if has != had:
             yield f"has {has:,g} of {resource} now, and had {had:,g}"
     if now["usable"] != was["usable"]:
-        yield "takes new workers now, and took none" if now["usable"] else "takes nothing new now, and did"
+        yield "is schedulable now, and was not" if now["usable"] else "is unschedulable now, and was schedulable"
 
 
 def _slots(ports: Sequence[int]) -> str:

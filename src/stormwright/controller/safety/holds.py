@@ -99,22 +99,22 @@ class Attendance:
     ----------
     most_missing
         Maximum part of missing nodes, from 0 to 1.
-    seen_s
+    last_present_s
         Last time of presence by node, in seconds of one clock.
     """
 
     most_missing: float = MOST_MISSING
-    seen_s: dict[str, float] = field(default_factory=dict)
+    last_present_s: dict[str, float] = field(default_factory=dict)
 
     def see(self, nodes: Collection[str], now_s: float) -> None:
         """Record nodes as present."""
-        self.seen_s.update(dict.fromkeys(nodes, now_s))
-        if len(self.seen_s) > len(nodes):
-            self.seen_s = {node: at_s for node, at_s in self.seen_s.items() if now_s - at_s <= LATELY_S}
+        self.last_present_s.update(dict.fromkeys(nodes, now_s))
+        if len(self.last_present_s) > len(nodes):
+            self.last_present_s = {node: at_s for node, at_s in self.last_present_s.items() if now_s - at_s <= LATELY_S}
 
-    def restore(self, seen_s: Mapping[str, float]) -> None:
+    def restore(self, last_present_s: Mapping[str, float]) -> None:
         """Restore the state from before a restart."""
-        self.seen_s = {**seen_s, **self.seen_s}
+        self.last_present_s = {**last_present_s, **self.last_present_s}
 
     def hold(
         self, nodes: Collection[str], excused: Collection[str] = (), name: Callable[[str], str] = str
@@ -130,7 +130,7 @@ class Attendance:
         name
             Returns the display name of a node.
         """
-        missing = sorted(self.seen_s.keys() - set(nodes) - set(excused))
+        missing = sorted(self.last_present_s.keys() - set(nodes) - set(excused))
         total = len(missing) + len(nodes)
         if not missing or len(missing) <= self.most_missing * total:
             return None

@@ -1,4 +1,4 @@
-"""The audit log: who did what, when and from where, and the result; one JSON object per line."""
+"""The audit log: user, action, time, address and result of each change; one JSON object per line."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Audit:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = threading.Lock()
-        self._tell = OnChange(log.error)
+        self._log_failure = OnChange(log.error)
 
     def note(self, what: str, **entry: Any) -> None:
         """Append a line; if that fails it is logged, and the request is still answered."""
@@ -53,9 +53,9 @@ class Audit:
                     os.write(file, line.encode() + b"\n")
                 finally:
                     os.close(file)
-                self._tell.over()
+                self._log_failure.over()
             except OSError as error:
-                self._tell(f"{self._path}: changes and refusals cannot be noted: {error.strerror}")
+                self._log_failure(f"{self._path}: changes and refusals cannot be noted: {error.strerror}")
 
     def _turn(self) -> None:
         """Begin another file where this one is full."""

@@ -175,7 +175,7 @@ class AuthMiddleware:
             if scope["type"] != "http":
                 await app(scope, receive, send)
                 return
-            no, visitor = self._judged(scope)
+            no, visitor = self._authorize(scope)
             scope["visitor"], scope["noted"] = visitor, {}
             # One that is refused too often is noted no more, or it could fill the disk.
             to_note = no.status != 429 if no else _changes(scope)
@@ -198,7 +198,7 @@ class AuthMiddleware:
 
         return answer
 
-    def _judged(self, scope: Scope) -> tuple[_No | None, Visitor | None]:
+    def _authorize(self, scope: Scope) -> tuple[_No | None, Visitor | None]:
         method, path = scope["method"], scope["path"]
         headers = dict(scope["headers"])
         if path in BRIDGE_PATHS and _of_browser(headers):

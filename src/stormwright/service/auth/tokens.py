@@ -94,11 +94,11 @@ class Tokens:
         self._lock = threading.Lock()
         self._known: dict[str, Token] = {}
         self._looked_s = float("-inf")
-        self._seen: tuple[int, ...] | None = None
+        self._file_stamp: tuple[int, ...] | None = None
         self._wrong = ""
 
-    def kept(self) -> list[Token]:
-        """All of them as the file has them now, in the order in which they were made.
+    def stored(self) -> list[Token]:
+        """Return the tokens in the file, oldest first.
 
         Raises
         ------
@@ -180,12 +180,12 @@ class Tokens:
                 found = self.path.stat()
                 stamp = (found.st_mtime_ns, found.st_ino, found.st_size)
             except OSError:  # without a file nobody has a token
-                self._known, self._seen = {}, None
+                self._known, self._file_stamp = {}, None
                 return
-            if stamp == self._seen:
+            if stamp == self._file_stamp:
                 return
             try:
-                self._known, self._seen, self._wrong = {each.digest: each for each in self.kept()}, stamp, ""
+                self._known, self._file_stamp, self._wrong = {each.digest: each for each in self.stored()}, stamp, ""
             except InputError as error:
                 if str(error) != self._wrong:
                     log.error("tokens stay as they were: %s", error)
@@ -197,7 +197,7 @@ class Tokens:
         directory = self.path.absolute().parent
         stored = f"{self.path}: somebody else changes tokens: try again"
         with alone(directory, stored, f"{self.path.name}.lock"):
-            tokens = self.kept()
+            tokens = self.stored()
             yield tokens
             self._write(_File(tokens=tuple(tokens)).model_dump_json(indent=2).encode() + b"\n")
         self.look()

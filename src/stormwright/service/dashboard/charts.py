@@ -98,7 +98,7 @@ _CELL, _HEAT_GAP, _SIDE, _HEAD, _LETTER, _MOST = 22, 2, 8, 10, 7.6, 15
 
 
 def heat_map(heat: Heat) -> Markup:
-    """Rows send, columns receive; the stronger a colour, the more. What stays in a place is not coloured."""
+    """Draw traffic from rows to columns; the stronger the colour, the more. The diagonal is not coloured."""
     step, count = _CELL + _HEAT_GAP, len(heat.names)
     names = [shortened(name, _MOST) for name in without_domain(heat.names)]
     side = max(map(len, names), default=0) * _LETTER + _SIDE
@@ -210,14 +210,14 @@ def _linked(nodes: IndexArray, part: FloatArray, cluster: Cluster, what: str) ->
 _WIDTH, _HEIGHT = 72, 8
 
 
-def meter(part: float | None, what: str) -> Markup:
-    """Return a bar that is full at 1; `what` describes the whole.
+def meter(part: float | None, whole: str) -> Markup:
+    """Return a bar that is full at 1; `whole` names the total.
 
     The figure stands beside it, so nobody needs the colour.
     """
     known = part is not None and not isnan(part)
     value = part if part is not None and known else 0.0
-    svg = drawing(_WIDTH, _HEIGHT, f"{what}: {value:.0%}" if known else f"{what}: unknown", "meter")
+    svg = drawing(_WIDTH, _HEIGHT, f"{whole}: {value:.0%}" if known else f"{whole}: unknown", "meter")
     add(svg, "rect", "track", width=_WIDTH, height=_HEIGHT, rx=2)
     if known and value > 0:
         add(svg, "rect", use_class(value), width=max(min(value, 1.0) * _WIDTH, 2), height=_HEIGHT, rx=2)

@@ -85,17 +85,17 @@ def press(known: DashboardState, plan: str, button: str, form: Form) -> str:
     Parameters
     ----------
     known
-        Has the desk.
+        Holds the plan service.
     plan, button
         Its id, and one of `BUTTONS`.
     form
-        Says who wants it, and why.
+        Author and reason.
     """
     plan_service = _plan_service(known)
     if button not in BUTTONS:
-        raise NotFoundError(f"a plan has no button {button}")
+        raise NotFoundError(f"unknown action for a plan: {button}")
     if button != "discard" and known.sources.status() is None:
-        raise ConflictError("nobody serves a cluster here: a plan of a file is not applied")
+        raise ConflictError("no cluster is connected: a plan from a file cannot be applied")
     getattr(plan_service, button)(plan, _shaped(shapes.ChangeRequest, _field(form)))
     return f"/plans/{quote(plan)}"
 
@@ -106,17 +106,17 @@ def press_node(known: DashboardState, node: str, button: str, form: Form) -> str
     Parameters
     ----------
     known
-        Has the desk.
+        Holds the plan service.
     node, button
         Id of a supervisor, and ``drain`` or ``uncordon``.
     form
-        Says who wants it, and why.
+        Author and reason.
     """
     nodes = _plan_service(known).nodes
     if button not in ("drain", "uncordon"):
-        raise NotFoundError(f"a node has no button {button}")
+        raise NotFoundError(f"unknown action for a node: {button}")
     if known.sources.status() is None:
-        raise ConflictError("nobody serves a cluster here: no node is drained")
+        raise ConflictError("no cluster is connected: nodes cannot be drained")
     if button == "uncordon":
         nodes.uncordon(node, _shaped(shapes.ChangeRequest, _field(form)))
         return f"/cluster/nodes/{quote(node, safe='')}"
@@ -129,7 +129,7 @@ def revert(known: DashboardState, n: str, form: Form) -> str:
     if not (n.isascii() and n.isdigit() and len(n) < 19):
         raise NotFoundError(f"the history has no entry {n}")
     if known.sources.status() is None:
-        raise ConflictError("nobody serves a cluster here: nothing was moved")
+        raise ConflictError("no cluster is connected: there is nothing to revert")
     return f"/plans/{quote(_plan_service(known).revert(int(n), _shaped(shapes.ChangeRequest, _field(form))).id)}"
 
 
@@ -158,7 +158,7 @@ def ask_what_if(known: DashboardState, form: Form) -> str:
     options |= {"--parallelism": change.parallelism, "--link": change.link, "--scheduler": change.scheduler}
     field = " ".join(f"{option} {value}" for option, value in options.items() if value)
     if not field:
-        raise InputError("what if", [Fault("nothing is to be different: fill in at least one field", "form")])
+        raise InputError("what if", [Fault("nothing to change: fill in at least one field", "form")])
     title = f"What if {field}"
     command = f"stormwright whatif problem.json {field}"
     return f"/try/{known.trials.ask(title, command, lambda: trials.what_if(problem, change)).id}"
@@ -166,16 +166,16 @@ def ask_what_if(known: DashboardState, form: Form) -> str:
 
 def _ready(known: DashboardState) -> tuple[Trials, Problem]:
     if known.sources.trials is None:
-        raise ConflictError("this service was started without anybody who answers such questions")
+        raise ConflictError("this service was started without trials")
     scene = known.scene()
     if scene is None:
-        raise ConflictError("Nimbus has not asked yet: try again in 10 s")
+        raise ConflictError("Nimbus has not polled the service yet: try again in 10 s")
     return known.sources.trials, scene.problem
 
 
 def _plan_service(known: DashboardState) -> PlanService:
     if known.sources.plan_service is None:
-        raise ConflictError("there are no plans here: nobody serves a cluster")
+        raise ConflictError("no cluster is connected: there are no plans")
     return known.sources.plan_service
 
 

@@ -280,7 +280,7 @@ class Scene:
 
     @cached_property
     def by_topology(self) -> dict[str, TopologyPrediction]:
-        """Topology (id) → what is predicted of it."""
+        """Topology (id) → prediction."""
         return {each.topology: each for each in self.predicted.topologies} if self.predicted else {}
 
     @cached_property

@@ -46,7 +46,7 @@ class Live:
         self._version = version
         self._listeners = 0
         self._last = ""
-        self._asked_s = float("-inf")
+        self._refreshed_s = float("-inf")
         self._asking = asyncio.Lock()
 
     async def listen(self, request: Request) -> Response:
@@ -78,9 +78,9 @@ class Live:
     async def _now(self) -> str:
         async with self._asking:
             loop = asyncio.get_running_loop()
-            if loop.time() - self._asked_s >= LOOK_S / 2:
+            if loop.time() - self._refreshed_s >= LOOK_S / 2:
                 self._last = await run_in_threadpool(self._version)
-                self._asked_s = loop.time()
+                self._refreshed_s = loop.time()
             return self._last
 
 

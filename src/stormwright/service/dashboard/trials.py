@@ -99,7 +99,7 @@ class Trial:
         What was asked, in words and as a command of a shell.
     state, table, error
         Where it stands; its answer, or why there is none.
-    asked_ms, seconds
+    created_ms, seconds
         When it was asked, and how long it took.
     """
 
@@ -109,7 +109,7 @@ class Trial:
     state: _State = "waits"
     table: TextTable | None = None
     error: str = ""
-    asked_ms: int = field(default_factory=lambda: round(time.time() * 1000))
+    created_ms: int = field(default_factory=lambda: round(time.time() * 1000))
     seconds: float = 0.0
 
     @property
@@ -150,14 +150,14 @@ class TrialService:
         return trial
 
     def trial(self, name: str) -> Trial:
-        """One of them; NotFoundError if there is none of that id."""
+        """Return a trial by its id; raises NotFoundError."""
         try:
             return self._trials[name]
         except KeyError:
-            raise NotFoundError(f"no question has the id {name}: the service was started anew, or it is old") from None
+            raise NotFoundError(f"no trial has the id {name}: it is too old, or the service was restarted") from None
 
     def trials(self) -> list[Trial]:
-        """Return the stored questions, newest first."""
+        """Return the stored trials, newest first."""
         with self._lock:
             return list(self._trials.values())[::-1]
 

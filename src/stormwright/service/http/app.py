@@ -65,19 +65,19 @@ class Questions:
         self._busy = False
 
     async def answer(self, body: bytes) -> tuple[int, bytes]:
-        """HTTP status and body of the answer to a question; one that comes while another is answered gets none."""
+        """Return HTTP status and body for a request of Nimbus; 503 while another one is answered."""
         if self._busy:
-            return 503, _error("busy with another question")
+            return 503, _error("busy with another request")
         self._busy = True
         return await asyncio.get_running_loop().run_in_executor(self._thread, self.answer_now, body, time.monotonic())
 
-    def answer_now(self, body: bytes, asked_s: float) -> tuple[int, bytes]:
-        """Answer on this thread a question that arrived at `asked_s` (`time.monotonic`)."""
+    def answer_now(self, body: bytes, arrived_s: float) -> tuple[int, bytes]:
+        """Answer on this thread a request that arrived at `arrived_s` (`time.monotonic`)."""
         try:
             with collection_paused():
                 snapshot = self._reader.read(body)
                 _require_size(snapshot.problem)
-                left_s = _limit_s(snapshot.problem.conf) - (time.monotonic() - asked_s)
+                left_s = _limit_s(snapshot.problem.conf) - (time.monotonic() - arrived_s)
                 self._bridge.leads()
                 answer = self._bridge.answer(snapshot.problem, snapshot.unfit, max(left_s, _LEAST_S))
                 epoch = self._bridge.leads()  # still, after all that time
@@ -169,7 +169,7 @@ def make_app(
     status
         What the service does, for ``/v1/status`` and ``/metrics``.
     problem
-        The cluster as it is now, with the load that was measured; None while Nimbus has not asked yet.
+        The cluster as it is now, with the load that was measured; None before the first poll of Nimbus.
     count
         Counts what is in bodies that are safe, some at a time; a question of Nimbus comes in between.
     operating
@@ -198,7 +198,7 @@ def make_app(
     async def show_problem(_: Request) -> Response:
         now = await run_in_threadpool(problem)
         if now is None:
-            return _json({"error": "Nimbus has not asked yet: try again in 10 s"}, status_code=503)
+            return _json({"error": "Nimbus has not polled the service yet: try again in 10 s"}, status_code=503)
         return await run_in_threadpool(lambda: _json(problem_to_dict(now)))
 
     async def show_endpoints(request: Request) -> Response:

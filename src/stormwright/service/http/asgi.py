@@ -17,13 +17,13 @@ App = Callable[[Scope, Any, Any], Awaitable[None]]
 Peer = tuple[str, int]
 
 #: A connection that has no address.
-NOBODY: Peer = ("", 0)
+UNKNOWN_PEER: Peer = ("", 0)
 
 
 #: Seconds within which a body has to be there.
 BODY_S = 10.0
 
-#: What is answered to who goes on sending: nobody reads it.
+#: Headers of the answer to a client that keeps sending and does not read.
 _LAST = {"connection": "close"}
 
 

@@ -79,7 +79,7 @@ class Deliveries:
         self._go_on = asyncio.Event()
         self._go_on.set()
         self._working: asyncio.Task[None] | None = None
-        self._tell = OnChange(log.error)
+        self._log_failure = OnChange(log.error)
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -98,31 +98,31 @@ class Deliveries:
         self._begun_bytes += more_bytes
         return self._begun_bytes <= MAX_BEGUN_BYTES
 
-    def hand_over(self, body: bytes, told: _Reply) -> None:
-        """Call `told` once a delivery is on disk, or with the reason why it is not.
+    def hand_over(self, body: bytes, reply: _Reply) -> None:
+        """Call `reply` once a delivery is stored, or with the reason why it is not.
 
-        To be called on the thread of the event loop, on which `told` is called too.
+        To be called on the thread of the event loop, on which `reply` is called too.
         """
         if body.count(b"\n") > MAX_DELIVERY_LINES:
-            told(DeliveryRefusal(413, f"a delivery may have {MAX_DELIVERY_LINES:,} lines"))
+            reply(DeliveryRefusal(413, f"a delivery may have {MAX_DELIVERY_LINES:,} lines"))
             return
         if self._bytes + len(body) > MAX_WAITING_BYTES:
-            told(DeliveryRefusal(503, f"{self._bytes:,} bytes of other deliveries are not on disk yet: try again"))
+            reply(DeliveryRefusal(503, f"{self._bytes:,} bytes of other deliveries are not on disk yet: try again"))
             return
         self._bytes += len(body)
-        self._waiting.append((body, told))
+        self._waiting.append((body, reply))
         if self._working is None:
             self._working = asyncio.create_task(self._work())
 
     async def take(self, body: bytes) -> DeliveryRefusal | None:
-        """The same, for who awaits it."""
+        """Store a delivery; return None, or why it is refused."""
         done: asyncio.Future[DeliveryRefusal | None] = asyncio.get_running_loop().create_future()
 
-        def told(refusal: DeliveryRefusal | None) -> None:
+        def reply(refusal: DeliveryRefusal | None) -> None:
             if not done.done():  # who delivered has hung up
                 done.set_result(refusal)
 
-        self.hand_over(body, told)
+        self.hand_over(body, reply)
         return await done
 
     async def _work(self) -> None:
@@ -163,24 +163,24 @@ class Deliveries:
             await asyncio.wait_for(self._go_on.wait(), max(limit_s, 0.0))
 
     def _answer(self, deliveries: Sequence[_Delivery], refusal: DeliveryRefusal | None) -> None:
-        for body, told in deliveries:
+        for body, reply in deliveries:
             self._bytes -= len(body)
             try:
-                told(refusal)
+                reply(refusal)
             except Exception as error:  # it is nobody else's
                 log.error("who made a delivery cannot be answered: %s", _reply_text(error))
 
     def _taken(self, bodies: Sequence[bytes]) -> DeliveryRefusal | None:
         try:
             self._ingest(bodies)
-        except BaseException as error:  # whatever it was, those who wait are told
+        except BaseException as error:  # whatever it was, those who wait are reply
             self._say(error)
             return DeliveryRefusal(503, f"not kept: {_reply_text(error)}")
-        self._tell.over()
+        self._log_failure.over()
         return None
 
     def _say(self, error: BaseException) -> None:
-        self._tell(f"deliveries of probes cannot be kept, and are asked for again: {_reply_text(error)}")
+        self._log_failure(f"deliveries of probes cannot be kept, and are asked for again: {_reply_text(error)}")
         log.debug("what failed", exc_info=error)
 
 

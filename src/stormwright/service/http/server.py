@@ -19,7 +19,7 @@ from stormwright.errors import ClusterError
 from stormwright.service.auth.middleware import AuthMiddleware
 from stormwright.service.auth.settings import Tls, certified, tls_context
 from stormwright.service.http.app import Endpoints
-from stormwright.service.http.asgi import NOBODY, App, Peer, Scope
+from stormwright.service.http.asgi import UNKNOWN_PEER, App, Peer, Scope
 from stormwright.service.http.deliveries import PERFLOG, Deliveries, DeliveryRefusal
 
 # Protocol -----------------------------------------------------------------------------------------
@@ -60,7 +60,7 @@ class ProbeProtocol(HttpToolsProtocol):
     """
 
     open_connections: ClassVar[Connections]
-    kept_by: ClassVar[Deliveries]
+    deliveries_to: ClassVar[Deliveries]
     door: ClassVar[AuthMiddleware | None]
     asking: ClassVar[list[object]]
 
@@ -76,7 +76,7 @@ class ProbeProtocol(HttpToolsProtocol):
         transport.max_size = READ_BYTES
         super().connection_made(transport)
         self._certified = certified(transport)
-        self.open_connections.opened(transport, self.client or NOBODY)
+        self.open_connections.opened(transport, self.client or UNKNOWN_PEER)
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
@@ -84,13 +84,13 @@ class ProbeProtocol(HttpToolsProtocol):
         if self._held_bytes or self._body is not None:
             self._hold()
         if not self._unanswered:
-            self.open_connections.heard(self.client or NOBODY)
+            self.open_connections.heard(self.client or UNKNOWN_PEER)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._body = None
         self._read_at_once(False)
         self._hold()
-        self.open_connections.closed(self.transport, self.client or NOBODY)
+        self.open_connections.closed(self.transport, self.client or UNKNOWN_PEER)
         super().connection_lost(exc)
 
     def shutdown(self) -> None:
@@ -126,8 +126,8 @@ class ProbeProtocol(HttpToolsProtocol):
         if self._body is not None:
             body, self._body = bytes(self._body), None
             self._unanswered, self._last = True, not self.parser.should_keep_alive()
-            self.open_connections.asked(self.client or NOBODY)
-            self.kept_by.hand_over(body, self._answer)
+            self.open_connections.request_started(self.client or UNKNOWN_PEER)
+            self.deliveries_to.hand_over(body, self._answer)
         elif not self._unanswered:
             self._read_at_once(False)
             super().on_message_complete()
@@ -141,7 +141,7 @@ class ProbeProtocol(HttpToolsProtocol):
     def _hold(self) -> None:
         """Count the bytes of an incomplete delivery; refuse it if they are too many (3)."""
         before, self._held_bytes = self._held_bytes, len(self._body or b"")
-        if not self.kept_by.begun(self._held_bytes - before) and self._body is not None:
+        if not self.deliveries_to.begun(self._held_bytes - before) and self._body is not None:
             self._body, self._last = None, True
             self._hold()
             self._answer(DeliveryRefusal(503, "parts of too many other deliveries are here: try again"))
@@ -181,7 +181,7 @@ class ProbeProtocol(HttpToolsProtocol):
         self.transport.write(b"".join(content))
         if self._last:
             self.transport.close()
-        self.open_connections.answered(self.client or NOBODY)
+        self.open_connections.answered(self.client or UNKNOWN_PEER)
 
 
 def protocol(connections: Connections, deliveries: Deliveries, door: AuthMiddleware | None) -> type[HttpToolsProtocol]:
@@ -189,7 +189,7 @@ def protocol(connections: Connections, deliveries: Deliveries, door: AuthMiddlew
     lets_in = door
 
     class Protocol(ProbeProtocol):
-        open_connections, kept_by, door = connections, deliveries, lets_in
+        open_connections, deliveries_to, door = connections, deliveries, lets_in
         asking: ClassVar[list[object]] = []
 
     return Protocol
@@ -253,8 +253,8 @@ class Connections:
         if transport in (self._idle.get(peer), self._busy.get(peer)):
             self._forget(peer)
 
-    def asked(self, peer: Peer) -> None:
-        """A request has come, which is answered from now on."""
+    def request_started(self, peer: Peer) -> None:
+        """Count a connection as busy with a request."""
         if timer := self._limits.pop(peer, None):
             timer.cancel()
         if peer in self._idle:
@@ -269,8 +269,8 @@ class Connections:
         """An app of which this knows when it answers."""
 
         async def answer(scope: Scope, receive: Any, send: Any) -> None:
-            peer = tuple(scope["client"] or NOBODY)
-            self.asked(peer)
+            peer = tuple(scope["client"] or UNKNOWN_PEER)
+            self.request_started(peer)
             try:
                 await app(scope, receive, send)
             finally:

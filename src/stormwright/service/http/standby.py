@@ -47,13 +47,13 @@ def standing_app(standing: StandbyService, door: AuthMiddleware) -> Endpoints:
     Parameters
     ----------
     standing
-        Knows who leads, and what he has decided.
+        The standby service, which knows the leader and its state.
     door
         Lets in who has a token.
     """
 
     def refuse(_: Sequence[bytes]) -> None:
-        raise OSError(EAGAIN, told(standing))
+        raise OSError(EAGAIN, refusal_reason(standing))
 
     async def home(request: Request) -> Response:
         return await (elsewhere if wants_pages(request) else status)(request)
@@ -62,7 +62,7 @@ def standing_app(standing: StandbyService, door: AuthMiddleware) -> Endpoints:
         if wants_pages(request):
             return Response(await run_in_threadpool(_page, standing, request), 503, HEADERS, "text/html")
         leader = standing.leader.address if standing.leader else None
-        body = orjson.dumps({"error": told(standing), "leader": leader})
+        body = orjson.dumps({"error": refusal_reason(standing), "leader": leader})
         return Response(body, 503, media_type="application/json")
 
     async def health(_: Request) -> Response:
@@ -98,10 +98,10 @@ def standing_app(standing: StandbyService, door: AuthMiddleware) -> Endpoints:
     return Endpoints(app, Deliveries(refuse))
 
 
-def told(standing: StandbyService) -> str:
+def refusal_reason(standing: StandbyService) -> str:
     """Return the reason why a request is refused."""
     if standing.leader is None:
-        return "this service stands by, and nobody leads yet: try again in some seconds"
+        return "this service stands by, and no service leads yet: try again in a few seconds"
     return f"this service stands by: ask {standing.leader.address}, which leads"
 
 
@@ -117,16 +117,16 @@ def reading_of(state: State) -> PlanQueries:
 
 
 def _pair(standing: StandbyService) -> dict[str, object]:
-    told: dict[str, object] = {"leads": None, "stands_by": True, "entries": standing.position}
+    pair: dict[str, object] = {"leads": None, "stands_by": True, "entries": standing.position}
     if leader := standing.leader:
-        told |= {"leads": leader.address, "since_ms": leader.since_ms, "epoch": leader.epoch}
-    return told
+        pair |= {"leads": leader.address, "since_ms": leader.since_ms, "epoch": leader.epoch}
+    return pair
 
 
 def _page(standing: StandbyService, request: Request) -> str:
     reading: PlanQueries = reading_of(standing.state)
     shows = {
-        "told": told(standing),
+        "reason": refusal_reason(standing),
         "leader": standing.leader.address if standing.leader else "",
         "path": request.url.path + (f"?{request.url.query}" if request.url.query else ""),
         "history": reading.history(10).entries,

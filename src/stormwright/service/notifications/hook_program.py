@@ -138,15 +138,15 @@ class FailureHook:
     1. A topology that is placed, or gone, is forgotten: if it fails later, that is news.
     2. However slow the hook is, nothing piles up: of each topology only the newest failure waits, and none of one that
        is over.
-    3. What the hook raises is logged, and the failure counts as told.
+    3. What the hook raises is logged, and the failure counts as reported.
     4. Reasons that differ in numbers alone are the same: those measured are others in every answer.
-    5. Another hook is told of all that fail by then. Without one nobody is told, and all of it is news to the first.
+    5. Another hook gets all current failures. Without a hook nothing counts as reported.
     """
 
     def __init__(self, hook: Hook | None) -> None:
         self._hook = hook
         self._failing: dict[str, Failure] = {}
-        self._told: dict[str, tuple[str, ...]] = {}
+        self._notified: dict[str, tuple[str, ...]] = {}
         self._closing = False
         self._changed = threading.Condition()
         # A daemon: a hook that never returns does not keep the service from ending.
@@ -166,13 +166,13 @@ class FailureHook:
         """Take note of all that cannot be placed now; returns at once."""
         with self._changed:
             self._failing = {failure.topology_id: failure for failure in failures}
-            self._told = {t: reasons for t, reasons in self._told.items() if t in self._failing}  # 1
+            self._notified = {t: reasons for t, reasons in self._notified.items() if t in self._failing}  # 1
             self._changed.notify()
 
     def change(self, hook: Hook | None) -> None:
         """Replace the hook."""
         with self._changed:
-            self._hook, self._told = hook, {}  # 5
+            self._hook, self._notified = hook, {}  # 5
             self._changed.notify()
 
     def _run(self) -> None:
@@ -186,7 +186,7 @@ class FailureHook:
                 self._complain(failure, traceback.format_exc())
 
     def _complain(self, failure: Failure, text: str) -> None:
-        log.warning("--on-failure, told of %s: %s", failure.topology_name, text)
+        log.warning("--on-failure: hook for %s failed: %s", failure.topology_name, text)
 
     def _next(self) -> tuple[Hook, Failure] | None:
         """Waits for a failure that the hook does not know of yet; None once the service ends."""
@@ -195,8 +195,8 @@ class FailureHook:
                 hook = self._hook
                 for failure in self._failing.values():  # 2
                     reasons = tuple(_NUMBER.sub("#", reason) for reason in failure.reasons)  # 4
-                    if hook and self._told.get(failure.topology_id) != reasons:
-                        self._told[failure.topology_id] = reasons
+                    if hook and self._notified.get(failure.topology_id) != reasons:
+                        self._notified[failure.topology_id] = reasons
                         return hook, failure
                 self._changed.wait()
             return None

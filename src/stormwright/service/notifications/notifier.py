@@ -174,7 +174,12 @@ class _Line:
             return
         with self._changed:
             if len(self._waiting) == MOST_WAITING:
-                log.warning("%s: %s is not told, as %d wait", self._target.shown, self._waiting[0].title, MOST_WAITING)
+                log.warning(
+                    "%s: %s was dropped, as %d notifications are queued",
+                    self._target.shown,
+                    self._waiting[0].title,
+                    MOST_WAITING,
+                )
                 self._waiting.popleft()
             self._waiting.append(event)
             self._changed.notify()
@@ -186,14 +191,14 @@ class _Line:
                 if why is None or self._over(wait_s):
                     break
             if why is not None:
-                log.warning("%s: was not told of %s: %s", self._target.shown, event.title, why)
+                log.warning("%s: notification of %s failed: %s", self._target.shown, event.title, why)
 
     def _try(self, event: ServiceEvent) -> str | None:
         """Deliver an event; return the error if a retry makes sense."""
         try:
             self._target.send(event)
         except RefusedError as error:
-            log.warning("%s: was not told of %s: %s", self._target.shown, event.title, error)
+            log.warning("%s: notification of %s failed: %s", self._target.shown, event.title, error)
         except HookError as error:
             return str(error)
         except Exception as error:  # a bug, whose text may have the address in it

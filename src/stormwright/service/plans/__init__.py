@@ -1,1 +1,1 @@
-"""What people operate a service with: plans, modes, and the history of what was done."""
+"""Plans, modes and the journal of changes in the service."""

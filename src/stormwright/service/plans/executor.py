@@ -227,7 +227,7 @@ class Outcomes(Protocol):
     """The running cluster, and the outcome of moves."""
 
     def look(self) -> Problem | None:
-        """Return what runs, as of after the last move; None while it is unknown. It is recorded in the history."""
+        """Return the current problem, observed after the last move, and record it; None while it is unknown."""
 
     def decide(self, problem: Problem, decision: Decision) -> int:
         """Record a decision in the history, against which its moves are evaluated; return its time in ms."""
@@ -354,7 +354,7 @@ class PlanExecutor:
     def _run(
         self, row: PlanRecord, decision: Decision, some: Sequence[StepRecord], stop: threading.Event | None
     ) -> list[MoveReport]:
-        """Make steps of a stage; raises what `MoveRunner.run` raises."""
+        """Make steps of a stage; raises the errors of `MoveRunner.run`."""
         context = MoveContext(row.decision or 0, decision.reason, decision.promises, decision.rolls_back)
         stage = self._stage(row)
         position = {each.number: n for n, each in enumerate(stage)}

@@ -1,4 +1,4 @@
-"""Modes and holds: what the service may do with a decision."""
+"""Modes and holds: which parts of a decision the service may apply."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _RESPONSE_ONLY = ("version", "warnings")
 
 
 class Guard:
-    """Stores the modes, and decides what they allow.
+    """Stores the modes, and decides which moves they allow.
 
     Parameters
     ----------

@@ -66,8 +66,8 @@ class Journal:
         """Record the placement of topologies before a step; of several moves in one entry the first counts."""
         with self._state.change() as to:
             for move in step.moves:
-                told = asdict(promises[move.topology.id]) if move.topology.id in promises else {}
-                promised = orjson.dumps({name: told.get(name) for name in _PROMISED}).decode()
+                promise = asdict(promises[move.topology.id]) if move.topology.id in promises else {}
+                promised = orjson.dumps({name: promise.get(name) for name in _PROMISED}).decode()
                 before = orjson.dumps(placement_to_dict(move.before)).decode()
                 row = (n, move.topology.id, move.topology.name, before, promised)
                 to.execute("INSERT OR IGNORE INTO moves VALUES (?, ?, ?, ?, NULL, ?, NULL, 0, '')", row)

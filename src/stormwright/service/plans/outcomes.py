@@ -43,7 +43,7 @@ class MoveOutcomes:
         self._refused, self._guard = refused, guard
 
     def look(self) -> Problem | None:
-        """Return what runs; None if Nimbus has not asked since the last move, or not for long."""
+        """Return the current problem; None if Nimbus has not polled since the last move, or not recently."""
         age_s = self._view.age_s()
         problem = self._decider.observe()
         if problem is None or age_s > SNAPSHOT_S or self._memory.time.monotonic() - age_s < self._memory.last_change_s:

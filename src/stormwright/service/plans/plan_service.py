@@ -80,7 +80,7 @@ class PlanQueue:
         self._work.put(work)
 
     def make(self, plan: str, make: Callable[[Problem], Proposal]) -> None:
-        """Make a plan (by id) for what runs now, on this thread; if that is impossible its state is ``failed``."""
+        """Compute a plan (by id) for the current cluster on this thread; on an error its state is ``failed``."""
         try:
             if self._plans.row(plan).state != "planning":
                 return  # discarded while others were made
@@ -94,10 +94,10 @@ class PlanQueue:
             self._plans.change(plan, ["planning"], "failed", f"{type(error).__name__}: {error}")
 
     def now(self) -> Problem:
-        """Return what runs now; raises ConflictError before Nimbus has asked."""
+        """Return the current problem; raises ConflictError before the first poll of Nimbus."""
         problem = self._problem()
         if problem is None:
-            raise ConflictError("Nimbus has not asked yet: try again in 10 s")
+            raise ConflictError("Nimbus has not polled the service yet: try again in 10 s")
         return problem
 
     def save(self, plan: str, proposal: Proposal, state: PlanState, *, one_stage: bool = False) -> None:
@@ -144,7 +144,7 @@ _MOST = 20
 
 
 def explained(problem: Problem, topology: str | None, executor: int | None) -> shapes.Explained:
-    """Explain one executor of what runs, or the executors of a topology, or of all, that have no slot.
+    """Explain the slot of one executor, or of all unplaced executors (of one topology).
 
     Parameters
     ----------
@@ -352,7 +352,7 @@ class PlanService(PlanQueries):
         return self._plans.add(origin, self._makers.goal, SERVICE, decision.reason, {})
 
     def explain(self, topology: str | None, executor: int | None) -> shapes.Explained:
-        """Explain placements; raises what `explained` raises, or ConflictError before Nimbus has asked."""
+        """Explain slots; raises the errors of `explained`, and ConflictError before the first poll of Nimbus."""
         return explained(self._queue.now(), topology, executor)
 
     def apply(self, plan: str, change: shapes.ChangeRequest) -> Plan:
@@ -398,7 +398,7 @@ class PlanService(PlanQueries):
         return self.plan(plan)
 
     def discard(self, plan: str, change: shapes.ChangeRequest) -> Plan:
-        """Discard a plan, also while it is made; what it has moved stays where it is."""
+        """Discard a plan, also while it is computed; moves already made stay."""
         row = self._plans.row(plan)
         if not self._plans.change(
             plan, ["planning", *OPEN, *HALTED_STATES], "discarded", f"{change.by}: {change.reason}"
@@ -409,7 +409,7 @@ class PlanService(PlanQueries):
     # Modes ------------------------------------------------------------------------------------------------------------
 
     def change_modes(self, wanted: shapes.ModesChange) -> Modes:
-        """Replace the modes; a freeze stops the active plan. Raises what `Guard.change` raises."""
+        """Replace the modes; a freeze stops the active plan. Raises the errors of `Guard.change`."""
         with self._starting:  # no plan begins between the two
             modes = self._guard.change(wanted)
             active = self._plans.active()

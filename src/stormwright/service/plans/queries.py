@@ -47,7 +47,7 @@ class PlanQueries:
         return shapes.Plans(plans=tuple(map(self._line, self._plans.summary_rows(states, most))))
 
     def plan(self, plan: str, most_steps: int = -1) -> Plan:
-        """Return one plan with its first steps or all; raises what `PlanStore.row` raises."""
+        """Return one plan with its first steps or all; raises the errors of `PlanStore.row`."""
         row = self._plans.summary_row(plan)
         line = self._line(row)
         whole, moves = (Plan(**dict(line)), _NO_MOVES) if row.state == "planning" else self._whole(plan)

@@ -1,4 +1,4 @@
-"""A scheduler that searches for as long as it is told, asked by somebody who waits for the answer."""
+"""Wrappers of a scheduler: serial access from threads, and limits on the search time."""
 
 from __future__ import annotations
 
@@ -7,32 +7,27 @@ from collections.abc import Callable
 
 from stormwright.model import Assignment, Problem, Scheduler
 
-# Serial access ------------------------------------------------------------------------------------
-# A scheduler that two threads ask, one after the other.
-
 
 class SerialScheduler:
-    """Asks a scheduler for the service and for a person's plan in turn: few may be asked from two threads at once.
+    """Calls a scheduler from one thread at a time; few schedulers are safe to call from two.
 
     Parameters
     ----------
     scheduler
-        Who decides.
+        The scheduler to call.
     """
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler, self._turn = scheduler, threading.Lock()
 
     def schedule(self, problem: Problem) -> Assignment:
-        """Its answer."""
+        """Return the placement of the scheduler."""
         with self._turn:
             return self._scheduler.schedule(problem)
 
 
-# Scheduler wrappers -------------------------------------------------------------------------------
-
-#: Seconds to search: a plan of 1,000 executors is there after one second then, one of 100,000 after 15, with what is
-#: predicted of it and proven (docs/results/service-plans.md).
+#: Seconds to search, in all and per executor: a plan of 1,000 executors then takes one second, one of 100,000 takes 15,
+#: predictions and bounds included (docs/results/service-plans.md).
 _ANY_SIZE_S, _EXECUTOR_S = 0.5, 7.5e-5
 
 
@@ -42,12 +37,12 @@ class TimeBoundedScheduler:
     Parameters
     ----------
     make
-        Seconds to search → the scheduler.
+        Returns a scheduler that searches for a number of seconds.
     """
 
     def __init__(self, make: Callable[[float], Scheduler]) -> None:
         self._make = make
 
     def schedule(self, problem: Problem) -> Assignment:
-        """Its answer."""
+        """Return the placement of the scheduler."""
         return self._make(_ANY_SIZE_S + _EXECUTOR_S * problem.num_executors).schedule(problem)

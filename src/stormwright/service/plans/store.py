@@ -88,7 +88,7 @@ class StepRecord:
         return found
 
     def step(self, problem: Problem) -> Step:
-        """Return the step in the current cluster; raises what `step_of_dict` raises."""
+        """Return the step in the current cluster; raises the errors of `step_of_dict`."""
         return step_of_dict(self.content, problem)
 
 
@@ -146,7 +146,7 @@ class PlanStore:
         promises: Mapping[str, Promise],
         steps: Sequence[tuple[int, Mapping[str, Any]]],
     ) -> bool:
-        """Store what was planned; return False if the plan was discarded meanwhile.
+        """Store a computed plan; return False if the plan was discarded meanwhile.
 
         Parameters
         ----------
@@ -286,8 +286,8 @@ class PlanStore:
 
     def delete_before(self, before_ms: float) -> None:
         """Delete finished plans from before a time."""
-        kept = ", ".join(f"'{state}'" for state in ("planning", *ACTIVE_STATES, *HALTED_STATES))
-        old = f"FROM plans WHERE created_ms < ? AND state NOT IN ({kept})"
+        unfinished = ", ".join(f"'{state}'" for state in ("planning", *ACTIVE_STATES, *HALTED_STATES))
+        old = f"FROM plans WHERE created_ms < ? AND state NOT IN ({unfinished})"
         with self._state.change() as to:
             to.execute(f"DELETE FROM steps WHERE plan IN (SELECT id {old})", (before_ms,))  # noqa: S608 (names are ours)
             to.execute(f"DELETE {old}", (before_ms,))
@@ -337,7 +337,7 @@ class PlanExpiry:
         self._plans, self._journal, self._keep_days, self._last_ms = plans, journal, keep_days, 0.0
 
     def expire(self) -> None:
-        """Discard and delete what is due; cheap enough for each second."""
+        """Discard and delete expired plans; cheap enough to call each second."""
         now_ms = self._plans.clock.time() * 1000
         self._plans.discard_proposals(now_ms - PROPOSED_S * 1000, "not applied within an hour")
         if now_ms - self._last_ms > _DAY_MS:

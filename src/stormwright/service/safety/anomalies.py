@@ -80,7 +80,7 @@ log = logging.getLogger(__name__)
 EVERY_S, LOST_S = 5.0, 30.0
 
 #: A slow node that a service before this one has found counts for so many seconds: what it was found by is lost.
-KEPT_S = 3600.0
+SLOW_NODE_EXPIRY_S = 3600.0
 
 #: Who drains nodes by itself, and of how many nodes at most, at least one.
 ITSELF, MOST_DRAINED = "stormwright", 0.1
@@ -113,7 +113,7 @@ class SlowNodeMonitor:
 
 
 class AnomalyMonitor:
-    """Records anomalies and handles them; `look` runs on the loop's thread, `told` on any.
+    """Records anomalies and handles them; `look` runs on the thread of the control loop.
 
     An anomaly is acted on as long as it is open, not as it comes: one that came while that was not allowed is acted on
     once it is.
@@ -144,13 +144,13 @@ class AnomalyMonitor:
         self._guard, self._nodes, self._problem, self._slow, self._notify = guard, nodes, problem, slow, notify
         self._state, self._looked_s = state, float("-inf")
         document = state.document(_NAME).load()
-        kept = Anomalies.model_validate_json(document).anomalies if document else ()
-        self._open = {(each.kind, each.supervisor or each.node): each for each in kept}
+        stored = Anomalies.model_validate_json(document).anomalies if document else ()
+        self._open = {(each.kind, each.supervisor or each.node): each for each in stored}
         self._before = {key: each.text for key, each in self._open.items() if each.kind == "slow-node"}
         self._begun_s = self._state.clock.time()
 
     def all(self) -> Anomalies:
-        """All that are open."""
+        """Return the open anomalies."""
         return Anomalies(anomalies=tuple(sorted(self._open.values(), key=lambda each: (each.since_ms, each.node))))
 
     def look(self) -> None:
@@ -173,12 +173,12 @@ class AnomalyMonitor:
             self._save()
 
     def _found(self, problem: Problem, now_s: float) -> dict[tuple[AnomalyKind, str], str]:
-        """Kind and node → what is wrong with it."""
+        """Return the text of each anomaly by kind and node."""
         nodes, name = problem.node_index, self._guard.holds.names.of
         slow, lost = self._slow.slow(), self._guard.holds.lost(problem, now_s, LOST_S)
         if gone := slow.keys() - nodes.keys():
             self._slow.forget(gone)
-        if now_s - self._begun_s > KEPT_S:
+        if now_s - self._begun_s > SLOW_NODE_EXPIRY_S:
             self._before = {}
         found: dict[tuple[AnomalyKind, str], str] = {key: text for key, text in self._before.items() if key[1] in nodes}
         found |= {("slow-node", node): f"{name(node)}: {why}" for node, why in slow.items() if node in nodes}

@@ -30,7 +30,7 @@ class DrainedNodes:
     def __init__(self, state: State) -> None:
         self._state, self._changing = state, threading.Lock()
         self._drained = {row["host"]: _drained(row) for row in state.read("SELECT * FROM drains ORDER BY since_ms")}
-        self._seen: tuple[Problem, dict[str, str], Problem] | None = None
+        self._last_applied: tuple[Problem, dict[str, str], Problem] | None = None
 
     def all(self) -> tuple[Drained, ...]:
         """Every drained host, in the order in which they were drained."""
@@ -60,9 +60,9 @@ class DrainedNodes:
             row = (host, orjson.dumps(sorted(nodes)).decode(), round(self._state.clock.time() * 1000), who, reason)
             with self._state.change() as to:
                 to.execute("INSERT OR REPLACE INTO drains (host, nodes, since_ms, who, reason) VALUES (?,?,?,?,?)", row)
-            told = Drained(host=host, nodes=tuple(sorted(nodes)), since_ms=row[2], by=who, reason=reason)
-            self._drained = {**self._drained, host: told}
-            return told
+            drained = Drained(host=host, nodes=tuple(sorted(nodes)), since_ms=row[2], by=who, reason=reason)
+            self._drained = {**self._drained, host: drained}
+            return drained
 
     def planned(self, host: str, plan: str) -> None:
         """Note the plan that empties a host."""
@@ -83,23 +83,23 @@ class DrainedNodes:
     def on(self, problem: Problem) -> Problem:
         """Return the problem with its drained hosts blacklisted.
 
-        It is asked each second: the last answer is kept, and of another snapshot all that is made of its nodes.
+        It is called each second, so the last result is reused, and for another snapshot what was derived of its nodes.
         """
-        drained = self._drained
-        there = drained.keys() & {node.host for node in problem.supervisors} if drained else ()
-        told = {host: _by_whom(drained[host]) for host in sorted(there)}
-        if told == problem.drained:
+        known = self._drained
+        there = known.keys() & {node.host for node in problem.supervisors} if known else ()
+        drained = {host: _by_whom(known[host]) for host in sorted(there)}
+        if drained == problem.drained:
             return problem
-        seen = self._seen
-        if seen and seen[0] is problem and seen[1] == told:
-            return seen[2]
-        both = problem.blacklisted_hosts | told.keys()
+        last_applied = self._last_applied
+        if last_applied and last_applied[0] is problem and last_applied[1] == drained:
+            return last_applied[2]
+        both = problem.blacklisted_hosts | drained.keys()
         parts = problem.parts
-        if seen and parts and seen[2].blacklisted_hosts == both:
+        if last_applied and parts and last_applied[2].blacklisted_hosts == both:
             # The very object by which it is known that nothing of the nodes has changed.
-            both, parts = seen[2].blacklisted_hosts, parts._replace(cluster=seen[2].cluster)
-        found = replace(problem, blacklisted_hosts=both, drained=told, parts=parts)
-        self._seen = (problem, told, found)
+            both, parts = last_applied[2].blacklisted_hosts, parts._replace(cluster=last_applied[2].cluster)
+        found = replace(problem, blacklisted_hosts=both, drained=drained, parts=parts)
+        self._last_applied = (problem, drained, found)
         return found
 
 

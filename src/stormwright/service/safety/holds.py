@@ -32,15 +32,15 @@ class NodeNames:
 
     def __init__(self, state: State) -> None:
         self._state = state
-        self._seen: Cluster | None = None
+        self._cluster: Cluster | None = None
         self._names: dict[str, str] = orjson.loads(state.document(_NODE_NAMES).load() or "{}")
 
     def see(self, problem: Problem) -> None:
         """Take the names of the nodes that are there; next to nothing where they are those of before."""
         cluster = problem.cluster
-        if cluster is self._seen:
+        if cluster is self._cluster:
             return
-        self._seen = cluster
+        self._cluster = cluster
         names = dict(zip(cluster.node_index, cluster.node_names, strict=True))
         gone = [(node, name) for node, name in self._names.items() if node not in names]
         known = dict(gone[-_MOST_GONE:]) | names
@@ -54,7 +54,7 @@ class NodeNames:
         One that is gone has its id beside its name where another has that now: its host has come back as a new node.
         """
         name = self._names.get(node, node)
-        there = self._seen
+        there = self._cluster
         other = there is not None and node not in there.node_index and there.find_node(name) is not None
         return f"{node}@{name}" if other else name
 
@@ -66,7 +66,7 @@ class NodeNames:
 # Holds --------------------------------------------------------------------------------------------
 
 #: Seconds from one time that it is kept which nodes were there to the next.
-KEEP_S = 60.0
+SAVE_S = 60.0
 
 _NAME = "attendance"
 
@@ -95,47 +95,50 @@ class Holds:
     ) -> None:
         self._state, self._drains, self._rebalancing = state, drains, rebalancing
         self._attendance = Attendance(most_missing)
-        #: Of all nodes that were there.
+        #: Display names of all known nodes.
         self.names = NodeNames(state)
-        self._kept_s = 0.0
+        self._saved_s = 0.0
         self._missing: Hold | None = None
-        #: The last one that was told; None where things may move.
+        #: The current hold; None if moves are allowed.
         self.last: Hold | None = None
-        if kept := state.document(_NAME).load():
-            self._attendance.restore(orjson.loads(kept))
+        if stored := state.document(_NAME).load():
+            self._attendance.restore(orjson.loads(stored))
 
     def change(self, most_missing: float) -> None:
-        """Let another part be missing from now on."""
+        """Change the tolerated part of missing nodes."""
         self._attendance.most_missing = most_missing
 
     def look(self, problem: Problem) -> Hold | None:
-        """Whether too much of the cluster is missing; cheap enough for each second."""
+        """Return a hold if too many nodes are missing; cheap enough to call each second."""
         nodes, now_s = problem.node_index.keys(), self._state.clock.time()
         self._attendance.see(nodes, now_s)
         self.names.see(problem)
-        if now_s - self._kept_s >= KEEP_S:
-            self._kept_s = now_s
-            self._state.document(_NAME).save(orjson.dumps(self._attendance.seen_s).decode())
+        if now_s - self._saved_s >= SAVE_S:
+            self._saved_s = now_s
+            self._state.document(_NAME).save(orjson.dumps(self._attendance.last_present_s).decode())
         self.last = self._missing = self._attendance.hold(nodes, self._excused(), self.names.of)
         return self.last
 
     def lost(self, problem: Problem, now_s: float, for_s: float) -> dict[str, float]:
-        """Node → seconds since it was seen, of those that are away for longer than `for_s`, and not drained."""
+        """Return seconds since a node was last present, of nodes absent for longer than `for_s` and not drained."""
         excused = self._excused()
-        away = {node: now_s - at_s for node, at_s in self._attendance.seen_s.items() if node not in excused}
+        away = {node: now_s - at_s for node, at_s in self._attendance.last_present_s.items() if node not in excused}
         return {node: s for node, s in away.items() if s > for_s and node not in problem.node_index}
 
     def _excused(self) -> set[str]:
-        """Nodes that may be away."""
+        """Return the nodes whose absence is no reason for a hold."""
         return {node for drained in self._drains.all() for node in drained.nodes}
 
     def before_moving(self) -> Hold | None:
-        """The same, by the last look, right before something moves: Nimbus is asked, too, and it raises what that does.
+        """Return the hold of the last `look`, or one if Nimbus rebalances a topology; raises NimbusError.
 
-        Nothing of ours is under way then, so whatever is being rebalanced somebody else has begun.
+        To be called right before a move: no move of ours is in progress then, so another client started the rebalance.
         """
         hold = self._missing
         if hold is None and (names := self._rebalancing()):
-            hold = Hold("rebalancing", f"somebody else rebalances {', '.join(sorted(names))}: nothing moves meanwhile")
+            hold = Hold(
+                "rebalancing",
+                f"{', '.join(sorted(names))} is being rebalanced by another client: no moves until it ends",
+            )
         self.last = hold
         return hold

@@ -1,4 +1,4 @@
-"""The move budget that adapts, kept over restarts."""
+"""The adaptive move budget, stored over restarts."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ _NAME = "budget"
 
 
 class MoveBudgetKeeper:
-    """How much may move now; used on the loop's thread.
+    """The current move budget; used on the thread of the control loop.
 
     Parameters
     ----------
     state
-        Keeps it.
+        Stores the budget.
     most
-        What may move at most.
+        Maximum budget.
     pauses
-        How long spouts were silent in the last moves, in seconds, this one's not among them.
+        Returns the pauses of earlier moves, in seconds.
     adapts
-        Whether it adapts at all; else it is always the most, and nothing is kept.
+        Whether the budget adapts; otherwise it is always `most`.
     """
 
     def __init__(self, state: State, most: MoveBudget, pauses: Callable[[], Sequence[float]], adapts: bool) -> None:
         self._state, self.most, self._pauses, self._adapts = state, most, pauses, adapts
-        kept = state.document(_NAME).load() if adapts else None
-        self._now = AdaptiveBudget(**orjson.loads(kept)) if kept else AdaptiveBudget()
+        stored = state.document(_NAME).load() if adapts else None
+        self._now = AdaptiveBudget(**orjson.loads(stored)) if stored else AdaptiveBudget()
 
     def now(self) -> MoveBudget:
-        """What one decision may move."""
+        """Return the budget of one decision."""
         return self._now.of(self.most) if self._adapts else self.most
 
     def status(self) -> dict[str, object]:
@@ -45,16 +45,16 @@ class MoveBudgetKeeper:
         return {"topologies": self.now().max_topologies, "most": self.most.max_topologies, "why": self._now.why}
 
     def moved(self, name: str, pause_s: float, rolled_back: bool) -> None:
-        """A topology was moved.
+        """Adapt the budget after a move.
 
         Parameters
         ----------
         name
-            Of it.
+            Name of the topology.
         pause_s
-            For so long its spouts were silent.
+            Time without output of its spouts, in seconds.
         rolled_back
-            Whether that took back a move after which it did worse.
+            Whether the move was a rollback.
         """
         if not self._adapts:
             return
@@ -67,7 +67,7 @@ class MoveBudgetKeeper:
             self._save()
 
     def failed(self, name: str) -> None:
-        """A topology could not be moved."""
+        """Lower the budget after a failed move."""
         if self._adapts:
             self._lower(f"{name} could not be moved")
 

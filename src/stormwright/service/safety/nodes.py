@@ -1,4 +1,4 @@
-"""What people ask about nodes: that they take nothing new, and take again."""
+"""Draining and uncordoning nodes."""
 
 from __future__ import annotations
 
@@ -14,29 +14,22 @@ from stormwright.plan import Plan
 from stormwright.service.plans.journal import Journal
 from stormwright.service.safety.drains import DrainedNodes
 
-# Endpoints ----------------------------------------------------------------------------------------
-# Endpoints for draining nodes.
-
-
 log = logging.getLogger(__name__)
 
 
-# Nodes --------------------------------------------------------------------------------------------
-
-
 class NodeService:
-    """Answers what people ask about nodes; safe to use from several threads.
+    """Drains and uncordons nodes; safe to use from several threads.
 
     Parameters
     ----------
     drains, journal
-        Keep which nodes are drained, and what was done.
+        Registry of drained nodes, and journal of changes.
     now
-        What runs now; raises ConflictError where that is not known.
+        Returns the current problem; raises ConflictError if it is unknown.
     empty
-        Begins a plan that brings everything away from a host.
+        Starts a plan that moves all workers off a host.
     leave
-        Gives up the plans of that kind that were not begun.
+        Discards such plans of a host that were not started.
     """
 
     def __init__(
@@ -50,7 +43,7 @@ class NodeService:
         self._drains, self._journal, self._now, self._empty, self._leave = drains, journal, now, empty, leave
 
     def drain(self, node: str, request: DrainRequest) -> DrainResponse:
-        """Let a node take nothing new, and begin to bring away what runs there, unless it is only to be cordoned.
+        """Cordon a node and, unless `only_cordon` is set, start to move its workers away.
 
         Parameters
         ----------
@@ -64,14 +57,14 @@ class NodeService:
         NotFoundError
             There is no such node.
         ConflictError
-            It is the last one that takes anything, Nimbus has not request yet, or too many plans wait to be made.
+            It is the last schedulable node, Nimbus has not polled yet, or too many plans are queued.
         """
         problem = self._now()
         host = _host(problem, node)
         nodes = [each.id for each in problem.supervisors if each.host == host]
         others = [each.host != host for each in problem.supervisors]
         if not (problem.node_usable & np.array(others, dtype=bool)).any():
-            raise ConflictError(f"{host} is the last node that takes anything: add a node, or uncordon another, first")
+            raise ConflictError(f"{host} is the last schedulable node: add a node, or uncordon another, first")
         drained = self._drains.drain(host, nodes, request.by, request.reason)
         self._journal.add_entry("cordon", request.by, request.reason, f"{host} takes no new workers")
         log.info("%s takes no new workers from now on, says %s: %s", host, request.by, request.reason)
@@ -83,7 +76,7 @@ class NodeService:
         return DrainResponse(drained=drained.model_copy(update={"workers": workers, "plan": plan.id}), plan=plan)
 
     def uncordon(self, node: str, change: ChangeRequest) -> Drained:
-        """Let a node take what comes again, from the next look on; plans to empty it that were not begun are given up.
+        """Make a node schedulable again, and discard plans to empty it that were not started.
 
         Raises
         ------

@@ -262,15 +262,15 @@ class EvaluationStore:
         return self._measured.waits(problem, least_s)
 
     def moved(self, moved: MovedTopology) -> list[EvaluatedMove]:
-        """A topology was moved; what came of its last move."""
+        """Record a move; return the evaluation of the previous one."""
         return self._evaluation.moved(moved) if self._evaluation else []
 
     def forget(self, topology: str) -> list[EvaluatedMove]:
-        """A topology is somewhere else now; what came of its last move."""
+        """Stop the evaluation of a topology that was moved by others; return its result."""
         return self._evaluation.forget(topology) if self._evaluation else []
 
     def worse(self, problem: Problem) -> tuple[list[Worse], list[EvaluatedMove]]:
-        """Topologies that do measurably worse since they were moved, and what came of moves that others have undone."""
+        """Return topologies that do measurably worse since their move, and the evaluation of moves undone by others."""
         found, gone = [], []
         for each in self._evaluation.worse() if self._evaluation else []:
             if where(problem.current.get(each.moved.topology)) == where(each.moved.after):

@@ -55,7 +55,7 @@ def plans(known: DashboardState) -> Page:
 def plan(known: DashboardState, name: str) -> Page:
     """Return the page of one plan, with its actions."""
     if known.sources.plan_service is None:
-        raise NotFoundError("there are no plans here: nobody serves a cluster")
+        raise NotFoundError("no cluster is connected: there are no plans")
     found = known.sources.plan_service.plan(name, _STEPS)
     can = []
     if found.state in OPEN and found.step_count:
