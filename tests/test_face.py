@@ -116,7 +116,7 @@ def test_what_runs_is_placed_anew_where_that_is_asked_for():
     for from_scratch, cost in ((None, packed.cost), (True, packed.cost), (False, even.cost)):
         (row,) = sw.compare(running, "binpack", from_scratch=from_scratch).rows
         assert (row.figures.cost, row.figures.moved_executors > 0) == (cost, from_scratch is not False)
-    with pytest.raises(InputError, match="optimizer: is set to stay near to what runs"):
+    with pytest.raises(InputError, match="optimizer: stays near the current placement"):
         sw.place(running, from_scratch=True, max_moves=1)
 
 

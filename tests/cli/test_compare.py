@@ -177,7 +177,9 @@ def test_what_is_set_to_stay_near_is_told_what_runs_and_not_asked_anew(run):
     assert row["moved_executors"] == 0
     code, out, err = run("compare", PARTLY_RUNNING, *near, "--from-scratch")
     assert (code, out) == (2, "")
-    assert "optimizer: is set to stay near to what runs, and anew is as if nothing ran: leave out one of them" in err
+    assert (
+        "optimizer: stays near the current placement and cannot also place from scratch: leave out one of them" in err
+    )
 
 
 # Report ------------------------------------------------------------------------------------------

@@ -51,7 +51,7 @@ def test_all_that_it_found_is_printed_and_written(run, asked, tmp_path):
         (
             ["--scheduler", "even", "--keep-running"],
             False,
-            "even leaves what runs where it is, so nothing will ever move",
+            "even moves no running executor, so nothing will ever move",
         ),
         (["--scheduler", "online"], False, ""),
         (["--scheduler", "online", "--from-scratch"], True, ""),

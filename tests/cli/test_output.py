@@ -186,8 +186,8 @@ def test_an_output_that_cannot_hold_the_text(tmp_path):
 
 # Names -------------------------------------------------------------------------------------------
 
-EVIL = "[/red] [prod] :fire: \x1b[31m\x1b]0;title\x07\nlimits broken: 9"
-SAFE = r"[/red] [prod] :fire: \x1b[31m\x1b]0;title\x07\nlimits broken: 9"
+EVIL = "[/red] [prod] :fire: \x1b[31m\x1b]0;title\x07\nviolations: 9"
+SAFE = r"[/red] [prod] :fire: \x1b[31m\x1b]0;title\x07\nviolations: 9"
 
 
 @pytest.fixture
@@ -210,7 +210,7 @@ def test_names_are_shown_as_they_are_and_steer_nothing(run, tmp_path, evil_file,
     assert code in (0, 1)
     assert not {"\x1b", "\x07"} & set(out + err)
     assert out.startswith(SAFE + ": ")
-    assert "\nlimits broken: 9" not in out
+    assert "\nviolations: 9" not in out
 
 
 def test_keys_in_paths_of_faults_steer_nothing(run, tmp_path):

@@ -209,7 +209,7 @@ def test_a_node_is_drained_listed_and_uncordoned(run, port: int, monkeypatch) ->
     listed = run("drain", *where)[1]
     assert all(text in listed for text in ("host0", "host1", "anna", "new disks"))
     assert {each["host"] for each in json.loads(run("drain", *where, "--json")[1])["drained"]} == {"host0", "host1"}
-    assert run("uncordon", "n1", *where)[1] == "host1 takes what comes again\n"
+    assert run("uncordon", "n1", *where)[1] == "host1 is schedulable again\n"
     with monkeypatch.context() as patch:
         patch.setattr(
             Client,

@@ -177,7 +177,7 @@ def test_summary_of_what_runs_shows_before_and_after(run):
 
 def test_limits_that_a_scheduler_does_not_look_at_are_told(run):
     _, out, _ = run("schedule", PLACEABLE, "--scheduler", "even")
-    assert "limits broken: 5\n  node-00002: CPU 14.46 of 12.8 GHz" in out
+    assert "violations: 5\n  node-00002: CPU 14.46 of 12.8 GHz" in out
 
 
 def test_every_worker_is_a_line(run, monkeypatch):
@@ -252,7 +252,7 @@ def test_programs_are_told_what_people_are(run, tmp_path, scheduler, cores):
     moved, broken = figures["moved"], [one for one in figures["violations"] if one["limit"] != "number of workers"]
     assert f"moved: {moved['executors']} executor" in text
     assert f"{moved['workers_kept']} run on, {moved['workers_stopped']} stop, {moved['workers_started']} start" in text
-    assert (f"limits broken: {len(broken)}\n" in text) == bool(broken)
+    assert (f"violations: {len(broken)}\n" in text) == bool(broken)
 
 
 def test_programs_are_told_of_a_load_that_was_assumed_and_that_nothing_runs(run, tmp_path):

@@ -59,7 +59,7 @@ def test_defaults_of_options_are_those_of_the_settings():
         (["--storm-home", "."], "--storm-home: . is no Storm installation"),
         (
             ["--from-scratch", "--scheduler", "online", "--set", "keep_running=true"],
-            "online: is set to stay near to what runs",
+            "online: stays near the current placement",
         ),
         (["--set", "objective=nodes"], "says nodes, and --objective says throughput: name one of them"),
         (
@@ -174,7 +174,7 @@ def test_who_will_never_move_anything_says_so(served, options, from_scratch, mov
     settings, scheduler, out = served(*options)
     assert isinstance(scheduler, FromScratchScheduler) == from_scratch
     assert (settings.adapts, settings.objective) == (ONLINE, "throughput")
-    assert ("so nothing will ever move: --from-scratch has it place that anew" in out) != moves
+    assert ("so nothing will ever move: use --from-scratch" in out) != moves
 
 
 def test_triggers_are_set_by_options_or_as_parameters_of_online(served):

@@ -114,7 +114,7 @@ def test_it_says_beforehand_where_it_takes_long(run, file, monkeypatch):
     assert err == ""
     monkeypatch.setattr(verb, "_MANY", 1000.0)
     _, _, err = run("simulate", file, "--seconds", 1)
-    assert "tuples are to be handled, about a million a second; Ctrl-C ends it" in err
+    assert "tuples, about a million per second; Ctrl-C stops it" in err
 
 
 def test_saturated_spouts_begin_as_many_as_go(run, file):

@@ -22,7 +22,7 @@ def test_it_tells_what_needs_a_look_what_waits_and_what_was_done(
     where = ("--service", f"http://{HOST}:{port}")
     code, out, err = run("status", *where)
     assert (code, err) == (1, ""), "an alarm is up"
-    assert "look" in out.splitlines()[0]
+    assert "found" in out.splitlines()[0]
     assert "is overloaded, says its alarm" in out
     assert f"http://{HOST}:{port}, mode observe, scheduler {SERVED.scheduler}; last call from Nimbus 4 s ago" in out
     assert "waits for approval: nothing" in out
@@ -35,7 +35,7 @@ def test_it_tells_what_needs_a_look_what_waits_and_what_was_done(
     assert f"changed last: entry 1, plan {plan['id']}, by anna, " in out
     assert "waits for approval: nothing" in out
     told = json.loads(run("status", *where, "--json")[1])
-    assert (told["done"][0]["plan"], told["well"], told["waiting"]) == (plan["id"], False, [])
+    assert (told["changes"][0]["plan"], told["healthy"], told["pending"]) == (plan["id"], False, [])
     assert (told["executors"], told["nodes"]) == (
         nimbus.look().num_executors,
         len(nimbus.look().supervisors),
@@ -45,12 +45,12 @@ def test_it_tells_what_needs_a_look_what_waits_and_what_was_done(
 
 
 def test_its_exit_code_says_whether_all_is_well(run, monkeypatch) -> None:
-    well = Overview(service="stormwright 1", well=True, verdict="All is well", findings=(), load_age_s=-0.0004)
+    well = Overview(service="stormwright 1", healthy=True, verdict="Healthy", findings=(), load_age_s=-0.0004)
     monkeypatch.setattr(Client, "overview", lambda _: well)
     code, out, _ = run("status")
-    assert (code, out.splitlines()[0]) == (0, "All is well")
+    assert (code, out.splitlines()[0]) == (0, "Healthy")
     assert "load measured 0 s ago" in out
-    monkeypatch.setattr(Client, "overview", lambda _: well.model_copy(update={"well": False}))
+    monkeypatch.setattr(Client, "overview", lambda _: well.model_copy(update={"healthy": False}))
     assert run("status")[0] == 1
 
 
@@ -65,4 +65,4 @@ def test_who_cannot_be_asked_is_told(run, tmp_path: Path, monkeypatch) -> None:
 
     monkeypatch.setattr(Client, "_ask", old)
     code, _, err = run("status", "--service", "http://127.0.0.1:1")
-    assert (code, "http://127.0.0.1:1 cannot say whether all is well: it is of an older version" in err) == (2, True)
+    assert (code, "http://127.0.0.1:1 has no overview: it is an older version" in err) == (2, True)

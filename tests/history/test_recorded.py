@@ -111,7 +111,7 @@ def test_another_scheduler_places_anew_what_ran(history: tuple[ParquetStore, lis
     first = make_scheduler("binpack").schedule(without_assumed_traffic(problem).with_nothing_running())
     assert found.cost == pytest.approx(cost_of(without_assumed_traffic(problem), first.slot_of_executor).total)
     assert found.moved_executors
-    with pytest.raises(InputError, match="online: is set to stay near to what runs"):
+    with pytest.raises(InputError, match="online: stays near the current placement"):
         replay(store, TimeStretch(), "online", ["keep_running=true"], from_scratch=True)
 
 

@@ -120,7 +120,7 @@ def test_an_order_is_void_once_it_is_carried_out() -> None:
 def test_an_order_that_was_withdrawn_or_is_old_is_void(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = bridge()
     asked.order(A.id, Order(ON_N1, "better"))
-    asked.turn_back([A.id])
+    asked.withdraw([A.id])
     assert asked.answer(problem([A])).assignments == {A.id: ON_N0}
     asked.order(A.id, Order(ON_N1, "better"))
     monkeypatch.setattr("stormwright.storm.bridge.ORDER_S", 0.0)

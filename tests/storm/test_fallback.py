@@ -188,7 +188,7 @@ def test_resource_aware_beneath_a_service_that_comes_and_goes(
         watched.gateway.rebalance("first", 0, 1)
         eventually(lambda: watched.says(first, "answer refused: heap of"), "it is not moved beyond them")
         assert len(set(runs(first))) == 2
-        bridge.turn_back([first])
+        bridge.withdraw([first])
         stays = runs(first)
     second = watched.submit("second")
     eventually(lambda: watched.says(second, "; placed by ResourceAwareScheduler: Running - Fully"), "it is placed")

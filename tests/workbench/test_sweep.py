@@ -128,7 +128,7 @@ def test_what_runs_is_placed_anew_where_that_is_asked_for(tmp_path: Path) -> Non
     first = make_scheduler("top_storm").schedule(problem).slot_of_executor
     assert from_scratch["cost"] == pytest.approx(cost_of(problem, first).total)
     near = write_spec(tmp_path, schedulers={"online": {"keep_running": True}})
-    with pytest.raises(InputError, match=r"is set to stay near to what runs.* @ \$\.schedulers\.online"):
+    with pytest.raises(InputError, match=r"stays near the current placement.* @ \$\.schedulers\.online"):
         read_cells(near, from_scratch=True)
 
 

@@ -79,7 +79,7 @@ def test_a_scheduler_places_anew_what_runs_unless_it_is_told_of_it():
     assert what_if(together, Changes(scheduler="even", from_scratch=False)).moved == 0
     near = Changes(scheduler="optimizer", settings=("max_moves=0", "iterations=100"))
     assert what_if(together, near).moved == 0
-    with pytest.raises(InputError, match="is set to stay near to what runs, and anew is as if nothing ran"):
+    with pytest.raises(InputError, match="stays near the current placement and cannot also place from scratch"):
         what_if(together, replace(near, from_scratch=True))
 
 

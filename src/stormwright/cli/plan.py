@@ -47,7 +47,7 @@ class _DetailedExitCommand(click.Command):
 @click.command(cls=_DetailedExitCommand)
 @click.argument("file", type=options.PATH, required=False)
 @options.service
-@options.reason("a look")
+@options.reason("preview")
 @click.option(
     "--scheduler",
     "scheduler_name",

@@ -18,7 +18,7 @@ def print_plan(plan: Plan) -> None:
     age = f", {plan.age_s:,.0f} s old" if plan.id else ""
     say(f"{printed}: {plan.state}{age}, for {plan.goal}" + (f", by {plan.by}: {plan.reason}" if plan.id else ""))
     if not plan.step_count:
-        say(f"nothing is to change: {plan.why or 'nothing is out of place'}")
+        say(f"no changes: {plan.why or 'no executor is misplaced'}")
     else:
         steps, stages = counted(plan.step_count, "step"), counted(plan.stages, "stage")
         say(f"{counted(plan.topologies, 'topology')} in {steps} and {stages}; {plan.gain}")
@@ -78,7 +78,7 @@ def _print_sides(sides: dict[str, Side]) -> None:
     table.add_row("between nodes, tuples/s", *(f"{side.traffic_tps:,.0f}" for side in sides.values()))
     table.add_row("nodes", *(side.nodes for side in sides.values()))
     table.add_row("workers", *(side.workers for side in sides.values()))
-    table.add_row("limits broken", *(len(side.violations) for side in sides.values()))
+    table.add_row("violations", *(len(side.violations) for side in sides.values()))
     table.add_row("score of 100", *(f"{side.score:.0f}" for side in sides.values()))
     print_table(table)
     for name, side in sides.items():

@@ -268,7 +268,7 @@ def _broken_limits(problem: Problem, assignment: Assignment) -> Iterator[str]:
     """Yield limits that the placed executors break, and worker counts, as not every scheduler checks all of them."""
     slots = assignment.slot_of_executor
     for label, found in (
-        ("limits broken", list(map(str, broken_limits(problem, slots)))),
+        ("violations", list(map(str, broken_limits(problem, slots)))),
         ("other worker counts", list(map(str, other_worker_counts(problem, slots)))),
     ):
         if found:

@@ -139,7 +139,7 @@ def _warn(problem: Problem, slots: IntArray, seconds: float) -> None:
     cost = cost_of(problem, slots)
     tuples = seconds * sum(getattr(cost, part.name) for part in fields(cost) if part.name != "total")
     if tuples > _MANY:
-        say(f"some {tuples:,.0f} tuples are to be handled, about a million a second; Ctrl-C ends it", err=True)
+        say(f"simulating about {tuples:,.0f} tuples, about a million per second; Ctrl-C stops it", err=True)
 
 
 def _placed(

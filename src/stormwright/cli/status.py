@@ -37,7 +37,7 @@ _CALLED = {"bad": "fault", "warn": "short", "note": "note"}
 def command(ctx: click.Context, address: str, as_json: bool) -> None:
     """This is the first page of the dashboard as text, with the last change.
 
-    Exits with 0 if all is well, 1 if something needs attention or nothing is known yet, 2 if the service cannot be
+    Exits with 0 if nothing is wrong, 1 if something needs attention or nothing is known yet, 2 if the service cannot be
     reached.
     """
     client = client_of(address, options.user())
@@ -47,7 +47,7 @@ def command(ctx: click.Context, address: str, as_json: bool) -> None:
     else:
         for line in _lines(now, client.address):
             say(line)
-    if not now.well:
+    if not now.healthy:
         ctx.exit(_NEEDS_A_LOOK)
 
 
@@ -67,15 +67,15 @@ def _lines(now: Overview, address: str) -> Iterator[str]:
         yield f"runs: {', '.join(counted(count, noun) for count, noun in sizes)}{rate}"
     yield f"would change: {now.decision or 'nothing was looked at yet; `stormwright plan` asks for a plan'}"
     yield from cut_short([f"waits: {each}" for each in now.waits], _MOST)
-    yield from cut_short([f"under way: plan {each.id}: {progress_line(each)}" for each in now.under_way], _MOST)
-    yield from cut_short([_waiting(each) for each in now.waiting], _MOST, "; `stormwright plan --list` has all")
-    if not now.waiting:
+    yield from cut_short([f"under way: plan {each.id}: {progress_line(each)}" for each in now.active], _MOST)
+    yield from cut_short([_waiting(each) for each in now.pending], _MOST, "; `stormwright plan --list` has all")
+    if not now.pending:
         yield "waits for approval: nothing"
-    for last in now.done[:1]:
+    for last in now.changes[:1]:
         what = f"plan {last.plan}" if last.plan else last.kind
         yield f"changed last: entry {last.n}, {what}, by {last.who}, {in_utc(last.at_ms)}: {last.reason}"
         yield f"came of it: {evaluations_of(last)}"
-    if not now.done:
+    if not now.changes:
         yield "changed last: nothing so far"
 
 

@@ -109,7 +109,7 @@ def command(
         print_json(_document(where, decided, rows, found, failed))
     else:
         _print(found, failed)
-        say(f"{counted(len(rows), 'cell')}, {decided:,} of them decided now: {where}")
+        say(f"{counted(len(rows), 'cell')}, {decided:,} of them computed now: {where}")
         if output:
             say(f"report: {name_of_output(output)}")
     if failed:

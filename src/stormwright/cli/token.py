@@ -122,7 +122,7 @@ def _tokens(state_dir: Path | None, tokens_file: Path | None, *, makes: bool = F
     from stormwright.service.auth.tokens import FILE, Tokens
 
     if state_dir is None and tokens_file is None:
-        raise InputError("token", [Fault("say where the service keeps its state, or --tokens FILE", "--state")])
+        raise InputError("token", [Fault("give the state directory of the service, or --tokens FILE", "--state")])
     path = tokens_file or Path(state_dir or "") / FILE
     directory = path.absolute().parent
     needed = directory.parent if makes else directory

@@ -85,7 +85,7 @@ def _print(found: Tradeoff) -> None:
     problem = found.problem
     say(f"{problem.name or 'problem'}: {size_of(problem)}")
     broken = f", {counted(found.broken, 'limit')} broken" if found.broken else ""
-    say(f"staying costs {found.staying:,.1f}{broken}; the least found is {found.least:,.1f}")
+    say(f"current cost {found.staying:,.1f}{broken}; lowest cost found {found.least:,.1f}")
     columns = ("may move", "may restart", "moved", "workers restarted", "cost", "of the gain", "")
     table = numbers_table(*columns, texts=(0, -1))
     for point in found.points:

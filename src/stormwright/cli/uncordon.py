@@ -24,4 +24,4 @@ def command(node: str, address: str, by: str, reason: str, as_json: bool) -> Non
     if as_json:
         print_json(was.model_dump(mode="json"))
     else:
-        say(f"{was.host} takes what comes again")
+        say(f"{was.host} is schedulable again")

@@ -155,7 +155,7 @@ class Client:
         try:
             return self._ask("GET", "/v1/overview", Overview)
         except NotFoundError as error:
-            raise ClusterError(f"{self.address} cannot say whether all is well: it is of an older version") from error
+            raise ClusterError(f"{self.address} has no overview: it is an older version") from error
 
     def modes(self) -> Modes:
         """Return the modes: which moves the service makes automatically."""
@@ -218,7 +218,7 @@ class Client:
         try:
             return shape.model_validate_json(answer, strict=False)
         except ValidationError as error:
-            raise ClusterError(f"{self.address} answers what is no {shape.__name__}: is it stormwright?") from error
+            raise ClusterError(f"{self.address} sent no {shape.__name__}: is it stormwright?") from error
 
     def _refusal(self, status: int, answer: bytes) -> Exception:
         try:
@@ -254,7 +254,7 @@ def _address(body: str) -> tuple[str, str, int | None]:
             return parts.scheme, parts.hostname, parts.port
     except ValueError:  # half an IPv6 address, or a port that is none
         pass
-    raise InputError("service", [Fault("should be an address as in http://127.0.0.1:7070, with no more to it", body)])
+    raise InputError("service", [Fault("should be an address such as http://127.0.0.1:7070, without a path", body)])
 
 
 def _id(plan: str) -> str:

@@ -259,7 +259,7 @@ class Anomalies(Shape):
 
 
 # Health -------------------------------------------------------------------------------------------
-# What goes over the service's API of whether all is well: the first page and ``stormwright status`` read it.
+# The overview of the service's API, read by the first page and ``stormwright status``.
 
 #: ``bad``: something does not work. ``warn``: something is short. ``note``: good to know.
 Level = Literal["bad", "warn", "note"]
@@ -280,32 +280,32 @@ class Overview(Shape):
     ----------
     service
         Name and version.
-    well, verdict
-        Whether nothing needs a look, which it does where nothing is known yet; and that in words.
+    healthy, verdict
+        Whether nothing is wrong (false while nothing is known yet), and the same as a text.
     findings
-        What needs a look, alarms and anomalies among it, the worst first. Notes alone leave all well.
+        Problems, with alarms and anomalies, worst first. Notes alone do not count as a problem.
     mode, frozen, scheduler
-        What it does by itself, why nothing moves (empty where things may), and who decides.
+        Default mode, reason of a freeze (or empty), and scheduler.
     nimbus_age_s, load_age_s
-        How long ago Nimbus has asked and the newest load was measured; None where that never was.
+        Seconds since the last poll of Nimbus and since the newest measured load; None if there was none.
     topologies, executors, nodes
-        That there are; None while that is not known.
+        Their numbers; None while unknown.
     rate_tps
-        Measured tuple trees a second of all topologies; None while that is not known.
+        Measured tuple trees per second of all topologies; None while unknown.
     decision
-        Why something was to move at the last look, or why nothing was; empty before the first.
+        Reason of the last decision; empty before the first.
     waits
-        Why topologies stay because too little of them was measured.
-    under_way
-        Plans that are being made, move something, or were stopped, and those of which a person has to judge a stage.
-    waiting
-        Plans that would move something, and wait for a person to apply them.
-    done
-        What was done last, changes of mode left out, the newest first.
+        Topologies that stay because too little was measured, with reasons.
+    active
+        Plans in progress or stopped, and those whose stage waits for a decision of a person.
+    pending
+        Plans with moves that wait to be applied.
+    changes
+        Latest entries of the journal without mode changes, newest first.
     """
 
     service: str
-    well: bool
+    healthy: bool
     verdict: str
     findings: tuple[Concern, ...]
     mode: Mode = "observe"
@@ -319,6 +319,6 @@ class Overview(Shape):
     rate_tps: float | None = None
     decision: str = ""
     waits: tuple[str, ...] = ()
-    under_way: tuple[PlanSummary, ...] = ()
-    waiting: tuple[PlanSummary, ...] = ()
-    done: tuple[HistoryEntry, ...] = ()
+    active: tuple[PlanSummary, ...] = ()
+    pending: tuple[PlanSummary, ...] = ()
+    changes: tuple[HistoryEntry, ...] = ()

@@ -205,7 +205,7 @@ class Mover:
                 if move is legs[0][0] or move.num_workers is not None:
                     self._nimbus.rebalance(move.topology.name, 0, move.num_workers)
         except NimbusError:
-            self._bridge.turn_back(ids)  # it may have taken the call and not been able to say so
+            self._bridge.withdraw(ids)  # it may have taken the call and not been able to say so
             raise
 
     def _strayed(self, legs: Sequence[tuple[TopologyMove, Hop]], ordered: float) -> Problem | None:
@@ -238,7 +238,7 @@ class Mover:
     def _require_placed(self, legs: Sequence[tuple[TopologyMove, Hop]], since: float) -> None:
         """Raise MoveError if Nimbus has not polled or placed topologies elsewhere; a later poll moves nothing."""
         ids = [move.topology.id for move, _ in legs]
-        self._bridge.turn_back(ids)
+        self._bridge.withdraw(ids)
         newest = self._bridge.wait_for_snapshot(since, 0.0)
         if newest is None:
             where = "not moved" if all(leg is move.legs[0] for move, leg in legs) else "in spare slots, half way"

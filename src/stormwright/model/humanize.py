@@ -112,7 +112,7 @@ def _rates_text(proof: Mapping[str, Any]) -> str:
     if bound is None:
         return f"{reached}; how much more another placement could bear was not proven"
     above = f", {proof['gap']:.1%} above" if proof["gap"] is not None else ""
-    return f"{reached}; no placement bears more than ×{amount(bound, '')}{above}"
+    return f"{reached}; upper bound ×{amount(bound, '')}{above}"
 
 
 def _nodes_text(proof: Mapping[str, Any]) -> str:

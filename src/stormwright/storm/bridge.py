@@ -194,7 +194,7 @@ class Bridge:
             self._orders |= orders
             self._ordered_s |= dict.fromkeys(orders, self._clock.monotonic())
 
-    def turn_back(self, topologies: Collection[str]) -> None:
+    def withdraw(self, topologies: Collection[str]) -> None:
         """Cancel the moves of topologies (ids); their old workers are no longer waited for.
 
         Later answers leave each where it is, or restore the slots recorded in its order if Nimbus has taken them

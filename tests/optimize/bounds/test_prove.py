@@ -100,6 +100,19 @@ def test_combinations_of_sets_are_the_optimum(of, seed, ways):
     assert proof.optimal == (oracles.cost(of, slots) <= least_cost + 1e-6)
 
 
+def test_first_prices_above_the_total_traffic_still_lead_to_a_proof(monkeypatch):
+    """Were their bound not stored, nothing could be enumerated, and the bound would stay at what is proven by then."""
+    monkeypatch.setattr(exact, "_ENOUGH", FOREVER)
+    tps = [[66, 97, 47], [8, 90, 71], [98, 20, 37], [42, 34, 80]]
+    pairs = [(a, b, tps[a][b - (b > a)]) for a in range(4) for b in range(4) if a != b]
+    placed = topology("t0", 4, 2, **{"stormwright.max.executors.per.worker": 3})
+    measured = load(4, pairs, cpu_ghz=np.array([0.81, 0.77, 0.38, 0.97]), memory_mb=np.array([516.0, 319, 347, 725]))
+    of = problem(nodes(1.687, 1.592, ports=2, memory_mb=2048.0), (placed, measured))
+    best = best_slots(of)
+    proof = bound_cost(of, np.array(best, np.int32), FOREVER)
+    assert (proof.optimal, proof.cost) == (True, pytest.approx(oracles.cost(of, best)))
+
+
 def crowded(seed):
     """Three topologies of twelve executors in all, in two or three workers each, on four nodes with 1 to 3 ports."""
     rng = np.random.default_rng(seed)

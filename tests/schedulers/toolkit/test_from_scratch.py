@@ -63,7 +63,7 @@ def test_what_is_said_counts():
 def test_what_is_set_to_stay_near_is_not_asked_anew(name, settings):
     scheduler = make_scheduler(name, settings)
     assert apply_from_scratch(name, scheduler, None, always) is scheduler
-    with pytest.raises(InputError, match=f"{name}.*stay near to what runs"):
+    with pytest.raises(InputError, match=f"{name}.*stays near the current placement"):
         apply_from_scratch(name, scheduler, True, never)
 
 
@@ -76,7 +76,7 @@ def test_those_move_what_runs_that_are_set_so():
 
 def test_who_moves_nothing_is_told_of_and_who_may_is_not():
     assert why_nothing_moves("even", make_scheduler("even")) == (
-        "even leaves what runs where it is, so nothing will ever move: --from-scratch has it place that anew"
+        "even moves no running executor, so nothing will ever move: use --from-scratch"
     )
     for quiet in (make_scheduler("online"), FromScratchScheduler(make_scheduler("even"))):
         assert why_nothing_moves("x", quiet) == ""

@@ -127,6 +127,6 @@ def test_who_places_once_never_looks():
 def test_where_no_gain_is_asked_for_it_moves_whatever_it_gains():
     anything = Adaptation(on_period=True, gains=())
     assert should_reschedule(PARAMS, replace(QUIET, gain_percent=-50), anything) == (
-        "everything is placed anew, whatever that gains"
+        "everything is placed from scratch, whatever the gain"
     )
     assert should_reschedule(PARAMS, replace(QUIET, since_look_s=0), anything) is None

@@ -129,7 +129,7 @@ def test_before_nimbus_has_asked_each_page_says_so(tmp_path: Path) -> None:
             page = Page(browser.client.get(path).text)
             assert any(each.get("class", "").startswith("empty") for _, each, _ in page.elements) or path == "/try"
         assert "Either Nimbus has not polled the service" in browser.get("/cluster", 503).said
-        assert "Waiting for Nimbus" in browser.get("/").said or "need" in browser.get("/").said
+        assert "Waiting for Nimbus" in browser.get("/").said or "found" in browser.get("/").said
 
 
 def test_of_nothing_that_runs_there_are_pages(tmp_path: Path) -> None:
@@ -300,7 +300,7 @@ def test_a_placement_that_is_short_is_told_first(tmp_path: Path) -> None:
     with browsing(tmp_path, crowded) as browser:
         said = browser.get("/").said
         assert "node-0000.example" in said.partition("uses more CPU than it has")[0]
-        assert "All is well" not in said
+        assert "Healthy" not in said
 
 
 def test_a_topology_tells_why_it_is_where_it_is(shop: Browser) -> None:

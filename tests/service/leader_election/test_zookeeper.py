@@ -205,7 +205,7 @@ def test_who_does_not_know_the_word_reads_and_changes_nothing(begin: Begin, host
     assert one.leads.wait(20)
     before = set(threading.enumerate())
     for word in ("wrong", ""):
-        with pytest.raises(ClusterError, match="--pair-secret is another"), ZooKeeper(hosts, word) as agreed:
+        with pytest.raises(ClusterError, match="--pair-secret differs"), ZooKeeper(hosts, word) as agreed:
             agreed.leader()
     assert not [each.name for each in set(threading.enumerate()) - before if each.is_alive()], "nobody goes on asking"
 

@@ -206,7 +206,7 @@ def propose_moves(
     plan = plan_moves(problem, wanted, WHOLE, staying, cpu_limits=wish.repairs or wish.goals == (TRAFFIC,))
     placements, goal = Placements(problem), "" if wish.repairs else wish.goals[0]
     if not plan.steps:
-        text = "nothing is out of place" if not plan.blocked else "what could be better stays"
+        text = "no executor is misplaced" if not plan.blocked else "all better moves are blocked"
         return Proposal(problem, plan, now, why=text, placements=placements, goal=goal)
     slots = planned_slots(problem, plan.moves)
     outlooks = {goal: Outlooks(problem, goal, placements=placements) for goal in wish.goals}

@@ -105,7 +105,7 @@ def history_examples(store: Store, seed: int) -> Iterator[Group]:
 
     moments = decision_times(store, TimeStretch(None, None))
     if not moments:
-        raise InputError("learn", [Fault("no look at the placement is recorded", "history")])
+        raise InputError("learn", [Fault("no decision is recorded", "history")])
     chosen = {moments[at] for at in np.linspace(0, len(moments) - 1, MOST_LOOKS).round().astype(int).tolist()}
     for moment in sorted(chosen):
         problem = known_at(store, moment)

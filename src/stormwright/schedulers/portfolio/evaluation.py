@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from math import isfinite
 from typing import Final
 
@@ -42,6 +43,8 @@ class PlacementEvaluator:
         One of `OBJECTIVES`; auto is throughput if a service measured the load, else traffic.
     headroom
         Fraction of all resources that stays free if nodes are minimised.
+    running
+        Topologies (ids) whose number of workers is no violation; None for those that run in `problem`.
 
     Attributes
     ----------
@@ -53,14 +56,21 @@ class PlacementEvaluator:
         Whether CPU is no constraint, as it follows from rates.
     """
 
-    def __init__(self, problem: Problem, objective: str = "auto", headroom: float = 0.2) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        objective: str = "auto",
+        headroom: float = 0.2,
+        running: Collection[str] | None = None,
+    ) -> None:
         self.problem, self.note = problem, ""
         self.objective = wanted_of(problem) if objective == "auto" else objective
         if self.objective != TRAFFIC and all(load is None for load in problem.demand.measured):
             self.note = f"compared by traffic, as no load was measured that {self.objective} could be predicted from"
             self.objective = TRAFFIC
         runs = np.unique(problem.executor_topology[problem.current_slot != UNPLACED])
-        self._running: set[str | None] = {problem.topologies[index].id for index in runs.tolist()}
+        known = {problem.topologies[index].id for index in runs.tolist()} if running is None else running
+        self._running: frozenset[str | None] = frozenset(known)
         self._rates: RateSearch | None = None
         self.soft_cpu = self.objective != TRAFFIC
         if self.soft_cpu:

@@ -110,7 +110,7 @@ def why_nothing_moves(name: str, scheduler: Scheduler) -> str:
     """Return a warning if a scheduler will never move running executors; otherwise empty."""
     if declared(scheduler).moves_running:
         return ""
-    return f"{name} leaves what runs where it is, so nothing will ever move: --from-scratch has it place that anew"
+    return f"{name} moves no running executor, so nothing will ever move: use --from-scratch"
 
 
 def apply_from_scratch(name: str, scheduler: Scheduler, from_scratch: bool | None, default: Default) -> Scheduler:
@@ -135,7 +135,7 @@ def apply_from_scratch(name: str, scheduler: Scheduler, from_scratch: bool | Non
     """
     near = declared(scheduler).stays_near
     if from_scratch and near:
-        message = "is set to stay near to what runs, and anew is as if nothing ran: leave out one of them"
+        message = "stays near the current placement and cannot also place from scratch: leave out one of them"
         raise InputError("from_scratch", [Fault(message, name)])
     wanted = default(scheduler) and not near if from_scratch is None else from_scratch
     return FromScratchScheduler(scheduler, name) if wanted else scheduler

@@ -33,7 +33,7 @@ class TriggerParams(Params):
         TRIGGER_PERIOD_S, "P: seconds from one look for a better placement to the next", low=0, high=MOST_SECONDS
     )
     min_gain_percent: float = param(
-        20.0, "R: by how much inter-node traffic must fall for such a look to trigger", low=0, high=100
+        20.0, "R: by how much inter-node traffic must fall for such a decision to be made", low=0, high=100
     )
     cool_down_s: float = param(
         TRIGGER_COOL_DOWN_S, "T: seconds without triggers after a change", low=0, high=MOST_SECONDS
@@ -165,7 +165,7 @@ def should_reschedule(params: TriggerParams, view: TriggerView, adapts: Adaptati
         return None
     why = f"{view.drifted}; " if view.drifted else ""
     if not adapts.gains:
-        return f"{why}everything is placed anew, whatever that gains"
+        return f"{why}everything is placed from scratch, whatever the gain"
     if view.gain_percent < params.min_gain_percent or view.gain_percent <= 0:  # 3
         return None
     return f"{why}{view.gained}, at least {params.min_gain_percent:g} % wanted"

@@ -23,7 +23,7 @@ from stormwright.service.http.asgi import App, Scope
 # Rate limits --------------------------------------------------------------------------------------
 # How often somebody may do what costs much, or fail.
 
-#: Names or addresses that are remembered: of more, who was heard of longest ago starts anew.
+#: Maximum number of names or addresses remembered; the one unused for longest is forgotten first.
 MOST_REMEMBERED = 10_000
 
 

@@ -24,7 +24,7 @@ from stormwright.service.dashboard.views.page import Page, Query
 from stormwright.service.http.asgi import Bodies, from_here
 
 # Live updates -------------------------------------------------------------------------------------
-# Server-sent events: pages hear that something has changed, and fetch themselves anew.
+# Server-sent events: pages are notified of a change, and reload.
 
 #: Listeners at most, seconds from one look to the next, and after which a line goes out although nothing has changed.
 MOST_LISTENERS, LOOK_S, BEAT_S = 64, 2.0, 20.0

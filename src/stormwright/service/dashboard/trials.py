@@ -60,7 +60,7 @@ class Change:
     link
         As in ``1gbit``.
     scheduler
-        Who places everything anew.
+        Scheduler that places everything from scratch.
     """
 
     rate: str = ""

@@ -110,23 +110,23 @@ MAX_BODY_BYTES = 2**20
 #: All that there are.
 EVERY_ENDPOINT: Sequence[Endpoint] = (*ENDPOINTS, *GUARDING)
 
-#: Where whether all is well is told.
+#: Path of the overview.
 OVERVIEW = "/v1/overview"
 
 _JSON = "application/json"
 
 
 def api_routes(plan_service: PlanService, overview: Callable[[], Overview]) -> list[Route]:
-    """All of `EVERY_ENDPOINT`, whether all is well, and ``/v1/openapi.json`` that describes them.
+    """All of `EVERY_ENDPOINT`, the overview, and ``/v1/openapi.json`` that describes them.
 
     Parameters
     ----------
     plan_service
         Answers.
     overview
-        Tells whether all is well.
+        Answers with the overview.
     """
-    text = "Whether all is well, what it would change, what it changed last, and what waits for a person."
+    text = "Health, proposed changes, latest changes, and plans that wait for approval."
     every = (*EVERY_ENDPOINT, Endpoint("GET", OVERVIEW, text, Overview, lambda *_: overview()))
     described = orjson.dumps(openapi(every))
 

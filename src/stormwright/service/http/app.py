@@ -135,7 +135,7 @@ _ENDPOINTS = {
 }
 
 _OPERATING = {
-    "GET /v1/overview": "whether all is well, what would change, what was changed, what waits for a person",
+    "GET /v1/overview": "health, proposed changes, latest changes, and plans that wait for approval",
     "GET /v1/openapi.json": "plans, history and modes: what operates the service, described",
 }
 

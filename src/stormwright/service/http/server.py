@@ -314,7 +314,7 @@ def cannot_listen(error: Exception) -> str:
     """Return the message for an address that cannot be bound."""
     why = str(error)
     if isinstance(error, OSError):
-        # asyncio words it anew, and tells no number where none of a name's addresses is of this machine.
+        # asyncio rewrites the message, and gives no number if no address of a name belongs to this machine.
         number = errno.EADDRNOTAVAIL if error.errno is None else error.errno
         why = os.strerror(number) if number > 0 else error.strerror or why
     return f"cannot be listened at ({why}): stop what does, or name another --host or --port"

@@ -11,7 +11,7 @@
    where they were, and it is made again; all at their targets, and it is complete; anything else, and the stage is
    rolled back. The same happens after a failed move, with its reason, as soon as Nimbus has asked again; if no topology
    is on a detour, the plan is stopped.
-2. A rollback is planned anew from the current placement each time, so it may be interrupted at any point.
+2. A rollback is planned from the current placement each time, so it may be interrupted at any point.
 3. A stage is evaluated before the next one begins. No topology is in a spare slot between stages.
 4. A plan that the service approved itself (mode ``auto``) has one stage: all its steps are made at once, a failed step
    blocks only those that need it, and its topologies are evaluated while the service goes on; a regression leads to

@@ -113,6 +113,7 @@ class Proof:
         #: No placement keeps more.
         self.most = total
         self._best: SetPrices | None = None
+        self._best_most = math.inf
         self._best_tops = np.zeros(len(self._kinds))
         self._least_nodes = min(least_nodes(executors, workers, kinds), len(columns))  # the known one is not wrong
 
@@ -221,8 +222,9 @@ class Proof:
                 fresh |= column.key not in self._columns
                 self._columns[column.key] = column
         most = self._paid(prices) + float(tops @ [kind.nodes for kind in self._kinds])
-        if most < self.most:
-            self.most, self._best, self._best_tops = most, prices, tops
+        if most < self._best_most:
+            self._best_most, self._best, self._best_tops = most, prices, tops
+        self.most = min(self.most, most)
         return fresh
 
     def _worth(self, column: KnownSet, prices: SetPrices) -> float:
@@ -246,7 +248,9 @@ class Proof:
         """Enumerate everything that could be better than the known solution; return whether that is complete."""
         if self._best is None:
             return False
-        left = ProofGap(self._best, self._best_tops, self._paid(self._best), self._least_nodes, self.most, self._known)
+        paid = self._paid(self._best)
+        # The bound of these very prices, which may be above the total traffic: sets are left out by it.
+        left = ProofGap(self._best, self._best_tops, paid, self._least_nodes, self._best_most, self._known)
         puzzle = EnumerationInput(self._executors, self._workers, self._kinds, self._same)
         most = combine_sets(puzzle, left, until, self._scratch)
         if most is None:

@@ -19,7 +19,7 @@ from stormwright.service.plans.store import HALTED_STATES, OPEN
 from stormwright.service.status import ServiceStatus
 
 # Health -------------------------------------------------------------------------------------------
-# Whether all is well: what needs a look, worst first, each in a sentence with where to look.
+# Health: problems, worst first, each in a sentence with a link.
 
 #: Nimbus asks each 10 s; after so many without a question something is wrong. A load is measured each few seconds.
 SILENT_S, OLD_LOAD_S = 60.0, 120.0
@@ -166,12 +166,12 @@ def overview(known: DashboardState) -> Page:
         "scene": scene,
         "runs": known.runs(),
         "service": status,
-        "open_plans": [each for each in (*now.waiting, *now.under_way) if each.state not in HALTED_STATES][:_ROWS],
+        "open_plans": [each for each in (*now.pending, *now.active) if each.state not in HALTED_STATES][:_ROWS],
         "can_plan": known.sources.plan_service is not None,
-        "done": now.done[:_ROWS],
-        "judged": [(each.n, move, outcome) for each in now.done for move in each.moves for outcome in move.evaluations][
-            :_OUTCOMES
-        ],
+        "done": now.changes[:_ROWS],
+        "judged": [
+            (each.n, move, outcome) for each in now.changes for move in each.moves for outcome in move.evaluations
+        ][:_OUTCOMES],
         "tight": [(names[each.topology], each) for each in tight],
         "rate": chart([Line("measured throughput", rates)], "trees/s") if len(rates) > 1 else None,
     }
@@ -188,7 +188,7 @@ def overview_data(known: DashboardState) -> Overview:
     problem = scene.problem if scene else None
     return Overview(
         service=f"stormwright {__version__}",
-        well=scene is not None and not trouble,
+        healthy=scene is not None and not trouble,
         verdict=_verdict(trouble, scene is not None),
         findings=tuple(found),
         mode=modes.default if modes else "observe",
@@ -202,13 +202,13 @@ def overview_data(known: DashboardState) -> Overview:
         rate_tps=scene.rate_tps if scene else None,
         decision=(status.decision if status else None) or "",
         waits=tuple(status.waits) if status else (),
-        under_way=tuple(each for each in plans if each.state not in OPEN),
-        waiting=tuple(each for each in plans if each.state in OPEN and each.step_count),
-        done=tuple(each for each in known.history(_LOOKED_AT).entries if each.kind != "modes"),
+        active=tuple(each for each in plans if each.state not in OPEN),
+        pending=tuple(each for each in plans if each.state in OPEN and each.step_count),
+        changes=tuple(each for each in known.history(_LOOKED_AT).entries if each.kind != "modes"),
     )
 
 
 def _verdict(trouble: int, known: bool) -> str:
     if trouble:
-        return f"{counted(trouble, 'thing')} {'needs' if trouble == 1 else 'need'} a look"
-    return "All is well" if known else "Waiting for Nimbus"
+        return f"{counted(trouble, 'problem')} found"
+    return "Healthy" if known else "Waiting for Nimbus"
