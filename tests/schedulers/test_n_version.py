@@ -326,7 +326,7 @@ def test_placements_that_take_turns_come_to_an_end(monkeypatch):
 
 def test_later_rounds_give_a_new_topology_no_fewer_workers():
     """Three slots are short by one: the second round may not take a worker from what the first has placed."""
-    of = problem(nodes(9, ports=3), (topology("a", 3, 3), None), (topology("b", 1, 1), None))
-    answer = make_scheduler("n_version", schedulers="even,optimizer,spread").schedule(of)
+    of = problem(nodes(9, ports=3), (topology("b", 3, 3), None), (topology("a", 1, 1), None))
+    answer = answered(of, schedulers="even,optimizer,spread")
     assert [executor.topology for executor in answer.unplaced] == [of.topologies[1].id]
     assert len(set(answer.slot_of_executor[:3].tolist())) == 3
