@@ -172,7 +172,7 @@ def test_nothing_of_a_page_offends_its_own_policy(chromium: Any, shops: tuple[st
     assert wrong == []
 
 
-def test_who_has_no_mouse_comes_to_the_content_and_everywhere(chromium: Any, shops: tuple[str, list[str]]) -> None:
+def test_dashboard_content_and_links_are_reachable_by_keyboard(chromium: Any, shops: tuple[str, list[str]]) -> None:
     with tab(chromium) as page:
         page.goto(shops[0])
         page.keyboard.press("Tab")
@@ -186,7 +186,7 @@ def test_who_has_no_mouse_comes_to_the_content_and_everywhere(chromium: Any, sho
         page.wait_for_url("**/cluster/nodes/*")
 
 
-def test_it_works_without_javascript(chromium: Any, shops: tuple[str, list[str]]) -> None:
+def test_dashboard_works_without_javascript(chromium: Any, shops: tuple[str, list[str]]) -> None:
     with tab(chromium, java_script_enabled=False) as page:
         page.goto(f"{shops[0]}/plans")
         page.fill("input[name=by]", "anna")
@@ -210,7 +210,7 @@ def test_figures_change_without_a_reload(chromium: Any) -> None:
         assert page.evaluate("window.kept"), "it was not loaded anew"
 
 
-def test_the_first_page_of_the_largest_cluster_is_there_in_two_seconds(chromium: Any) -> None:
+def test_overview_of_largest_cluster_loads_within_two_seconds(chromium: Any) -> None:
     big = living(1000, 5000, racks=100, sizes=(10, 20, 20, 30, 20))
     with (
         DashboardState(Sources(lambda: big, lambda: SERVED)) as known,

@@ -54,7 +54,9 @@ def test_axe_finds_nothing_serious(chromium: Any, service: Guarded, colours: str
 
 
 @pytest.mark.parametrize("scripts", [True, False])
-def test_who_logs_in_plans_under_his_name_until_he_logs_out(chromium: Any, service: Guarded, scripts: bool) -> None:
+def test_logged_in_user_creates_plans_under_own_name_until_logout(
+    chromium: Any, service: Guarded, scripts: bool
+) -> None:
     address, wrong = f"http://{service.host}:{service.port}", []
     with tab(chromium, java_script_enabled=scripts) as page:
         page.on("console", lambda told: wrong.append(told.text) if told.type == "error" else None)

@@ -21,7 +21,7 @@ def file(tmp_path):
     return path
 
 
-def test_it_says_how_many_of_what_why_and_how(run, file):
+def test_advice_reports_counts_reasons_and_commands(run, file):
     code, out, err = run("advise", file, "--rate", "200000")
     assert code == 0
     assert "1 × like n0 …" in err, "what it is at"
@@ -33,7 +33,7 @@ def test_it_says_how_many_of_what_why_and_how(run, file):
     assert shlex.split(line)[:3] == ["storm", "rebalance", "words"]
 
 
-def test_its_json_has_all_of_it_and_the_file_the_same(run, file, tmp_path):
+def test_advice_json_is_complete_and_equals_output_file(run, file, tmp_path):
     written = tmp_path / "advice.json"
     code, out, _ = run("advise", file, "--times", "×3", "--json", "--output", written)
     assert code == 0
@@ -72,14 +72,14 @@ def test_prices(run, file):
         (("--headroom", "nan"), "--headroom"),
     ],
 )
-def test_what_is_wrong_ends_with_a_sentence(run, file, options, why):
+def test_invalid_advise_options_exit_with_one_message(run, file, options, why):
     code, out, err = run("advise", file, *options)
     assert (code, out) == (2, "")
     assert why in err
     assert "Traceback" not in err
 
 
-def test_a_load_that_was_not_measured_is_named_with_what_to_do(run, tmp_path):
+def test_advise_names_topology_with_unmeasured_load_and_remedy(run, tmp_path):
     path = tmp_path / "words.json"
     write_problem(path, WordCount().problem().with_load(LoadProfile({})))
     for asked in ((), ("--rate", "100")):
@@ -89,7 +89,7 @@ def test_a_load_that_was_not_measured_is_named_with_what_to_do(run, tmp_path):
         assert "--ui" in err
 
 
-def test_of_several_topologies_the_one_is_named(run, tmp_path):
+def test_rate_option_must_name_topology_when_several_exist(run, tmp_path):
     path = tmp_path / "two.json"
     write_problem(path, two_word_counts(rate_tps=1_000.0))
     code, _, err = run("advise", path, "--rate", "5000")
@@ -117,7 +117,7 @@ class Nimbus:
         self.asked.append(given)
 
 
-def test_apply_asks_nimbus_for_what_is_printed(run, file, tmp_path, monkeypatch):
+def test_apply_sends_printed_rebalance_orders_to_nimbus(run, file, tmp_path, monkeypatch):
     nimbus = Nimbus()
     monkeypatch.setattr(gateway, "gateway_command", lambda home: [str(home)])
     monkeypatch.setattr(gateway, "NimbusGateway", lambda _: nimbus)
@@ -136,13 +136,13 @@ def test_apply_asks_nimbus_for_what_is_printed(run, file, tmp_path, monkeypatch)
         (Nimbus(topology="words-2-0"), "runs with other executors than when it was measured"),
     ],
 )
-def test_a_cluster_that_is_another_now_is_left_alone(file, nimbus, why):
+def test_rebalance_orders_of_changed_cluster_are_outdated(file, nimbus, why):
     problem = read_problem(file)
     (fault,) = outdated_orders(problem, [RebalanceOrder("words", {"count": 3}, None)], nimbus)
     assert why in str(fault)
 
 
-def test_apply_needs_nodes_that_are_there(run, file, tmp_path):
+def test_apply_is_rejected_when_advised_nodes_are_missing(run, file, tmp_path):
     kinds = ("--node-kind", "large=3000:8:65536:0.9")
     code, _, err = run("advise", file, "--rate", "60000", *kinds, "--apply", "--storm-home", tmp_path)
     assert code == 2
@@ -177,5 +177,5 @@ def test_ui_answers_in_files_count(run, file, tmp_path):
     assert counts[0] < counts[1] == 3  # 20,000/s × 0.1 ms are 2 threads, at 80 % 2.5
 
 
-def test_prices_are_cores_where_none_is_told(run, file):
+def test_price_defaults_to_number_of_cores(run, file):
     assert " 16 cores; " in run("advise", file, "--no-alternatives")[1]

@@ -26,7 +26,7 @@ def test_a_small_problem_is_proven(run):
     assert "cost 4,441.3, proven to be the least" in out
 
 
-def test_a_larger_one_has_a_gap(run):
+def test_bound_of_larger_problem_reports_gap(run):
     code, out, _ = run("bound", LARGER, "--search", 0.2, "--seconds", 1, "--json")
     assert code == 0
     found = orjson.loads(out)
@@ -37,7 +37,7 @@ def test_a_larger_one_has_a_gap(run):
     assert "no placement costs less than" in out
 
 
-def test_optimizer_tells_its_proof(run):
+def test_optimizer_reports_optimality_proof(run):
     settings = ("--set", "bound=true", "--set", "bound_budget_s=60")
     code, out, _ = run("schedule", SMALL, "--scheduler", "optimizer", *settings, "--json")
     assert code == 0
@@ -77,7 +77,7 @@ def test_nodes_are_proven(run, word_count):
     assert "no placement on these nodes sustains the measured rates with 99% of everything free" in out
 
 
-def test_what_is_proven_is_throughput_where_a_service_measured_the_load(run, word_count, tmp_path):
+def test_bound_objective_is_throughput_for_load_measured_by_service(run, word_count, tmp_path):
     """As `optimizer` decides; the first line and the JSON say so."""
     quickly = ("--search", 0.2, "--seconds", 0.5)
     _, out, _ = run("bound", word_count, *quickly)
@@ -101,13 +101,13 @@ def test_headroom_is_for_nodes(run, word_count, objective):
     assert "--headroom: has no effect: it needs --objective nodes" in err
 
 
-def test_of_latency_there_is_no_bound(run, word_count):
+def test_latency_objective_has_no_bound(run, word_count):
     code, _, err = run("bound", word_count, "--objective", "latency")
     assert code == 2
     assert "'latency' is not one of 'traffic', 'throughput', 'nodes'" in err
 
 
-def test_what_was_assumed_is_said(run, tmp_path):
+def test_bound_reports_assumed_load(run, tmp_path):
     path = tmp_path / "assumed.json"
     write_problem(path, replace(WordCount().problem(), load=None))
     _, out, _ = run("bound", path, "--objective", "throughput", "--search", 0.2)
@@ -126,7 +126,7 @@ def test_at_a_prompt():
         sw.bound(problem, sw.place(problem, "even"), objective="nodes", headroom_percent=100)
 
 
-def test_what_is_not_proven_is_said_in_words():
+def test_unproven_bounds_are_described_in_text():
     rates = {"objective": "throughput", "factor": 2.0, "bound": 3.0, "gap": 0.5, "optimal": False}
     assert proof_text(rates).endswith("of those that were measured; upper bound ×3, 50.0% above")
     assert proof_text(rates | {"factor": None}) == "nothing that is known limits the rates"

@@ -38,7 +38,7 @@ def test_costs_are_shown(run, log):
     assert not err
 
 
-def test_what_tuples_take_by_stream_is_shown(run, tmp_path):
+def test_calibrate_reports_cost_per_stream_where_distinguishable(run, tmp_path):
     for name, mix in (("varies", VARIES), ("same", [0.3])):
         (tmp_path / f"{name}.jsonl").write_bytes(b"\n".join(map(encode, records(1, mix))))
     _, out, _ = run("calibrate", tmp_path / "varies.jsonl")
@@ -51,7 +51,7 @@ def test_what_tuples_take_by_stream_is_shown(run, tmp_path):
     assert re.search(r"t-1-0/bolt: [0-9.]+ µs of one of quick/default, slow/default, not distinguishable", out)
 
 
-def test_predictions_go_by_costs_that_were_written(run, log, problem, tmp_path):
+def test_predictions_use_calibrated_costs_file(run, log, problem, tmp_path):
     costs = tmp_path / "costs.json"
     assert run("calibrate", log, "-o", costs)[0] == 0
     document = orjson.loads(costs.read_bytes())
@@ -67,7 +67,7 @@ def test_predictions_go_by_costs_that_were_written(run, log, problem, tmp_path):
     assert "not fitted to this cluster" not in out
 
 
-def test_costs_that_a_problem_brings_are_used(run, log, problem, tmp_path):
+def test_predict_uses_costs_stored_in_problem(run, log, problem, tmp_path):
     costs = orjson.loads(run("calibrate", log, "--json")[1])
     whole = tmp_path / "whole.json"
     whole.write_bytes(orjson.dumps(orjson.loads(problem.read_bytes()) | {"costs": costs}))
@@ -78,7 +78,7 @@ def test_costs_that_a_problem_brings_are_used(run, log, problem, tmp_path):
     assert "not fitted to this cluster" not in outputs[0][1]
 
 
-def test_directories_and_what_is_wrong_in_them(run, log, tmp_path):
+def test_calibrate_reads_directories_and_reports_bad_and_duplicate_records(run, log, tmp_path):
     state = tmp_path / "state"
     (state / "landing").mkdir(parents=True)
     (state / "landing" / "1.jsonl").write_bytes(log.read_bytes() + b"\nnonsense\n" + log.read_bytes())
@@ -98,7 +98,7 @@ def test_directories_and_what_is_wrong_in_them(run, log, tmp_path):
         (b'{"schema": "stormwright-problem/1"}', "holds no record of the performance log: version"),
     ],
 )
-def test_files_that_are_no_log(run, tmp_path, text, said):
+def test_calibrate_rejects_files_with_invalid_records(run, tmp_path, text, said):
     path = tmp_path / "log.jsonl"
     path.write_bytes(text)
     code, _, err = run("calibrate", path)
@@ -106,7 +106,7 @@ def test_files_that_are_no_log(run, tmp_path, text, said):
     assert said in err
 
 
-def test_logs_that_tell_nothing(run, tmp_path):
+def test_calibrate_rejects_records_without_usable_measurements(run, tmp_path):
     path = tmp_path / "log.jsonl"
 
     def told(records):
@@ -122,7 +122,7 @@ def test_logs_that_tell_nothing(run, tmp_path):
     assert "only the last records" in told([{**r, "worker": {**r["worker"], "last": 1}} for r in records])
 
 
-def test_files_that_are_not_there(run, log, tmp_path):
+def test_calibrate_rejects_missing_files_and_overwriting_its_input(run, log, tmp_path):
     code, _, err = run("calibrate", tmp_path / "nobody.jsonl")
     assert code == 2
     assert "cannot be read: No such file" in err
@@ -149,7 +149,7 @@ def test_files_that_are_not_there(run, log, tmp_path):
         ([], "should be"),
     ],
 )
-def test_costs_that_are_none(run, problem, tmp_path, document, said):
+def test_predict_rejects_invalid_cost_documents(run, problem, tmp_path, document, said):
     path = tmp_path / "costs.json"
     path.write_bytes(orjson.dumps(document))
     code, _, err = run("predict", problem, "--costs", path)
@@ -157,14 +157,14 @@ def test_costs_that_are_none(run, problem, tmp_path, document, said):
     assert said in err
 
 
-def test_either_records_or_a_cluster_are_asked_for(run, tmp_path):
+def test_calibrate_requires_either_records_or_storm_home(run, tmp_path):
     for given in ((), (tmp_path / "records.jsonl", "--storm-home", tmp_path)):
         code, _, err = run("calibrate", *given)
         assert code == 2
         assert "give either RECORDS or --storm-home" in err
 
 
-def test_a_directory_that_is_no_storm_is_told(run, tmp_path):
+def test_calibrate_rejects_directory_without_storm_installation(run, tmp_path):
     code, _, err = run("calibrate", "--storm-home", tmp_path)
     assert code == 2
     assert "is no Storm installation" in err
@@ -173,7 +173,7 @@ def test_a_directory_that_is_no_storm_is_told(run, tmp_path):
 @pytest.mark.parametrize(
     ("option", "value"), [("--host", "127.0.0.1"), ("--port", 7071), ("--rate", 1000), ("--measure", 45)]
 )
-def test_what_is_for_a_run_of_its_own_is_refused_with_records(run, log, option, value):
+def test_calibration_run_options_are_rejected_with_records(run, log, option, value):
     code, out, err = run("calibrate", log, option, value)
     assert (code, out) == (2, "")
     assert f"{option}: has no effect: it needs --storm-home" in err

@@ -16,7 +16,7 @@ def no_cluster(monkeypatch):
 
 
 @pytest.mark.parametrize("verb", [("submit", "diamond"), ("serve",)])
-def test_what_needs_a_cluster_says_how_to_have_one(run, no_cluster, verb):
+def test_cluster_commands_without_cluster_name_start_command(run, no_cluster, verb):
     code, _, err = run("cluster", *verb)
     assert code == 2
     assert "no local cluster is up: `stormwright cluster up` starts one" in err
@@ -27,7 +27,7 @@ def test_help_names_every_kind_of_topology(run):
     assert all(kind in out for kind in TOPOLOGIES)
 
 
-def test_what_is_no_topology_is_told(run, monkeypatch):
+def test_cluster_submit_rejects_unknown_topology_and_arguments(run, monkeypatch):
     monkeypatch.setattr(RunningCluster, "find", classmethod(lambda cls: SimpleNamespace(service_url="http://x")))
     code, _, err = run("cluster", "submit", "diamnd", "star:rate")
     assert code == 2
@@ -35,7 +35,7 @@ def test_what_is_no_topology_is_told(run, monkeypatch):
     assert "KIND[1]: 'rate' is not key=value" in err
 
 
-def test_no_cluster_says_how_to_have_one(run, no_cluster, capsys):
+def test_cluster_status_without_cluster_names_start_command(run, no_cluster, capsys):
     with pytest.raises(SystemExit, match="1"):
         run("cluster", "status")
     assert capsys.readouterr().out == "no local cluster is up: `stormwright cluster up` starts one\n"

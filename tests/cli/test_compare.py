@@ -90,25 +90,25 @@ def test_table_is_sorted_by_cost(run):
     assert "1 of 2: even …\n" in err
 
 
-def test_what_is_unplaced_is_told_with_its_reasons(run):
+def test_compare_reports_unplaced_executors_with_reasons(run):
     code, out, _ = run("compare", TOO_SMALL, "--schedulers", "even")
     assert code == 1
     assert "unplaced" in out.splitlines()[1]
     assert re.search(r"even: \d+ of \S+ unplaced: .*\d", out)
 
 
-def test_that_all_has_no_java_schedulers_is_told(run):
+def test_compare_all_mentions_omitted_java_schedulers(run):
     _, out, _ = run("compare", PARTLY_RUNNING, "--schedulers", "all")
     assert "\nall has no Java schedulers: --schedulers all,java:ResourceAwareScheduler adds one\n" in out
     assert "Java" not in run("compare", PARTLY_RUNNING, "--schedulers", "even")[1]
 
 
-def test_what_runs_now_is_a_row(run):
+def test_compare_includes_current_placement_as_row(run):
     _, out, _ = run("compare", PARTLY_RUNNING, "--schedulers", "even,online")
     assert "(current placement)" in out
 
 
-def test_one_that_fails_is_a_row_and_the_others_go_on(run, plugins, tmp_path):
+def test_failing_scheduler_is_reported_as_row_beside_the_others(run, plugins, tmp_path):
     report = tmp_path / "report.html"
     code, out, err = run("compare", PLACEABLE, "--schedulers", "failing,absent,even", "--output", report)
     assert code == 1
@@ -159,7 +159,7 @@ def test_json_has_every_figure(run):
     assert rows["even"]["seconds"] > 0
 
 
-def test_every_scheduler_answers_as_if_asked_first(run):
+def test_compare_runs_each_scheduler_from_scratch(run):
     """What moves and what is restarted for it is counted against what runs."""
     problem = read_problem(PARTLY_RUNNING)
     _, out, _ = run("compare", PARTLY_RUNNING, "--schedulers", "even,offline,binpack", "--json")
@@ -170,7 +170,7 @@ def test_every_scheduler_answers_as_if_asked_first(run):
         assert row["restarted_workers"] <= len(np.unique(problem.current_slot[problem.current_slot != UNPLACED]))
 
 
-def test_what_is_set_to_stay_near_is_told_what_runs_and_not_asked_anew(run):
+def test_compare_passes_current_placement_to_schedulers_limiting_moves(run):
     near = ["--schedulers", "optimizer", "--set", "optimizer.max_moves=0", "--set", "optimizer.iterations=100"]
     _, out, _ = run("compare", PARTLY_RUNNING, *near, "--json")
     (row,) = json.loads(out)["schedulers"]

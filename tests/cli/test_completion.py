@@ -55,13 +55,13 @@ def test_several_schedulers(complete):
     assert complete("compare", "p.json", "--schedulers", "even,opt") == ["even,optimizer"]
 
 
-def test_what_is_typed_wrong_completes_to_nothing(complete):
+def test_invalid_input_completes_to_nothing(complete):
     assert complete("schedul", "--sch") == []
     assert complete("nonsense", "--o") == []
     assert complete("serve", "--port", "x", "--mode", "s") == ["suggest"]
 
 
-def test_a_fault_stays_out_of_what_is_typed(monkeypatch, capsys):
+def test_completion_prints_no_output_when_plugin_fails(monkeypatch, capsys):
     def broken() -> None:
         raise RuntimeError("a plugin")
 
@@ -75,7 +75,7 @@ def test_a_fault_stays_out_of_what_is_typed(monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_what_is_printed_is_sound(run, shell):
+def test_completion_scripts_have_valid_syntax(run, shell):
     code, out, err = run("completion", shell)
     assert (code, err) == (0, "")
     assert f"_STORMWRIGHT_COMPLETE={shell}_complete" in out
@@ -83,7 +83,7 @@ def test_what_is_printed_is_sound(run, shell):
         subprocess.run([shell, "-n"], input=out, text=True, check=True)
 
 
-def test_bash_completes_with_what_is_printed(run, tmp_path):
+def test_bash_completion_script_completes_scheduler_names(run, tmp_path):
     program = tmp_path / "stormwright"
     program.write_text(f'#!/bin/sh\nexec {sys.executable} -m stormwright "$@"\n', encoding="utf-8")
     program.chmod(0o755)

@@ -31,7 +31,7 @@ def better():
     return replace(result, topologies=[replace(topology, before=before)])
 
 
-def test_all_that_it_found_is_printed_and_written(run, asked, tmp_path):
+def test_demo_prints_and_writes_all_results(run, asked, tmp_path):
     code, out, _ = run("demo", "--output", tmp_path / "new")
     assert code == 0
     assert "nodes share the machine's cores: only root can make control groups" in out
@@ -57,9 +57,7 @@ def test_all_that_it_found_is_printed_and_written(run, asked, tmp_path):
         (["--scheduler", "online", "--from-scratch"], True, ""),
     ],
 )
-def test_what_the_even_scheduler_placed_is_placed_anew_whatever_that_gains(
-    run, asked, tmp_path, arguments, from_scratch, said
-):
+def test_demo_moves_even_placement_regardless_of_gain(run, asked, tmp_path, arguments, from_scratch, said):
     code, out, _ = run("demo", "--output", tmp_path, *arguments)
     assert code == 0
     assert isinstance(asked[0].scheduler, FromScratchScheduler) == from_scratch
@@ -69,7 +67,7 @@ def test_what_the_even_scheduler_placed_is_placed_anew_whatever_that_gains(
     assert ("nothing will ever move" in out) == bool(said)
 
 
-def test_only_what_our_own_scheduler_decides_is_looked_back_at_unless_told(run, asked, tmp_path):
+def test_demo_looks_back_only_for_own_scheduler_unless_overridden(run, asked, tmp_path):
     for arguments, look_back in (
         ([], True),
         (["--no-look-back"], False),
@@ -89,7 +87,7 @@ def test_number_of_rounds_and_decisions_has_limits(run, asked, option, number):
     assert not asked
 
 
-def test_rollback_is_a_success_and_is_said(run, asked, monkeypatch, tmp_path):
+def test_demo_reports_rollback_as_success(run, asked, monkeypatch, tmp_path):
     result = rolled_back()
     monkeypatch.setattr(running, "run_demo", lambda settings, then: result)
     code, out, _ = run("demo", "--output", tmp_path)
@@ -102,7 +100,7 @@ def test_rollback_is_a_success_and_is_said(run, asked, monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(("lost", "said"), [(0, "nothing improved"), (3, "tuples were lost")])
-def test_what_went_wrong_is_told_by_the_exit_code(run, asked, monkeypatch, tmp_path, lost, said):
+def test_demo_exit_code_reports_failure(run, asked, monkeypatch, tmp_path, lost, said):
     result = demo_result()
     first = result.topologies[0]
     topologies = [replace(first, after=first.before, lost=lost)]
@@ -112,14 +110,14 @@ def test_what_went_wrong_is_told_by_the_exit_code(run, asked, monkeypatch, tmp_p
     assert said in out
 
 
-def test_bad_sizes_are_told(run, asked):
+def test_demo_rejects_invalid_sizes(run, asked):
     code, _, err = run("demo", "--nodes", 0, "--link", "fast")
     assert code == 2
     assert "$.nodes" in err
     assert "must be a rate such as 40mbit" in err
 
 
-def test_it_goes_on_with_the_dashboard_until_it_is_told_to_end(run, asked, monkeypatch, tmp_path):
+def test_demo_keep_serves_dashboard_until_interrupted(run, asked, monkeypatch, tmp_path):
     done = []
     nimbus = SimpleNamespace(activate=lambda name: done.append(f"activate {name}"))
     settings = SimpleNamespace(host="10.9.8.7", port=7171)

@@ -85,7 +85,7 @@ def test_all_is_well(run, storm, listening):
     assert set(checked(run, storm, listening).values()) == {"ok"}
 
 
-def test_what_is_wrong_is_told_with_its_fix_and_ends_with_2(run, storm, listening, monkeypatch):
+def test_doctor_reports_faults_with_fixes_and_exits_with_code_2(run, storm, listening, monkeypatch):
     monkeypatch.setattr(Answers, "ahead_s", 30.0)
     next((storm / "extlib-daemon").iterdir()).unlink()
     (storm / "conf" / "storm.yaml").write_text("storm.scheduler: stormwright.PlacementSchedule\n")
@@ -101,7 +101,7 @@ def test_what_is_wrong_is_told_with_its_fix_and_ends_with_2(run, storm, listenin
     assert all(lines[n + 1].startswith("        → ") for n, line in enumerate(lines) if line.startswith("wrong"))
 
 
-def test_without_a_service_or_an_installation_it_tells_what_it_can(run, tmp_path, monkeypatch):
+def test_doctor_without_service_or_installation_reports_remaining_checks(run, tmp_path, monkeypatch):
     monkeypatch.delenv("STORM_CONF_DIR", raising=False)
     code, out, _ = run("doctor", "--storm-home", tmp_path, "--service", "http://127.0.0.1:1")
     assert code == 2
@@ -113,13 +113,13 @@ def test_without_a_service_or_an_installation_it_tells_what_it_can(run, tmp_path
     assert "storm.yaml cannot be read" in run("doctor", "--storm-home", tmp_path, "--service", "http://127.0.0.1:1")[1]
 
 
-def test_something_else_that_answers_is_no_service(run, storm, listening, monkeypatch):
+def test_doctor_rejects_foreign_server_as_service(run, storm, listening, monkeypatch):
     monkeypatch.setattr(Answers, "documents", {"/": ["hello"]})
     assert checked(run, storm, listening)["service reached"] == "wrong"
 
 
 @pytest.mark.parametrize("address", ["http://", "ftp://s:1", "http://s:port", "http://[::1"])
-def test_an_address_that_is_none_ends_with_2(run, tmp_path, address):
+def test_doctor_exits_with_code_2_for_invalid_address(run, tmp_path, address):
     code, out, err = run("doctor", "--storm-home", tmp_path, "--service", address)
     assert (code, out) == (2, "")
     assert "should be an address as in http://127.0.0.1:7070" in err

@@ -19,7 +19,7 @@ def test_experiments_are_listed_with_their_minutes(run, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_what_needs_no_cluster_is_computed(run, tmp_path):
+def test_experiment_without_cluster_is_computed(run, tmp_path):
     code, out, _ = run("experiment", "tag-aware", "--output", tmp_path / "made", "--json")
     assert code == 0
     (document,) = json.loads(out)
@@ -28,7 +28,7 @@ def test_what_needs_no_cluster_is_computed(run, tmp_path):
     assert "Bolt3" in (tmp_path / "made" / "tag-aware.html").read_text()
 
 
-def test_what_is_wrong_ends_with_2(run, tmp_path):
+def test_experiment_exits_with_code_2_for_invalid_arguments(run, tmp_path):
     for arguments, said in (
         (["no-such"], "there are"),
         ([""], "there are"),

@@ -42,7 +42,7 @@ def test_all_placed(run, answer):
     assert out.startswith("every executor has a slot")
 
 
-def test_overloaded_nodes_are_told_with_who_overloads_them(run, answer):
+def test_explain_reports_overloaded_nodes_with_their_executors(run, answer):
     path = answer(PLACEABLE, "even")
     code, out, _ = run("explain", PLACEABLE, path)
     assert code == 0
@@ -55,7 +55,7 @@ def test_overloaded_nodes_are_told_with_who_overloads_them(run, answer):
     assert "overloaded" not in run("explain", PLACEABLE, path, *asked)[1]
 
 
-def test_one_that_runs(run, answer):
+def test_explain_describes_single_executor(run, answer):
     of = read_problem(PLACEABLE)
     path = answer(PLACEABLE, "online")
     code, out, _ = run("explain", PLACEABLE, path, "--topology", of.topologies[0].id, "--executor", 3)
@@ -66,7 +66,7 @@ def test_one_that_runs(run, answer):
     assert 1 <= sum(line.startswith(("    +", "    -")) for line in lines) <= 5
 
 
-def test_without_an_assignment_what_runs_is_explained(run, tmp_path):
+def test_explain_without_assignment_describes_current_placement(run, tmp_path):
     of = read_problem(PLACEABLE)
     runs = of.with_current(make_scheduler("online").schedule(of).by_topology(of))
     write_problem(tmp_path / "runs.json", runs)
@@ -94,7 +94,7 @@ def test_json_has_every_node(run, answer):
     assert sum(group["nodes"] for group in explanation["ruled_out"]) == len(ruled_out)
 
 
-def test_the_histogram_is_one_line(run, tmp_path):
+def test_explain_summarizes_unplaced_component_on_one_line(run, tmp_path):
     of = problem(nodes(4, 4, 4, memory_mb=512), (topology("t", 2, 1), load(2, memory_mb=1024)))
     write_problem(tmp_path / "problem.json", of)
     write_assignment(tmp_path / "answer.json", of, make_scheduler("online").schedule(of))
@@ -104,7 +104,7 @@ def test_the_histogram_is_one_line(run, tmp_path):
     assert "    h0, h1, h2: memory short by 512 MB\n" in out, "nodes that differ in nothing together"
 
 
-def test_nodes_that_are_alike_are_told_together(run, tmp_path):
+def test_explain_groups_equivalent_nodes(run, tmp_path):
     of = problem(nodes(*(4,) * 9), (topology("t", 2, 1), load(2, [(0, 1, 5)])))
     write_problem(tmp_path / "problem.json", of)
     write_assignment(tmp_path / "answer.json", of, make_scheduler("online").schedule(of))
@@ -145,7 +145,7 @@ def test_bad_files(run, tmp_path, answer):
 
 
 @pytest.mark.parametrize("capacity", ["much", None, [1], -1, True, 101])
-def test_a_capacity_that_is_none(run, answer, capacity):
+def test_explain_rejects_invalid_capacity(run, answer, capacity):
     path = answer(PLACEABLE, "online")
     document = json.loads(path.read_text())
     document["parameters"]["capacity"] = capacity

@@ -64,7 +64,7 @@ def run_script(monkeypatch, script: str, answer: object) -> list[tuple[str, ...]
 # Flux --------------------------------------------------------------------------------------------
 
 
-def test_flux_and_a_storm_yaml_for_each_node(run, nodes):
+def test_import_builds_problem_from_flux_and_one_storm_yaml_per_node(run, nodes):
     code, out, err = run("import", "flux", ORDERS, WATCHED, "--cluster", nodes[0], "--cluster", nodes[1])
     document = json.loads(out)
     assert (code, err, out.count("\n")) == (0, "", 1)
@@ -76,7 +76,7 @@ def test_flux_and_a_storm_yaml_for_each_node(run, nodes):
 
 
 @pytest.mark.parametrize("name", ["problem.json", "problem.json.gz"])
-def test_what_is_written_can_be_scheduled(run, nodes, tmp_path, name):
+def test_imported_problem_can_be_scheduled(run, nodes, tmp_path, name):
     output = tmp_path / name
     flux = ("import", "flux", FILLED, "--filter", PROPERTIES, "--cluster", nodes[0], "--supervisors", 4)
     code, out, err = run(*flux, "--output", output)
@@ -176,14 +176,14 @@ def test_nimbus(run, monkeypatch, tmp_path):
     assert json.loads(out)["assignments"] == document["assignments"]
 
 
-def test_nimbus_that_refuses(run, monkeypatch, tmp_path):
+def test_import_reports_refusal_by_nimbus(run, monkeypatch, tmp_path):
     run_script(monkeypatch, GATEWAY, {"error": "getNimbusConf is not authorized", "type": "AuthorizationException"})
     code, out, err = run("import", "nimbus", "--storm-home", tmp_path)
     assert (code, out) == (2, "")
     assert err == "stormwright: Nimbus refused problem: getNimbusConf is not authorized (AuthorizationException)\n"
 
 
-def test_a_document_that_is_no_problem_is_not_passed_on(run, monkeypatch, tmp_path):
+def test_import_rejects_invalid_problem_document_from_nimbus(run, monkeypatch, tmp_path):
     run_script(monkeypatch, GATEWAY, {"result": small("supervisors", 0, "ports", value=[-1])})
     code, out, err = run("import", "nimbus", "--storm-home", tmp_path)
     assert (code, out) == (2, "")
@@ -206,7 +206,7 @@ def test_serialized(run, monkeypatch, tmp_path, nodes):
     assert [node["id"] for node in document["supervisors"]] == ["node-a"]
 
 
-def test_faults_of_serialized_files_come_with_those_of_nodes(run, monkeypatch, tmp_path, nodes):
+def test_faults_of_serialized_files_and_node_files_are_reported_together(run, monkeypatch, tmp_path, nodes):
     run_script(monkeypatch, ECHO, [])
     nodes[0].write_text("supervisor.slots.ports: 1")
     files = ("--code", "bad1", "--conf", "conf", "--code", "code", "--conf", "bad2")
@@ -219,7 +219,7 @@ def test_faults_of_serialized_files_come_with_those_of_nodes(run, monkeypatch, t
     ]
 
 
-def test_a_reader_that_ends_is_named_with_what_it_said(run, monkeypatch, tmp_path):
+def test_import_reports_output_of_terminated_reader_process(run, monkeypatch, tmp_path):
     run_script(monkeypatch, "import sys; sys.exit('no heap')", [])
     code, _, err = run("import", "serialized", "--code", "a", "--conf", "b", "--storm-home", tmp_path)
     assert (code, err) == (2, "stormwright: the reader of serialized topologies has ended: no heap\n")
@@ -237,7 +237,7 @@ def test_serialized_files_of_flux_are_read_by_storm(run):
 
 
 @pytest.mark.storm
-def test_files_that_storm_cannot_read(run, tmp_path):
+def test_import_rejects_unreadable_serialized_files(run, tmp_path):
     half = tmp_path / "half.ser"
     half.write_bytes((FLUX / "stormcode.ser").read_bytes()[:1000])
     other = tmp_path / "other.ser"
@@ -303,7 +303,7 @@ def test_our_jar_is_missing(monkeypatch, home):
         gateway_command(home)
 
 
-def test_serve_says_that_our_jar_is_missing(run, monkeypatch, home, tmp_path):
+def test_serve_reports_missing_stormwright_jar(run, monkeypatch, home, tmp_path):
     monkeypatch.setattr(jvm, "find_java", lambda _: "java")
     (home / "extlib-daemon" / STORMWRIGHT_JAR.name).unlink()
     monkeypatch.setattr(jvm, "STORMWRIGHT_JAR", home / STORMWRIGHT_JAR.name)

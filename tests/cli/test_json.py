@@ -38,14 +38,14 @@ def options_of(command: click.Command) -> set[str]:
     return {name for parameter in command.params for name in parameter.opts}
 
 
-def test_each_verb_that_a_person_reads_has_a_twin_for_programs():
+def test_every_command_with_text_output_offers_json():
     every = {name: options_of(command) for name, command in verbs()}
     assert {name for name, options in every.items() if "--json" not in options} == set(WITHOUT)
     assert all(name in every for name in WITHOUT)
     assert all("--log-format" in every[name] for name, why in WITHOUT.items() if "--log-format" in why)
 
 
-def test_convert_tells_how_large_it_is(run, tmp_path):
+def test_convert_json_reports_problem_size(run, tmp_path):
     there = tmp_path / "there.npz"
     code, out, _ = run("convert", "ready:cluster-20", there, "--json")
     assert code == 0
@@ -58,14 +58,14 @@ def test_convert_tells_how_large_it_is(run, tmp_path):
     assert (code, "--json: has no effect" in err) == (2, True)
 
 
-def test_the_dashboard_says_where_it_is(run, monkeypatch):
+def test_dashboard_json_reports_address(run, monkeypatch):
     monkeypatch.setattr(over_file, "serve", lambda *_: None)
     code, out, _ = run("dashboard", "ready:cluster-20", "--port", 7071, "--json")
     assert code == 0
     assert json.loads(out) == {"problem": "ready:cluster-20", "address": "http://127.0.0.1:7071/"}
 
 
-def test_what_is_tried_before_a_start_is_told_line_by_line(run):
+def test_serve_check_emits_one_json_line_per_check(run):
     code, out, _ = run(
         "serve", "--simulated", "ready:cluster-20", "--port", free_port(), "--check", "--log-format", "json"
     )

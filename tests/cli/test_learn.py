@@ -29,7 +29,7 @@ def kept(tmp_path_factory):
     return path
 
 
-def test_it_makes_a_file_that_learned_goes_by(run, kept, tmp_path):
+def test_learn_writes_model_used_by_learned_scheduler(run, kept, tmp_path):
     model = tmp_path / "model.json"
     code, out, _ = run("learn", "--problems", "0", "--examples", str(kept), "-o", str(model), "--json")
     assert code == 0
@@ -56,7 +56,7 @@ def test_the_same_again_is_the_same_file(run, kept, tmp_path):
     assert read_model(tmp_path / "first.json").data["made"] == f"{len(read_examples(kept))} groups of files"
 
 
-def test_it_learns_from_the_cells_of_a_sweep(run, kept, tmp_path):
+def test_learn_uses_cells_of_a_sweep(run, kept, tmp_path):
     of = random_problem(np.random.default_rng(2), "drawn").with_nothing_running()
     write_problem(tmp_path / "problem.json", of)
     spec = {"schema": "stormwright-sweep/1", "problems": ["problem.json"], "schedulers": dict.fromkeys(NAMES)}
@@ -99,14 +99,14 @@ def told(cell: SweepCell, problem: SweepProblem):
         (("--problems", "0", "--state", "nowhere"), "no such directory"),
     ],
 )
-def test_what_is_wrong_is_told(run, tmp_path, options, why):
+def test_learn_rejects_invalid_options(run, tmp_path, options, why):
     code, _, err = run("learn", *options, "-o", str(tmp_path / "model.json"))
     assert code == 2
     assert why in err
     assert not (tmp_path / "model.json").exists()
 
 
-def test_examples_that_are_too_few_are_kept(run, tmp_path):
+def test_learn_stores_examples_when_too_few_for_a_model(run, tmp_path):
     kept, model = tmp_path / "kept.json", tmp_path / "model.json"
     code, _, err = run("learn", "--problems", "1", "--keep", kept, "-o", model)
     assert (code, "at least 5 problems" in err) == (2, True)

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 
-def test_files_are_named_and_there(run, tmp_path):
+def test_new_scheduler_creates_and_lists_package_files(run, tmp_path):
     code, out, err = run("new-scheduler", "mine", "--directory", tmp_path / "packages")
     assert (code, err) == (0, "")
     root = tmp_path / "packages" / "stormwright-mine"
@@ -22,7 +22,7 @@ def test_programs_get_the_same(run, tmp_path):
     assert told["next"][0].startswith(f"cd {tmp_path / 'stormwright-mine'} ")
 
 
-def test_here_unless_told_otherwise(run, tmp_path, monkeypatch):
+def test_new_scheduler_defaults_to_current_directory(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert run("new-scheduler", "mine")[0] == 0
     assert (tmp_path / "stormwright-mine" / "pyproject.toml").exists()

@@ -72,7 +72,7 @@ def test_standard_output_is_called_so(small_file):
     assert done.stderr == "stormwright: standard output: 1 fault\n  cannot be written: No space left on device\n"
 
 
-def test_what_was_printed_before_stays(tmp_path, small_file):
+def test_convert_appends_to_redirected_output(tmp_path, small_file):
     link, out = tmp_path / "stdout", tmp_path / "out"
     link.symlink_to("/proc/self/fd/1")
     out.write_text("before\n")
@@ -92,7 +92,7 @@ def test_output_through_a_dangling_link(run, tmp_path, small_file):
     assert read_problem(tmp_path / "deep" / "target.json").name == "small"
 
 
-def test_the_mode_of_an_output_is_kept(run, tmp_path, small_file):
+def test_output_file_mode_is_preserved(run, tmp_path, small_file):
     out = tmp_path / "out.json"
     out.touch(0o600)
     assert run("convert", small_file, out)[0] == 0
@@ -120,7 +120,7 @@ def test_no_directory_is_made_of_a_slip(run, tmp_path, small_file, verb):
 
 
 @pytest.mark.parametrize("name", ["p.xyz", "p", "p.NPZ", "p.npz.gz"])
-def test_a_name_says_what_is_written(run, tmp_path, small_file, name):
+def test_output_format_follows_file_extension(run, tmp_path, small_file, name):
     """One that says neither would get JSON, whatever was meant."""
     code, _, err = run("convert", small_file, tmp_path / name)
     assert code == 2
@@ -173,7 +173,7 @@ def test_closed_streams(tmp_path, small_file):
     assert program("schedule", "-", streams="<&-").returncode == 2
 
 
-def test_an_output_that_cannot_hold_the_text(tmp_path):
+def test_unencodable_characters_are_escaped_in_output(tmp_path):
     path = tmp_path / "names.json"
     path.write_bytes(
         orjson.dumps(small("topologies", 0, "components", 1, "id", value="zähl–日本") | {"assignments": {}, "load": {}})
@@ -202,7 +202,7 @@ def evil_file(tmp_path):
 @pytest.mark.parametrize(
     "verb", [["schedule"], ["compare", "--schedulers", "even,online"], ["bound"], ["convert", "OUT"]]
 )
-def test_names_are_shown_as_they_are_and_steer_nothing(run, tmp_path, evil_file, verb):
+def test_control_characters_in_names_are_neutralized_in_output(run, tmp_path, evil_file, verb):
     arguments = [tmp_path / "out.json" if word == "OUT" else word for word in verb[1:]]
     if verb == ["bound"]:
         arguments = ["--search", "0.01", "--seconds", "0.01"]
@@ -252,7 +252,7 @@ def test_a_seed_has_64_bits(run, small_file, scheduler):
     assert "18446744073709551616 is not in the range" in err
 
 
-def test_configuration_that_is_nested_too_deep_is_told(run, tmp_path):
+def test_too_deeply_nested_configuration_is_rejected(run, tmp_path):
     path = tmp_path / "deep.json"
     path.write_text(
         orjson.dumps(SMALL).decode().replace('"topology.priority":29', f'"topology.x":{"[" * 300}{"]" * 300}')
@@ -264,7 +264,7 @@ def test_configuration_that_is_nested_too_deep_is_told(run, tmp_path):
 
 
 @pytest.mark.parametrize("capacity", ['"x"', "null", "[]", "-1"])
-def test_an_assignment_may_say_anything_of_parameters(run, tmp_path, small_file, capacity):
+def test_invalid_capacity_in_assignment_parameters_is_rejected(run, tmp_path, small_file, capacity):
     answer = tmp_path / "answer.json"
     run("schedule", small_file, "--scheduler", "online", "--output", answer)
     text = answer.read_text()
@@ -275,7 +275,7 @@ def test_an_assignment_may_say_anything_of_parameters(run, tmp_path, small_file,
     assert "@ $.parameters.capacity" in err
 
 
-def test_too_little_memory_is_told(run, monkeypatch, small_file):
+def test_memory_exhaustion_is_reported(run, monkeypatch, small_file):
     def none_left(*_: object) -> None:
         raise MemoryError
 
@@ -294,7 +294,7 @@ sys.exit(run(sys.argv[1:]))
 """
 
 
-def test_a_report_without_room_leaves_the_old_one(tmp_path, small_file):
+def test_failed_report_write_preserves_previous_report(tmp_path, small_file):
     report = tmp_path / "report.html"
     report.write_text("the old one")
     words = [sys.executable, "-c", FULL, "compare", small_file, "--schedulers", "even", "--output", report]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import orjson
 
 
-def test_moments_that_are_none_are_named_at_once(run, tmp_path):
+def test_backfill_rejects_invalid_time_bounds(run, tmp_path):
     code, _, err = run("pipeline", "backfill", tmp_path, "--into", tmp_path / "x", "--from", "noon", "--to", "1e3")
     assert code == 2
     assert "2 faults" in err
@@ -17,7 +17,7 @@ def test_moments_that_are_none_are_named_at_once(run, tmp_path):
     assert not (tmp_path / "x").exists()
 
 
-def test_settings_that_are_wrong_are_told_before_anything_is_made(run, tmp_path):
+def test_backfill_rejects_invalid_settings_before_writing(run, tmp_path):
     for option, value, said in (
         ("--slide", 7, "no multiple"),
         ("--late", 0, "not in the range"),
@@ -28,7 +28,7 @@ def test_settings_that_are_wrong_are_told_before_anything_is_made(run, tmp_path)
     assert not (tmp_path / "x").exists()
 
 
-def test_directories_that_are_not_there_are_named_before_anything_is_made(run, tmp_path):
+def test_backfill_rejects_missing_directories_before_writing(run, tmp_path):
     missing = tmp_path / "a", tmp_path / "b"
     code, _, err = run("pipeline", "backfill", missing[0], tmp_path, missing[1], "--into", tmp_path / "x")
     assert code == 2
@@ -42,7 +42,7 @@ def test_tables_go_into_a_directory(run, tmp_path):
     assert (code, "is a file" in err) == (2, True)
 
 
-def test_what_no_backfill_wrote_is_not_replaced(run, tmp_path):
+def test_backfill_refuses_to_replace_foreign_tables_or_landed_files(run, tmp_path):
     """Nor do tables go where landed files are read."""
     landing, into = tmp_path / "landing", tmp_path / "into"
     landing.mkdir()
@@ -75,7 +75,7 @@ def row(reason, landed_ms, number, line="x"):
     )
 
 
-def test_quarantine_is_told_by_reason_with_the_newest_lines(run, tmp_path):
+def test_quarantine_is_summarized_by_reason_with_newest_lines(run, tmp_path):
     """Of a service with two versions of state, one of whose files was set aside whole."""
     for version, rows in {
         "v2": [row("late", 1000, 1), row("seq", 3000, 2), row("late", 2000, 3)],
@@ -113,7 +113,7 @@ def test_an_empty_quarantine_is_no_error_and_a_missing_directory_is(run, tmp_pat
     assert (code, "no such directory" in err) == (2, True)
 
 
-def test_what_is_being_written_is_passed_over_and_what_is_damaged_is_named(run, tmp_path):
+def test_quarantine_skips_files_being_written_and_reports_damaged_ones(run, tmp_path):
     directory = tmp_path / "quarantine"
     directory.mkdir()
     (directory / "part-0.json").write_bytes(row("late", 1000, 1))
@@ -127,7 +127,7 @@ def test_what_is_being_written_is_passed_over_and_what_is_damaged_is_named(run, 
         assert (code, "batch-2.jsonl: is not a quarantine table" in err) == (2, True)
 
 
-def test_rows_that_are_none_of_a_quarantine_are_named(run, tmp_path):
+def test_quarantine_reports_rows_with_invalid_columns(run, tmp_path):
     directory = tmp_path / "quarantine"
     directory.mkdir()
     right = orjson.loads(row("late", 1000, 1))

@@ -34,7 +34,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_plan_of_a_file_tells_what_moves_and_what_that_brings(run, file):
+def test_plan_of_file_reports_moves_and_expected_gains(run, file):
     code, out, _ = run("plan", file, "--goal", "traffic")
     assert code == 0
     assert "inter-node traffic 1 → 0 tuples/s" in out
@@ -48,7 +48,7 @@ def test_a_plan_of_a_file_tells_what_moves_and_what_that_brings(run, file):
     assert plan["after"]["reachable_tps"]["low"] <= plan["after"]["reachable_tps"]["value"]
 
 
-def test_large_figures_are_told_whole(run, tmp_path):
+def test_large_figures_are_printed_in_full(run, tmp_path):
     words = sketch("lines 2 -> split 4 -> count 4 fields")
     write_problem(tmp_path / "words.json", words.with_current(place_with(words, "even").by_topology(words)))
     _, out, _ = run("plan", tmp_path / "words.json")
@@ -67,21 +67,21 @@ def test_exit_codes_as_terraform_has_them(run, file, tmp_path):
     assert run("plan", "--nope")[0] == 2
 
 
-def test_patterns_choose_who_may_move(run, file):
+def test_topology_and_node_patterns_select_moves(run, file):
     _, out, _ = run("plan", file, "--goal", "traffic", "--topology", "a*", "--json")
     assert [each["name"] for each in json.loads(out)["moved"]] == ["a"]
     _, out, _ = run("plan", file, "--goal", "traffic", "--node", "host2", "--json")
     assert [each["name"] for each in json.loads(out)["moved"]] == ["b"]
 
 
-def test_patterns_that_fit_nothing_are_told(run, file):
+def test_unmatched_patterns_are_rejected(run, file):
     code, _, err = run("plan", file, "--topology", "nope-*", "--topology", "a", "--node", "none")
     assert code == 2
     assert "nope-*: fits no topology; there is a, b" in err
     assert "none: fits no node; there is host0, host1, host2, …" in err
 
 
-def test_what_makes_no_plan_takes_no_wishes(run, file):
+def test_planning_options_are_rejected_without_planning(run, file):
     code, _, err = run("plan", "--show", "x", "--discard", "y", "--goal", "latency")
     assert code == 2
     assert "--discard: has no effect: --show makes no plan" in err
@@ -97,7 +97,7 @@ def test_options_without_effect_are_refused(run, file):
     assert "--scheduler: has no effect: a running service decides" in run("plan", "--scheduler", "even")[2]
 
 
-def test_beside_a_service(run, nimbus: Nimbus, port: int, running: None) -> None:  # noqa: F811
+def test_plan_and_apply_work_against_running_service(run, nimbus: Nimbus, port: int, running: None) -> None:  # noqa: F811
     before = nimbus.where()
     where = ("--service", f"http://{HOST}:{port}", "--by", "anna")
     code, out, _ = run("plan", *where, "--goal", "traffic", "--gain", 0, "--reason", "less traffic", "--json")
@@ -122,7 +122,7 @@ def test_beside_a_service(run, nimbus: Nimbus, port: int, running: None) -> None
     assert f"plan {plan} is done: only one that is planned or proposed is applied" in err
 
 
-def test_who_waits_for_a_plan_is_told_once(run, port: int, monkeypatch) -> None:  # noqa: F811
+def test_waiting_message_is_printed_once_while_plan_is_made(run, port: int, monkeypatch) -> None:  # noqa: F811
     where, looks = ("--service", f"http://{HOST}:{port}"), iter(["planning", "planning"])
     show = Client.show
 
@@ -135,7 +135,7 @@ def test_who_waits_for_a_plan_is_told_once(run, port: int, monkeypatch) -> None:
     assert (code, err.count("is being made …; `stormwright plan --show ")) == (0, 1)
 
 
-def test_modes_are_shown_and_said(run, port: int) -> None:  # noqa: F811
+def test_mode_command_shows_and_changes_modes(run, port: int) -> None:  # noqa: F811
     where = ("--service", f"http://{HOST}:{port}")
     assert run("mode", *where)[1] == "mode observe\n"
     code, out, _ = run("mode", "suggest", *where, "--topology", "pay-*=observe", "--window", "22:00-04:00")
@@ -175,7 +175,7 @@ class Ahead(WallClock):
         return self.now_s
 
 
-def test_a_freeze_that_is_over_by_the_clock_of_the_service_is_refused(
+def test_freeze_ending_before_service_clock_is_rejected(
     run,
     port: int,  # noqa: F811
     nimbus: Nimbus,  # noqa: F811
@@ -192,7 +192,7 @@ def test_a_freeze_that_is_over_by_the_clock_of_the_service_is_refused(
     assert run("mode", *where, "--freeze", "sale", "--until", "90m")[0] == 0
 
 
-def test_a_service_that_is_away_is_said(run) -> None:
+def test_unreachable_service_is_reported(run) -> None:
     code, _, err = run("apply", "x", "--service", "http://127.0.0.1:1")
     assert code == 2
     assert "no service answers there (Connection refused): `stormwright serve` starts one, --service names " in err

@@ -149,7 +149,7 @@ def one_sentence_about(name, text):
 
 
 @pytest.mark.parametrize("wrong", ANSWERS)
-def test_schedule_tells_what_is_wrong_with_an_answer(run, offer, wrong, tmp_path, monkeypatch):
+def test_schedule_reports_invalid_scheduler_answer(run, offer, wrong, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     kind, told = ANSWERS[wrong]
     offer(spoilt=kind)
@@ -160,7 +160,7 @@ def test_schedule_tells_what_is_wrong_with_an_answer(run, offer, wrong, tmp_path
     assert not Path("answer.json").exists()
 
 
-def test_compare_goes_on_and_shows_what_failed(run, offer):
+def test_compare_continues_after_invalid_scheduler_answer(run, offer):
     offer(**{name.replace(" ", "_"): kind for name, (kind, _) in ANSWERS.items()})
     code, out, _ = run("compare", WORD_COUNT, "--schedulers", f"even,{','.join(ANSWERS).replace(' ', '_')}", "--json")
     rows = {row["scheduler"]: row for row in json.loads(out)["schedulers"]}
@@ -171,14 +171,14 @@ def test_compare_goes_on_and_shows_what_failed(run, offer):
 
 
 @pytest.mark.parametrize("name", IMPORTS)
-def test_what_cannot_be_loaded_is_told(run, modules, name):
+def test_schedule_reports_plugin_load_failure(run, modules, name):
     code, out, err = run("schedule", WORD_COUNT, "--scheduler", name)
     assert (code, out) == (2, "")
     assert IMPORTS[name][1] in err
     assert one_sentence_about(name, err)
 
 
-def test_compare_all_goes_on_without_what_cannot_be_loaded(run, modules):
+def test_compare_all_continues_after_plugin_load_failure(run, modules):
     """`all` is cut down to one of ours, which takes no seconds."""
     names = ["even", *IMPORTS]
     code, out, _ = run("compare", WORD_COUNT, "--schedulers", ",".join(names), "--json")
@@ -189,7 +189,7 @@ def test_compare_all_goes_on_without_what_cannot_be_loaded(run, modules):
     assert set(rows) == set(IMPORTS)
 
 
-def test_schedulers_lists_what_is_broken(run, modules):
+def test_schedulers_command_lists_broken_plugins(run, modules):
     code, out, _ = run("schedulers")
     lines = {line.split()[0]: line for line in out.splitlines()}
     assert code == 0
@@ -200,7 +200,7 @@ def test_schedulers_lists_what_is_broken(run, modules):
             assert told in lines[name]
 
 
-def test_at_a_prompt_what_is_broken_hides_no_other(modules):
+def test_broken_plugin_does_not_hide_other_schedulers_in_python_api(modules):
     import stormwright as sw
 
     told = sw.schedulers()
@@ -226,7 +226,7 @@ def test_executors_without_a_slot_and_a_reason(run, offer):
     assert json.loads(run("schedule", WORD_COUNT, "--scheduler", "silent", "--json")[1])["scheduler"] == "silent"
 
 
-def test_what_it_prints_is_no_output(offer, capfd):
+def test_plugin_prints_go_to_standard_error(offer, capfd):
     """Nor what a child process of it does."""
     from stormwright import cli
 

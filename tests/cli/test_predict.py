@@ -24,7 +24,7 @@ def file(tmp_path):
     return path
 
 
-def test_what_runs_is_predicted(run, file):
+def test_predict_covers_current_placement(run, file):
     code, out, _ = run("predict", file)
     assert code == 0
     assert "today: at its highest rate limited by the CPU of node" in out
@@ -37,7 +37,7 @@ def test_what_runs_is_predicted(run, file):
     assert topology["bottleneck"] == {"kind": "cpu", "node": "n0", "text": "the CPU of node n0"}
 
 
-def test_an_assignment_is_predicted_beside_what_runs(run, file, tmp_path):
+def test_predict_compares_assignment_with_current_placement(run, file, tmp_path):
     answer = tmp_path / "answer.json"
     run("schedule", file, "--scheduler", "online", "--output", answer)
     code, out, _ = run("predict", file, answer)
@@ -68,7 +68,7 @@ def test_nothing_runs(run, tmp_path):
         (WordCount(cores=4, pending=1), 10, f"more trees would have to be pending than {MAX_SPOUT_PENDING} allows"),
     ],
 )
-def test_why_there_is_no_latency_is_said(run, tmp_path, word_count, factor, why):
+def test_missing_latency_is_explained(run, tmp_path, word_count, factor, why):
     path = tmp_path / "words.json"
     write_problem(path, word_count.problem())
     _, out, _ = run("whatif", path, "--rate", f"×{factor}")
@@ -91,7 +91,7 @@ def test_a_bottleneck_of_its_own_is_named_where_another_is_fuller(run, tmp_path)
     assert "the link " in other
 
 
-def test_of_what_does_not_run_no_limit_is_said(run, tmp_path):
+def test_partly_running_topology_has_no_predicted_limit(run, tmp_path):
     path = tmp_path / "words.json"
     write_problem(path, two_word_counts())  # of which one runs
     _, out, _ = run("predict", path)
@@ -99,7 +99,7 @@ def test_of_what_does_not_run_no_limit_is_said(run, tmp_path):
     assert "no known limit" not in out
 
 
-def test_what_is_not_known_is_no_figure(run, tmp_path):
+def test_unknown_values_are_printed_as_text(run, tmp_path):
     path, problem = tmp_path / "words.json", WordCount().problem()
     write_problem(path, WordCount(rate_tps=0.0).problem())
     _, out, _ = run("predict", path)
@@ -113,7 +113,7 @@ def test_what_is_not_known_is_no_figure(run, tmp_path):
     assert "fullest at the given rates: the CPU of node n0, of which there is none\n" in out
 
 
-def test_a_component_has_one_number_of_executors(run, file):
+def test_conflicting_parallelism_options_are_rejected(run, file):
     twice = run("whatif", file, "--parallelism", "split=8", "--parallelism", "split=2")
     by_two_names = run("whatif", file, "--parallelism", "split=8", "--parallelism", "words/split=2")
     for (code, _, err), said in ((twice, "name it once"), (by_two_names, "got both 8 and 2 executors")):
@@ -135,7 +135,7 @@ def test_several_changes_together(run, file):
     assert "placed by even" in out
 
 
-def test_a_scheduler_is_asked_as_if_nothing_ran_unless_it_is_to_keep_that(run, tmp_path):
+def test_whatif_ignores_current_placement_unless_keep_running(run, tmp_path):
     file = tmp_path / "together.json"
     problem = WordCount().problem()
     write_problem(file, problem.with_current(Assignment(np.zeros(12, np.int32)).by_topology(problem)))
@@ -148,13 +148,13 @@ def test_a_scheduler_is_asked_as_if_nothing_ran_unless_it_is_to_keep_that(run, t
     assert "--keep-running: requires --scheduler" in err
 
 
-def test_a_rate_that_is_too_high_is_not_sustained(run, file):
+def test_whatif_reports_excessive_rate_as_not_sustained(run, file):
     code, out, _ = run("whatif", file, "--rate", "×100")
     assert code == 0
     assert "not sustained" in out
 
 
-def test_highest_rates_and_given_ones_stand_apart(run, file):
+def test_highest_and_given_rates_are_printed_separately(run, file):
     code, out, _ = run("predict", file)
     assert code == 0
     highest, given = (out.index(f"words-1-0: {what} rates") for what in ("highest", "at given"))
@@ -181,7 +181,7 @@ def test_a_rate_within_the_interval_is_perhaps_not_sustained(run, file):
         assert row.split(maxsplit=3)[3].split("sustained", 1)[1].strip() == shown
 
 
-def test_notes_say_which_column_they_belong_to(capsys):
+def test_notes_name_their_column(capsys):
     problem = WordCount(cores=0.4).problem()
     today = predict(problem)
     then = replace(today, notes=(*today.notes, "the moon is full"))
@@ -193,7 +193,7 @@ def test_notes_say_which_column_they_belong_to(capsys):
     assert "note: the moon is full" in capsys.readouterr().out
 
 
-def test_an_assumed_load_is_said_before_anything_is_predicted(run, tmp_path):
+def test_predict_reports_assumed_load_before_predictions(run, tmp_path):
     path = tmp_path / "assumed.json"
     write_problem(path, replace(WordCount().problem(), load=None))
     for verb in (["predict", path], ["whatif", path, "--parallelism", "split=8"]):
@@ -207,7 +207,7 @@ def test_an_assumed_load_is_said_before_anything_is_predicted(run, tmp_path):
     assert "its load was not measured" in first
 
 
-def test_what_if_another_assignment_ran(run, file, tmp_path):
+def test_whatif_predicts_given_assignment(run, file, tmp_path):
     spread, answer, again = (tmp_path / name for name in ("spread.json", "answer.json", "again.json"))
     write_problem(spread, WordCount(cores=0.4).problem().with_current({}))
     run("schedule", spread, "--scheduler", "round_robin", "--output", answer)
@@ -228,7 +228,7 @@ def test_what_if_another_assignment_ran(run, file, tmp_path):
     assert "is read here, and would be overwritten" in err
 
 
-def test_the_assignment_that_is_predicted_is_written(run, file, tmp_path):
+def test_whatif_writes_predicted_assignment(run, file, tmp_path):
     out = tmp_path / "out.json"
     code, _, _ = run("whatif", file, "--kill-node", "n0", "--output", out)
     assert code == 0
@@ -236,7 +236,7 @@ def test_the_assignment_that_is_predicted_is_written(run, file, tmp_path):
     assert b'"n1"' in out.read_bytes()
 
 
-def test_who_finds_no_slot_is_told_by_the_exit_code(run, tmp_path):
+def test_predict_exits_with_code_1_for_unplaced_executors(run, tmp_path):
     path = tmp_path / "small.json"
     problem = WordCount().problem()
     nodes = tuple(replace(node, cpu_hz=1e6) for node in problem.supervisors)
@@ -263,7 +263,7 @@ def test_who_finds_no_slot_is_told_by_the_exit_code(run, tmp_path):
         ("--set", "seed=1", "no change is given"),
     ],
 )
-def test_what_is_wrong_is_said(run, file, option, value, said):
+def test_whatif_rejects_invalid_options(run, file, option, value, said):
     code, _, err = run("whatif", file, option, value)
     assert code == 2
     assert said in err

@@ -26,7 +26,7 @@ def test_verbs_take_its_name_for_a_file(run, tmp_path):
         ("ready:", "unknown built-in problem; there are top-storm-word-count-1, "),
     ],
 )
-def test_a_name_that_is_none(run, name, message):
+def test_unknown_ready_problem_names_are_rejected(run, name, message):
     code, out, err = run("schedule", name)
     assert (code, out) == (2, "")
     assert message in err

@@ -76,7 +76,7 @@ def test_an_assignment_is_no_problem(run, tmp_path, small_file):
     assert err.endswith("is a problem ('stormwright-problem/1'), and an assignment should be here\n")
 
 
-def test_a_node_without_any_cpu_is_told_in_words(run, tmp_path):
+def test_node_without_cpu_is_reported_as_text(run, tmp_path):
     of = read_problem(Path(PLACEABLE))
     nodes = tuple(
         replace(node, cpu_hz=0.0, resources={**node.resources, "cpu.pcore.percent": 0.0}) for node in of.supervisors
@@ -87,7 +87,7 @@ def test_a_node_without_any_cpu_is_told_in_words(run, tmp_path):
     assert line.endswith("  it has none")
 
 
-def test_an_assumed_load_is_told_and_the_fullest_node(run, tmp_path):
+def test_schedule_reports_assumed_load_and_fullest_node(run, tmp_path):
     of = read_problem(Path(PLACEABLE))
     write_problem(tmp_path / "assumed.json", replace(of, load=None))
     known = dict(list(of.load.topologies.items())[1:])
@@ -167,7 +167,7 @@ def test_bad_arguments(run, arguments, message):
 # What is printed and written ---------------------------------------------------------------------
 
 
-def test_summary_of_what_runs_shows_before_and_after(run):
+def test_schedule_summary_shows_before_and_after(run):
     code, out, _ = run("schedule", PARTLY_RUNNING)
     assert code == 0
     assert "before" in out
@@ -175,7 +175,7 @@ def test_summary_of_what_runs_shows_before_and_after(run):
     assert "moved: " in out
 
 
-def test_limits_that_a_scheduler_does_not_look_at_are_told(run):
+def test_violated_limits_ignored_by_scheduler_are_reported(run):
     _, out, _ = run("schedule", PLACEABLE, "--scheduler", "even")
     assert "violations: 5\n  node-00002: CPU 14.46 of 12.8 GHz" in out
 
@@ -201,7 +201,7 @@ def test_every_worker_is_a_line(run, monkeypatch):
     assert out.splitlines()[-1] == f"and {len(workers) - 3} workers more; --output writes all, --json prints them"
 
 
-def test_hosts_with_several_supervisors_are_told_apart(run, tmp_path):
+def test_supervisors_on_one_host_are_distinguished(run, tmp_path):
     document = small("supervisors", 0, "host", value="h")
     document["supervisors"][1]["host"] = "h"
     (tmp_path / "small.json").write_bytes(orjson.dumps(document))
@@ -220,7 +220,7 @@ def test_output_is_an_assignment(run, tmp_path, name):
     assert (answer.scheduler, answer.parameters["alpha"]) == ("online", 1.0)
 
 
-def test_json_is_one_document_for_programs(run):
+def test_schedule_json_is_one_document(run):
     code, out, err = run("schedule", TOO_SMALL, "--scheduler", "even", "--json")
     document = json.loads(out)
     assert (code, err, out.count("\n")) == (1, "", 1)
@@ -231,7 +231,7 @@ def test_json_is_one_document_for_programs(run):
 
 
 @pytest.mark.parametrize(("scheduler", "cores"), [("round_robin", 4.0), ("even", 0.4)])
-def test_programs_are_told_what_people_are(run, tmp_path, scheduler, cores):
+def test_schedule_json_contains_every_printed_figure(run, tmp_path, scheduler, cores):
     """Each number of the table and of the lines below it stands under `figures`."""
     problem = two_word_counts(cores=cores)
     write_problem(tmp_path / "words.json", problem.with_current(place(problem, "even").by_topology(problem)))
@@ -255,7 +255,7 @@ def test_programs_are_told_what_people_are(run, tmp_path, scheduler, cores):
     assert (f"violations: {len(broken)}\n" in text) == bool(broken)
 
 
-def test_programs_are_told_of_a_load_that_was_assumed_and_that_nothing_runs(run, tmp_path):
+def test_schedule_json_reports_assumed_load_and_missing_current_placement(run, tmp_path):
     write_problem(tmp_path / "words.json", replace(two_word_counts(), load=None).with_current({}))
     figures = json.loads(run("schedule", tmp_path / "words.json", "--scheduler", "even", "--json")[1])["figures"]
     assert figures["assumed"].startswith("the load was not measured, but assumed")
@@ -269,7 +269,7 @@ def test_parameters_reach_the_scheduler(run):
 
 
 @pytest.mark.parametrize("objective", ["throughput", "latency", "nodes"])
-def test_what_rates_are_predicted_is_told_beside_what_runs(run, tmp_path, objective):
+def test_schedule_shows_predicted_rates_before_and_after(run, tmp_path, objective):
     """As `predict` has it for both placements."""
     path, answer = tmp_path / "words.json", tmp_path / "answer.json"
     problem = two_word_counts(cores=0.4)  # of which one runs
@@ -297,7 +297,7 @@ def test_what_rates_are_predicted_is_told_beside_what_runs(run, tmp_path, object
     assert "predicted:\n  one-1-0: at most " in place(problem, objective=objective, iterations=3000).summary()
 
 
-def test_what_a_search_has_predicted_is_not_predicted_again(monkeypatch):
+def test_predictions_of_search_are_reused(monkeypatch):
     problem = two_word_counts(cores=0.4)
     problem = problem.with_current(Assignment(np.array([0, 2, 4] * 4 + [1, 3, 5] * 4)).by_topology(problem))
     searched, asked = [], []
@@ -317,7 +317,7 @@ def test_what_a_search_has_predicted_is_not_predicted_again(monkeypatch):
     assert not any(asked)
 
 
-def test_what_runs_is_placed_anew_where_that_is_asked_for(run, tmp_path):
+def test_from_scratch_replaces_running_topologies(run, tmp_path):
     problem = read_problem(Path(PLACEABLE))
     even = make_scheduler("even").schedule(problem)
     file = tmp_path / "running.json"
@@ -346,7 +346,7 @@ def test_version(run):
     assert run("--version") == (0, f"stormwright, version {__version__}\n", "")
 
 
-def test_help_names_every_verb_without_importing_it(run):
+def test_help_lists_every_command_without_importing_modules(run):
     code, out, _ = run("--help")
     assert code == 0
     assert all(verb in out for verb in cli.VERBS)
@@ -361,7 +361,7 @@ def test_every_verb_has_help(run, verb):
     assert run(verb, "--help") == (code, out, ""), "nor when it is asked for again"
 
 
-def test_a_bug_is_one_line_and_a_traceback_on_request(run, monkeypatch, small_file):
+def test_internal_error_prints_one_line_or_traceback_with_debug(run, monkeypatch, small_file):
     def fail(*_):
         raise ValueError("surprise")
 
@@ -380,7 +380,7 @@ def test_traceback_of_bad_input_on_request(run):
 
 
 @pytest.mark.parametrize(("module", "extra"), [("pyspark.sql", "spark"), ("httptools", "service")])
-def test_missing_extra_says_what_to_install(run, monkeypatch, small_file, module, extra):
+def test_missing_extra_names_pip_command(run, monkeypatch, small_file, module, extra):
     def fail(*_):
         raise ModuleNotFoundError(f"No module named {module!r}", name=module)
 
@@ -393,7 +393,7 @@ def test_missing_extra_says_what_to_install(run, monkeypatch, small_file, module
 # As a program ------------------------------------------------------------------------------------
 
 
-def test_reader_that_goes_away(small_file):
+def test_closed_output_pipe_ends_with_exit_code_141(small_file):
     reading, writing = os.pipe()
     os.close(reading)
     result = subprocess.run(

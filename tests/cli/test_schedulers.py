@@ -29,7 +29,7 @@ def test_list_for_programs(run):
     )
 
 
-def test_one_scheduler(run):
+def test_schedulers_command_describes_one_scheduler(run):
     code, out, err = run("schedulers", "online")
     assert (code, err) == (0, "")
     assert "alpha=1.0  (number from 0 to 1)" in out
@@ -43,7 +43,7 @@ def test_one_scheduler(run):
     assert "Class: stormwright.schedulers.online:OnlineScheduler" in out
 
 
-def test_choices_are_told(run):
+def test_parameter_choices_are_listed(run):
     _, out, _ = run("schedulers", "offline")
     assert "order=given  (given | priority | first_come | shortest_first | fair_share | pools)" in out
 
@@ -53,7 +53,7 @@ def test_scheduler_without_parameters(run):
     assert "It has no parameters." in out
 
 
-def test_what_may_go_wrong_is_told(run):
+def test_scheduler_description_lists_raised_errors(run):
     _, out, _ = run("schedulers", "cost_aware")
     assert "\nRaises:\n  InputError\n      On scheduling: prices" in out
 
@@ -70,7 +70,7 @@ def test_java_classes_share_a_description(run, name):
     assert "no parameters" not in out
 
 
-def test_one_scheduler_for_programs(run):
+def test_schedulers_json_describes_one_scheduler(run):
     _, out, _ = run("schedulers", "online", "--json")
     document = json.loads(out)
     assert document["honours"] == ["CPU", "memory", "executors per worker", "traffic", "racks"]
@@ -89,7 +89,7 @@ def test_unknown_name(run):
 
 
 @pytest.mark.parametrize("problem", ["no_such_package_at_all:Scheduler", "json:no_such_class"])
-def test_broken_plugin_hides_no_other(run, monkeypatch, problem):
+def test_broken_plugin_does_not_hide_other_schedulers(run, monkeypatch, problem):
     point = EntryPoint("broken", problem, registry.ENTRY_POINT_GROUP)
     monkeypatch.setattr(registry, "entry_points", lambda group: [point])
     code, out, _ = run("schedulers")

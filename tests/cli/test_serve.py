@@ -20,7 +20,7 @@ from stormwright.service.settings import ServiceSettings
 from stormwright.service.storage.history import HistorySettings
 
 
-def test_defaults_of_options_are_those_of_the_settings():
+def test_serve_option_defaults_match_settings():
     """Settings import PySpark, so the options, which a shell completes, cannot take them from there."""
     service, history, triggers = ServiceSettings(Path(), "", 0), HistorySettings(), TriggerParams()
     options = {option.name: option for option in command.params}
@@ -78,7 +78,7 @@ def test_bad_options_end_with_2(run, tmp_path, arguments, said):
     assert not (tmp_path / "state").exists()
 
 
-def test_all_that_is_wrong_is_told_at_once(run, tmp_path):
+def test_serve_reports_all_faults_at_once(run, tmp_path):
     told = {
         ("--scheduler", "nobody"): "--scheduler nobody: unknown scheduler",
         ("--initial", "none"): "--initial none: unknown scheduler",
@@ -97,7 +97,7 @@ def test_all_that_is_wrong_is_told_at_once(run, tmp_path):
     assert not (tmp_path / "state").exists()
 
 
-def test_all_values_that_are_none_are_told_at_once(run, tmp_path):
+def test_serve_reports_all_invalid_option_values_at_once(run, tmp_path):
     code, _, err = run("serve", "--period", "nan", "--gain", 101, "--port", "x", "--storm-home", "/no/such/place")
     assert code == 2
     for option in ("--period", "--gain", "--port", "--storm-home"):
@@ -148,7 +148,7 @@ def served(run, monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["t_storm", "p_scheduler", "d_storm", "toss"])
-def test_those_place_anew_by_their_own_triggers_that_do_so_by_their_source(served, name):
+def test_adaptive_schedulers_use_triggers_of_their_papers(served, name):
     settings, scheduler, out = served("--scheduler", name)
     assert isinstance(scheduler, FromScratchScheduler)
     assert (settings.adapts, settings.objective) == (traits_of(name).adapts, "traffic")
@@ -170,7 +170,7 @@ def test_those_place_anew_by_their_own_triggers_that_do_so_by_their_source(serve
         ([], False, True),
     ],
 )
-def test_who_will_never_move_anything_says_so(served, options, from_scratch, moves):
+def test_serve_warns_when_scheduler_never_moves_anything(served, options, from_scratch, moves):
     settings, scheduler, out = served(*options)
     assert isinstance(scheduler, FromScratchScheduler) == from_scratch
     assert (settings.adapts, settings.objective) == (ONLINE, "throughput")

@@ -26,7 +26,7 @@ def simulated(run, *arguments):
     return orjson.loads(out)
 
 
-def test_what_runs_is_simulated(run, file):
+def test_simulate_covers_current_placement(run, file):
     code, out, err = run("simulate", file, "--seconds", 2)
     assert code == 0, err
     assert "placed by what runs" in out
@@ -35,7 +35,7 @@ def test_what_runs_is_simulated(run, file):
     assert "no receive queue was ever fuller than 1 %" in out
 
 
-def test_rates_are_those_that_were_measured_and_change_by_a_trace(run, file, tmp_path):
+def test_simulated_rates_follow_measurement_and_trace(run, file, tmp_path):
     (topology,) = simulated(run, file, "--seconds", 4)["topologies"]
     assert topology["trees_per_s"] == pytest.approx(1_000, rel=0.05)
     assert topology["begun"] == topology["completed"] + topology["pending"]
@@ -55,7 +55,7 @@ def test_the_same_seed_has_the_same_outcome(run, file):
     assert found[0] == found[1] != found[2]
 
 
-def test_schedulers_and_assignments_say_where_executors_are(run, file, tmp_path):
+def test_simulate_accepts_scheduler_or_assignment_as_placement(run, file, tmp_path):
     answer = tmp_path / "answer.json"
     assert run("schedule", file, "--scheduler", "even", "--from-scratch", "--output", answer)[0] == 0
     by_assignment = simulated(run, file, "--seconds", 1, "--assignment", answer)
@@ -64,7 +64,7 @@ def test_schedulers_and_assignments_say_where_executors_are(run, file, tmp_path)
     assert by_assignment["topologies"] == by_scheduler["topologies"]
 
 
-def test_a_scheduler_places_everything_anew_unless_it_is_told_what_runs(run, tmp_path):
+def test_simulate_ignores_current_placement_unless_keep_running(run, tmp_path):
     path, problem = tmp_path / "crowded.json", sw.sketch("a 2 -> b 6 fields", nodes=3, workers=3)
     write_problem(path, problem.with_current(sw.Assignment(np.zeros(8, dtype=np.int32)).by_topology(problem)))
     nodes = {
@@ -94,7 +94,7 @@ def test_percentiles_below_a_millisecond_are_not_made_up(run, file):
     assert f"{one['mean_ms']:.2f} ms" in row
 
 
-def test_trees_that_nobody_acks_are_told_by_those_begun_and_no_others(run, tmp_path):
+def test_unacked_topologies_report_only_begun_trees(run, tmp_path):
     path, words = tmp_path / "words.json", WordCount().problem()
     without_counts = np.zeros(words.num_executors, dtype=np.int32)
     without_counts[2:6] = -1
@@ -109,7 +109,7 @@ def test_trees_that_nobody_acks_are_told_by_those_begun_and_no_others(run, tmp_p
     assert f"without ackers: {sketched.topologies[0].id}; there is no latency" in out
 
 
-def test_it_says_beforehand_where_it_takes_long(run, file, monkeypatch):
+def test_simulate_warns_about_long_runs(run, file, monkeypatch):
     _, _, err = run("simulate", file, "--seconds", 1)
     assert err == ""
     monkeypatch.setattr(verb, "_MANY", 1000.0)
@@ -144,13 +144,13 @@ def test_nothing_runs(run, tmp_path):
         (["--scheduler", "evn"], "even"),
     ],
 )
-def test_wrong_options_are_told(run, file, arguments, told):
+def test_simulate_rejects_invalid_options(run, file, arguments, told):
     code, out, err = run("simulate", file, *arguments)
     assert (code, out) == (2, "")
     assert told in err
 
 
-def test_a_wrong_trace_is_told_line_by_line(run, file, tmp_path):
+def test_simulate_reports_trace_faults_by_line(run, file, tmp_path):
     trace = tmp_path / "trace.csv"
     trace.write_text("1,2\nx,1\n3\n4,-1\n5,1,wrds\n6,1,words,more\n", encoding="utf-8")
     code, _, err = run("simulate", file, "--trace", trace)

@@ -13,7 +13,7 @@ from tests.service.http.test_api import HOST, nimbus, port, running  # noqa: F40
 from tests.service.plans.nimbus import Nimbus
 
 
-def test_it_tells_what_needs_a_look_what_waits_and_what_was_done(
+def test_status_reports_findings_pending_plans_and_recent_actions(
     run,
     nimbus: Nimbus,  # noqa: F811
     port: int,  # noqa: F811
@@ -44,7 +44,7 @@ def test_it_tells_what_needs_a_look_what_waits_and_what_was_done(
     assert "mode observe, frozen" in run("status", *where)[1]
 
 
-def test_its_exit_code_says_whether_all_is_well(run, monkeypatch) -> None:
+def test_status_exit_code_reports_health(run, monkeypatch) -> None:
     well = Overview(service="stormwright 1", healthy=True, verdict="Healthy", findings=(), load_age_s=-0.0004)
     monkeypatch.setattr(Client, "overview", lambda _: well)
     code, out, _ = run("status")
@@ -54,7 +54,7 @@ def test_its_exit_code_says_whether_all_is_well(run, monkeypatch) -> None:
     assert run("status")[0] == 1
 
 
-def test_who_cannot_be_asked_is_told(run, tmp_path: Path, monkeypatch) -> None:
+def test_status_reports_unreachable_or_outdated_service(run, tmp_path: Path, monkeypatch) -> None:
     code, out, err = run("status", "--service", "http://127.0.0.1:1")
     assert (code, out) == (2, "")
     assert "no service answers there" in err

@@ -42,7 +42,7 @@ def test_bad_files_and_options_end_with_2(run, tmp_path):
 
 
 @pytest.mark.usefixtures("_no_spark")
-def test_all_faults_of_a_file_are_told(run, tmp_path):
+def test_sweep_reports_all_faults_of_specification(run, tmp_path):
     spec = spec_file(tmp_path, schedulers={"evn": None, "online": {"alpha": 7}}, problems=["nothing-*.json"])
     code, _, err = run("sweep", spec)
     assert code == 2
@@ -51,14 +51,14 @@ def test_all_faults_of_a_file_are_told(run, tmp_path):
         assert place in err
 
 
-def test_the_environment_says_where_spark_runs(run, tmp_path, monkeypatch):
+def test_spark_master_is_read_from_environment(run, tmp_path, monkeypatch):
     monkeypatch.setenv("STORMWRIGHT_SPARK_MASTER", "nowhere")
     code, _, err = run("sweep", spec_file(tmp_path))
     assert code == 2
     assert "'nowhere'" in err
 
 
-def test_nobody_at_the_address_is_one_sentence(run, tmp_path, monkeypatch):
+def test_unreachable_spark_master_is_one_message(run, tmp_path, monkeypatch):
     monkeypatch.setattr(remote, "ANSWERS_S", 0.5)
     for master in ("spark://127.0.0.1:9", "sc://127.0.0.1:9"):
         code, out, err = run("sweep", spec_file(tmp_path), "--master", master, "--table", tmp_path / "cells")
@@ -67,7 +67,7 @@ def test_nobody_at_the_address_is_one_sentence(run, tmp_path, monkeypatch):
         assert len([line for line in err.splitlines() if line.startswith("stormwright:")]) == 1
 
 
-def test_ctrl_c_tells_what_is_kept(run, tmp_path, monkeypatch):
+def test_interrupted_sweep_reports_stored_cells(run, tmp_path, monkeypatch):
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 

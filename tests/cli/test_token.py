@@ -41,7 +41,7 @@ def test_a_token_is_made_listed_and_revoked(run: Any, tmp_path: Path) -> None:
     ]
 
 
-def test_programs_get_what_people_read(run: Any, tmp_path: Path) -> None:
+def test_token_json_matches_stored_tokens(run: Any, tmp_path: Path) -> None:
     made = json.loads(run("token", "create", "anna", "--role", "viewer", "--state", tmp_path, "--json")[1])
     assert Tokens(tmp_path / FILE).whose(made.pop("token"))
     (listed,) = json.loads(run("token", "list", "--state", tmp_path, "--json")[1])["tokens"]
@@ -51,7 +51,7 @@ def test_programs_get_what_people_read(run: Any, tmp_path: Path) -> None:
     assert (ended["name"], ended["ended"]) == ("anna", "revoked")
 
 
-def test_it_says_where_it_needs_to_be_told_more(run: Any, tmp_path: Path) -> None:
+def test_token_list_names_missing_options_and_next_command(run: Any, tmp_path: Path) -> None:
     code, _, err = run("token", "list")
     assert (code, "--state" in err) == (2, True)
     (tmp_path / FILE).write_bytes(b"{")
@@ -63,7 +63,7 @@ def test_it_says_where_it_needs_to_be_told_more(run: Any, tmp_path: Path) -> Non
     assert run("token", "list", "--state", new)[:2] == (0, told)
 
 
-def test_a_slip_in_the_name_of_a_directory_is_told(run: Any, tmp_path: Path) -> None:
+def test_token_commands_reject_missing_directory(run: Any, tmp_path: Path) -> None:
     slip, deep = tmp_path / "slip", tmp_path / "slip" / "deep"
     for verb in (("list",), ("list", "--json"), ("revoke", "anna")):
         code, _, err = run("token", *verb, "--state", slip)
@@ -74,7 +74,7 @@ def test_a_slip_in_the_name_of_a_directory_is_told(run: Any, tmp_path: Path) -> 
     assert run("token", "create", "anna", "--role", "viewer", "--state", slip)[0] == 0, "before a service first starts"
 
 
-def test_verbs_send_the_token_that_they_are_told(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_send_configured_token(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with guarded(tmp_path) as service:
         address = f"http://{service.host}:{service.port}"
         code, _, err = run("mode", "--service", address)
@@ -114,7 +114,7 @@ def test_changes_and_refusals_are_listed(run: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"\n", b"\xff", b"two words", "tök".encode(), None])
-def test_a_file_that_holds_no_token_is_told(run: Any, tmp_path: Path, content: bytes | None) -> None:
+def test_token_file_without_token_is_rejected(run: Any, tmp_path: Path, content: bytes | None) -> None:
     file = tmp_path / "token"
     if content is not None:
         file.write_bytes(content)
@@ -124,9 +124,7 @@ def test_a_file_that_holds_no_token_is_told(run: Any, tmp_path: Path, content: b
     assert "Traceback" not in err
 
 
-def test_doctor_tells_of_a_token_that_nimbus_cannot_read(
-    run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_doctor_reports_token_unreadable_by_nimbus(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("STORM_CONF_DIR", raising=False)
     (tmp_path / "conf").mkdir()
     (tmp_path / "conf" / "storm.yaml").write_text(f"stormwright.token.file: {tmp_path}/none\n", encoding="utf-8")

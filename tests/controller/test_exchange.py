@@ -132,7 +132,7 @@ def swap(storm: FakeStorm, tally: Tally, paused: Path) -> Callable[..., list[Mov
     return move
 
 
-def test_both_are_paused_swapped_by_one_rebalance_and_resumed(
+def test_swap_pauses_both_topologies_rebalances_once_and_resumes_both(
     storm: FakeStorm, swap: Callable[..., list[MoveReport]], paused: Path
 ) -> None:
     reports = swap()
@@ -148,7 +148,7 @@ def test_both_are_paused_swapped_by_one_rebalance_and_resumed(
 @pytest.mark.parametrize(
     ("call", "why"), [("deactivate b", "no leader"), ("rebalance a", "not the leader"), ("activate a", "no route")]
 )
-def test_a_call_that_fails_leaves_nobody_paused_and_nobody_half_moved(
+def test_failed_nimbus_call_during_swap_leaves_both_topologies_active_and_whole(
     storm: FakeStorm, swap: Callable[..., list[MoveReport]], paused: Path, call: str, why: str
 ) -> None:
     storm.refuse = {call: why}
@@ -163,9 +163,7 @@ def test_a_call_that_fails_leaves_nobody_paused_and_nobody_half_moved(
     assert (storm.runs[A.id] == RUNS[A.id]) == (call != "activate a"), "no order is left over"
 
 
-def test_one_that_does_not_drain_keeps_both_where_they_are(
-    storm: FakeStorm, swap: Callable[..., list[MoveReport]]
-) -> None:
+def test_undrained_topology_cancels_the_swap(storm: FakeStorm, swap: Callable[..., list[MoveReport]]) -> None:
     storm.pending = {B.id}
     with pytest.raises(MoveError, match=r"b-1-0: \d+ tuple trees still pending"):
         swap(IMPATIENT)
@@ -173,7 +171,7 @@ def test_one_that_does_not_drain_keeps_both_where_they_are(
     assert storm.runs == RUNS
 
 
-def test_one_whose_slot_is_gone_sends_the_other_back(storm: FakeStorm, swap: Callable[..., list[MoveReport]]) -> None:
+def test_lost_slot_returns_other_half_of_swap(storm: FakeStorm, swap: Callable[..., list[MoveReport]]) -> None:
     """Nimbus no longer shows n1: a, whose slots the rebalance has taken, gets them again."""
     storm.lost = {"n1"}
     with pytest.raises(MoveError, match="a-1-0, b-1-0: not placed as ordered"):
@@ -182,7 +180,7 @@ def test_one_whose_slot_is_gone_sends_the_other_back(storm: FakeStorm, swap: Cal
     assert set(storm.status.values()) == {"ACTIVE"}
 
 
-def test_a_stranger_in_one_of_the_slots_sends_the_other_back() -> None:
+def test_foreign_topology_in_target_slot_returns_other_half_of_swap() -> None:
     bridge = Bridge(NoRoomLeft(), "nothing")
     now = problem([A, B, topology("c", workers=1)], nodes=3, slots=1, current=RUNS | {"c-1-0": on("n2")})
     ordered = {A.id: on("n1"), B.id: on("n2")}
@@ -193,7 +191,7 @@ def test_a_stranger_in_one_of_the_slots_sends_the_other_back() -> None:
 
 
 @pytest.mark.parametrize("changed", ["executors", "workers", "unfit"])
-def test_one_that_is_no_longer_what_it_was_sends_the_other_back(changed: str) -> None:
+def test_changed_topology_returns_other_half_of_swap(changed: str) -> None:
     """A slot that one is given while the other still has it is no answer."""
     bridge = Bridge(NoRoomLeft(), "nothing")
     bridge.order_all({t: Order(SWAPPED[t], "better", frozenset(SWAPPED), RUNS[t]) for t in SWAPPED})
@@ -205,7 +203,7 @@ def test_one_that_is_no_longer_what_it_was_sends_the_other_back(changed: str) ->
     assert answer.assignments == {A.id: RUNS[A.id]}
 
 
-def test_where_one_was_stored_and_the_other_not_the_other_follows() -> None:
+def test_half_stored_swap_is_completed_by_next_answer() -> None:
     """Nimbus has ended in between; of two in a slot Storm shows the one, and of the other that it has none there."""
     bridge = Bridge(NoRoomLeft(), "nothing")
     now = problem([A, B], nodes=2, slots=1, current=RUNS)
@@ -217,7 +215,7 @@ def test_where_one_was_stored_and_the_other_not_the_other_follows() -> None:
         assert bridge.answer(now.with_current({})).assignments == {}, "no order is left over"
 
 
-def test_where_nimbus_does_not_ask_they_stay_and_no_later_answer_moves_them(
+def test_swap_is_cancelled_for_good_when_nimbus_stops_polling(
     storm: FakeStorm, swap: Callable[..., list[MoveReport]]
 ) -> None:
     """It has ended after it took the rebalance; both run on meanwhile, undrained."""
@@ -230,7 +228,7 @@ def test_where_nimbus_does_not_ask_they_stay_and_no_later_answer_moves_them(
     assert storm.runs == RUNS
 
 
-def test_one_that_cannot_be_activated_leaves_no_other_paused(paused: Path) -> None:
+def test_failed_activation_leaves_no_other_topology_paused(paused: Path) -> None:
     """Whatever goes wrong with it."""
     called: list[str] = []
 
@@ -245,7 +243,7 @@ def test_one_that_cannot_be_activated_leaves_no_other_paused(paused: Path) -> No
     assert json.loads(paused.read_text()) == ["a"]
 
 
-def test_a_full_disk_leaves_nobody_paused(paused: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_leaves_no_topology_paused(paused: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
@@ -262,7 +260,7 @@ def test_a_full_disk_leaves_nobody_paused(paused: Path, monkeypatch: pytest.Monk
     assert called == ["a", "b", "a", "b"], "what is still written down is"
 
 
-def test_a_topology_that_is_gone_is_not_resumed_for_ever(paused: Path) -> None:
+def test_removed_topology_is_dropped_from_paused_list(paused: Path) -> None:
     """By Storm's exception, not by its words."""
 
     def activate(name: str) -> None:

@@ -133,7 +133,7 @@ def test_pause_drain_swap_resume(
     assert report.moved_executors == 4
 
 
-def test_a_worker_that_runs_on_gets_the_time_to_find_the_new_ones(
+def test_unchanged_worker_gets_time_to_discover_new_workers(
     bridge: Bridge, pauses: Pauses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It looks for addresses only now and then, and emits into nowhere until it does."""
@@ -169,13 +169,13 @@ def test_a_worker_that_runs_on_gets_the_time_to_find_the_new_ones(
     assert ended[1] - ended[0] >= 0.7
 
 
-def test_nimbus_is_told_how_many_workers_were_chosen(move: Step, bridge: Bridge, tally: Tally, pauses: Pauses) -> None:
+def test_rebalance_passes_chosen_number_of_workers(move: Step, bridge: Bridge, tally: Tally, pauses: Pauses) -> None:
     storm = FakeStorm(tally)
     assert run(move.with_workers({T.id: 3}), storm, bridge, tally, pauses).complete
     assert storm.calls[1] == "rebalance t 0 on 3"
 
 
-def test_a_supervisor_that_cannot_be_told_delays_nothing_else(
+def test_unreachable_supervisor_does_not_delay_the_move(
     move: Step, bridge: Bridge, tally: Tally, pauses: Pauses, caplog: pytest.LogCaptureFixture
 ) -> None:
     storm = FakeStorm(tally, lost=True)
@@ -184,7 +184,7 @@ def test_a_supervisor_that_cannot_be_told_delays_nothing_else(
     assert any("host0: the stop request to the supervisor failed" in line for line in caplog.messages)
 
 
-def test_an_old_worker_that_lives_on_makes_the_move_incomplete(
+def test_surviving_old_worker_makes_the_move_incomplete(
     move: Step, bridge: Bridge, tally: Tally, pauses: Pauses
 ) -> None:
     storm = FakeStorm(tally)
@@ -206,7 +206,7 @@ def test_an_old_worker_that_lives_on_makes_the_move_incomplete(
     assert storm.calls[-1] == "activate t"
 
 
-def test_once_it_is_active_again_no_late_question_moves_it(
+def test_late_polls_after_reactivation_never_move_the_topology(
     move: Step, bridge: Bridge, tally: Tally, pauses: Pauses
 ) -> None:
     """Nimbus has taken the rebalance and stood still since: its first questions may still show what ran."""
@@ -221,7 +221,7 @@ def test_once_it_is_active_again_no_late_question_moves_it(
     assert ask(bridge) == {}, "so it is not sent back later"
 
 
-def test_what_storm_placed_as_it_had_no_answer_in_time_is_ordered_again(
+def test_placement_made_by_storm_without_answer_is_ordered_again(
     move: Step, bridge: Bridge, tally: Tally, pauses: Pauses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("stormwright.controller.move._LATE_S", 0.0)
@@ -245,7 +245,7 @@ def test_what_storm_placed_as_it_had_no_answer_in_time_is_ordered_again(
     assert report.complete
 
 
-def test_a_rebalance_that_nimbus_takes_without_saying_so_moves_nothing(
+def test_rebalance_without_acknowledgement_moves_nothing(
     move: Step, bridge: Bridge, tally: Tally, pauses: Pauses
 ) -> None:
     with pytest.raises(NimbusError):
@@ -267,7 +267,7 @@ def short_turns(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"stormwright.controller.draining.{name}", seconds)
 
 
-def test_a_tuple_that_a_paused_spout_has_kept_gets_away(
+def test_tuple_retained_by_paused_spout_is_flushed_by_reactivation(
     move: Step, bridge: Bridge, tally: Tally, pauses: Pauses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Storm's spouts keep what finds a full queue, and send it when they are active again."""
@@ -285,7 +285,7 @@ def test_a_tuple_that_a_paused_spout_has_kept_gets_away(
     assert tally.totals("t-1-0").failed == 0
 
 
-def test_a_bolt_that_holds_tuples_gets_no_more_than_a_few_turns(
+def test_drain_of_bolt_holding_tuples_is_limited_to_few_turns(
     move: Step, bridge: Bridge, tally: Tally, pauses: Pauses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     short_turns(monkeypatch)
@@ -302,7 +302,7 @@ def test_a_refusal_of_nimbus_resumes_the_spouts(move: Step, bridge: Bridge, tall
     assert storm.calls[-1] == "activate t"
 
 
-def test_what_does_not_report_is_left_alone(move: Step, bridge: Bridge, pauses: Pauses) -> None:
+def test_topology_with_silent_workers_is_not_moved(move: Step, bridge: Bridge, pauses: Pauses) -> None:
     storm = FakeStorm(Tally())
     with pytest.raises(MoveError, match="1 of 1 workers do not report"):
         run(move, storm, bridge, Tally(), pauses, MoveLimits(heard_s=0.1))
@@ -313,7 +313,7 @@ def test_what_does_not_report_is_left_alone(move: Step, bridge: Bridge, pauses: 
         run(move, storm, bridge, Tally(), pauses, stop=stop)
 
 
-def test_a_service_that_has_just_started_waits_until_workers_report(move: Step, bridge: Bridge, pauses: Pauses) -> None:
+def test_move_after_service_start_waits_for_worker_reports(move: Step, bridge: Bridge, pauses: Pauses) -> None:
     tally = Tally()
     storm = FakeStorm(tally)
     first = record("t-1-0", "n0", 0, tasks=(1, 4), length_ms=20, trees=10)
@@ -321,7 +321,7 @@ def test_a_service_that_has_just_started_waits_until_workers_report(move: Step, 
     assert run(move, storm, bridge, tally, pauses).complete
 
 
-def test_what_somebody_else_has_paused_is_left_alone(move: Step, bridge: Bridge, tally: Tally, pauses: Pauses) -> None:
+def test_topology_paused_by_others_is_not_moved(move: Step, bridge: Bridge, tally: Tally, pauses: Pauses) -> None:
     storm = FakeStorm(tally)
     storm.status = "INACTIVE"
     with pytest.raises(MoveError, match="t-1-0 is INACTIVE"):
@@ -329,13 +329,13 @@ def test_what_somebody_else_has_paused_is_left_alone(move: Step, bridge: Bridge,
     assert storm.calls == []
 
 
-def test_a_damaged_list_of_paused_topologies_is_said_to_be(tmp_path: Path) -> None:
+def test_damaged_list_of_paused_topologies_is_reported(tmp_path: Path) -> None:
     (tmp_path / "paused.json").write_text("")
     with pytest.raises(ClusterError, match="activate by hand"):
         Pauses(FileDocument(tmp_path / "paused.json"))
 
 
-def test_a_service_killed_in_a_move_resumes_the_spouts_when_it_comes_back(tmp_path: Path) -> None:
+def test_restarted_service_resumes_spouts_paused_by_killed_move(tmp_path: Path) -> None:
     def killed(_: str) -> None:
         raise NimbusError("the service died before it could say so")
 
@@ -349,7 +349,9 @@ def test_a_service_killed_in_a_move_resumes_the_spouts_when_it_comes_back(tmp_pa
     assert activated == ["t", "u"]
 
 
-def test_a_service_that_is_stopped_gives_up_its_drain(move: Step, bridge: Bridge, tally: Tally, pauses: Pauses) -> None:
+def test_stopping_service_aborts_drain_and_resumes_topology(
+    move: Step, bridge: Bridge, tally: Tally, pauses: Pauses
+) -> None:
     storm, stop = FakeStorm(tally, pending_after_pause=3), threading.Event()
     stop.set()
     with pytest.raises(MoveStoppedError, match="being stopped"):

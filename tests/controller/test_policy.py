@@ -46,11 +46,11 @@ def ask(now: Problem, since_change: float, since_look: float) -> tuple[bool, int
     return decision.looked, len(decision.plan.moves)
 
 
-def test_the_period_moves_what_gains_enough(spread: Problem) -> None:
+def test_periodic_look_makes_moves_with_sufficient_gain(spread: Problem) -> None:
     assert ask(spread, since_change=500, since_look=61) == (True, 1)
 
 
-def test_between_periods_nothing_is_looked_at(spread: Problem) -> None:
+def test_no_placement_is_computed_between_periods(spread: Problem) -> None:
     assert ask(spread, since_change=500, since_look=59) == (False, 0)
 
 
@@ -60,7 +60,7 @@ def test_overload_triggers_between_periods_but_only_after_x(spread: Problem) -> 
         assert ask(loaded, since_change=500, since_look=5) == expected
 
 
-def test_a_node_may_tell_an_x_of_its_own(spread: Problem) -> None:
+def test_node_metadata_overrides_overload_threshold(spread: Problem) -> None:
     for told, expected in (("20", (False, 0)), ("3", (True, 1)), ("0", (True, 1))):
         first, second, *others = spread.supervisors
         second = replace(second, scheduler_meta={"stormwright.overload_s": told})
@@ -74,7 +74,7 @@ def test_nothing_happens_while_cooling_down(spread: Problem) -> None:
     assert ask(loaded, since_change=29, since_look=500) == (False, 0)
 
 
-def test_a_gain_under_r_moves_nothing_and_says_so(spread: Problem) -> None:
+def test_gain_below_minimum_moves_nothing_and_is_reported(spread: Problem) -> None:
     class AsItIs:
         def schedule(self, problem: Problem) -> Assignment:
             return Assignment(problem.current_slot)
@@ -85,7 +85,7 @@ def test_a_gain_under_r_moves_nothing_and_says_so(spread: Problem) -> None:
     assert "not worth a move" in decision.reason
 
 
-def test_what_was_not_measured_stays_and_counts_for_nothing(spread: Problem) -> None:
+def test_unmeasured_topology_stays_and_adds_no_traffic(spread: Problem) -> None:
     decision = decide(
         spread.with_load(LoadProfile({}, overload_s={"n1": 99.0})),
         OnOneNode(),
@@ -100,7 +100,7 @@ def test_what_was_not_measured_stays_and_counts_for_nothing(spread: Problem) -> 
     assert decision.before.inter_node == 0
 
 
-def test_what_could_not_be_moved_lately_stays(spread: Problem) -> None:
+def test_topology_stays_during_backoff_after_failed_move(spread: Problem) -> None:
     backoff = Backoff()
     backoff.note("t-1-0", 900.0, "trees pending")
     stay = backoff.stay(1000.0)
@@ -112,20 +112,20 @@ def test_what_could_not_be_moved_lately_stays(spread: Problem) -> None:
     assert backoff.stay(2000.0 + 1199), "the second time it waits twice as long"
 
 
-def test_an_overload_that_no_placement_cured_waits_a_period(spread: Problem) -> None:
+def test_unresolved_overload_is_examined_again_only_after_a_period(spread: Problem) -> None:
     loaded = spread.with_load(replace(spread.load, overload_s={"n1": 99.0}))
     for idle_look, looked in ((900.0, True), (950.0, False)):
         assert decide(loaded, OnOneNode(), TRIGGERS, MoveBudget(), LookBack(1000, 0, 0, idle_look)).looked is looked
 
 
-def test_a_topology_may_be_kept_from_moving(spread: Problem) -> None:
+def test_topology_configuration_can_forbid_moves(spread: Problem) -> None:
     kept = replace(spread, topologies=(replace(spread.topologies[0], conf={"stormwright.move": False}),))
     decision = decide(kept, OnOneNode(), TRIGGERS, MoveBudget(), LookBack(1000, 0, 0))
     assert decision.plan.moves == ()
     assert decision.plan.blocked == {"t-1-0": Excluded("stormwright.move is false in its configuration")}
 
 
-def test_a_drift_is_looked_at_off_the_clock_and_said_but_not_while_cooling_down(spread: Problem) -> None:
+def test_drift_triggers_unscheduled_look_outside_cool_down(spread: Problem) -> None:
     drifted = "load has drifted: CPU of t +52 % since 12:00:00 UTC"
     for since_change, looked in ((500, True), (29, False)):
         clock = LookBack(1000, 1000 - since_change, 1000 - 5, 1000 - 5)
@@ -144,7 +144,7 @@ def test_a_drift_is_looked_at_off_the_clock_and_said_but_not_while_cooling_down(
     assert stays.reason.endswith("not worth a move")
 
 
-def test_an_alarm_makes_an_overload_be_looked_at_again(spread: Problem) -> None:
+def test_later_alarm_triggers_another_look_at_overload(spread: Problem) -> None:
     """A look just before has moved nothing; the alarm is of later."""
     loaded = spread.with_load(replace(spread.load, overload_s={"n1": 99.0}))
     for alarm_s, looked in ((949.0, False), (951.0, True)):
@@ -152,7 +152,7 @@ def test_an_alarm_makes_an_overload_be_looked_at_again(spread: Problem) -> None:
         assert decide(loaded, OnOneNode(), TRIGGERS, MoveBudget(), clock).looked is looked
 
 
-def test_a_drift_in_words(spread: Problem) -> None:
+def test_drift_text_names_quantities_changes_and_start_times(spread: Problem) -> None:
     drifts = [
         Drift("t-1-0", "CPU", 2, 0.518, since_ms=1_700_000_000_000),
         Drift("t-1-0", "traffic", None, -0.4, since_ms=1_700_000_015_000),
@@ -190,21 +190,21 @@ def crossing() -> Problem:
     return problem([t], current={t.id: crossed}, load=LoadProfile({t.id: talk}))
 
 
-def test_t_storm_looks_by_the_clock_and_moves_for_traffic(crossing: Problem) -> None:
+def test_t_storm_runs_periodically_and_moves_to_reduce_traffic(crossing: Problem) -> None:
     assert not decided_by("t_storm", crossing, since_look=59).looked
     decision = decided_by("t_storm", crossing, since_look=61)
     assert len(decision.plan.moves) == 1
     assert "inter-node traffic falls by 100 %" in decision.reason
 
 
-def test_p_scheduler_looks_once_the_load_has_drifted(crossing: Problem) -> None:
+def test_p_scheduler_is_triggered_by_load_drift(crossing: Problem) -> None:
     pytest.importorskip("pymetis")
     assert not decided_by("p_scheduler", crossing, since_look=999).looked
     decision = decided_by("p_scheduler", crossing, since_look=0, drifted="load has drifted: CPU of t +52 %")
     assert len(decision.plan.moves) == 1
 
 
-def test_d_storm_looks_once_a_node_is_overloaded(crossing: Problem) -> None:
+def test_d_storm_is_triggered_by_node_overload(crossing: Problem) -> None:
     assert not decided_by("d_storm", crossing, since_look=999, drifted="load has drifted").looked
     loaded = crossing.with_load(replace(crossing.load, overload_s={"n1": 11.0}))
     decision = decided_by("d_storm", loaded, since_look=0)
@@ -212,7 +212,7 @@ def test_d_storm_looks_once_a_node_is_overloaded(crossing: Problem) -> None:
     assert decision.reason.startswith("host1: over CPU capacity for more than 10 s")
 
 
-def test_toss_moves_for_workers_that_are_equally_busy_whatever_traffic_says(crossing: Problem) -> None:
+def test_toss_moves_to_balance_workers_regardless_of_traffic(crossing: Problem) -> None:
     load = crossing.load.topologies["t-1-0"]
     uneven = replace(load, cpu_hz=np.array([9e8, 1e8, 1e8, 9e8]))
     busy = crossing.with_load(LoadProfile({"t-1-0": uneven}))
@@ -224,7 +224,7 @@ def test_toss_moves_for_workers_that_are_equally_busy_whatever_traffic_says(cros
     assert (decision.looked, decision.plan.moves) == (True, ())
 
 
-def test_a_placement_that_would_stop_what_runs_moves_nothing(spread: Problem) -> None:
+def test_placement_unassigning_running_topology_moves_nothing(spread: Problem) -> None:
     class LeavesOut:
         def schedule(self, problem: Problem) -> Assignment:
             return Assignment(np.full(4, UNPLACED, dtype=np.int32))
@@ -234,7 +234,7 @@ def test_a_placement_that_would_stop_what_runs_moves_nothing(spread: Problem) ->
     assert decision.reason == "t would be left without slots: not worth a move"
 
 
-def test_where_no_gain_is_asked_for_it_moves_for_less(spread: Problem) -> None:
+def test_empty_gain_list_allows_moves_with_less_gain(spread: Problem) -> None:
     class Turned:
         def schedule(self, problem: Problem) -> Assignment:
             return Assignment(np.array([0, 2, 0, 2], dtype=np.int32))
@@ -245,7 +245,7 @@ def test_where_no_gain_is_asked_for_it_moves_for_less(spread: Problem) -> None:
         assert len(decision.plan.moves) == moves
 
 
-def test_a_decision_names_the_anomaly_without_which_it_would_not_have_been_made(spread: Problem) -> None:
+def test_decision_names_anomaly_causing_the_move(spread: Problem) -> None:
     loaded = spread.with_load(replace(spread.load, overload_s={"n1": 99.0}))
     not_due, due = LookBack(1000, 0, 995, 995, 999), LookBack(1000, 0, 0)
     for now, clock, drifted, because in (

@@ -36,14 +36,14 @@ def test_a_record_delivered_twice_counts_once() -> None:
     assert (tally.totals("t").begun, tally.totals("t").acked, tally.totals("t").failed) == (10, 9, 1)
 
 
-def test_pending_trees_survive_the_worker_that_began_them() -> None:
+def test_pending_trees_outlive_the_worker_with_their_spout() -> None:
     tally = Tally()
     tally.add([record("t", "n0", 0, trees=10, acked=4)])
     tally.add([record("t", "n1", 0, trees=1, acked=1)])
     assert tally.unaccounted("t") == 6
 
 
-def test_trees_that_nobody_tracks_are_never_pending() -> None:
+def test_untracked_trees_are_never_pending() -> None:
     untracked = record("t", "n0", 0, trees=0, acked=7)
     untracked["streams"] = []
     tally = Tally()
@@ -71,7 +71,7 @@ def test_quiet_needs_every_live_worker_and_two_intervals(clock: Clock) -> None:
     assert not tally.quiet("t", live, since)
 
 
-def test_a_record_that_comes_late_tells_nothing_new() -> None:
+def test_late_record_does_not_override_newer_pending_count() -> None:
     tally = Tally()
     newer, older = record("t", "n0", 7, trees=5), record("t", "n0", 6, trees=2, acked=2)
     newer["executors"][0]["pending"], older["executors"][0]["pending"] = 5, 0
@@ -81,7 +81,7 @@ def test_a_record_that_comes_late_tells_nothing_new() -> None:
     assert tally.totals("t").begun == 7
 
 
-def test_a_worker_has_ended_when_it_says_so_or_is_silent(clock: Clock) -> None:
+def test_worker_counts_as_ended_after_its_report_or_timeout(clock: Clock) -> None:
     tally = Tally(clock=clock)
     tally.add([record("t", "n0", 0, length_ms=20), record("t", "n1", 0, length_ms=20, last=1)])
     (alive,), (ended,) = tally.lives("t", [("n0", 6700)]), tally.lives("t", [("n1", 6700)])
@@ -99,7 +99,7 @@ def test_bolts_do_not_count_as_trees() -> None:
     assert tally.totals("t").failed == 0
 
 
-def test_pending_is_what_live_workers_told_last_whenever_the_trees_began() -> None:
+def test_pending_count_is_last_value_reported_by_live_workers() -> None:
     """The service came late: it has heard of 5 trees, acked after 9 of which it never heard the beginning."""
     tally = Tally()
     late = record("t", "n0", 7000, trees=5, acked=11)
@@ -113,7 +113,7 @@ def test_pending_is_what_live_workers_told_last_whenever_the_trees_began() -> No
     assert tally.unaccounted("t") < 0, "counts alone never come to zero"
 
 
-def test_pending_leaves_out_what_no_longer_lives() -> None:
+def test_pending_count_excludes_ended_workers() -> None:
     tally = Tally()
     tally.add([record("t", "n0", 0, trees=10, acked=4), record("t", "n1", 0, trees=1)])
     assert tally.pending("t", [("n1", 6700)]) == 1
@@ -135,7 +135,7 @@ def test_workers_of_long_ago_are_only_sums(monkeypatch: pytest.MonkeyPatch) -> N
     assert not tally.lives("t", [("n0", 6700)])
 
 
-def test_a_number_that_no_worker_can_have_come_to_does_not_silence_it(clock: Clock) -> None:
+def test_implausible_sequence_number_does_not_silence_a_worker(clock: Clock) -> None:
     tally = Tally(clock=clock)
     tally.add([record("t", "n0", seq, trees=1, acked=1) for seq in range(3)])
     tally.add([record("t", "n0", 10**15, length_ms=20)])

@@ -59,7 +59,7 @@ def unit() -> dict[str, list[str]]:
     return found
 
 
-def test_the_unit_starts_what_there_is():
+def test_systemd_unit_runs_valid_command():
     (start,) = unit()["ExecStart"]
     program, verb, *rest = shlex.split(start)
     assert (program.rpartition("/")[2], verb) == ("stormwright", "serve")
@@ -90,7 +90,7 @@ def the(name: str) -> str:
     return [value for key, value in instructions() if key == name][-1]
 
 
-def test_the_image_starts_what_there_is_and_is_not_root():
+def test_image_runs_valid_command_as_unprivileged_user():
     assert json.loads(the("ENTRYPOINT")) == ["tini", "--", "stormwright"]
     verb, *rest = json.loads(the("CMD"))
     told = options_of(rest)
@@ -104,7 +104,7 @@ def test_the_image_starts_what_there_is_and_is_not_root():
     assert the("EXPOSE") in check[-1]
 
 
-def test_the_image_is_made_of_what_make_makes():
+def test_image_copies_build_outputs_with_matching_versions():
     copied = [
         part for key, value in instructions() if key == "COPY" and "--from" not in value for part in value.split()
     ]
@@ -120,7 +120,7 @@ def test_the_image_is_made_of_what_make_makes():
     assert arguments["PYTHON"].startswith(f"python:{python}-"), "machine code is for one version of Python"
 
 
-def test_versions_of_the_image_are_those_of_the_lock():
+def test_image_installs_versions_of_lock_file():
     run = next(value for key, value in instructions() if key == "RUN" and "sed" in value)
     sed = shlex.split(run.partition(" > ")[0])
     found = subprocess.run([*sed[:-1], ROOT / "requirements.lock"], capture_output=True, text=True, check=True).stdout
@@ -165,7 +165,7 @@ def test_the_cluster_of_compose_is_whole():
     assert all("/apache-storm/extlib/" in mounted[f"supervisor-{n}"] for n in (1, 2, 3))
 
 
-def test_storms_of_compose_know_each_other_and_the_service():
+def test_compose_storm_configuration_matches_service_names():
     services, conf = of_yaml(DOCKER / "compose.yaml")["services"], of_yaml(DOCKER / "storm.yaml")
     assert {*conf["storm.zookeeper.servers"], *conf["nimbus.seeds"]} <= set(services)
     assert conf["stormwright.service.url"] == f"http://stormwright:{the('EXPOSE')}"
@@ -175,7 +175,7 @@ def test_storms_of_compose_know_each_other_and_the_service():
 # Who may ask ----------------------------------------------------------------------------------------------------------
 
 
-def test_nobody_is_left_unasked_but_where_that_is_said():
+def test_only_compose_example_disables_authentication():
     (start,) = unit()["ExecStart"]
     compose = of_yaml(DOCKER / "compose.yaml")["services"]["stormwright"]["command"]
     asking = {"unit": shlex.split(start)[2:], "image": json.loads(the("CMD"))[1:], "compose": compose[1:]}
@@ -186,7 +186,7 @@ def test_nobody_is_left_unasked_but_where_that_is_said():
     assert '{{- fail "access.tokensSecret' in TEMPLATES
 
 
-def test_what_looks_after_it_needs_no_token():
+def test_health_probes_need_no_token():
     paths = re.findall(r"path: (\S+)\n +port: http", TEMPLATES)
     assert paths == [HEALTH] * 3
     assert HEALTH in the("HEALTHCHECK")
@@ -208,7 +208,7 @@ def leaves(value: Any, path: str = "") -> Iterator[str]:
         yield path
 
 
-def test_templates_use_the_values_that_there_are():
+def test_chart_templates_and_values_match():
     used = set(re.findall(r"\.Values((?:\.\w+)+)", TEMPLATES))
     for path in used:
         value = VALUES
@@ -219,7 +219,7 @@ def test_templates_use_the_values_that_there_are():
     assert not unused, "nothing reads them"
 
 
-def test_templates_end_what_they_begin():
+def test_chart_templates_close_every_block():
     for path in (CHART / "templates").iterdir():
         text = path.read_text(encoding="utf-8")
         begun = re.findall(r"\{\{-? *(if|with|range|define) ", text)
@@ -229,7 +229,7 @@ def test_templates_end_what_they_begin():
     assert set(re.findall(r'include "([^"]+)"', TEMPLATES)) == defined
 
 
-def test_the_chart_is_of_this_version_and_starts_what_there_is():
+def test_chart_has_package_version_and_valid_options():
     chart = of_yaml(CHART / "Chart.yaml")
     assert (chart["apiVersion"], chart["version"], str(chart["appVersion"])) == ("v2", __version__, __version__)
     said = re.findall(r"^ +- (?:\{\{ printf \")?(--[\w-]+=\S*?)\"? ", TEMPLATES.replace("\n", " \n"), flags=re.M)

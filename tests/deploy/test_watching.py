@@ -51,7 +51,7 @@ def queries() -> Iterator[tuple[str, str, str]]:
 
 
 @pytest.mark.parametrize(("where", "query", "labels"), list(queries()))
-def test_metrics_and_labels_are_there(metrics, where, query, labels):
+def test_dashboard_and_alert_queries_use_existing_metrics_and_labels(metrics, where, query, labels):
     bare = re.sub(r'"[^"]*"', '""', query)
     named = re.findall(r"\bstormwright_\w+", bare)
     assert named or "up{" in bare, "it asks for something"
@@ -61,7 +61,7 @@ def test_metrics_and_labels_are_there(metrics, where, query, labels):
     assert set(labels.split()) <= ADDED.union(*(metrics[name] for name in named))
 
 
-def test_alerts_say_what_and_what_to_do():
+def test_alert_rules_have_severity_summary_and_description():
     assert len({rule["alert"] for rule in ALERTS}) == len(ALERTS)
     for rule in ALERTS:
         assert set(rule) <= {"alert", "expr", "for", "labels", "annotations"}
@@ -129,7 +129,7 @@ RAISED = {
 
 @needs_promtool
 @pytest.mark.parametrize("alert", [rule["alert"] for rule in ALERTS])
-def test_an_alert_is_raised_when_it_should(alert, tmp_path):
+def test_alert_fires_on_bad_series_only(alert, tmp_path):
     series, bad, good = RAISED[alert]
     rule = next(rule for rule in ALERTS if rule["alert"] == alert)
     bare = {key: value for key, value in rule.items() if key != "annotations"}

@@ -28,14 +28,14 @@ def test_a_part_of_the_cpu_is_a_part(percent: float) -> None:
         StreamSettings(overload_percent=percent)
 
 
-def test_core_speed_of_a_supervisor_comes_before_the_general_one() -> None:
+def test_core_speed_of_supervisor_overrides_general_value() -> None:
     settings = StreamSettings(core_hz=2e9, core_hz_of={"fast": 4e9})
     assert settings.core_hz_at("fast", 3e9) == 4e9
     assert settings.core_hz_at("other", 3e9) == 2e9
     assert StreamSettings().core_hz_at("other", 3e9) == 3e9
 
 
-def test_without_pyspark_the_pipeline_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pipeline_without_pyspark_names_package_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with pytest.raises(MissingDependencyError, match=r"needs pyspark: pip install 'stormwright\[spark\]'"):
         importlib.reload(stormwright.pipeline)

@@ -59,14 +59,14 @@ def test_a_stay_in_a_spare_slot_is_noted_once_the_topology_has_arrived(plan: Mov
     assert memory.counts.moves == 2, "topologies, not trips"
 
 
-def test_nothing_goes_where_a_failed_one_still_is(plan: MovePlan) -> None:
+def test_move_into_slots_of_failed_move_is_skipped(plan: MovePlan) -> None:
     made, memory, _ = act(plan, "b-1-0")
     assert made == []
     assert set(memory.backoff.stay(0.0)) == {"a-1-0", "b-1-0"}
     assert memory.counts.failed_moves == 2, "each once, though b was to move twice"
 
 
-def test_a_move_that_is_given_up_as_the_service_ends_has_not_failed(plan: MovePlan) -> None:
+def test_move_aborted_by_shutdown_does_not_count_as_failed(plan: MovePlan) -> None:
     def move(step: Step, reason: str, stop: object) -> list[MoveReport]:
         raise MoveStoppedError("b-1-0: nothing was moved, the service is being stopped")
 
@@ -78,7 +78,7 @@ def test_a_move_that_is_given_up_as_the_service_ends_has_not_failed(plan: MovePl
     history.record_move.assert_not_called()
 
 
-def test_what_stays_is_said_before_anything_moves(caplog: pytest.LogCaptureFixture) -> None:
+def test_blocked_topologies_are_logged_before_moves(caplog: pytest.LogCaptureFixture) -> None:
     left = {"a": NoRoom((Missing("n1", "memory", 512.0, "MB"),)), "b": Excluded("not measured")}
     with caplog.at_level(logging.INFO):
         PlanExecutor(Mock(), Mock(), Mock(), Mock()).execute(Decision(True, "better", MovePlan((), left)))

@@ -29,7 +29,7 @@ def intake(directory: Path, count: Any) -> tuple[Intake, Landing]:
     return Intake(landing, Tally(), SimpleNamespace(count=count)), landing  # type: ignore[arg-type]
 
 
-def test_what_is_on_disk_is_kept_though_it_cannot_be_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_stored_delivery_is_accepted_despite_counting_failure(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Refused, it would be delivered again, and be on disk twice."""
     failing = [True]
 
@@ -56,7 +56,7 @@ def test_what_is_on_disk_is_kept_though_it_cannot_be_counted(tmp_path: Path, cap
     assert len(landing.files()) == 5
 
 
-def test_what_is_not_on_disk_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_delivery_fails_if_disk_write_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
@@ -66,7 +66,7 @@ def test_what_is_not_on_disk_is_not_kept(tmp_path: Path, monkeypatch: pytest.Mon
         taking.take([line(0)])
 
 
-def test_only_records_are_counted_and_each_once(tmp_path: Path) -> None:
+def test_only_valid_records_are_counted_once_each(tmp_path: Path) -> None:
     counted: list[dict[str, Any]] = []
     taking, _ = intake(tmp_path, counted.extend)
     taking.count([line(0) + b"\n" + line(0), b"nonsense\n", line(1)])

@@ -19,7 +19,7 @@ def move(name: str, *, arrives: bool) -> TopologyMove:
     return TopologyMove(topology(name), on("n0"), on("n1"), 4, (), (), (), (), arrives)
 
 
-def test_what_is_only_observed_names_each_topology_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_observe_mode_names_each_topology_once(caplog: pytest.LogCaptureFixture) -> None:
     """One that makes room first and then goes on has two moves."""
     moves = [move("a", arrives=False), move("b", arrives=True), move("a", arrives=True)]
     decision = Decision(True, "better", MovePlan(tuple(Step((each,)) for each in moves)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from stormwright.service.on_change import OnChange
 
 
-def test_a_text_is_said_once_and_again_when_it_is_another():
+def test_message_is_logged_again_only_after_a_change():
     said: list[str] = []
     tell = OnChange(said.append)
     for text in (

@@ -34,7 +34,7 @@ def nodes(storm: VirtualStorm) -> set[str]:
     return {slot.supervisor for slot in storm.runs.slots}
 
 
-def test_it_moves_once_and_no_more(storm: VirtualStorm, services: list[Deciding], tmp_path: Path) -> None:
+def test_from_scratch_scheduler_moves_only_once(storm: VirtualStorm, services: list[Deciding], tmp_path: Path) -> None:
     service = Deciding(storm, tmp_path, FromScratchScheduler(make_scheduler("binpack")))
     services.append(service)
     decision = service.moved(300)
@@ -46,7 +46,7 @@ def test_it_moves_once_and_no_more(storm: VirtualStorm, services: list[Deciding]
     assert len(storm.moves) == 1
 
 
-def test_a_budget_that_is_changed_holds_from_the_next_look_on(
+def test_changed_move_budget_applies_from_next_look(
     storm: VirtualStorm, services: list[Deciding], tmp_path: Path
 ) -> None:
     service = Deciding(storm, tmp_path, FromScratchScheduler(make_scheduler("binpack")))
@@ -59,7 +59,9 @@ def test_a_budget_that_is_changed_holds_from_the_next_look_on(
     assert service.moved(300).plan.moves
 
 
-def test_told_what_runs_it_never_moves(storm: VirtualStorm, services: list[Deciding], tmp_path: Path) -> None:
+def test_scheduler_keeping_current_placement_never_moves(
+    storm: VirtualStorm, services: list[Deciding], tmp_path: Path
+) -> None:
     service = Deciding(storm, tmp_path, make_scheduler("binpack"))
     services.append(service)
     service.run(300)
@@ -67,7 +69,7 @@ def test_told_what_runs_it_never_moves(storm: VirtualStorm, services: list[Decid
     assert storm.moves == []
 
 
-def test_one_that_looks_where_a_node_is_overloaded_does_not_before(
+def test_overload_triggered_scheduler_waits_for_overloaded_node(
     storm: VirtualStorm, services: list[Deciding], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calm, seconds = storm.problem, {"n1": 0.0}
@@ -88,7 +90,7 @@ def test_one_that_looks_where_a_node_is_overloaded_does_not_before(
     assert service.moved(60).reason.startswith("host1: over CPU capacity for more than 30 s")
 
 
-def test_an_overload_that_is_to_be_ignored_moves_nothing(
+def test_ignored_overload_moves_nothing(
     storm: VirtualStorm, services: list[Deciding], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calm = storm.problem

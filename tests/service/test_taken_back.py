@@ -66,7 +66,7 @@ def test_nothing_is_decided_before_enough_was_measured(monkeypatch: pytest.Monke
     assert service.memory.waits == []
 
 
-def test_a_worse_placement_is_taken_back_and_remembered(monkeypatch: pytest.MonkeyPatch, begin: Begin) -> None:
+def test_worse_placement_is_rolled_back_and_remembered(monkeypatch: pytest.MonkeyPatch, begin: Begin) -> None:
     storm = VirtualStorm(monkeypatch, half_as_good)
     service = begin(storm)
     assert service.moved(300).rolls_back == frozenset()
@@ -99,7 +99,7 @@ def test_a_worse_placement_is_taken_back_and_remembered(monkeypatch: pytest.Monk
     assert nodes(storm.runs) == {"n2"}
 
 
-def test_a_service_that_was_killed_after_the_move_takes_it_back(monkeypatch: pytest.MonkeyPatch, begin: Begin) -> None:
+def test_restarted_service_rolls_back_move_made_before_kill(monkeypatch: pytest.MonkeyPatch, begin: Begin) -> None:
     storm = VirtualStorm(monkeypatch, half_as_good)
     begin(storm).moved(300)
     service = begin(storm)
@@ -107,7 +107,7 @@ def test_a_service_that_was_killed_after_the_move_takes_it_back(monkeypatch: pyt
     assert nodes(storm.runs) == nodes(SPREAD)
 
 
-def test_given_placement_is_taken_whatever_it_gains(monkeypatch: pytest.MonkeyPatch, begin: Begin) -> None:
+def test_given_placement_is_applied_regardless_of_gain(monkeypatch: pytest.MonkeyPatch, begin: Begin) -> None:
     storm = VirtualStorm(monkeypatch, as_good)
     service = begin(storm)
     service.run(10)
@@ -118,9 +118,7 @@ def test_given_placement_is_taken_whatever_it_gains(monkeypatch: pytest.MonkeyPa
     assert service.refused.reasons(storm.now_s * 1000) == {}
 
 
-def test_rolled_back_placement_is_refused_with_the_worth_it_is_given(
-    monkeypatch: pytest.MonkeyPatch, begin: Begin
-) -> None:
+def test_rolled_back_placement_is_refused_with_its_stored_worth(monkeypatch: pytest.MonkeyPatch, begin: Begin) -> None:
     """Unless another one promises more than that by more than predictions err."""
     storm = VirtualStorm(monkeypatch, as_good)
     service = begin(storm)
@@ -144,7 +142,7 @@ def test_rolled_back_placement_is_refused_with_the_worth_it_is_given(
     assert service.run(200) is None, "the same placement is not tried again"
 
 
-def test_what_is_as_good_stays_and_is_judged(monkeypatch: pytest.MonkeyPatch, begin: Begin) -> None:
+def test_equally_good_placement_stays_and_is_evaluated(monkeypatch: pytest.MonkeyPatch, begin: Begin) -> None:
     storm = VirtualStorm(monkeypatch, as_good)
     service = begin(storm)
     service.moved(300)
@@ -159,7 +157,7 @@ def test_what_is_as_good_stays_and_is_judged(monkeypatch: pytest.MonkeyPatch, be
     assert found["inter-node tuples per tree"]["predicted"] == 0
 
 
-def test_a_load_that_falls_after_the_move_takes_nothing_back(monkeypatch: pytest.MonkeyPatch, begin: Begin) -> None:
+def test_load_drop_after_move_causes_no_rollback(monkeypatch: pytest.MonkeyPatch, begin: Begin) -> None:
     storm = VirtualStorm(monkeypatch, as_good)
     service = begin(storm)
     service.moved(300)
@@ -179,7 +177,7 @@ def test_where_the_rate_is_limited_from_outside_longer_trees_are_worse(
     assert nodes(storm.runs) == nodes(SPREAD)
 
 
-def test_somebody_elses_move_is_not_taken_back(monkeypatch: pytest.MonkeyPatch, begin: Begin) -> None:
+def test_foreign_move_is_not_rolled_back(monkeypatch: pytest.MonkeyPatch, begin: Begin) -> None:
     storm = VirtualStorm(monkeypatch, half_as_good)
     service = begin(storm)
     service.moved(300)
@@ -188,7 +186,7 @@ def test_somebody_elses_move_is_not_taken_back(monkeypatch: pytest.MonkeyPatch, 
     assert decisions == [None] * 100
 
 
-def test_where_it_cannot_go_back_it_is_tried_each_minute_only(monkeypatch: pytest.MonkeyPatch, begin: Begin) -> None:
+def test_blocked_rollback_is_retried_only_once_a_minute(monkeypatch: pytest.MonkeyPatch, begin: Begin) -> None:
     storm = VirtualStorm(monkeypatch, half_as_good)
     service = begin(storm, triggers=TriggerParams(period_s=10, cool_down_s=300))
     service.moved(300)
@@ -203,9 +201,7 @@ def test_where_it_cannot_go_back_it_is_tried_each_minute_only(monkeypatch: pytes
     assert nodes(storm.runs) == {"n2"}
 
 
-def test_a_way_back_that_waits_for_a_person_is_not_proposed_again(
-    monkeypatch: pytest.MonkeyPatch, begin: Begin
-) -> None:
+def test_pending_rollback_proposal_is_not_repeated(monkeypatch: pytest.MonkeyPatch, begin: Begin) -> None:
     storm = VirtualStorm(monkeypatch, half_as_good)
     service = begin(storm)
     service.moved(300)
@@ -228,7 +224,7 @@ def test_a_way_back_that_waits_for_a_person_is_not_proposed_again(
     assert len(found(round(ROLLBACK_RETRY_S))) == 1
 
 
-def test_nothing_goes_back_to_a_node_that_is_drained_since(monkeypatch: pytest.MonkeyPatch, begin: Begin) -> None:
+def test_rollback_to_drained_node_is_blocked(monkeypatch: pytest.MonkeyPatch, begin: Begin) -> None:
     storm = VirtualStorm(monkeypatch, half_as_good)
     service = begin(storm)
     service.moved(300)

@@ -31,7 +31,7 @@ class ChangeRequest:
         return replace(load, costs=self.costs) if self.costs else load
 
 
-def test_the_problem_is_made_anew_only_where_snapshot_load_or_costs_are_others() -> None:
+def test_problem_is_rebuilt_only_after_changes_of_snapshot_load_or_costs() -> None:
     told, whole = ChangeRequest(), two_word_counts()
     view = View(*[cast(Any, told)] * 3, None, lambda problem: problem)
     assert view.problem() is None

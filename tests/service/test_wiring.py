@@ -38,7 +38,7 @@ def test_the_service_ends_when_spark_has(tmp_path: Path, monkeypatch: pytest.Mon
     ("name", "settings", "percent"),
     [("online", {}, 100), ("online", {"capacity": 80}, 80), ("optimizer", {}, 100), ("even", {}, 100)],
 )
-def test_a_node_is_overloaded_where_the_scheduler_would_put_no_more_on_it(
+def test_overload_threshold_equals_scheduler_cpu_limit(
     tmp_path: Path, name: str, settings: dict[str, object], percent: float
 ) -> None:
     service = Service(ServiceSettings(tmp_path, "127.0.0.1", 0), make_scheduler(name, settings), name, [])
@@ -57,7 +57,7 @@ def test_the_initial_scheduler_takes_over_the_options_of_all(tmp_path: Path) -> 
     assert "would have 2 of 1 slots" in answer.status["t1"]
 
 
-def test_told_other_things_while_it_runs_it_takes_over_those_that_can_change(tmp_path: Path) -> None:
+def test_running_service_applies_changeable_settings(tmp_path: Path) -> None:
     before = ServiceSettings(tmp_path, "127.0.0.1", 0, triggers=TriggerParams(period_s=60, cool_down_s=60))
     service = Service(before, make_scheduler("online"), "online", [])
     told = replace(before, triggers=TriggerParams(period_s=5, cool_down_s=7), budget=MoveBudget(2, 3), port=7071)
@@ -67,7 +67,7 @@ def test_told_other_things_while_it_runs_it_takes_over_those_that_can_change(tmp
     assert service.plan_service.history(1).entries[0].who == "serve"
 
 
-def test_whom_the_settings_let_in_the_server_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_server_enforces_configured_authentication(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[object] = []
     server = composition.HttpServer
     monkeypatch.setattr(composition, "HttpServer", lambda *of: [given.extend(of), server(*of)][1])
@@ -80,7 +80,7 @@ def test_whom_the_settings_let_in_the_server_does(tmp_path: Path, monkeypatch: p
     assert not door.delivers({}, "")
 
 
-def test_metrics_have_modes_plans_and_when_nimbus_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_metrics_contain_modes_plans_and_snapshot_age(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[object] = []
     make_app = composition.make_app
     monkeypatch.setattr(composition, "make_app", lambda *of: [given.extend(of), make_app(*of)][1])

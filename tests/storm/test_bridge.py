@@ -37,7 +37,7 @@ def bridge() -> Bridge:
     return Bridge(FirstFreeSlot(), "first-free")
 
 
-def test_a_topology_that_runs_is_left_alone_whatever_was_ordered() -> None:
+def test_running_topology_is_left_unchanged_despite_an_order() -> None:
     asked = bridge()
     asked.order(A.id, Order(ON_N1, "better"))
     assert asked.answer(problem([A], current={A.id: ON_N0})).assignments == {}
@@ -51,7 +51,7 @@ def test_an_order_holds_once_the_topology_has_no_slots() -> None:
     assert answer.status == {A.id: "better"}
 
 
-def test_without_an_order_the_initial_scheduler_places_around_what_runs() -> None:
+def test_initial_scheduler_places_new_topologies_around_running_ones() -> None:
     answer = bridge().answer(problem([A, B], current={A.id: ON_N0}))
     assert answer.assignments == {B.id: place([("n0", 6701)], [0] * 4)}
     assert answer.status[B.id] == "stormwright: placed by first-free"
@@ -60,7 +60,7 @@ def test_without_an_order_the_initial_scheduler_places_around_what_runs() -> Non
 KEEPS = {"storm.scheduler": "stormwright.PlacementScheduler", "stormwright.fallback": "a.b.ResourceAwareScheduler"}
 
 
-def test_a_class_that_the_cluster_keeps_places_what_nobody_ordered() -> None:
+def test_cluster_fallback_scheduler_places_topologies_without_orders() -> None:
     asked = Bridge(FirstFreeSlot(), "even")
     asked.order(A.id, Order(ON_N1, "better"))
     answer = asked.answer(problem([A, B], conf=KEEPS))
@@ -79,7 +79,7 @@ def test_where_the_cluster_keeps_no_class_the_initial_scheduler_places(fallback:
     assert Bridge(FirstFreeSlot(), "even").answer(problem([A], conf=conf)).assignments
 
 
-def test_another_initial_scheduler_comes_before_the_class() -> None:
+def test_explicit_initial_scheduler_overrides_cluster_fallback() -> None:
     assert bridge().answer(problem([A], conf=KEEPS)).assignments
 
 
@@ -91,7 +91,7 @@ def test_an_order_for_a_taken_or_vanished_slot_gives_way() -> None:
         assert answer.assignments[B.id].slots == (WorkerSlot("n0", 6701),)
 
 
-def test_two_orders_for_one_slot_are_not_both_given() -> None:
+def test_conflicting_orders_for_one_slot_are_resolved() -> None:
     asked = bridge()
     for t in (A, B):
         asked.order(t.id, Order(ON_N1, "better"))
@@ -108,7 +108,7 @@ def test_the_snapshot_shows_the_answer() -> None:
     assert np.all(snapshot.current_slot == 0)
 
 
-def test_an_order_is_void_once_it_is_carried_out() -> None:
+def test_order_expires_once_executed() -> None:
     """A rebalance by the operator afterwards is theirs."""
     asked = bridge()
     asked.order(A.id, Order(ON_N1, "better"))
@@ -117,7 +117,7 @@ def test_an_order_is_void_once_it_is_carried_out() -> None:
     assert asked.answer(problem([A])).assignments == {A.id: ON_N0}
 
 
-def test_an_order_that_was_withdrawn_or_is_old_is_void(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_withdrawn_or_old_order_is_void(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = bridge()
     asked.order(A.id, Order(ON_N1, "better"))
     asked.withdraw([A.id])
@@ -127,7 +127,7 @@ def test_an_order_that_was_withdrawn_or_is_old_is_void(monkeypatch: pytest.Monke
     assert asked.answer(problem([A])).assignments == {A.id: ON_N0}
 
 
-def test_a_topology_that_got_slots_elsewhere_is_no_longer_called_unplaced() -> None:
+def test_status_is_cleared_after_placement_by_others() -> None:
     class Nowhere:
         def schedule(self, problem: Problem) -> Assignment:
             return Assignment(problem.current_slot, status={A.id: "4 of 4 executors unplaced"})
@@ -143,7 +143,7 @@ def failures_of(scheduler: Scheduler, asked: Problem) -> list[Failure]:
     return told
 
 
-def test_failures_are_told_with_each_reason_once() -> None:
+def test_failure_lists_each_reason_once() -> None:
     """One node of one slot: Storm's own scheduler, and one that gives the same reasons to every executor."""
     full = problem([A, B], nodes=1, slots=1, current={A.id: ON_N0})
     for scheduler in (make_scheduler("even"), make_scheduler("binpack")):
@@ -152,7 +152,7 @@ def test_failures_are_told_with_each_reason_once() -> None:
         assert "slot" in reasons[0]
 
 
-def test_a_scheduler_that_gives_no_reasons_has_a_status_or_nothing_to_tell() -> None:
+def test_scheduler_without_reasons_reports_status_or_default_text() -> None:
     class Nowhere:
         def __init__(self, status: dict[str, str]) -> None:
             self._status = status
@@ -171,14 +171,14 @@ def test_a_scheduler_that_gives_no_reasons_has_a_status_or_nothing_to_tell() -> 
     assert failures_of(OnWhatRuns(), asked) == [Failure(B.id, "b", "named", (taken,))]
 
 
-def test_no_failures_are_told_too() -> None:
+def test_absence_of_failures_is_reported() -> None:
     """What was told before is over then."""
     told: list[int] = []
     Bridge(FirstFreeSlot(), "first-free", lambda failures: told.append(len(failures))).answer(problem([A]))
     assert told == [0]
 
 
-def test_a_topology_whose_configuration_has_faults_is_left_out_alone() -> None:
+def test_topology_with_faulty_configuration_is_skipped_alone() -> None:
     """One node of two slots: what is left out takes none that another can have."""
     told: list[Failure] = []
     asked = Bridge(FirstFreeSlot(), "first-free", told.extend)
@@ -191,7 +191,7 @@ def test_a_topology_whose_configuration_has_faults_is_left_out_alone() -> None:
     assert asked.unfit() == {A.id: text}, "so that the controller leaves it where it is"
 
 
-def test_slots_of_a_topology_whose_configuration_has_faults_stay_taken() -> None:
+def test_slots_of_topology_with_faulty_configuration_stay_occupied() -> None:
     half = place([("n0", 6700)], [0, 0, -1, -1])
     answer = bridge().answer(problem([A, B], nodes=1, current={A.id: half}), {A.id: ("conf.x: wrong",)})
     assert answer.assignments == {}, "its answer for a is not told, and b finds no third slot"
@@ -225,7 +225,7 @@ class EventNotifier:
         (np.array([0, 0, 1, 1, 1, 1, 2, 2]), "wants slots that are taken, or to move what runs"),
     ],
 )
-def test_what_cannot_be_is_not_passed_on(slots: object, told: str) -> None:
+def test_impossible_placements_are_not_passed_on(slots: object, told: str) -> None:
     """Six slots; the second of two topologies of two workers each gets what cannot be."""
     asked = problem([topology("a"), topology("b")])
     answer = Bridge(EventNotifier(slots), "named").answer(asked)
@@ -291,7 +291,7 @@ def test_while_the_scheduler_hangs_orders_are_taken_and_given() -> None:
 
 
 @pytest.mark.parametrize("waiting", [0, 1, 40])
-def test_many_topologies_are_answered_as_one_after_the_other_would_be(waiting: int) -> None:
+def test_batch_answer_equals_sequential_answers(waiting: int) -> None:
     """Round robin over nodes of two slots: every slot given once, to those that have none."""
     many = [topology(f"t{number}", workers=1) for number in range(40)]
     placed = {t.id: on(f"n{number}") for number, t in enumerate(many[: 40 - waiting])}

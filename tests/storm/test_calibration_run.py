@@ -20,7 +20,7 @@ def free_port(host: str) -> int:
         return int(probing.getsockname()[1])
 
 
-def test_records_are_kept_and_the_topology_is_killed(storm_cluster, tmp_path, monkeypatch):
+def test_calibration_records_are_stored_and_topology_is_killed(storm_cluster, tmp_path, monkeypatch):
     monkeypatch.setattr(calibration_run, "WARM_S", 1.0)
     file, host = tmp_path / "records.jsonl", storm_cluster.service_host
     with storm_cluster.gateway() as nimbus:
@@ -34,7 +34,7 @@ def test_records_are_kept_and_the_topology_is_killed(storm_cluster, tmp_path, mo
     assert "stormwright-calibration" in {record["worker"]["topology"].rsplit("-", 3)[0] for record in records}
 
 
-def test_an_address_that_nobody_reaches_is_told(tmp_path, monkeypatch):
+def test_unreachable_calibration_address_is_reported(tmp_path, monkeypatch):
     """The topology is killed all the same."""
     monkeypatch.setattr(calibration_run, "_REPORT_S", 0.1)
     killed = []
@@ -50,7 +50,7 @@ def test_an_address_that_nobody_reaches_is_told(tmp_path, monkeypatch):
     assert len(killed) == 1
 
 
-def test_what_may_have_been_submitted_is_killed(tmp_path):
+def test_possibly_submitted_calibration_topology_is_killed(tmp_path):
     killed = []
 
     class Nimbus:

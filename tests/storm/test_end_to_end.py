@@ -61,7 +61,7 @@ def _when_trees_failed(result: DemoResult) -> str:
     return f"the move took {move}; " + "\n".join(failed)
 
 
-def test_the_topology_runs_where_the_decision_put_it(result):
+def test_topology_runs_in_decided_slots(result):
     (move,) = result.decision.plan.moves
     assert result.after.placement[move.topology.id] == move.after
     assert result.moves[0].complete
@@ -79,7 +79,7 @@ def test_tuples_stay_on_their_node_after_the_move(result):
     assert topology.after.inter_node_per_acked < 0.2 * topology.before.inter_node_per_acked
 
 
-def test_the_pipeline_measures_what_the_workers_counted(result):
+def test_pipeline_traffic_matches_worker_counts(result):
     """Traffic between nodes in a profile, against plain sums over the records of its own stretch of time.
 
     Which of the last records the pipeline had when it was asked is not told, and on a busy machine rates rise all the
@@ -125,7 +125,7 @@ def test_all_cpu_time_of_a_worker_is_accounted_for(result):
         assert np.median(shares[len(shares) // 2 :]) == pytest.approx(1, rel=0.05)
 
 
-def test_bytes_over_links_are_more_than_what_tuples_hold(storm_cluster, result):
+def test_link_bytes_exceed_tuple_payload(storm_cluster, result):
     if not storm_cluster.plan.namespaces:
         pytest.skip("nodes without links")
     load = result.problem_before.load
@@ -141,7 +141,7 @@ def test_bytes_over_links_are_more_than_what_tuples_hold(storm_cluster, result):
     assert payload < links < 10 * payload
 
 
-def test_the_report_is_one_file_that_holds_everything(result, settings, tmp_path):
+def test_report_is_one_self_contained_file(result, settings, tmp_path):
     write_html(result, settings, tmp_path / "report.html")
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
     for expected in ("<svg", "moved", "under optimizer", "under even"):
@@ -160,6 +160,6 @@ def test_the_report_is_one_file_that_holds_everything(result, settings, tmp_path
         assert (rate == 1000) == ("1,000 trees/s" in promised["bottleneck"])
 
 
-def test_what_is_measured_after_the_move_is_as_warm_as_before(result):
+def test_workers_are_as_warm_after_the_move_as_before(result):
     assert result.after.stretch.ran_s >= result.before.stretch.ran_s > 10
     assert result.problem_before.load.start_ms >= result.before.stretch.start_ms

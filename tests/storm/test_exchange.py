@@ -31,7 +31,7 @@ def result(storm_cluster) -> ExchangeResult:
     return found
 
 
-def test_they_move_in_one_step_and_stand_on_each_others_slots(result):
+def test_swap_exchanges_slots_in_one_step(result):
     (step,) = result.plan.steps
     one, other = (move.topology.id for move in step.moves)
     assert {*result.after[one].slots} == {*result.before[other].slots}

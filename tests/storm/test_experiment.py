@@ -18,7 +18,7 @@ from stormwright.storm.local_cluster import why_no_cpu_limits
 pytestmark = [pytest.mark.storm, pytest.mark.slow, pytest.mark.timeout(900)]
 
 
-def test_a_cell_is_measured_and_kept_and_shows_the_others_a_load(tmp_path, monkeypatch):
+def test_experiment_cell_is_measured_and_provides_load_for_others(tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     if reason := why_no_cpu_limits(cores_of("steady")):

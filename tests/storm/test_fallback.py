@@ -81,7 +81,7 @@ def slots_in(answer: Mapping[str, Any], problem: Problem) -> IntArray:
 
 
 @pytest.mark.parametrize(("case", "label"), ANSWERS, ids=lambda value: value)
-def test_a_class_places_what_it_places_alone(host: SchedulerHost, case: str, label: str) -> None:
+def test_fallback_scheduler_places_same_as_storm_class_alone(host: SchedulerHost, case: str, label: str) -> None:
     """All but what it would break the limits of; the rest as if those topologies were not there."""
     expected = read_case(CASES[case])["answers"][label]
     problem = case_problem(CASES[case])
@@ -158,7 +158,7 @@ def watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Evaluat
 
 
 @pytest.mark.storm
-def test_resource_aware_beneath_a_service_that_comes_and_goes(
+def test_resource_aware_fallback_works_while_service_comes_and_goes(
     watched: EvaluatedStage, host: SchedulerHost, eventually: Callable[[Callable[[], bool], str], None]
 ) -> None:
     bridge = Bridge(make_scheduler("even"), "even")

@@ -32,7 +32,7 @@ for line in sys.stdin:
 """
 
 
-def test_a_call_without_an_answer_ends_and_the_next_one_has_a_new_jvm(
+def test_unanswered_call_times_out_and_next_call_starts_new_jvm(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with NimbusGateway([sys.executable, "-c", SILENT_ONCE, str(tmp_path / "started")]) as nimbus:
@@ -43,7 +43,7 @@ def test_a_call_without_an_answer_ends_and_the_next_one_has_a_new_jvm(
         assert nimbus.cluster() == {"supervisors": [], "topologies": []}
 
 
-def test_a_jvm_that_ended_is_named_with_what_it_said() -> None:
+def test_output_of_terminated_gateway_jvm_is_reported() -> None:
     with (
         NimbusGateway([sys.executable, "-c", "import sys; sys.exit('no storm.yaml')"]) as nimbus,
         pytest.raises(NimbusError, match=r"gateway has ended.*no storm.yaml"),
@@ -59,7 +59,7 @@ def test_no_call_follows_the_end() -> None:
         nimbus.kill("t", 0)
 
 
-def test_a_supervisor_is_told_at_its_own_port_if_it_names_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_release_uses_thrift_port_of_supervisor_if_declared(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[dict[str, object]] = []
     with NimbusGateway([sys.executable, "-c", ECHO]) as nimbus:
         monkeypatch.setattr(nimbus, "_call", lambda call, **args: asked.append({"call": call, **args}))

@@ -12,7 +12,7 @@ import pytest
 from tests.storm.guard import Guard
 
 
-def test_what_is_left_is_ended_and_what_is_well_is_let_be(tmp_path: Path) -> None:
+def test_guard_cleans_up_after_failure_only(tmp_path: Path) -> None:
     left, well = tmp_path / "left", tmp_path / "well"
     with pytest.raises(AssertionError), Guard("touch", str(left)):
         raise AssertionError
@@ -21,7 +21,7 @@ def test_what_is_left_is_ended_and_what_is_well_is_let_be(tmp_path: Path) -> Non
     assert (left.exists(), well.exists()) == (True, False)
 
 
-def test_it_is_ended_where_the_process_is_killed(tmp_path: Path) -> None:
+def test_guard_runs_cleanup_when_process_is_killed(tmp_path: Path) -> None:
     told = tmp_path / "told"
     os.mkfifo(told)
     program = f"""

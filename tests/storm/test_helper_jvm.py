@@ -109,14 +109,14 @@ def all_gone(pids: Path) -> bool:
     return eventually(lambda: not any(runs(pid) for pid in numbers))
 
 
-def test_a_signal_is_told_beside_the_last_words() -> None:
+def test_jvm_end_reports_signal_and_last_output() -> None:
     with mortal() as jvm:
         jvm.ask({}, SOON_S)
         with pytest.raises(JvmEndedError, match=r"^signal 9: a warning"):
             jvm.ask({"signal": signal.SIGKILL}, SOON_S)
 
 
-def test_words_of_an_earlier_jvm_are_not_those_of_the_next() -> None:
+def test_output_of_previous_jvm_is_not_attributed_to_next() -> None:
     with mortal() as jvm:
         with pytest.raises(JvmEndedError, match=r"^exit code 1: no heap$"):
             jvm.ask({"words": "no heap"}, SOON_S)
@@ -124,7 +124,7 @@ def test_words_of_an_earlier_jvm_are_not_those_of_the_next() -> None:
             jvm.ask({"signal": signal.SIGKILL}, SOON_S)
 
 
-def test_the_log_does_not_grow_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_jvm_log_size_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(helper_jvm, "_LOG_BYTES", 10_000)
     with mortal() as jvm:
         for _ in range(100):
@@ -144,7 +144,7 @@ def test_the_time_limit_ends_children_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("session", ["same", "own"])
-def test_a_child_that_is_left_behind_keeps_nobody_waiting(tmp_path: Path, session: str) -> None:
+def test_leftover_child_does_not_delay_jvm_end(tmp_path: Path, session: str) -> None:
     """It has the standard output open long after the JVM has ended; with a session of its own nobody can kill it."""
     pids, begin = tmp_path / "pids", time.monotonic()
     with (
@@ -158,7 +158,7 @@ def test_a_child_that_is_left_behind_keeps_nobody_waiting(tmp_path: Path, sessio
     assert all_gone(pids)
 
 
-def test_a_child_that_is_left_behind_after_an_answer_goes_with_the_jvm(tmp_path: Path) -> None:
+def test_child_left_after_an_answer_ends_with_the_jvm(tmp_path: Path) -> None:
     pids = tmp_path / "pids"
     with Jvm([sys.executable, "-c", LEAVES, str(pids), "same", "when told"]) as jvm:
         jvm.ask({}, SOON_S)
@@ -170,7 +170,7 @@ def test_a_long_answer_is_read_in_no_long_time() -> None:
         jvm.ask({}, SOON_S)
 
 
-def test_closing_ends_a_jvm_that_another_thread_waits_for(tmp_path: Path) -> None:
+def test_close_ends_jvm_another_thread_waits_for(tmp_path: Path) -> None:
     pids, told = tmp_path / "pids", []
 
     def ask() -> None:
@@ -189,7 +189,7 @@ def test_closing_ends_a_jvm_that_another_thread_waits_for(tmp_path: Path) -> Non
     assert all_gone(pids)
 
 
-def test_ctrl_c_ends_it(tmp_path: Path) -> None:
+def test_ctrl_c_ends_jvm_and_its_children(tmp_path: Path) -> None:
     """A terminal interrupts the processes of its foreground group, which the JVM is not in."""
     pids = tmp_path / "pids"
     caller = subprocess.Popen(

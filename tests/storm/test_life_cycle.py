@@ -51,7 +51,7 @@ def test_up_status_down(place):
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_a_service_for_it_is_there_and_ends(place, eventually):
+def test_serve_attaches_to_local_cluster_and_shuts_down_alone(place, eventually):
     assert place.command("up", "--nodes", "1").returncode == 0
     serving = place.start(*place.argv("serve"))
     lines = iter(serving.stdout.readline, "")
@@ -108,7 +108,7 @@ def test_two_start_at_once(place):
     assert place.command("down").returncode == 0
 
 
-def test_daemon_that_cannot_start_is_told_with_its_log(place):
+def test_failed_daemon_start_is_reported_with_its_log(place):
     program = (
         "from stormwright.storm.local_cluster import *\n"
         "with LocalCluster(LocalClusterConfig(nodes=1, storm_conf={'nimbus.thrift.port': 'none'})): pass"

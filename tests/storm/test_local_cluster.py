@@ -81,7 +81,7 @@ def test_topology_runs_until_killed(storm_cluster, eventually):
         eventually(lambda: not _names(gateway) & {"counted"}, "the topology is gone")
 
 
-def test_a_supervisor_that_ends_is_started_again(storm_cluster, eventually):
+def test_terminated_supervisor_is_restarted(storm_cluster, eventually):
     """As Storm's do by themselves when a topology is killed while they fetch its files."""
     eventually(lambda: _running_s(storm_cluster) > 20, "the supervisors have run for long enough")
     before = storm_cluster.daemon_pids()
@@ -91,7 +91,7 @@ def test_a_supervisor_that_ends_is_started_again(storm_cluster, eventually):
     assert storm_cluster.daemon_pids() | {"node2": before["node2"]} == before
 
 
-def test_topology_that_fails_is_told_in_javas_words(storm_cluster):
+def test_failed_topology_submission_reports_java_error(storm_cluster):
     with pytest.raises(ClusterError, match=r"Nothing: not submitted: .*ClassNotFoundException"):
         storm_cluster.run_topology("stormwright.topologies.Nothing")
 

@@ -119,7 +119,7 @@ def _assert_read(work):
     assert NodeCpu(0.0, 0.4, 0, 0).throttled_share == 0.0
 
 
-def test_clusters_beside_each_other_leave_each_other_alone(kernel, tmp_path):
+def test_parallel_local_clusters_use_separate_cgroups(kernel, tmp_path):
     mount = kernel.mount("cgroup", "rw,cpu,cpuacct")
     for cluster in ("one", "other"):
         cpu.make_group(tmp_path / cluster, "node1", 1.0)
@@ -138,23 +138,23 @@ def test_clusters_beside_each_other_leave_each_other_alone(kernel, tmp_path):
     ("kind", "options", "controllers"),
     [("cgroup", "rw,cpu", ""), ("cgroup", "rw,memory", ""), ("cgroup2", "rw,nsdelegate", "hugetlb")],
 )
-def test_a_machine_without_the_hierarchy_says_so(kernel, kind, options, controllers, tmp_path):
+def test_missing_cgroup_hierarchy_is_reported(kernel, kind, options, controllers, tmp_path):
     kernel.mount(kind, options, controllers)
     assert cpu.why_no_limits(tmp_path, 0.4).startswith("no control group hierarchy for CPU is mounted; run as root")
 
 
-def test_a_hierarchy_that_is_mounted_read_only_says_so(kernel, tmp_path):
+def test_read_only_cgroup_hierarchy_is_reported(kernel, tmp_path):
     at = kernel.mount("cgroup2", "ro,nsdelegate", "cpu")
     assert cpu.why_no_limits(tmp_path, 0.4).startswith(f"{at} is mounted read-only; run as root")
 
 
-def test_who_is_not_root_is_told(kernel, monkeypatch, tmp_path):
+def test_cpu_limits_without_root_are_refused_with_reason(kernel, monkeypatch, tmp_path):
     kernel.mount("cgroup2", "rw,nsdelegate", "cpu")
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     assert cpu.why_no_limits(tmp_path, 0.4).startswith("only root can make control groups; run as root")
 
 
-def test_what_the_kernel_refuses_is_said_and_nothing_stays(kernel, tmp_path):
+def test_kernel_refusal_is_reported_and_leaves_no_cgroup(kernel, tmp_path):
     mount = kernel.mount("cgroup2", "rw,nsdelegate", "cpu")
     (mount / "cgroup.subtree_control").unlink()
     (mount / "cgroup.subtree_control").mkdir()
@@ -164,7 +164,7 @@ def test_what_the_kernel_refuses_is_said_and_nothing_stays(kernel, tmp_path):
     assert {path.name for path in mount.iterdir()} == {"cgroup.controllers", "cgroup.subtree_control"}
 
 
-def test_asked_for_it_is_an_error_by_default_a_notice(kernel, tmp_path, monkeypatch):
+def test_missing_cpu_limits_are_an_error_only_if_requested(kernel, tmp_path, monkeypatch):
     refusal = "no control group hierarchy for CPU is mounted; "
     monkeypatch.setattr(state, "place", lambda: tmp_path / "place")
     monkeypatch.setattr("stormwright.storm.local_cluster.cluster.require_java", lambda: "java")
@@ -181,7 +181,7 @@ def test_asked_for_it_is_an_error_by_default_a_notice(kernel, tmp_path, monkeypa
     assert f"; without CPU limits: {refusal}" in running.describe_network()
 
 
-def test_cores_that_fit_leave_some_to_the_service(monkeypatch):
+def test_fitting_cores_reserve_capacity_for_service(monkeypatch):
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
     assert (fitting_cores(3), fitting_cores(1), fitting_cores(60)) == (0.4, 1.2, 0.05)
 

@@ -15,7 +15,7 @@ from stormwright.storm.local_cluster.daemons import storm_conf, write_homes
 from stormwright.storm.local_cluster.plan import ClusterPlan, make_plan
 
 
-def test_all_faults_of_a_configuration_are_told_at_once():
+def test_all_configuration_faults_are_reported_at_once():
     with pytest.raises(InputError) as caught:
         LocalClusterConfig(nodes=0, slots=-1, link="fast", cores_per_node=0)
     assert {fault.path for fault in caught.value.faults} == {"$.nodes", "$.slots", "$.link", "$.cores_per_node"}
@@ -23,7 +23,7 @@ def test_all_faults_of_a_configuration_are_told_at_once():
         LocalClusterConfig(cores_per_node=float("nan"))
 
 
-def test_who_is_not_root_gets_loopback_addresses_without_limits(tmp_path, monkeypatch):
+def test_local_cluster_without_root_uses_loopback_without_limits(tmp_path, monkeypatch):
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     reason = network.why_no_namespaces()
     assert "root" in reason
@@ -51,7 +51,7 @@ def test_plan_survives_being_written(tmp_path):
     assert ClusterPlan.load(tmp_path) == plan
 
 
-def test_storm_yaml_is_read_as_meant(tmp_path, monkeypatch):
+def test_generated_storm_yaml_has_intended_values(tmp_path, monkeypatch):
     jar = tmp_path / "our.jar"
     jar.touch()
     monkeypatch.setattr("stormwright.storm.local_cluster.daemons.STORMWRIGHT_JAR", jar)
@@ -76,7 +76,7 @@ def test_workers_on_less_than_a_core_compile_quickly(tmp_path, cores, quick):
     assert ("-XX:TieredStopAtLevel=1" in storm_conf(plan, "node1")["worker.childopts"]) is quick
 
 
-def test_storms_own_scheduler_can_be_kept(tmp_path):
+def test_own_scheduler_of_storm_can_be_retained(tmp_path):
     plan = make_plan(LocalClusterConfig(scheduler=False), tmp_path, "java", "asked for")
     assert "storm.scheduler" not in storm_conf(plan, "nimbus")
 

@@ -79,7 +79,7 @@ def status_with(gateway, topology_id, words):
     raise AssertionError(f"no {words!r} in {text!r}")
 
 
-def test_without_a_service_even_places_new_topologies_and_says_so(gateway, topology_id):
+def test_even_scheduler_places_new_topologies_without_service(gateway, topology_id):
     text = status_with(gateway, topology_id, "EvenScheduler")
     assert "stormwright" in text
     nodes = {host for _, host, port in placement(gateway, topology_id) if port}
@@ -89,7 +89,9 @@ def test_without_a_service_even_places_new_topologies_and_says_so(gateway, topol
 @pytest.mark.parametrize(
     ("handler", "why"), [(Nonsense, "the answer's schema is null"), (Silence, "no whole answer within 1500 ms")]
 )
-def test_a_bad_service_changes_nothing_and_the_status_says_why(storm_cluster, gateway, topology_id, handler, why):
+def test_faulty_service_leaves_placement_unchanged_with_reason_in_status(
+    storm_cluster, gateway, topology_id, handler, why
+):
     before = placement(gateway, topology_id)
     with service(storm_cluster, handler):
         text = status_with(gateway, topology_id, why)

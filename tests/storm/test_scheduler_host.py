@@ -75,7 +75,7 @@ def test_our_even_is_storms(host: SchedulerHost, case: str) -> None:
     assert resolve_scheduler("even").schedule(problem).slot_of_executor.tolist() == theirs.slot_of_executor.tolist()
 
 
-def test_the_order_of_requests_does_not_show(host: SchedulerHost) -> None:
+def test_request_order_does_not_change_answers(host: SchedulerHost) -> None:
     """Storm's classes keep resource names for ever: a problem with a GPU would change the next one's averages."""
     scheduler = JavaScheduler("ResourceAwareScheduler", "GenericResourceAwareStrategy", host=host)
     plain, gpu = case_problem(CASES["mixed-100"]), case_problem(CASES["m19-generic-gpu"])
@@ -84,7 +84,7 @@ def test_the_order_of_requests_does_not_show(host: SchedulerHost) -> None:
     assert scheduler.schedule(plain).slot_of_executor.tolist() == first
 
 
-def test_the_answer_says_who_gave_it_and_why_executors_are_left_out(host: SchedulerHost) -> None:
+def test_answer_names_scheduler_and_reasons_for_unplaced_executors(host: SchedulerHost) -> None:
     problem = case_problem(CASES["m21-not-enough-cpu"])
     answer = JavaScheduler("ResourceAwareScheduler", "DefaultResourceAwareStrategy", host=host).schedule(problem)
     assert answer.scheduler == "java:ResourceAwareScheduler:DefaultResourceAwareStrategy"
@@ -98,7 +98,7 @@ def test_the_answer_says_who_gave_it_and_why_executors_are_left_out(host: Schedu
     assert "Not enough resources" in reason
 
 
-def test_a_topology_without_an_owner_is_placed_like_any_other(host: SchedulerHost) -> None:
+def test_topology_without_owner_is_placed_normally(host: SchedulerHost) -> None:
     problem = case_problem(CASES["linear-28"])
     nobodys = replace(problem, topologies=tuple(replace(t, owner="") for t in problem.topologies))
     scheduler = JavaScheduler("ResourceAwareScheduler", "DefaultResourceAwareStrategy", host=host)
@@ -251,7 +251,7 @@ def test_a_class_in_a_jar_of_the_users(mine: SchedulerHost) -> None:
     )
 
 
-def test_what_the_class_throws_is_told_with_its_causes(mine: SchedulerHost) -> None:
+def test_scheduler_exception_is_reported_with_its_causes(mine: SchedulerHost) -> None:
     with pytest.raises(
         SchedulerError,
         match=r"^java:mine.Fails: mine.Fails threw java.lang.IllegalStateException: out of luck at mine.Fails.schedule"
@@ -260,12 +260,12 @@ def test_what_the_class_throws_is_told_with_its_causes(mine: SchedulerHost) -> N
         JavaScheduler("mine.Fails", host=mine).schedule(case_problem(SMALL))
 
 
-def test_slots_that_are_not_there(mine: SchedulerHost) -> None:
+def test_unknown_slots_in_answer_are_rejected(mine: SchedulerHost) -> None:
     with pytest.raises(InputError, match=r"java:mine.NoSuchSlot: 1 fault\n  the problem has no slot .*nowhere"):
         JavaScheduler("mine.NoSuchSlot", host=mine).schedule(case_problem(SMALL))
 
 
-def test_a_jvm_that_ends_is_told_and_the_next_request_has_a_new_one(mine: SchedulerHost) -> None:
+def test_terminated_jvm_is_reported_and_replaced_for_next_request(mine: SchedulerHost) -> None:
     with pytest.raises(
         SchedulerError, match=r"^java:mine.Ends: the JVM that runs it has ended: exit code 3: that was it"
     ):
@@ -273,17 +273,17 @@ def test_a_jvm_that_ends_is_told_and_the_next_request_has_a_new_one(mine: Schedu
     assert JavaScheduler("mine.OneSlot", host=mine).schedule(case_problem(SMALL)).status
 
 
-def test_a_child_that_is_left_behind_keeps_nobody_waiting(mine: SchedulerHost) -> None:
+def test_leftover_child_does_not_delay_error_of_ended_jvm(mine: SchedulerHost) -> None:
     with pytest.raises(SchedulerError, match=r"^java:mine.Leaves: the JVM that runs it has ended: exit code 5"):
         JavaScheduler("mine.Leaves", conf={TIME_LIMIT_CONF: 60}, host=mine).schedule(case_problem(SMALL))
 
 
-def test_threads_that_are_left_behind_do_not_keep_a_jvm_that_cannot_answer(mine: SchedulerHost) -> None:
+def test_leftover_threads_do_not_retain_a_failed_jvm(mine: SchedulerHost) -> None:
     with pytest.raises(SchedulerError, match=r"^java:mine.Stays: the JVM that runs it has ended: exit code 1"):
         JavaScheduler("mine.Stays", conf={TIME_LIMIT_CONF: 60}, host=mine).schedule(case_problem(SMALL))
 
 
-def test_a_busy_jvm_ends_with_the_program_that_started_it(jar: Path, tmp_path: Path) -> None:
+def test_busy_jvm_ends_with_its_parent_process(jar: Path, tmp_path: Path) -> None:
     """A program that is killed cannot end anything, and a JVM in which a scheduler works reads no end of its input."""
     mark = tmp_path / "working"
     caller = subprocess.Popen([sys.executable, "-c", CALLER, jar, SMALL, mark])
@@ -295,7 +295,7 @@ def test_a_busy_jvm_ends_with_the_program_that_started_it(jar: Path, tmp_path: P
     assert eventually(lambda: not runs(jvm))
 
 
-def test_a_scheduler_that_takes_too_long(jar: Path) -> None:
+def test_slow_java_scheduler_times_out(jar: Path) -> None:
     with SchedulerHost(host_command([jar])) as host:
         with pytest.raises(SchedulerError, match=r"^java:mine.Sleeps: no answer within 0.5 s; --set .*limit.s=SECONDS"):
             JavaScheduler("mine.Sleeps", conf={TIME_LIMIT_CONF: 0.5}, host=host).schedule(case_problem(SMALL))
@@ -329,13 +329,13 @@ for line in sys.stdin:
 """
 
 
-def test_lines_that_are_no_response_are_passed_over() -> None:
+def test_non_response_lines_are_ignored() -> None:
     with SchedulerHost([sys.executable, "-c", ECHO]) as host:
         assert host.run("X", seed=3)["seed"] == 3
         assert host.run("X", seed=4)["id"] == 2
 
 
-def test_a_command_that_fails_is_told_with_its_last_words() -> None:
+def test_failed_host_command_is_reported_with_its_output() -> None:
     with (
         SchedulerHost([sys.executable, "-c", "import sys; sys.exit('no heap')"]) as host,
         pytest.raises(SchedulerError, match="java:X: the JVM that runs it has ended: exit code 1: no heap"),
@@ -363,7 +363,7 @@ def test_on_the_command_line(capsys: pytest.CaptureFixture[str], tmp_path: Path)
 @pytest.mark.parametrize(
     ("seed", "conf", "at"), [(2**64, {}, "seed"), (1, {"good": 1, "large": 2**70, "odd": {1, 2}}, "large")]
 )
-def test_what_json_cannot_hold_is_a_fault(seed: int, conf: dict[str, object], at: str) -> None:
+def test_values_beyond_json_range_are_rejected(seed: int, conf: dict[str, object], at: str) -> None:
     with SchedulerHost([sys.executable, "-c", ECHO]) as host, pytest.raises(InputError) as error:
         JavaScheduler("EvenScheduler", conf=conf, seed=seed, host=host).schedule(case_problem(SMALL))
     faults = {fault.path: fault.message for fault in error.value.faults}
@@ -378,13 +378,13 @@ def test_settings_are_storms_configuration() -> None:
     assert placed_by(isolation.schedule(problem), problem) == placed_in(expected, problem)
 
 
-def test_isolation_without_machines_says_how_they_are_given() -> None:
+def test_isolation_scheduler_without_machines_names_the_setting() -> None:
     problem = replace(read_problem(CASES["linear-28"]), conf={})
     with pytest.raises(SchedulerError, match=r"""--set 'isolation.scheduler.machines=\{"linear":1\}' gives"""):
         resolve_scheduler("java:IsolationScheduler").schedule(problem)
 
 
-def test_a_class_that_throws_is_one_message(capsys: pytest.CaptureFixture[str], jar: Path) -> None:
+def test_exception_of_scheduler_class_is_one_message(capsys: pytest.CaptureFixture[str], jar: Path) -> None:
     code, out, err = run(capsys, "schedule", SMALL, "--scheduler", "java:mine.Fails", "--jar", jar)
     assert (code, out) == (2, "")
     assert err.startswith("stormwright: java:mine.Fails: mine.Fails threw java.lang.IllegalStateException: out of luck")

@@ -66,13 +66,13 @@ class Failing:
         raise self._error
 
 
-def test_a_guest_that_hangs_does_not_keep_standard_output():
+def test_hanging_plugin_does_not_block_standard_output():
     done = subprocess.run([sys.executable, "-c", HANGING_GUEST], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.splitlines() == ["slow had no answer within 0.2 s", "of a child"] * 2 + ["and later"]
     assert done.stderr.splitlines() == ["of the guest"] * 2
 
 
-def test_one_that_hangs_is_left_alone_until_it_answers():
+def test_hanging_scheduler_is_not_called_again_until_done():
     hanging = Waiting()
     limited = TimeLimited(hanging, "slow")
     began = time.monotonic()
@@ -95,7 +95,7 @@ def test_one_that_hangs_is_left_alone_until_it_answers():
 
 
 @pytest.mark.parametrize("error", [TypeError("x"), SystemExit(0), KeyboardInterrupt(), GeneratorExit()])
-def test_one_that_fails_says_who_and_what(error):
+def test_failed_scheduler_is_reported_with_name_and_error(error):
     with pytest.raises(SchedulerError, match=rf"named failed: {type(error).__name__}"):
         TimeLimited(Failing(error), "named").schedule(ASKED, 5)
 
@@ -105,7 +105,7 @@ def test_bad_input_stays_bad_input():
         TimeLimited(Failing(InputError("x", [])), "named").schedule(ASKED, 5)
 
 
-def test_what_is_no_assignment_is_no_answer():
+def test_invalid_answer_type_is_rejected():
     class Odd:
         def schedule(self, problem: Problem) -> Assignment:
             return [1, 2]  # type: ignore[return-value]
@@ -114,7 +114,7 @@ def test_what_is_no_assignment_is_no_answer():
         TimeLimited(Odd(), "named").schedule(ASKED)
 
 
-def test_a_warm_up_that_hangs_is_not_waited_for():
+def test_hanging_warm_up_is_abandoned():
     hanging = Waiting()
     limited = TimeLimited(hanging, "slow")
     assert not limited.warm_up(lambda scheduler: void(scheduler.schedule(ASKED)), 0.1)

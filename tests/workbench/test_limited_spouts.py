@@ -43,7 +43,7 @@ def recorded() -> Recorded:
     return Recorded(problem, limited["asked_tps"], full["measured"]["acked_tps"])
 
 
-def test_the_rate_that_is_asked_for_is_sustained_and_has_a_latency(recorded):
+def test_requested_rate_is_sustained_and_has_latency(recorded):
     (found,) = predict(recorded.problem).topologies
     assert found.rate_tps == pytest.approx(recorded.asked_tps, rel=0.03)
     assert found.sustained in ("yes", "perhaps")
@@ -53,7 +53,7 @@ def test_the_rate_that_is_asked_for_is_sustained_and_has_a_latency(recorded):
     assert found.latency_ms.low <= found.latency_ms.value < found.p99_ms.value
 
 
-def test_rates_beyond_what_is_borne_have_none(recorded):
+def test_unsustainable_rates_have_no_latency(recorded):
     found = what_if(recorded.problem, Changes(rates={"": 3.0}))
     (today,), (then,) = found.today.topologies, found.then.topologies
     assert then.rate_tps == pytest.approx(3 * today.rate_tps)

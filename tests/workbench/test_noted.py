@@ -41,7 +41,7 @@ def in_table(table: LocalTable) -> list[tuple[str, int, str | None]]:
 
 @pytest.mark.parametrize("place", ["write", "append", "publish"])
 @pytest.mark.parametrize("done", [False, True])
-def test_each_cell_is_there_once_wherever_the_sweep_was_ended(
+def test_interrupted_sweep_records_each_cell_once(
     place: str, done: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table, staging = LocalTable(tmp_path / "cells"), Staging(tmp_path / "history")
@@ -69,7 +69,7 @@ def test_each_cell_is_there_once_wherever_the_sweep_was_ended(
     assert staging.hidden(EXPERIMENTS) == []
 
 
-def test_a_cell_that_is_decided_again_is_there_with_both_answers(tmp_path: Path) -> None:
+def test_repeated_cell_is_recorded_with_both_answers(tmp_path: Path) -> None:
     staging = Staging(tmp_path / "history")
     noted = HistoryTable(LocalTable(tmp_path / "cells"), staging, "cells", "first")
     noted.append(wave(1, 1000, error="slow"))
@@ -80,7 +80,7 @@ def test_a_cell_that_is_decided_again_is_there_with_both_answers(tmp_path: Path)
     ]
 
 
-def test_what_another_sweep_has_hidden_is_left_alone(tmp_path: Path) -> None:
+def test_hidden_rows_of_another_sweep_are_left_untouched(tmp_path: Path) -> None:
     staging = Staging(tmp_path / "history")
     staging.write(EXPERIMENTS, "of-another", [dict.fromkeys(EXPERIMENTS.columns)], hidden=True)
     HistoryTable(LocalTable(tmp_path / "cells"), staging, "cells", "first").append(wave(1, 1000))

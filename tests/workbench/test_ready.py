@@ -40,7 +40,7 @@ def nodes_used(of, scheduler):
 
 @pytest.mark.parametrize("topology", TOPOLOGIES)
 @pytest.mark.parametrize("configuration", CONFIGURATIONS)
-def test_table_5_and_the_nodes_that_top_storm_used(topology, configuration):
+def test_top_storm_problems_match_table_5_and_node_counts_of_paper(topology, configuration):
     of = top_storm(topology, configuration)
     required, available, share = CONFIGURATIONS[configuration]
     assert [t.num_workers for t in of.topologies] == [required]
@@ -69,7 +69,7 @@ def test_a_ready_problem_survives_a_file(name):
     assert problem_to_dict(problem_from_dict(problem_to_dict(of))) == problem_to_dict(of)
 
 
-def test_the_components_are_those_of_storms_examples():
+def test_ready_topologies_match_storm_examples():
     """WordCountTopology and ExclamationTopology of storm-starter, with the three ackers of their three workers."""
     word_count, exclamation = (top_storm(name, 6).topologies[0] for name in TOPOLOGIES)
     assert {c.id: c.parallelism for c in word_count.components} == {"__acker": 3, "count": 12, "split": 8, "spout": 5}

@@ -57,7 +57,7 @@ def test_its_own_tests_pass(installed):
     assert [reason for reason in reasons if not reason.startswith(promises)] == []
 
 
-def test_the_command_line_finds_it(installed):
+def test_generated_scheduler_is_found_by_command_line(installed):
     _, environment = installed
     program = [sys.executable, "-c", "from stormwright.cli import main; main()", "schedulers", "crowd_shy2"]
     out = subprocess.run(program, env=environment, capture_output=True, text=True, check=True).stdout
@@ -76,30 +76,30 @@ def test_its_code_keeps_to_the_style(installed):
 
 
 @pytest.mark.parametrize("name", ["", "Mine", "1st", "a-b", "a__b", "_a", "a_", "../a"])
-def test_names_that_are_none(tmp_path, name):
+def test_invalid_scheduler_names_are_rejected(tmp_path, name):
     with pytest.raises(InputError, match="should be a name of lower-case letters"):
         write_skeleton(name, tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_word_of_python_is_no_name(tmp_path):
+def test_python_keyword_is_rejected_as_scheduler_name(tmp_path):
     with pytest.raises(InputError, match="class: is a Python keyword; choose another name"):
         write_skeleton("class", tmp_path)
 
 
 @pytest.mark.parametrize("name", list(registry.SCHEDULERS)[:2])
-def test_names_that_are_taken(tmp_path, name):
+def test_existing_scheduler_names_are_rejected(tmp_path, name):
     with pytest.raises(InputError, match="a scheduler of this name exists; choose another name"):
         write_skeleton(name, tmp_path)
 
 
 @pytest.mark.parametrize("name", ["all", "java"])
-def test_names_that_mean_something_else(tmp_path, name):
+def test_reserved_scheduler_names_are_rejected(tmp_path, name):
     with pytest.raises(InputError, match=f"{name}: has another meaning"):
         write_skeleton(name, tmp_path)
 
 
-def test_its_readme_says_where_stormwright_comes_from(tmp_path):
+def test_skeleton_readme_names_package_source(tmp_path):
     readme = write_skeleton("mine", tmp_path)[1].read_text(encoding="utf-8")
     assert "pip install 'STORMWRIGHT[testing]'" in readme
     assert "$" not in readme

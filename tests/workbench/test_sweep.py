@@ -67,20 +67,20 @@ def test_cells_are_the_product_and_only_dice_have_seeds(tmp_path: Path) -> None:
     )
 
 
-def test_more_cells_than_memory_holds_are_refused_before_they_are_listed(tmp_path: Path) -> None:
+def test_excessive_cell_count_is_rejected_before_enumeration(tmp_path: Path) -> None:
     spec = write_spec(tmp_path, problems=[f"ready:{WORD_COUNT}"], schedulers={"random": None}, repeats=10**9)
     with pytest.raises(InputError, match=r"asks for 1,000,000,000 cells; a sweep has at most 1,000,000"):
         read_cells(spec)
 
 
-def test_the_same_problem_in_two_files_is_one(tmp_path: Path) -> None:
+def test_identical_problem_in_two_files_counts_once(tmp_path: Path) -> None:
     write_problem(tmp_path / "plain.json", READY[WORD_COUNT]())
     write_problem(tmp_path / "packed.json.gz", READY[WORD_COUNT]())
     sweep = read_cells(write_spec(tmp_path, problems=["plain.json", "packed.json.gz", f"ready:{WORD_COUNT}"]))
     assert len(sweep.problems) == len(sweep.cells) == 1
 
 
-def test_all_faults_come_at_once_with_their_paths(tmp_path: Path) -> None:
+def test_all_specification_faults_are_reported_with_paths(tmp_path: Path) -> None:
     (tmp_path / "bad.json").write_text('{"schema": "stormwright-problem/1", "supervisors": 1, "topologies": []}')
     problems = ["bad.json", "none-*.json", "ready:top-storm-word-count-9", "missing.json"]
     schedulers = {"onlin": None, "online": {"alpha": [0, 2], "x": 1}}
@@ -95,7 +95,7 @@ def test_all_faults_come_at_once_with_their_paths(tmp_path: Path) -> None:
     ]
 
 
-def test_keys_tell_cells_apart_by_all_that_they_depend_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cell_keys_depend_on_all_inputs(monkeypatch: pytest.MonkeyPatch) -> None:
     base = ("digest", "online", {"alpha": 0.5, "beta": 1}, 1, 0)
     same = SweepCell("digest", "online", {"beta": 1, "alpha": 0.5}, 1, 0)
     assert SweepCell(*base).key == same.key
@@ -117,7 +117,7 @@ def decided(sweep: Sweep) -> list[dict[str, Any]]:
     return rows
 
 
-def test_what_runs_is_placed_anew_where_that_is_asked_for(tmp_path: Path) -> None:
+def test_from_scratch_sweep_replaces_running_topologies(tmp_path: Path) -> None:
     problem = READY[WORD_COUNT]()
     even = make_scheduler("even").schedule(problem)
     write_problem(tmp_path / "running.json", problem.with_current(even.by_topology(problem)))
@@ -132,7 +132,7 @@ def test_what_runs_is_placed_anew_where_that_is_asked_for(tmp_path: Path) -> Non
         read_cells(near, from_scratch=True)
 
 
-def test_rows_are_what_compare_says(tmp_path: Path) -> None:
+def test_sweep_rows_match_compare_output(tmp_path: Path) -> None:
     sweep = read_cells(write_spec(tmp_path, schedulers={"even": None, "online": {"alpha": 0.2}, "r_storm": None}))
     names = "even,online,r_storm"
     answers = {
@@ -156,7 +156,7 @@ def test_rows_are_what_compare_says(tmp_path: Path) -> None:
         assert row["cores"] > 0
 
 
-def test_placements_run_in_virtual_time_under_each_trace(tmp_path: Path) -> None:
+def test_placements_are_simulated_under_each_trace(tmp_path: Path) -> None:
     (tmp_path / "half.csv").write_text("0,0.5\n")
     simulate = {"seconds": 300, "traces": ["half.csv"]}
     sweep = read_cells(write_spec(tmp_path, schedulers={"even": None, "online": None}, seeds=[1, 2], simulate=simulate))
@@ -178,7 +178,7 @@ def test_placements_run_in_virtual_time_under_each_trace(tmp_path: Path) -> None
     assert 0.9 < best <= 1.0
 
 
-def test_without_ackers_there_is_no_rate_of_trees(tmp_path: Path) -> None:
+def test_topology_without_ackers_has_no_tree_rate(tmp_path: Path) -> None:
     write_problem(tmp_path / "sketch.json", sketch("a 2 -> b 2"))
     sweep = read_cells(write_spec(tmp_path, problems=["sketch.json"], simulate={"seconds": 1}))
     rows = decided(sweep)
@@ -186,7 +186,7 @@ def test_without_ackers_there_is_no_rate_of_trees(tmp_path: Path) -> None:
     assert [summary.relative_rate for summary in summaries(rows)] == [None]
 
 
-def test_faults_of_traces_are_told_with_their_places(tmp_path: Path) -> None:
+def test_trace_faults_are_reported_with_their_location(tmp_path: Path) -> None:
     (tmp_path / "bad.csv").write_text("0,1\nsoon,2\n")
     with pytest.raises(InputError) as caught:
         read_cells(write_spec(tmp_path, simulate={"seconds": 2, "traces": ["bad.csv", "none.csv"]}))
@@ -226,13 +226,13 @@ def test_a_limited_cell_is_decided_whatever_threads_hold_here(tmp_path: Path, mo
 
 
 @pytest.mark.usefixtures("_stand_in")
-def test_without_a_limit_what_a_scheduler_raises_is_a_row(tmp_path: Path) -> None:
+def test_scheduler_exception_without_time_limit_is_reported_as_row(tmp_path: Path) -> None:
     (row,) = decided(read_cells(write_spec(tmp_path, schedulers={"stand_in": {"end": "raise"}})))
     assert row["error"] == "scheduler 'stand_in' failed: ArithmeticError: as it was told"
     assert row["cost"] is None
 
 
-def test_an_engine_that_a_worker_lacks_is_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scheduler_missing_on_worker_is_reported_as_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     point = EntryPoint("broken", "no_such_package_at_all:Scheduler", registry.ENTRY_POINT_GROUP)
     monkeypatch.setattr(registry, "entry_points", lambda group: [point])
     (row,) = decided(read_cells(write_spec(tmp_path, schedulers={"broken": None})))
@@ -244,7 +244,7 @@ def test_a_worker_of_another_version_refuses() -> None:
         decide(SweepPart({}, [], None, version="0.0.0"))
 
 
-def test_a_table_keeps_what_was_appended_last(tmp_path: Path) -> None:
+def test_cell_table_retains_last_appended_rows(tmp_path: Path) -> None:
     sweep = read_cells(write_spec(tmp_path, repeats=4))
     table = LocalTable(tmp_path / "cells")
     assert to_do(sweep, table, retry_failed=False) == list(sweep.cells)
@@ -304,7 +304,7 @@ TABLE = [
 ]
 
 
-def test_summary_is_what_a_person_would_reckon() -> None:
+def test_summary_matches_manual_calculation() -> None:
     found = summaries(TABLE)
     assert [(one.label, one.cells, one.failed) for one in found] == [
         ("b alpha=1", 3, 0),
@@ -316,7 +316,7 @@ def test_summary_is_what_a_person_would_reckon() -> None:
     assert [one.seconds for one in found] == [4.0, 1.5, None]
 
 
-def test_report_is_one_page_with_all_rules_and_failures(tmp_path: Path) -> None:
+def test_sweep_report_is_one_page_with_all_schedulers_and_failures(tmp_path: Path) -> None:
     page = tmp_path / "deep" / "sweep.html"
     write_sweep_report(page, "of a test", TABLE, summaries(TABLE))
     text = page.read_text()
@@ -331,7 +331,7 @@ def test_a_report_of_failures_alone(tmp_path: Path) -> None:
     assert "broke" in (tmp_path / "sweep.html").read_text()
 
 
-def test_waves_grow_until_they_take_their_time() -> None:
+def test_wave_size_grows_until_target_duration() -> None:
     assert next_size(8, 0.1, tasks=8, passed_s=0.1) == 64
     assert next_size(100, WAVES_AT_ONCE * WAVE_S, tasks=8, passed_s=WAVE_S) == 100
     assert next_size(100, 1000 * WAVE_S, tasks=8, passed_s=WAVE_S) == 8
@@ -339,7 +339,7 @@ def test_waves_grow_until_they_take_their_time() -> None:
     assert next_size(100, WAVES_AT_ONCE * LONGEST_WAVE_S, tasks=8, passed_s=1e6) == 100
 
 
-def test_problems_travel_as_they_are(tmp_path: Path) -> None:
+def test_packed_problems_are_unchanged_after_transfer(tmp_path: Path) -> None:
     problem = READY[WORD_COUNT]()
     write_problem(tmp_path / "problem.json", problem)
     packed = SweepProblem.of("name", problem)

@@ -25,14 +25,14 @@ def highest(prediction):
     return prediction.topologies[0].highest_tps.value
 
 
-def test_other_rates_leave_what_can_be_sustained_as_it_is():
+def test_changed_rates_leave_sustainable_rate_unchanged():
     found = what_if(WordCount().problem(), Changes(rates={"words": 1.5}))
     assert highest(found.then) == pytest.approx(highest(found.today))
     assert found.then.topologies[0].rate_tps == pytest.approx(1_500)
     assert (found.assignment.scheduler, found.moved) == ("", 0)
 
 
-def test_faster_links_help_where_they_are_the_limit():
+def test_faster_links_raise_link_limited_rate():
     problem = WordCount(link_bps=1e6).problem().with_current({})
     spread = Changes(scheduler="round_robin")
     slow = what_if(problem, spread, EXACT).then
@@ -41,7 +41,7 @@ def test_faster_links_help_where_they_are_the_limit():
     assert highest(fast) == pytest.approx(2 * highest(slow))
 
 
-def test_a_node_that_dies_takes_its_executors_to_others():
+def test_removed_node_hands_executors_to_other_nodes():
     problem = WordCount().problem()
     found = what_if(problem, Changes(kill_nodes=("n0",)))
     assert found.assignment.scheduler == "online"
@@ -50,12 +50,12 @@ def test_a_node_that_dies_takes_its_executors_to_others():
     assert [node.node for node in found.then.nodes] == ["n1", "n2"]
 
 
-def test_new_nodes_have_names_of_their_own():
+def test_added_nodes_get_unique_names():
     found = what_if(WordCount().problem(), Changes(add_nodes=2))
     assert [node.node for node in found.then.nodes] == ["n0", "n1", "n2", "new-1", "new-2"]
 
 
-def test_more_executors_of_the_busiest_component_raise_its_limit():
+def test_higher_parallelism_of_busiest_component_raises_limit():
     problem = WordCount(cores=64.0).problem()
     today = predict(problem, None, EXACT)
     more = with_parallelism(problem, Profile.of(problem), EXACT.costs, {0: {0: 4, 1: 8, 2: 8, 3: 4}})
@@ -68,7 +68,7 @@ def test_more_executors_of_the_busiest_component_raise_its_limit():
     assert (found.moved, found.resubmitted) == (0, (problem.topologies[0].id,))
 
 
-def test_a_scheduler_places_anew_what_runs_unless_it_is_told_of_it():
+def test_whatif_scheduler_ignores_current_placement_unless_configured():
     problem = WordCount().problem()
     together = problem.with_current(Assignment(np.zeros(12, np.int32)).by_topology(problem))
     found = what_if(together, Changes(scheduler="even"))
@@ -83,14 +83,14 @@ def test_a_scheduler_places_anew_what_runs_unless_it_is_told_of_it():
         what_if(together, replace(near, from_scratch=True))
 
 
-def test_more_nodes_alone_move_nothing():
+def test_added_nodes_alone_cause_no_moves():
     problem = WordCount().problem()
     found = what_if(problem, Changes(add_nodes=2))
     assert found.moved == 0
     assert highest(found.then) == pytest.approx(highest(found.today))
 
 
-def test_who_finds_no_slot_is_told_with_the_reasons():
+def test_unplaced_executors_are_reported_with_reasons():
     problem = WordCount().problem()
     small = replace(problem, supervisors=tuple(replace(node, cpu_hz=1e6) for node in problem.supervisors))
     found = what_if(small, Changes(kill_nodes=("n0",)))
@@ -100,7 +100,7 @@ def test_who_finds_no_slot_is_told_with_the_reasons():
     assert left["reasons"]
 
 
-def test_as_many_executors_as_before_change_nothing():
+def test_unchanged_parallelism_leaves_load_unchanged():
     problem = WordCount().problem()
     profile = Profile.of(problem)
     same = with_parallelism(problem, profile, Costs(), {0: {2: 4}})
@@ -113,7 +113,7 @@ def test_as_many_executors_as_before_change_nothing():
     assert same.topologies[0].executor_runs == problem.topologies[0].executor_runs
 
 
-def test_work_and_traffic_are_kept_when_they_are_divided_anew():
+def test_work_and_traffic_are_preserved_by_changed_parallelism():
     problem = WordCount().problem()
     more = with_parallelism(problem, Profile.of(problem), Costs(), {0: {2: 7, 3: 3}})
     load, before = more.loads[0], problem.loads[0]
@@ -124,7 +124,7 @@ def test_work_and_traffic_are_kept_when_they_are_divided_anew():
     assert np.bincount(more.topologies[0].executor_component).tolist() == [2, 4, 7, 3]
 
 
-def test_what_is_wrong_is_said_at_once():
+def test_all_change_faults_are_reported_at_once():
     problem = WordCount().problem()
     with pytest.raises(InputError) as error:
         what_if(problem, Changes({"nobody": 2.0}, kill_nodes=("nowhere",), parallelism={("", "nothing"): 2}))

@@ -23,7 +23,7 @@ STORM = Installation("/storm", [JAR], "2.8.3", "/storm/conf/storm.yaml", CONF, {
 FACTS = Facts("1.2.3", (3, 11), "17", "", JAR, True, 33, (), STORM, None)
 
 
-def test_an_installation_as_it_should_be_has_no_fault():
+def test_installation_checks_pass_on_valid_installation():
     found = [
         checks.python(FACTS),
         checks.java(FACTS),
@@ -40,7 +40,7 @@ def test_an_installation_as_it_should_be_has_no_fault():
     assert [(each.verdict, each.fix) for each in found] == [("ok", "")] * len(found)
 
 
-def test_a_file_by_which_nimbus_says_who_it_is_can_be_read():
+def test_credential_check_requires_readable_token_and_ca_files():
     conf = CONF | {"stormwright.token.file": "/t", "stormwright.tls.ca": "/ca"}
     told = replace(STORM, conf=conf, credentials={"stormwright.token.file": "", "stormwright.tls.ca": ""})
     found = checks.credentials(told, conf)
@@ -51,7 +51,7 @@ def test_a_file_by_which_nimbus_says_who_it_is_can_be_read():
 
 
 @pytest.mark.parametrize(("jars", "said"), [([], "no jar in"), ([JAR, replace(JAR, version="1.2.2")], "several")])
-def test_one_jar_has_to_be_there(jars, said):
+def test_jar_check_requires_exactly_one_jar_of_right_version(jars, said):
     found = checks.jar(replace(STORM, jars=jars), "1.2.3")
     assert (found.verdict, said in found.text, "1.2.3" in found.fix) == ("wrong", True, True)
     assert checks.same_jar(FACTS, replace(STORM, jars=jars)).verdict == "unknown"
@@ -65,7 +65,7 @@ def test_one_jar_has_to_be_there(jars, said):
         (JAR, replace(JAR, digest="other"), "wrong"),
     ],
 )
-def test_the_jar_is_that_of_the_package(jar, built, verdict):
+def test_same_jar_check_compares_installed_and_packaged_jar(jar, built, verdict):
     assert checks.same_jar(replace(FACTS, built=built), replace(STORM, jars=[jar])).verdict == verdict
 
 
@@ -78,7 +78,7 @@ def test_the_jar_is_that_of_the_package(jar, built, verdict):
         ({"stormwright.service.url": None}, "Nimbus calls no service"),
     ],
 )
-def test_nimbus_has_to_be_told_the_class_and_the_address(told, said):
+def test_scheduler_class_check_requires_class_and_service_address(told, said):
     found = checks.scheduler_class(STORM, CONF | told)
     assert (found.verdict, said in found.text, "storm.yaml" in found.fix) == ("wrong", True, True)
 
@@ -94,14 +94,14 @@ def test_nimbus_has_to_be_told_the_class_and_the_address(told, said):
         (None, "unknown"),
     ],
 )
-def test_storm_is_one_that_it_works_with(version, verdict):
+def test_storm_version_check_accepts_only_supported_versions(version, verdict):
     assert checks.storm_version(replace(STORM, storm_version=version)).verdict == verdict
 
 
 @pytest.mark.parametrize(
     ("seconds", "verdict"), [(10, "ok"), (59, "ok"), (60, "wrong"), (0, "wrong"), ("10", "wrong"), (True, "wrong")]
 )
-def test_nimbus_asks_before_what_is_known_is_too_old(seconds, verdict):
+def test_monitor_frequency_check_requires_interval_below_load_expiry(seconds, verdict):
     assert checks.monitor_frequency({"nimbus.monitor.freq.secs": seconds}).verdict == verdict
 
 
@@ -114,7 +114,7 @@ def test_nimbus_asks_before_what_is_known_is_too_old(seconds, verdict):
         ({"stormwright.probe.service.url": None}, "wrong"),
     ],
 )
-def test_the_probe_is_named_and_told_where_to(told, verdict):
+def test_hook_check_requires_monitoring_hook_and_its_target(told, verdict):
     assert checks.hook(CONF | told).verdict == verdict
 
 
@@ -131,7 +131,7 @@ def test_the_probe_is_named_and_told_where_to(told, verdict):
         (3, "wrong"),
     ],
 )
-def test_the_fallback_is_somebody(told, verdict):
+def test_fallback_check_requires_known_scheduler_class(told, verdict):
     assert checks.fallback({"stormwright.fallback": told}).verdict == verdict
 
 
@@ -142,7 +142,7 @@ def test_compiled_code_is_taken_up(able, compiled, verdict):
     assert checks.compiled_code(replace(FACTS, able=able, compiled=compiled)).verdict == verdict
 
 
-def test_compiled_code_of_other_sources_is_named_though_other_rooms_have_theirs():
+def test_compiled_code_check_reports_outdated_package_despite_other_valid_ones():
     found = checks.compiled_code(replace(FACTS, compiled=4, unfit=("optimize",)))
     assert (found.verdict, found.text) == (
         "wrong",
@@ -150,7 +150,7 @@ def test_compiled_code_of_other_sources_is_named_though_other_rooms_have_theirs(
     )
 
 
-def test_rooms_whose_machine_code_does_not_fit_are_found(tmp_path, monkeypatch):
+def test_packages_with_outdated_compiled_code_are_detected(tmp_path, monkeypatch):
     compiled_packages = [CompiledPackage(tmp_path / name, "0123456789abcdef") for name in ("old", "new")]
     for room, made_of in zip(compiled_packages, ("ba9876543210", "0123456789ab"), strict=True):
         room.prebuilt_folder.mkdir(parents=True)

@@ -23,7 +23,7 @@ def verdicts(service):
     return [each.verdict for each in checks.record_gaps(service)]
 
 
-def test_a_service_as_it_should_be_has_no_fault():
+def test_service_checks_pass_on_healthy_service():
     found = [
         checks.reached(SERVICE),
         checks.same_version(FACTS, SERVICE),
@@ -36,7 +36,7 @@ def test_a_service_as_it_should_be_has_no_fault():
     assert [(each.verdict, each.fix) for each in found] == [("ok", "")] * len(found)
 
 
-def test_both_ways_are_looked_at():
+def test_doctor_checks_connections_in_both_directions():
     assert checks.reached(replace(SERVICE, why_not="refused")).verdict == "wrong"
     found = checks.reached(replace(SERVICE, why_not="say who you are", requires_token=True))
     assert (found.verdict, "--token-file" in found.fix) == ("wrong", True)
@@ -76,17 +76,17 @@ def test_versions_are_the_same():
         ({"files_set_aside": 1}, ["ok", "wrong"]),
     ],
 )
-def test_records_come_and_have_no_gaps(told, expected):
+def test_record_gap_check_verdict_follows_pipeline_status(told, expected):
     assert verdicts(with_pipeline(**told)) == expected
 
 
-def test_a_service_that_tells_nothing_is_unknown_not_wrong():
+def test_empty_service_status_yields_unknown_verdict():
     silent = replace(SERVICE, status={})
     assert verdicts(silent) == ["unknown"]
     assert checks.measured(silent).verdict == "unknown"
 
 
-def test_topologies_that_do_not_report_are_named():
+def test_measured_check_names_topologies_without_reports():
     waiting = replace(SERVICE, status={"waits": [f"t{n}: not measured" for n in range(5)]})
     found = checks.measured(waiting)
     assert (found.verdict, found.text) == (
@@ -95,7 +95,7 @@ def test_topologies_that_do_not_report_are_named():
     )
 
 
-def test_of_several_one_leads_and_the_others_say_which():
+def test_standby_service_reports_address_of_leader():
     leads = replace(SERVICE, status={"pair": {"leads": "http://a:7070", "epoch": 3}})
     assert checks.stands_by(SERVICE) is None
     assert checks.stands_by(leads) is None

@@ -30,12 +30,12 @@ def told(tmp_path: Path) -> Any:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.2", "::1", "localhost"])
-def test_on_this_machine_nobody_need_say_who_he_is(told: Any, host: str) -> None:
+def test_loopback_host_requires_no_authentication(told: Any, host: str) -> None:
     assert told("--host", host) == (AccessSettings(), [], [])
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.5", "192.168.1.1", "no.such.host.invalid"])  # noqa: S104
-def test_elsewhere_it_does_not_start_without_tokens(told: Any, host: str) -> None:
+def test_non_loopback_host_without_tokens_is_rejected(told: Any, host: str) -> None:
     _, (fault,), _ = told("--host", host)
     assert fault.path == "--host"
     assert "stormwright token create NAME" in fault.message
@@ -45,7 +45,7 @@ def test_elsewhere_it_does_not_start_without_tokens(told: Any, host: str) -> Non
     assert "every request is accepted" in warning
 
 
-def test_no_tokens_are_made_in_a_directory_that_is_removed(run: Any) -> None:
+def test_token_advice_for_temporary_state_names_permanent_state(run: Any) -> None:
     code, _, err = run("serve", "--simulated", "ready:cluster-20", "--host", "0.0.0.0")  # noqa: S104
     assert code == 2
     fault = next(line for line in err.splitlines() if "without authentication" in line)
@@ -54,7 +54,7 @@ def test_no_tokens_are_made_in_a_directory_that_is_removed(run: Any) -> None:
     assert "stormwright-simulated-" not in fault
 
 
-def test_with_tokens_it_does_and_says_that_they_are_to_be_seen(told: Any, tmp_path: Path) -> None:
+def test_non_loopback_host_with_tokens_starts_with_warning_about_missing_tls(told: Any, tmp_path: Path) -> None:
     file = tmp_path / "state" / FILE
     Tokens(file).create("anna", "operator")
     access, faults, (warning,) = told("--host", "10.0.0.5")
@@ -78,7 +78,7 @@ def test_tokens_of_which_none_counts_are_none(told: Any, tmp_path: Path) -> None
     assert "--tokens" in told("--tokens", file)[1][0].path
 
 
-def test_certificates_that_cannot_be_used_are_told_at_once(told: Any, tmp_path: Path) -> None:
+def test_unusable_tls_certificates_are_rejected_at_startup(told: Any, tmp_path: Path) -> None:
     junk = tmp_path / "junk.pem"
     junk.write_text("nonsense", encoding="utf-8")
     assert [each.path for each in told("--tls-cert", junk)[1]] == ["--tls-cert"]

@@ -62,7 +62,7 @@ def test_triggers_budget_hook_and_mode_change(running, caplog):
     assert service.renewed == 2, "certificates may have"
 
 
-def test_where_events_go_is_never_told(running, caplog):
+def test_reload_log_hides_notification_addresses(running, caplog):
     service, again, write = running
     write('period = 60\nnotify = ["all=slack:https://hooks.example/very-secret"]\n')
     with caplog.at_level(logging.DEBUG):
@@ -75,7 +75,7 @@ def test_where_events_go_is_never_told(running, caplog):
     assert service.notify == (), "nobody is told any more"
 
 
-def test_windows_and_what_is_done_about_anomalies_change(running, caplog):
+def test_reload_changes_windows_and_anomaly_responses(running, caplog):
     service, again, write = running
     write('moves-only = ["01:00-05:00"]\ntime-zone = "Europe/Berlin"\non = ["slow-node=fix"]\n')
     with caplog.at_level(logging.INFO):
@@ -91,7 +91,7 @@ def test_windows_and_what_is_done_about_anomalies_change(running, caplog):
     assert service.told[1][1] == {}, "what is said no more stays as it is"
 
 
-def test_what_cannot_change_is_said_each_time_until_it_is_as_it_was(running, caplog):
+def test_changed_restart_only_settings_are_warned_about_on_each_reload(running, caplog):
     service, again, write = running
     write("port = 7071\nperiod = 60\n[triggers]\nalarm-after = 5\n")
     for _ in range(2):
@@ -105,7 +105,7 @@ def test_what_cannot_change_is_said_each_time_until_it_is_as_it_was(running, cap
 
 
 @pytest.mark.parametrize("text", ["period = nan\n", "period 5", 'initial = "nobody"\nperiod = 5\n', "perod = 5\n"])
-def test_with_a_fault_all_stays_as_it_was(running, caplog, text):
+def test_reload_with_faulty_file_keeps_previous_settings(running, caplog, text):
     service, again, write = running
     write(text)
     again.once()
@@ -113,7 +113,7 @@ def test_with_a_fault_all_stays_as_it_was(running, caplog, text):
     assert "configuration not reloaded: " in caplog.text
 
 
-def test_it_is_read_whenever_it_is_asked_for(running):
+def test_configuration_is_reloaded_on_every_request(running):
     service, again, write = running
     asked = threading.Event()
     again.start(asked)
@@ -145,7 +145,7 @@ sys.exit(cli.run(sys.argv[1:]))
 """
 
 
-def test_sighup_reads_again_and_the_service_goes_on(tmp_path):
+def test_sighup_reloads_configuration_without_restart(tmp_path):
     file = tmp_path / "serve.toml"
     same = f'storm-home = "{tmp_path}"\nstate = "{tmp_path}/state"\nscheduler = "even"\nlog-format = "json"\n'
     file.write_text(same)

@@ -33,7 +33,7 @@ def needed(tmp_path):
     return f'storm-home = "{tmp_path}"\nstate = "{tmp_path}/state"\n'
 
 
-def test_the_command_line_goes_before_variables_those_before_the_file_that_before_the_default(told, needed):
+def test_precedence_is_command_line_then_environment_then_file_then_default(told, needed):
     text = needed + "period = 11\noverload = 12\ncool-down = 13\n"
     params = told(text, "--period", 31, PERIOD="21", OVERLOAD="22")
     found = [params[name] for name in ("period_s", "overload_s", "cool_down_s", "least_measured_s")]
@@ -126,11 +126,11 @@ def test_every_option_may_stand_in_the_file(told, tmp_path):
         ("port 7070", "FILE: is not valid TOML: "),
     ],
 )
-def test_what_is_wrong_names_file_and_key_and_says_what_to_do(told, needed, text, said):
+def test_config_fault_names_file_and_key_with_advice(told, needed, text, said):
     assert said in told(text + "\n" if text.startswith("[") else text + "\n" + needed)
 
 
-def test_all_faults_of_file_variables_and_command_line_are_told_at_once(told):
+def test_all_faults_of_file_environment_and_command_line_are_reported_at_once(told):
     said = told("storm-hom = 'x'\nport = 'y'\nperiod = nan", "--gain", 101, OVERLOAD="nan", PEROID="3")
     for part in (
         "FILE: storm-hom: ",
@@ -145,7 +145,7 @@ def test_all_faults_of_file_variables_and_command_line_are_told_at_once(told):
 
 
 @pytest.mark.parametrize(("content", "said"), [(None, "cannot be read: No such file"), (b"\xff", "is not UTF-8")])
-def test_a_file_that_cannot_be_read_is_told(run, tmp_path, content, said):
+def test_unreadable_config_file_is_reported(run, tmp_path, content, said):
     file = tmp_path / "serve.toml"
     if content:
         file.write_bytes(content)
@@ -154,7 +154,7 @@ def test_a_file_that_cannot_be_read_is_told(run, tmp_path, content, said):
     assert f"{file}: {said}" in err
 
 
-def test_faults_that_show_only_later_name_the_file_too(run, tmp_path, needed, monkeypatch):
+def test_late_configuration_faults_also_name_their_source(run, tmp_path, needed, monkeypatch):
     file = tmp_path / "serve.toml"
     file.write_text(needed + 'initial = "nobody"\n[set]\nalpha = "x"\n')
     monkeypatch.setenv("STORMWRIGHT_SERVE_HISTORY_FORMAT", "orc")
@@ -166,7 +166,7 @@ def test_faults_that_show_only_later_name_the_file_too(run, tmp_path, needed, mo
     assert not (tmp_path / "state").exists()
 
 
-def test_a_trigger_that_the_file_says_twice_is_a_fault(run, tmp_path, needed):
+def test_trigger_set_twice_in_config_file_is_rejected(run, tmp_path, needed):
     file = tmp_path / "serve.toml"
     file.write_text(needed + 'scheduler = "online"\nperiod = 6\n[set]\nperiod_s = 5\n')
     code, _, err = run("serve", "--config", file)

@@ -44,7 +44,7 @@ def word(tmp_path: Path) -> Path:
     return tmp_path / "word"
 
 
-def test_alone_it_agrees_with_nobody(told: ChangeRequest, word: Path) -> None:
+def test_single_service_has_no_pair_and_rejects_pair_options(told: ChangeRequest, word: Path) -> None:
     assert told() == (None, [])
     assert [fault.path for fault in told("--pair-secret", word, "--known-as", "http://a")[1]] == [
         "--pair-secret",
@@ -52,7 +52,7 @@ def test_alone_it_agrees_with_nobody(told: ChangeRequest, word: Path) -> None:
     ]
 
 
-def test_storms_own_zookeeper_is_that_of_storm_yaml(told: ChangeRequest, word: Path, tmp_path: Path) -> None:
+def test_pair_storm_uses_zookeeper_of_storm_yaml(told: ChangeRequest, word: Path, tmp_path: Path) -> None:
     conf = tmp_path / "conf"
     conf.mkdir()
     (conf / "storm.yaml").write_text("storm.zookeeper.servers: [zk1, zk2]\nstorm.zookeeper.root: /prod\n")
@@ -97,13 +97,13 @@ def test_another_zookeeper_and_another_address(told: ChangeRequest, word: Path) 
 
 
 @pytest.mark.parametrize("hosts", ["zk", "zk:", "zk:port", ":2181", "zk:2181,", "zk:99999"])
-def test_what_is_no_address_is_said(told: ChangeRequest, word: Path, hosts: str) -> None:
+def test_invalid_zookeeper_address_is_rejected(told: ChangeRequest, word: Path, hosts: str) -> None:
     _, (fault,) = told("--pair", hosts, "--pair-secret", word)
     assert fault.path == "--pair"
     assert "should be as zk1:2181" in fault.message
 
 
-def test_without_a_word_anybody_could_decide(told: ChangeRequest, tmp_path: Path) -> None:
+def test_pair_without_valid_secret_is_rejected(told: ChangeRequest, tmp_path: Path) -> None:
     _, (fault,) = told("--pair", "zk:2181")
     assert "who reaches ZooKeeper could change what is decided" in fault.message
     for content in ("", "two words", "ümlaut"):
@@ -126,7 +126,7 @@ def agreed(monkeypatch: pytest.MonkeyPatch) -> Place:
     return place
 
 
-def test_once_it_leads_what_people_said_meanwhile_holds(agreed: Place, tmp_path: Path) -> None:
+def test_new_leader_keeps_modes_changed_by_users_over_its_own_options(agreed: Place, tmp_path: Path) -> None:
     pair = Pair("zk:2181/x", "", "http://a")
 
     def leads(home: str, **settings: Any) -> ServiceSettings:
@@ -145,7 +145,7 @@ def test_once_it_leads_what_people_said_meanwhile_holds(agreed: Place, tmp_path:
     assert (then.mode, then.modes) == (None, {})
 
 
-def test_stopped_while_it_stands_by_it_leads_nothing(agreed: Place, tmp_path: Path) -> None:
+def test_standby_stopped_before_election_never_leads(agreed: Place, tmp_path: Path) -> None:
     assert Session(agreed).acquire("http://b", 0)
     stop = threading.Event()
     threading.Timer(1.0, stop.set).start()

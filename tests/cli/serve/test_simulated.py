@@ -39,7 +39,7 @@ def file(tmp_path):
         (["--scheduler", "onlin"], "onlin"),
     ],
 )
-def test_what_cannot_be_is_said(run, file, tmp_path, options, said):
+def test_invalid_simulation_options_are_reported(run, file, tmp_path, options, said):
     (tmp_path / "trace.csv").write_text("1,2\n2,2,oter\n", encoding="utf-8")
     given = [tmp_path / "trace.csv" if each == "TRACE" else each for each in options]
     code, _, err = run("serve", "--simulated", file, "--port", free_port(), *given)
@@ -47,7 +47,7 @@ def test_what_cannot_be_is_said(run, file, tmp_path, options, said):
     assert said in err
 
 
-def test_what_only_a_virtual_cluster_has_needs_one(run, tmp_path):
+def test_simulation_only_options_require_simulated_option(run, tmp_path):
     code, _, err = run("serve", "--storm-home", tmp_path, "--state", tmp_path / "state", "--speed", 2, "--trace", "t")
     assert code == 2
     for option in ("--speed", "--trace"):
@@ -58,7 +58,7 @@ def test_what_only_a_virtual_cluster_has_needs_one(run, tmp_path):
     assert "Missing option '--storm-home'." in err
 
 
-def test_where_nothing_could_be_simulated_that_is_said(run, tmp_path):
+def test_problem_without_topologies_or_nodes_is_rejected_for_simulation(run, tmp_path):
     words = two_word_counts()
     for what, problem in (("topologies", Problem(words.supervisors, ())), ("nodes", Problem((), ()))):
         write_problem(tmp_path / "empty.json", problem)
@@ -67,14 +67,14 @@ def test_where_nothing_could_be_simulated_that_is_said(run, tmp_path):
         assert f"there are no {what}, so there is nothing to simulate" in err
 
 
-def test_it_is_tried(run, file):
+def test_check_option_covers_simulated_cluster(run, file):
     code, out, _ = run("serve", "--simulated", file, "--port", free_port(), "--check")
     assert code == 0
     assert [line.split()[1] for line in out.splitlines()] == ["configuration:", "address:", "state:"]
     assert f"a virtual cluster of {file}" in out
 
 
-def test_it_serves_without_java_and_leaves_nothing_behind(file, tmp_path):
+def test_simulated_cluster_runs_without_java_and_removes_temporary_state(file, tmp_path):
     port, environment = free_port(), {**os.environ, "PATH": str(tmp_path), "TMPDIR": str(tmp_path)}
     environment.pop("JAVA_HOME", None)
     command = [sys.executable, "-m", "stormwright", "serve", "--simulated", file, "--port", str(port), "--speed", "20"]

@@ -23,11 +23,11 @@ def record():
     return made
 
 
-def test_a_message_is_one_line_with_its_time_and_level(record):
+def test_text_log_message_is_one_line_with_time_and_level(record):
     assert as_line(record) == "2023-11-14T22:13:20.250Z WARNING two | lines"
 
 
-def test_a_message_as_json_is_one_object_a_line(record):
+def test_json_log_message_is_one_object_per_line(record):
     record.fields = {"mode": "auto"}
     line = as_json(record)
     assert "\n" not in line
@@ -35,7 +35,7 @@ def test_a_message_as_json_is_one_object_a_line(record):
     assert told.items() <= json.loads(line).items()
 
 
-def test_the_mode_is_that_which_was_kept(tmp_path):
+def test_stored_mode_is_read_from_state_with_observe_as_default(tmp_path):
     assert stored_mode(tmp_path) == "observe"
     assert not (tmp_path / FILE).exists()
     state = State(tmp_path / FILE)
@@ -46,7 +46,7 @@ def test_the_mode_is_that_which_was_kept(tmp_path):
     assert stored_mode(tmp_path) == "observe"
 
 
-def test_it_says_what_it_is(tmp_path, monkeypatch):
+def test_startup_message_contains_version_and_settings(tmp_path, monkeypatch):
     monkeypatch.delenv("STORM_CONF_DIR", raising=False)
     (tmp_path / "conf").mkdir()
     (tmp_path / "conf" / "storm.yaml").write_text("nimbus.seeds: [n1, n2]\nnimbus.thrift.port: 6700\n")
@@ -71,7 +71,7 @@ def test_it_says_what_it_is(tmp_path, monkeypatch):
     assert beginning(told | {"tls_cert": tmp_path})["address"] == "https://h:1"
 
 
-def test_what_it_is_comes_before_what_is_wrong_with_it(run, tmp_path):
+def test_startup_message_precedes_configuration_faults(run, tmp_path):
     told = ("--storm-home", tmp_path, "--state", tmp_path / "state", "--initial", "nobody")
     _, out, err = run("serve", *told, "--log-format", "json")
     first, *rest = err.splitlines()

@@ -85,7 +85,7 @@ def test_all_is_well_and_nothing_is_left_behind(check, tmp_path):
     assert not (tmp_path / "state").exists()
 
 
-def test_everything_wrong_is_told_a_line_each(check, tmp_path, monkeypatch):
+def test_check_reports_each_fault_on_its_own_line(check, tmp_path, monkeypatch):
     monkeypatch.setattr(Nimbus, "why_not", "it is away")
     (tmp_path / "extlib-daemon" / STORMWRIGHT_JAR.name).unlink()
     with alone(tmp_path / "state", "", LOCK), socket.socket() as busy:
@@ -107,19 +107,19 @@ def test_everything_wrong_is_told_a_line_each(check, tmp_path, monkeypatch):
     assert f"(process {os.getpid()})" in lines[-1]
 
 
-def test_a_host_that_there_is_none_of_is_told(check):
+def test_check_reports_unresolvable_host(check):
     code, lines = check("--host", "no.such.host.invalid")
     assert code == 2
     assert any(line.startswith("wrong   address: no.such.host.invalid:") for line in lines)
 
 
-def test_a_state_that_cannot_be_is_told(check, tmp_path):
+def test_check_reports_unusable_state_directory(check, tmp_path):
     (tmp_path / "file").touch()
     code, lines = check("--state", tmp_path / "file" / "state")
     assert (code, lines[-1].split(", as")[0]) == (2, f"wrong   state: {tmp_path}/file/state: cannot be made")
 
 
-def test_where_services_agree_is_tried_and_who_leads_is_told(check, monkeypatch):
+def test_check_contacts_zookeeper_and_reports_leader(check, monkeypatch):
     monkeypatch.setattr("stormwright.service.leader_election.zookeeper.ZooKeeper", ConsensusStore)
     told = ("--pair", "zk1:2181", "--without-authentication")
     code, lines = check(*told)

@@ -34,7 +34,7 @@ def tagged(*tags: str) -> Any:
     return replace(T, components=(spout, replace(bolt, tags=tags)))
 
 
-def test_a_component_goes_only_where_its_tags_are() -> None:
+def test_tagged_component_is_allowed_only_on_nodes_with_its_tags() -> None:
     state = cluster(topologies=(tagged("gpu,ssd"),))
     nodes = [
         replace(node, scheduler_meta={"tags": tags})
@@ -50,14 +50,14 @@ def test_a_component_goes_only_where_its_tags_are() -> None:
     assert out_of_bounds(state, spout_elsewhere) == {}
 
 
-def test_what_is_refused_is_not_planned() -> None:
+def test_planner_excludes_topologies_out_of_bounds() -> None:
     state = cluster(topologies=(tagged("gpu"),))
     plan = plan_moves(state, Assignment(THERE), MoveBudget(), out_of_bounds(state, THERE))
     assert plan.moves == ()
     assert {topology: str(why) for topology, why in plan.blocked.items()} == {T.id: "host1 lacks tag gpu of b-bolt"}
 
 
-def test_under_resource_aware_nodes_hold_what_is_asked_for() -> None:
+def test_resource_aware_fallback_bounds_requested_node_resources() -> None:
     resources = {"cpu.pcore.percent": 40.0, "memory.mb": 512.0}
     assert out_of_bounds(cluster("ResourceAwareScheduler", resources=resources), THERE) == {}
     short = cluster("ResourceAwareScheduler", resources={**resources, "cpu.pcore.percent": 39.0})
@@ -67,7 +67,7 @@ def test_under_resource_aware_nodes_hold_what_is_asked_for() -> None:
     assert out_of_bounds(cluster("even", resources={"cpu.pcore.percent": 1.0}), THERE) == {}
 
 
-def test_under_resource_aware_heaps_hold_what_is_asked_for() -> None:
+def test_resource_aware_fallback_bounds_requested_heap() -> None:
     small = replace(T, conf={"topology.worker.max.heap.size.mb": 384.0})
     state = cluster("org.apache.storm.scheduler.resource.ResourceAwareScheduler", topologies=(small,))
     assert out_of_bounds(state, THERE) == {T.id: "heap of host1:6700 requested 512 of 384 MB"}
@@ -77,7 +77,7 @@ def test_under_resource_aware_heaps_hold_what_is_asked_for() -> None:
     assert within_heaps(cluster("even", topologies=(small,))).topologies == (small,)
 
 
-def test_memory_that_components_share_counts_once_in_a_worker_and_once_on_a_node() -> None:
+def test_shared_memory_counts_once_per_worker_and_once_per_node() -> None:
     """128 MB of heap for each of four executors; of Storm's `Cluster.wouldFit`."""
     spout, bolt = T.components
     shared = {"name": "a", "on_heap": 100.0, "off_heap_worker": 10.0}, {"name": "b", "off_heap_node": 1000.0}
@@ -104,14 +104,14 @@ def test_under_isolation_isolated_topologies_stay() -> None:
 
 
 @pytest.mark.parametrize("fallback", ["MultitenantScheduler", "my.own.Scheduler"])
-def test_under_others_topologies_stay_on_their_nodes(fallback: str) -> None:
+def test_other_fallback_schedulers_bind_topologies_to_their_nodes(fallback: str) -> None:
     state = cluster(fallback)
     name = fallback.rpartition(".")[2]
     assert out_of_bounds(state, THERE) == {}
     assert out_of_bounds(state, THERE + 2) == {T.id: f"{name} did not choose host2 for it"}
 
 
-def test_what_has_no_slots_or_shall_have_none_is_nobodys_concern_here() -> None:
+def test_unplaced_topologies_are_never_out_of_bounds() -> None:
     state = cluster("MultitenantScheduler", topologies=(T, U))
     wanted = np.concatenate([np.full(4, -1), THERE + 2]).astype(np.int32)
     assert out_of_bounds(state, wanted) == {}
@@ -128,6 +128,8 @@ def test_what_has_no_slots_or_shall_have_none_is_nobodys_concern_here() -> None:
         ("org.apache.storm.scheduler.resource.ResourceAwareScheduler", "IsolationScheduler", False),
     ],
 )
-def test_machines_count_where_somebody_reads_them(scheduler: str, fallback: str | None, counts: bool) -> None:
+def test_isolation_machines_count_only_under_isolation_scheduler(
+    scheduler: str, fallback: str | None, counts: bool
+) -> None:
     conf = {"storm.scheduler": scheduler, "stormwright.fallback": fallback, "isolation.scheduler.machines": {"t": 2}}
     assert isolated(replace(cluster(), conf=conf)) == ({0: 2} if counts else {})

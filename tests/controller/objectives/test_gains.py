@@ -33,13 +33,13 @@ OF = running(
         (BALANCE, [0, 0, 0, 1], 100 * (1 - 10 / 9), "CPU of the busiest workers 9.00 → 10.00 GHz"),
     ],
 )
-def test_by_hand(kind, slots, percent, text):
+def test_gains_match_manual_calculation(kind, slots, percent, text):
     gain = gain_in(kind, OF, np.array(slots, np.int32))
     assert gain.percent == pytest.approx(percent)
     assert gain.text == text
 
 
-def test_where_nothing_is_there_is_nothing_to_gain():
+def test_gain_of_empty_placement_is_zero():
     nothing = np.full(4, UNPLACED, np.int32)
     idle = OF.with_current({})
     assert [gain_in(kind, idle, nothing).percent for kind in (TRAFFIC, NODES, BALANCE)] == [0, 0, 0]

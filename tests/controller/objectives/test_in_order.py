@@ -35,20 +35,20 @@ class ChangeRequest:
 APART, TOGETHER, SPLIT = [0] * 4 + [4] * 4, [0, 0, 0, 0, 1, 1, 1, 1], [0, 0, 1, 1, 4, 4, 5, 5]
 
 
-def test_a_later_goal_counts_where_it_costs_the_earlier_ones_nothing() -> None:
+def test_later_objective_applies_when_earlier_ones_lose_nothing() -> None:
     told = {"traffic": ChangeRequest(APART), "nodes": ChangeRequest(TOGETHER)}
     answer = LexicographicObjective(("traffic", "nodes"), told.__getitem__).schedule(spread())
     assert answer.slot_of_executor.tolist() == TOGETHER, "as little traffic, and one node less"
 
 
-def test_what_costs_an_earlier_goal_is_left() -> None:
+def test_placement_harming_earlier_objective_is_rejected() -> None:
     crossing = [0, 0, 4, 4, 0, 0, 4, 4]
     told = {"traffic": ChangeRequest(TOGETHER), "throughput": ChangeRequest(crossing)}
     answer = LexicographicObjective(("traffic", "throughput"), told.__getitem__).schedule(spread())
     assert answer.slot_of_executor.tolist() == TOGETHER
 
 
-def test_a_later_goal_is_asked_from_where_the_earlier_one_came_to_and_keeps_to_its_nodes() -> None:
+def test_later_objective_starts_from_earlier_result_and_its_nodes() -> None:
     told = {"nodes": ChangeRequest(TOGETHER), "throughput": ChangeRequest(SPLIT)}
     now = spread()
     answer = LexicographicObjective(("nodes", "throughput"), told.__getitem__).schedule(now)
@@ -60,7 +60,7 @@ def test_a_later_goal_is_asked_from_where_the_earlier_one_came_to_and_keeps_to_i
 
 
 @pytest.mark.parametrize("goals", [("nodes", "throughput"), ("throughput", "nodes"), ("latency", "nodes", "traffic")])
-def test_the_optimizer_by_several_goals_is_as_good_in_the_first_as_by_it_alone(goals: tuple[str, ...]) -> None:
+def test_optimizer_with_several_objectives_matches_single_first_objective(goals: tuple[str, ...]) -> None:
     now = spread()
 
     def optimizer(goal: str):

@@ -51,7 +51,7 @@ def apart() -> Problem:
     return running(NODE_FULL, APART)
 
 
-def test_throughput_is_the_predicted_one() -> None:
+def test_throughput_objective_uses_predicted_throughput() -> None:
     apart = running(replace(NODE_FULL, rate_tps=8_000.0), APART)
     outlook = Outlooks(apart, THROUGHPUT).of(TOGETHER)
     now, new = (predict(apart, slots).topologies[0] for slots in (APART, TOGETHER))
@@ -96,7 +96,7 @@ def gains_of(problem: Problem, slots: np.ndarray) -> list[RateGain]:
 
 
 @pytest.mark.parametrize("weights", [(1.0, 9.0), (1.0, 1.0), (4.0, 0.5)])
-def test_the_rate_of_who_weighs_more_is_worth_more(weights: tuple[float, float]) -> None:
+def test_throughput_gain_is_averaged_by_topology_weight(weights: tuple[float, float]) -> None:
     both, new = two_that_change_places(8_000.0, weights)
     rises = np.log([gain.value for gain in gains_of(both, new)])
     assert rises[0] < -0.5 < 0.4 < rises[1]
@@ -104,7 +104,7 @@ def test_the_rate_of_who_weighs_more_is_worth_more(weights: tuple[float, float])
     assert Outlooks(both, THROUGHPUT).of(new).gain_percent == pytest.approx(gain)
 
 
-def test_who_weighs_more_needs_more_than_twice_the_measured_rate() -> None:
+def test_heavier_topology_may_gain_beyond_twice_the_measured_rate() -> None:
     both, new = two_that_change_places(400.0, (1.0, 9.0))
     (fast, slow), (slower, faster) = (reachable_tps(both, slots) for slots in (both.current_slot, new))
     assert min(fast, slower) > 2 * 400, "the first has enough in both"
@@ -113,7 +113,7 @@ def test_who_weighs_more_needs_more_than_twice_the_measured_rate() -> None:
     assert Outlooks(both, THROUGHPUT).of(new).gain_percent == pytest.approx(gain)
 
 
-def test_latency_is_the_predicted_one(apart: Problem) -> None:
+def test_latency_objective_uses_predicted_latency(apart: Problem) -> None:
     slow = running(WordCount(), APART)
     outlook = Outlooks(slow, LATENCY).of(TOGETHER)
     now, new = (predict(slow, slots).topologies[0].latency_ms for slots in (APART, TOGETHER))
@@ -123,7 +123,7 @@ def test_latency_is_the_predicted_one(apart: Problem) -> None:
     assert outlook.text == f"predicted latency {now.value:,.1f} → {new.value:,.1f} ms"
 
 
-def test_fewer_nodes_are_better_where_they_sustain_the_rate() -> None:
+def test_fewer_nodes_count_as_gain_only_if_rate_is_sustained() -> None:
     enough = running(WordCount(rate_tps=10.0), APART)
     outlook = Outlooks(enough, NODES).of(TOGETHER)
     assert outlook.gain_percent == pytest.approx(200 / 3)
@@ -137,7 +137,7 @@ def test_fewer_nodes_are_better_where_they_sustain_the_rate() -> None:
     assert outlook.text == "nodes 3 → 1, which would not sustain the rate of words-1-0"
 
 
-def test_a_rate_that_nothing_limits_is_held() -> None:
+def test_unlimited_rate_is_sustained() -> None:
     """As of a topology whose executors took no CPU that could be measured, once it sends no messages."""
     problem = running(WordCount(rate_tps=10.0, link_bps=None), APART)
     (load,) = problem.loads
@@ -149,7 +149,7 @@ def test_a_rate_that_nothing_limits_is_held() -> None:
     assert Outlooks(free, NODES).of(TOGETHER).gain_percent == pytest.approx(200 / 3)
 
 
-def test_traffic_is_that_of_the_cost_model(apart: Problem) -> None:
+def test_traffic_objective_uses_cost_model(apart: Problem) -> None:
     outlook = Outlooks(apart, TRAFFIC).of(TOGETHER)
     assert outlook.gain_percent == 100
     assert outlook.text == f"inter-node traffic {cost_of(apart, APART).inter_node:.0f} → 0 tuples/s"
@@ -161,7 +161,7 @@ def test_costs_can_be_given(apart: Problem) -> None:
     assert gains[0] != gains[1]
 
 
-def test_promises_are_multiples_of_what_is_predicted_now(apart: Problem) -> None:
+def test_promises_are_relative_to_current_prediction(apart: Problem) -> None:
     (promise,) = Outlooks(apart, THROUGHPUT).promises(TOGETHER, {"words-1-0": 0}).values()
     now, new = (predict(apart, slots).topologies[0] for slots in (APART, TOGETHER))
     assert promise.inter_node == 0
@@ -195,7 +195,7 @@ def decided(
     )
 
 
-def test_a_move_that_saves_traffic_and_costs_throughput_is_made_by_traffic_only() -> None:
+def test_move_saving_traffic_but_losing_throughput_needs_traffic_objective() -> None:
     problem = running(replace(NODE_FULL, rate_tps=2_500.0, link_bps=None), APART)
     assert Outlooks(problem, THROUGHPUT, CHEAP).of(TOGETHER).gain_percent < 0
     assert decided(problem, TOGETHER, TRAFFIC).plan.moves
@@ -204,7 +204,7 @@ def test_a_move_that_saves_traffic_and_costs_throughput_is_made_by_traffic_only(
     assert refused.reason.endswith(" trees/s: not worth a move")
 
 
-def test_one_node_may_do_what_by_the_measured_cpu_needs_two() -> None:
+def test_consolidation_accounts_for_saved_message_cpu() -> None:
     """Messages between nodes take a part of that CPU."""
     problem = running(replace(NODE_FULL, rate_tps=1_600.0), APART)
     (load,) = problem.loads
@@ -222,14 +222,14 @@ def test_one_node_may_do_what_by_the_measured_cpu_needs_two() -> None:
     assert sustained > 1.3
 
 
-def test_an_overload_is_no_reason_to_move_what_gains_nothing() -> None:
+def test_overload_alone_does_not_justify_moves() -> None:
     problem = running(replace(NODE_FULL, rate_tps=4_000.0, link_bps=None), APART)
     decision = decided(problem, TOGETHER, THROUGHPUT, overload_s=99.0)
     assert decision.looked
     assert decision.plan.moves == ()
 
 
-def test_what_was_taken_back_stays_and_is_said(apart: Problem) -> None:
+def test_rolled_back_placement_is_blocked_with_reason(apart: Problem) -> None:
     aim = PlacementAim(TRAFFIC, refuses=lambda problem, wanted, worth, rate: {"words-1-0": "it was taken back"})
     decision = decide(apart, To(TOGETHER), TriggerParams(), MoveBudget(), LookBack(1000, 0, 900), aim=aim)
     assert decision.plan.moves == ()
@@ -253,7 +253,7 @@ def test_least_cpu_for_a_tree_is_balanced() -> None:
     assert Outlooks(busy, BALANCED, CHEAP).of(TOGETHER).gain_percent == -inf
 
 
-def test_where_not_all_is_sure_what_gains_surely_moves_by_itself() -> None:
+def test_uncertain_decision_moves_only_topologies_with_certain_gain() -> None:
     """The first would be much better off on one node; the second, where more was wanted of it, worse."""
     both = two_word_counts(cores=0.4, rate_tps=8_000.0)
     links = (7e6, 7e6, 1e9)

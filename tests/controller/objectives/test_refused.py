@@ -35,7 +35,7 @@ def stay(
     return refused.stay(now, wanted, {T.id: worth}, {T.id: rate}, at_ms)
 
 
-def test_neither_the_same_nor_one_that_promises_no_more_is_tried(now: Problem, tmp_path: Path) -> None:
+def test_same_or_no_more_promising_placement_is_refused(now: Problem, tmp_path: Path) -> None:
     refused = RefusedPlacements(FileDocument(tmp_path / "refused.json"))
     assert stay(refused, now, WISHED) == {}
     refused.note(T.id, refusal(now))
@@ -52,7 +52,7 @@ def test_neither_the_same_nor_one_that_promises_no_more_is_tried(now: Problem, t
     assert refused.reasons(NOW_MS) == {T.id: ["it was slow"]}
 
 
-def test_it_is_tried_again_later_and_when_the_load_has_changed(now: Problem, tmp_path: Path) -> None:
+def test_refusal_ends_after_time_or_load_change(now: Problem, tmp_path: Path) -> None:
     refused = RefusedPlacements(FileDocument(tmp_path / "refused.json"))
     refused.note(T.id, refusal(now))
     assert stay(refused, now, WISHED, rate=1200)
@@ -62,7 +62,7 @@ def test_it_is_tried_again_later_and_when_the_load_has_changed(now: Problem, tmp
     assert stay(refused, now, WISHED, at_ms=later_ms) == refused.reasons(later_ms) == {}
 
 
-def test_each_further_time_it_takes_longer_up_to_a_day(now: Problem, tmp_path: Path) -> None:
+def test_refusal_time_doubles_up_to_one_day(now: Problem, tmp_path: Path) -> None:
     refused = RefusedPlacements(FileDocument(tmp_path / "refused.json"))
     waits = []
     for _ in range(7):
@@ -89,7 +89,7 @@ def test_where_nothing_was_predicted_only_the_same_is_refused(now: Problem, tmp_
     assert stay(refused, now, np.full(4, 4, dtype=np.int32), worth=1.0) == {}
 
 
-def test_it_is_refused_where_it_cannot_be_written_down(now: Problem, tmp_path: Path) -> None:
+def test_refusal_holds_when_its_file_cannot_be_written(now: Problem, tmp_path: Path) -> None:
     refused = RefusedPlacements(FileDocument(tmp_path / "gone" / "refused.json"))
     refused.note(T.id, refusal(now))
     assert stay(refused, now, WISHED)

@@ -16,7 +16,7 @@ def worse(before: TopologyAssignment | None, after: TopologyAssignment) -> Worse
     return Worse(MovedTopology(5, T.id, promise, 1000, 2000, before, after), "it is slow")
 
 
-def test_it_goes_back_whatever_else_would_be_better() -> None:
+def test_rollback_restores_previous_placement_regardless_of_better_ones() -> None:
     now = problem([T], current={T.id: on("n2")})
     decision = rollback_decision(now, worse(on("n0", "n1"), on("n2")))
     (move,) = decision.plan.moves
@@ -33,7 +33,7 @@ def test_another_slot_of_the_same_node_will_do() -> None:
     assert {(slot.supervisor, slot.port) for slot in move.after.slots} == {("n0", 6701), ("n1", 6700)}
 
 
-def test_without_room_it_stays_and_it_is_said_what_is_missing() -> None:
+def test_rollback_without_room_is_blocked_with_missing_resources() -> None:
     full = place([("n0", 6700), ("n0", 6701)], [0, 0, 1, 1])
     now = problem([T, OTHER], current={T.id: on("n2"), OTHER.id: full})
     decision = rollback_decision(now, worse(on("n0", "n1"), on("n2")))
@@ -42,7 +42,7 @@ def test_without_room_it_stays_and_it_is_said_what_is_missing() -> None:
     assert decision.reason.endswith("but it stays, no room where it should move to: host0: slots short by 1")
 
 
-def test_a_node_that_is_gone_is_no_way_back() -> None:
+def test_rollback_to_removed_node_is_blocked() -> None:
     now = problem([T], nodes=2, current={T.id: on("n1")})
     for before in (on("n0", "n2"), None):
         decision = rollback_decision(now, worse(before, on("n1")))

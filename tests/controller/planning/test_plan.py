@@ -18,7 +18,7 @@ def wanted(of: Problem, *slots: str) -> Assignment:
     return Assignment(np.array(indices, dtype=np.int32))
 
 
-def test_a_worker_that_stays_together_keeps_its_slot() -> None:
+def test_unchanged_worker_retains_its_slot() -> None:
     t = topology("t")
     now = problem([t], current={t.id: on("n0", "n1")})
     plan = plan_moves(now, wanted(now, "n0:6701", "n0:6701", "n2:6700", "n2:6700"), MoveBudget())
@@ -29,7 +29,7 @@ def test_a_worker_that_stays_together_keeps_its_slot() -> None:
     assert move.moved_executors == 2
 
 
-def test_a_changed_worker_starts_on_a_port_that_is_free_now() -> None:
+def test_changed_worker_starts_on_currently_free_port() -> None:
     t = topology("t")
     now = problem([t], current={t.id: on("n0", "n1")})
     plan = plan_moves(now, wanted(now, "n0:6700", "n0:6700", "n0:6700", "n1:6700"), MoveBudget())
@@ -37,7 +37,7 @@ def test_a_changed_worker_starts_on_a_port_that_is_free_now() -> None:
     assert set(move.started_workers) == {WorkerSlot("n0", 6701), WorkerSlot("n1", 6701)}
 
 
-def test_a_worker_whose_port_is_still_held_goes_by_way_of_a_free_slot() -> None:
+def test_worker_with_occupied_port_moves_through_a_free_slot() -> None:
     """Storm would take half a minute to mend connections that its peers have made to the predecessor."""
     t = topology("t")
     now = problem([t], nodes=3, slots=1, current={t.id: on("n0", "n1")})
@@ -60,14 +60,14 @@ def test_nothing_to_move_is_an_empty_plan() -> None:
     assert plan.blocked == {}
 
 
-def test_a_move_waits_for_the_one_that_frees_its_slot() -> None:
+def test_move_waits_for_the_move_freeing_its_slot() -> None:
     a, b = topology("a", workers=1), topology("b", workers=1)
     now = problem([a, b], nodes=3, slots=1, current={a.id: on("n0"), b.id: on("n1")})
     plan = plan_moves(now, wanted(now, *["n1:6700"] * 4, *["n2:6700"] * 4), MoveBudget())
     assert [move.topology.id for move in plan.moves] == [b.id, a.id]
 
 
-def test_topologies_that_wait_for_each_other_change_places_at_one_go() -> None:
+def test_mutually_blocking_topologies_swap_in_one_step() -> None:
     a, b = topology("a", workers=1), topology("b", workers=1)
     now = problem([a, b], nodes=2, slots=1, current={a.id: on("n0"), b.id: on("n1")})
     (step,) = plan_moves(now, wanted(now, *["n1:6700"] * 4, *["n0:6700"] * 4), MoveBudget()).steps
@@ -86,7 +86,7 @@ def test_a_spare_slot_saves_them_being_paused_together() -> None:
     assert [step.after for step in plan.steps] == [set(), {b.id}, {a.id, b.id}]
 
 
-def test_a_group_over_the_budget_stays_and_says_so() -> None:
+def test_exchange_over_budget_is_blocked_with_reason() -> None:
     a, b = topology("a", workers=1), topology("b", workers=1)
     now = problem([a, b], nodes=2, slots=1, current={a.id: on("n0"), b.id: on("n1")})
     plan = plan_moves(now, wanted(now, *["n1:6700"] * 4, *["n0:6700"] * 4), MoveBudget(max_topologies=1))
@@ -94,7 +94,7 @@ def test_a_group_over_the_budget_stays_and_says_so() -> None:
     assert plan.blocked == dict.fromkeys((a.id, b.id), OverBudget(2, 8, 1, 10_000))
 
 
-def test_what_cannot_be_reached_says_what_is_missing() -> None:
+def test_unreachable_target_reports_missing_resources() -> None:
     a, b = topology("a", workers=1), topology("b", workers=1)
     now = problem([a, b], nodes=2, slots=1, current={a.id: on("n0"), b.id: on("n1")})
     plan = plan_moves(now, wanted(now, *["n1:6700"] * 4, *["n1:6700"] * 4), MoveBudget())
@@ -102,7 +102,7 @@ def test_what_cannot_be_reached_says_what_is_missing() -> None:
     assert plan.blocked_lines() == ["a-1-0 stays: no room where it should move to: host1: slots short by 1"]
 
 
-def test_what_is_beyond_the_budget_stays() -> None:
+def test_moves_beyond_budget_are_blocked() -> None:
     a, b = topology("a", workers=1), topology("b", workers=1)
     now = problem([a, b], current={a.id: on("n0"), b.id: on("n1")})
     target = wanted(now, *["n2:6700"] * 4, *["n2:6701"] * 4)
@@ -113,7 +113,7 @@ def test_what_is_beyond_the_budget_stays() -> None:
 
 
 @given(st.lists(st.integers(0, 5), min_size=8, max_size=8), st.lists(st.integers(0, 5), min_size=8, max_size=8))
-def test_every_step_is_one_storm_can_make(before: list[int], after: list[int]) -> None:
+def test_every_plan_step_is_executable_by_storm(before: list[int], after: list[int]) -> None:
     """No move ever goes into a slot that another topology holds at that moment, and nodes are as wished."""
     # Topology a on even slots, b on odd ones, so that each side is a valid placement.
     a, b = topology("a"), topology("b")

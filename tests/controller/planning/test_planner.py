@@ -40,7 +40,9 @@ def test_every_step_keeps_every_limit_and_all_arrive(seed: int) -> None:
 
 
 @given(st.integers(0, 10**6), st.integers(1, 6), st.integers(4, 40), st.integers(0, 3))
-def test_what_stays_is_named_and_what_does_not_arrives(seed: int, topologies: int, executors: int, kept: int) -> None:
+def test_excluded_topologies_are_named_and_the_rest_arrive(
+    seed: int, topologies: int, executors: int, kept: int
+) -> None:
     problem, wanted = random_problem(seed)
     stay = {t.id: "kept" for t in problem.topologies[:kept]}
     plan = plan_moves(problem, wanted, MoveBudget(topologies, executors), stay)
@@ -60,7 +62,7 @@ def test_what_stays_is_named_and_what_does_not_arrives(seed: int, topologies: in
             assert all(missing.amount > 0 for missing in why.missing)
 
 
-def test_what_is_tried_finds_out_about_workers_once() -> None:
+def test_copied_rooms_share_worker_lookup() -> None:
     of, wanted = random_problem(1)
     room = MoveRoom(of, wanted.slot_of_executor)
     first, again = room.copy(), room.copy()
@@ -73,7 +75,7 @@ def test_what_is_tried_finds_out_about_workers_once() -> None:
 
 
 @given(st.integers(0, 10**6))
-def test_a_step_says_who_must_have_moved_before(seed: int) -> None:
+def test_plan_steps_name_their_prerequisites(seed: int) -> None:
     """Without those that it names, and all that need them, no step goes where another is or where there is no room."""
     problem, wanted = random_problem(seed)
     plan = plan_moves(problem, wanted, ALL)
@@ -122,7 +124,7 @@ def test_nothing_moves_with_no_budget() -> None:
 
 
 @given(st.integers(0, 10**6), st.integers(1, 3))
-def test_a_small_budget_is_kept_by_those_that_make_room(seed: int, topologies: int) -> None:
+def test_topologies_moved_aside_stay_within_small_budget(seed: int, topologies: int) -> None:
     problem, wanted = random_problem(seed)
     plan = plan_moves(problem, wanted, MoveBudget(topologies, 10**9))
     assert len({move.topology.id for move in plan.moves}) <= topologies
@@ -132,7 +134,7 @@ def test_a_small_budget_is_kept_by_those_that_make_room(seed: int, topologies: i
 
 
 @pytest.mark.parametrize(("topologies", "most"), [(2, FEW_ASIDE), (4, 7), (8, MOST_ASIDE)])
-def test_helpers_rest_after_some_trips_and_go_oftener_only_where_that_is_asked_for(topologies: int, most: int) -> None:
+def test_helpers_are_limited_to_few_trips_unless_more_are_requested(topologies: int, most: int) -> None:
     names = [f"t{number}" for number in range(topologies)]
     of = problem([of_name(name) for name in names], nodes=8, current={f"{name}-1-0": on("n0") for name in names[:1]})
     helpers = Helpers(MoveRoom(of, of.current_slot), range(topologies))
@@ -149,7 +151,7 @@ def test_helpers_rest_after_some_trips_and_go_oftener_only_where_that_is_asked_f
 
 
 @pytest.mark.parametrize("tagged", [(), ("a-1-0",), ("a-1-0", "b-1-0")])
-def test_who_asks_for_a_tag_goes_to_no_spare_slot_without_it(tagged: tuple[str, ...]) -> None:
+def test_tagged_topology_avoids_spare_slots_without_its_tag(tagged: tuple[str, ...]) -> None:
     of = problem(
         [of_name("a", workers=1), of_name("b", workers=1)], slots=1, current={"a-1-0": on("n0"), "b-1-0": on("n1")}
     )
@@ -166,7 +168,7 @@ def test_who_asks_for_a_tag_goes_to_no_spare_slot_without_it(tagged: tuple[str, 
     assert aside.isdisjoint(tagged)
 
 
-def test_a_topology_in_one_worker_that_is_wished_in_two_needs_two_slots() -> None:
+def test_topology_moving_from_one_worker_to_two_needs_two_slots() -> None:
     slots = {"A": 1, "B": 2, "C": 1, "D": 1}
     memory = {"memory.mb": 1e6}
     nodes = tuple(

@@ -15,7 +15,7 @@ def at(text: str) -> float:
     return datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()
 
 
-def test_a_pattern_that_fits_no_topology_is_told_with_what_may_be_meant():
+def test_unmatched_mode_pattern_is_reported_with_existing_topologies():
     modes = Modes(topologies={"word-cuont": "auto", "word-*": "suggest", "word-count-1-0": "observe", "x": "auto"})
     told = fitting_nothing(modes, [("word-count-1-0", "word-count"), ("pay-2-0", "pay")])
     assert told == (
@@ -44,20 +44,20 @@ def test_windows(window: str, moment: str, holds: bool) -> None:
     assert (closed(Modes(windows=(window,)), at(moment)) == "") == holds
 
 
-def test_all_windows_that_are_none_are_told() -> None:
+def test_all_invalid_windows_are_reported() -> None:
     with pytest.raises(InputError) as told:
         windows_of(Modes(windows=("25:00-26:00", "22:00-23:00", "Foo 10:00-11:00", "10:61-11:00")))
     assert [fault.path for fault in told.value.faults] == ["$.windows[0]", "$.windows[2]", "$.windows[3]"]
 
 
-def test_the_first_pattern_that_fits_counts() -> None:
+def test_first_matching_pattern_sets_the_mode() -> None:
     modes = Modes(default="auto", topologies={"pay-*": "observe", "*-9-0": "suggest"})
     assert mode_of(modes, "pay-out-1-0", "pay-out") == "observe"
     assert mode_of(modes, "word-9-0", "word") == "suggest"
     assert mode_of(modes, "word-1-0", "word") == "auto"
 
 
-def test_who_is_only_observed_stays_unless_all_are() -> None:
+def test_observed_topologies_stay_unless_every_topology_is_observed() -> None:
     known = [("a-1", "a"), ("b-1", "b")]
     assert staying(Modes(), known, {}) == {}
     assert staying(Modes(topologies={"b": "auto"}), known, {}) == {"a-1": "its mode is observe"}
@@ -69,7 +69,7 @@ def test_frozen_is_closed() -> None:
     assert closed(Modes(frozen="month end", windows=("00:00-24:00",)), 0.0) == "frozen: month end"
 
 
-def test_a_freeze_ends_by_itself_where_that_was_said() -> None:
+def test_freeze_ends_at_its_deadline() -> None:
     until_ms = round(1000 * at("2026-12-31T06:00"))
     modes = Modes(frozen="end of the year", frozen_until_ms=until_ms)
     assert thawed(modes, at("2026-12-31T05:59")) is modes
@@ -96,7 +96,7 @@ def test_windows_are_of_a_time_zone(moment: str, holds: bool) -> None:
 
 
 @pytest.mark.parametrize("zone", ["Mars/Olympus", "../etc/passwd", "", "x" * 99, "Europe"])
-def test_a_time_zone_that_is_none_is_told_beside_all_else(zone: str) -> None:
+def test_unknown_time_zone_is_reported_with_other_faults(zone: str) -> None:
     with pytest.raises(InputError) as told:
         windows_of(Modes(windows=("noon",), time_zone=zone))
     assert [fault.path for fault in told.value.faults] == ["$.time_zone", "$.windows[0]"]

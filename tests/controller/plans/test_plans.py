@@ -51,18 +51,18 @@ def move(name: str, *, arrives: bool = True) -> TopologyMove:
     return TopologyMove(topology(name), on("n0"), on("n1"), 4, (), (), (), (), arrives)
 
 
-def test_stages_are_one_a_few_and_the_rest() -> None:
+def test_stages_grow_from_one_to_few_to_the_rest() -> None:
     steps = [Step((move(f"t{number}"),)) for number in range(9)]
     assert staged(steps) == [0, 1, 1, 1, 2, 2, 2, 2, 2]
     assert staged([Step((move("a"), move("b"), move("c")))]) == [0]
 
 
-def test_no_stage_ends_while_somebody_is_in_a_spare_slot() -> None:
+def test_stages_never_end_with_topologies_in_spare_slots() -> None:
     steps = [Step((move("b", arrives=False),)), Step((move("a"),)), Step((move("b"),)), Step((move("c"),))]
     assert staged(steps) == [0, 0, 0, 1]
 
 
-def test_steps_are_the_same_after_they_were_kept() -> None:
+def test_steps_survive_serialization() -> None:
     now = two()
     draft = propose_moves(now, Forced([4] * 4 + [0] * 4), PlanScope(repairs=True))
     assert draft.plan.steps
@@ -74,7 +74,7 @@ def test_steps_are_the_same_after_they_were_kept() -> None:
         assert kept.after == step.after
 
 
-def test_only_what_is_meant_moves() -> None:
+def test_plan_scope_restricts_moves_by_topology_and_node() -> None:
     now, wanted = two(), Forced([4] * 4 + [0] * 4)
     of_a = propose_moves(now, wanted, PlanScope(topologies=("a*",), repairs=True))
     assert {m.topology.id for m in of_a.plan.moves} == {A.id}
@@ -84,14 +84,16 @@ def test_only_what_is_meant_moves() -> None:
         propose_moves(now, wanted, PlanScope(topologies=("zz*",)))
 
 
-def test_what_gains_too_little_is_no_plan() -> None:
+def test_insufficient_gain_yields_empty_plan() -> None:
     draft = propose_moves(two(), Forced([4] * 4 + [2] * 4), PlanScope(("traffic",)))
     assert draft.plan.steps == ()
     assert draft.why.endswith("less than the 20 % that a move has to gain")
 
 
 @pytest.mark.parametrize(("counted", "told"), [(4.5, "+4.5 %"), (0.0, "+0 %"), (-inf, "worse")])
-def test_it_is_said_as_what_a_gain_counts(monkeypatch: pytest.MonkeyPatch, counted: float, told: str) -> None:
+def test_insufficient_gain_message_includes_counted_gain(
+    monkeypatch: pytest.MonkeyPatch, counted: float, told: str
+) -> None:
     """A rate above twice the measured one counts for no more, so figures alone would not explain it."""
     outlook = Outlook(counted, "", "reachable throughput 10 → 20 trees/s")
     monkeypatch.setattr("stormwright.controller.plans.draft.Outlooks.of", lambda *_: outlook)
@@ -162,7 +164,7 @@ def test_no_placement_is_better_than_a_plan_by_more_than_its_gap(slots: list[int
     assert f"{document['gap_percent'] / 100:.1%}" in document["proof"] or "proven to be the most" in document["proof"]
 
 
-def test_what_goes_back_is_not_judged_and_takes_no_longer_than_its_pauses() -> None:
+def test_rollback_duration_counts_only_pauses() -> None:
     now = two()
     draft = propose_moves(now, Forced([4] * 4 + [2] * 4), PlanScope(repairs=True))
     pause_s = ASSUMED.seconds.value or 0.0
@@ -189,7 +191,7 @@ def _grown(now: Problem, slots: np.ndarray) -> float:
     return min(each.highest_tps.value / rate for each, rate in found)
 
 
-def test_what_has_changed_is_said() -> None:
+def test_changes_since_planning_are_reported() -> None:
     now = two()
     steps = propose_moves(now, Forced([4] * 4 + [2] * 4), PlanScope(repairs=True)).plan.steps
     relied = relied_on(now, steps, {A.id: 100.0})
@@ -213,7 +215,7 @@ def test_what_has_changed_is_said() -> None:
     )
 
 
-def test_what_has_changed_of_a_node_is_said_in_plain_words() -> None:
+def test_node_changes_since_planning_are_described_in_plain_text() -> None:
     now = two()
     drained = replace(now, blacklisted_hosts=frozenset(["host2"]))
     steps = propose_moves(now, Forced([4] * 4 + [2] * 4), PlanScope(repairs=True)).plan.steps
@@ -238,7 +240,7 @@ def test_back_to_exactly_the_ports_of_then() -> None:
     assert [m.after for step in plan.steps for m in step.moves] == [on("n0")]
 
 
-def test_two_that_have_each_others_ports_change_them() -> None:
+def test_rollback_swaps_two_topologies_on_exchanged_ports() -> None:
     now = two().with_current({A.id: on("n0"), B.id: place([("n0", 6701)], [0] * 4)})
     plan = rollback_moves(now, {A.id: place([("n0", 6701)], [0] * 4), B.id: on("n0")})
     assert len(plan.steps) == 1
@@ -248,7 +250,7 @@ def test_two_that_have_each_others_ports_change_them() -> None:
     }
 
 
-def test_why_it_cannot_go_back_is_said() -> None:
+def test_impossible_rollback_is_rejected_with_reason() -> None:
     now = two(nodes=2)
     with pytest.raises(InputError, match="was on n2:6700, which is gone"):
         rollback_moves(now, {A.id: on("n2")})
@@ -274,7 +276,9 @@ def test_why_it_cannot_go_back_is_said() -> None:
         (LATENCY, 1.0, 1.3, 1.5, False),
     ],
 )
-def test_what_is_clear(quantity: str, promised: float, low: float, high: float, is_clear: bool) -> None:
+def test_evaluation_interval_decides_whether_result_is_clear(
+    quantity: str, promised: float, low: float, high: float, is_clear: bool
+) -> None:
     judged = Evaluation(quantity, promised, (low + high) / 2, low, high, 9, 9, "")
     assert (unclear([judged]) == "") == is_clear
 
@@ -284,7 +288,7 @@ def test_nothing_measured_is_unclear() -> None:
     assert "too little" in unclear([Evaluation(THROUGHPUT, 1.0, None, None, None, 0, 0, "cannot tell")])
 
 
-def test_a_pause_is_told_from_the_past() -> None:
+def test_expected_pause_is_estimated_from_past_pauses() -> None:
     assert expected_pause([4.0, 6.0, 20.0], [1.0]).seconds.value == 6.0
     assert expected_pause([], [1.0]).known_from == "others' last move"
     assert expected_pause([], []).seconds == ASSUMED_PAUSE_S
@@ -298,13 +302,13 @@ def ports(*of: int) -> tuple[Problem, dict[str, TopologyAssignment]]:
     return problem(some, nodes=1, slots=len(of) + 1, current=there), back
 
 
-def test_those_on_each_others_ports_go_back_together_and_nobody_else_with_them() -> None:
+def test_rollback_swaps_only_topologies_blocking_each_other() -> None:
     now, back = ports(6701, 6700, 6703, 6704, 6702)
     groups = [[move.topology.name for move in step.moves] for step in rollback_moves(now, back).steps]
     assert sorted(groups) == [["t0", "t1"], ["t2", "t3", "t4"]]
 
 
-def test_each_goes_back_as_soon_as_its_port_is_free() -> None:
+def test_rollback_moves_wait_until_their_ports_are_free() -> None:
     now, back = ports(6701, 6702, 6703, 6704)
     steps = rollback_moves(now, back).steps
     assert [[move.topology.name for move in step.moves] for step in steps] == [["t3"], ["t2"], ["t1"], ["t0"]]

@@ -8,7 +8,7 @@ from stormwright.controller.safety.holds import AdaptiveBudget, long_pause
 MOST = MoveBudget(max_topologies=10, max_executors=500)
 
 
-def test_it_grows_by_one_and_halves() -> None:
+def test_budget_grows_by_one_and_is_halved_after_failure() -> None:
     budget = AdaptiveBudget()
     seen = []
     for well in (True,) * 6 + (False,) + (True,) * 8 + (False,) * 6:
@@ -18,7 +18,7 @@ def test_it_grows_by_one_and_halves() -> None:
     assert budget.of(MOST).max_executors == 500
 
 
-def test_never_more_than_is_allowed_also_where_that_is_nothing() -> None:
+def test_budget_never_exceeds_configured_maximum() -> None:
     budget = AdaptiveBudget(7.0)
     assert budget.of(MoveBudget(max_topologies=3)).max_topologies == 3
     assert budget.of(MoveBudget(max_topologies=0)).max_topologies == 0
@@ -26,7 +26,7 @@ def test_never_more_than_is_allowed_also_where_that_is_nothing() -> None:
     assert budget.topologies == 1
 
 
-def test_a_pause_is_long_beside_what_is_usual() -> None:
+def test_pause_counts_as_long_relative_to_usual_pauses() -> None:
     assert not long_pause(500.0, [])
     assert not long_pause(19.0, [4.0] * 5)
     assert long_pause(20.0, [4.0] * 5)

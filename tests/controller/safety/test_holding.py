@@ -20,7 +20,7 @@ def test_more_than_the_share_holds_and_not_the_share_itself() -> None:
     )
 
 
-def test_who_is_gone_for_good_is_forgotten_and_who_is_drained_may_be_away() -> None:
+def test_long_absent_nodes_are_forgotten_and_drained_nodes_excused() -> None:
     known = Attendance(0.4)
     known.see(TEN, 0.0)
     known.see(TEN[:5], LATELY_S)
@@ -31,7 +31,7 @@ def test_who_is_gone_for_good_is_forgotten_and_who_is_drained_may_be_away() -> N
     assert len(known.last_present_s) == 5
 
 
-def test_new_nodes_and_a_first_look_hold_nothing() -> None:
+def test_new_nodes_and_first_observation_cause_no_hold() -> None:
     known = Attendance(0.0)
     assert known.hold([]) is None
     known.see(TEN[:2], 0.0)

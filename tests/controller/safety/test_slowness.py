@@ -53,7 +53,7 @@ def skewed(node: str, _: int) -> float:
     return 20.0 if node == "n3" else 10.0
 
 
-def test_a_node_that_becomes_slow_is_found_within_a_minute_and_told_until_it_is_well_again() -> None:
+def test_slow_node_is_detected_within_a_minute_and_cleared_after_recovery() -> None:
     run = Run()
     assert run.run(300, skewed) == []
     (found,) = run.run(60, lambda node, second: skewed(node, second) * (1.6 if node == "n1" else 1.0))
@@ -64,7 +64,7 @@ def test_a_node_that_becomes_slow_is_found_within_a_minute_and_told_until_it_is_
     assert run.slow.slow == {}
 
 
-def test_what_makes_all_nodes_slower_or_the_others_faster_makes_none_slow() -> None:
+def test_uniform_slowdown_or_faster_peers_mark_no_node_as_slow() -> None:
     run = Run()
     run.run(300, skewed)
     assert run.run(300, lambda node, second: 2 * skewed(node, second)) == []
@@ -72,14 +72,14 @@ def test_what_makes_all_nodes_slower_or_the_others_faster_makes_none_slow() -> N
     assert run.slow.slow == {}
 
 
-def test_a_node_whose_tuples_wait_for_something_else_than_a_core_is_found_by_their_time() -> None:
+def test_node_with_slow_io_is_detected_by_time_per_tuple() -> None:
     run = Run()
     run.run(300, skewed)
     (found,) = run.run(60, skewed, lambda node, _: 200.0 if node == "n2" else 0.0)
     assert (found.node, found.measure) == ("n2", "time per tuple")
 
 
-def test_what_waits_for_a_core_takes_no_longer() -> None:
+def test_time_waiting_for_a_core_is_excluded_from_tuple_time() -> None:
     """That is an overload, and known as such."""
     one = record("n0", 1, 10.0, 500.0)
     one["executors"][1]["waited_ns"] = 500_000_000
@@ -91,7 +91,7 @@ def test_what_waits_for_a_core_takes_no_longer() -> None:
     assert sample.own == pytest.approx(sample.peers)
 
 
-def test_one_long_pause_is_no_alarm() -> None:
+def test_single_long_pause_raises_no_slowness_alarm() -> None:
     run = Run()
     run.run(300, skewed)
     assert (
@@ -99,13 +99,13 @@ def test_one_long_pause_is_no_alarm() -> None:
     )
 
 
-def test_other_executors_are_another_figure() -> None:
+def test_different_executors_on_a_node_start_a_new_reference() -> None:
     run = Run()
     run.run(300, skewed)
     assert run.run(120, lambda node, _: 40.0 if node == "n0" else 10.0, tasks=7) == []
 
 
-def test_young_workers_late_records_and_components_without_peers_tell_nothing() -> None:
+def test_slowness_ignores_young_workers_late_records_and_lone_components() -> None:
     work = WorkWindows()
     young = record("n0", 1, 10.0)
     young["worker"]["start_ms"] = -60_000
@@ -117,7 +117,7 @@ def test_young_workers_late_records_and_components_without_peers_tell_nothing() 
     assert list(work.over()) == []
 
 
-def test_what_is_kept_grows_with_the_nodes_and_not_with_components_that_come_and_go() -> None:
+def test_slowness_state_is_bounded_per_node_despite_component_churn() -> None:
     detector = SlowNodes()
     for number in range(200):
         work = WorkWindows()

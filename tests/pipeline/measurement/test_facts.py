@@ -73,7 +73,7 @@ def test_overload_is_the_run_up_to_the_newest_settled_second() -> None:
     assert series.overload_s({"a": 1.0, "b": 2.5}) == {"a": 5, "b": 0}
 
 
-def test_overload_is_from_the_part_of_the_cpu_that_may_be_used() -> None:
+def test_overload_is_measured_against_usable_share_of_cpu() -> None:
     """Two nodes of two cores; those of `slow` are half as fast, and used as much they make half the load."""
     cores: dict[tuple[str, int], list[float | None]] = {("fast", 1): [1, 1.6, 1.7, 1.9], ("slow", 1): [2, 1.5, 1.6, 2]}
     nodes = tuple(Supervisor(name, name, (1,), hz) for name, hz in {"fast": 6e9, "slow": 3e9}.items())
@@ -121,7 +121,7 @@ def test_records_are_counted_once() -> None:
     assert records_in(PANES.empty_table()) == 0
 
 
-def test_quantiles_of_latency_are_within_a_bucket_of_the_true_ones() -> None:
+def test_latency_quantiles_are_accurate_within_one_bucket() -> None:
     values = np.exp(np.random.default_rng(4).normal(3, 1.2, 20_000))
     counts = np.bincount(np.searchsorted(LATENCY_EDGES_MS, values), minlength=len(LATENCY_EDGES_MS) + 1).astype(float)
     histogram = LatencyHistogram(counts)
@@ -148,7 +148,7 @@ def test_activity_counts_trees_of_spouts_and_tuples_of_all() -> None:
     assert LATENCY_EDGES_MS[7] < median_ms < LATENCY_EDGES_MS[8]
 
 
-def test_what_belongs_to_no_executor_is_counted_and_the_silent_get_their_siblings_load() -> None:
+def test_unmatched_records_are_counted_and_silent_executors_get_sibling_load() -> None:
     topology = make_world(1).problem.topologies[0]
     spouts = [e for e, c in enumerate(topology.executor_component) if topology.components[c].id == "sentences"]
     first, second = (int(topology.executor_start_task[e]) for e in spouts)
@@ -178,7 +178,7 @@ def test_a_measured_load_assumes_no_traffic(monkeypatch: pytest.MonkeyPatch) -> 
     assert load.cpu_hz.tolist() == [0.1 * 2e9] * topology.num_executors
 
 
-def test_lines_are_numbered_in_their_file_however_it_was_split() -> None:
+def test_quarantined_lines_retain_file_line_numbers_across_splits() -> None:
     def row(file: str, block: int, row: int | None, reason: str | None = "bad") -> dict[str, object]:
         return {"file": file, "block": block, "row": row, "reason": reason, "landed_ms": 7, "line": "x"}
 
@@ -209,7 +209,7 @@ def sent(source: int, stream: str, target: str, grouping: str, task: int | None,
     return keys | {"tuples": tuples}
 
 
-def test_each_stream_has_its_selectivity_and_shares() -> None:
+def test_stream_traffic_computes_selectivity_and_shares_per_stream() -> None:
     streams = stream_traffic(
         facts(
             run("spout", 1, 1, 0),
@@ -243,7 +243,7 @@ def test_each_stream_has_its_selectivity_and_shares() -> None:
     assert stream_traffic(facts(sent(1, "default", "b", "fields", 2, 3))) == []
 
 
-def test_service_time_is_that_of_an_executor_wherever_it_ran() -> None:
+def test_service_time_is_computed_per_executor_across_nodes() -> None:
     work = executor_work(
         facts(
             run("b", 2, 3, 100, execute_ns=1_000_000),
@@ -254,7 +254,7 @@ def test_service_time_is_that_of_an_executor_wherever_it_ran() -> None:
     assert work == [ExecutorWork("a", 1, 1, 0, None), ExecutorWork("b", 2, 3, 100, 2e-5)]
 
 
-def test_gaps_are_those_of_each_worker() -> None:
+def test_missing_records_are_counted_per_worker() -> None:
     """In order or not, in one pane or several; a worker that follows on the same port begins anew."""
 
     def worker(

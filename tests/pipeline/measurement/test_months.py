@@ -47,7 +47,7 @@ def batches(settings: StreamSettings) -> Iterator[tuple[pa.Table, pa.Table]]:
 
 
 @pytest.mark.slow
-def test_state_is_bounded_however_many_batches_there_were(tmp_path: Path) -> None:
+def test_state_size_is_bounded_over_many_batches(tmp_path: Path) -> None:
     """Most of an hour of batches: as much is kept, in memory and on disk, as after some minutes."""
     settings = StreamSettings()
     state, seconds = LiveState(), worker_seconds(PANES.empty_table())
@@ -72,7 +72,7 @@ def test_state_is_bounded_however_many_batches_there_were(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("damage", ["state.json", ".arrow", None])
-def test_a_state_that_cannot_be_read_is_set_aside(tmp_path: Path, damage: str | None) -> None:
+def test_unreadable_state_is_set_aside(tmp_path: Path, damage: str | None) -> None:
     """Cut short, or a part of it gone: the service comes up all the same."""
     settings, directory = StreamSettings(), tmp_path / "panes"
     state = LiveState()
@@ -94,7 +94,7 @@ def test_a_state_that_cannot_be_read_is_set_aside(tmp_path: Path, damage: str | 
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_queries_follow_one_another_and_spark_forgets_what_it_has_read(
+def test_restarted_queries_lose_no_records_and_reset_file_list_of_spark(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The list of files that Spark has read begins anew with each query; no record is lost or twice between two."""
@@ -129,7 +129,7 @@ def test_queries_follow_one_another_and_spark_forgets_what_it_has_read(
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_a_new_version_begins_with_the_last_minutes_of_what_is_kept(spark: SparkSession, tmp_path: Path) -> None:
+def test_new_state_version_starts_from_last_retained_minutes(spark: SparkSession, tmp_path: Path) -> None:
     """Here another length of panes does it: the state of the one before says nothing about those."""
     world = make_world(18)
     written = records(world, START_MS, 10, dice(18))

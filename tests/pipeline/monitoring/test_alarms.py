@@ -144,7 +144,7 @@ def seconds_of(cores: list[float], node: str = "a") -> pa.Table:
 
 
 @pytest.mark.spark
-def test_an_alarm_comes_one_trigger_after_x(spark: SparkSession, tmp_path: Path) -> None:
+def test_alarm_is_raised_one_trigger_after_threshold(spark: SparkSession, tmp_path: Path) -> None:
     told: list[tuple[Alarm, float]] = []
     stream = AlarmStream(tmp_path, AFTER_S, SETTINGS, lambda alarm: told.append((alarm, time.monotonic())))
     started = time.monotonic()
@@ -173,7 +173,7 @@ def test_an_alarm_comes_one_trigger_after_x(spark: SparkSession, tmp_path: Path)
 
 
 @pytest.mark.spark
-def test_a_stream_that_was_stopped_before_its_first_batch_starts_again(spark: SparkSession, tmp_path: Path) -> None:
+def test_stream_stopped_before_first_batch_restarts(spark: SparkSession, tmp_path: Path) -> None:
     """Spark has written about the state by then, and would refuse to begin beside it."""
     state = tmp_path / "checkpoint" / "state" / "0" / "_metadata"
     state.mkdir(parents=True)
@@ -195,7 +195,7 @@ def lines_in(directory: Path) -> list[tuple[str, int, float | None]]:
     return [(row["supervisor"], row["at"] - START_S, row["cores"]) for row in rows]
 
 
-def test_only_nodes_that_are_over_or_were_lately_are_told_of(tmp_path: Path) -> None:
+def test_seconds_feed_contains_only_overloaded_or_recently_overloaded_nodes(tmp_path: Path) -> None:
     feed, capacity = SecondsFeed(tmp_path, final_s=3), {"a": CAPACITY, "gone": CAPACITY}
 
     def told(cores: list[float]) -> list[tuple[str, int, float | None]]:
@@ -234,7 +234,7 @@ class Frame:
         return pa.Table.from_pylist(self._rows)
 
 
-def test_a_batch_that_comes_again_changes_nothing(tmp_path: Path) -> None:
+def test_repeated_batch_does_not_change_alarms(tmp_path: Path) -> None:
     told: list[Alarm] = []
     log = AlarmLog(tmp_path / "alarms.json", told.append)
     log(Frame(("raised", "a", 10, 20), ("raised", "b", 5, 15)), 0)  # type: ignore[arg-type]
@@ -257,7 +257,7 @@ def test_a_batch_that_comes_again_changes_nothing(tmp_path: Path) -> None:
     assert list(AlarmLog(tmp_path / "alarms.json", told.append).up) == ["a"]
 
 
-def test_an_alarm_that_cannot_be_saved_is_raised_when_its_batch_comes_again(tmp_path: Path) -> None:
+def test_unsaved_alarm_is_raised_when_its_batch_is_repeated(tmp_path: Path) -> None:
     told: list[Alarm] = []
     (tmp_path / "state").write_text("in the way")
     log = AlarmLog(tmp_path / "state" / "alarms.json", told.append)
@@ -272,7 +272,7 @@ def test_an_alarm_that_cannot_be_saved_is_raised_when_its_batch_comes_again(tmp_
     assert list(AlarmLog(tmp_path / "state" / "alarms.json", told.append).up) == ["a"]
 
 
-def test_a_node_that_leaves_the_cluster_is_told_to_be_silent(tmp_path: Path) -> None:
+def test_node_leaving_the_cluster_is_written_as_silent(tmp_path: Path) -> None:
     feed = SecondsFeed(tmp_path, final_s=3, followed=["left before"])
     over = NodeSeries(seconds_of([2.5] * 5), settle_s=0)
     feed.write(over, {"a": CAPACITY})

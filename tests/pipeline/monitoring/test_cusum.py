@@ -68,7 +68,7 @@ def noisy(load: TopologyLoad, rng: np.random.Generator, *, cpu: float = 1, traff
     return replace(load, cpu_hz=some(load.cpu_hz, cpu), pair_tps=some(load.pair_tps, traffic))
 
 
-def test_a_drift_tells_what_changed_by_how_much_and_since_when() -> None:
+def test_drift_reports_quantity_change_and_start_time() -> None:
     rng, t = np.random.default_rng(3), topology("t")
     load = assumed_load(t, 3e9)
     watch = DriftWatch()
@@ -88,7 +88,7 @@ def test_a_drift_tells_what_changed_by_how_much_and_since_when() -> None:
         assert watch.see(profile(t, noisy(load, rng, traffic=1.6), window)) == []
 
 
-def test_windows_that_overlap_are_one_and_a_rebalanced_topology_begins_anew() -> None:
+def test_overlapping_windows_count_once_and_rebalance_resets_drift_detection() -> None:
     rng, t, wider = np.random.default_rng(3), topology("t"), topology("t", bolts=5)
     load = assumed_load(t, 3e9)
     watch = DriftWatch()
@@ -102,7 +102,7 @@ def test_windows_that_overlap_are_one_and_a_rebalanced_topology_begins_anew() ->
     assert watch.see(LoadProfile({}, start_ms=10**9, end_ms=10**9 + 1)) == []
 
 
-def test_an_idle_topology_that_gets_work_has_drifted() -> None:
+def test_idle_topology_receiving_load_counts_as_drift() -> None:
     t = topology("t")
     load = assumed_load(t, 3e9)
     idle = replace(load, cpu_hz=load.cpu_hz * 0, pair_tps=load.pair_tps * 0)

@@ -46,9 +46,7 @@ def brief(runs: list[Run]) -> list[tuple[int, int, float]]:
 
 @settings(max_examples=examples(300), deadline=None)
 @given(cores=Cores, after_s=st.sampled_from([1, 2.5, 4, 7]), data=st.data())
-def test_what_is_told_in_any_way_ends_as_the_episodes(
-    cores: list[float | None], after_s: float, data: st.DataObject
-) -> None:
+def test_batch_order_does_not_change_episodes(cores: list[float | None], after_s: float, data: st.DataObject) -> None:
     """Told in batches of any size, twice, out of order and late by no more than is allowed."""
     final_s = final_after_s(after_s, 40)
     quiet = [NodeSecond(len(cores) + n, 0.1, CAPACITY) for n in range(final_s + 2)]
@@ -70,7 +68,7 @@ def test_what_is_told_in_any_way_ends_as_the_episodes(
 
 @settings(max_examples=examples(100), deadline=None)
 @given(cores=Cores, after_s=st.sampled_from([1, 3, 5.5]))
-def test_the_alarm_comes_with_the_second_that_passes_x(cores: list[float | None], after_s: float) -> None:
+def test_alarm_is_raised_at_second_exceeding_threshold(cores: list[float | None], after_s: float) -> None:
     final_s = final_after_s(after_s, 40)
     batches = [[NodeSecond(at, used, CAPACITY)] for at, used in enumerate(cores)]
     steps, _, _ = all_told(batches, after_s, final_s)
@@ -89,7 +87,7 @@ def test_state_stays_small_however_long_an_episode_lasts() -> None:
     assert not raised + ended
 
 
-def test_a_delay_beyond_x_does_not_count() -> None:
+def test_delay_beyond_threshold_is_clamped() -> None:
     assert final_after_s(30, 43) == 30
     assert final_after_s(90.5, 43) == 43
     assert final_after_s(0.5, 43) == 0
@@ -99,7 +97,7 @@ def test_a_delay_beyond_x_does_not_count() -> None:
 
 @settings(max_examples=examples(100), deadline=None)
 @given(cores=Cores, last=st.sampled_from([0.5, 3.5]))
-def test_the_overload_of_a_profile_is_the_run_that_is_followed(cores: list[float | None], last: float) -> None:
+def test_profile_overload_equals_followed_run(cores: list[float | None], last: float) -> None:
     cores = [*cores, last]
     heard = [(at, used) for at, used in enumerate(cores) if used is not None]
     seconds = pa.table(

@@ -77,7 +77,7 @@ def test_a_trend_without_a_season_and_a_level_without_a_trend() -> None:
     assert off(forecast(level, HORIZON, [SEASON]).value, np.full(50, 100.0)) < 3
 
 
-def test_many_series_take_no_more_memory_at_once_and_each_is_forecast_by_itself() -> None:
+def test_forecast_memory_is_bounded_and_series_are_independent() -> None:
     values, _ = known_series(1500, 2 * SEASON, seed=8)
     tracemalloc.start()
     found = forecast(values, 2 * SEASON, [SEASON])
@@ -118,7 +118,7 @@ def table_of(values: np.ndarray, topology_name: str, first: int = 28_000_000) ->
 
 
 @pytest.mark.spark
-def test_spark_forecasts_every_topology_as_it_is_done_here(spark: SparkSession) -> None:
+def test_spark_forecasts_match_local_forecasts(spark: SparkSession) -> None:
     tables = [table_of(known_series(3, 200, seed)[0], f"t{seed}") for seed in (1, 2)]
     history = spark.createDataFrame(pa.concat_tables(tables))
     found = (
@@ -135,7 +135,7 @@ def test_spark_forecasts_every_topology_as_it_is_done_here(spark: SparkSession) 
     assert first["rate_tps"] * 1e6 == pytest.approx(first["cpu_hz"])
 
 
-def test_executors_share_what_is_expected_of_their_component() -> None:
+def test_component_forecast_is_shared_among_executors() -> None:
     t, other = topology("t"), topology("other")
     of = problem([t, other])
     load = replace(assumed_load(t, 3e9), cpu_hz=[1.0, 2.0, 6.0, 0.0])
@@ -157,7 +157,7 @@ def test_executors_share_what_is_expected_of_their_component() -> None:
     assert idle.tolist() == pytest.approx([5, 16 / 3, 16 / 3, 16 / 3])
 
 
-def test_minutes_are_means_of_windows_that_do_not_overlap_and_survive_a_restart(tmp_path: Path) -> None:
+def test_minute_means_use_disjoint_windows_and_survive_restart(tmp_path: Path) -> None:
     t = topology("t")
     of, load = problem([t]), assumed_load(t, 3e9)
     minutes = MinuteTable(tmp_path / "minutes.arrow", keep_minutes=3)

@@ -61,7 +61,7 @@ def theirs(values: np.ndarray, weights: tuple[float, ...], season: int) -> tuple
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_what_forecasts_best_is_taken_and_is_what_statsmodels_says(seed: int) -> None:
+def test_best_forecast_model_is_selected_and_matches_statsmodels(seed: int) -> None:
     (values,) = seasonal(1, 16, seed)
     plain = min(theirs(values, (*weights, 0.0), 0) for weights in {weights[:3] for weights in WEIGHTS})
     best = min(theirs(values, weights, SEASON) for weights in WEIGHTS)
@@ -73,7 +73,7 @@ def test_what_forecasts_best_is_taken_and_is_what_statsmodels_says(seed: int) ->
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::statsmodels.tools.sm_exceptions.ConvergenceWarning")
-def test_weights_from_a_grid_do_as_well_as_fitted_ones() -> None:
+def test_grid_weights_forecast_nearly_as_well_as_fitted_weights() -> None:
     season, horizon, length = 12, 6, 72
     series = seasonal(24, length + horizon, seed=8, season=season)
     known, wanted = series[:, :length], series[:, length - 1 + horizon]

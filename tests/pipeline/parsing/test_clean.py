@@ -34,7 +34,7 @@ def test_the_same_lines_are_rejected_for_the_same_reasons(spark: SparkSession, t
     assert all((row["line"] is None) == (row["reason"] is None) for row in rows)
 
 
-def test_a_clock_is_ahead_if_a_record_ends_after_it_landed(spark: SparkSession, tmp_path: Path) -> None:
+def test_clock_ahead_is_detected_if_record_ends_after_landing(spark: SparkSession, tmp_path: Path) -> None:
     record = records(make_world(6), START_MS, 2, dice(6))[0]
     path = Landing(tmp_path).write([encoded(record)])
     assert path is not None
@@ -47,7 +47,7 @@ def test_a_clock_is_ahead_if_a_record_ends_after_it_landed(spark: SparkSession, 
         assert (item.reason if isinstance(item, RejectedLine) else None) == reason
 
 
-def test_a_record_is_late_if_it_landed_too_long_after_its_beginning(spark: SparkSession, tmp_path: Path) -> None:
+def test_record_is_late_if_landed_too_long_after_its_start(spark: SparkSession, tmp_path: Path) -> None:
     record = records(make_world(6), START_MS, 2, dice(6))[0]
     for after_ms, reason in ((30_000, None), (30_001, LATE)):
         path = land(tmp_path / f"{after_ms}", [encoded(record)], record["start_ms"] + after_ms)

@@ -89,7 +89,7 @@ def landed(directory: Path, lines: list[bytes]) -> Path:
     return path
 
 
-def test_only_texts_that_may_have_been_something_else_are_looked_at_twice():
+def test_only_ambiguous_texts_are_parsed_twice():
     """Hosts are often addresses: to read every record of theirs twice would take twice the time."""
     for text in ("10.0.0.7", "172.16.254.1", "2001:db8::1", "h-7", "1-2-3", "8f3e", "7.", "", "truely", "-"):
         assert not re.search(NOT_A_TEXT, f"\x01a\x01{text}\x01b"), text
@@ -120,7 +120,7 @@ def test_spark_and_python_agree_about_every_line(spark: SparkSession, tmp_path: 
     assert 20 < list(found.values()).count(None) < len(found) - 80
 
 
-def test_a_line_that_is_no_record_is_kept_as_it_came_with_its_number(spark: SparkSession, tmp_path: Path) -> None:
+def test_invalid_line_is_quarantined_unchanged_with_its_number(spark: SparkSession, tmp_path: Path) -> None:
     unlike = encoded(edited(RECORD, "version", 2))[:-1] + b', "its own" :  [1]}'
     lines = [
         LINE, b"[]", b"", LINE + encoded(edited(RECORD, "seq", 1)), encoded(edited(RECORD, "seq", 2)) + b" rubbish",
@@ -137,7 +137,7 @@ def test_a_line_that_is_no_record_is_kept_as_it_came_with_its_number(spark: Spar
     assert [row["reason"] for row in rows if row["line_number"] < 6] == [NOT_A_RECORD] * 4
 
 
-def test_the_live_counts_know_the_records_that_the_stream_uses(spark: SparkSession, tmp_path: Path) -> None:
+def test_live_counts_and_stream_accept_the_same_records(spark: SparkSession, tmp_path: Path) -> None:
     lines = [line for line in CRAFTED if len(line) < MAX_LINE_BYTES]
     path = landed(tmp_path / "landing", lines)
     _, ledger = measure_files(spark, [path])

@@ -32,19 +32,19 @@ def test_no_shell_reads_more_in_a_directory_than_its_name(
 
 
 @pytest.mark.spark
-def test_who_talks_to_the_driver_needs_its_secret(spark: SparkSession) -> None:
+def test_driver_connections_require_the_secret(spark: SparkSession) -> None:
     assert spark.sparkContext.getConf().get("spark.authenticate") == "true"
 
 
 @pytest.mark.spark
-def test_what_is_temporary_stays_in_the_directory(spark: SparkSession) -> None:
+def test_temporary_files_stay_in_configured_directory(spark: SparkSession) -> None:
     """RocksDB unpacks its machine code there."""
     where = spark.sparkContext._jvm.java.lang.System.getProperty("java.io.tmpdir")  # noqa: SLF001
     assert where == spark.sparkContext.getConf().get("spark.local.dir")
     assert Path(where).is_dir()
 
 
-def test_what_a_killed_jvm_left_is_deleted_by_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_of_killed_jvm_are_deleted_by_next_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in ("PYSPARK_PYTHON", "SPARK_LOCAL_IP", "SPARK_CONF_DIR"):
         monkeypatch.setenv(variable, "")
     left = session.temporary(tmp_path) / "librocksdbjni1.so"
@@ -55,7 +55,7 @@ def test_what_a_killed_jvm_left_is_deleted_by_the_next(tmp_path: Path, monkeypat
     assert not left.exists()
 
 
-def test_what_a_killed_process_left_is_deleted_by_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_of_killed_process_are_deleted_by_next_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = (
         "import os, signal\n"
         "from stormwright.pipeline.spark.scratch import scratch\n"
@@ -80,7 +80,7 @@ def test_what_a_killed_process_left_is_deleted_by_the_next(tmp_path: Path, monke
     assert [path.name for path in tmp_path.iterdir()] == ["stormwright-scratch-somebody-elses"]
 
 
-def test_ctrl_c_ends_what_waits_for_spark_without_a_word(
+def test_ctrl_c_stops_spark_wait_without_log_output(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Spark's own handler would ask the JVM in the middle of a call, and Py4J log both."""

@@ -38,7 +38,7 @@ def test_every_part_is_taken_once(spark: SparkSession) -> None:
     assert os.getpid() not in found["process"].to_pylist()
 
 
-def test_what_the_function_raises_comes_back(spark: SparkSession) -> None:
+def test_function_errors_propagate_from_spark_tasks(spark: SparkSession) -> None:
     def fails(_: object) -> pa.RecordBatch:
         raise ValueError("no more squares")
 
@@ -46,7 +46,7 @@ def test_what_the_function_raises_comes_back(spark: SparkSession) -> None:
         spread(spark, fails, [1], SQUARES)
 
 
-def test_cores_are_those_of_the_session(spark: SparkSession) -> None:
+def test_available_cores_match_spark_session(spark: SparkSession) -> None:
     assert cores(spark) == 1
 
 
@@ -66,12 +66,12 @@ def test_a_table_at_a_uri(spark: SparkSession, tmp_path: Path) -> None:
     assert pc.max(found["ended_ms"]).as_py() == 2
 
 
-def test_a_file_system_that_there_is_not(spark: SparkSession) -> None:
+def test_unknown_file_system_is_rejected(spark: SparkSession) -> None:
     with pytest.raises(InputError, match=r"nosuch://host/cells: Spark cannot look there: .*No FileSystem for scheme"):
         open_table("nosuch://host/cells", spark)
 
 
-def test_a_uri_that_holds_something_else(spark: SparkSession, tmp_path: Path) -> None:
+def test_uri_with_unexpected_content_is_rejected(spark: SparkSession, tmp_path: Path) -> None:
     spark.range(3).write.parquet(str(tmp_path / "numbers"))
     with pytest.raises(InputError, match="no sweep wrote"):
         open_table((tmp_path / "numbers").as_uri(), spark).read()

@@ -77,17 +77,17 @@ def test_all_faults_name_their_option() -> None:
     assert sorted(fault.path for fault in caught.value.faults) == ["--master", *["--spark-conf"] * 4]
 
 
-def test_nobody_listens() -> None:
+def test_unreachable_spark_master_is_reported() -> None:
     with pytest.raises(StormwrightError, match=r"no Spark master answers at spark://127\.0\.0\.1:9.*refused"):
         remote.require_master(SparkTarget("spark://127.0.0.1:9"))
 
 
-def test_one_of_several_masters_is_enough() -> None:
+def test_one_reachable_master_of_several_suffices() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         remote.require_master(SparkTarget(f"spark://127.0.0.1:9,127.0.0.1:{server.getsockname()[1]}"))
 
 
-def test_what_listens_is_no_connect_server(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_foreign_server_at_spark_connect_address_is_reported_hiding_token(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote, "ANSWERS_S", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as server:
         url = f"sc://127.0.0.1:{server.getsockname()[1]}/;token=secret"
@@ -103,14 +103,14 @@ def test_a_malformed_connect_address_names_the_option() -> None:
         remote.connect_session(SparkTarget("sc://host:port"))
 
 
-def test_without_java_every_classic_master_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_classic_spark_master_requires_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     for master in (None, "local[2]", "spark://127.0.0.1:9"):
         with pytest.raises(MissingDependencyError, match="Java 17 or later"):
             batch_session(tmp_path, SparkTarget(master))
 
 
-def test_spark_submit_says_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_master_option_is_rejected_under_spark_submit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
     with pytest.raises(InputError, match="--master: is set by spark-submit"):
         batch_session(tmp_path, SparkTarget("local[2]"))
@@ -161,20 +161,20 @@ def test_locations(tmp_path: Path) -> None:
     assert local_path(str(tmp_path), "state") == tmp_path
 
 
-def test_what_a_stream_writes_itself_is_local(tmp_path: Path) -> None:
+def test_stream_state_must_be_a_local_path(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="has to be a path on this machine"):
         LoadStream(tmp_path, Path("hdfs://name/state"))
 
 
 @pytest.mark.spark
-def test_spark_sees_what_exists(spark: SparkSession, tmp_path: Path) -> None:
+def test_path_existence_is_checked_through_spark(spark: SparkSession, tmp_path: Path) -> None:
     assert exists(spark, tmp_path)
     assert exists(spark, tmp_path.as_uri())
     assert not exists(spark, tmp_path / "missing")
     assert not exists(spark, f"{tmp_path.as_uri()}/missing")
 
 
-def test_nothing_of_ours_uses_what_spark_connect_does_not_know() -> None:
+def test_package_avoids_apis_missing_in_spark_connect() -> None:
     unknown, uses = {"rdd", "sparkContext", "_jvm", "_sc", "_jdf", "_jsparkSession"}, {}
     for module in ROOT.rglob("*.py"):
         names = {node.attr for node in ast.walk(ast.parse(module.read_text())) if isinstance(node, ast.Attribute)}

@@ -85,7 +85,7 @@ def test_profile_equals_the_oracle_and_every_line_is_accounted_for(
     }
 
 
-def test_what_the_generator_put_in_comes_out(spark: SparkSession, tmp_path: Path) -> None:
+def test_measurement_recovers_generated_load(spark: SparkSession, tmp_path: Path) -> None:
     rng = dice(3)
     world = make_world(3)
     delivery = deliver(records(world, START_MS, 30, rng), rng, spoil=0)
@@ -93,7 +93,9 @@ def test_what_the_generator_put_in_comes_out(spark: SparkSession, tmp_path: Path
     assert_put_in(measurement, world)
 
 
-def test_it_comes_out_with_records_malformed_twice_or_late(spark: SparkSession, tmp_path: Path) -> None:
+def test_measurement_is_correct_despite_malformed_duplicate_and_late_records(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     """5 % of each; the window that is judged lies amid them."""
     rng = dice(4)
     world = make_world(4)
@@ -138,7 +140,7 @@ def assert_put_in(measurement: Measurement | None, world: World) -> None:
 
 
 @pytest.mark.slow
-def test_a_stretch_without_records_and_stretches_that_are_none(spark: SparkSession, tmp_path: Path) -> None:
+def test_backfill_rejects_missing_input_and_invalid_time_ranges(spark: SparkSession, tmp_path: Path) -> None:
     directory = tmp_path / "landing"
     land(directory, [b"{}"], per_file=1)
     missing = tmp_path / "raw"
@@ -154,7 +156,7 @@ def test_a_stretch_without_records_and_stretches_that_are_none(spark: SparkSessi
     assert [fault.path for fault in caught.value.faults] == ["$.start_ms", "$.end_ms"]
 
 
-def test_lines_are_numbered_through_a_file_that_is_read_in_parts(spark: SparkSession, tmp_path: Path) -> None:
+def test_lines_are_numbered_across_partitions_of_one_file(spark: SparkSession, tmp_path: Path) -> None:
     good = encoded(records(make_world(4), START_MS, 2, dice(4))[0])
     bad = [1, 2, 17, 40, 59, 60]
     settings = StreamSettings(late_s=NEVER_LATE_S)
@@ -171,7 +173,7 @@ def test_lines_are_numbered_through_a_file_that_is_read_in_parts(spark: SparkSes
 
 
 @pytest.mark.slow
-def test_few_and_many_records_come_to_the_same(spark: SparkSession, tmp_path: Path) -> None:
+def test_result_is_independent_of_batch_size(spark: SparkSession, tmp_path: Path) -> None:
     """Two batches one way and the other, some of whose records come twice: within a batch, and over the two."""
     rng = dice(5)
     delivery = deliver(records(make_world(5), START_MS, 12, rng), rng, spoil=0.2, held=0.2)

@@ -25,7 +25,7 @@ TRACEBACK = "Traceback (most recent call last):"
 
 
 @pytest.mark.parametrize("bad", [set(), {0}, {7}, {3, 4}, {0, 99}, set(range(100))])
-def test_the_files_that_fail_are_found_with_few_trials(bad: set[int]) -> None:
+def test_poisonous_files_are_found_with_few_trials(bad: set[int]) -> None:
     files = [Path(str(number)) for number in range(100)]
     trials = 0
 
@@ -56,7 +56,7 @@ class FakeQuery:
         self._ended.set()
 
 
-def test_a_failed_query_is_started_again_and_looked_into_from_the_second_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_query_restarts_and_is_examined_from_second_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where it does not even start."""
     monkeypatch.setattr(query_supervisor, "FIRST_PAUSE_S", 0.001)
     queries = iter([FakeQuery("first"), FakeQuery("second"), PySparkException("third"), FakeQuery(None)])
@@ -106,7 +106,7 @@ def test_a_full_disk_while_tidying_ends_nothing(monkeypatch: pytest.MonkeyPatch)
     assert kept.error == "[Errno 28] no space left on device"
 
 
-def test_a_jvm_that_is_gone_ends_it_and_is_told() -> None:
+def test_lost_jvm_stops_the_query_and_is_reported() -> None:
     class Gone(FakeQuery):
         def awaitTermination(self, timeout: int) -> bool:  # noqa: N802 - Spark's name
             raise ConnectionRefusedError("connection refused")
@@ -116,12 +116,12 @@ def test_a_jvm_that_is_gone_ends_it_and_is_told() -> None:
     assert kept.error == "Spark has ended: connection refused"
 
 
-def test_files_that_fail_only_together_are_not_blamed() -> None:
+def test_files_failing_only_together_are_not_blamed() -> None:
     files = [Path(str(number)) for number in range(5)]
     assert poisonous(files, lambda tried: "too many" if len(tried) > 2 else None) == {}
 
 
-def test_kept_files_are_deleted_when_they_are_old(tmp_path: Path) -> None:
+def test_old_quarantined_files_are_deleted(tmp_path: Path) -> None:
     now_s = time.time()
     for name, age_s in (("old.jsonl", 100), ("new.jsonl", 20), ("old.txt", 100)):
         (tmp_path / name).touch()
@@ -154,7 +154,7 @@ def test_a_file_set_aside_is_noted_and_counted(tmp_path: Path) -> None:
         ("", ""),
     ],
 )
-def test_the_cause_of_a_failure_is_one_line(failure: str, why: str) -> None:
+def test_failure_cause_is_one_line(failure: str, why: str) -> None:
     assert query_supervisor.cause(failure) == why
 
 

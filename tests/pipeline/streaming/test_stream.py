@@ -116,7 +116,7 @@ def test_stream_and_batch_make_the_same_of_the_same_files(spark: SparkSession, t
     assert [row["cpu_ns"] or 0 for row in panes] == pytest.approx(cpu_ns, rel=1e-12)
 
 
-def test_two_streams_over_one_state_are_one_too_many(spark: SparkSession, tmp_path: Path) -> None:
+def test_second_stream_on_same_state_is_rejected(spark: SparkSession, tmp_path: Path) -> None:
     with LoadStream(tmp_path / "landing", tmp_path / "state", SETTINGS, spark) as first:
         checkpoint = tmp_path / "state" / SETTINGS.state_name / "checkpoint" / "metadata"
         begun = checkpoint.stat().st_mtime_ns
@@ -153,7 +153,7 @@ class FakeSpark:
     ("ProfileSink.begin", ["listened to", "left alone", "stopped"]),
     ("LoadStream._rebuild", ["listened to", "left alone", "stopped"]),
 ])  # fmt: skip
-def test_a_stream_that_does_not_start_leaves_no_spark(
+def test_failed_stream_start_stops_spark(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: str, asked: list[str]
 ) -> None:
     def failing(*_: object) -> None:
@@ -171,9 +171,7 @@ def test_a_stream_that_does_not_start_leaves_no_spark(
     assert stream.spark is None
 
 
-def test_all_of_a_stream_is_stopped_though_a_part_of_it_fails_at_that(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stream_stop_completes_despite_partial_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Query:
         """Runs, and does not stop."""
 
@@ -195,7 +193,7 @@ def test_all_of_a_stream_is_stopped_though_a_part_of_it_fails_at_that(
     assert stream.spark is None
 
 
-def test_what_lands_long_out_of_order_is_in_quarantine(spark: SparkSession, tmp_path: Path) -> None:
+def test_records_landing_far_out_of_order_are_quarantined(spark: SparkSession, tmp_path: Path) -> None:
     world = make_world(13)
     written = records(world, START_MS, 100, dice(13))
     early = [r for r in written if r["start_ms"] < START_MS + 20_000]
@@ -230,7 +228,7 @@ def test_processed_files_are_deleted(spark: SparkSession, tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-def test_a_file_that_batches_fail_over_is_set_aside_whole(spark: SparkSession, tmp_path: Path) -> None:
+def test_file_causing_batch_failures_is_quarantined_whole(spark: SparkSession, tmp_path: Path) -> None:
     """Every number is in its range, their sum is not; the files that landed with it are used."""
     world = make_world(15)
     written = records(world, START_MS, 12, dice(15))
@@ -257,7 +255,7 @@ def test_a_file_that_batches_fail_over_is_set_aside_whole(spark: SparkSession, t
 
 
 @pytest.mark.slow
-def test_a_batch_is_repeated_until_what_it_failed_over_is_gone(spark: SparkSession, tmp_path: Path) -> None:
+def test_failed_batch_is_retried_until_its_cause_is_gone(spark: SparkSession, tmp_path: Path) -> None:
     """Good files stay: alone each of them passes."""
     world = make_world(16)
     written = records(world, START_MS, 6, dice(16))

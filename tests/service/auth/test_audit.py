@@ -14,7 +14,7 @@ from stormwright.service.auth.audit import Audit, audit_files, audit_lines
 from stormwright.service.auth.middleware import MOST_REMEMBERED, Rate
 
 
-def test_it_keeps_the_newest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_audit_log_retains_newest_entries_within_size_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(audit, "MOST_BYTES", 1000)
     path = tmp_path / "audit.jsonl"
     log = Audit(path)
@@ -45,7 +45,7 @@ def test_lines_of_several_writers_are_whole(tmp_path: Path) -> None:
     assert sorted((each["who"], each["n"]) for each in lines) == [(f"w{w}", n) for w in range(4) for n in range(200)]
 
 
-def test_what_is_refused_forges_no_line_and_fills_nothing(tmp_path: Path) -> None:
+def test_refused_requests_cannot_forge_or_flood_audit_log(tmp_path: Path) -> None:
     log = Audit(tmp_path / "audit.jsonl")
     log.note('GET /a\n{"who": "root"}\x1b[2J\ud800' + "x" * 100_000, who="é")
     (line,) = (tmp_path / "audit.jsonl").read_text(encoding="utf-8").splitlines()
@@ -53,7 +53,7 @@ def test_what_is_refused_forges_no_line_and_fills_nothing(tmp_path: Path) -> Non
     assert json.loads(line)["who"] == "é"
 
 
-def test_where_it_cannot_be_written_it_is_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_unwritable_audit_log_is_reported_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     log = Audit(tmp_path / "none" / "audit.jsonl")
     with caplog.at_level(logging.ERROR):
         for _ in range(5):
@@ -62,7 +62,7 @@ def test_where_it_cannot_be_written_it_is_said_once(tmp_path: Path, caplog: pyte
     assert "cannot be noted" in caplog.text
 
 
-def test_a_rate_is_kept_for_each_name_in_bounded_memory() -> None:
+def test_request_rate_is_limited_per_name_in_bounded_memory() -> None:
     now_s = [0.0]
     rate = Rate(3, 2.0, lambda: now_s[0])
     assert [rate.wait_s("a") for _ in range(4)] == [0, 0, 0, 2.0]

@@ -61,7 +61,7 @@ def named(path: str) -> str:
     return re.sub(r"\{button\}", "apply", re.sub(r"\{n\}", "7", re.sub(r"\{(?!button|n\})\w+\}", "none", path)))
 
 
-def test_every_way_to_ask_is_refused_to_who_has_no_token_that_counts(service: Guarded) -> None:
+def test_every_endpoint_rejects_missing_or_invalid_tokens(service: Guarded) -> None:
     now_s = time.time()
     tokens = Tokens(service.directory / FILE, lambda: now_s)
     expired = tokens.create("late", "operator", round(now_s * 1000) - 1)
@@ -84,7 +84,7 @@ def test_every_way_to_ask_is_refused_to_who_has_no_token_that_counts(service: Gu
     assert service.delivered == []
 
 
-def test_every_role_may_what_it_may_and_nothing_else(service: Guarded) -> None:
+def test_each_role_is_limited_to_its_permissions(service: Guarded) -> None:
     for method, path in routes(service):
         if (method, path) in OPEN or path == LIVE:
             continue
@@ -100,7 +100,7 @@ def test_every_role_may_what_it_may_and_nothing_else(service: Guarded) -> None:
     service.delivered.clear()
 
 
-def test_what_there_is_not_is_refused_as_what_there_is(service: Guarded) -> None:
+def test_unknown_paths_are_refused_like_existing_ones(service: Guarded) -> None:
     for method, path in (
         ("GET", "/none"),
         ("POST", "/v1/none"),
@@ -124,7 +124,7 @@ def test_a_delivery_on_its_short_way_is_let_in_by_its_token_only(service: Guarde
     service.delivered.clear()
 
 
-def test_anybody_may_see_that_somebody_is_there_and_nothing_more(service: Guarded) -> None:
+def test_anonymous_requests_access_only_health_and_login(service: Guarded) -> None:
     assert service.ask("GET", "/v1/health")[::2] == (200, b'{"ok":true}')
     status, _, body = service.ask("GET", "/login", accept="text/html")
     assert status == 200
@@ -133,7 +133,7 @@ def test_anybody_may_see_that_somebody_is_there_and_nothing_more(service: Guarde
     assert service.ask("GET", "/plans?page=2", accept="text/html")[1]["location"] == "/login?next=%2Fplans%3Fpage%3D2"
 
 
-def test_a_token_counts_from_when_it_is_made_until_it_is_revoked(service: Guarded) -> None:
+def test_token_is_valid_from_creation_until_revocation(service: Guarded) -> None:
     tokens = Tokens(service.directory / FILE)
     secret = tokens.create("guest", "viewer")
     service.look_again()
@@ -147,7 +147,7 @@ def test_a_token_counts_from_when_it_is_made_until_it_is_revoked(service: Guarde
     assert service.ask("GET", "/v1/modes", again)[0] == 200
 
 
-def test_the_name_of_the_token_counts_whatever_is_said(service: Guarded) -> None:
+def test_plan_author_is_the_token_name(service: Guarded) -> None:
     status, _, body = service.as_role("operator", "POST", "/v1/plans", {"reason": "a look", "by": "root"})
     assert status == 202
     assert orjson.loads(body)["by"] == "operator"
@@ -206,7 +206,9 @@ def test_changes_and_refusals_are_noted_and_secrets_nowhere(
             assert one not in text
 
 
-def test_who_guesses_is_slowed_and_keeps_nobody_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_token_guessing_is_throttled_without_blocking_valid_users(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(middleware, "FAILURE_S", 3600.0)
     with guarded(tmp_path) as service:
         found = [service.ask("GET", "/v1/modes", f"guess-{n}") for n in range(middleware.FAILURES + 5)]
@@ -218,7 +220,7 @@ def test_who_guesses_is_slowed_and_keeps_nobody_out(tmp_path: Path, monkeypatch:
         assert len(service.noted()) == middleware.FAILURES + 1
 
 
-def test_what_costs_much_is_asked_so_often_by_one_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_costly_requests_are_rate_limited_per_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(middleware, "COSTLY", 3)
     monkeypatch.setattr(middleware, "COSTLY_S", 3600.0)
     with guarded(tmp_path) as service:

@@ -44,7 +44,7 @@ def key_in(page: bytes) -> str:
     return re.findall(r'name="key" value="([^"]+)"', page.decode())[-1]
 
 
-def test_who_logs_in_sees_pages_until_he_logs_out(service: Guarded) -> None:
+def test_login_grants_access_to_pages_until_logout(service: Guarded) -> None:
     assert service.ask("GET", "/plans", **HTML)[1]["location"] == "/login?next=%2Fplans"
     cookie = logged_in(service)
     status, headers, page = service.ask("GET", "/plans", cookie=cookie, **HTML)
@@ -91,7 +91,7 @@ def test_a_session_ends_with_its_token(service: Guarded) -> None:
     assert service.ask("GET", "/plans", cookie=cookie, **HTML)[0] == 303
 
 
-def test_who_may_not_log_in_does_not(service: Guarded) -> None:
+def test_login_with_invalid_credentials_is_rejected(service: Guarded) -> None:
     for token in ("", "x", service.secrets["bridge"], service.secrets["viewer"][:-1]):
         status, headers, page = sent(service, "/login", token=token)
         assert (status, "set-cookie" in headers) == (401, False)
@@ -104,13 +104,13 @@ def test_who_may_not_log_in_does_not(service: Guarded) -> None:
 @pytest.mark.parametrize(
     "told", ["//evil.example/", "http://evil.example", "/\\evil.example", "", "x", "/\r\nx: y", "/" + "x" * 3000, "/é"]
 )
-def test_logging_in_leads_to_no_other_site(service: Guarded, told: str) -> None:
+def test_login_never_redirects_to_other_sites(service: Guarded, told: str) -> None:
     status, headers, _ = sent(service, "/login", token=service.secrets["viewer"], next=told)
     assert (status, headers["location"]) == (303, "/")
     assert b"evil" not in service.ask("GET", f"/login?{urlencode({'next': told})}", **HTML)[2]
 
 
-def test_logging_in_leads_to_where_one_wanted_to_go(service: Guarded) -> None:
+def test_login_redirects_to_requested_page(service: Guarded) -> None:
     _, headers, _ = sent(service, "/login", token=service.secrets["viewer"], next="/history?before=3")
     assert headers["location"] == "/history?before=3"
 
@@ -148,7 +148,7 @@ def test_without_authentication_only_this_machine_is_served_under_its_own_name(t
 @pytest.mark.parametrize(
     ("role", "node", "plans", "applies"), [("viewer", 0, 0, 0), ("approver", 0, 0, 1), ("operator", 1, 1, 1)]
 )
-def test_pages_have_the_forms_that_a_visitor_may_send(
+def test_pages_contain_only_forms_permitted_for_role(
     service: Guarded, role: str, node: int, plans: int, applies: int
 ) -> None:
     plan = service.nimbus.propose(random_cluster(1)[1])

@@ -55,7 +55,7 @@ def url(service: Guarded) -> str:
     return f"https://{service.host}:{service.port}"
 
 
-def test_a_client_speaks_to_the_service_that_it_means(
+def test_client_accepts_only_service_with_trusted_certificate(
     ours: Authority, others: Authority, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with guarded(state, tls=ours.tls(HOST), context=ours.context()) as service:
@@ -87,7 +87,7 @@ def test_nothing_but_tls_is_spoken(ours: Authority, state: Path) -> None:
         assert service.ask("GET", "/v1/health")[0] == 200
 
 
-def test_who_does_not_begin_with_tls_is_not_waited_for(
+def test_connection_without_tls_handshake_is_closed_after_timeout(
     ours: Authority, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(server, "HEAD_S", 0.5)
@@ -118,7 +118,7 @@ def test_with_an_authority_nimbus_and_probes_show_its_certificates(
             service.ask("POST", "/v1/perflog", body=b"a\n")
 
 
-def test_a_certificate_is_renewed_while_it_serves(ours: Authority, others: Authority, state: Path) -> None:
+def test_tls_certificate_is_renewed_without_restart(ours: Authority, others: Authority, state: Path) -> None:
     pair = ours.certify(HOST)
     tls = Tls(pair.certificate, pair.key)
     with socket.socket() as free:
@@ -153,7 +153,7 @@ def test_a_certificate_is_renewed_while_it_serves(ours: Authority, others: Autho
 @pytest.mark.parametrize(
     "content", [b"", b"nonsense", b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"]
 )
-def test_what_is_no_key_is_told(ours: Authority, content: bytes) -> None:
+def test_invalid_tls_key_is_rejected(ours: Authority, content: bytes) -> None:
     pair = ours.certify(HOST)
     pair.key.write_bytes(content)
     with pytest.raises(InputError, match="the key without a password") as told:
@@ -206,7 +206,7 @@ def kept(directory: Path, secret: str) -> Path:
     return file
 
 
-def test_a_jvm_says_who_it_is_by_a_token(speaks: Speaks, state: Path) -> None:
+def test_jvm_authenticates_with_token_file(speaks: Speaks, state: Path) -> None:
     with guarded(state) as service:
         address = f"http://{service.host}:{service.port}"
         asked, delivered = speaks(address)
@@ -228,7 +228,9 @@ def test_a_jvm_says_who_it_is_by_a_token(speaks: Speaks, state: Path) -> None:
             assert (asked, delivered) == (f"stormwright.token.file {file} holds no token, which is one word", "kept")
 
 
-def test_a_jvm_speaks_tls_with_whom_it_means(speaks: Speaks, ours: Authority, others: Authority, state: Path) -> None:
+def test_jvm_verifies_certificate_and_host_name_of_service(
+    speaks: Speaks, ours: Authority, others: Authority, state: Path
+) -> None:
     with guarded(state, tls=ours.tls(HOST), context=ours.context()) as service:
         file = kept(state, service.secrets["bridge"])
         asked, delivered = speaks(url(service), token_file=file, tls_ca=ours.file)

@@ -21,7 +21,7 @@ def tokens(tmp_path: Path) -> Tokens:
     return Tokens(tmp_path / "state" / "tokens.json")
 
 
-def test_nobody_who_reads_the_file_has_a_token(tokens: Tokens) -> None:
+def test_token_file_stores_only_hashes(tokens: Tokens) -> None:
     made = [tokens.create(f"n{n}", "viewer") for n in range(20)]
     text = tokens.path.read_text(encoding="utf-8")
     assert len(set(made)) == 20
@@ -34,7 +34,7 @@ def test_nobody_who_reads_the_file_has_a_token(tokens: Tokens) -> None:
     assert [path.name for path in tokens.path.parent.iterdir() if "part" in path.name] == []
 
 
-def test_a_name_has_one_token_that_counts(tokens: Tokens) -> None:
+def test_each_name_has_one_valid_token(tokens: Tokens) -> None:
     tokens.create("anna", "viewer")
     with pytest.raises(ConflictError, match="there is a token of anna"):
         tokens.create("anna", "operator")
@@ -47,7 +47,7 @@ def test_a_name_has_one_token_that_counts(tokens: Tokens) -> None:
 
 
 @pytest.mark.parametrize("name", ["", " anna", "an na", "an\nna", "anna\n", "a" * 65, "é", "-a", *sorted(OWN_NAMES)])
-def test_names_that_would_say_something_else_are_refused(tokens: Tokens, name: str) -> None:
+def test_ambiguous_token_names_are_rejected(tokens: Tokens, name: str) -> None:
     with pytest.raises(InputError):
         tokens.create(name, "viewer")
     assert not tokens.path.exists()
@@ -64,7 +64,7 @@ def test_a_token_ends_at_its_moment(tmp_path: Path) -> None:
     assert tokens.whose(secret).ended(now_s[0] * 1000) == "expired"
 
 
-def test_a_file_that_is_gone_lets_nobody_in_and_one_that_is_broken_changes_nothing(
+def test_missing_token_file_denies_all_and_broken_one_retains_previous_tokens(
     tokens: Tokens, caplog: pytest.LogCaptureFixture
 ) -> None:
     secret = tokens.create("anna", "viewer")
@@ -85,7 +85,7 @@ def test_a_file_that_is_gone_lets_nobody_in_and_one_that_is_broken_changes_nothi
     assert tokens.whose(secret) is None
 
 
-def test_tokens_made_at_once_are_all_kept(tokens: Tokens) -> None:
+def test_concurrently_created_tokens_are_all_stored(tokens: Tokens) -> None:
     tokens.create("first", "viewer")
     made: list[str] = []
 

@@ -21,7 +21,7 @@ from tests.service.dashboard.sites import browsing, until
 
 
 @pytest.mark.parametrize(("nodes", "racks"), [(10, 2), (MOST_PLACES + 8, 4), (MOST_PLACES + 8, 1)])
-def test_traffic_between_nodes_is_what_the_cost_counts(nodes: int, racks: int) -> None:
+def test_node_traffic_matches_cost_model(nodes: int, racks: int) -> None:
     shops = living(20, nodes, racks=racks)
     heat, cost = Heat.of(shops), cost_of(shops, shops.current_slot)
     assert heat.total_tps == pytest.approx(cost.inter_node + cost.inter_rack)
@@ -30,7 +30,7 @@ def test_traffic_between_nodes_is_what_the_cost_counts(nodes: int, racks: int) -
         assert heat.tps.sum() - np.trace(heat.tps) == pytest.approx(cost.inter_rack)
 
 
-def test_flows_of_components_are_those_of_the_load() -> None:
+def test_component_flows_sum_to_load() -> None:
     shops = living(3, 4)
     load = shops.loads[1]
     assert sum(flow.tps for flow in component_flows(shops, 1)) == pytest.approx(
@@ -60,7 +60,7 @@ def names(shops: sw.Problem, own: np.ndarray) -> list[str]:
     return found
 
 
-def test_a_topology_page_says_what_predict_says_and_marks_the_bottleneck(tmp_path: Path) -> None:
+def test_topology_page_matches_prediction_and_marks_bottleneck(tmp_path: Path) -> None:
     shops = living(8, 10)
     with browsing(tmp_path, shops) as browser:
         for predicted in sw.predict(shops).topologies:
@@ -79,7 +79,7 @@ def test_a_scene_is_not_made_again_of_the_same_problem() -> None:
     assert Scene.of(living(3, 4, seed=8), first).number == first.number + 1
 
 
-def test_who_asks_gets_the_last_one_while_the_next_is_made() -> None:
+def test_previous_value_is_served_during_refresh() -> None:
     going, made = threading.Event(), []
 
     def make(last: int | None) -> int:
@@ -97,7 +97,7 @@ def test_who_asks_gets_the_last_one_while_the_next_is_made() -> None:
     until(lambda: (keeper.get() or 0) >= 2)
 
 
-def test_what_cannot_be_made_is_told_and_the_last_one_stays() -> None:
+def test_failed_refresh_is_reported_and_previous_value_remains() -> None:
     def make(last: int | None) -> int:
         if last:
             raise ValueError("no")
@@ -121,9 +121,7 @@ def test_what_cannot_be_made_is_told_and_the_last_one_stays() -> None:
         ([], [[0, 1, 2]]),
     ],
 )
-def test_components_stand_behind_what_they_take_from_whatever_the_circles(
-    edges: list[tuple[int, int]], layers: list[list[int]]
-) -> None:
+def test_graph_layers_follow_inputs_despite_cycles(edges: list[tuple[int, int]], layers: list[list[int]]) -> None:
     assert layered(3, edges) == layers
     boxes = [Box(str(number), 1, 0.5, bottleneck=False) for number in range(3)]
     assert graph(boxes, [Edge(*each, 10.0) for each in edges], "a graph").count("<path") == len(edges)
@@ -138,7 +136,7 @@ def test_an_edge_is_as_wide_as_its_flow() -> None:
     assert 'class="flow idle"' in drawn
 
 
-def test_a_gap_in_what_was_measured_is_no_line() -> None:
+def test_chart_breaks_line_at_measurement_gaps() -> None:
     minute = 60_000
     points = [(n * minute, 5.0) for n in range(10)] + [(n * minute, 6.0) for n in range(40, 50)]
     drawn = chart([Line("rate", points)], "trees/s", [Mark(45 * minute, "7", "entry 7", "/history#n7")])
@@ -153,7 +151,7 @@ def test_colours_are_by_part_and_unknown_is_none() -> None:
     ]
 
 
-def test_figures_read_as_people_say_them() -> None:
+def test_numbers_and_durations_are_formatted_for_readers() -> None:
     assert [number(value) for value in (None, float("inf"), 0.0, 12345.6, 3.14159)] == ["–", "–", "0", "12,346", "3.14"]
     assert [span(value) for value in (4.2, 240, 10_000, 400_000)] == ["4 s", "4 min", "3 h", "5 d"]
     assert without_domain(["a.x.y", "b.x.y"]) == ["a", "b"]

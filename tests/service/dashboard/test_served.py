@@ -66,7 +66,7 @@ def test_browsers_get_pages_where_programs_get_json() -> None:
         assert ask(connection, "/v1/status", BROWSER)[1] == "application/json"
 
 
-def test_pages_hear_that_something_has_changed(tmp_path: Path) -> None:
+def test_live_events_announce_changes(tmp_path: Path) -> None:
     with serving(living(2, 3)) as connection:
         connection.request("GET", "/live", headers={"accept": "text/event-stream"})
         answer = connection.getresponse()
@@ -82,7 +82,7 @@ def test_pages_hear_that_something_has_changed(tmp_path: Path) -> None:
         assert known.version() != before
 
 
-def test_answers_are_those_of_the_command_line() -> None:
+def test_dashboard_trials_match_command_line() -> None:
     shops = living(4, 6)
     table = LiveTrials().compare(shops, ["even", "online"])
     rows = {row.name: row for row in compare(shops, "even,online").rows}
@@ -96,16 +96,14 @@ def test_answers_are_those_of_the_command_line() -> None:
     assert any("placed by" in note for note in told.notes)
 
 
-def test_the_dashboard_of_a_file_says_what_is_wrong_before_it_serves(
-    tmp_path: Path, capsys: pytest.CaptureFixture
-) -> None:
+def test_file_dashboard_reports_faults_before_serving(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     assert run(["dashboard", str(tmp_path / "none.json")]) == 2
     assert "none.json" in capsys.readouterr().err
     case = Path(__file__).parents[2] / "cases" / "placement" / "s01_excl18_n5.json.gz"
     assert run(["dashboard", str(case), "--scheduler", "none"]) == 2
 
 
-def test_an_address_that_is_taken_is_said_of_the_dashboard_of_a_file(capfd: pytest.CaptureFixture[str]) -> None:
+def test_occupied_address_is_reported_by_file_dashboard(capfd: pytest.CaptureFixture[str]) -> None:
     with socket.socket() as taken:
         taken.bind((HOST, 0))
         taken.listen(1)
@@ -116,7 +114,7 @@ def test_an_address_that_is_taken_is_said_of_the_dashboard_of_a_file(capfd: pyte
 
 
 @pytest.mark.slow
-def test_pages_of_the_largest_cluster_come_at_once() -> None:
+def test_pages_of_largest_cluster_are_served_within_200_ms() -> None:
     """1,000 topologies, 100,000 executors, 5,000 nodes: p99 within 200 ms, once the first has been drawn."""
     paths = ["/", "/cluster", "/cluster/racks/3", "/cluster/nodes/sup-0004", "/topologies", "/traffic", "/timeline"]
     with serving(living(1000, 5000, racks=100, sizes=(10, 20, 20, 30, 20))) as connection:
@@ -132,5 +130,5 @@ def test_pages_of_the_largest_cluster_come_at_once() -> None:
         assert np.quantile(seconds, 0.99) < 0.2
 
 
-def test_what_was_measured_just_now_is_no_time_to_come() -> None:
+def test_slightly_negative_age_is_shown_as_zero() -> None:
     assert span(-0.0004) == "0 s"

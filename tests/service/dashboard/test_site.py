@@ -54,14 +54,14 @@ def pages(shop: Browser) -> dict[str, Page]:
     return every_page(shop)
 
 
-def test_every_link_leads_to_a_page_and_every_view_has_one(pages: dict[str, Page]) -> None:
+def test_all_links_resolve_and_all_views_are_linked(pages: dict[str, Page]) -> None:
     paths = {path.partition("?")[0] for path in pages}
     for pattern in VIEWS:
         shape = re.compile(re.sub(r"\{\w+\}", "[^/]+", pattern))
         assert any(shape.fullmatch(path) for path in paths), pattern
 
 
-def test_no_page_names_another_machine_or_has_code_or_style_in_it(shop: Browser, pages: dict[str, Page]) -> None:
+def test_pages_contain_no_external_references_or_inline_code(shop: Browser, pages: dict[str, Page]) -> None:
     for path, page in pages.items():
         for tag, attributes, _ in page.elements:
             assert tag not in ("style", "iframe", "object", "base"), path
@@ -111,7 +111,7 @@ def test_pages_are_usable_by_keyboard_and_by_ear(pages: dict[str, Page]) -> None
         assert all(b - a <= 1 for a, b in pairwise(levels)), (path, levels)
 
 
-def test_where_one_is_stands_in_the_navigation(shop: Browser) -> None:
+def test_navigation_marks_current_page(shop: Browser) -> None:
     for path, name in NAVIGATION.items():
         page = shop.get(path)
         assert [each["href"] for each in page.all("a") if each.get("aria-current") == "page"] == [path]
@@ -123,7 +123,7 @@ def test_each_page_names_its_command(pages: dict[str, Page]) -> None:
     assert all("/v1/problem" in page.links for page in pages.values())
 
 
-def test_before_nimbus_has_asked_each_page_says_so(tmp_path: Path) -> None:
+def test_pages_explain_missing_snapshot_before_first_poll(tmp_path: Path) -> None:
     with browsing(tmp_path, None) as browser:
         for path in PLAIN:
             page = Page(browser.client.get(path).text)
@@ -132,7 +132,7 @@ def test_before_nimbus_has_asked_each_page_says_so(tmp_path: Path) -> None:
         assert "Waiting for Nimbus" in browser.get("/").said or "found" in browser.get("/").said
 
 
-def test_of_nothing_that_runs_there_are_pages(tmp_path: Path) -> None:
+def test_pages_exist_for_cluster_without_running_topologies(tmp_path: Path) -> None:
     empty = problem([topology("t")])
     with browsing(tmp_path, empty) as browser:
         pages = every_page(browser)
@@ -142,7 +142,7 @@ def test_of_nothing_that_runs_there_are_pages(tmp_path: Path) -> None:
         assert "No topologies" in every_page(browser)["/topologies"].said
 
 
-def test_names_are_shown_as_they_are_and_nothing_more(tmp_path: Path) -> None:
+def test_names_are_escaped_in_pages(tmp_path: Path) -> None:
     evil = "<script>alert(1)</script>\"'&"
     named = topology("t")
     components = tuple(replace(each, id=f"{each.id}{evil}", inputs=()) for each in named.components)
@@ -163,7 +163,7 @@ def test_names_are_shown_as_they_are_and_nothing_more(tmp_path: Path) -> None:
         assert "<script>alert" not in browser.client.get(f"/plans/{evil}").text
 
 
-def test_what_is_not_there_is_told_with_a_sentence(shop: Browser) -> None:
+def test_missing_page_answers_404_with_explanation(shop: Browser) -> None:
     for path in (
         "/nothing",
         "/cluster/nodes/none",
@@ -178,7 +178,7 @@ def test_what_is_not_there_is_told_with_a_sentence(shop: Browser) -> None:
     assert "no node none" in shop.get("/cluster/nodes/none", 404).said
 
 
-def test_forms_of_other_sites_do_nothing(shop: Browser) -> None:
+def test_cross_site_forms_are_rejected(shop: Browser) -> None:
     before = shop.get("/plans").said
     told = {"by": "mallory", "reason": "mischief"}
     assert "another site" in shop.refused("/plans", 403, {"sec-fetch-site": "cross-site"}, **told)
@@ -187,7 +187,7 @@ def test_forms_of_other_sites_do_nothing(shop: Browser) -> None:
     assert "mallory" not in shop.get("/plans").said
 
 
-def test_what_is_wrong_with_a_form_is_told(shop: Browser) -> None:
+def test_invalid_form_input_is_reported(shop: Browser) -> None:
     assert "your name: fill this in" in shop.refused("/plans", 400, reason="a look")
     assert "why: fill this in" in shop.refused("/plans", 400, by="anna")
     assert "tick at least one scheduler" in shop.refused("/try/compare", 400)
@@ -204,7 +204,7 @@ def test_questions_are_answered_on_their_pages(shop: Browser) -> None:
     assert "stormwright whatif problem.json --rate ×1.5" in page.said
 
 
-def test_a_plan_is_asked_for_applied_and_taken_back_by_pages(tmp_path: Path) -> None:
+def test_plan_is_created_applied_and_reverted_through_pages(tmp_path: Path) -> None:
     start = problem([topology("t")], current={topology("t").id: on("n0", "n1")})
     nimbus = Nimbus(tmp_path, start)
     nimbus.wants = np.array([4, 4, 5, 5], dtype=np.int32)
@@ -252,7 +252,7 @@ def test_a_node_is_drained_and_used_again_by_its_page(tmp_path: Path) -> None:
         nimbus.end()
 
 
-def test_the_first_page_offers_plans_that_would_move_something(tmp_path: Path) -> None:
+def test_overview_lists_only_plans_with_moves(tmp_path: Path) -> None:
     nimbus = Nimbus(tmp_path, problem([topology("t")], current={topology("t").id: on("n0", "n1")}))
     try:
         with over_nimbus(nimbus) as browser:
@@ -274,7 +274,7 @@ def test_the_first_page_offers_plans_that_would_move_something(tmp_path: Path) -
         nimbus.end()
 
 
-def test_anomalies_and_what_holds_are_told_on_the_first_page(tmp_path: Path) -> None:
+def test_overview_shows_anomalies_and_holds(tmp_path: Path) -> None:
     nimbus = Nimbus(tmp_path, problem([topology("t")], current={topology("t").id: on("n0", "n1")}))
     slow = Anomaly(
         kind="slow-node",
@@ -295,7 +295,7 @@ def test_anomalies_and_what_holds_are_told_on_the_first_page(tmp_path: Path) -> 
         nimbus.end()
 
 
-def test_a_placement_that_is_short_is_told_first(tmp_path: Path) -> None:
+def test_overview_reports_overloaded_node_first(tmp_path: Path) -> None:
     crowded = living(8, 1)
     with browsing(tmp_path, crowded) as browser:
         said = browser.get("/").said
@@ -303,7 +303,7 @@ def test_a_placement_that_is_short_is_told_first(tmp_path: Path) -> None:
         assert "Healthy" not in said
 
 
-def test_a_topology_tells_why_it_is_where_it_is(shop: Browser) -> None:
+def test_topology_page_explains_executor_placement(shop: Browser) -> None:
     where = next(each for each in shop.get("/topologies").links if each.startswith("/topologies/")) + "/why"
     assert where in shop.get(where.removesuffix("/why")).links
     said = shop.get(f"{where}?executor=1").said

@@ -133,7 +133,7 @@ def test_a_plan_is_made_applied_and_reverted(nimbus: Nimbus, client: Client, run
     assert {each.pause_s.value for each in again.moved} <= {3.0, 6.0}
 
 
-def test_it_tells_why_an_executor_is_where_it_is(nimbus: Nimbus, client: Client) -> None:
+def test_api_explains_placement_of_executor(nimbus: Nimbus, client: Client) -> None:
     assert client.explain().explanations == (), "all have slots"
     name = sorted(nimbus.runs)[0]
     (found,) = client.explain(name, 1).explanations
@@ -148,9 +148,7 @@ def test_it_tells_why_an_executor_is_where_it_is(nimbus: Nimbus, client: Client)
     assert "nodes: " in lost.text
 
 
-def test_what_was_planned_is_read_once_however_often_it_is_asked_for(
-    client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_plan_document_is_read_from_storage_once(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """That of thousands of topologies is a megabyte, and each open page asks for the list of plans."""
     plan = client.wait_until_planned(client.plan("a look", least_gain_percent=0).id)
     assert client.show(plan.id).steps == plan.steps
@@ -159,7 +157,7 @@ def test_what_was_planned_is_read_once_however_often_it_is_asked_for(
     assert [each.id for each in client.plans().plans] == [plan.id]
 
 
-def test_a_name_that_is_none_is_told_in_a_line_with_the_one_that_may_be_meant(client: Client) -> None:
+def test_unmatched_pattern_in_plan_request_is_reported_with_suggestion(client: Client) -> None:
     for wished, why in (
         ({"topologies": ["tt-*"]}, "tt-*: fits no topology"),
         ({"nodes": ["hots0"]}, "hots0: fits no node"),
@@ -170,7 +168,7 @@ def test_a_name_that_is_none_is_told_in_a_line_with_the_one_that_may_be_meant(cl
     assert str(caught.value).endswith("there is host0")
 
 
-def test_what_cannot_be_is_told(nimbus: Nimbus, client: Client) -> None:
+def test_api_rejects_impossible_plan_operations(nimbus: Nimbus, client: Client) -> None:
     with pytest.raises(NotFoundError, match="there is no plan 77"):
         client.show("77")
     for plan in ("", "../modes", "ünï", "\udcff"):
@@ -194,7 +192,7 @@ def test_what_cannot_be_is_told(nimbus: Nimbus, client: Client) -> None:
         client.apply(plan, "still")
 
 
-def test_modes_are_kept_over_a_restart_and_noted(nimbus: Nimbus, client: Client) -> None:
+def test_modes_survive_restart_and_are_recorded_in_history(nimbus: Nimbus, client: Client) -> None:
     wanted = Modes(default="suggest", topologies={"t*": "observe"}, windows=("Mon-Fri 22:00-04:00",))
     wanted = wanted.model_copy(update={"version": 1})
     assert client.change_modes(wanted.model_copy(update={"version": 0}), "night shift") == wanted
@@ -203,7 +201,7 @@ def test_modes_are_kept_over_a_restart_and_noted(nimbus: Nimbus, client: Client)
     assert nimbus.plan_service.history().entries[0].reason == "night shift"
 
 
-def test_what_freezes_and_no_longer_does_is_in_the_history(client: Client) -> None:
+def test_history_records_freeze_and_unfreeze(client: Client) -> None:
     client.change_modes(Modes(frozen="month end"), "accounts")
     client.change_modes(Modes(), "over")
     until = Modes(frozen="the sale", frozen_until_ms=4_102_444_800_000)
@@ -217,7 +215,7 @@ def test_what_freezes_and_no_longer_does_is_in_the_history(client: Client) -> No
     ]
 
 
-def test_of_two_who_change_modes_at_once_the_second_is_told(client: Client) -> None:
+def test_concurrent_mode_change_is_rejected_with_conflict(client: Client) -> None:
     one = other = client.modes()
     client.change_modes(one.model_copy(update={"frozen": "month end"}), "accounts")
     with pytest.raises(ConflictError, match="they are version 1, and this is a change of 0"):
@@ -237,7 +235,7 @@ def test_a_node_is_drained_and_uncordoned(nimbus: Nimbus, client: Client, runnin
         client.drain("host9", "new disks")
 
 
-def test_an_address_that_is_none_and_a_service_that_is_away(port: int) -> None:
+def test_client_rejects_invalid_addresses_and_reports_unreachable_service(port: int) -> None:
     for address in (
         "ftp://x",
         "http://[::1",
@@ -264,7 +262,7 @@ def ask(port: int, method: str, path: str, body: bytes | None = None, **headers:
         connection.close()
 
 
-def test_faults_come_all_at_once_with_their_paths(port: int) -> None:
+def test_request_faults_are_reported_together_with_paths(port: int) -> None:
     code, answer = ask(port, "POST", "/v1/plans", b'{"reason": "", "goals": ["luck"], "speed": 1, "nodes": [3]}')
     assert code == 400
     assert {fault["path"] for fault in answer["faults"]} == {"$.reason", "$.by", "$.goals[0]", "$.speed", "$.nodes[0]"}
@@ -300,7 +298,7 @@ def test_whatever_is_sent_nothing_breaks(port: int) -> None:
         assert "error" in answer or code < 300
 
 
-def test_the_description_says_what_is_there(port: int) -> None:
+def test_openapi_document_lists_all_endpoints(port: int) -> None:
     code, described = ask(port, "GET", "/v1/openapi.json")
     assert code == 200
     assert described["openapi"] == "3.1.0"

@@ -72,7 +72,7 @@ def snapshot(of: Problem) -> bytes:
     return orjson.dumps({"problem": problem_to_dict(of)})
 
 
-def test_a_worker_that_ends_within_a_delivery_is_no_error(port, delivered, caplog):
+def test_connection_lost_during_delivery_logs_no_error(port, delivered, caplog):
     with caplog.at_level(logging.ERROR), socket.create_connection((HOST, port)) as broken_off:
         broken_off.sendall(b"POST /v1/perflog HTTP/1.1\r\nHost: service\r\nContent-Length: 1000\r\n\r\nhalf of it")
     assert post(port, "/v1/perflog", b"whole") == 204
@@ -81,7 +81,7 @@ def test_a_worker_that_ends_within_a_delivery_is_no_error(port, delivered, caplo
 
 
 @pytest.mark.parametrize("host", [HOST, "192.0.2.1", "no.such.host.invalid"])
-def test_an_address_that_cannot_be_had_is_one_sentence(
+def test_unavailable_listen_address_raises_one_clear_error(
     port: int, host: str, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     bridge = Bridge(make_scheduler("even"), "even")
@@ -125,7 +125,7 @@ def test_nonsense_is_refused(port, delivered):
     assert not delivered
 
 
-def test_who_asks_for_nothing_is_told_what_there_is(port):
+def test_root_path_lists_endpoints(port):
     with urllib.request.urlopen(f"http://{HOST}:{port}/") as answer:
         named = orjson.loads(answer.read())["endpoints"]
     for endpoint in named:
@@ -169,7 +169,7 @@ def test_a_faulty_configuration_is_the_fault_of_its_topology_alone(
     assert answer["status"][bad.id].startswith(f"stormwright: 1 fault in its configuration: {told}")
 
 
-def test_a_slot_that_two_topologies_have_is_cleared_by_the_answer(
+def test_slot_shown_for_two_topologies_is_resolved_by_answer(
     delivered: list[bytes], caplog: pytest.LogCaptureFixture
 ) -> None:
     """Nimbus has stored the one and not the other of two that change places, and has ended in between."""
@@ -185,7 +185,7 @@ def test_a_slot_that_two_topologies_have_is_cleared_by_the_answer(
     assert f"{stays.id} and {goes.id} are both in slot n0:6700" in caplog.text
 
 
-def test_what_the_scheduler_cannot_use_is_refused_with_its_faults(delivered: list[bytes]) -> None:
+def test_unusable_snapshot_is_rejected_with_its_faults(delivered: list[bytes]) -> None:
     of = problem([topology("a")])
     priced = tuple(replace(node, scheduler_meta={"price.per.hour": "free"}) for node in of.supervisors)
     with serving(delivered, "cost_aware") as port:

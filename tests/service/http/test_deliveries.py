@@ -21,7 +21,7 @@ def kept(ingest: Take, use: Callable[[Deliveries], Any], count: Take = lambda _:
     return asyncio.run(run())
 
 
-def test_whatever_fails_nobody_is_left_waiting(
+def test_every_delivery_gets_a_reply_despite_failures(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A thread that cannot be started, an error that is no Exception: all who wait are told, and the next is kept."""
@@ -45,7 +45,7 @@ def test_whatever_fails_nobody_is_left_waiting(
     assert "SystemExit: 3" in caplog.text
 
 
-def test_one_who_cannot_be_answered_takes_no_answer_from_others(caplog: pytest.LogCaptureFixture) -> None:
+def test_failed_reply_does_not_affect_other_deliveries(caplog: pytest.LogCaptureFixture) -> None:
     def gone(_: DeliveryRefusal | None) -> None:
         raise ConnectionResetError("gone")
 
@@ -57,7 +57,7 @@ def test_one_who_cannot_be_answered_takes_no_answer_from_others(caplog: pytest.L
     assert "cannot be answered: ConnectionResetError: gone" in caplog.text
 
 
-def test_what_is_in_more_of_a_hurry_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_placement_requests_take_priority_over_deliveries(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deliveries, "HELD_S", 5.0)
     came: list[bytes] = []
 
@@ -78,7 +78,7 @@ def test_what_is_in_more_of_a_hurry_comes_first(monkeypatch: pytest.MonkeyPatch)
     assert 0.3 <= seconds < 3, "and as soon as it is through they go on"
 
 
-def test_nobody_holds_deliveries_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_held_deliveries_are_released_after_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deliveries, "HELD_S", 0.2)
 
     async def use(of: Deliveries) -> DeliveryRefusal | None:
@@ -88,7 +88,7 @@ def test_nobody_holds_deliveries_for_ever(monkeypatch: pytest.MonkeyPatch) -> No
     assert kept(lambda _: None, use) is None
 
 
-def test_what_is_kept_is_counted_and_answered_by_and_by() -> None:
+def test_stored_deliveries_are_counted_and_acknowledged_in_parts() -> None:
     """While some are counted or answered the interpreter is taken, and Nimbus may ask."""
     came: list[tuple[str, int]] = []
 
@@ -109,7 +109,7 @@ def test_what_is_kept_is_counted_and_answered_by_and_by() -> None:
     assert [each for each in came if each[0] == "answered"] == parts[1::2]
 
 
-def test_nimbus_comes_between_the_parts_that_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_placement_requests_run_between_parts_of_counting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deliveries, "HELD_S", 5.0)
     monkeypatch.setattr(deliveries, "TAKEN_AT_ONCE", 1)
     counted: list[bytes] = []
@@ -134,7 +134,7 @@ def test_nimbus_comes_between_the_parts_that_are_counted(monkeypatch: pytest.Mon
     assert len(counted) == 20
 
 
-def test_what_was_not_kept_is_not_counted() -> None:
+def test_unstored_delivery_is_not_counted() -> None:
     def full(_: Sequence[bytes]) -> None:
         raise OSError(28, "No space left on device")
 
@@ -144,7 +144,7 @@ def test_what_was_not_kept_is_not_counted() -> None:
     assert counted == []
 
 
-def test_what_is_on_disk_is_kept_whatever_becomes_of_the_count(caplog: pytest.LogCaptureFixture) -> None:
+def test_stored_delivery_is_acknowledged_despite_counting_failure(caplog: pytest.LogCaptureFixture) -> None:
     def count(_: Sequence[bytes]) -> None:
         raise MemoryError("too much")
 
@@ -152,7 +152,7 @@ def test_what_is_on_disk_is_kept_whatever_becomes_of_the_count(caplog: pytest.Lo
     assert "missing in the live counts: MemoryError: too much" in caplog.text
 
 
-def test_who_keeps_on_asking_does_not_keep_deliveries_waiting_for_each_part(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_continuous_placement_requests_do_not_delay_each_part_of_deliveries(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deliveries, "HELD_S", 0.2)
     monkeypatch.setattr(deliveries, "TAKEN_AT_ONCE", 1)
 
@@ -165,7 +165,7 @@ def test_who_keeps_on_asking_does_not_keep_deliveries_waiting_for_each_part(monk
     assert kept(lambda _: None, use, lambda _: None) < 3
 
 
-def test_what_is_on_disk_when_the_service_ends_is_kept() -> None:
+def test_deliveries_stored_during_shutdown_are_acknowledged() -> None:
     kept: list[bytes] = []
     told: list[DeliveryRefusal | None] = []
 

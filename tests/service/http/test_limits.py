@@ -49,7 +49,7 @@ def send(port: int, head: str, body: bytes = b"") -> bytes:
 
 
 @pytest.mark.parametrize("begins", ["GET /", "GET / HTTP/1.1\nx: ", "GET / HTTP/1.1\nx: y\nz"])
-def test_a_head_without_an_end_is_not_kept(begins: str) -> None:
+def test_endless_request_head_is_cut_off(begins: str) -> None:
     with serving() as port, socket.create_connection((HOST, port), timeout=20) as there:
         there.sendall(begins.replace("\n", "\r\n").encode())
         sent = 0
@@ -61,7 +61,7 @@ def test_a_head_without_an_end_is_not_kept(begins: str) -> None:
         assert ask(port, "/v1/schedule", ASKED)[0] == 200
 
 
-def test_heads_of_one_connection_are_each_as_long_as_they_may_be() -> None:
+def test_head_size_limit_applies_to_each_request_separately() -> None:
     with serving() as port, closing(http.client.HTTPConnection(HOST, port, timeout=20)) as there:
         for _ in range(5):
             there.request("GET", "/v1/health", headers={"x": "a" * (MOST_HEAD_BYTES * 3 // 4)})
@@ -100,12 +100,12 @@ def took_to_give_up() -> float:
     return took_s
 
 
-def test_nimbus_is_answered_within_the_time_that_it_waits():
+def test_placement_request_is_answered_within_nimbus_timeout():
     """A machine with other work may keep any one answer back; what is slow by itself is so each time."""
     assert any(took_to_give_up() < 1.5 for _ in range(5))
 
 
-def test_a_scheduler_that_hangs_keeps_nobody_waiting():
+def test_hanging_scheduler_blocks_no_other_request():
     hanging = Hanging()
     delivered: list[bytes] = []
     with serving(Bridge(hanging, "slow"), delivered.extend) as port:
@@ -119,7 +119,7 @@ def test_a_scheduler_that_hangs_keeps_nobody_waiting():
     assert delivered == [b"{}\n"]
 
 
-def test_nimbus_says_how_long_it_waits():
+def test_deadline_in_nimbus_configuration_limits_answer_time():
     hanging = Hanging()
     of = problem_to_dict(problem([topology("a")], conf={"stormwright.service.deadline.ms": 250}))
     with serving(Bridge(hanging, "slow")) as port:
@@ -128,7 +128,7 @@ def test_nimbus_says_how_long_it_waits():
         hanging.over.set()
 
 
-def test_one_question_at_a_time_and_the_others_are_told_at_once():
+def test_concurrent_placement_requests_are_rejected_immediately():
     hanging, first = Hanging(), []
     asked = problem_to_dict(problem([topology("a")], conf={"stormwright.service.deadline.ms": 60_000}))
     question = orjson.dumps({"problem": asked})
@@ -143,7 +143,7 @@ def test_one_question_at_a_time_and_the_others_are_told_at_once():
     assert first == [200]
 
 
-def test_deliveries_that_sleep_do_not_keep_nimbus_waiting():
+def test_blocked_deliveries_do_not_delay_placement_requests():
     sleeping, may, woken = threading.Event(), threading.Event(), threading.Event()
 
     def take(_: Sequence[bytes]) -> None:
@@ -163,7 +163,7 @@ def test_deliveries_that_sleep_do_not_keep_nimbus_waiting():
             probe.join()
 
 
-def test_deliveries_that_come_together_are_taken_together(monkeypatch):
+def test_concurrent_deliveries_are_stored_in_one_batch(monkeypatch):
     taken: list[int] = []
     come: list[bytes] = []
     first, go_on = threading.Event(), threading.Event()
@@ -198,7 +198,7 @@ def test_deliveries_that_come_together_are_taken_together(monkeypatch):
     assert taken == [1, 29]
 
 
-def test_a_full_disk_is_told_once(caplog):
+def test_full_disk_is_reported_once(caplog):
     full: list[bool] = [True]
 
     def take(_: Sequence[bytes]) -> None:
@@ -220,7 +220,7 @@ def test_a_full_disk_is_told_once(caplog):
 
 
 @pytest.mark.parametrize("path", ["/v1/schedule", "/v1/perflog"])
-def test_a_body_that_is_too_long_is_not_read(path):
+def test_oversized_body_is_rejected_unread(path):
     with serving() as port:
         head = f"POST {path} HTTP/1.1\nHost: x\nContent-Length: {MAX_QUESTION_BYTES + 1}\n\n"
         assert send(port, head).startswith(b"HTTP/1.1 413")
@@ -233,7 +233,7 @@ def test_odd_lengths_are_bad_requests(length):
         assert answer[:12] in (b"HTTP/1.1 400", b"HTTP/1.1 413")
 
 
-def test_lines_that_hold_nothing_are_refused_before_they_cost_anything():
+def test_too_many_empty_lines_are_rejected_cheaply():
     taken: list[bytes] = []
     with serving(ingest=taken.extend) as port:
         began = time.process_time()
@@ -243,7 +243,7 @@ def test_lines_that_hold_nothing_are_refused_before_they_cost_anything():
     assert not taken
 
 
-def test_what_waits_for_the_disk_has_a_limit(monkeypatch):
+def test_deliveries_waiting_for_disk_are_limited(monkeypatch):
     monkeypatch.setattr(deliveries, "MAX_WAITING_BYTES", 10)
     with serving() as port:
         assert ask(port, "/v1/perflog", b"short")[0] == 204
@@ -255,7 +255,7 @@ def test_what_waits_for_the_disk_has_a_limit(monkeypatch):
 @pytest.mark.parametrize(
     "runs", [[[0, 1, 2147483646, 1]], [[0, 1, 20_000_000, 1]], [[0, 1, 1_000_001, 1]]], ids=["2^31", "20e6", "1e6"]
 )
-def test_more_executors_than_there_can_be_are_refused_before_memory_is_taken(runs):
+def test_excessive_executor_count_is_rejected_before_allocation(runs):
     document = problem_to_dict(problem([topology("a")]))
     component = {"id": "s", "type": "spout", "parallelism": runs[0][2]}
     document["topologies"][0] |= {"components": [component], "executor_runs": runs}
@@ -268,7 +268,7 @@ def test_more_executors_than_there_can_be_are_refused_before_memory_is_taken(run
 @pytest.mark.parametrize(
     "body", [b"null", b"3", b"{}", b"[]", b'{"problem": null}', b'{"problem": {"topologies": null}}']
 )
-def test_what_is_no_question_is_told_in_a_sentence(body):
+def test_invalid_placement_request_gets_one_clear_message(body):
     with serving() as port:
         code, answer = ask(port, "/v1/schedule", body)
     assert code == 400
@@ -314,7 +314,7 @@ def answers(code: bytes, asking: Callable[[], bytes]) -> None:
     wait(ask_again, lambda: told)
 
 
-def test_bodies_that_come_slowly_do_not_fill_the_memory(monkeypatch):
+def test_slow_request_bodies_use_bounded_memory(monkeypatch):
     monkeypatch.setattr("stormwright.service.http.app.MAX_WAITING_BYTES", 100_000)
     head = "POST /v1/perflog HTTP/1.1\nHost: x\nContent-Length: 90000\n\n"
     with serving() as port:

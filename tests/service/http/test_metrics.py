@@ -67,7 +67,7 @@ def value(samples: Samples, name: str, **labels: str) -> float | None:
     return samples.get((f"stormwright_{name}", frozenset(labels.items())))
 
 
-def test_every_part_of_the_status_is_there() -> None:
+def test_metrics_cover_every_part_of_status() -> None:
     found = read(STATUS)
     assert [value(found, "lines_total", fate=fate) for fate in ("read", "used", "duplicate", "quarantined")] == [
         10, 7, 2, 1,
@@ -95,7 +95,7 @@ def test_every_part_of_the_status_is_there() -> None:
     assert value(found, "query_restarts_total", query="loads") == 2
 
 
-def test_before_the_first_record_there_is_little_to_tell() -> None:
+def test_metrics_before_first_record_omit_unknown_values() -> None:
     nothing = {"staged_files": 0, "staged_bytes": 0, "taken": {}, "errors": {}}
     status = replace(
         STATUS, drift=[], history=nothing, evaluation={}, pipeline={"running": False, "error": None, "batch": -1}

@@ -30,7 +30,7 @@ def everything(there: socket.socket) -> bytes:
 
 
 @pytest.mark.parametrize("pieces", [1, 2, 7, 1000])
-def test_a_delivery_may_come_in_pieces(pieces: int) -> None:
+def test_delivery_may_arrive_in_fragments(pieces: int) -> None:
     kept: list[bytes] = []
     with serving(ingest=kept.extend) as port, socket.create_connection((HOST, port), timeout=20) as there:
         there.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -45,13 +45,13 @@ def test_a_delivery_may_come_in_pieces(pieces: int) -> None:
 
 
 @pytest.mark.parametrize(("head", "version"), [("Connection: close\r\n", "1.1"), ("", "1.0")])
-def test_who_wants_no_more_is_hung_up_on(head: str, version: str) -> None:
+def test_connection_close_is_honored_after_reply(head: str, version: str) -> None:
     with serving() as port, socket.create_connection((HOST, port), timeout=20) as there:
         there.sendall(delivery(b"{}\n", head, version))
         assert everything(there) == KEPT_LAST
 
 
-def test_one_question_at_a_time_is_read_in_few_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_single_placement_request_is_read_in_large_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[tuple[bytes, int]] = []
     on_body = server.ProbeProtocol.on_body
 
@@ -87,7 +87,7 @@ def _until(true: Callable[[], bool]) -> None:
         time.sleep(0.005)
 
 
-def test_who_does_not_wait_for_the_answer_gets_no_second_one() -> None:
+def test_pipelined_delivery_gets_no_second_reply() -> None:
     kept: list[bytes] = []
     with serving(ingest=kept.extend) as port, socket.create_connection((HOST, port), timeout=20) as there:
         there.sendall(delivery(b"1\n") + delivery(b"2\n") + b"GET /v1/status HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -95,7 +95,7 @@ def test_who_does_not_wait_for_the_answer_gets_no_second_one() -> None:
     assert kept == [b"1\n"], "the second is not answered, so it is delivered again"
 
 
-def test_one_connection_may_be_used_for_everything() -> None:
+def test_one_connection_serves_deliveries_and_placement_requests() -> None:
     kept: list[bytes] = []
     question = b"POST /v1/schedule HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s" % (len(ASKED), ASKED)
     with serving(ingest=kept.extend) as port, socket.create_connection((HOST, port), timeout=20) as there:
@@ -110,7 +110,7 @@ def test_one_connection_may_be_used_for_everything() -> None:
     assert kept == [b"{}\n"] * 2
 
 
-def test_other_deliveries_go_the_way_of_all_requests() -> None:
+def test_nonstandard_deliveries_use_general_request_handling() -> None:
     kept: list[bytes] = []
     long = b" " * server.MOST_BYTES + b"\n"
     chunked = b"POST /v1/perflog HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n{}\n\r\n0\r\n\r\n"
@@ -164,7 +164,7 @@ def test_half_deliveries_of_many_do_not_fill_the_memory(monkeypatch: pytest.Monk
     assert kept == [b"{}\n", body, body]
 
 
-def test_who_hangs_up_meanwhile_costs_nobody_else_anything() -> None:
+def test_client_disconnect_during_storage_affects_no_other_delivery() -> None:
     first, go_on = threading.Event(), threading.Event()
     kept: list[bytes] = []
 

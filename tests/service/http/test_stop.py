@@ -25,7 +25,7 @@ def nothing_collected() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("nothing_collected")
-def test_who_reads_slowly_is_not_left_with_an_open_connection() -> None:
+def test_slow_reader_is_disconnected_on_stop() -> None:
     body = bytes(50 * 2**20)
 
     async def app(_: object, __: object, send: Any) -> None:

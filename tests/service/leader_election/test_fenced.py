@@ -39,7 +39,7 @@ def change(nimbus: Any) -> None:
     nimbus.release("t-1", SUPERVISOR)
 
 
-def test_calls_that_change_something_say_until_when_they_may(tmp_path: Path) -> None:
+def test_mutating_nimbus_calls_carry_an_epoch(tmp_path: Path) -> None:
     told = tmp_path / "told"
     with NimbusGateway([sys.executable, "-c", NOTING, str(told)], lambda: 7) as nimbus:
         nimbus.cluster()
@@ -60,7 +60,7 @@ class Nimbus:
         return lambda *_: self.called.append(name)
 
 
-def test_who_leads_no_more_reads_and_changes_nothing() -> None:
+def test_former_leader_reads_but_changes_nothing() -> None:
     nimbus, leads = Nimbus(), threading.Event()
 
     def require() -> None:
@@ -82,7 +82,7 @@ def test_who_leads_no_more_reads_and_changes_nothing() -> None:
     assert nimbus.called[1:] == ["activate", "deactivate", "rebalance", "release"]
 
 
-def test_an_answer_tells_who_gave_it_and_none_is_given_by_who_leads_no_more() -> None:
+def test_placement_answer_contains_epoch_and_is_refused_after_lost_leadership() -> None:
     epochs: list[int | None] = [None, None, 7, 7, 7]
 
     def leads() -> int | None:

@@ -79,7 +79,7 @@ def happen(place: Place, service: Service, event: str) -> None:
         service.begin()
 
 
-def test_who_is_stopped_relies_on_nothing_when_it_wakes() -> None:
+def test_suspended_leader_loses_its_lease_on_wakeup() -> None:
     place = Place()
     one, other = Service(place, "one", 0.0, 1.0), Service(place, "other", 1e6, 1.0)
     assert one.lease.acquire()
@@ -93,7 +93,7 @@ def test_who_is_stopped_relies_on_nothing_when_it_wakes() -> None:
     assert other.relies
 
 
-def test_a_server_that_is_away_for_a_moment_ends_nothing() -> None:
+def test_brief_loss_of_coordination_server_retains_leadership() -> None:
     place = Place()
     one = Service(place, "one", 0.0, 1.0)
     assert one.lease.acquire()
@@ -107,7 +107,7 @@ def test_a_server_that_is_away_for_a_moment_ends_nothing() -> None:
     assert one.lease.lost == ""
 
 
-def test_who_hears_nothing_for_long_gives_up() -> None:
+def test_leader_resigns_after_prolonged_silence_of_coordination_server() -> None:
     place = Place()
     one = Service(place, "one", 0.0, 1.0)
     assert one.lease.acquire()

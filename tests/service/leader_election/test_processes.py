@@ -110,7 +110,7 @@ def both(start: Start) -> tuple[Process, Process]:
     return one, other
 
 
-def test_one_that_stands_by_shows_what_was_decided_and_does_nothing(both: tuple[Process, Process]) -> None:
+def test_standby_shows_decisions_and_rejects_changes(both: tuple[Process, Process]) -> None:
     one, other = both
     asks = Client(one.url, by="anna")
     asks.change_modes(asks.modes().model_copy(update={"frozen": "the sale"}), "before the sale")
@@ -135,7 +135,7 @@ def test_one_that_stands_by_shows_what_was_decided_and_does_nothing(both: tuple[
     assert b"stormwright_leads 1.0" in one.ask("/metrics")[1]
 
 
-def test_who_is_killed_is_followed_in_time(both: tuple[Process, Process]) -> None:
+def test_standby_takes_over_in_time_after_leader_is_killed(both: tuple[Process, Process]) -> None:
     one, other = both
     epoch = json.loads(one.ask("/v1/schedule", QUESTION)[1])["epoch"]
     one.process.kill()
@@ -143,14 +143,14 @@ def test_who_is_killed_is_followed_in_time(both: tuple[Process, Process]) -> Non
     assert json.loads(other.ask("/v1/schedule", QUESTION)[1])["epoch"] > epoch
 
 
-def test_who_ends_in_order_is_followed_at_once(both: tuple[Process, Process]) -> None:
+def test_standby_takes_over_at_once_after_orderly_shutdown(both: tuple[Process, Process]) -> None:
     one, other = both
     one.process.terminate()
     assert until(lambda: other.places, other) < TAKEN_OVER_S
     assert one.process.wait(30) == 0
 
 
-def test_who_stands_still_for_a_while_wakes_and_ends(both: tuple[Process, Process]) -> None:
+def test_suspended_leader_process_exits_on_wakeup(both: tuple[Process, Process]) -> None:
     one, other = both
     one.process.send_signal(signal.SIGSTOP)
     taken_s = until(lambda: other.places, other)

@@ -44,7 +44,7 @@ def moments(begin: Begin, seed: int) -> list[int]:
 
 
 @pytest.mark.parametrize("seed", range(PLANS))
-def test_the_other_goes_on_with_a_plan_or_takes_it_back(begin: Begin, seed: int) -> None:
+def test_new_leader_completes_or_rolls_back_running_plan(begin: Begin, seed: int) -> None:
     for moment in moments(begin, seed):
         cluster, wanted = moving(seed)
         pair = begin(cluster, seed)
@@ -74,7 +74,7 @@ def test_the_other_goes_on_with_a_plan_or_takes_it_back(begin: Begin, seed: int)
 
 
 @pytest.mark.parametrize("seed", range(PLANS))
-def test_who_was_stopped_and_wakes_does_nothing_any_more(begin: Begin, seed: int) -> None:
+def test_suspended_former_leader_takes_no_action_on_wakeup(begin: Begin, seed: int) -> None:
     for moment in moments(begin, seed):
         cluster, wanted = moving(seed)
         pair = begin(cluster, seed)
@@ -92,7 +92,7 @@ def test_who_was_stopped_and_wakes_does_nothing_any_more(begin: Begin, seed: int
         assert not set(states) & set(ACTIVE_STATES)
 
 
-def test_who_comes_back_has_all_that_was_decided_meanwhile(begin: Begin) -> None:
+def test_returning_leader_has_all_decisions_made_meanwhile(begin: Begin) -> None:
     cluster, wanted = moving(3)
     pair = begin(cluster)
     first = pair.propose(wanted)

@@ -82,7 +82,7 @@ def begin(hosts: str, tmp_path: Path) -> Iterator[Begin]:
         each.end()
 
 
-def test_both_start_at_once_and_one_leads(begin: Begin) -> None:
+def test_concurrent_start_elects_exactly_one_leader(begin: Begin) -> None:
     services = [begin(name) for name in ("one", "other", "third")]
     until = time.monotonic() + 20
     while not any(each.leads.is_set() for each in services) and time.monotonic() < until:
@@ -92,7 +92,7 @@ def test_both_start_at_once_and_one_leads(begin: Begin) -> None:
     assert [each.lease.leader for each in services if each is not leader] == [None, None]
 
 
-def test_who_ends_in_order_is_followed_at_once_with_all_that_it_decided(begin: Begin) -> None:
+def test_standby_takes_over_all_decisions_after_orderly_shutdown(begin: Begin) -> None:
     one = begin("one")
     assert one.leads.wait(20)
     other = begin("other")
@@ -146,7 +146,7 @@ class Wire:
             each.close()
 
 
-def test_who_is_cut_off_stops_before_the_other_begins_which_is_soon(begin: Begin, hosts: str, server: str) -> None:
+def test_disconnected_leader_stops_before_standby_takes_over(begin: Begin, hosts: str, server: str) -> None:
     with closing(Wire(server)) as wire:
         one = begin("one", f"127.0.0.1:{wire.port}/{hosts.partition('/')[2]}")
         assert one.leads.wait(20)
@@ -175,7 +175,7 @@ def test_who_is_cut_off_stops_before_the_other_begins_which_is_soon(begin: Begin
         assert [each.reason for each in Journal(other.state).entries(9, None).entries] == ["by the other"]
 
 
-def test_who_joins_late_has_what_matters_and_keeps_its_own_aside(begin: Begin, tmp_path: Path) -> None:
+def test_late_standby_replicates_state_and_sets_own_state_aside(begin: Begin, tmp_path: Path) -> None:
     one = begin("one")
     assert one.leads.wait(20)
     journal = Journal(one.state)
@@ -200,7 +200,7 @@ def test_who_joins_late_has_what_matters_and_keeps_its_own_aside(begin: Begin, t
         assert [each.who for each in Journal(own).entries(9, None).entries] == ["otto"]
 
 
-def test_who_does_not_know_the_word_reads_and_changes_nothing(begin: Begin, hosts: str) -> None:
+def test_client_with_wrong_secret_has_no_access_to_zookeeper(begin: Begin, hosts: str) -> None:
     one = begin("one")
     assert one.leads.wait(20)
     before = set(threading.enumerate())
@@ -210,7 +210,7 @@ def test_who_does_not_know_the_word_reads_and_changes_nothing(begin: Begin, host
     assert not [each.name for each in set(threading.enumerate()) - before if each.is_alive()], "nobody goes on asking"
 
 
-def test_where_nobody_answers_it_says_so() -> None:
+def test_unresponsive_zookeeper_is_reported() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
     with (
@@ -222,9 +222,7 @@ def test_where_nobody_answers_it_says_so() -> None:
 
 # Its client leaves open what was refused, until Python finds it.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_over_tls_who_leads_is_agreed_with_its_zookeeper_and_with_no_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_zookeeper_tls_accepts_only_trusted_certificates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ours, others = Authority(tmp_path / "ours"), Authority(tmp_path / "others")
     shown = ours.certify("127.0.0.1")
     with secured_zookeeper(tmp_path / "zookeeper", shown, ours.file) as hosts:

@@ -54,7 +54,7 @@ class Calls:
         self._go_on.set()
 
 
-def test_each_failure_is_told_once() -> None:
+def test_each_failure_is_reported_once() -> None:
     calls = Calls()
     with FailureHook(calls) as hook:
         hook.update([A])
@@ -64,7 +64,7 @@ def test_each_failure_is_told_once() -> None:
         assert calls.next() == B, "and a was not told again before it"
 
 
-def test_another_hook_is_told_of_all_that_fail_by_then() -> None:
+def test_replaced_hook_receives_all_current_failures() -> None:
     first, other = Calls(), Calls()
     with FailureHook(None) as hook:
         hook.update([A])
@@ -78,7 +78,7 @@ def test_another_hook_is_told_of_all_that_fail_by_then() -> None:
         assert [other.next(), other.next()] == [A, B]
 
 
-def test_other_reasons_are_news() -> None:
+def test_changed_reasons_are_reported_again() -> None:
     calls = Calls()
     with FailureHook(calls) as hook:
         for told in (A, A_LATER, A):
@@ -93,7 +93,7 @@ def test_other_reasons_are_news() -> None:
         ("load -0.91 GHz", "load 12 GHz"),
     ],
 )
-def test_other_numbers_alone_are_no_news(first: str, other: str) -> None:
+def test_changed_numbers_alone_are_not_reported_again(first: str, other: str) -> None:
     calls = Calls()
     with FailureHook(calls) as hook:
         hook.update([failure("a", first)])
@@ -114,7 +114,7 @@ def test_a_number_in_a_name_is_news(first: str, other: str) -> None:
             assert calls.next().reasons == (reason,)
 
 
-def test_what_was_placed_and_fails_again_is_news() -> None:
+def test_recurring_failure_after_placement_is_reported_again() -> None:
     calls = Calls()
     with FailureHook(calls) as hook:
         hook.update([A])
@@ -124,7 +124,7 @@ def test_what_was_placed_and_fails_again_is_news() -> None:
         assert calls.next() == A
 
 
-def test_while_the_hook_is_slow_only_the_newest_waits_and_nothing_that_is_over() -> None:
+def test_slow_hook_receives_only_newest_unresolved_failures() -> None:
     calls = Calls()
     with FailureHook(calls) as hook:
         calls.hold()
@@ -140,7 +140,7 @@ def test_while_the_hook_is_slow_only_the_newest_waits_and_nothing_that_is_over()
 
 
 @pytest.mark.parametrize("error", [ValueError("no such server"), SystemExit("no such server")])
-def test_what_it_raises_is_told_and_the_next_failure_comes_through(error: BaseException) -> None:
+def test_hook_exception_is_reported_and_next_failure_is_delivered(error: BaseException) -> None:
     calls, said = Calls(error), queue.Queue[str]()
     with shown(write=said.put), FailureHook(calls) as hook:
         hook.update([A])
@@ -151,14 +151,14 @@ def test_what_it_raises_is_told_and_the_next_failure_comes_through(error: BaseEx
     assert "no such server" in text
 
 
-def test_a_call_that_failed_is_told_in_a_line() -> None:
+def test_failed_hook_call_is_reported_in_one_line() -> None:
     calls, said = Calls(HookError("exit code 3")), queue.Queue[str]()
     with shown(write=said.put), FailureHook(calls) as hook:
         hook.update([A])
         assert said.get(timeout=SOON_S) == "--on-failure: hook for a failed: exit code 3"
 
 
-def test_where_nothing_can_be_said_the_next_failure_still_comes_through() -> None:
+def test_broken_output_does_not_stop_delivery_of_failures() -> None:
     def broken(_: str) -> None:
         raise BrokenPipeError
 
@@ -170,7 +170,7 @@ def test_where_nothing_can_be_said_the_next_failure_still_comes_through() -> Non
         assert calls.next() == B
 
 
-def test_a_hook_that_does_not_return_does_not_keep_the_service_from_ending(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hanging_hook_does_not_block_service_shutdown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hook_program, "FAREWELL_S", 0.0)
     calls = Calls()
     with FailureHook(calls) as hook:

@@ -73,7 +73,7 @@ def test_a_program_need_not_read(tmp_path: Path) -> None:
     load_hook(program(tmp_path, "exit 0"))(FAILURE)
 
 
-def test_what_a_program_that_fails_wrote_is_told(tmp_path: Path) -> None:
+def test_output_of_failed_hook_program_is_reported(tmp_path: Path) -> None:
     with pytest.raises(HookError, match=r"^exit code 3: out\nno such server$"):
         load_hook(program(tmp_path, "echo out; echo no such server >&2; exit 3"))(FAILURE)
     with pytest.raises(HookError, match=r"^exit code 1: 0{2000}$"):
@@ -82,7 +82,7 @@ def test_what_a_program_that_fails_wrote_is_told(tmp_path: Path) -> None:
         load_hook(program(tmp_path, "kill -9 $$"))(FAILURE)
 
 
-def test_a_program_that_hangs_is_killed_with_its_children(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hanging_hook_program_is_killed_with_its_children(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hook_program, "LIMIT_S", 2.0)
     hook = load_hook(program(tmp_path, f"echo trying; sleep 60 & echo $! > {tmp_path}/child; wait"))
     begin = time.monotonic()
@@ -96,7 +96,7 @@ def test_a_program_that_hangs_is_killed_with_its_children(tmp_path: Path, monkey
         time.sleep(0.05)
 
 
-def test_a_program_that_cannot_be_started(tmp_path: Path) -> None:
+def test_unstartable_hook_program_is_reported(tmp_path: Path) -> None:
     hook = load_hook(program(tmp_path, "exit 0"))
     (tmp_path / "tell").unlink()
     with pytest.raises(HookError, match=r"^cannot be started: No such file"):
@@ -106,7 +106,7 @@ def test_a_program_that_cannot_be_started(tmp_path: Path) -> None:
 # Python functions --------------------------------------------------------------------------------
 
 
-def test_what_a_function_raises_is_told(modules: Path) -> None:
+def test_exception_of_hook_function_is_reported(modules: Path) -> None:
     with pytest.raises(HookError, match=r"(?s)^exit code 1: Traceback .* in fails.*ValueError: no such server$"):
         load_hook("functions:fails")(FAILURE)
     with pytest.raises(HookError, match=r"^exit code 1: no such server$"):
@@ -133,7 +133,7 @@ def test_the_example_sends_to_sentry(modules: Path, monkeypatch: pytest.MonkeyPa
     assert flushed[1][0] < hook_program.LIMIT_S
 
 
-def test_the_example_says_what_it_needs(modules: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sentry_example_reports_missing_requirements(modules: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SENTRY_DSN", raising=False)
     (modules / "sentry_sdk.py").write_text("raise ModuleNotFoundError('No module named sentry_sdk')")
     with pytest.raises(InputError, match="the Sentry client is missing; install it with: pip install sentry-sdk"):
@@ -156,13 +156,13 @@ def test_the_example_says_what_it_needs(modules: Path, monkeypatch: pytest.Monke
         ("json:__name__", "json:__name__: cannot be loaded: exit code 1: __name__ is not a function"),
     ],
 )
-def test_a_name_that_stands_for_nothing(name: str, message: str) -> None:
+def test_invalid_hook_name_is_rejected(name: str, message: str) -> None:
     with pytest.raises(InputError, match="--on-failure: 1 fault") as caught:
         load_hook(name)
     assert message in str(caught.value)
 
 
-def test_serve_says_at_once_that_there_is_no_such_function(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_serve_rejects_missing_hook_function_at_startup(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code = cli.run(
         ["serve", "--state", str(tmp_path), "--storm-home", str(tmp_path), "--on-failure", "no_such_module:f"]
     )

@@ -78,7 +78,7 @@ def tell(told: list[str], *events: ServiceEvent) -> None:
         time.sleep(0.3)
 
 
-def test_each_place_gets_its_form(place: Place) -> None:
+def test_each_target_type_gets_its_payload_format(place: Place) -> None:
     tell([f"all=slack:{place.url}/services/{SECRET}?x=1"], EVENT)
     ((path, body),) = place.got
     assert path == f"/services/{SECRET}?x=1"
@@ -104,12 +104,12 @@ def test_an_alertmanager_gets_an_alert_and_its_end(place: Place) -> None:
     assert (one["startsAt"], other["endsAt"]) == ("2026-11-20T23:59:00+00:00", "2026-11-21T00:00:00+00:00")
 
 
-def test_only_the_events_that_are_meant_are_told(place: Place) -> None:
+def test_only_selected_event_kinds_are_notified(place: Place) -> None:
     tell([f"plan,hold=json:{place.url}"], EVENT, ServiceEvent("hold", "missing", "3 of 4"))
     assert [body["kind"] for _, body in place.got] == ["hold"]
 
 
-def test_what_fails_is_tried_again_and_given_up_in_the_end(caplog: pytest.LogCaptureFixture) -> None:
+def test_failed_notification_is_retried_a_limited_number_of_times(caplog: pytest.LogCaptureFixture) -> None:
     for statuses, times, told in (((503, 503, 200), 3, ""), ((500,), 4, "answers 500"), ((404,), 1, "answers 404")):
         made = Place(*statuses)
         caplog.clear()
@@ -122,7 +122,7 @@ def test_what_fails_is_tried_again_and_given_up_in_the_end(caplog: pytest.LogCap
             made.end()
 
 
-def test_nobody_waits_for_a_place_that_hangs_or_is_away(caplog: pytest.LogCaptureFixture) -> None:
+def test_unreachable_target_blocks_no_other_notification(caplog: pytest.LogCaptureFixture) -> None:
     held, told = threading.Event(), []
     telling = Notifier([Target(frozenset(KINDS), "a place", lambda _: told.append(held.wait(20)))])
     with telling:
@@ -139,7 +139,7 @@ def test_nobody_waits_for_a_place_that_hangs_or_is_away(caplog: pytest.LogCaptur
     assert SECRET not in caplog.text
 
 
-def test_a_place_with_a_bug_harms_nobody(place: Place, caplog: pytest.LogCaptureFixture) -> None:
+def test_faulty_notification_target_affects_no_other(place: Place, caplog: pytest.LogCaptureFixture) -> None:
     def bug(_: ServiceEvent) -> None:
         raise ValueError(SECRET)
 
@@ -166,7 +166,7 @@ def test_a_program_and_a_function_get_events(tmp_path: Path, monkeypatch: pytest
         time.sleep(0.05)
 
 
-def test_what_is_wrong_is_told_all_at_once_and_without_addresses(tmp_path: Path) -> None:
+def test_target_faults_are_reported_together_without_addresses(tmp_path: Path) -> None:
     file = tmp_path / "url"
     file.write_text("https://hooks.example/" + SECRET + "\n")
     (target,) = places([f"all=slack:@{file}"])
@@ -188,7 +188,7 @@ def test_what_is_wrong_is_told_all_at_once_and_without_addresses(tmp_path: Path)
     assert "number 2: there is no event slow: there is all, slow-node" in str(told.value)
 
 
-def test_others_are_told_from_now_on_and_what_waits_is_told_yet() -> None:
+def test_changed_targets_apply_to_new_events_and_queued_ones_are_still_sent() -> None:
     before, after = Place(500, 200), Place(200)
     try:
         with Notifier(places([f"all=json:{before.url}"])) as telling:

@@ -91,7 +91,7 @@ def moving(seed: int) -> tuple[Problem, IntArray]:
 
 
 @pytest.mark.parametrize("seed", range(PLANS))
-def test_apply_does_what_the_plan_says_and_revert_restores_exactly(begin: Begin, seed: int) -> None:
+def test_apply_follows_plan_and_revert_restores_placement(begin: Begin, seed: int) -> None:
     cluster, wanted = moving(seed)
     nimbus = begin(cluster)
     before = nimbus.where()
@@ -107,7 +107,7 @@ def test_apply_does_what_the_plan_says_and_revert_restores_exactly(begin: Begin,
 
 
 @pytest.mark.parametrize("seed", range(PLANS))
-def test_a_service_that_is_killed_goes_on_or_takes_back(begin: Begin, seed: int) -> None:
+def test_killed_service_completes_or_rolls_back_plan(begin: Begin, seed: int) -> None:
     cluster, wanted = moving(seed)
     plain = begin(cluster)
     ticks = plain.ticks
@@ -158,7 +158,7 @@ def many() -> tuple[Problem, IntArray]:
     raise AssertionError
 
 
-def test_what_does_worse_is_taken_back_and_the_rest_is_not_tried(begin: Begin) -> None:
+def test_worse_stage_is_rolled_back_and_later_stages_are_skipped(begin: Begin) -> None:
     nimbus = begin(many()[0])
     before = nimbus.where()
     plan = nimbus.propose(many()[1])
@@ -172,7 +172,7 @@ def test_what_does_worse_is_taken_back_and_the_rest_is_not_tried(begin: Begin) -
     assert {step.state for step in nimbus.plan_service.plan(plan).steps} == {"rolled_back", "planned"}
 
 
-def test_what_is_unclear_waits_for_a_person(begin: Begin) -> None:
+def test_unclear_evaluation_stops_plan_for_a_person(begin: Begin) -> None:
     nimbus = begin(many()[0])
     plan = nimbus.propose(many()[1])
     then = planned(nimbus, plan)
@@ -188,7 +188,7 @@ def test_what_is_unclear_waits_for_a_person(begin: Begin) -> None:
     assert nimbus.where() == then
 
 
-def test_a_plan_that_is_stopped_goes_on_where_it_was(begin: Begin) -> None:
+def test_stopped_plan_resumes_at_its_last_step(begin: Begin) -> None:
     nimbus = begin(many()[0])
     plan = nimbus.propose(many()[1])
     then = planned(nimbus, plan)
@@ -218,7 +218,7 @@ def test_to_freeze_stops_the_plan_under_way(begin: Begin) -> None:
         nimbus.plan_service.resume(plan, ANNA)
 
 
-def test_a_topology_that_does_not_drain_stops_the_plan_and_nothing_is_half_way(begin: Begin) -> None:
+def test_undrained_topology_stops_plan_without_partial_moves(begin: Begin) -> None:
     nimbus = begin(many()[0])
     before = nimbus.where()
     plan = nimbus.propose(many()[1])
@@ -229,7 +229,7 @@ def test_a_topology_that_does_not_drain_stops_the_plan_and_nothing_is_half_way(b
     assert (nimbus.where(), nimbus.paused) == (before, set())
 
 
-def test_a_plan_whose_cluster_has_changed_is_refused_and_says_what(begin: Begin) -> None:
+def test_plan_of_changed_cluster_is_rejected_with_the_change(begin: Begin) -> None:
     cluster, wanted = many()
     nimbus = begin(cluster)
     plan = nimbus.propose(wanted)
@@ -239,7 +239,7 @@ def test_a_plan_whose_cluster_has_changed_is_refused_and_says_what(begin: Begin)
     assert nimbus.plan_service.plan(plan).state == "proposed"
 
 
-def test_one_plan_at_a_time_none_while_frozen_and_none_by_who_asked_where_two_are_wanted(begin: Begin) -> None:
+def test_apply_rejects_concurrent_frozen_or_self_approved_plans(begin: Begin) -> None:
     nimbus = begin(many()[0])
     plan, other = nimbus.propose(many()[1]), nimbus.propose(many()[1])
     nimbus.plan_service.change_modes(ModesChange(frozen="month end", by="anna", reason="accounts"))
@@ -257,7 +257,7 @@ def test_one_plan_at_a_time_none_while_frozen_and_none_by_who_asked_where_two_ar
     assert told == ["no longer frozen; two_people: true", "frozen: month end"]
 
 
-def test_what_goes_back_waits_for_a_second_person_where_two_are_wanted(begin: Begin) -> None:
+def test_revert_requires_second_person_under_two_person_rule(begin: Begin) -> None:
     nimbus = begin(many()[0])
     done = applied(nimbus, nimbus.propose(many()[1]))
     assert done.decision is not None
@@ -276,7 +276,7 @@ def test_what_goes_back_waits_for_a_second_person_where_two_are_wanted(begin: Be
     assert nimbus.where() != there
 
 
-def test_a_plan_begins_in_one_transaction(begin: Begin) -> None:
+def test_plan_starts_in_one_transaction(begin: Begin) -> None:
     """Killed at any moment of it, there is an entry in the history where the plan is under way, and none where not."""
     for moment in range(12):
         nimbus = begin(many()[0])
@@ -289,7 +289,7 @@ def test_a_plan_begins_in_one_transaction(begin: Begin) -> None:
     assert found.state == "applying"
 
 
-def test_a_service_that_is_killed_while_it_reverts_does_it_or_takes_it_back(begin: Begin) -> None:
+def test_service_killed_during_revert_completes_or_rolls_back(begin: Begin) -> None:
     cluster, wanted = many()
     for moment in range(0, 60, 7):
         nimbus = begin(cluster, moment)
@@ -324,7 +324,7 @@ def begun_stage(nimbus: Nimbus, plan: str) -> list[str]:
     raise AssertionError
 
 
-def test_a_plan_whose_topology_is_killed_after_it_has_moved_is_stopped(begin: Begin) -> None:
+def test_plan_stops_if_moved_topology_is_killed(begin: Begin) -> None:
     nimbus = begin(many()[0])
     plan = nimbus.propose(many()[1])
     gone = begun_stage(nimbus, plan)[0]
@@ -334,7 +334,7 @@ def test_a_plan_whose_topology_is_killed_after_it_has_moved_is_stopped(begin: Be
     assert (row.state, row.why) == ("stopped", f"the cluster has changed: {gone} is gone")
 
 
-def test_a_topology_that_is_gone_as_it_moves_holds_up_nobody(begin: Begin) -> None:
+def test_topology_removed_during_move_does_not_block_plan(begin: Begin) -> None:
     nimbus = begin(many()[0])
     before = nimbus.where()
     plan = nimbus.propose(many()[1])
@@ -351,9 +351,7 @@ def test_a_topology_that_is_gone_as_it_moves_holds_up_nobody(begin: Begin) -> No
     assert nimbus.where() == {each: slots for each, slots in before.items() if each != gone}
 
 
-def test_what_finds_no_slots_does_not_hold_up_the_service_for_ever(
-    begin: Begin, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_move_without_free_slots_does_not_block_service(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stormwright.service.plans.executor.AGAIN_S", 0.0)
     nimbus = begin(many()[0])
     plan = nimbus.propose(many()[1])
@@ -367,7 +365,7 @@ def test_what_finds_no_slots_does_not_hold_up_the_service_for_ever(
     assert nimbus.plan_service.plan(plan).state == "rolled_back"
 
 
-def test_what_is_taken_back_and_finds_no_slots_is_given_up(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rollback_without_free_slots_is_abandoned(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stormwright.service.plans.executor.AGAIN_S", 0.0)
     nimbus = begin(many()[0])
     plan = nimbus.propose(many()[1])
@@ -380,7 +378,7 @@ def test_what_is_taken_back_and_finds_no_slots_is_given_up(begin: Begin, monkeyp
     assert f"{lost}: has executors without a slot now" in row.why
 
 
-def test_what_goes_on_after_another_decision_is_judged_by_its_own(begin: Begin) -> None:
+def test_resumed_plan_is_evaluated_by_its_own_decision(begin: Begin) -> None:
     nimbus = begin(many()[0])
     plan = nimbus.propose(many()[1])
     assert len(begun_stage(nimbus, plan)) > 1

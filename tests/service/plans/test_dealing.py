@@ -71,7 +71,7 @@ def change(nimbus: Nimbus, **modes: object) -> None:
     nimbus.plan_service.change_modes(ModesChange(by="anna", reason="a try", **modes))  # type: ignore[arg-type]
 
 
-def test_by_default_it_only_observes(nimbus: Nimbus) -> None:
+def test_default_mode_only_observes(nimbus: Nimbus) -> None:
     service = Service(nimbus)
     service.once()
     assert (service.acted, nimbus.plans.rows()) == ([], [])
@@ -90,7 +90,7 @@ def test_auto_moves_and_not_while_frozen_or_outside_of_its_windows(nimbus: Nimbu
     assert len(service.acted) == 1
 
 
-def test_what_is_suggested_waits_for_a_person_and_is_not_suggested_twice(nimbus: Nimbus) -> None:
+def test_suggestion_waits_for_approval_and_is_not_repeated(nimbus: Nimbus) -> None:
     service = Service(nimbus)
     change(nimbus, default="suggest", topologies={"t5": "observe"})
     service.once()
@@ -105,7 +105,7 @@ def test_what_is_suggested_waits_for_a_person_and_is_not_suggested_twice(nimbus:
     assert service.acted == []
 
 
-def test_what_was_decided_of_a_topology_that_is_killed_meanwhile_is_not_suggested(nimbus: Nimbus) -> None:
+def test_decision_on_topology_killed_meanwhile_is_not_suggested(nimbus: Nimbus) -> None:
     service = Service(nimbus)
     change(nimbus, default="suggest")
     service.meanwhile = lambda: nimbus.kill("t3-1-0")
@@ -113,7 +113,7 @@ def test_what_was_decided_of_a_topology_that_is_killed_meanwhile_is_not_suggeste
     assert nimbus.plans.rows() == []
 
 
-def test_a_decision_about_several_is_made_as_the_most_careful_of_them_says(nimbus: Nimbus) -> None:
+def test_decision_on_several_topologies_uses_most_cautious_mode(nimbus: Nimbus) -> None:
     service = Service(nimbus)
     change(nimbus, default="auto", topologies={"t0": "suggest"})
     service.once()
@@ -122,12 +122,12 @@ def test_a_decision_about_several_is_made_as_the_most_careful_of_them_says(nimbu
 
 
 @pytest.mark.parametrize(("told", "kept"), [(None, "auto"), ("suggest", "suggest")])
-def test_what_serve_is_told_goes_before_what_was_kept(nimbus: Nimbus, told: Mode | None, kept: Mode) -> None:
+def test_mode_option_of_serve_overrides_stored_mode(nimbus: Nimbus, told: Mode | None, kept: Mode) -> None:
     change(nimbus, default="auto")
     assert Guard(nimbus.state, nimbus.plans, nimbus.journal, told).modes.default == kept
 
 
-def test_a_state_of_a_later_version_or_one_that_is_damaged_is_not_touched(tmp_path: Path) -> None:
+def test_newer_or_damaged_state_file_is_left_untouched(tmp_path: Path) -> None:
     state = State(tmp_path / FILE)
     with state.change() as to:
         to.execute(f"PRAGMA user_version = {len(MIGRATIONS) + 1}")
@@ -141,7 +141,7 @@ def test_a_state_of_a_later_version_or_one_that_is_damaged_is_not_touched(tmp_pa
     assert damaged.read_bytes() == b"no database" * 100
 
 
-def test_a_transaction_that_fails_leaves_nothing(tmp_path: Path) -> None:
+def test_failed_transaction_leaves_no_changes(tmp_path: Path) -> None:
     state = State(tmp_path / FILE)
 
     def fail() -> None:
@@ -156,9 +156,7 @@ def test_a_transaction_that_fails_leaves_nothing(tmp_path: Path) -> None:
     assert State(tmp_path / FILE).read("PRAGMA journal_mode")[0][0] == "wal"
 
 
-def test_a_proposal_that_nobody_applies_is_given_up_and_another_is_made(
-    nimbus: Nimbus, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_expired_proposal_is_replaced(nimbus: Nimbus, monkeypatch: pytest.MonkeyPatch) -> None:
     service = Service(nimbus)
     change(nimbus, default="suggest")
     service.once()
@@ -170,7 +168,7 @@ def test_a_proposal_that_nobody_applies_is_given_up_and_another_is_made(
     assert len(nimbus.plans.proposed()) == 1
 
 
-def test_plans_and_history_are_kept_for_90_days(nimbus: Nimbus, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plans_and_history_are_retained_for_90_days(nimbus: Nimbus, monkeypatch: pytest.MonkeyPatch) -> None:
     change(nimbus, default="suggest")
     done, halted = (nimbus.propose(many()[1]) for _ in range(2))
     nimbus.plan_service.apply(done, ANNA)
@@ -208,7 +206,7 @@ def slow(nimbus: Nimbus) -> Slow:
     return made
 
 
-def test_only_so_many_plans_wait_to_be_made(nimbus: Nimbus, slow: Slow) -> None:
+def test_number_of_queued_plan_requests_is_limited(nimbus: Nimbus, slow: Slow) -> None:
     asked = [nimbus.plan_service.request(PlanRequest(by="anna", reason="a try")).id for _ in range(MOST_WAITING)]
     with pytest.raises(ConflictError, match="20 plans wait to be made"):
         nimbus.plan_service.request(PlanRequest(by="anna", reason="one more"))
@@ -217,7 +215,7 @@ def test_only_so_many_plans_wait_to_be_made(nimbus: Nimbus, slow: Slow) -> None:
     assert nimbus.plan_service.request(PlanRequest(by="anna", reason="one more")).state == "planning"
 
 
-def test_a_plan_that_is_discarded_before_its_turn_is_not_made(nimbus: Nimbus, slow: Slow) -> None:
+def test_discarded_plan_request_is_not_computed(nimbus: Nimbus, slow: Slow) -> None:
     asked = [nimbus.plan_service.request(PlanRequest(by="anna", reason="a try")).id for _ in range(2)]
     nimbus.plan_service.discard(asked[1], ANNA)
     slow.go.set()
@@ -229,7 +227,7 @@ def test_a_plan_that_is_discarded_before_its_turn_is_not_made(nimbus: Nimbus, sl
     assert nimbus.plan_service.plan(asked[1]).state == "discarded"
 
 
-def test_what_an_anomaly_is_only_to_be_checked_for_is_suggested_at_most(nimbus: Nimbus) -> None:
+def test_anomaly_response_check_limits_decisions_to_suggestions(nimbus: Nimbus) -> None:
     change(nimbus, default="auto", responses={"overload": "check"})
     plan = plan_moves(nimbus.now(), Assignment(many()[1]), WHOLE, cpu_limits=False)
     for because, mode in (("overload", "suggest"), ("drift", "auto"), ("", "auto")):
@@ -239,7 +237,7 @@ def test_what_an_anomaly_is_only_to_be_checked_for_is_suggested_at_most(nimbus: 
     assert nimbus.guard.verdict(Decision(True, "better", plan, because="overload"))[0] == "observe"
 
 
-def test_a_freeze_that_has_ended_lets_things_move(nimbus: Nimbus, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_expired_freeze_allows_moves(nimbus: Nimbus, monkeypatch: pytest.MonkeyPatch) -> None:
     now = time.time()
     change(nimbus, default="auto", frozen="month end", frozen_until_ms=round(1000 * now) + 60_000)
     service = Service(nimbus)

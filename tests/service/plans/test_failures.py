@@ -106,7 +106,7 @@ def test_the_disk_fills_up_at_any_moment_of_a_turn(begin: Begin, moment: int) ->
 
 
 @pytest.mark.parametrize("moment", range(6))
-def test_a_node_that_the_plan_needs_is_gone_between_two_steps(begin: Begin, moment: int) -> None:  # noqa: F811
+def test_plan_stops_if_required_node_fails_between_steps(begin: Begin, moment: int) -> None:  # noqa: F811
     nimbus = begin(many()[0])
     plan = applying_plan(nimbus)
     moves = [move for step in nimbus.plans.steps(plan) for move in step.content["moves"]]
@@ -123,7 +123,7 @@ def test_a_node_that_the_plan_needs_is_gone_between_two_steps(begin: Begin, mome
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_a_node_that_runs_part_of_the_plan_is_gone_in_the_middle_of_a_move(begin: Begin, seed: int) -> None:  # noqa: F811
+def test_plan_ends_cleanly_if_node_fails_during_move(begin: Begin, seed: int) -> None:  # noqa: F811
     cluster, wanted = moving(seed)
     nimbus = begin(cluster, seed)
     plan = nimbus.propose(wanted)

@@ -32,11 +32,11 @@ def test_larger_problems_are_searched_for_longer() -> None:
 
 
 @pytest.mark.parametrize("goal", OBJECTIVES)
-def test_who_searches_as_told_has_that_time(goal: str) -> None:
+def test_default_optimizer_runs_within_time_bound(goal: str) -> None:
     assert isinstance(by_goal("optimizer", (), None)(goal), TimeBoundedScheduler)
 
 
-def test_what_was_said_holds() -> None:
+def test_explicit_scheduler_settings_disable_default_time_bound() -> None:
     for said in ("time_budget_s=30", "iterations=2000"):
         assert not isinstance(by_goal("optimizer", [said], None)("throughput"), TimeBoundedScheduler)
     for name in ("online", "n_version"):

@@ -23,7 +23,7 @@ print("over", flush=True)
 """
 
 
-def test_a_search_that_runs_does_not_keep_the_service_from_ending() -> None:
+def test_running_search_does_not_block_service_shutdown() -> None:
     began = time.monotonic()
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=100, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "over\n", "")

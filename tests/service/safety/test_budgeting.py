@@ -12,7 +12,7 @@ from stormwright.service.storage.database import FILE, State
 from tests.service.virtual import AllOn, Deciding, Place, VirtualStorm
 
 
-def test_it_is_lowered_by_what_goes_badly_and_kept(tmp_path: Path) -> None:
+def test_move_budget_shrinks_after_failures_and_survives_restart(tmp_path: Path) -> None:
     state, pauses = State(tmp_path / FILE), [5.0] * 8
     budget = MoveBudgetKeeper(state, MoveBudget(max_topologies=8), lambda: pauses, adapts=True)
     for _ in range(5):
@@ -27,7 +27,7 @@ def test_it_is_lowered_by_what_goes_badly_and_kept(tmp_path: Path) -> None:
     state.close()
 
 
-def test_who_does_not_want_it_has_all_of_it_at_once(tmp_path: Path) -> None:
+def test_fixed_budget_is_fully_available_at_once(tmp_path: Path) -> None:
     state = State(tmp_path / FILE)
     budget = MoveBudgetKeeper(state, MoveBudget(max_topologies=8), lambda: (), adapts=False)
     assert budget.now().max_topologies == 8
@@ -42,9 +42,7 @@ def test_who_does_not_want_it_has_all_of_it_at_once(tmp_path: Path) -> None:
     state.close()
 
 
-def test_a_move_that_is_taken_back_halves_what_one_decision_may_move(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_rollback_halves_move_budget(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     bad = lambda runs: Place(500.0, 40.0) if runs.slots[0].supervisor == "n2" else Place(1000.0, 20.0)  # noqa: E731
     storm = VirtualStorm(monkeypatch, bad)
     service = Deciding(storm, tmp_path, AllOn(2))

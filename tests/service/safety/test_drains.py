@@ -60,7 +60,7 @@ def drained(nimbus: Nimbus, node: str = "host0", asked: DrainRequest = DRAIN) ->
     return nimbus.plan_service.plan(plan.id)
 
 
-def test_what_runs_there_leaves_step_by_step_and_revert_brings_it_back(nimbus: Nimbus) -> None:
+def test_drain_moves_executors_in_steps_and_revert_restores_them(nimbus: Nimbus) -> None:
     before = nimbus.where()
     plan = drained(nimbus)
     assert (plan.state, plan.stages, plan.reason) == ("done", 2, "host0 is drained: new disks")
@@ -81,7 +81,7 @@ def test_what_runs_there_leaves_step_by_step_and_revert_brings_it_back(nimbus: N
     assert kinds == ["rollback", "uncordon", "drain", "cordon"]
 
 
-def test_it_is_kept_over_a_restart(nimbus: Nimbus) -> None:
+def test_cordon_survives_restart(nimbus: Nimbus) -> None:
     nimbus.plan_service.nodes.drain("n0", DrainRequest(by="anna", reason="new disks", only_cordon=True))
     nimbus.again()
     assert nimbus.guard.drains.hosts == {"host0"}
@@ -92,7 +92,7 @@ def test_it_is_kept_over_a_restart(nimbus: Nimbus) -> None:
     assert nimbus.now().node_usable.all()
 
 
-def test_a_service_killed_at_any_step_of_a_drain_goes_on_with_it(tmp_path: Path) -> None:
+def test_drain_resumes_after_service_is_killed(tmp_path: Path) -> None:
     plain = Nimbus(tmp_path, cluster())
     drained(plain)
     last = plain.ticks
@@ -113,7 +113,7 @@ def test_a_service_killed_at_any_step_of_a_drain_goes_on_with_it(tmp_path: Path)
         nimbus.end()
 
 
-def test_nothing_new_is_placed_there_by_our_answers(nimbus: Nimbus) -> None:
+def test_cordoned_node_gets_no_new_placements(nimbus: Nimbus) -> None:
     nimbus.plan_service.nodes.drain("host2", DrainRequest(by="anna", reason="new disks", only_cordon=True))
     for name, later in (("even", {"n2", "n3"}), ("online", {"n2"})):
         bridge = Bridge(make_scheduler(name), name, shown=nimbus.guard.drains.on)
@@ -131,7 +131,7 @@ def test_nothing_new_is_placed_there_by_our_answers(nimbus: Nimbus) -> None:
         nimbus.guard.drains.drain("host2", ["n2"], "anna", "new disks")
 
 
-def test_what_cannot_be_is_said(nimbus: Nimbus) -> None:
+def test_invalid_drain_requests_are_rejected(nimbus: Nimbus) -> None:
     with pytest.raises(NotFoundError, match="there is no node hosd3; there is host3"):
         nimbus.plan_service.nodes.drain("hosd3", DRAIN)
     with pytest.raises(NotFoundError, match="there is no node x; there is host0, host1, host2, …"):
@@ -144,7 +144,7 @@ def test_what_cannot_be_is_said(nimbus: Nimbus) -> None:
         nimbus.plan_service.nodes.drain("host3", DRAIN)
 
 
-def test_where_there_is_not_enough_room_it_is_said_and_what_can_leave_does(tmp_path: Path) -> None:
+def test_drain_without_room_elsewhere_reports_stuck_topologies(tmp_path: Path) -> None:
     nimbus = Nimbus(tmp_path, cluster(nodes=2))
     plan = drained(nimbus)
     assert plan.state == "failed"
@@ -162,7 +162,7 @@ def test_a_drain_waits_for_a_second_person_where_two_are_wanted(nimbus: Nimbus) 
     assert "n0" not in hosts(nimbus)
 
 
-def test_a_plan_of_a_drain_that_was_not_begun_ends_with_the_drain(nimbus: Nimbus) -> None:
+def test_unstarted_drain_plan_is_discarded_on_uncordon(nimbus: Nimbus) -> None:
     waits = DrainRequest(by="anna", reason="new disks", wait=True)
     first, other = (nimbus.plan_service.nodes.drain(host, waits).plan for host in ("host0", "host1"))
     assert first is not None
@@ -174,7 +174,7 @@ def test_a_plan_of_a_drain_that_was_not_begun_ends_with_the_drain(nimbus: Nimbus
     assert nimbus.plan_service.plan(other.id).state == "planned", "that of another node stays"
 
 
-def test_a_plan_under_way_stops_where_a_node_that_it_leaves_is_used_again(nimbus: Nimbus) -> None:
+def test_running_drain_plan_stops_on_uncordon(nimbus: Nimbus) -> None:
     plan = nimbus.plan_service.nodes.drain("host0", DrainRequest(by="anna", reason="disks", wait=True)).plan
     assert plan is not None
     settled(nimbus, plan.id)
@@ -187,7 +187,7 @@ def test_a_plan_under_way_stops_where_a_node_that_it_leaves_is_used_again(nimbus
     assert nimbus.plan_service.discard(plan.id, ANNA).state == "discarded"
 
 
-def test_what_is_kept_of_a_problem_is_made_once(nimbus: Nimbus) -> None:
+def test_drained_view_of_problem_is_cached(nimbus: Nimbus) -> None:
     drains = nimbus.guard.drains
     drains.drain("host0", ["n0"], "anna", "new disks")
     one = cluster()
@@ -201,7 +201,7 @@ def test_what_is_kept_of_a_problem_is_made_once(nimbus: Nimbus) -> None:
     assert np.array_equal(second.node_usable, [False, True, True, True])
 
 
-def test_a_node_that_is_back_from_the_dead_is_used_again_at_once(nimbus: Nimbus) -> None:
+def test_recovered_node_is_used_again_at_once(nimbus: Nimbus) -> None:
     """A node that Nimbus does not show is no part of any answer, and one that it shows again is of the next."""
     new, whole = topology("new"), cluster(nodes=3)
     bridge = Bridge(make_scheduler("online"), "online", shown=nimbus.guard.drains.on)

@@ -25,7 +25,7 @@ def nimbus(tmp_path: Path) -> Iterator[Nimbus]:
     made.end()
 
 
-def test_the_service_moves_nothing_while_nodes_are_missing_or_somebody_else_rebalances(nimbus: Nimbus) -> None:
+def test_missing_nodes_or_foreign_rebalance_prevent_moves(nimbus: Nimbus) -> None:
     service = Service(nimbus)
     change(nimbus, default="auto")
     nimbus.rebalanced = ["t3"]
@@ -39,7 +39,7 @@ def test_the_service_moves_nothing_while_nodes_are_missing_or_somebody_else_reba
     assert len(service.acted) == 1
 
 
-def test_a_plan_is_not_begun_while_things_are_held_and_one_under_way_waits(nimbus: Nimbus) -> None:
+def test_hold_blocks_new_plans_and_pauses_running_ones(nimbus: Nimbus) -> None:
     plan = nimbus.propose(many()[1])
     nimbus.rebalanced = ["t0"]
     with pytest.raises(ConflictError, match="t0 is being rebalanced by another client"):
@@ -57,7 +57,7 @@ def test_a_plan_is_not_begun_while_things_are_held_and_one_under_way_waits(nimbu
     assert nimbus.plan_service.plan(plan).state == "done"
 
 
-def test_how_many_nodes_there_were_is_known_after_a_restart(nimbus: Nimbus) -> None:
+def test_known_number_of_nodes_survives_restart(nimbus: Nimbus) -> None:
     whole = nimbus.now()
     assert nimbus.guard.holds.look(whole) is None
     again = Holds(nimbus.state, nimbus.guard.drains)
@@ -71,7 +71,7 @@ def test_how_many_nodes_there_were_is_known_after_a_restart(nimbus: Nimbus) -> N
     assert again.look(whole) is None
 
 
-def test_a_look_says_in_a_word_why_there_is_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_skipped_look_reports_its_reason(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     storm = VirtualStorm(monkeypatch, lambda _: Place(1000.0, 20.0))
     service = Deciding(storm, tmp_path, AllOn(2))
     view = service.decider._view  # noqa: SLF001
@@ -97,7 +97,7 @@ def test_a_look_says_in_a_word_why_there_is_none(monkeypatch: pytest.MonkeyPatch
         service.end()
 
 
-def test_what_is_held_is_told_to_who_applies_plans(nimbus: Nimbus) -> None:
+def test_hold_reason_is_available_to_plan_execution(nimbus: Nimbus) -> None:
     watched = MoveOutcomes(*[None] * 5, nimbus.guard)  # type: ignore[arg-type]
     assert watched.held() == ""
     nimbus.rebalanced = ["t0"]

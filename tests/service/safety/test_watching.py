@@ -68,7 +68,7 @@ def told(watched: WatchedCluster) -> list[tuple[str, str, str, str]]:
     return [(each.kind, each.node, each.done, each.waits) for each in watched.anomalies.all().anomalies]
 
 
-def test_a_slow_node_is_told_and_by_default_nothing_more(watched: WatchedCluster) -> None:
+def test_slow_node_is_only_reported_by_default(watched: WatchedCluster) -> None:
     watched.modes(default="auto")
     watched.slow.nodes = SLOW
     watched.look()
@@ -83,7 +83,7 @@ def test_a_slow_node_is_told_and_by_default_nothing_more(watched: WatchedCluster
     assert [(each.kind, each.subject, each.over) for each in watched.events[1:]] == [("slow-node", "host0", True)]
 
 
-def test_where_it_may_it_is_drained_and_what_came_while_that_was_off_is_fixed_later(watched: WatchedCluster) -> None:
+def test_slow_node_is_drained_once_mode_permits(watched: WatchedCluster) -> None:
     nimbus = watched.nimbus
     watched.slow.nodes = SLOW
     watched.modes(default="observe", responses={"slow-node": "fix"})
@@ -109,7 +109,7 @@ def test_where_it_may_it_is_drained_and_what_came_while_that_was_off_is_fixed_la
     assert plan.reason.startswith("host0 is drained: it is slow: host0: CPU per tuple is up by 60%")
 
 
-def test_one_node_in_ten_is_drained_like_this_and_no_more(watched: WatchedCluster) -> None:
+def test_automatic_drains_are_limited_to_one_node_in_ten(watched: WatchedCluster) -> None:
     watched.modes(default="auto", responses={"slow-node": "fix"})
     watched.slow.nodes = SLOW | {"n1": replace(SLOW["n0"], node="n1")}
     watched.look()
@@ -119,7 +119,7 @@ def test_one_node_in_ten_is_drained_like_this_and_no_more(watched: WatchedCluste
     assert told(watched)[1] == ("slow-node", "host1", "", "1 are drained like this already: a person has to look")
 
 
-def test_what_is_ignored_is_neither_told_nor_fixed(watched: WatchedCluster) -> None:
+def test_ignored_anomaly_is_neither_notified_nor_fixed(watched: WatchedCluster) -> None:
     watched.modes(default="auto", responses={"slow-node": "ignore"})
     watched.slow.nodes = SLOW
     watched.look()
@@ -127,7 +127,7 @@ def test_what_is_ignored_is_neither_told_nor_fixed(watched: WatchedCluster) -> N
     assert told(watched) == [("slow-node", "host0", "", "")]
 
 
-def test_a_node_that_is_away_is_told_and_its_return_too(watched: WatchedCluster) -> None:
+def test_missing_node_and_its_return_are_reported(watched: WatchedCluster) -> None:
     nimbus, start = watched.nimbus, watched.nimbus._start  # noqa: SLF001
     watched.look()
     nimbus._start = replace(start, supervisors=start.supervisors[:3])  # noqa: SLF001
@@ -142,7 +142,7 @@ def test_a_node_that_is_away_is_told_and_its_return_too(watched: WatchedCluster)
     assert watched.events[-1].over
 
 
-def test_what_was_found_is_known_after_a_restart_for_an_hour(watched: WatchedCluster) -> None:
+def test_detected_anomaly_survives_restart_for_one_hour(watched: WatchedCluster) -> None:
     watched.slow.nodes = SLOW
     watched.look()
     watched.slow.nodes = {}

@@ -49,7 +49,7 @@ def taught(path: Path, problem: Problem, log: Log, seed: int = 1) -> CostCalibra
     return calibrating
 
 
-def test_a_minute_after_the_first_record_costs_come_with_the_load(tmp_path: Path, problem: Problem) -> None:
+def test_costs_accompany_load_one_minute_after_first_record(tmp_path: Path, problem: Problem) -> None:
     fresh = CostCalibration(FileDocument(tmp_path / "costs.json"))
     fresh.refresh(problem)
     none = LoadProfile({})
@@ -70,7 +70,7 @@ def test_a_minute_after_the_first_record_costs_come_with_the_load(tmp_path: Path
     orjson.dumps(status)
 
 
-def test_costs_are_fitted_to_less_than_a_minute_where_that_is_wanted(tmp_path: Path, problem: Problem) -> None:
+def test_costs_can_be_fitted_to_less_than_a_minute(tmp_path: Path, problem: Problem) -> None:
     calibrating = CostCalibration(FileDocument(tmp_path / "costs.json"))
     for record in Log(SPREAD, serialise_us=4.0).records(1, seconds=20):
         calibrating.count([record])
@@ -96,7 +96,7 @@ def test_new_workers_are_fitted_after_three_windows_and_waited_for_until_then(tm
         assert bool(calibrating.unfitted(problem)) is not bool(minutes)
 
 
-def test_a_topology_that_is_never_fitted_is_not_waited_for_for_ever(tmp_path: Path, problem: Problem) -> None:
+def test_wait_for_first_cost_fit_times_out(tmp_path: Path, problem: Problem) -> None:
     clock = Ahead()
     calibrating = CostCalibration(FileDocument(tmp_path / "costs.json"), clock)
     for record in Log(SPREAD, serialise_us=4.0).records(1, seconds=10):
@@ -115,7 +115,7 @@ def test_a_problem_takes_its_costs_along(tmp_path: Path, problem: Problem) -> No
     assert problem_to_dict(again) == document
 
 
-def test_what_is_known_outlives_the_service(tmp_path: Path, problem: Problem) -> None:
+def test_calibration_survives_restart(tmp_path: Path, problem: Problem) -> None:
     before = taught(tmp_path / "costs.json", problem, Log(SPREAD, serialise_us=4.0))
     again = CostCalibration(FileDocument(tmp_path / "costs.json"))
     assert again.status() == before.status()
@@ -130,16 +130,14 @@ def test_a_damaged_document_is_replaced(tmp_path: Path, problem: Problem, damage
     assert taught(path, problem, Log(SPREAD)).status()["minutes"] == 1
 
 
-def test_a_file_that_cannot_be_written_is_told(tmp_path: Path, problem: Problem) -> None:
+def test_unwritable_cost_file_is_reported(tmp_path: Path, problem: Problem) -> None:
     calibrating = taught(tmp_path / "gone" / "costs.json", problem, Log(SPREAD))
     status = calibrating.status()
     assert status["minutes"] == 1
     assert "No such file" in status["error"]
 
 
-def test_of_many_records_those_of_some_nodes_count(
-    tmp_path: Path, problem: Problem, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_excess_records_are_sampled_by_node(tmp_path: Path, problem: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_RECORDS", 5)
     calibrating = CostCalibration(FileDocument(tmp_path / "costs.json"))
     taken: list[Any] = []
@@ -156,7 +154,7 @@ def test_of_many_records_those_of_some_nodes_count(
         assert max(seconds) - min(seconds) == (len(seconds) - 1) * 1000
 
 
-def test_before_nimbus_asks_the_newest_minute_is_kept(tmp_path: Path, problem: Problem) -> None:
+def test_only_newest_minute_is_retained_before_first_poll(tmp_path: Path, problem: Problem) -> None:
     calibrating = CostCalibration(FileDocument(tmp_path / "costs.json"))
     for record in Log(SPREAD).records(1, seconds=300):
         calibrating.count([record])
@@ -165,7 +163,7 @@ def test_before_nimbus_asks_the_newest_minute_is_kept(tmp_path: Path, problem: P
     assert calibrating.status()["minutes"] == 1
 
 
-def test_cores_that_differ_count_by_their_speed(tmp_path: Path, problem: Problem) -> None:
+def test_core_speed_differences_scale_node_capacity(tmp_path: Path, problem: Problem) -> None:
     calibrating = taught(tmp_path / "costs.json", problem, Log(SPREAD, core_hz={"n2": 1.25e9}))
     stream = StreamSettings(core_hz_of=calibrating.core_hz)
     seen = calibrating.with_speeds(problem)
@@ -183,7 +181,7 @@ def test_cores_that_differ_count_by_their_speed(tmp_path: Path, problem: Problem
     assert calibrating.with_speeds(problem.with_current({})) is not seen
 
 
-def test_cores_that_differ_count_before_anything_is_fitted_and_where_nothing_is(
+def test_core_speed_differences_apply_before_first_cost_fit(
     tmp_path: Path, problem: Problem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A service that has just begun, and of many records some nodes' only."""
@@ -199,13 +197,13 @@ def test_cores_that_differ_count_before_anything_is_fitted_and_where_nothing_is(
     assert calibrating.core_hz == {"n2": problem.core_hz / 2}
 
 
-def test_cores_that_are_alike_count_as_the_problem_says(tmp_path: Path, problem: Problem) -> None:
+def test_equal_core_speeds_leave_problem_unchanged(tmp_path: Path, problem: Problem) -> None:
     calibrating = taught(tmp_path / "costs.json", problem, Log(SPREAD, core_hz=dict.fromkeys(("n0", "n1"), 2.45e9)))
     assert calibrating.with_speeds(problem) is problem
     assert not calibrating.core_hz
 
 
-def test_a_speed_that_a_node_tells_is_right(tmp_path: Path, problem: Problem) -> None:
+def test_matching_declared_node_speed_is_unchanged(tmp_path: Path, problem: Problem) -> None:
     calibrating = taught(tmp_path / "costs.json", problem, Log(SPREAD, core_hz={"n2": 1.25e9}))
     told = replace(problem, supervisors=tuple(replace(one, cpu_hz=0.8 * one.cpu_hz) for one in problem.supervisors))
     assert calibrating.with_speeds(told) is told

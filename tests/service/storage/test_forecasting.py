@@ -18,16 +18,14 @@ from tests.controller.builders import problem, topology
 
 
 @pytest.mark.parametrize(("name", "kept"), [("predictive", True), ("online", False)])
-def test_only_for_a_scheduler_that_uses_them(tmp_path: Path, name: str, kept: bool) -> None:
+def test_forecasts_are_made_only_for_schedulers_using_them(tmp_path: Path, name: str, kept: bool) -> None:
     service = Service(ServiceSettings(tmp_path, "127.0.0.1", 0, forecast_min=7), make_scheduler(name), name, [])
     assert bool(service._cluster.view._forecasts) is kept  # noqa: SLF001
     status = service.status()
     assert (status.drift, status.counts.looks) == ((), 0)
 
 
-def test_what_rises_is_expected_to_be_higher_and_a_restart_knows_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rising_load_is_forecast_higher_and_survives_restart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stormwright.service.storage.forecasts.REFRESH_S", 0.0)
     t = topology("t")
     of = problem([t])
@@ -47,7 +45,7 @@ def test_what_rises_is_expected_to_be_higher_and_a_restart_knows_it(
     assert profile.topologies[t.id].forecast_cpu_hz is None
 
 
-def test_a_directory_that_is_gone_does_not_end_a_look(tmp_path: Path) -> None:
+def test_missing_forecast_directory_does_not_abort_decision(tmp_path: Path) -> None:
     t = topology("t")
     profile = LoadProfile({t.id: assumed_load(t, 3e9)}, start_ms=60_000, end_ms=75_000)
     forecasting = ForecastStore(tmp_path / "gone" / "minutes.arrow", ahead_min=10)

@@ -60,9 +60,7 @@ def wait_for(reached: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-def test_a_look_its_move_and_what_came_of_it_are_staged(
-    history: ServiceHistory, tmp_path: Path, said: list[str]
-) -> None:
+def test_decision_move_and_outcome_are_staged(history: ServiceHistory, tmp_path: Path, said: list[str]) -> None:
     seen = cluster(1, START_MS)
     decision = look(seen)
     (move,) = decision.plan.moves
@@ -102,7 +100,7 @@ def test_a_look_its_move_and_what_came_of_it_are_staged(
     assert history.status()["errors"] == {}
 
 
-def test_a_full_disk_is_said_once_and_stops_nothing(
+def test_full_disk_is_reported_once_and_does_not_stop_placement(
     history: ServiceHistory, said: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: Any) -> None:
@@ -122,7 +120,7 @@ def test_a_full_disk_is_said_once_and_stops_nothing(
     assert history.status()["staged_files"] > 0
 
 
-def test_tables_that_cannot_be_reached_are_said_once(
+def test_unreachable_history_tables_are_reported_once(
     history: ServiceHistory, said: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[int] = []
@@ -164,7 +162,7 @@ def test_old_days_are_tidied_once_a_day_in_another_process(
     ]
 
 
-def test_what_fails_in_the_other_process_is_passed_on(
+def test_maintenance_process_failure_is_propagated(
     history: ServiceHistory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = tmp_path / "python"
@@ -182,7 +180,7 @@ def test_damaged_state_of_moves_is_replaced(history: ServiceHistory, tmp_path: P
     assert history.evaluation_status() == {"calibration": None, "pending": [], "evaluations": []}
 
 
-def test_the_tables_are_where_they_are_said_to_be(tmp_path: Path) -> None:
+def test_history_tables_use_configured_location(tmp_path: Path) -> None:
     assert tables_below(tmp_path) == f"file://{tmp_path}/history/tables"
     assert as_uri("hdfs://nimbus/stormwright") == "hdfs://nimbus/stormwright"
     assert as_uri(str(tmp_path)) == f"file://{tmp_path}"
@@ -192,9 +190,7 @@ def test_the_tables_are_where_they_are_said_to_be(tmp_path: Path) -> None:
         HistorySettings(format="iceberg")
 
 
-def test_every_move_of_a_topology_that_goes_by_way_of_spare_slots_is_noted(
-    history: ServiceHistory, tmp_path: Path
-) -> None:
+def test_every_move_through_spare_slots_is_recorded(history: ServiceHistory, tmp_path: Path) -> None:
     a, b = (topology(name, workers=1) for name in "ab")
     now = problem([a, b], nodes=3, slots=1, current={a.id: on("n0"), b.id: on("n1")})
     plan = plan_moves(now, Assignment(np.repeat([1, 0], 4).astype(np.int32)), MoveBudget())
@@ -203,7 +199,7 @@ def test_every_move_of_a_topology_that_goes_by_way_of_spare_slots_is_noted(
     assert sorted(json.loads(row["moves"]).values()) == [[4], [4, 4]]
 
 
-def test_rows_that_are_taken_in_for_ever_do_not_keep_the_service_from_ending(
+def test_endless_ingestion_does_not_block_service_shutdown(
     history: ServiceHistory, said: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, over = threading.Event(), threading.Event()

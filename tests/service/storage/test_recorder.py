@@ -12,7 +12,7 @@ from stormwright.service.storage.history import Recorder
 from tests.history.recorded import START_MS, cluster, look
 
 
-def test_what_is_predicted_of_every_topology_is_not_kept_with_each_look(tmp_path, monkeypatch: pytest.MonkeyPatch):
+def test_recorded_decision_omits_predictions_of_unmoved_topologies(tmp_path, monkeypatch: pytest.MonkeyPatch):
     """In a large cluster it is much; what a move promises is noted with the move."""
     rows: list[dict[str, Any]] = []
     recorder, seen = Recorder(Staging(tmp_path), "optimizer"), cluster(0, START_MS)

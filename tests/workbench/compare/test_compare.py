@@ -38,7 +38,7 @@ class Fixed:
 
 
 @given(problems())
-def test_figures_are_what_the_oracle_counts(of):
+def test_figures_match_oracle(of):
     slots = make_scheduler("online").schedule(of).slot_of_executor
     figures = measure(of, slots)
     by_distance = oracles.cost_by_distance(of, slots, oracles.traffic(of, slots))
@@ -62,18 +62,18 @@ def test_figures_are_what_the_oracle_counts(of):
     assert figures.moved_executors == len(moved)
 
 
-def test_balance_and_moves_by_hand():
+def test_balance_and_moves_match_manual_calculation():
     figures = measure(running(TWO_NODES, [0, 0, 4, 4]), np.array([0, 0, 0, 4], np.int32))
     assert (figures.balance, figures.nodes, figures.workers, figures.moved_executors) == (1.5, 2, 2, 1)
 
 
-def test_what_is_left_out_breaks_no_limit():
+def test_unplaced_topology_violates_no_limits():
     of = problem(nodes(4), (topology("t", 2, 2), load(2)), (topology("tt", 2, 2), load(2)))
     figures = measure(of, np.array([-1, -1, 0, 0], np.int32))
     assert (figures.unplaced, figures.broken, figures.remarks) == (2, (), ("tt: 1 worker, wanted 2",))
 
 
-def test_worker_counts_are_told_apart_from_limits():
+def test_wrong_worker_counts_are_reported_separately_from_limits():
     of = problem(nodes(4, 1), (topology("t", 3, 2), load(3, cpu_ghz=1)))
     assert measure(of, np.array([0, 1, 2], np.int32)).limits_text == "kept, 3 workers for 2"
     figures = measure(of, np.array([4, 5, 6], np.int32))
@@ -84,7 +84,7 @@ def test_worker_counts_are_told_apart_from_limits():
     assert measure(two, np.array([0, 0, 1, 1], np.int32)).limits_text == "kept, other worker counts of 2 topologies"
 
 
-def test_a_cost_that_says_nothing_is_marked_and_that_of_nothing_is_none():
+def test_incomparable_cost_is_marked_and_empty_placement_has_none():
     of = problem(nodes(4, 1), (topology("t", 2, 1), load(2, [(0, 1, 10)], cpu_ghz=1)))
     figures = [measure(of, np.array(slots, np.int32)) for slots in ([0, 0], [4, 4], [-1, 0], [-1, -1], [0, 1])]
     assert [(f.mark, f.total) for f in figures] == [("", 0), ("*", 0), ("*", 0), ("", None), ("", 2)]
@@ -93,7 +93,7 @@ def test_a_cost_that_says_nothing_is_marked_and_that_of_nothing_is_none():
 # Rows --------------------------------------------------------------------------------------------
 
 
-def test_rows_are_sorted_by_cost_and_what_is_not_valid_does_not_lead():
+def test_rows_are_sorted_by_cost_and_invalid_placements_never_lead():
     found = compare(
         replace(TWO_NODES, supervisors=(*TWO_NODES.supervisors, *nodes(4, 4, 3.5)[2:])),
         {
@@ -122,13 +122,13 @@ def test_an_answer_of_the_wrong_shape_is_a_failure_too():
     assert row.figures is None
 
 
-def test_what_runs_now_is_measured_where_something_does():
+def test_current_placement_is_measured_if_present():
     assert compare(TWO_NODES, {}).current is None
     now = running(TWO_NODES, [0, 4, 0, 4])
     assert compare(now, {}).current.cost == cost_of(now, now.current_slot)
 
 
-def test_progress_tells_each_scheduler():
+def test_progress_covers_each_scheduler():
     lines = []
     with shown(write=lines.append):
         compare(TWO_NODES, {"a": Fixed([0, 0, 4, 4]), "b": Fixed(ValueError("no"))})
@@ -150,19 +150,19 @@ def test_all_are_all():
     assert tuple(choose_schedulers(" online,even, online ")) == ("online", "even")
 
 
-def test_settings_go_to_the_one_they_name():
+def test_settings_apply_to_named_scheduler():
     chosen = choose_schedulers("online,top_storm", ["online.alpha=0.25", "top_storm.alpha=0.5", "online.gamma=2"])
     assert (chosen["online"].params.alpha, chosen["online"].params.gamma) == (0.25, 2)
     assert chosen["top_storm"].params.alpha == 0.5
 
 
-def test_every_fault_is_told_at_once():
+def test_all_scheduler_option_faults_are_reported_at_once():
     with pytest.raises(InputError) as error:
         choose_schedulers("online,evn", ["online.alpha=7", "online.x=1", "even.y=1", "alpha"])
     assert [fault.path for fault in error.value.faults] == ["even.y=1", "alpha", "online.alpha", "online.x", "evn"]
 
 
-def test_jars_that_are_missing(tmp_path):
+def test_missing_or_unused_jars_are_rejected(tmp_path):
     with pytest.raises(InputError, match="no such jar"):
         choose_schedulers("even,java:a.b.C", jars=[tmp_path / "no.jar"])
     with pytest.raises(InputError, match="only for a Java class"):

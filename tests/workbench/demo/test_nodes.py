@@ -57,7 +57,7 @@ def test_nodes_without_limits_and_links(clock):
     assert fullest({"node1": used}) is None
 
 
-def test_workers_tell_what_no_control_group_counts():
+def test_worker_cpu_is_used_for_nodes_without_cgroups():
     records = [record("t", node, 0, port=port, start_ms=at) for node, port, at in CASES]
     records = [each | {"process_cpu_ns": 5e8} for each in records]
     none, held = NodeUse(None, None, None, None), NodeUse(0.3, 0.1, None, None, limit_cores=0.4)
@@ -71,7 +71,7 @@ def test_workers_tell_what_no_control_group_counts():
 CASES = [("a", 6700, 1_000), ("a", 6700, 2_000), ("a", 6701, 2_500), ("a", 6700, 3_000), ("c", 6700, 1_000)]
 
 
-def test_what_is_fullest_is_named_and_full_only_near_its_limit():
+def test_fullest_resource_is_named_and_full_only_near_its_limit():
     used = {
         "a": NodeUse(0.38, 0.5, 20.0, 1.0, limit_cores=0.4, link_mbit_s=25.0),
         "b": NodeUse(0.2, 0.0, 1.0, 24.5, limit_cores=0.4, link_mbit_s=25.0),

@@ -13,7 +13,7 @@ PROBLEM = WordCount(cores=0.4).problem()
 (TOPOLOGY,) = (topology.id for topology in PROBLEM.topologies)
 
 
-def test_spouts_without_a_rate_come_to_what_the_placement_sustains():
+def test_unrated_spouts_are_predicted_at_sustainable_rate():
     (expected,) = predict(PROBLEM).topologies
     promised = promise(PROBLEM, PROBLEM.current, {})
     found = promised.topologies[TOPOLOGY]
@@ -24,7 +24,7 @@ def test_spouts_without_a_rate_come_to_what_the_placement_sustains():
     assert promised.nodes["n1"].cpu.value == 0
 
 
-def test_spouts_with_a_rate_come_to_that_if_it_is_sustained():
+def test_rated_spouts_are_predicted_at_their_rate_if_sustained():
     found = promise(PROBLEM, PROBLEM.current, {TOPOLOGY: 500.0}, Assumptions(Costs(worker_cores=0.02)))
     held = found.topologies[TOPOLOGY]
     assert (held.rate_tps.value, held.rate_tps.low, held.rate_tps.high) == (500, 500, 500)

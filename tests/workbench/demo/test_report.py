@@ -15,7 +15,7 @@ from tests.workbench.demo.results import demo_result, rolled_back
 SETTINGS = SimpleNamespace(cluster=LocalClusterConfig(link="25mbit", cores_per_node=0.4))
 
 
-def test_measured_and_predicted_stand_beside_each_other():
+def test_report_shows_measured_beside_predicted_values():
     result = demo_result()
     rows = {}
     for row in table(result):
@@ -30,7 +30,7 @@ def test_measured_and_predicted_stand_beside_each_other():
     assert not rows["n0: CPU of 0.4 cores, %"].better, "what a node uses is neither good nor bad"
 
 
-def test_nodes_without_limits_show_what_their_workers_used():
+def test_nodes_without_limits_show_cores_used_by_workers():
     rows = {row.label: row for row in table(demo_result(limits=False))}
     assert rows["n0: cores used by its workers"].before == "0.38"
     assert not any("%" in label and label.startswith("n0") for label in rows)
@@ -44,7 +44,7 @@ def test_the_bottleneck_is_named_as_measured_and_as_predicted():
     assert slow.endswith("predicted limit: its spouts, which begin 500 trees/s (words)")
 
 
-def test_programs_get_all_that_people_see():
+def test_result_json_contains_all_displayed_values():
     found = json.loads(json.dumps(as_dict(demo_result())))
     (topology,) = found["topologies"]
     assert topology["after"]["acked_tps"] == pytest.approx(12_000)
@@ -58,7 +58,7 @@ def test_programs_get_all_that_people_see():
 
 
 @pytest.mark.parametrize("limited", [True, False])
-def test_the_page_holds_all_of_it_and_needs_nothing_else(tmp_path, limited):
+def test_html_report_is_complete_and_self_contained(tmp_path, limited):
     """Also where nodes have no limits: then it says so, and there are no bars."""
     result = demo_result(limits=limited)
     write_html(result, SETTINGS, tmp_path / "report.html")

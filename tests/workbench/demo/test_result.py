@@ -21,7 +21,7 @@ from tests.workbench.demo.results import demo_result
     ],
     ids=lambda value: "-".join(value) if isinstance(value, dict) else None,
 )
-def test_what_counts_as_gained(changes, gained):
+def test_improvement_requires_gain_without_throughput_loss(changes, gained):
     """Figures after by figures before; less of anything is no gain where throughput fell."""
     result = demo_result()
     known = {"acked_tps": 1000.0, "mean_latency_ms": 20.0, "nodes": 2, "inter_node_per_acked": 4.0}
@@ -30,7 +30,7 @@ def test_what_counts_as_gained(changes, gained):
     assert replace(result, topologies=[replace(result.topologies[0], before=before, after=after)]).improved is gained
 
 
-def test_what_differs_where_nothing_moved_is_chance():
+def test_difference_counts_as_improvement_only_after_moves():
     result = demo_result()
     topology = result.topologies[0]
     better = replace(topology, after=replace(topology.before, acked_tps=2 * topology.before.acked_tps))

@@ -22,19 +22,19 @@ def test_nodes_have_cpu_of_their_own_and_links_as_a_usual_node(monkeypatch):
     assert fair_cluster(3, 6, None, None).cores_per_node == 0.4, "figures are alike on larger machines"
 
 
-def test_where_that_is_not_allowed_all_is_as_it_was_and_it_is_said_why(monkeypatch, caplog):
+def test_cluster_without_cpu_limits_uses_defaults_with_notice(monkeypatch, caplog):
     monkeypatch.setattr(run, "why_no_cpu_limits", lambda cores: "only root can make control groups")
     found = fair_cluster(3, 6, None, None)
     assert (found.link, found.cores_per_node) == ("40mbit", None)
     assert caplog.messages == ["nodes share the machine's cores: only root can make control groups"]
 
 
-def test_where_too_little_is_there_for_each_nodes_share_the_cores(caplog):
+def test_nodes_share_cores_when_fair_share_is_too_small(caplog):
     assert fair_cluster(6, 6, None, None).cores_per_node is None
     assert "0.2 are left for each" in caplog.text
 
 
-def test_what_is_asked_for_counts():
+def test_requested_cluster_sizes_are_used_and_validated():
     found = fair_cluster(2, 4, "5mbit", 1.5)
     assert (found.cores_per_node, found.link, found.cpu_limits) == (1.5, "5mbit", "groups")
     found = fair_cluster(2, 4, None, 0)

@@ -33,7 +33,7 @@ class CountedMeasurement:
         return SimpleNamespace(load=load if self.now_s > self.lag_s else None)
 
 
-def test_costs_are_fitted_to_it_first():
+def test_measurement_waits_for_cost_fit_with_timeout():
     service = CountedMeasurement(lag_s=5.0, every_s=5.0)
     service.unfitted_s = 33.0
     measured_problem(service, since_ms=0)
@@ -44,20 +44,20 @@ def test_costs_are_fitted_to_it_first():
     assert service.now_s == pytest.approx(FITTED_S, abs=1), "probes that tell too little are not waited for"
 
 
-def test_nothing_from_before_is_in_it():
+def test_measured_load_excludes_records_before_start():
     service = CountedMeasurement(lag_s=5.0, every_s=5.0)
     assert measured_problem(service, since_ms=0).load.start_ms == 0
     assert service.now_s == pytest.approx(20.0, abs=1)
 
 
-def test_on_a_busy_machine_one_that_began_before_has_to_do():
+def test_busy_machine_may_use_window_started_earlier():
     service = CountedMeasurement(lag_s=40.0, every_s=10.0)
     load = measured_problem(service, since_ms=0).load
     assert load.start_ms < 0 < load.end_ms
     assert service.now_s == pytest.approx(max(50.0, WHOLLY_S), abs=1)
 
 
-def test_a_pipeline_that_does_not_keep_up_is_told():
+def test_lagging_pipeline_is_reported():
     service = CountedMeasurement(lag_s=1000.0, every_s=5.0)
     with pytest.raises(ClusterError, match=r"no load within 180 s: its last batch took 77 s: is the machine"):
         measured_problem(service, since_ms=0)

@@ -28,7 +28,7 @@ def test_a_shape_is_an_argument_of_its_class():
     assert other.args == {}
 
 
-def test_what_is_wrong_is_told_at_once():
+def test_all_topology_argument_faults_are_reported_at_once():
     with pytest.raises(InputError) as caught:
         parse_submissions(["page-lode", "sol:rate", "star:name=one", "linear:name=one"])
     assert [fault.message for fault in caught.value.faults] == [

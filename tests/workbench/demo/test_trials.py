@@ -92,7 +92,7 @@ def tried(stage: Stage, objective=THROUGHPUT, **plan) -> PlacementTrials:
 HOME_PLACE = Place(1000.0, 1000.0)
 
 
-def test_better_placement_is_kept_after_one_start_each():
+def test_better_placement_stays_after_one_start_each():
     stage = Stage({HOME: HOME_PLACE, AWAY: Place(2000.0, 2100.0)}, [AWAY])
     found = tried(stage)
     assert stage.log == ["measure 0", "decide 1", "act", "measure 1"]
@@ -141,7 +141,7 @@ def test_undecided_placement_without_gain_is_rolled_back():
     assert found.starts[-1].trial == 0, "what runs at the end was measured after the rollback"
 
 
-def test_second_decision_that_moves_nothing_ends_where_it_was():
+def test_second_decision_without_moves_ends_at_original_placement():
     stage = Stage({HOME: HOME_PLACE, AWAY: Place(640.0, 1240.0)}, [AWAY])
     found = tried(stage)
     assert stage.log[-3:] == ["roll back", "measure 0", "decide 2"]
@@ -156,7 +156,7 @@ def test_no_more_decisions_than_given_are_made():
     assert stage.runs == HOME
 
 
-def test_without_looking_back_worse_placement_is_left_there_with_its_verdict():
+def test_worse_placement_without_look_back_stays_with_its_verdict():
     stage = Stage({HOME: HOME_PLACE, AWAY: Place(640.0, 1240.0)}, [AWAY])
     found = tried(stage, look_back=False, rounds=5)
     assert stage.log == ["measure 0", "decide 1", "act", "measure 1"]
@@ -184,7 +184,7 @@ def test_nothing_moved_is_measured_twice():
         (TRAFFIC, Place(500.0, 1000.0), False),
     ],
 )
-def test_objective_says_what_is_kept(objective, there, kept):
+def test_objective_decides_whether_placement_stays(objective, there, kept):
     stage = Stage({HOME: HOME_PLACE, AWAY: there}, [AWAY])
     tried(stage, objective, decisions=1)
     assert (stage.runs == AWAY) == kept
@@ -209,5 +209,5 @@ def test_equal_placements_are_mostly_undecided_and_never_lose_track():
     assert verdicts.count("undecided") > 0.9 * len(verdicts)
 
 
-def test_correction_that_changes_little_is_not_mentioned():
+def test_negligible_correction_is_not_mentioned():
     assert replace(CpuCorrection(36.0, 37.0, 40.0)).text == ""

@@ -58,13 +58,13 @@ class Hearing:
 ONE = {"t": (WorkerSlot("n0", 6700),)}
 
 
-def test_it_is_waited_until_workers_have_run_for_as_long():
+def test_warm_up_waits_until_workers_reach_same_age():
     heard = Hearing(began_s=90.0, cool_at_s=0)
     wait_until_as_warm(heard, ONE, 30.0, None, 60.0)
     assert heard.now_s == pytest.approx(120.0, abs=1.0)
 
 
-def test_and_until_they_compile_no_more_than_before():
+def test_warm_up_waits_until_compilation_falls_to_earlier_level():
     heard = Hearing(began_s=90.0, cool_at_s=130)
     wait_until_as_warm(heard, ONE, 30.0, 0.1, 60.0)
     assert 138 <= heard.now_s <= 142, "when what is looked at back then is all cool"

@@ -74,7 +74,7 @@ def demonstrated(state: Path, look_back: bool) -> tuple[DemoResult, DemoSettings
         return demonstrate(settings, cluster, service), settings, service.status().refused
 
 
-def test_worse_placement_is_rolled_back_without_loss_and_not_tried_again(tmp_path):
+def test_worse_placement_is_rolled_back_without_loss_and_not_retried(tmp_path):
     result, settings, refused = demonstrated(tmp_path, look_back=True)
     found = json.loads(json.dumps(as_dict(result)))
     assert (found["verdict"], found["lost"], result.succeeded, found["improved"]) == ("rolled back", 0, True, False)
@@ -98,7 +98,7 @@ def test_worse_placement_is_rolled_back_without_loss_and_not_tried_again(tmp_pat
         assert expected in page
 
 
-def test_without_looking_back_the_worse_placement_stays_and_is_called_so(tmp_path):
+def test_worse_placement_without_look_back_stays_and_is_reported(tmp_path):
     result, _, refused = demonstrated(tmp_path, look_back=False)
     assert (result.verdict, result.lost, result.succeeded) == ("worse", 0, False)
     assert result.throughput_ratio < 0.6

@@ -109,7 +109,7 @@ def served(tmp_path: Path) -> Iterator[Served]:
     assert not list((tmp_path / "history").glob("**/*.parquet")), "nobody takes them in"
 
 
-def test_a_plan_moves_it_and_what_is_measured_shows_it(served: Served) -> None:
+def test_plan_moves_virtual_topology_and_measurements_reflect_the_move(served: Served) -> None:
     assert "topolog" in served.page("/topologies")
     assert served.nodes("one-1-0") == {"n0"}
     assert served.nodes("other-1-0") == {"n0", "n1", "n2"}
@@ -172,7 +172,7 @@ def spread_out() -> Problem:
     return problem.with_current(placed)
 
 
-def test_loads_are_those_that_the_records_tell_of() -> None:
+def test_measured_loads_match_sums_over_records() -> None:
     """Beside the plain sums that the pipeline is compared with."""
     problem = spread_out()
     cluster, records = running(problem, 60)
@@ -206,7 +206,7 @@ def test_rates_follow_the_trace() -> None:
     assert [rate(cluster, each) for each in ("one-1-0", "other-1-0")] == pytest.approx([500, 2_000], rel=0.01)
 
 
-def test_workers_of_large_clusters_tell_less_often_and_never_so_that_they_seem_dead(
+def test_workers_of_large_clusters_report_less_often_but_stay_alive(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("stormwright.workbench.simulated.served._EACH_SECOND", 1.0)
@@ -218,7 +218,7 @@ def test_workers_of_large_clusters_tell_less_often_and_never_so_that_they_seem_d
     assert received == pytest.approx(2 * 9_000 * sum(lengths), rel=0.02), "nothing is left out"
 
 
-def test_topologies_that_are_gone_are_in_no_load() -> None:
+def test_removed_topologies_are_excluded_from_load() -> None:
     problem = spread_out()
     cluster, _ = running(problem, 10)
     left = replace(problem, topologies=problem.topologies[:1], current={}, load=None)

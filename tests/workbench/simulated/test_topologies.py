@@ -12,7 +12,7 @@ from stormwright.workbench.demo.settings import parse_submissions
 from stormwright.workbench.simulated.topologies import simulated
 
 
-def test_the_word_count_does_what_was_measured_of_it():
+def test_simulated_word_count_matches_measurements():
     (found,) = simulated(parse_submissions(["word-count"]))
     known = WordCount()
     assert found.topology.executor_runs == known.topology().executor_runs
@@ -29,14 +29,14 @@ def test_the_word_count_does_what_was_measured_of_it():
     assert found.offered_tps == np.inf
 
 
-def test_arguments_are_those_of_the_real_ones():
+def test_simulated_topology_arguments_match_real_ones():
     (found,) = simulated(parse_submissions(["exclamation:spouts=3,workers=2,ackers=0,rate=500,pending=7,name=e"]))
     assert {c.id: c.parallelism for c in found.topology.components} == {"word": 3, "exclaim1": 3, "exclaim2": 2}
     assert (found.topology.name, found.topology.num_workers, found.offered_tps) == ("e", 2, 500)
     assert found.topology.conf[MAX_SPOUT_PENDING] == 7
 
 
-def test_what_cannot_be_simulated_is_told_all_at_once():
+def test_unsupported_simulated_topologies_are_reported_at_once():
     with pytest.raises(InputError) as refused:
         simulated(parse_submissions(["linear", "word-count:split=0,colour=red", "exclamation:rate=-1"]))
     told = str(refused.value)

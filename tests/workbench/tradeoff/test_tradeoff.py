@@ -31,7 +31,7 @@ def test_steps_are_spread():
     assert steps_up_to(1000)[-3:] == [100, 200, 500]
 
 
-def test_more_moves_cost_no_more_and_limits_are_kept():
+def test_cost_falls_with_more_moves_and_limits_are_respected():
     of = chain()
     found = tradeoff(of, [0, 1, 2, 3, 4], seconds=0.1)
     assert found.staying == cost_of(of, of.current_slot).total == 700.0
@@ -47,7 +47,7 @@ def test_more_moves_cost_no_more_and_limits_are_kept():
     assert [point.cost for point in found.near_lowest_cost(0.0)] == [found.least] * len(found.near_lowest_cost(0.0))
 
 
-def test_restarted_workers_are_those_whose_executors_or_slot_change():
+def test_restarted_workers_include_source_and_target_of_moves():
     found = tradeoff(chain(), [1], seconds=0.1)
     assert (found.points[0].moved, found.points[0].restarted) == (1, 2), "the worker it leaves and the one it joins"
 
@@ -86,7 +86,7 @@ def test_both_curves_by_default():
     assert [len(points) for _, points in found.curves()] == [5, 3]
 
 
-def test_what_breaks_limits_is_told():
+def test_placements_violating_limits_are_reported():
     of = problem(nodes(0.5, 1), (topology("t", 8, 2), load(8, PAIRS)))
     found = tradeoff(running(of, [0] * 7 + [4]), [0, 2], seconds=0.1)
     assert found.broken == 1
@@ -122,14 +122,14 @@ def test_verb(tmp_path, capsys):
 
 @pytest.mark.parametrize("option", ["--moves", "--restarts"])
 @pytest.mark.parametrize("numbers", ["", "x", "-1", "1,,2", "1.5"])
-def test_verb_refuses_what_is_no_number(option, numbers, tmp_path, capsys):
+def test_tradeoff_rejects_invalid_limit_numbers(option, numbers, tmp_path, capsys):
     path = tmp_path / "p.npz"
     write_problem(path, chain())
     assert cli.run(["tradeoff", str(path), option, numbers]) == cli.BAD_INPUT
     assert "whole numbers" in capsys.readouterr().err
 
 
-def test_limits_as_people_say_them():
+def test_move_limits_are_formatted_as_text():
     assert str(MoveLimit(moves=1)) == "at most 1 executor may move"
     assert (
         str(MoveLimit(moves=1_000, restarts=1)) == "at most 1,000 executors may move and at most 1 worker may restart"

@@ -66,7 +66,7 @@ def test_topologies_and_nodes_are_counted(busy):
         ),
     ],
 )
-def test_detail_is_labelled_as_storm_does(busy, detail, expected):
+def test_detailed_metrics_use_label_names_of_storm(busy, detail, expected):
     metrics = [each for each in of_cluster(busy, {}, detail) if each.name.startswith(f"stormwright_{detail}_")]
     assert {name for metric in metrics for each in metric.samples for name in each.labels} <= STORMS_LABELS
     found = samples(metrics)
@@ -77,7 +77,7 @@ def test_detail_is_labelled_as_storm_does(busy, detail, expected):
 
 
 @pytest.mark.parametrize("detail", DETAILS)
-def test_there_are_never_too_many(monkeypatch, detail):
+def test_number_of_metric_samples_is_limited(monkeypatch, detail):
     monkeypatch.setattr(metrics, "MOST_SAMPLES", 5)
     large = problem([topology(f"t{i}", bolts=50) for i in range(8)], slots=8)
     by_default = len(samples(of_cluster(large, {})))

@@ -43,7 +43,7 @@ def test_plans_and_history_are_counted(state):
     assert found["stormwright_done", ("modes",)] == 1
 
 
-def test_a_state_that_cannot_be_read_leaves_out_what_is_in_it(state, monkeypatch, caplog):
+def test_unreadable_state_omits_its_metrics(state, monkeypatch, caplog):
     def locked(*_: object) -> None:
         raise sqlite3.OperationalError("database is locked")
 
@@ -52,7 +52,7 @@ def test_a_state_that_cannot_be_read_leaves_out_what_is_in_it(state, monkeypatch
     assert "database is locked" in caplog.text
 
 
-def test_before_nimbus_asks_modes_are_told_and_afterwards_the_cluster_too(state):
+def test_metrics_contain_modes_before_first_poll_and_cluster_afterwards(state):
     wanted = topology("t")
     scenes = iter([None, Scene.of(problem([wanted], current={wanted.id: on("n0")}))])
     ages = iter([float("inf"), 0.0])
