@@ -45,7 +45,7 @@ def names_in(path: Path) -> set[str]:
     )
 
 
-def test_what_they_take_of_ours_is_there():
+def test_names_imported_by_benchmarks_and_tools_exist():
     """Of all of them, those too that need a cluster; they are not looked at by mypy."""
     missing = []
     for path in [*(ROOT / "benchmarks").rglob("*.py"), *(ROOT / "tools").rglob("*.py")]:
@@ -62,7 +62,7 @@ def test_what_they_take_of_ours_is_there():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SMALL)
-def test_it_runs(name: str, tmp_path: Path) -> None:
+def test_benchmark_runs_and_writes_its_figures(name: str, tmp_path: Path) -> None:
     command = [sys.executable, "-m", f"benchmarks.{name}", *SMALL[name].split()]
     environment = {**os.environ, "STORMWRIGHT_RESULTS": str(tmp_path), "PYTHONPATH": str(ROOT / "src")}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)

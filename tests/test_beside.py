@@ -32,7 +32,7 @@ NAMED = re.compile(r"\[(\w+)\]\((\.\./[^)]+)\)")
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])
-def test_each_row_says_what_is_here_and_names_tests_that_there_are(row: list[str]) -> None:
+def test_each_comparison_row_names_existing_tests(row: list[str]) -> None:
     """Python's functions and Java's methods."""
     _, here, shown = row
     assert len(here) > 2
@@ -44,10 +44,10 @@ def test_each_row_says_what_is_here_and_names_tests_that_there_are(row: list[str
         assert f"\ndef {name}(" in text or f"@Test\n    void {name}()" in text
 
 
-def test_there_are_rows() -> None:
+def test_comparison_page_has_rows() -> None:
     assert len(ROWS) > 60
 
 
 @pytest.mark.parametrize("name", ENDPOINTS)
-def test_no_way_to_ask_is_left_out(name: str) -> None:
+def test_comparison_page_lists_every_interface(name: str) -> None:
     assert f"`{name}`" in TEXT

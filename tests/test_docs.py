@@ -28,7 +28,7 @@ def test_links_lead_somewhere(page):
     assert [target for target in targets if not (page.parent / target).exists()] == []
 
 
-def test_packages_that_name_one_of_their_packages_name_all():
+def test_architecture_page_lists_all_or_none_of_the_subpackages():
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     for room, told in re.findall(r"^\| `(\w+)/` \| (.*) \|$", text, re.MULTILINE):
         of_it = (ROOT / "src" / "stormwright" / room).iterdir()
@@ -38,13 +38,13 @@ def test_packages_that_name_one_of_their_packages_name_all():
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_modules_are_where_they_are_said_to_be(page):
+def test_documented_module_paths_exist(page):
     text = page.read_text(encoding="utf-8")
     named = [name for name in re.findall(r"`([\w/]+/\w+\.py)`", text) if "NAME" not in name]
     assert [name for name in named if not any((start / name).exists() for start in FROM)] == []
 
 
-def test_each_failure_names_tests_that_there_are():
+def test_each_documented_failure_names_existing_tests():
     """A link whose text is a test leads to the file that has it."""
     page = ROOT / "docs" / "failures.md"
     named = re.findall(r"\[(test_\w+)\]\(([^)]+)\)", page.read_text(encoding="utf-8"))
@@ -64,7 +64,7 @@ SAID = [
 
 
 @pytest.mark.parametrize("path", SAID, ids=lambda path: path.name)
-def test_a_throughput_is_said_to_be_measured_or_reachable(path):
+def test_docs_mark_each_throughput_as_measured_assumed_or_reachable(path):
     """One is what was, the other what is predicted: an operator who takes one for the other waits in vain."""
     text = path.read_text(encoding="utf-8")
     said = re.findall(r"(\w+ |\W)(?<![\w/])[Tt]hroughput(?=[, ]|$)", text)
@@ -85,7 +85,7 @@ def commands_of(page: Path) -> set[str]:
     return {re.split(r"…|\s[|>&]|\s{2,}#", each)[0].strip() for each in found}
 
 
-def test_defaults_of_serve_are_those_that_its_page_names():
+def test_documented_defaults_of_serve_equal_the_actual_ones():
     """As in: `--least-measured` seconds (30)."""
     named = re.findall(
         r"`(--[a-z-]+)`(?: [a-z]+)? \((\d+)\)", (ROOT / "docs" / "operate.md").read_text(encoding="utf-8")
@@ -96,7 +96,7 @@ def test_defaults_of_serve_are_those_that_its_page_names():
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_commands_have_the_verbs_and_options_that_they_are_shown_with(page):
+def test_documented_commands_use_existing_subcommands_and_options(page):
     for shown in sorted(commands_of(page)):
         verb, args = cli, shlex.split(shown, comments=True)[1:]
         while isinstance(verb, click.Group) and args and not args[0].startswith("-"):

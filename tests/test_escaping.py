@@ -31,7 +31,7 @@ def test_nothing_steers_a_terminal(text: str, seen: str) -> None:
 
 
 @given(st.text(st.characters(), max_size=20))
-def test_it_is_one_line_that_utf8_holds(text: str) -> None:
+def test_printable_text_is_one_line_of_valid_utf8(text: str) -> None:
     seen = printable(text)
     assert len(seen.splitlines()) <= 1
     assert is_text(seen)
@@ -45,7 +45,7 @@ PLAIN = st.recursive(
 
 
 @given(PLAIN)
-def test_short_values_are_shown_as_python_does(value: object) -> None:
+def test_short_values_are_shown_as_python_repr(value: object) -> None:
     text = repr(value)
     if len(text) <= 60:
         assert shown(value) == text
@@ -55,13 +55,13 @@ def test_short_values_are_shown_as_python_does(value: object) -> None:
 
 
 @given(PLAIN.filter(lambda value: not isinstance(value, str)))
-def test_long_ones_begin_as_python_shows_them(value: object) -> None:
+def test_long_values_begin_with_their_python_repr(value: object) -> None:
     # Which quotes stand around a text depends on all of it.
     if not any(mark in json.dumps(value, ensure_ascii=False) for mark in ("'", '\\"')):
         assert repr(value).startswith(shown(value).removesuffix("…"))
 
 
-def test_of_large_values_no_more_is_looked_at_than_is_shown() -> None:
+def test_formatting_of_large_values_takes_bounded_time() -> None:
     value: list[object] = ["x"]
     for _ in range(50):
         value = [value] * 10
@@ -73,7 +73,7 @@ def test_of_large_values_no_more_is_looked_at_than_is_shown() -> None:
     assert time.process_time() - begin < 1
 
 
-def test_faults_are_one_line_each() -> None:
+def test_each_fault_is_printed_on_one_line() -> None:
     error = InputError(
         "evil\n.json", [Fault("should be\x1b[2J a number", '$["a\nb: 0 faults"]'), Fault("is\nnone", "x\ny")]
     )

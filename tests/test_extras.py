@@ -55,7 +55,7 @@ def imported() -> dict[str, set[str]]:
     return found
 
 
-def test_what_is_imported_comes_with_the_package_or_with_the_extra_that_is_told():
+def test_each_import_is_covered_by_a_dependency_or_its_extra():
     core, extras = brought_by(PROJECT["dependencies"]), PROJECT["optional-dependencies"]
     for package, rooms in imported().items():
         of = {plain(each) for each in BROUGHT_BY[package]}
@@ -65,14 +65,14 @@ def test_what_is_imported_comes_with_the_package_or_with_the_extra_that_is_told(
             assert of & (core | brought_by(extras["service"])), package
 
 
-def test_each_package_that_an_extra_names_is_told_with_it():
+def test_each_optional_package_is_mapped_to_its_extra():
     extras = PROJECT["optional-dependencies"]
     assert set(EXTRAS.values()) <= set(extras)
     for package, extra in EXTRAS.items():
         assert {plain(each) for each in BROUGHT_BY[package]} & brought_by(extras[extra]), package
 
 
-def test_there_is_one_version():
+def test_all_version_declarations_agree():
     """Others have it from the package, or say the same."""
     from stormwright import __version__
 

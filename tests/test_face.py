@@ -11,7 +11,7 @@ from stormwright.formats import write_problem
 from stormwright.schedulers import scheduler_names
 
 
-def test_every_name_is_there_and_told():
+def test_every_public_name_is_importable_and_listed():
     assert set(sw.__all__) <= set(dir(sw))
     for name in sw.__all__:
         assert getattr(sw, name) is not None
@@ -27,7 +27,7 @@ def test_a_file_is_read_by_its_path_in_either_form(tmp_path):
     assert sw.read_problem("ready:top-storm-word-count-1").num_executors > 0
 
 
-def test_place_takes_names_parameters_and_schedulers_of_ones_own():
+def test_place_accepts_names_parameters_and_custom_schedulers():
     problem = sw.sketch("a 2 -> b 3")
     assert sw.place(problem, "online", alpha=0.5).parameters["alpha"] == 0.5
     for seed in (3, np.int64(3)):
@@ -42,7 +42,7 @@ def test_place_takes_names_parameters_and_schedulers_of_ones_own():
     assert sw.place(problem, Own()).cost == sw.place(problem, "even").cost
 
 
-def test_what_a_scheduler_of_ones_own_would_not_learn_of_is_refused():
+def test_settings_without_effect_on_a_custom_scheduler_are_rejected():
     class Own:
         def schedule(self, problem: sw.Problem) -> sw.Assignment:
             raise AssertionError("it is not asked")
@@ -59,7 +59,7 @@ def test_compare_takes_names_in_any_form():
         assert {row.name for row in sw.compare(problem, names).rows} == {"even", "online"}
 
 
-def test_compare_takes_schedulers_of_ones_own_beside_named_ones():
+def test_compare_accepts_custom_and_named_schedulers():
     problem = sw.sketch("a 2 -> b 3")
 
     class Own:
@@ -76,7 +76,7 @@ def test_compare_takes_schedulers_of_ones_own_beside_named_ones():
         assert {row.figures.cost for row in rows} == {sw.place(problem, "even").cost}
 
 
-def test_a_comparison_says_why_one_failed():
+def test_comparison_includes_the_error_of_a_failed_scheduler():
     class ModelFault:
         def schedule(self, problem: sw.Problem) -> sw.Assignment:
             raise KeyError("<b>")
@@ -87,7 +87,7 @@ def test_a_comparison_says_why_one_failed():
 
 
 @pytest.mark.parametrize("ask", [sw.predict, sw.bound, sw.what_if])
-def test_an_assignment_of_another_problem_is_said(ask):
+def test_assignment_of_another_problem_is_rejected(ask):
     problem = sw.sketch("a 2 -> b 3", nodes=2)
     for other, said in (
         (sw.sketch("a 3"), "is of another problem: it places 3 executors, and this problem has 5"),
@@ -104,7 +104,7 @@ def test_an_assignment_of_another_problem_is_said(ask):
         ask(problem, sw.Assignment(np.zeros(5)))
 
 
-def test_what_runs_is_placed_anew_where_that_is_asked_for():
+def test_from_scratch_option_replaces_running_executors():
     problem = sw.sketch("lines 2 -> split 4 -> count 4 fields", nodes=3)
     even, packed = (sw.place(problem, name) for name in ("even", "binpack"))
     assert even.cost != packed.cost
@@ -120,19 +120,19 @@ def test_what_runs_is_placed_anew_where_that_is_asked_for():
         sw.place(running, from_scratch=True, max_moves=1)
 
 
-def test_schedulers_tells_of_all():
+def test_schedulers_lists_every_scheduler():
     assert set(sw.schedulers()) == set(scheduler_names())
     lines = repr(sw.schedulers()).splitlines()
     assert [line.split()[0] for line in lines] == list(scheduler_names()), "a line each at a prompt"
 
 
 @pytest.mark.parametrize("ask", [sw.place, sw.compare, sw.bound, sw.tradeoff, sw.predict, sw.what_if])
-def test_what_is_no_problem_is_said(ask):
+def test_non_problem_argument_is_rejected(ask):
     with pytest.raises(InputError, match=r"should be a Problem, as read_problem\(FILE\) .*, got str"):
         ask("problem.json")
 
 
-def test_what_if_takes_changes_as_the_verb_does():
+def test_hypothetical_prediction_applies_the_same_changes_as_the_command():
     problem = sw.sketch({"words": "a 2 -> b 3", "others": "a 1 -> b 1"}, nodes=3)
     problem = problem.with_current(sw.place(problem, "even").by_topology(problem))
     (words, others) = (topology.id for topology in problem.topologies)
@@ -170,7 +170,7 @@ def test_what_if_takes_changes_as_the_verb_does():
             sw.what_if(problem, **wrong)
 
 
-def test_what_is_no_scheduler_is_said():
+def test_non_scheduler_argument_is_rejected():
     problem = sw.sketch("a 2 -> b 3")
 
     class Own:

@@ -12,7 +12,7 @@ from stormwright.errors import StormwrightError
 from stormwright.file_lock import alone
 
 
-def test_the_second_is_told_suggestion_for(tmp_path):
+def test_second_lock_holder_is_rejected_with_process_id_of_the_first(tmp_path):
     state = tmp_path / "state"
     with alone(state, "taken"):
         for _ in range(2):
@@ -22,7 +22,7 @@ def test_the_second_is_told_suggestion_for(tmp_path):
         assert (state / "lock").read_text() == str(os.getpid())
 
 
-def test_who_was_killed_holds_nothing(tmp_path):
+def test_lock_of_a_killed_process_is_released(tmp_path):
     code = "import sys, time\nfrom pathlib import Path\nfrom stormwright.file_lock import alone\n"
     code += "with alone(Path(sys.argv[1]), 'taken'):\n    print('there', flush=True)\n    time.sleep(60)"
     other = subprocess.Popen([sys.executable, "-c", code, tmp_path], stdout=subprocess.PIPE, text=True)

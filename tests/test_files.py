@@ -49,7 +49,7 @@ def test_links_in_a_circle(tmp_path: Path) -> None:
         write_whole(tmp_path / "a", NEW)
 
 
-def test_a_hard_link_stays_one(tmp_path: Path) -> None:
+def test_hard_link_is_preserved(tmp_path: Path) -> None:
     one, other = tmp_path / "one", tmp_path / "other"
     one.write_bytes(OLD)
     os.link(one, other)
@@ -59,7 +59,7 @@ def test_a_hard_link_stays_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o640, 0o755])
-def test_the_mode_is_kept(tmp_path: Path, mode: int) -> None:
+def test_file_mode_is_preserved(tmp_path: Path, mode: int) -> None:
     path = tmp_path / "file"
     path.write_bytes(OLD)
     path.chmod(mode)
@@ -71,14 +71,14 @@ def test_the_mode_is_kept(tmp_path: Path, mode: int) -> None:
     assert path.read_bytes() == NEW
 
 
-def test_a_new_file_has_the_mode_that_the_mask_leaves(tmp_path: Path) -> None:
+def test_new_file_has_the_mode_permitted_by_umask(tmp_path: Path) -> None:
     (tmp_path / "plain").write_bytes(OLD)
     write_whole(tmp_path / "file", NEW)
     assert (tmp_path / "file").stat().st_mode == (tmp_path / "plain").stat().st_mode
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
-def test_the_owner_is_kept(tmp_path: Path) -> None:
+def test_file_owner_is_preserved(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(OLD)
     os.chown(path, 12345, 23456)
@@ -130,7 +130,7 @@ def test_a_device_is_written_to() -> None:
 
 
 @pytest.mark.parametrize("there", [True, False])
-def test_what_was_there_counts_until_all_is_written(tmp_path: Path, there: bool) -> None:
+def test_old_content_is_visible_until_the_write_completes(tmp_path: Path, there: bool) -> None:
     path = tmp_path / "file"
     if there:
         path.write_bytes(OLD)
@@ -161,7 +161,7 @@ except OSError as error:
 """
 
 
-def test_where_there_is_no_room_the_old_file_stays(tmp_path: Path) -> None:
+def test_failed_write_leaves_the_old_file_intact(tmp_path: Path) -> None:
     """A limit on the size of files ends a write half-way, as a full disk does."""
     path = tmp_path / "file"
     path.write_bytes(OLD)
@@ -184,7 +184,7 @@ def test_file_and_directory_are_on_disk(tmp_path: Path, monkeypatch: pytest.Monk
     assert synced == ["file", "directory"]
 
 
-def test_a_directory_that_may_not_be_listed_takes_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_is_written_to_an_unlistable_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As root everything may be read."""
     opened, waited = os.open, []
 
@@ -200,7 +200,7 @@ def test_a_directory_that_may_not_be_listed_takes_a_file(tmp_path: Path, monkeyp
     assert waited == [True]
 
 
-def test_a_name_that_is_taken_is_not_written_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_existing_partial_file_or_link_is_not_overwritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A link that someone laid where the new file would be made leads nowhere."""
     monkeypatch.setattr(os, "urandom", bytes)
     (tmp_path / "precious").write_bytes(OLD)
@@ -210,7 +210,7 @@ def test_a_name_that_is_taken_is_not_written_to(tmp_path: Path, monkeypatch: pyt
     assert (tmp_path / "precious").read_bytes() == OLD
 
 
-def test_what_killed_processes_left_is_deleted(tmp_path: Path) -> None:
+def test_partial_files_of_killed_processes_are_deleted(tmp_path: Path) -> None:
     abandoned, young, other = (tmp_path / name for name in (f".a.{'1' * 16}.partial", f".b.{'2' * 16}.partial", ".c"))
     for path in (abandoned, young, other):
         path.write_bytes(OLD)

@@ -97,7 +97,7 @@ def test_every_package_has_a_layer():
     assert set(MAY_IMPORT) == EVERYTHING
 
 
-def test_no_module_imports_itself_by_way_of_others():
+def test_modules_have_no_circular_imports():
     """Imports for typing and inside functions count: a cycle cannot be read from top to bottom."""
     modules = {_dotted(place) for place in imports()}
     graph = {
@@ -160,7 +160,7 @@ def test_only_spark_packages_import_pyspark_at_the_top():
         "from stormwright.schedulers import make_scheduler; make_scheduler('online'); make_scheduler('even')",
     ],
 )
-def test_neither_spark_nor_a_web_framework_comes_along(statement):
+def test_import_loads_no_spark_or_web_framework(statement):
     check = (
         f"{statement}\n"
         "import sys\n"
@@ -177,7 +177,7 @@ def test_the_package_itself_imports_nothing():
     assert result.stdout.strip() == "['stormwright']"
 
 
-def test_reading_a_problem_and_placing_it_evenly_imports_only_what_it_needs():
+def test_schedule_command_imports_only_required_modules():
     case = Path(__file__).parent / "cases" / "placement" / "s01_excl18_n5.json.gz"
     check = (
         "import sys\n"
@@ -195,7 +195,7 @@ def test_reading_a_problem_and_placing_it_evenly_imports_only_what_it_needs():
     assert others & set(result.stdout.splitlines()[-1].split()) == set(), "it is to answer within half a second"
 
 
-def test_no_checks_of_documents_are_made_before_there_is_one():
+def test_document_validators_are_built_only_on_demand():
     check = (
         "import stormwright.cli.schedule\n"
         "from stormwright.formats.document.documents import Document\n"

@@ -18,7 +18,7 @@ def fake_java(home: Path, says: str) -> None:
     java.chmod(0o755)
 
 
-def test_no_java_is_one_clear_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_java_error_is_one_clear_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(MissingDependencyError, match=r"Java 17 or later.*none found \(JAVA_HOME is not set"):

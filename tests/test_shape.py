@@ -76,7 +76,7 @@ def is_public(name: str) -> bool:
     return all(part == "__init__" or not part.startswith("_") for part in parts)
 
 
-def test_long_modules_say_why():
+def test_long_modules_state_a_reason_in_their_docstring():
     sizes = {module: len(path.read_text(encoding="utf-8").splitlines()) for module, path in MODULES.items()}
     long = {module: size for module, size in sizes.items() if size > MAX_LINES}
     assert {m: s for m, s in long.items() if not LONGER.search(ast.get_docstring(tree(m)) or "")} == {}

@@ -16,7 +16,7 @@ print("answer")
 """
 
 
-def test_what_a_solver_prints_in_c_goes_to_standard_error_where_output_is_a_pipe():
+def test_c_output_of_a_solver_is_redirected_to_stderr():
     """C keeps it in a buffer of its own there until the program ends."""
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"}
     ran = subprocess.run([sys.executable, "-c", NOISY], capture_output=True, text=True, env=environment, check=True)

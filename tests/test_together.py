@@ -9,5 +9,5 @@ import pytest
 
 @pytest.mark.spark
 @pytest.mark.skipif("PYTEST_XDIST_WORKER" not in os.environ, reason="there is one process")
-def test_what_shares_a_session_belongs_together(request: pytest.FixtureRequest) -> None:
+def test_tests_of_one_spark_session_run_in_the_spark_group(request: pytest.FixtureRequest) -> None:
     assert request.node.nodeid.endswith("@spark")

@@ -15,7 +15,7 @@ from stormwright.testing.word_counts import WordCount
 from tests.examples import examples
 
 
-def test_every_node_gets_one_of_each_where_that_is_even():
+def test_even_distribution_places_one_executor_per_component_on_each_node():
     problem = sketch("in 4 -> work 4 -> out 4", nodes=4)
     work_hz = np.array([1.0, 4.0, 2.0])[problem.topologies[0].executor_component] * 1e8
     nodes = problem.slot_node[distributed(problem, work_hz)]
@@ -47,14 +47,14 @@ def test_all_have_a_slot_with_a_worker_a_node_and_the_fullest_is_not_far_from_ev
     assert used.max() <= work_hz.sum() / nodes + work_hz.max() * (1 - 1 / nodes) + 1.0
 
 
-def test_a_slot_is_kept_for_each_topology_that_is_still_to_come():
+def test_distribution_reserves_one_slot_per_remaining_topology():
     problem = sketch({"a": "x 2 -> y 3", "b": "u 2 -> v 2", "c": "w 1 -> z 1"}, nodes=3, slots=1)
     found = distributed(problem, np.where(problem.executor_topology == 0, 1e9, 1e6))
     assert sorted(set(found.tolist())) == [0, 1, 2]
     assert [len(set(found[problem.executors_of(index)].tolist())) for index in range(3)] == [1, 1, 1]
 
 
-def test_kinds_are_what_nodes_have_and_none_that_takes_nothing_new():
+def test_node_kinds_come_from_nodes_that_accept_new_workers():
     problem = WordCount(nodes=3).problem()
     small = replace(problem.supervisors[2], cpu_hz=3e9, resources={"cpu.pcore.percent": 100.0, "memory.mb": 1024.0})
     problem = replace(problem, supervisors=(*problem.supervisors[:2], small), blacklisted_hosts=frozenset({"n1"}))

@@ -29,7 +29,7 @@ def test_a_kind_in_a_line():
         ("large=nan:8:32768:1", "should be a number from 1"),
     ],
 )
-def test_what_is_none_is_refused(text, why):
+def test_invalid_node_kind_is_rejected(text, why):
     faults: list[Fault] = []
     assert parse_kind(text, faults) is None
     assert why in "\n".join(map(str, faults))
@@ -82,7 +82,7 @@ def test_no_toml(tmp_path):
         read_kinds(path)
 
 
-def test_a_name_is_told_once():
+def test_duplicate_node_kind_name_is_reported_once():
     faults: list[Fault] = []
     kind = parse_kind("a=1000:1:1:1", faults)
     assert kind is not None

@@ -45,7 +45,7 @@ def _on_one_slot(problem: Problem) -> dict[str, TopologyAssignment]:
     return {one.id: TopologyAssignment(problem.slots[:1], (0,) * one.num_executors) for one in problem.topologies}
 
 
-def test_executors_are_as_many_as_their_work_by_what_one_may_do():
+def test_executor_count_is_work_divided_by_capacity_of_one_executor():
     """2 ms × 300/s = 0.6 cores is one executor at 80 %; 5 ms × 300/s = 1.5 cores are two; 3 ms = 0.9 cores, two."""
     advice = advised(chain({"in": 2.0, "work": 5.0, "out": 3.0}, cores=8.0), AdviceGoals(rates={"": 300.0}))
     assert {each.component: each.executors for each in advice.components} == {"in": 1, "work": 2, "out": 2}
@@ -78,7 +78,7 @@ def end_of(steps: tuple[str, ...]) -> tuple[str, dict[str, int]]:
         ),
     ],
 )
-def test_the_steps_lead_from_what_there_is_to_what_is_advised(cores, goals):
+def test_advice_steps_lead_from_current_state_to_advised_state(cores, goals):
     advice = advised(chain({"in": 2.0, "work": 5.0, "out": 3.0}, cores=cores), goals, alternatives=False)
     assert advice.steps[0] == "now: 4 nodes, 1 of them in use, with 18 executors"
     assert end_of(advice.steps) == (advice.mix, {each.component: each.executors for each in advice.components})
@@ -86,7 +86,7 @@ def test_the_steps_lead_from_what_there_is_to_what_is_advised(cores, goals):
         assert "1 × like node-1: 0.77 such cores for executors, which are too few" in advice.steps
 
 
-def test_executors_of_fields_are_counted_by_the_tasks_that_they_get():
+def test_fields_grouped_executors_are_sized_by_their_task_count():
     """1.5 cores on 4 tasks: of three executors one has two tasks, 0.75 cores; of two, too. So two are enough."""
     trials = MixTrials(
         chain({"in": 0.1, "by": 5.0}, tasks=4), AdviceGoals(rates={"": 300.0}), kinds_of(chain({"in": 0.1}))
@@ -97,7 +97,7 @@ def test_executors_of_fields_are_counted_by_the_tasks_that_they_get():
     assert size.more(2) == 4
 
 
-def test_an_executor_takes_no_more_than_what_a_node_has_besides_the_worker():
+def test_executor_capacity_is_limited_to_node_cpu_left_beside_the_worker():
     """1.5 cores on nodes of a quarter, 80 % of that less 0.031 for the worker: at 0.169 each that is 9 executors."""
     problem = chain({"in": 0.1, "work": 5.0}, tasks=36, cores=0.25)
     search = Search(MixTrials(problem, AdviceGoals({"": 300.0}), kinds_of(problem)))
@@ -174,7 +174,7 @@ def test_many_executors_more_than_their_work_alone_takes_are_found(monkeypatch):
     assert trials.counts(search.best())[work] == 130
 
 
-def test_mixes_that_nobody_looked_at_are_not_called_too_few(monkeypatch):
+def test_error_reports_only_tried_node_mixes_as_too_small(monkeypatch):
     problem = chain({"in": 5.0, "work": 5.0}, tasks=40, cores=1.0)
     trials = MixTrials(problem, AdviceGoals({"": 800.0}), kinds_of(problem))
     fluid(monkeypatch, 8.0, dict.fromkeys(trials.sizes, 4.0))
@@ -183,12 +183,12 @@ def test_mixes_that_nobody_looked_at_are_not_called_too_few(monkeypatch):
         Search(trials).best()
 
 
-def test_too_few_tasks_are_named_with_what_they_are_enough_for():
+def test_error_for_too_few_tasks_includes_their_maximum_rate():
     with pytest.raises(InputError, match=r"chain/work: its 6 tasks are too few: .* enough for 960 trees/s"):
         advised(chain({"in": 0.1, "work": 5.0}), AdviceGoals(rates={"": 5_000.0}))
 
 
-def test_quotas_are_kept_or_said_to_be_too_small():
+def test_quotas_are_respected_or_reported_too_small():
     problem = chain({"in": 2.0, "work": 5.0})
     with pytest.raises(InputError, match="chain: needs 3 executors at least, and --max-executors allows 2"):
         advised(problem, AdviceGoals(rates={"": 300.0}, max_executors=2))
@@ -208,7 +208,7 @@ def test_the_cheaper_of_two_kinds_is_taken():
     assert advised(problem, AdviceGoals(rates={"": 300.0}), dear).mix == "1 × large"
 
 
-def test_a_bolt_that_waits_gets_threads_for_its_time_and_not_only_for_its_cpu():
+def test_blocking_bolt_gets_threads_for_its_wait_time_as_well_as_its_cpu():
     problem = chain({"in": 0.1, "work": 1.0})
     work = problem.topologies[0].component_index["work"]
     of_cpu = advised(problem, AdviceGoals(rates={"": 300.0}))
@@ -220,7 +220,7 @@ def test_a_bolt_that_waits_gets_threads_for_its_time_and_not_only_for_its_cpu():
 
 
 @pytest.mark.slow
-def test_latency_is_bought_with_executors_and_said_to_be_out_of_reach_where_it_is():
+def test_latency_goal_adds_executors_or_is_reported_unreachable():
     problem = chain({"in": 1.0, "work": 5.0}, cores=8.0)
     plain = advised(problem, AdviceGoals(rates={"": 150.0}, headroom=0.05))
     quick = advised(problem, AdviceGoals(rates={"": 150.0}, headroom=0.05, p95_ms=0.6 * plain.topologies[0].p95_ms))
@@ -230,7 +230,7 @@ def test_latency_is_bought_with_executors_and_said_to_be_out_of_reach_where_it_i
         advised(problem, AdviceGoals(rates={"": 150.0}, p95_ms=0.01))
 
 
-def test_what_runs_beside_it_keeps_its_executors_and_takes_its_part_of_the_nodes():
+def test_other_topology_keeps_its_executors_and_uses_its_share_of_nodes():
     problem = two_word_counts(rate_tps=20_000.0, cores=2.0)
     problem = problem.with_current(make_scheduler("even").schedule(problem).by_topology(problem))
     advice = advised(problem, AdviceGoals(rates={"one": 20_000.0}), alternatives=False)
@@ -239,7 +239,7 @@ def test_what_runs_beside_it_keeps_its_executors_and_takes_its_part_of_the_nodes
 
 
 @pytest.mark.parametrize("counts", [(0,), (3,), (3, 2)])
-def test_mixes_come_by_price_and_each_once(counts):
+def test_node_mixes_are_ordered_by_price_without_duplicates(counts):
     node = WordCount().problem().supervisors[0]
     kinds = tuple(NodeKind(f"k{number}", node, 1.0 + 0.7 * number) for number in range(len(counts)))
     found = list(mixes(kinds, 4))
@@ -250,7 +250,7 @@ def test_mixes_come_by_price_and_each_once(counts):
     assert set(numbers) == {each for each in every if 1 <= sum(each) <= 4}
 
 
-def test_of_kinds_that_make_too_many_mixes_those_of_one_kind_go_on():
+def test_beyond_the_mix_limit_only_single_kind_mixes_are_generated():
     node = WordCount().problem().supervisors[0]
     kinds = tuple(NodeKind(f"k{n}", node, 1.0 + n, most=None if n else 3) for n in range(3))
     found = list(mixes(kinds, 6, 10))
@@ -264,7 +264,7 @@ def test_of_kinds_that_make_too_many_mixes_those_of_one_kind_go_on():
 # Whose search is short -------------------------------------------------------------------------------
 
 
-def test_many_topologies_get_the_advice_that_they_got_with_fewer_searches(monkeypatch):
+def test_many_topologies_get_the_same_advice_with_fewer_searches(monkeypatch):
     """Of 13 topologies each was to have a worker a node, for which no four nodes have slots: five were searched, in
     vain, before the same two nodes came out, with an executor of each component and 20.1 % free.
     """
@@ -315,7 +315,7 @@ def test_a_mix_is_given_up_where_smaller_executors_leave_the_fullest_node_as_ful
 
 
 @pytest.mark.parametrize("rate_tps", [150.0, 260.0, 400.0, pytest.param(450.0, marks=pytest.mark.slow)])
-def test_it_finds_what_trying_out_everything_finds(rate_tps):
+def test_search_finds_the_same_advice_as_brute_force(rate_tps):
     problem = chain({"in": 0.5, "work": 4.0, "by": 2.0}, tasks=4, cores=1.0)
     trials = MixTrials(problem, AdviceGoals(rates={"": rate_tps}), kinds_of(problem))
     found, known = Search(trials).best(), least_of_all(trials, 4, more=6)

@@ -35,7 +35,7 @@ def follow(adviser: PredictiveAdviser, parts: list[float]) -> list[tuple[Observa
     return told
 
 
-def test_it_comes_to_the_rate_in_one_step_and_stays():
+def test_predictive_adviser_reaches_rate_in_one_step_and_stays():
     told = follow(PredictiveAdviser(AdviceGoals(), CASE.kinds), [1.0] * 4)
     assert [said.changes(seen) for seen, said in told] == [True, False, False, False]
     assert told[0][0].reached_tps < told[0][0].wanted_tps
@@ -61,14 +61,14 @@ def test_a_dip_of_a_window_changes_nothing():
 DAY = 1.0 - 0.7 * np.cos(2 * np.pi * np.arange(24) / 24)  # 0.3 at midnight, 1.7 at noon
 
 
-def test_before_a_season_is_known_what_rises_is_taken_to_rise_on():
+def test_growth_is_extrapolated_before_a_season_is_known():
     pace = WindowPace(Patience())
     for rate in (100.0, 110.0, 120.0):
         pace.note(rate)
     assert pace.to_add_for() == 120.0 + 5 * 10.0
 
 
-def test_one_step_covers_the_coming_peak_once_a_season_is_known():
+def test_known_season_lets_one_step_cover_the_coming_peak():
     pace = WindowPace(Patience(), [*DAY, *DAY[:3]])
     pace.note(DAY[3])
     assert pace.to_add_for() == pytest.approx(1.1 * DAY.max())
@@ -76,12 +76,12 @@ def test_one_step_covers_the_coming_peak_once_a_season_is_known():
     assert twice.to_add_for() == pytest.approx(DAY[:12].max()), "forecasts that came true"
 
 
-def test_a_day_with_more_on_it_is_expected_to_go_on_so():
+def test_pace_scales_daily_season_by_growth_of_current_day():
     pace = WindowPace(Patience(), [*DAY, *(2 * DAY[:4])])
     assert pace.to_add_for() == pytest.approx(1.1 * 2 * DAY.max())
 
 
-def test_what_comes_again_soon_is_not_taken_away():
+def test_capacity_for_an_imminent_peak_is_retained():
     pace = WindowPace(Patience(coming=6), [*DAY, *DAY[:19]])
     for _ in range(4):
         pace.enough(less_is=True)
@@ -105,7 +105,7 @@ def test_before_a_season_is_known_nothing_is_taken_away_for_long():
     assert pace.to_leave_for() == 100.0
 
 
-def test_what_did_not_help_is_said_and_taken_back_and_not_tried_again_at_once():
+def test_ineffective_scale_up_is_reported_reverted_and_not_retried_at_once():
     """A bolt waits for a database that takes no more: executors more reach no higher rate."""
     adviser = PredictiveAdviser(AdviceGoals(), CASE.kinds, Patience(windows=3))
     world, wanted = world_of(CASE), TargetSize(names(), 2)
@@ -130,7 +130,7 @@ def test_an_observation_without_a_problem_is_refused():
         PredictiveAdviser(AdviceGoals()).advise(seen)
 
 
-def test_what_a_measured_problem_shows_is_what_the_world_shows():
+def test_observation_of_measured_problem_matches_the_simulated_world():
     seen = world_of(CASE).run(TargetSize(dict(names(), split=3, count=3), 3), 0.5 * CASE.rate_tps)
     assert seen.problem is not None
     again = observed(seen.problem, 0)

@@ -71,7 +71,7 @@ def steps(adviser, counts: dict[str, int], most: int = 50) -> list[dict[str, int
     raise AssertionError(f"goes on and on: {told[-3:]}")
 
 
-def test_ds2_comes_to_the_published_word_count_in_one_step():
+def test_ds2_reaches_published_word_count_configuration_in_one_step():
     """The paper: from one instance each to 10 FlatMaps and 20 Counts, the least that do it, in one step."""
     assert steps(Ds2(), dict.fromkeys(("source", "flat_map", "count"), 1)) == [
         {"source": 1, "flat_map": 10, "count": 20}
@@ -80,7 +80,7 @@ def test_ds2_comes_to_the_published_word_count_in_one_step():
 
 @settings(max_examples=examples(40), deadline=None)
 @given(counts=st.tuples(st.integers(1, 40), st.integers(1, 40)))
-def test_ds2_comes_there_from_anywhere_within_three_steps(counts):
+def test_ds2_converges_from_any_start_within_three_steps(counts):
     """From too many instances as well as from too few."""
     told = steps(Ds2(), {"source": 1, "flat_map": counts[0], "count": counts[1]})
     assert len(told) <= 3
@@ -115,7 +115,7 @@ def test_dhalion_takes_a_step_a_component_and_never_two_at_once():
         before = one
 
 
-def test_dhalion_does_not_try_again_what_did_not_help():
+def test_dhalion_does_not_retry_an_ineffective_action():
     adviser = Dhalion()
     seen = chain({"source": 1, "flat_map": 1, "count": 1}, **HERON)
     first = adviser.advise(seen)
@@ -125,7 +125,7 @@ def test_dhalion_does_not_try_again_what_did_not_help():
     assert again.executors[changed] == 1
 
 
-def test_stela_gives_a_new_machine_to_what_is_congested_with_most_behind_it():
+def test_stela_scales_out_the_congested_component_with_most_downstream():
     seen = chain({"source": 1, "flat_map": 2, "count": 20}, **HERON)
     wanted = Stela().advise(Observation("chain", seen.components, seen.wanted_tps, seen.reached_tps, 4))
     assert wanted.workers == 5
@@ -133,7 +133,7 @@ def test_stela_gives_a_new_machine_to_what_is_congested_with_most_behind_it():
     assert sum(wanted.executors.values()) <= 23 + round(23 / 4)
 
 
-def test_stela_gives_a_machine_back_only_where_the_others_can_do_it():
+def test_stela_removes_a_machine_only_if_the_others_sustain_the_load():
     seen = chain({"source": 3, "flat_map": 30, "count": 60}, **HERON)
     idle = Observation("chain", seen.components, seen.wanted_tps, seen.reached_tps, 4)
     wanted = Stela().advise(idle)
@@ -151,7 +151,7 @@ def test_stela_gives_a_machine_back_only_where_the_others_can_do_it():
     gives=st.floats(0.01, 50),
     wanted_tps=st.floats(0.1, 1e6),
 )
-def test_nobody_wants_more_executors_than_tasks_or_none(adviser, counts, rates, gives, wanted_tps):
+def test_advisers_request_between_one_and_task_count_executors(adviser, counts, rates, gives, wanted_tps):
     names = ("a", "b", "c")
     seen = chain(
         dict(zip(names, counts, strict=True)),

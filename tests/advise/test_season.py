@@ -37,7 +37,7 @@ def test_too_little_or_too_full_of_holes_is_no_forecast():
     assert forecast(np.full(100, np.nan), HOUR_0) is None
 
 
-def test_an_hour_that_was_left_out_is_taken_from_the_day_before():
+def test_forecast_fills_missing_hour_from_the_previous_day():
     rates = np.tile(DAY, 3)
     rates[-12] = np.nan
     found = forecast(rates, HOUR_0)
@@ -45,7 +45,7 @@ def test_an_hour_that_was_left_out_is_taken_from_the_day_before():
     assert found.rate_tps[12] == DAY[12]
 
 
-def test_the_first_hour_above_the_limit_is_told():
+def test_saturation_reports_first_hour_above_the_limit():
     found = forecast(np.tile(DAY, 2), HOUR_0)
     assert found is not None
     told = saturation(found, "words", 1_500.0, "the CPU of node n0")
@@ -56,7 +56,7 @@ def test_the_first_hour_above_the_limit_is_told():
     assert saturation(found, "words", 2_000.0, "x") is None
 
 
-def test_with_the_error_of_the_past_it_may_come_to_the_limit():
+def test_forecast_error_makes_saturation_possible_but_uncertain():
     rng = np.random.default_rng(0)
     rates = np.tile(DAY, 10) * rng.lognormal(0.0, 0.1, 240)
     found = forecast(rates, HOUR_0)
@@ -74,7 +74,7 @@ def test_any_series_gives_a_forecast_of_a_season_or_none(values):
     assert found is None or (len(found.rate_tps) in (24, 168) and found.error >= 0)
 
 
-def test_topologies_that_run_are_warned_of_by_what_limits_them():
+def test_saturation_warning_of_running_topology_names_its_limit():
     problem = WordCount(cores=0.2, pending=None, rate_tps=1_000.0).problem()
     (told,) = expected_saturations(problem, {"words-1-0": (HOUR_0, np.tile(20 * DAY, 3))})
     assert told.topology == "words-1-0"

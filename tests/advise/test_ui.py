@@ -46,7 +46,7 @@ def test_rates_and_busy_threads_are_by_the_second_of_the_window():
     assert held_cores(told, problem()) == pytest.approx({(0, index["split"]): 0.2, (0, index["count"]): 0.5})
 
 
-def test_a_load_is_made_of_it_with_what_bolts_execute():
+def test_load_from_storm_ui_uses_executed_counts_of_bolts():
     made = with_ui(problem(), read_ui(ANSWER, problem(), "ui.json"))
     load, topology = made.loads[0], made.topologies[0]
     of = topology.executor_component
@@ -62,13 +62,13 @@ def test_a_load_is_made_of_it_with_what_bolts_execute():
     assert cores[index["lines"]] == 0.0
 
 
-def test_what_probes_have_measured_stays():
+def test_probe_measurements_take_precedence_over_storm_ui():
     measured = with_ui(problem(), read_ui(ANSWER, problem(), "ui.json"))
     other = {**ANSWER, "bolts": [{**ANSWER["bolts"][0], "executed": 1}]}
     assert with_ui(measured, read_ui(other, measured, "ui.json")) is measured
 
 
-def test_advice_goes_by_it_where_no_probe_runs():
+def test_advice_uses_storm_ui_metrics_without_probes():
     """At 7 times the rate count keeps 3.5 threads busy: five executors would have two tasks in one, 1.2 threads."""
     told = read_ui(ANSWER, problem(), "ui.json")
     made, held = with_ui(problem(), told), held_cores(told, problem())
@@ -90,7 +90,7 @@ def test_advice_goes_by_it_where_no_probe_runs():
         ({"spouts": [7]}, r"should be a component of words @ \$.spouts\[0\].spoutId"),
     ],
 )
-def test_what_is_no_answer_is_refused_with_its_place(change, why):
+def test_invalid_storm_ui_answer_is_rejected_with_its_location(change, why):
     with pytest.raises(InputError, match=why):
         read_ui({**ANSWER, **change}, problem(), "ui.json")
 

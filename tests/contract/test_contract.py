@@ -142,5 +142,5 @@ for _name in scheduler_names():
 del _contract, _part  # pytest would run the last one twice
 
 
-def test_the_table_has_no_scheduler_that_there_is_not():
+def test_contract_table_lists_only_existing_schedulers():
     assert set(WAYS) <= set(scheduler_names())

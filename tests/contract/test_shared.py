@@ -31,7 +31,7 @@ def said(error: pytest.ExceptionInfo[BaseException]) -> str:
     return "".join(traceback.format_exception(error.value))
 
 
-def test_all_are_tested_with_the_same_examples_and_the_next_process_with_others():
+def test_properties_share_examples_within_but_not_across_processes():
     def a_property():
         @for_any(number=NUMBERS)
         def holds(seen, number):
@@ -51,7 +51,7 @@ def test_all_are_tested_with_the_same_examples_and_the_next_process_with_others(
     assert found[0] != found[1]
 
 
-def test_tests_of_one_call_are_tested_with_the_same_examples():
+def test_properties_of_one_for_any_call_share_examples():
     each = for_any(number=NUMBERS)
 
     @each
@@ -72,7 +72,7 @@ def test_tests_of_one_call_are_tested_with_the_same_examples():
     assert second[: len(odd)] == odd
 
 
-def test_where_examples_are_to_be_the_same_each_time_they_are():
+def test_derandomized_profile_generates_identical_examples():
     found = []
     for _ in range(2):
         settings.register_profile("same", settings.default, derandomize=True)
@@ -88,7 +88,7 @@ def test_where_examples_are_to_be_the_same_each_time_they_are():
     assert len(found[0]) == 30
 
 
-def test_a_test_may_say_how_many():
+def test_for_any_accepts_an_example_count():
     @for_any(7, number=NUMBERS)
     def holds(seen, number):
         seen.append(number)
@@ -119,7 +119,7 @@ def test_an_object_may_take_fewer():
     assert slow.seen == quick.seen[:5]
 
 
-def test_pytest_sees_the_parameters_that_are_not_drawn():
+def test_signature_for_pytest_omits_generated_parameters():
     @for_any(number=NUMBERS)
     def holds(self, name, number):
         """What it says."""
@@ -129,7 +129,7 @@ def test_pytest_sees_the_parameters_that_are_not_drawn():
     assert [mark.name for mark in holds.pytestmark] == ["hypothesis"]
 
 
-def test_what_fails_is_shrunk():
+def test_failing_example_is_shrunk():
     @for_any(number=NUMBERS)
     def holds(limit, number):
         assert number < limit, "too much"
@@ -140,7 +140,7 @@ def test_what_fails_is_shrunk():
     assert "number=777" in said(error)
 
 
-def test_what_fails_with_shared_examples_alone_fails_and_says_so():
+def test_failure_only_with_shared_examples_is_reported_as_such():
     @for_any(numbers=st.lists(NUMBERS))
     def holds(numbers):
         assert "spoiled" not in numbers
@@ -152,7 +152,7 @@ def test_what_fails_with_shared_examples_alone_fails_and_says_so():
     assert "others were tested with before" in said(error)
 
 
-def test_of_examples_that_fit_there_are_as_many():
+def test_filtered_property_runs_the_full_number_of_matching_examples():
     @for_any(number=NUMBERS)
     def holds(seen, part, number):
         only_if(number % part == 0)
@@ -165,7 +165,7 @@ def test_of_examples_that_fit_there_are_as_many():
         assert all(number % part == 0 for number in seen)
 
 
-def test_where_none_fits_it_is_an_error():
+def test_filter_without_matching_examples_fails_the_health_check():
     @for_any(number=NUMBERS)
     def holds(number):
         only_if(number < 0)
@@ -183,7 +183,7 @@ def test_a_test_may_skip():
         holds()
 
 
-def test_what_failed_before_is_tried_first(tmp_path):
+def test_previously_failing_example_is_tried_first(tmp_path):
     settings.register_profile("kept", settings.default, database=DirectoryBasedExampleDatabase(tmp_path / "kept"))
     settings.load_profile("kept")
     seen: list[int] = []
@@ -204,7 +204,7 @@ def test_what_failed_before_is_tried_first(tmp_path):
     assert "number=4000" in said(error)
 
 
-def test_very_many_examples_are_drawn_by_each(monkeypatch):
+def test_each_property_generates_its_own_examples_above_the_sharing_limit(monkeypatch):
     monkeypatch.setattr(shared, "MOST_SHARED", 29)
 
     @for_any(number=NUMBERS)

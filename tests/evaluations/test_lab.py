@@ -34,7 +34,7 @@ def running(slots):
     return replace(of, current={of.topologies[0].id: placed})
 
 
-def test_placements_go_by_hosts_and_ports_and_come_back():
+def test_placements_convert_to_hosts_and_ports_and_back():
     of = problem()
     slots = make_scheduler("top_storm").schedule(of).slot_of_executor
     (placement,) = named(of, slots)
@@ -47,7 +47,7 @@ def test_placements_go_by_hosts_and_ports_and_come_back():
         slots_of(of, 0, placement[:-1])
 
 
-def test_a_scheduler_is_asked_as_if_nothing_ran():
+def test_lab_scheduler_ignores_running_placement():
     of = running(make_scheduler("even").schedule(problem()).slot_of_executor)
     shown = CellOutcome({}, problem=problem_to_dict(of))
     wanted = named(problem(), make_scheduler("top_storm").schedule(problem()).slot_of_executor)
@@ -75,7 +75,7 @@ def test_nodes_declare_machines_in_the_order_of_their_hosts():
     assert told["198.18.0.13"] == ("5", 500.0)
 
 
-def test_nimbus_is_told_what_a_cell_wants_and_storms_own_placement_otherwise():
+def test_lab_placing_returns_cell_placement_or_storms_default():
     of, placing = problem(), LabPlacing()
     placing.ports = 3
     even = make_scheduler("even").schedule(of).slot_of_executor
@@ -89,7 +89,7 @@ def test_nimbus_is_told_what_a_cell_wants_and_storms_own_placement_otherwise():
     np.testing.assert_array_equal(placing.schedule(running(even)).slot_of_executor, even)
 
 
-def test_every_worker_moves_to_a_slot_of_another_node_that_is_free():
+def test_move_block_moves_every_worker_to_a_free_slot_of_another_node():
     of = running(make_scheduler("even").schedule(problem()).slot_of_executor)
     wanted = next_nodes(of)
     assert set(wanted.tolist()).isdisjoint(of.current_slot.tolist())
@@ -104,7 +104,7 @@ def trees(start_s: int, end_s: int, rate: int):
     ]
 
 
-def test_recovery_is_when_the_rate_is_that_of_the_windows_end():
+def test_recovery_time_ends_when_rate_reaches_level_of_window_end():
     records = [*trees(0, 40, 100), *trees(52, 60, 30), *trees(60, 80, 90), *trees(85, 120, 45)]
     found = recoveries(records, "words", [0.0, 40_000.0, 80_000.0, 120_000.0])
     assert found["kept_percent"] == pytest.approx([90.0, 50.0])

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("quick", [False, True])
-def test_a_page_has_every_row_and_tells_what_does_not_count(tmp_path, quick):
+def test_report_page_has_every_row_and_marks_too_short_measurements(tmp_path, quick):
     cells = list(quick_cells(PAPER)) if quick else cells_of(PAPER, CellTimes())
     kept = CellStore(tmp_path / "cells.jsonl")
     run_cells(cells, kept, StandIn([]))
@@ -34,7 +34,7 @@ def test_a_page_has_every_row_and_tells_what_does_not_count(tmp_path, quick):
     assert "http" not in re.sub(r"http://www\.w3\.org/\S*", "", text)
 
 
-def test_a_page_of_nothing_measured_says_so(tmp_path):
+def test_report_page_without_measurements_states_so(tmp_path):
     cells, kept = cells_of(PAPER, CellTimes()), CellStore(tmp_path / "cells.jsonl")
     run_cells(cells, kept, StandIn([], {"default": 2}))
     rows = write_page(tmp_path / "page.html", PAPER, cells, kept)
@@ -47,6 +47,6 @@ def test_a_page_of_nothing_measured_says_so(tmp_path):
     assert document["rows"][0]["verdict"] == "not measured yet"
 
 
-def test_the_page_of_the_docs_is_what_the_code_makes():
+def test_published_experiments_page_matches_generated_page():
     """If this fails: make docs."""
     assert (ROOT / "docs" / "experiments.md").read_text(encoding="utf-8") == pages.text()

@@ -32,7 +32,7 @@ def test_a_whole_run(tmp_path):
     assert kept.found[CELLS[2].key].details[SAME] == "default"
 
 
-def test_a_stopped_run_goes_on_where_it_ended(tmp_path):
+def test_stopped_run_resumes_at_next_cell(tmp_path):
     path, log = tmp_path / "cells.jsonl", []
     with pytest.raises(KeyboardInterrupt):
         run_cells(CELLS, CellStore(path), StandIn(log, stopping="packed"))
@@ -48,7 +48,7 @@ def test_a_stopped_run_goes_on_where_it_ended(tmp_path):
     assert third == []
 
 
-def test_a_cell_that_fails_is_tried_on_a_new_cluster_then_passed_over_and_tried_in_the_next_run(tmp_path):
+def test_failing_cell_is_retried_on_new_cluster_then_in_next_run(tmp_path):
     path, log = tmp_path / "cells.jsonl", []
     assert run_cells(CELLS, CellStore(path), StandIn(log, {"packed": 1})) == 0
     assert log == ["make steady", "up", "default", "packed", "down", "make steady", "up", "packed", "down"]
@@ -62,7 +62,7 @@ def test_a_cell_that_fails_is_tried_on_a_new_cluster_then_passed_over_and_tried_
     assert CellStore(path).errors == {}
 
 
-def test_a_scheduler_that_finds_no_slots_costs_no_cluster(tmp_path):
+def test_cell_without_placement_starts_no_cluster(tmp_path):
     block = replace(BLOCK, variants={"default": Variant("even"), "no such": Variant("no_such_scheduler")})
     cells, log = cells_of(replace(PAPER, blocks=(block,)), CellTimes()), []
     kept = CellStore(tmp_path / "cells.jsonl")
@@ -82,7 +82,7 @@ def test_without_a_cluster_the_run_ends_and_nothing_counts_as_failed(tmp_path, c
     assert (kept.found, kept.errors) == ({}, {})
 
 
-def test_every_cluster_that_nodes_died_in_is_for_one_cell(tmp_path):
+def test_cluster_with_killed_nodes_serves_only_one_cell(tmp_path):
     block, log = replace(BLOCK, kind="kills"), []
     assert (
         run_cells(cells_of(replace(PAPER, blocks=(block,)), CellTimes()), CellStore(tmp_path / "c"), StandIn(log)) == 0
@@ -102,7 +102,7 @@ def test_beginning_again_forgets_these_cells_alone(tmp_path):
     assert path.with_name("cells.jsonl.old").read_bytes() == before
 
 
-def test_lines_that_are_none_are_told_and_passed_over(tmp_path, caplog):
+def test_invalid_lines_of_cell_store_are_logged_and_skipped(tmp_path, caplog):
     path = tmp_path / "cells.jsonl"
     path.write_text('[]\n{"key": "a", "figures": {"x": [1]}}\n{"key": "b", "figures": 3}\nnonsense\n')
     with caplog.at_level(logging.WARNING):
@@ -110,7 +110,7 @@ def test_lines_that_are_none_are_told_and_passed_over(tmp_path, caplog):
     assert "3 lines skipped" in caplog.text
 
 
-def test_what_cannot_be_read_is_an_error_of_input(tmp_path):
+def test_unreadable_cell_store_raises_input_error(tmp_path):
     with pytest.raises(InputError):
         CellStore(tmp_path)
 
@@ -118,7 +118,7 @@ def test_what_cannot_be_read_is_an_error_of_input(tmp_path):
 # Cells ----------------------------------------------------------------------------------------------
 
 
-def test_cells_are_told_apart_by_what_is_measured():
+def test_cell_key_depends_only_on_the_measured_configuration():
     changed = [
         cells_of(replace(PAPER, blocks=(replace(BLOCK, **change),)), CellTimes())[0].key
         for change in ({"link": "1mbit"}, {"share": 0.4}, {"slots": 3}, {"conf": {"a": 1}}, {"topologies": ("sol",)})
@@ -137,7 +137,7 @@ def test_everything_takes_no_longer_than_three_hours():
 
 
 @pytest.mark.parametrize("paper", PAPERS.values(), ids=PAPERS)
-def test_claims_are_of_blocks_variants_and_figures_that_there_are(paper):
+def test_claims_refer_to_existing_blocks_variants_and_figures(paper):
     blocks = {block.name: block for block in paper.blocks}
     assert len(blocks) == len(paper.blocks)
     for claim in (claim for row in paper.rows for claim in row.claims if hasattr(claim, "block")):

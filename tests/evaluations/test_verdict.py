@@ -14,7 +14,7 @@ from stormwright.evaluations.verdict import NOTHING, OTHERWISE, REPRODUCED, SHOW
 A, B = [10.0, 12.0, 11.0, 13.0], [20.0, 24.0, 21.0]
 
 
-def test_intervals_are_those_of_scipy():
+def test_confidence_intervals_equal_those_of_scipy():
     from scipy import stats  # other processes are not to wait for it
 
     mean = mean_of(A)
@@ -35,7 +35,7 @@ def test_a_ratio_holds_1_where_the_difference_holds_0():
         assert ratio.value == pytest.approx(np.mean(first) / np.mean(second))
 
 
-def test_of_many_starts_their_means_are_the_samples():
+def test_samples_are_means_per_start_given_enough_starts():
     assert samples_of([[1.0, 3.0], [5.0]]) == [1.0, 3.0, 5.0]
     assert samples_of([[1.0, 3.0], [5.0], [2.0, 2.0]]) == [2.0, 5.0, 2.0]
 
@@ -64,13 +64,13 @@ def test_orders(first, second, more, verdict):
     assert order(first, second, more=more).verdict == verdict
 
 
-def test_a_published_number_is_shown_beside_ours():
+def test_published_number_appears_beside_measured_one():
     (claim,) = order(B, A, published=1.4).claims
     assert claim.published == "1.4"
     assert claim.ours.startswith("1.88 (")
 
 
-def test_a_row_is_what_the_least_of_its_claims_is():
+def test_row_verdict_is_the_worst_verdict_of_its_claims():
     good, missing = NumberClaim("a", 1, lambda: 1.0), ReportedFigure("b", "nodes")
     bad = NumberClaim("b", 1, lambda: 2.0)
     assert judge(PublishedRow("", "", (good,)), {}).verdict == REPRODUCED
@@ -79,7 +79,7 @@ def test_a_row_is_what_the_least_of_its_claims_is():
     assert judge(PublishedRow("", "", why_not="an illustration"), {}).verdict == NOTHING
 
 
-def test_what_is_only_shown_does_not_hide_what_is_reproduced():
+def test_shown_claims_leave_row_verdict_reproduced():
     measured = {("b", "x"): {"nodes": [[3.0]]}}
     row = PublishedRow(
         "", "", (NumberClaim("a", 1, lambda: 1.0), ReportedFigure("b", "nodes"), NumberClaim("c", None, lambda: 9.0))
@@ -100,7 +100,7 @@ def test_limits():
         assert judge(PublishedRow("", "", (claim,)), measured).verdict == verdict
 
 
-def test_a_number_that_cannot_be_computed_here_is_no_verdict():
+def test_incomputable_number_has_verdict_unmeasured():
     def ours():
         raise MissingDependencyError("there is no Java")
 
@@ -116,7 +116,7 @@ def test_tables_of_top_storm_are_reproduced_without_a_cluster(where):
 
 
 @pytest.mark.parametrize("name", ["top-storm", "adaptive", "tag-aware"])
-def test_no_published_number_that_needs_no_java_is_another_one(name):
+def test_published_numbers_computable_without_java_are_reproduced(name):
     claims = [
         c for row in PAPERS[name].rows for c in row.claims if isinstance(c, NumberClaim) and "R-Storm" not in c.what
     ]

@@ -40,7 +40,7 @@ def with_tags(of, *tags):
 # Obstacles, by hand ------------------------------------------------------------------------------
 
 
-def test_the_histogram_counts_each_node_once():
+def test_histogram_counts_each_node_once():
     of = problem(nodes(4, 4, 4, memory_mb=512), (tagged("t", "etl"), load(1, memory_mb=1024)))
     found = explain(with_tags(of, "etl", "etl,x", ""), placed([-1]))
     assert [e.histogram for e in found] == ['2 of 3 nodes: memory short by 512 MB; 1 of 3: tag "etl" missing']
@@ -52,7 +52,7 @@ def test_different_amounts_become_a_range():
     assert explain(of, placed([-1]))[0].histogram == "3 of 3 nodes: CPU short by 0.5 to 1.25 GHz"
 
 
-def test_lists_of_nodes_come_first():
+def test_histogram_lists_black_and_greylisted_nodes_first():
     of = problem(nodes(1, 1, 1), (topology("t", 1, 1), load(1, cpu_ghz=2)))
     of = replace(of, blacklisted_hosts=frozenset({"h0"}), greylisted_supervisors=("s1",))
     text = "1 of 3 nodes: blacklisted; 1 of 3: greylisted; 1 of 3: CPU short by 1.0 GHz"
@@ -75,7 +75,7 @@ def test_executors_per_worker():
     assert found.shortages == ("1 worker of at most 2 executors cannot take 3",)
 
 
-def test_room_for_each_but_not_for_all():
+def test_shortage_is_reported_if_nodes_fit_each_executor_but_not_all():
     of = problem(nodes(1, 1), (topology("t", 3, 2), load(3, cpu_ghz=0.8)))
     found = explain(of, placed([-1, -1, -1], status={"t": "online: no"}, unplaced=()))
     assert len(found) == 1, "executors that are alike are explained together"
@@ -85,14 +85,14 @@ def test_room_for_each_but_not_for_all():
     assert found[0].status == "online: no"
 
 
-def test_the_schedulers_own_reasons_are_told():
+def test_explanation_includes_reasons_given_by_scheduler():
     of = problem(nodes(1), (topology("t", 2, 1), load(2)))
     reasons = [Unplaced("t", 0, "c", ("1 reason",)), Unplaced("t", 1, "c", ("2 reasons",))]
     found = explain(of, placed([-1, -1], unplaced=tuple(reasons)))
     assert [(e.executors, e.reasons) for e in found] == [((0,), ("1 reason",)), ((1,), ("2 reasons",))]
 
 
-def test_tags_count_for_a_scheduler_that_heeds_them():
+def test_tags_are_obstacles_only_for_tag_aware_schedulers():
     of = with_tags(problem(nodes(4, 4), (tagged("t", "etl"), load(1)), (tagged("u"), load(1))), "etl", "")
     by_tag, by_traffic = (explain(of, placed([-1, -1], scheduler=name)) for name in ("tag_aware", "online"))
     assert by_tag[0].histogram == '1 of 2 nodes: tag "etl" missing; 1 of 2: could take each one alone'
@@ -100,7 +100,7 @@ def test_tags_count_for_a_scheduler_that_heeds_them():
     assert [e.histogram for e in by_traffic] == ["2 of 2 nodes: could take each one alone"] * 2
 
 
-def test_online_leaves_the_part_of_the_cpu_alone_that_it_was_told_to():
+def test_explanation_respects_cpu_capacity_parameter_of_online():
     of = problem(nodes(2), (topology("t", 1, 1), load(1, cpu_ghz=1.5)))
     answer = make_scheduler("online", {"capacity": 50}).schedule(of)
     assert explain(of, answer)[0].histogram == "1 of 1 nodes: CPU short by 0.5 GHz"
@@ -121,7 +121,7 @@ def test_a_move_joins_the_worker_of_its_topology():
     assert [n.workers for n in found.nodes] == [2, 3]
 
 
-def test_the_last_of_a_worker_takes_it_along():
+def test_moving_the_last_executor_of_a_worker_removes_the_worker():
     of = problem(nodes(4, 4, 4), (topology("t", 3, 2), load(3, [(0, 1, 10), (1, 2, 4)])))
     found = explain(of, placed([0, 0, 4]), executor=2)[0]
     assert [(n.supervisor, n.cost_change, n.workers) for n in found.nodes] == [("s0", -4.0, 1), ("s2", 0.0, 2)]
@@ -131,7 +131,7 @@ def test_the_last_of_a_worker_takes_it_along():
 
 
 @given(problems(), st.data())
-def test_cost_of_a_move_is_what_the_oracle_counts(of, data):
+def test_move_cost_equals_oracle_cost(of, data):
     slots = data.draw(slots_of(of)).tolist()
     before = oracles.cost(of, slots)
     position = 0
@@ -158,7 +158,7 @@ def test_cost_of_a_move_is_what_the_oracle_counts(of, data):
 
 
 @given(problems(), st.data())
-def test_obstacles_are_those_that_loops_find(of, data):
+def test_obstacles_equal_brute_force_obstacles(of, data):
     slots = data.draw(slots_of(of)).tolist()
     everyone = oracles.executors(of)
     for index, t in enumerate(of.topologies):
@@ -219,17 +219,17 @@ def test_limits_on_components():
 TWO = problem(nodes(4, 4), (topology("a-1", 2, 1), load(2)), (topology("b-1", 1, 1), load(1)))
 
 
-def test_nothing_asked_means_what_is_unplaced():
+def test_explain_without_selection_covers_unplaced_executors():
     found = explain(TWO, placed([-1, 0, 4]))
     assert [(e.topology, e.executors) for e in found] == [("a-1", (0,))]
     assert explain(TWO, placed([0, 0, 4])) == []
 
 
-def test_a_topology_means_all_its_executors():
+def test_explain_by_topology_covers_all_its_executors():
     assert [e.executors for e in explain(TWO, placed([-1, 0, 4]), "a-1")] == [(0,), (1,)]
 
 
-def test_executors_that_run_alike_are_explained_together():
+def test_identical_executors_are_explained_together():
     of = problem(nodes(4, 4), (topology("t", 4, 2), load(4, [(0, 3, 1), (1, 3, 1), (2, 3, 5)])))
     found = explain(of, placed([0, 0, 0, 4]), "t")
     assert [(e.executors, e.nodes[0].cost_change) for e in found] == [((0, 1), -1), ((2,), -5), ((3,), -7)]
@@ -253,7 +253,7 @@ def test_a_topology_can_be_named_by_name():
         ("b-1", -1, "b-1 has no such executor"),
     ],
 )
-def test_what_is_not_there(topology_id, executor, message):
+def test_unknown_topology_or_executor_raises_input_error(topology_id, executor, message):
     with pytest.raises(InputError, match=message):
         explain(TWO, placed([0, 0, 4]), topology_id, executor)
 

@@ -41,7 +41,7 @@ def told_by_nimbus(tmp_path):
 
 
 @pytest.mark.parametrize("initial", ["tag_aware", "online", "even"])
-def test_explain_prints_what_nimbus_is_told(initial, told_by_nimbus, tmp_path, capsys):
+def test_explain_prints_the_status_text_sent_to_nimbus(initial, told_by_nimbus, tmp_path, capsys):
     of = tagged_problem()
     if initial == "even":  # it looks at slots alone
         of = replace(of, supervisors=tuple(replace(node, ports=()) for node in of.supervisors))
@@ -51,14 +51,14 @@ def test_explain_prints_what_nimbus_is_told(initial, told_by_nimbus, tmp_path, c
     assert f"\n  {told_by_nimbus(of, initial)['t-1-0']}\n" in capsys.readouterr().out
 
 
-def test_the_text_counts_nodes_after_what_the_scheduler_said(told_by_nimbus):
+def test_status_text_appends_node_counts_to_scheduler_message(told_by_nimbus):
     assert told_by_nimbus(tagged_problem(), "tag_aware")["t-1-0"] == (
         'tag_aware: no room found on 2 nodes with tag "gpu" for 1 workers with 2 executors; '
         'score: 1 of 3 nodes: tag "gpu" missing; 1 of 3: blacklisted; 1 of 3: memory short by 512 MB'
     )
 
 
-def test_the_text_is_about_the_executor_that_most_nodes_are_ruled_out_for():
+def test_status_text_describes_executor_with_most_excluded_nodes():
     asked = load(3, cpu_ghz=[0.1, 3, 5])
     of = problem(nodes(4, 2), (topology("t", 3, 1), asked))
     answer = Assignment(np.full(3, -1, np.int32), status={"t": "mine: too large"}, scheduler="mine")
@@ -67,7 +67,7 @@ def test_the_text_is_about_the_executor_that_most_nodes_are_ruled_out_for():
     assert text in [explanation.status_text for explanation in explain(of, answer)]
 
 
-def test_a_drained_node_is_said_to_be_drained_by_whom_and_since_when():
+def test_drained_node_obstacle_includes_user_and_start_time():
     of = problem(nodes(4, 4, 4), (topology("t", 1, 1), load(1, cpu_ghz=9)))
     drained = {"h0": "drained by anna since 2026-11-21 10:30 UTC"}
     of = replace(of, blacklisted_hosts=frozenset({"h0", "h1"}), drained=drained)

@@ -17,7 +17,7 @@ from stormwright.testing.strategies import problems, slots_of
 from tests.schedulers.builders import load, nodes, problem, topology
 
 
-def test_an_overload_in_words():
+def test_overload_text_lists_amounts_and_causing_components():
     of = problem(
         nodes(2, 1, memory_mb=500),
         (topology("t", 3, 1), load(3, cpu_ghz=[0.5, 0.5, 0.75], memory_mb=100)),
@@ -32,7 +32,7 @@ def test_an_overload_in_words():
 
 
 @given(problems(), st.data())
-def test_overloads_are_those_that_loops_find(of, data):
+def test_overloads_equal_brute_force_overloads(of, data):
     slots = data.draw(slots_of(of)).tolist()
     by_name = defaultdict(float)
     for e, slot in enumerate(slots):

@@ -18,7 +18,7 @@ def placement(name: str) -> Placement:
     return Placement.of(PROBLEM, make_scheduler(name).schedule(PROBLEM))
 
 
-def test_it_is_an_assignment_and_tells_its_cost():
+def test_placement_is_an_assignment_with_its_cost():
     found = placement("even")
     assert isinstance(found, Assignment)
     cost = cost_of(PROBLEM, found.slot_of_executor)
@@ -38,13 +38,13 @@ def test_its_picture_has_every_executor_and_no_markup_of_names():
     assert html.count("<svg") == 1
 
 
-def test_what_is_wrong_with_it_is_told():
+def test_placement_lists_its_violations():
     everything = Placement.of(PROBLEM, Assignment(np.zeros(PROBLEM.num_executors, np.int32)))
     assert len(everything.broken) == len(violations(PROBLEM, everything.slot_of_executor)) > 0
     assert "broken:" in everything.summary()
 
 
-def test_a_large_one_is_not_drawn():
+def test_large_placement_has_no_drawing():
     large = sketch("a 2000", nodes=3)
     shown = Placement.of(large, make_scheduler("even").schedule(large))._repr_html_()
     assert "<svg" not in shown

@@ -32,7 +32,7 @@ def test_whatever_happens_by_chance(seed: int) -> None:
 
 
 @pytest.mark.parametrize("first", range(3))
-def test_each_that_may_die_at_some_steps(first: int) -> None:
+def test_safety_properties_hold_for_sampled_single_deaths(first: int) -> None:
     """At every step of every world: `benchmarks/simulator/exploration.py`."""
     steps = explore(Schedule(first)).steps
     some = list(every_death(first, steps))[first :: 3 * steps // 7]
@@ -45,7 +45,7 @@ def test_the_same_schedule_is_the_same_run() -> None:
     assert (one.steps, one.messages) == (other.steps, other.messages)
 
 
-def test_who_does_not_wait_for_trees_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exploration_detects_a_move_without_drain(monkeypatch: pytest.MonkeyPatch) -> None:
     def undrained(topologies: Sequence[object], *_: object) -> list[object]:
         return []
 
@@ -53,7 +53,7 @@ def test_who_does_not_wait_for_trees_is_found(monkeypatch: pytest.MonkeyPatch) -
     assert "trees have lost a tuple" in explore(Schedule(1)).broken
 
 
-def test_who_forgets_what_is_paused_is_found_and_told_by_one_death(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exploration_shrinks_a_forgotten_pause_to_one_death(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stormwright.controller.safety.pauses.Pauses._write", lambda *_: None)
     monkeypatch.setattr("tests.exploration.explore._LONGEST_S", 200.0)
     least = next(each for at in range(20, 40) if explore(each := Schedule(1, (Death(at, "service"),))).broken)

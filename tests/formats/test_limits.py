@@ -87,7 +87,7 @@ def test_shared_memory_is_nested_only_so_deep():
     assert fault == "is nested more than 100 levels deep @ $.topologies[0].components[1].shared_memory[0]"
 
 
-def test_a_topology_that_is_nested_too_deep_does_not_stop_the_others():
+def test_too_deeply_nested_topology_is_excluded_without_affecting_others():
     problem, unfit = snapshot_from_dict(small("topologies", 0, "conf", "topology.x", value=nested(300)))
     assert list(unfit) == [problem.topologies[0].id]
     assert orjson.dumps(problem_to_dict(problem))
@@ -112,7 +112,7 @@ def test_many_unknown_keys_are_counted():
     assert str(caught.value).splitlines()[-1] == "  and 4,900 more"
 
 
-def test_a_few_faults_are_all_told():
+def test_few_faults_are_all_listed():
     with pytest.raises(InputError) as caught:
         problem_from_dict({**SMALL, "supervisors": [{}] * 33})
     assert len(str(caught.value).splitlines()) == 100
@@ -140,7 +140,7 @@ MERGED = "a0: &a0 {x: 1}\n" + "".join(
 
 @pytest.mark.parametrize("text", [BOMB, MERGED, BOMB + "topology.x: *a11\n", BOMB + "schema: *a11\n"])
 @pytest.mark.parametrize("read", [read_yaml, read_storm_yaml, read_sweep])
-def test_aliases_that_stand_for_more_than_memory_holds(tmp_path, read, text):
+def test_yaml_alias_bomb_is_rejected_quickly(tmp_path, read, text):
     path = tmp_path / "bomb.yaml"
     path.write_text(text)
     with quickly():
@@ -165,7 +165,7 @@ def test_aliases_are_read_all_the_same(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["a: &a [*a]", "&a {a: *a}", "a: &a {b: [1, {c: *a}]}"])
-def test_a_list_that_contains_itself(tmp_path, text):
+def test_self_referencing_yaml_list_is_a_fault(tmp_path, text):
     path = tmp_path / "endless.yaml"
     path.write_text(text)
     assert faults_of(read_yaml, path) == ["is not YAML: a list or an object contains itself"]
@@ -189,7 +189,7 @@ def test_an_empty_file_is_none(tmp_path, text):
         ("0x" + "f" * 9_999, "should be a number of at most 64 bits, got 0x"),
     ],
 )
-def test_yaml_that_json_cannot_hold(tmp_path, value, fault):
+def test_yaml_value_without_json_equivalent_is_a_fault(tmp_path, value, fault):
     path = tmp_path / "file.yaml"
     path.write_text(f"a: {{b: [0, {value}]}}")
     (found,) = faults_of(read_yaml, path)
@@ -203,7 +203,7 @@ def test_keys_are_whole_characters(tmp_path):
 
 
 @pytest.mark.parametrize("value", [".nan", ".inf", "-.inf", "[1, {a: .nan}]"])
-def test_kept_numbers_are_finite(tmp_path, value):
+def test_non_finite_number_in_selected_configuration_is_a_fault(tmp_path, value):
     path = tmp_path / "storm.yaml"
     path.write_text(f"topology.x: {value}\nui.x: {value}\n")
     layer = read_storm_yaml(path).layer
@@ -225,7 +225,7 @@ SWEEP = {"schema": "stormwright-sweep/1", "problems": ["*.json"], "schedulers": 
         ({"time_limit_s": 1e18}, "$.time_limit_s"),
     ],
 )
-def test_sweeps_that_would_fail_only_at_their_end(tmp_path, change, place):
+def test_invalid_sweep_values_are_rejected_when_read(tmp_path, change, place):
     path = tmp_path / "sweep.json"
     path.write_bytes(orjson.dumps({**SWEEP, **change}) if place != "$.seeds[0]" else b"")
     if place == "$.seeds[0]":  # which orjson does not write, and reads as a float
@@ -266,7 +266,7 @@ def filled(line: str, properties: dict[str, str], environment: dict[str, str] | 
     st.lists(st.sampled_from(["${", "}", "[0]", "[1]", "ENV-", "a", "b", " ", "$", "{", "[", "]", "\u0661"])),
     st.booleans(),
 )
-def test_properties_are_filled_as_flux_does(parts, with_environment):
+def test_property_substitution_equals_that_of_flux(parts, with_environment):
     properties = {"a": "A", "b": "['B0', 'B1']", "ab": "AB", "ENV-a": "EA", "ENV-": "E", "a}": "brace", "a[0]} b": "x"}
     environment = {"a": "environment", "b}": "brace"} if with_environment else None
     line = "".join(parts)
@@ -349,5 +349,5 @@ def test_nothing_of_an_included_file_is_shown(tmp_path):
     assert [str(fault) for error in errors for fault in error.faults] == ["is no Flux file: should be an object"]
 
 
-def test_a_file_that_cannot_have_such_a_name(tmp_path):
+def test_include_with_impossible_file_name_is_a_fault(tmp_path):
     assert include(tmp_path / "main.yaml", '"a\\0b"') == ["no such file: 'a\\x00b' @ $.includes[0].file"]

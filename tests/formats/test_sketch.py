@@ -38,7 +38,7 @@ def test_chains_of_one_topology_share_their_components():
     assert [(g.source, g.kind) for g in out.inputs] == [("left", "shuffle"), ("right", "fields")]
 
 
-def test_racks_and_nodes_of_ones_own():
+def test_sketch_accepts_custom_racks_and_supervisors():
     assert sketch("a 1", nodes=5, racks=2).node_rack.tolist() == [0, 1, 0, 1, 0]
     own = Supervisor("big", "big", (1, 2), 9e9)
     problem = sketch({"t": "a 1"}, nodes=[own])
@@ -48,7 +48,7 @@ def test_racks_and_nodes_of_ones_own():
     assert np.array_equal(again.executor_cpu_hz, problem.executor_cpu_hz)
 
 
-def test_it_is_a_problem_like_one_from_a_file():
+def test_sketch_survives_a_document_round_trip():
     problem = sketch({"a": "x 3 -> y 5 -> z 2 global", "b": "x 1 -> y 2 all"}, nodes=4, racks=2)
     assert problem_to_dict(problem_from_dict(problem_to_dict(problem), "again")) == problem_to_dict(problem)
 
@@ -66,13 +66,13 @@ def test_it_is_a_problem_like_one_from_a_file():
         ([], "no chain"),
     ],
 )
-def test_a_chain_that_cannot_be_read(chain, why):
+def test_invalid_component_chain_is_rejected(chain, why):
     with pytest.raises(InputError, match=why):
         sketch({"t": chain})
 
 
 @pytest.mark.parametrize("nodes", ["3", 2.5, None])
-def test_nodes_that_are_neither_a_number_nor_supervisors(nodes):
+def test_invalid_node_argument_of_sketch_is_rejected(nodes):
     with pytest.raises(InputError, match="should be a number of nodes, or supervisors, got"):
         sketch("a 1 -> b 2", nodes=nodes)
 

@@ -47,14 +47,14 @@ def test_moments_out_of_the_calendar_are_none(
 
 
 @pytest.mark.parametrize("days", [0, 36_526, 3_652_059, 99_999_999_999])
-def test_more_days_than_there_are_cannot_be_kept(days: int) -> None:
+def test_retention_beyond_the_maximum_day_count_is_rejected(days: int) -> None:
     with pytest.raises(InputError, match=r"from 1 to 36,525 are possible"):
         retain(MagicMock(), {"facts": days})
 
 
 @pytest.mark.spark
 @pytest.mark.usefixtures("shared_session")
-def test_from_what_is_staged_to_what_people_read(
+def test_history_commands_run_from_ingest_to_reports(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Hadoop and a shell have their own ideas of such a name.
@@ -134,7 +134,7 @@ def test_from_what_is_staged_to_what_people_read(
     assert "Exception" not in told.partition("Encountered")[2]
 
 
-def test_where_nothing_was_staged_that_is_said_without_spark(
+def test_ingest_without_staged_rows_is_reported_without_spark(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("stormwright.cli.history.opened", None)
@@ -159,7 +159,7 @@ def test_where_nothing_was_staged_that_is_said_without_spark(
         (["replay", "yesterday", "--history", "file:///somewhere"], "not a day or time"),
     ],
 )
-def test_what_is_wrong_is_said_before_spark_is_started(
+def test_invalid_arguments_are_reported_before_spark_starts(
     arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert told in printed(capsys, *arguments, code=BAD_INPUT)

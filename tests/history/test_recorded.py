@@ -55,7 +55,7 @@ def seen_by_scheduler(problem: Problem) -> dict[str, Any]:
     return {**problem_to_dict(problem), "name": "", "about": about}
 
 
-def test_what_was_known_is_what_the_scheduler_saw(history: tuple[ParquetStore, list[Any]]) -> None:
+def test_recorded_state_equals_the_scheduler_input(history: tuple[ParquetStore, list[Any]]) -> None:
     store, looks = history
     for at_ms, problem, _ in looks:
         assert seen_by_scheduler(known_at(store, at_ms)) == seen_by_scheduler(problem)
@@ -65,7 +65,7 @@ def test_what_was_known_is_what_the_scheduler_saw(history: tuple[ParquetStore, l
         known_at(store, START_MS - 1)
 
 
-def test_decisions_tell_their_effect(history: tuple[ParquetStore, list[Any]]) -> None:
+def test_decisions_include_their_effect(history: tuple[ParquetStore, list[Any]]) -> None:
     store, looks = history
     found = decisions(store, TimeStretch())
     assert [row["at_ms"] for row in found] == [at_ms for at_ms, _, _ in looks]
@@ -93,7 +93,7 @@ def test_the_same_scheduler_decides_the_same_again(history: tuple[ParquetStore, 
     assert told == [(0, LOOKS), (LOOKS, LOOKS)]
 
 
-def test_another_scheduler_decides_as_it_would_have(history: tuple[ParquetStore, list[Any]]) -> None:
+def test_replay_with_another_scheduler_equals_its_direct_decision(history: tuple[ParquetStore, list[Any]]) -> None:
     store, looks = history
     some = replay(store, TimeStretch(end_ms=looks[3][0]), "binpack", from_scratch=False)
     assert len(some) == 3
@@ -103,7 +103,7 @@ def test_another_scheduler_decides_as_it_would_have(history: tuple[ParquetStore,
         assert (found.cost, found.inter_node_tps) == (expected.total, inter_node_tps(expected))
 
 
-def test_another_scheduler_places_anew_what_ran(history: tuple[ParquetStore, list[Any]]) -> None:
+def test_replay_places_running_topologies_from_scratch_by_default(history: tuple[ParquetStore, list[Any]]) -> None:
     """But for those that move of it what pays."""
     store, looks = history
     (found,) = replay(store, TimeStretch(end_ms=looks[1][0]), "binpack")
@@ -115,7 +115,7 @@ def test_another_scheduler_places_anew_what_ran(history: tuple[ParquetStore, lis
         replay(store, TimeStretch(), "online", ["keep_running=true"], from_scratch=True)
 
 
-def test_a_look_that_cannot_be_replayed_is_a_row_with_its_error(
+def test_unreplayable_snapshot_becomes_a_row_with_its_error(
     history: tuple[ParquetStore, list[Any]], spark: SparkSession, tables: Path, tmp_path: Path
 ) -> None:
     _, looks = history
@@ -127,7 +127,7 @@ def test_a_look_that_cannot_be_replayed_is_a_row_with_its_error(
     assert found[0].cost_before == looks[0][2].before.total
 
 
-def test_what_cannot_be_asked_is_said(history: tuple[ParquetStore, list[Any]]) -> None:
+def test_invalid_replay_request_raises_input_error(history: tuple[ParquetStore, list[Any]]) -> None:
     store, _ = history
     with pytest.raises(InputError, match="no decision"):
         replay(store, TimeStretch(end_ms=START_MS), "online")

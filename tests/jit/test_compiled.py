@@ -126,14 +126,14 @@ def make(package):
     return run(package, "make")
 
 
-def test_a_change_in_another_module_is_seen(package):
+def test_change_in_another_module_invalidates_the_cache(package):
     for value in (1, 22):
         write_callee(package, value)
         assert run(package)[:2] == [3 * value, 0]
         assert run(package)[:2] == [3 * value, 1], "kept on disk"
 
 
-def test_whole_numbers_of_any_width_make_one_signature(package):
+def test_integers_of_any_width_share_one_signature(package):
     assert run(package) == [3, 0, 1]
 
 
@@ -145,7 +145,7 @@ def test_prebuilt_code_is_loaded_and_nothing_written(package):
     assert before == {path: path.stat().st_mtime_ns for path in package.rglob("*.nb?")}
 
 
-def test_what_is_kept_can_become_a_part_of_others_too(package):
+def test_cached_function_can_be_inlined_into_callers(package):
     """And what is seldom called stays apart, once, what often is does not."""
     (package / "pack" / "room" / "outer.py").write_text(OUTER, encoding="utf-8")
     for hits in (0, 1):
@@ -181,7 +181,7 @@ def test_unfit_prebuilt_code_is_compiled(package, harm):
 
 
 @pytest.mark.slow
-def test_code_of_older_sources_does_not_pile_up(package):
+def test_cache_files_of_older_sources_are_removed(package):
     """The user's cache, in the package's folder here."""
     run(package)
     (cache,) = {path.parent for path in package.rglob("*.nbi")}
@@ -202,7 +202,7 @@ def test_code_of_older_sources_does_not_pile_up(package):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("end", [".nbi", ".nbc"])
-def test_a_damaged_cache_is_begun_anew(package, end):
+def test_damaged_cache_is_rebuilt(package, end):
     """As a power failure leaves it: Numba itself would fail at it for ever."""
     assert run(package) == [3, 0, 1]
     for path in package.rglob(f"*{end}"):
@@ -211,7 +211,7 @@ def test_a_damaged_cache_is_begun_anew(package, end):
     assert run(package) == [3, 1, 0]
 
 
-def test_processors_of_this_machine_are_told_by_what_they_can_do(monkeypatch):
+def test_prebuilt_code_requires_matching_cpu_features(monkeypatch):
     for features, able in ((dict.fromkeys(cache.REQUIRED_FEATURES, True), True), ({"avx2": True}, False)):
         monkeypatch.setattr(cache.platform, "machine", lambda: "x86_64")
         monkeypatch.setattr(cache.llvm, "get_host_cpu_features", lambda features=features: features)

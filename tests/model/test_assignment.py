@@ -11,7 +11,7 @@ from stormwright.testing.strategies import problems, slots_of
 
 
 @given(problems(), st.data())
-def test_by_topology_names_each_slot_once_in_the_order_of_its_first_executor(problem, data):
+def test_by_topology_lists_distinct_slots_in_order_of_first_executor(problem, data):
     slots = data.draw(slots_of(problem))
     named = Assignment(slots).by_topology(problem)
     assert list(named) == [topology.id for topology in problem.topologies]

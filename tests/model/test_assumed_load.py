@@ -26,7 +26,7 @@ def received(of: Topology) -> dict[str, float]:
     return {name: pytest.approx(tps) for name, tps in found.items()}
 
 
-def test_each_spout_executor_emits_one_and_bolts_what_they_receive():
+def test_assumed_spout_executor_emits_one_tuple_and_bolts_forward_input():
     chain = topology(
         Component("a", "spout", 3),
         Component("b", "bolt", 2, (Grouping("a", kind="shuffle"),)),
@@ -35,7 +35,7 @@ def test_each_spout_executor_emits_one_and_bolts_what_they_receive():
     assert received(chain) == {"a": 0, "b": 3, "c": 6}
 
 
-def test_all_copies_and_global_goes_to_one():
+def test_all_grouping_copies_tuples_and_global_grouping_sends_to_one_task():
     fan = topology(
         Component("a", "spout", 2),
         Component("b", "bolt", 3, (Grouping("a", kind="all"),)),
@@ -56,7 +56,7 @@ def test_order_of_the_components_has_no_influence():
     assert received(topology(*parts)) == received(topology(*parts[::-1])) == {"a": 0, "b": 5, "c": 5}
 
 
-def test_a_cycle_carries_what_enters_it_once():
+def test_cycle_in_topology_carries_its_input_once():
     loop = topology(
         Component("a", "spout", 1),
         Component("b", "bolt", 1, (Grouping("a", kind="fields"), Grouping("c", kind="fields"))),
@@ -65,14 +65,14 @@ def test_a_cycle_carries_what_enters_it_once():
     assert received(loop) == {"a": 0, "b": 2, "c": 1}
 
 
-def test_what_subscribes_to_itself_does_not_grow():
+def test_self_subscription_does_not_amplify_traffic():
     own = topology(
         Component("a", "spout", 1), Component("b", "bolt", 2, (Grouping("a", kind="all"), Grouping("b", kind="all")))
     )
     assert received(own) == {"a": 0, "b": 2 + 4}
 
 
-def test_cpu_and_memory_are_what_components_ask_for_or_storms_defaults():
+def test_assumed_cpu_and_memory_are_component_requests_or_storm_defaults():
     asked = topology(
         Component("a", "spout", 1),
         Component(
@@ -105,5 +105,5 @@ def in_turn(sources: list[list[int]]) -> list[int]:
 
 
 @given(st.lists(st.lists(st.integers(0, 7), max_size=4), min_size=8, max_size=8))
-def test_sources_come_first_also_in_cycles(sources):
+def test_source_first_order_holds_for_cycles(sources):
     assert list(_sources_first(sources)) == in_turn(sources)

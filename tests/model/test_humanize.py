@@ -40,7 +40,7 @@ def test_an_amount_is_short(value, unit, text):
     assert amount(value, unit) == text
 
 
-def test_what_is_used_reads_as_more_than_there_is():
+def test_overused_amount_is_formatted_as_more_than_available():
     assert amount_of(6.1e9, 4e9, "Hz") == "6.1 of 4.0 GHz"
     assert amount_of(4.00001e9, 4e9, "Hz") == "4.00001 of 4.0 GHz"
     assert amount_of(1e9, 1e9, "Hz") == "1.0 of 1.0 GHz"

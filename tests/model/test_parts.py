@@ -39,7 +39,7 @@ def same(one: Problem, other: Problem, names: tuple[str, ...]) -> bool:
 
 
 @given(problems())
-def test_another_placement_shares_all_but_what_runs(of):
+def test_new_placement_shares_cluster_workload_and_load(of):
     moved = of.with_current({})
     assert same(of, moved, OF_CLUSTER + OF_WORKLOAD + OF_LOAD)
     assert moved.current_slot is not of.current_slot
@@ -53,7 +53,7 @@ def test_another_load_shares_all_but_the_load(of):
 
 
 @given(problems())
-def test_other_nodes_share_the_topologies_and_their_load(of):
+def test_changed_supervisors_share_workload_and_load(of):
     turned = replace(of, supervisors=of.supervisors[::-1])
     names = tuple(name for name in OF_WORKLOAD + OF_LOAD)
     assert same(of, turned, names)
@@ -79,7 +79,7 @@ def test_assumed_traffic_is_made_once_for_all_loads_and_not_for_cpu():
     assert made == [], "streams were looked at"
 
 
-def test_a_new_placement_costs_what_depends_on_it_however_large_the_rest_is():
+def test_cost_of_a_new_placement_is_independent_of_cluster_size():
     components = (Component("a", "spout", 500), Component("b", "bolt", 500))
     runs = default_executor_runs(components)
     topologies = tuple(Topology(f"t{n}", f"t{n}", 10, components, runs) for n in range(100))
@@ -130,14 +130,14 @@ def test_assumed_loads_of_equal_topologies_are_equal():
     assert assumed_load(topology("t", 3, 1), 1e9) == assumed_load(topology("t", 3, 1), 1e9)
 
 
-def test_running_of_what_is_not_there_is_nothing():
+def test_assignment_to_missing_supervisor_counts_as_unplaced():
     of = problem(nodes(9.0), (topology("t", 2, 1), load(2)))
     gone = of.with_current({"t": TopologyAssignment((replace_supervisor(of, "gone"),), (0, 0))})
     assert gone.current_slot.tolist() == [-1, -1]
 
 
 @given(st.data())
-def test_what_runs_is_the_same_whatever_ran_before(data):
+def test_current_slots_are_independent_of_earlier_placements(data):
     """Placements by turns, some sound and some not: two topologies in a slot, executors beyond the end."""
     before = data.draw(problems())
     several = data.draw(st.lists(placements(before), min_size=1, max_size=3))
@@ -161,7 +161,7 @@ def made(make: Callable[..., Problem], *of: Any, **more: Any) -> tuple[Problem |
         return None, error.faults
 
 
-def test_a_mapping_that_is_changed_afterwards_is_looked_at_again():
+def test_mapping_modified_after_construction_is_validated_again():
     of = problem(nodes(9.0), (topology("t", 2, 1), load(2)))
     current: dict[str, TopologyAssignment] = {}
     of = replace(of, current=current)
@@ -173,13 +173,13 @@ def test_a_mapping_that_is_changed_afterwards_is_looked_at_again():
         of.with_current(current)
 
 
-def test_a_placement_that_fitted_another_topology_is_looked_at_again():
+def test_placement_of_a_replaced_topology_is_validated_again():
     of = running(problem(nodes(9.0), (topology("t", 2, 1), load(2))), [0, 0])
     with pytest.raises(InputError, match="has 2 items for 3 executors"):
         replace(of, topologies=(topology("t", 3, 1),), load=None)
 
 
-def test_one_new_placement_costs_as_much_as_one():
+def test_one_changed_placement_costs_only_its_own_update():
     """A thousand topologies run; Nimbus asks each few seconds, and of most of them nothing has changed."""
     components = (Component("a", "spout", 50), Component("b", "bolt", 50))
     runs = default_executor_runs(components)
@@ -204,7 +204,7 @@ def replace_supervisor(of: Problem, name: str):
     return of.slots[0]._replace(supervisor=name)
 
 
-def test_an_array_that_can_be_written_to_by_another_name_is_copied():
+def test_read_only_view_of_writable_array_is_copied():
     whole = np.ones(8)
     view = whole[:4]
     view.flags.writeable = False

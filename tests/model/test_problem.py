@@ -61,7 +61,7 @@ def test_an_assignment_of_an_unknown_topology_is_nothing():
 
 
 @given(problems())
-def test_other_load_and_other_placement(problem):
+def test_problem_without_load_or_placement_retains_its_supervisors(problem):
     nothing = problem.with_current({}).with_load(LoadProfile({}))
     assert np.all(nothing.current_slot == UNPLACED)
     assert nothing.supervisors == problem.supervisors
@@ -83,7 +83,7 @@ def test_empty_problem_has_empty_arrays():
     assert replace(problem, name="x").num_executors == 0
 
 
-def test_a_node_has_one_name_and_is_found_by_each_that_people_use():
+def test_node_has_one_name_and_is_found_by_each_alias():
     """Of several supervisors on a host the id says which."""
     nodes = [Supervisor(name, host, (6700,), 1e9) for name, host in (("a1", "red"), ("b2", "blue"), ("c3", "blue"))]
     cluster = Problem(tuple(nodes), ()).cluster

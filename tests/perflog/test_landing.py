@@ -30,7 +30,7 @@ def test_nothing_is_written_for_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_write_that_fails_leaves_no_file_to_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_write_leaves_no_readable_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     landing = Landing(tmp_path)
 
     def full(_: int) -> None:
@@ -66,7 +66,7 @@ def test_threads_share_files_and_lose_nothing(tmp_path: Path, monkeypatch: pytes
     assert len(landing.files()) <= most
 
 
-def test_who_delivers_rarely_does_not_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_infrequent_delivery_is_written_without_delay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     landing = Landing(tmp_path)
     waited: list[float] = []
     now_s = iter([0.0, 1.0, 100.0, 100.0])
@@ -100,7 +100,7 @@ def test_the_name_of_a_file_is_on_disk_too(tmp_path: Path, monkeypatch: pytest.M
     assert synced == [False, True]
 
 
-def test_what_a_killed_service_had_begun_is_deleted(tmp_path: Path) -> None:
+def test_partial_file_of_a_killed_service_is_deleted(tmp_path: Path) -> None:
     begun = tmp_path / f".0001-1.jsonl.{'0' * 16}.partial"
     begun.write_bytes(b"half")
     os.utime(begun, (1, 1))
@@ -108,9 +108,7 @@ def test_what_a_killed_service_had_begun_is_deleted(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_whatever_goes_wrong_nobody_is_told_that_lines_have_landed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_landing_is_never_acknowledged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail_once(path: Path, data: bytes, modified_s: float | None) -> None:
         monkeypatch.undo()
         raise MemoryError
@@ -133,7 +131,7 @@ def test_whatever_goes_wrong_nobody_is_told_that_lines_have_landed(
     assert told == [1, 1, 1]
 
 
-def test_lines_land_at_the_time_of_the_cluster_that_they_tell_of(tmp_path: Path) -> None:
+def test_landed_file_has_modification_time_of_cluster_clock(tmp_path: Path) -> None:
     """By a file's time the pipeline tells which records are late, and which come from a clock that is ahead."""
 
     class Virtual(WallClock):

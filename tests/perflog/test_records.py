@@ -20,17 +20,17 @@ from stormwright.perflog.records import (
 from tests.perflog.samples import RECORD, edited, encoded
 
 
-def test_a_record_comes_back_as_it_was_written() -> None:
+def test_record_round_trip_preserves_content() -> None:
     assert parse(encode(RECORD)) == RECORD
     assert parse(encoded(RECORD)) == RECORD
 
 
-def test_what_may_be_left_out_is_none() -> None:
+def test_omitted_optional_fields_are_none() -> None:
     record = parse(encoded(edited(edited(RECORD, "executors.0.queue", ...), "executors.0.type", ...)))
     assert record == edited(edited(RECORD, "executors.0.queue", None), "executors.0.type", None)
 
 
-def test_a_record_of_a_probe_of_before_is_one() -> None:
+def test_record_of_an_older_probe_is_accepted() -> None:
     earlier = {name: part for name, part in RECORD.items() if name not in ("threads", "gc", "node")}
     for path in ("executors.0.waited_ns", "executors.0.inputs"):
         earlier = edited(earlier, path, ...)
@@ -60,12 +60,12 @@ def test_a_record_of_a_probe_of_before_is_one() -> None:
         (encoded(edited(RECORD, "pairs.0.2", 1)), STREAM_UNKNOWN),
     ],
 )
-def test_a_line_that_is_none_is_rejected_with_its_reason(line: bytes, reason: str) -> None:
+def test_malformed_line_is_rejected_with_its_reason(line: bytes, reason: str) -> None:
     assert parse(line) == RejectedLine(reason, line)
 
 
 @pytest.mark.parametrize(("ahead_ms", "reason"), [(4_900, None), (5_100, CLOCK_AHEAD)])
-def test_a_record_cannot_end_after_it_landed(tmp_path: Path, ahead_ms: int, reason: str | None) -> None:
+def test_record_ending_after_its_landing_time_is_rejected(tmp_path: Path, ahead_ms: int, reason: str | None) -> None:
     path = tmp_path / "x.jsonl"
     path.write_bytes(encoded(RECORD) + b"\n\n")
     landed_s = (RECORD["start_ms"] + RECORD["length_ns"] / 1e6 - ahead_ms) / 1000

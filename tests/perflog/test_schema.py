@@ -32,7 +32,7 @@ def test_latency_edges_are_quarter_powers_of_two() -> None:
     assert LATENCY_EDGES_MS[::4] == tuple(2**power for power in range(17))
 
 
-def test_json_schema_is_one_and_takes_the_sample() -> None:
+def test_json_schema_is_valid_and_accepts_the_sample() -> None:
     jsonschema.Draft202012Validator.check_schema(json_schema())
     VALIDATOR.validate(RECORD)
 
@@ -87,7 +87,7 @@ def test_json_schema_is_one_and_takes_the_sample() -> None:
         ("something_new", 1),
     ],
 )
-def test_reader_and_json_schema_say_the_same(path: str, value: Any) -> None:
+def test_reader_and_json_schema_agree(path: str, value: Any) -> None:
     record = edited(RECORD, path, value)
     assert isinstance(parse(encoded(record)), RejectedLine) != VALIDATOR.is_valid(copy.deepcopy(record))
 
@@ -120,7 +120,7 @@ def test_reader_and_json_schema_say_the_same(path: str, value: Any) -> None:
         ("executors.1", []),
     ],
 )
-def test_one_wrong_thing_among_many_is_seen(path: str, value: Any) -> None:
+def test_single_invalid_field_among_many_is_rejected(path: str, value: Any) -> None:
     many = {**RECORD, **{field: RECORD[field] * 3 for field in ("executors", "pairs", "streams")}}
     record = edited(many, path, value)
     assert isinstance(parse(encoded(record)), RejectedLine) != VALIDATOR.is_valid(copy.deepcopy(record))

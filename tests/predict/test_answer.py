@@ -48,7 +48,7 @@ def test_intervals_hold_their_values_and_widen_with_the_errors():
     assert narrow.highest_tps.value == wide.highest_tps.value
 
 
-def test_without_errors_there_is_nothing_between():
+def test_prediction_without_errors_has_zero_width_interval():
     one = only(predict(WordCount().problem(), None, Assumptions(Costs(message_error=0, work_error=0, delay_error=0))))
     assert one.highest_tps.low == one.highest_tps.value == one.highest_tps.high
 
@@ -65,7 +65,7 @@ def test_utilisation_is_proportional_to_the_rate():
     assert twice.fullest_use == pytest.approx(1 / only(twice).headroom)
 
 
-def test_spouts_that_find_unlike_room_have_more_headroom_than_what_is_fullest_tells():
+def test_unequal_spout_shares_raise_headroom_above_inverse_of_peak_use():
     """At highest rates they begin unlike shares; at a rate that is asked for they are even."""
     problem = WordCount(cores=0.4).problem()
     costs = Costs(serialise_us=2.5, send_us=2.5, receive_us=4.0, overhead_bytes=30.0, worker_cores=0.0)
@@ -73,14 +73,14 @@ def test_spouts_that_find_unlike_room_have_more_headroom_than_what_is_fullest_te
     assert found.fullest_use > 1.001 / only(found).headroom
 
 
-def test_spouts_that_share_alike_have_headroom_by_what_is_fullest():
+def test_equal_spout_shares_give_headroom_equal_to_inverse_of_peak_use():
     problem = WordCount(cores=0.4).problem()
     together = np.where(np.isin(np.arange(12), SPOUTS), APART[SPOUTS[0]], APART).astype(np.int32)
     found = predict(problem, together, Assumptions(Costs(worker_cores=0.0), {}, {problem.topologies[0].id: 1000}))
     assert found.fullest_use == pytest.approx(1 / only(found).headroom)
 
 
-def test_a_rate_that_is_not_sustained_has_no_latency():
+def test_unsustainable_rate_has_no_latency():
     problem = WordCount(cores=0.4).problem()
     found = predict(problem, None, Assumptions(rate_tps={problem.topologies[0].id: 1e6}))
     assert only(found).latency_ms is None
@@ -99,14 +99,14 @@ def test_corrections_of_a_topology_count():
     assert plain == pytest.approx(2 * twice)
 
 
-def test_executors_without_a_slot_are_said():
+def test_unplaced_executors_are_reported_in_notes():
     slots = np.where(np.arange(12) == 3, UNPLACED, 0).astype(np.int32)
     one = only(predict(WordCount().problem(), slots))
     assert one.highest_tps.value == 0
     assert one.notes == ("1 executor has no slot: not predicted, and assumed to use nothing",)
 
 
-def test_an_assumed_load_is_said():
+def test_assumed_load_is_reported_in_notes():
     problem = WordCount().problem()
     one = only(predict(replace(problem, load=None)))
     assert "not measured" in one.notes[0]
@@ -127,12 +127,12 @@ def test_shuffled_tuples_spill_only_where_queues_may_fill():
     assert not any("further than near" in note for note in near.notes)
 
 
-def test_nothing_spills_where_that_would_not_help():
+def test_single_node_prediction_has_no_spill_note():
     one = only(predict(WordCount(nodes=1, cores=0.4, pending=None).problem()))
     assert not one.notes
 
 
-def test_outside_of_what_costs_were_fitted_in():
+def test_prediction_outside_of_the_fitted_cost_range_is_reported():
     problem = WordCount(cores=0.4).problem()
     topology = problem.topologies[0].id
     fitted = FitRange(CostRange(0.1, 0.5), {topology: CostRange(500, 2_000)})
@@ -146,7 +146,7 @@ def test_outside_of_what_costs_were_fitted_in():
     assert "9,000 trees/s are outside of what was measured: 500 to 2,000" in only(said[1]).notes
 
 
-def test_what_is_wrong_is_said():
+def test_invalid_prediction_input_is_rejected():
     problem = WordCount().problem()
     with pytest.raises(InputError, match="no current placement"):
         predict(problem.with_current({}))
@@ -166,7 +166,7 @@ def weighted(problem, weight):
     return replace(problem, topologies=(*problem.topologies[:-1], heavy))
 
 
-def test_a_configuration_says_how_much_more_a_topology_is_to_get():
+def test_configured_weight_scales_predicted_rate_of_a_topology():
     problem, slots = two_word_counts(cores=0.4), np.repeat([0, 1], 12).astype(np.int32)
     costs = Costs(worker_cores=0.0)
     even, uneven = (predict(each, slots, Assumptions(costs)) for each in (problem, weighted(problem, 3)))

@@ -39,7 +39,7 @@ def assert_says_the_pairs(pairs: StreamRates, distributions: Distributions, exec
 
 @given(data=st.data())
 @settings(max_examples=50, deadline=None)
-def test_deals_and_what_is_left_are_all_pairs(data):
+def test_distributions_and_remaining_pairs_cover_all_pairs(data):
     problem = data.draw(problems())
     profile = Profile.of(problem)
     worth = data.draw(st.sampled_from([0.0, 1.0, 2.0]))
@@ -47,7 +47,7 @@ def test_deals_and_what_is_left_are_all_pairs(data):
     assert_says_the_pairs(profile.pairs, distributions, problem.num_executors)
 
 
-def test_what_goes_to_ackers_is_dealt_out_whatever_part_each_gets():
+def test_acker_traffic_forms_a_distribution_despite_uneven_shares():
     profile = Profile.of(WordCount().problem())
     component, pairs = profile.layout.executor_component, profile.pairs
     to_acker = np.isin(pairs.target, list(ACKERS))

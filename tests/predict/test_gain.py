@@ -27,12 +27,12 @@ APART = np.array([0, 2, 0, 2, 4, 0, 2, 4, 0, 2, 4, 0], np.int32)
 TOGETHER = np.zeros(12, np.int32)
 
 
-def test_what_stays_gains_nothing_for_sure():
+def test_unchanged_placement_has_exact_gain_of_one():
     one = predict(WordCount().problem(), APART).topologies[0]
     assert rate_gain(one, one) == RateGain(1.0, 1.0, 0.0)
 
 
-def test_errors_that_both_placements_have_in_common_cancel():
+def test_errors_common_to_both_placements_cancel_in_the_gain():
     """All work may be 30 % more than measured: both rates fall by about as much, and the gain stays."""
     problem = WordCount(cores=0.4, link_bps=None).problem()
     costs = Costs(message_error=0.0, delay_error=0.0, work_error=0.3)
@@ -54,7 +54,7 @@ def test_costs_of_messages_are_not_common_to_a_placement_without_messages():
 
 
 @given(st.floats(-2, 2), st.floats(0, 2))
-def test_bounds_of_arrays_are_those_of_single_gains(predicted: float, change: float):
+def test_vectorized_gain_bounds_equal_single_gain_bounds(predicted: float, change: float):
     one = shrunk(predicted, float(model_sd(change)), change)
     bound = at_least(np.array([predicted]), np.array([change]))
     assert one.at_least == pytest.approx(exp(bound[0]))
@@ -81,14 +81,14 @@ def test_choosing_the_best_of_many_is_not_rewarded():
     assert np.mean(came < surely) == pytest.approx(0.05, abs=0.015)
 
 
-def test_what_a_placement_changes_is_counted_both_ways():
+def test_cost_change_is_symmetric():
     assert cost_change(100.0, 50.0) == pytest.approx(log(2))
     assert cost_change(50.0, 100.0) == pytest.approx(log(2))
     assert cost_change(0.0, 100.0) == 0, "nothing is known of it"
     assert np.all(np.diff(model_sd(np.array([0.0, 0.1, 0.5, 1.0]))) > 0)
 
 
-def test_rates_that_nothing_limits_or_allows():
+def test_gain_of_unlimited_or_zero_rates_is_defined():
     assert shrunk(inf, 0.1, 0.0).value == inf
     assert shrunk(-inf, 0.1, 0.0).value == 0.0
     assert together([shrunk(-inf, 0.1, 0.0), RateGain(2.0, 2.0, 0.0)], [1.0, 1.0]).value == 0.0

@@ -147,7 +147,7 @@ def test_cycle_ends_with_the_ack_of_the_last_bolt():
     assert 1e3 * found.mean[0] == pytest.approx(by_hand_ms, rel=1e-3)
 
 
-def test_a_bolt_that_sends_nothing_on_ends_the_tree_by_its_own_ack():
+def test_bolt_without_output_ends_the_tree_with_its_own_ack():
     """Of four trees one goes on to the bolt beside the acker; the others end with an ack from the other worker."""
     found = latency(problem([(0, 1, 1.0), (1, 2, 0.25)], workers=[0, 0, 1], ackers=[1]))
     first_ms = LOCAL_MS + WORK_MS
@@ -155,7 +155,7 @@ def test_a_bolt_that_sends_nothing_on_ends_the_tree_by_its_own_ack():
     assert found.mean == pytest.approx(by_hand_ms, rel=1e-3)
 
 
-def test_a_bolt_that_sends_nothing_on_along_either_edge():
+def test_latency_covers_bolt_with_probabilistic_output_on_two_edges():
     """Both edges are taken half of the time: a quarter of the trees ends with the first bolt."""
     edges = [(0, 1, 1.0), (1, 2, 0.5), (1, 3, 0.5)]
     of = problem(edges, workers=[0, 0, 1, 1], ackers=[1])

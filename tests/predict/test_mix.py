@@ -86,7 +86,7 @@ def highest_tps(problem: Problem, slots: np.ndarray, corrections: dict[str, Corr
     return topology.highest_tps.value
 
 
-def test_an_executor_that_gets_what_takes_long_is_full_before_the_others():
+def test_executor_with_expensive_input_saturates_first():
     """Half of all trees are slow and come to one thread: it bears 1 / (0.5 · 10 µs) of them."""
     problem = joined()
     assert highest_tps(problem, BY_SPOUT, APART) == pytest.approx(2e6 / SLOW_US)
@@ -95,14 +95,14 @@ def test_an_executor_that_gets_what_takes_long_is_full_before_the_others():
     assert highest_tps(problem, BY_SPOUT, {}) == pytest.approx(2e6 / mean_us)
 
 
-def test_an_interval_goes_by_the_same_mix_as_its_value():
+def test_rate_interval_uses_the_same_input_mix_as_its_value():
     told = replace(APART["t-1-0"], error=0.1)
     (topology,) = predict(joined(), BY_SPOUT, Assumptions(FREE, {"t-1-0": told})).topologies
     highest = topology.highest_tps
     assert (highest.low, highest.high) == pytest.approx((highest.value / 1.1, highest.value / 0.9))
 
 
-def test_where_nothing_has_moved_it_is_as_measured():
+def test_unchanged_placement_has_the_measured_rate():
     problem = joined()
     assert highest_tps(problem, problem.current_slot, APART) == pytest.approx(
         highest_tps(problem, problem.current_slot, {})
@@ -127,7 +127,7 @@ def test_as_measured_counts_and_not_how_many_microseconds_were_fitted(slow_part)
 
 
 @pytest.mark.parametrize("quick_part", [0.5, 0.9, 1.0])
-def test_what_comes_by_fields_keeps_its_own_mix(quick_part):
+def test_fields_grouped_input_retains_its_mix_under_any_placement(quick_part):
     """Where tuples go does not depend on the placement then, and each executor takes what it was measured to take."""
     problem = joined(quick_part)
     slow_us = (1 - quick_part) * QUICK_US + quick_part * SLOW_US
@@ -146,7 +146,7 @@ def test_what_comes_by_fields_keeps_its_own_mix(quick_part):
         {"quick": (InputWork("slow", "default", 5.0, 0.5), InputWork("bolt", "default", 1.0, 0.5))},
     ],
 )
-def test_what_does_not_fit_the_topology_does_no_harm(inputs):
+def test_corrections_not_matching_the_topology_are_ignored(inputs):
     problem = joined()
     told = {"t-1-0": Correction(inputs=inputs), "other-2-0": APART["t-1-0"]}
     assert highest_tps(problem, BY_SPOUT, told) == pytest.approx(highest_tps(problem, BY_SPOUT, {}))

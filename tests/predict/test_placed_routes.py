@@ -49,7 +49,7 @@ def assert_same(one: SteadyState, other: SteadyState) -> None:
 
 @given(data=st.data())
 @settings(max_examples=examples(40), deadline=None)
-def test_a_placement_known_from_others_is_as_worked_out_anew(data):
+def test_incremental_routes_equal_routes_computed_from_scratch(data):
     problem = data.draw(problems())
     assume(problem.slots)
     slots = st.integers(-1, len(problem.slots) - 1)
@@ -65,7 +65,7 @@ def test_a_placement_known_from_others_is_as_worked_out_anew(data):
 
 
 @pytest.mark.parametrize("pending", [5, 100_000, None])
-def test_so_it_is_where_tuples_spill_over_and_spouts_share_unevenly(pending):
+def test_incremental_rates_equal_full_rates_with_spill_and_uneven_spouts(pending):
     problem = WordCount(cores=0.4, pending=pending).problem()
     profile = Profile.of(problem)
     rng = np.random.default_rng(1)
@@ -98,7 +98,7 @@ def assert_next_to_equal(one: SteadyState, other: SteadyState) -> None:
 
 
 @pytest.mark.parametrize("seed", range(examples(2)))
-def test_sequences_of_moves_come_to_what_each_placement_does_by_itself(seed):
+def test_rates_after_a_move_sequence_equal_independent_predictions(seed):
     """Several topologies on nodes that they share: some of them move, again and again, and lose a slot and get one."""
     rng = np.random.default_rng(seed)
     counts = [
@@ -126,7 +126,7 @@ def test_sequences_of_moves_come_to_what_each_placement_does_by_itself(seed):
 
 @pytest.mark.parametrize("pending", [3, 40, None])
 @pytest.mark.parametrize("costs", [Costs(), Costs(quota_period_ms=100.0, machine_cores=2.0)])
-def test_what_nothing_has_come_near_to_is_not_worked_out_again(pending, costs, monkeypatch):
+def test_topologies_unaffected_by_a_move_are_not_recomputed(pending, costs, monkeypatch):
     """One word count stays on its nodes while the other one moves, on its own nodes and then to those of the first."""
     problem, rng = two_word_counts(nodes=6, cores=0.4, pending=pending), np.random.default_rng(1)
     profile, kept, known_before = Profile.of(problem), (rng.integers(0, 3, 12) * 2).astype(np.int32), []
@@ -171,7 +171,7 @@ def test_some_topologies_by_themselves_are_as_among_all(data):
     assert some.claims.shared == pytest.approx(all_.claims.shared[:, at])
 
 
-def test_who_has_settled_stays_so_beside_who_has_not():
+def test_converged_topology_is_independent_of_unconverged_ones():
     """A topology comes to the same rate by itself as beside others that take longer to be found."""
     both = two_word_counts(cores=0.4, pending=50)
     slots = np.repeat([0, 2], 12).astype(np.int32)  # a node each

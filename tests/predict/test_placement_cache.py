@@ -26,7 +26,7 @@ def test_keys_are_equal_if_all_inputs_are_the_same_objects():
     assert all(key != other for other in others)
 
 
-def test_results_are_of_this_placement_or_of_the_one_before():
+def test_cached_result_belongs_to_current_or_previous_placement():
     key = CacheKey("routes", near=1.0)
     first = PlacementCache()
     assert first.moved is None
@@ -37,7 +37,7 @@ def test_results_are_of_this_placement_or_of_the_one_before():
     assert third.previous(key) is None, "the second placement did not ask for it"
 
 
-def test_a_result_that_is_taken_is_forgotten_in_that_placement_alone():
+def test_taken_previous_result_is_removed_from_one_placement_only():
     key = CacheKey("routes", near=1.0)
     first = PlacementCache()
     first.put(key, "first")
@@ -46,7 +46,7 @@ def test_a_result_that_is_taken_is_forgotten_in_that_placement_alone():
     assert (first.get(key), other.previous(key)) == ("first", "first")
 
 
-def test_results_of_topologies_hold_until_they_move():
+def test_cached_topology_result_is_valid_until_the_topology_moves():
     key = CacheKey("fair rates", Costs(), {})
     first = PlacementCache()
     first.by_topology(key).update({0: "a", 1: "b"})
@@ -57,7 +57,7 @@ def test_results_of_topologies_hold_until_they_move():
     assert (first.by_topology(key), second.by_topology(key)) == ({0: "a", 1: "b"}, {1: "b"})
 
 
-def test_recent_results_are_computed_once_also_if_they_are_none():
+def test_recent_result_is_computed_once_even_if_none():
     recent, computed = RecentResults(), []
     key = CacheKey("mix", corrections={})
     for _ in range(2):

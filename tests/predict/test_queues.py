@@ -80,7 +80,7 @@ def test_balanced_closed_networks_are_exact(stages, pending):
 
 @pytest.mark.parametrize("each_us", [(100, 50, 20), (100, 90, 80, 10), (1000, 5, 5), (30, 30, 300)])
 @pytest.mark.parametrize("pending", [1, 2, 5, 20, 100])
-def test_other_closed_networks_are_near_to_exact(each_us, pending):
+def test_closed_network_rates_approximate_the_exact_solution(each_us, pending):
     """Schweitzer's approximation is known to be some per cent below between few and many customers."""
     found, exact = float(solved(chain(each_us, pending)).pending.rate_tps[0]), exact_rate(each_us, pending)
     assert exact * 0.96 <= found <= exact * (1 + 1e-4)
@@ -120,13 +120,13 @@ def test_an_open_tandem_is_queues_in_a_row(use):
     )
 
 
-def test_one_queue_has_the_quantiles_of_the_exponential_distribution():
+def test_single_queue_has_exponential_latency_quantiles():
     steady = solved(chain((0.001, 100.0), None), rate_tps=5e3)
     assert steady.given.ways.latency.quantile(0.99) == pytest.approx([200e-6 * np.log(100)], rel=1e-3)
 
 
 @pytest.mark.parametrize("threads", [2, 3, 9])
-def test_threads_that_share_a_core_equally(threads):
+def test_threads_share_a_core_by_processor_sharing(threads):
     """Processor sharing: n threads, each busy for a part b of the time, take 1 + (n − 1) b times as long."""
     each_us = [100.0] * threads
     use = 0.6
@@ -138,7 +138,7 @@ def test_threads_that_share_a_core_equally(threads):
 
 @pytest.mark.parametrize("cores", [0.3, 1.0, 2.0, 3.5])
 @pytest.mark.parametrize("each_us", [(100,) * 8, (400, 100, 50, 20), (10, 300, 300, 300, 300)])
-def test_with_many_trees_pending_a_node_gives_all_it_has(cores, each_us):
+def test_many_pending_trees_saturate_the_node(cores, each_us):
     found = float(solved(chain(each_us, 20_000, cores=cores)).pending.rate_tps[0])
     node, thread = cores * 1e6 / sum(each_us), 1e6 / max(each_us)
     assert found <= min(node, thread) * (1 + 1e-9)
@@ -153,7 +153,7 @@ def test_the_largest_of_exponential_times_is_exact():
     assert largest.variance == pytest.approx(4.0 * np.array([1, 1.25, 1 + 1 / 4 + 1 / 9 + 1 / 16 + 1 / 25]))
 
 
-def test_what_there_is_only_sometimes():
+def test_intermittent_time_has_mixture_mean_and_variance():
     """Half of the time no tuple: half the mean, and the variance of a mixture."""
     rarely = MaximumCoefficients.of(np.array([0.5])).largest(Times(np.array([2.0]), np.array([4.0])))
     assert rarely.mean == pytest.approx([1.0])

@@ -56,7 +56,7 @@ def water_filling(shares, free, weights):
 
 @given(st.data())
 @settings(max_examples=examples(40), deadline=None)
-def test_rates_are_those_of_a_linear_program(data):
+def test_highest_rates_equal_linear_program_solution(data):
     resources, topologies = data.draw(st.integers(1, 5)), data.draw(st.integers(1, 4))
     value = st.integers(0, 9)
     shares = np.array(
@@ -76,7 +76,7 @@ def test_rates_are_those_of_a_linear_program(data):
     assert used[found.limit] == pytest.approx(free[found.limit], rel=1e-9)
 
 
-def test_two_topologies_on_two_nodes_by_hand():
+def test_highest_rates_of_two_topologies_equal_manual_solution():
     # The first is alone on a node, both share the other one.
     shares = csr_array(np.array([[1.0, 0.0], [1.0, 3.0]]))
     found = highest_rates(shares, np.array([1.0, 8.0]), np.array([1.0, 1.0]))
@@ -84,7 +84,7 @@ def test_two_topologies_on_two_nodes_by_hand():
     assert found.limit.tolist() == [0, 1]
 
 
-def test_in_one_worker_only_work_counts():
+def test_placement_in_one_worker_costs_only_work():
     steady = steady_of(WordCount(cores=0.4), ALL_IN_ONE, Costs(worker_cores=0.0))
     tree_us = 2 * 0.4 + 8 * 0.4 + 8 * 1.2 + 8.0 + 6.0
     assert steady.highest_tps == pytest.approx([0.4 / (tree_us * 1e-6)])
@@ -92,7 +92,7 @@ def test_in_one_worker_only_work_counts():
     assert steady.demand.thread_s.sum() == pytest.approx(tree_us * 1e-6)
 
 
-def test_what_leaves_its_worker_costs_both_ends_and_the_link():
+def test_inter_worker_tuples_cost_both_ends_and_the_link():
     costs = Costs(serialise_us=2.5, send_us=2.5, receive_us=4.0, overhead_bytes=30.0, worker_cores=0.0)
     slots = np.where(np.arange(12) < 2, 2, 0).astype(np.int32)  # the ackers on another node
     apart, together = (steady_of(WordCount(), each, costs).demand for each in (slots, ALL_IN_ONE))
@@ -103,7 +103,7 @@ def test_what_leaves_its_worker_costs_both_ends_and_the_link():
     assert apart.link_messages.sum(axis=1) == pytest.approx([messages] * 2)
 
 
-def test_a_full_link_carries_what_tcp_gets_of_ethernet():
+def test_saturated_link_carries_tcp_payload_rate_of_ethernet():
     """Of 100 Mbit/s that are counted with the headers of frames of 1,514 bytes, as ``tc`` does, TCP gets 95.6."""
     slots = np.where(np.arange(12) < 2, 2, 0).astype(np.int32)
     steady = steady_of(WordCount(cores=64.0, link_bps=1e6, pending=None), slots)
@@ -111,7 +111,7 @@ def test_a_full_link_carries_what_tcp_gets_of_ethernet():
     assert 8 * rate_tps * steady.demand.link_bytes.max() == pytest.approx(0.956e6, rel=1e-3)
 
 
-def test_workers_of_one_node_need_no_link():
+def test_workers_on_one_node_use_no_link():
     slots = np.where(np.arange(12) < 2, 1, 0).astype(np.int32)
     demand = steady_of(WordCount(), slots).demand
     assert not demand.link_bytes.any()
@@ -167,7 +167,7 @@ def test_nothing_is_ever_fuller_than_full(slots, pending):
 
 @given(slots=placements, seed=st.integers(0, 5))
 @settings(max_examples=20, deadline=None)
-def test_it_does_not_matter_how_nodes_are_numbered(slots, seed):
+def test_rates_are_independent_of_node_numbering(slots, seed):
     base = WordCount(cores=0.5)
     order = np.random.default_rng(seed).permutation(3)
     renamed = (2 * order[slots // 2] + slots % 2).astype(np.int32)
@@ -177,7 +177,7 @@ def test_it_does_not_matter_how_nodes_are_numbered(slots, seed):
     assert other.given.ways.latency.mean == pytest.approx(one.given.ways.latency.mean)
 
 
-def test_rates_scale_as_the_work_does(monkeypatch):
+def test_rates_scale_inversely_with_work(monkeypatch):
     """All times twice as long: half the rate, twice the latency."""
     costs = Costs(worker_cores=0.0)
     twice = costs.varied(2.0, 2.0)
@@ -200,7 +200,7 @@ def two_on_the_same_nodes(pending=200) -> Problem:
     )
 
 
-def test_equal_topologies_that_share_a_node_get_half_of_it_each():
+def test_equal_topologies_on_one_node_share_it_equally():
     problem = two_on_the_same_nodes()
     slots = np.repeat([0, 1], 12).astype(np.int32)
     profile = Profile.of(problem)
@@ -218,7 +218,7 @@ def test_equal_topologies_that_share_a_node_get_half_of_it_each():
     assert weighted.highest_tps.sum() == pytest.approx(alone.highest_tps[0])
 
 
-def test_apart_they_do_not_know_of_each_other():
+def test_topologies_on_separate_nodes_are_independent():
     problem = two_on_the_same_nodes()
     slots = np.repeat([0, 2], 12).astype(np.int32)
     profile = Profile.of(problem)
@@ -230,7 +230,7 @@ def test_apart_they_do_not_know_of_each_other():
     assert both.given.ways.latency.mean == pytest.approx(np.repeat(alone.given.ways.latency.mean, 2))
 
 
-def test_a_topology_that_begins_no_trees_takes_what_it_took():
+def test_topology_without_trees_uses_its_measured_cpu():
     problem = two_on_the_same_nodes()
     silent = problem.load.topologies[problem.topologies[1].id]
     silent = replace(silent, pair_tps=silent.pair_tps * 0, flow_tps=silent.flow_tps * 0)
@@ -245,7 +245,7 @@ def test_a_topology_that_begins_no_trees_takes_what_it_took():
     assert found.highest_tps == pytest.approx([alone.highest_tps[0] * (0.4 - taken) / 0.4, 0.0])
 
 
-def test_what_idle_threads_burn_is_no_work():
+def test_cpu_of_idle_threads_is_excluded_from_work():
     word_count = WordCount(cores=16.0)
     problem = word_count.problem()
     topology, spins = problem.topologies[0].id, 0.03
@@ -273,7 +273,7 @@ def test_threads_of_full_nodes_poll_less_but_do_not_stop():
     assert worked[0] - worked[1] == pytest.approx(0.03 / 0.97 * problem.core_hz, rel=0.01)
 
 
-def test_what_all_pending_trees_come_to_is_found_once_and_only_where_it_is_asked_for(monkeypatch):
+def test_closed_network_is_solved_once_and_only_on_demand(monkeypatch):
     """It takes more than all else together, and a search for few nodes has no use for it."""
     found = []
     monkeypatch.setattr(steady, "closed", lambda *given: found.append(1) or closed(*given))

@@ -70,7 +70,7 @@ def test_an_executor_takes_its_tasks_own_load_along():
     assert own[1] == pytest.approx([own[0][:3].sum(), own[0][3:6].sum(), own[0][6:].sum()])
 
 
-def test_where_a_load_was_measured_goes_with_the_executors_that_were_there():
+def test_measured_slots_are_cleared_after_executors_change():
     """Otherwise the new ones would be looked for where only the old ones had been."""
     before = problem()
     alone = {one.id: TopologyAssignment(before.slots[:1], (0,) * one.num_executors) for one in before.topologies}
@@ -78,7 +78,7 @@ def test_where_a_load_was_measured_goes_with_the_executors_that_were_there():
     assert after.measured_slot.tolist() == [UNPLACED] * after.num_executors
 
 
-def test_dealing_out_all_tasks_again_gives_what_was_there():
+def test_repeated_redistribution_of_tasks_restores_the_load():
     before = problem()
     after = changed({COUNT: 8}, changed({COUNT: 8}, before))
     own = before.topologies[0].executor_component == COUNT
@@ -92,7 +92,7 @@ def test_more_executors_than_tasks_are_refused_by_name(count):
         changed({COUNT: count})
 
 
-def test_tasks_that_are_not_one_after_the_other_are_refused():
+def test_non_consecutive_tasks_are_rejected():
     before = problem()
     runs = (
         ExecutorRun(COUNT, 1, 4, 1),

@@ -41,7 +41,7 @@ uses = st.lists(st.lists(st.integers(1, 30), min_size=3, max_size=3), min_size=1
 
 
 @given(uses)
-def test_fair_rates_are_those_of_an_optimiser(use):
+def test_fair_rates_equal_optimizer_solution(use):
     use = np.array(use) / 10
     found = fair_rates(use, use)
     best = minimize(
@@ -72,7 +72,7 @@ def exact_rates(use, pending):
     return np.array([rates[(pending, pending), kind] for kind in range(2)])
 
 
-def test_a_closed_network_with_many_trees_pending_comes_to_fair_rates():
+def test_closed_network_with_many_pending_trees_approaches_fair_rates():
     """The first class uses mostly the first queue, the second mostly the second, and both a little of the other."""
     use = np.array([[1.0, 0.1], [0.2, 0.6], [0.3, 0.3]])
     found = fair_rates(use, use)
@@ -80,7 +80,7 @@ def test_a_closed_network_with_many_trees_pending_comes_to_fair_rates():
     assert found / found.sum() == pytest.approx(exact / exact.sum(), rel=0.01)
 
 
-def test_at_a_link_small_messages_wait_as_long_as_large_ones():
+def test_link_wait_is_independent_of_message_size():
     """By bytes the second class would come to 100 times the rate of the first."""
     use, waits = np.array([[1.0, 0.01]]), np.array([[1.0, 1.0]])
     one, other = fair_rates(use, waits)
@@ -95,7 +95,7 @@ def shares_of(word_count, slots, costs=NO_COSTS):
     return None if full is None else full.handled[list(SPOUTS)]
 
 
-def test_a_spout_alone_on_its_node_begins_more_than_one_that_shares_it():
+def test_spout_on_less_loaded_node_gets_a_larger_share():
     """Both spouts have splits beside them; the first one's node has all the counts to do as well."""
     slots = np.zeros(12, np.int32)
     slots[[SPOUTS[1], SPLITS[1], SPLITS[3]]] = 2
@@ -104,7 +104,7 @@ def test_a_spout_alone_on_its_node_begins_more_than_one_that_shares_it():
     assert slow + quick == pytest.approx(1)
 
 
-def test_spouts_in_one_worker_begin_equally_many():
+def test_spouts_in_one_worker_have_equal_shares():
     even = shares_of(WordCount(cores=0.4), np.zeros(12, np.int32))
     assert even is None or even == pytest.approx([0.5, 0.5])
 
@@ -115,7 +115,7 @@ def test_without_a_limit_of_pending_trees_nothing_changes():
     assert shares_of(WordCount(cores=0.4, pending=None), slots) is None
 
 
-def test_what_is_predicted_is_never_less_than_with_equal_shares(monkeypatch):
+def test_fair_shares_predict_a_higher_rate_than_equal_shares(monkeypatch):
     slots = np.zeros(12, np.int32)
     slots[[SPOUTS[1], SPLITS[1], SPLITS[3]]] = 2
     problem = WordCount(cores=0.4, link_bps=None).problem()
@@ -132,7 +132,7 @@ def test_of_a_large_cluster_spouts_of_topologies_with_many_share_evenly(monkeypa
     assert shares_of(WordCount(cores=0.4, link_bps=None), slots) is None
 
 
-def test_one_topology_with_many_spouts_makes_no_other_dear(monkeypatch):
+def test_many_spouts_of_one_topology_do_not_slow_computation_of_others(monkeypatch):
     """What the trees of a topology's spouts take is worked out for each of its own, however many another one has."""
     counts = [WordCount(name=f"words-{number}") for number in range(4)]
     loads = LoadProfile({one.topology().id: one.load() for one in counts})
@@ -186,7 +186,7 @@ def large_and_small() -> tuple[Problem, np.ndarray]:
     return problem, np.array([1, 0, 1, 0, 1], np.int32)
 
 
-def test_messages_that_wait_at_the_same_time_hold_a_tree_up_once():
+def test_concurrent_message_waits_delay_a_tree_once():
     """What an acker hears of the first spout's trees waits beside their tuples; of the second one's only answers wait.
 
     So the second one, half of whose trees wait once, comes to about twice the rate. That is what virtual time says.

@@ -18,7 +18,7 @@ from tests.examples import examples
 
 @given(data=st.data())
 @settings(max_examples=examples(60), deadline=None)
-def test_flows_go_where_the_model_says(data):
+def test_incremental_flow_spread_equals_the_model(data):
     problem = data.draw(problems(flow_limits=False))
     slots = st.integers(-1, len(problem.slots) - 1)
     placed = np.array(

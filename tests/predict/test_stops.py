@@ -56,7 +56,7 @@ def lost_by_stops_ms(cores: float, stopping: float, trees: int = 20_000) -> np.n
 
 @pytest.mark.parametrize("cores", [0.25, 0.4, 1.0])
 @pytest.mark.parametrize("stopping", [0.3, 0.7, 1.0])
-def test_what_trees_lose_by_stops_is_what_a_stopped_clock_says(cores, stopping):
+def test_latency_added_by_quota_stops_equals_simulation(cores, stopping):
     """Idle threads take so much that the quota is used up in that part of the periods."""
     costs = replace(QUOTA, polling_share=stopping * cores / (BOLTS + 2))
     found = latency_ms(cores, costs) - latency_ms(cores, replace(costs, quota_period_ms=0))
@@ -65,7 +65,7 @@ def test_what_trees_lose_by_stops_is_what_a_stopped_clock_says(cores, stopping):
 
 
 @pytest.mark.parametrize("cores", [0.25, 0.4, 1.0])
-def test_latency_varies_as_with_stops_that_come_at_random(cores):
+def test_latency_variance_matches_random_interruptions(cores):
     """As with breakdowns in queueing theory; measured latencies vary like that, though quotas have a clock."""
     found = given(cores, replace(QUOTA, polling_share=cores / (BOLTS + 2)), 100.0).given.ways.latency
     draws, on_ms, stop_ms = np.random.default_rng(3), PERIOD_MS * cores / 2, PERIOD_MS * (1 - cores / 2)
@@ -93,7 +93,7 @@ def test_nodes_without_a_quota_do_not_stop():
     assert latency_ms(5.0, replace(QUOTA, machine_cores=64, polling_share=0.9)) == pytest.approx(latency_ms(5.0, whole))
 
 
-def test_rates_are_what_they_are_without_stops():
+def test_quota_stops_leave_rates_unchanged():
     """Quotas count in full as CPU already; what stops is time, and with all trees pending there is always work."""
     stopping, whole = (
         given(0.4, replace(QUOTA, quota_period_ms=period, polling_share=0.1), 100.0, 50) for period in (PERIOD_MS, 0)
@@ -119,7 +119,7 @@ def test_the_last_piece_of_a_quota_may_be_smaller():
     assert latency_ms(0.4, replace(costs, quota_piece_ms=5)) == latency_ms(0.4, replace(costs, quota_piece_ms=0))
 
 
-def test_no_tree_takes_longer_than_all_pending_ones_do_at_that_rate():
+def test_latency_is_bounded_by_littles_law():
     """By Little's law: K / X."""
     costs = replace(QUOTA, polling_share=0.4, asleep_us=50_000)
     assert latency_ms(0.4, costs, 1_000.0) > 100

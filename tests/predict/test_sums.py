@@ -16,7 +16,7 @@ def test_keys_are_numbered_in_order(most, count):
         assert np.array_equal(found, wanted)
 
 
-def test_sums_of_several_rows_are_those_of_each():
+def test_sums_of_several_rows_equal_individual_sums():
     rng = np.random.default_rng(1)
     index, amounts = rng.integers(0, 7, 40), rng.random((2, 3, 40))
     found = sums(index, amounts, 9)
@@ -25,7 +25,7 @@ def test_sums_of_several_rows_are_those_of_each():
     assert sums(index[:0], amounts[..., :0], 9).tolist() == np.zeros((2, 3, 9)).tolist()
 
 
-def test_spans_are_all_that_chosen_ones_have():
+def test_spans_cover_all_elements_of_the_selected_rows():
     first = np.array([0, 2, 2, 5, 6])
     assert spans(first, np.array([0, 1, 3])).tolist() == [0, 1, 5]
     assert spans(first, np.array([], np.int64)).tolist() == []

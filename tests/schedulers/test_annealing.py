@@ -43,7 +43,7 @@ def test_flows_follow_the_placement(kind):
 
 
 @pytest.mark.parametrize("racks", [1, 2])
-def test_workers_that_fill_all_slots_change_nodes(racks):
+def test_workers_filling_all_slots_are_exchanged_between_nodes(racks):
     """No worker can move, only be exchanged with another."""
     supervisors = tuple(replace(node, rack=f"r{n % racks}") for n, node in enumerate(nodes(9, 9, ports=2)))
     pairs = [(0, 1, 5), (2, 3, 5), (0, 2, 4), (1, 3, 4)]
@@ -78,14 +78,14 @@ def test_no_steps_is_online():
 PAIRS = [(0, 1, 100), (2, 3, 100)]
 
 
-def test_what_runs_stays_unless_told():
+def test_running_topology_stays_unless_move_running_is_set():
     of = running(problem(nodes(1, 1), (topology("t", 4, 2), load(4, PAIRS))), [0, 4, 0, 4])
     assert schedule(of).slot_of_executor.tolist() == [0, 4, 0, 4]
     moved = schedule(of, move_running=True).slot_of_executor.tolist()
     assert oracles.cost(of, moved) == 0
 
 
-def test_a_good_placement_stays_even_if_told():
+def test_good_placement_stays_even_with_move_running():
     of = running(problem(nodes(1, 1, 1), (topology("t", 4, 2), load(4, PAIRS))), [9, 9, 5, 5])
     assert schedule(of, move_running=True).slot_of_executor.tolist() == [9, 9, 5, 5]
 

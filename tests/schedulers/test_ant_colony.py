@@ -65,7 +65,7 @@ def test_cases_valid_and_no_worse_than_online(path):
     assert worth(placed, slots.tolist(), 1e4) <= worth(placed, online.tolist(), 1e4) * (1 + 1e-9)
 
 
-def test_what_runs_stays_unless_told():
+def test_running_topology_stays_unless_move_running_is_set():
     of = running(problem(nodes(1, 1), (topology("t", 4, 2), load(4))), [0, 0, 1, 1])
     assert schedule(of).slot_of_executor.tolist() == [0, 0, 1, 1]
     moved = schedule(of, move_running=True).slot_of_executor

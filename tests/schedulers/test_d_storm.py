@@ -28,7 +28,7 @@ def test_memory_counts_as_a_dimension():
     assert placed(of, communication=0) == [0, 1, 1, 0]
 
 
-def test_with_communication_partners_come_before_larger_ones():
+def test_communication_partners_precede_larger_executors():
     """0 is largest and starts the node; 1, nearly as large, gives way to 3, which talks only to 0."""
     cpu = [0.5, 0.49, 0.4, 0.4]
     pairs = [(0, 3, 10.0), (1, 2, 10.0)]
@@ -37,7 +37,7 @@ def test_with_communication_partners_come_before_larger_ones():
     assert placed(of, communication=0) == [0, 0, 1, 1]
 
 
-def test_few_nodes_are_used_those_with_most_cpu_first():
+def test_fewest_nodes_are_used_starting_with_most_cpu():
     of = problem(nodes(2.0, 4.0, 3.0), (topology("t", 8, 4), load(8, cpu_ghz=0.5)))
     assert set(placed(of)) == {1}
 

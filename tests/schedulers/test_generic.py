@@ -40,7 +40,7 @@ def test_round_robin_executors_take_turns_among_workers():
     assert node_of("round_robin", of) == [0, 1, 0, 1, 0]
 
 
-def test_round_robin_goes_on_with_the_next_topology():
+def test_round_robin_continues_across_topologies():
     of = problem(nodes(1, 1, 1), (topology("a", 2, 2), load(2)), (topology("b", 2, 2), load(2)))
     assert node_of("round_robin", of) == [0, 1, 2, 0]
 
@@ -50,20 +50,20 @@ def test_round_robin_passes_over_a_node_without_room():
     assert node_of("round_robin", of) == [0, 2, 0, 2]
 
 
-def test_weighted_round_robin_gives_the_sequence_that_nginx_publishes():
+def test_weighted_round_robin_reproduces_the_published_nginx_sequence():
     """Weights 5, 1, 1: a a b a c a a, in the message of the change that brought the rule."""
     of = problem(nodes(5, 1, 1, ports=7), (topology("t", 7, 7), load(7)))
     assert node_of("weighted_round_robin", of) == [0, 0, 1, 0, 2, 0, 0]
 
 
-def test_dynamic_weighted_round_robin_counts_what_is_free():
+def test_dynamic_weighted_round_robin_weighs_by_free_capacity():
     """4 GHz each, 3 of them used on the first: weights 1 and 4, so one turn in five, the middle one."""
     old, new = (topology("old", 1, 1), load(1, cpu_ghz=3.0)), (topology("new", 5, 5), load(5, cpu_ghz=0.0))
     of = running(problem(nodes(4, 4, ports=6), old, new), [0, *[WAITS] * 5])
     assert node_of("dynamic_weighted_round_robin", of) == [0, 1, 1, 0, 1, 1]
 
 
-def test_dynamic_weighted_round_robin_sees_what_it_places():
+def test_dynamic_weighted_round_robin_updates_weights_after_each_placement():
     """Gains before each turn: (2, 2), (-.5, 4), (1, 2), (2.5, 0)."""
     of = problem(nodes(2, 2), (topology("t", 4, 4), load(4, cpu_ghz=0.5)))
     assert node_of("dynamic_weighted_round_robin", of) == [0, 1, 1, 0]
@@ -72,7 +72,7 @@ def test_dynamic_weighted_round_robin_sees_what_it_places():
 # Executor by executor ----------------------------------------------------------------------------
 
 
-def test_random_draws_each_node_equally_often():
+def test_random_selects_each_node_equally_often():
     """400 draws among 4: 100 each, give or take five standard deviations of 8.7."""
     of = problem(nodes(50, 50, 50, 50, ports=400, memory_mb=1e6), (topology("t", 400, 400), load(400)))
     counts = np.bincount(node_of("random", of), minlength=4)
@@ -99,7 +99,7 @@ def test_nearest_average_load():
     assert node_of("nearest_average_load", of)[2] == 1
 
 
-def test_spread_takes_other_hosts_then_other_racks():
+def test_spread_prefers_other_hosts_then_other_racks():
     """Two supervisors of one host, then a host in the same rack and one in another."""
     hosts, racks = ["h0", "h0", "h1", "h2"], ["a", "a", "a", "b"]
     supervisors = tuple(
@@ -109,12 +109,12 @@ def test_spread_takes_other_hosts_then_other_racks():
     assert node_of("spread", of) == [0, 3, 2, 3]
 
 
-def test_spread_is_from_what_runs_too():
+def test_spread_includes_running_executors():
     of = problem(nodes(9, 9, 9), (topology("t", 3, 3), load(3)))
     assert node_of("spread", running(of, [4, WAITS, WAITS])) == [1, 0, 2]
 
 
-def test_binpack_fills_the_fullest_that_fits():
+def test_binpack_selects_the_fullest_node_with_room():
     """The second is half full and takes one; the others do not fit there and share the next."""
     old, new = (topology("old", 1, 1), load(1, cpu_ghz=0.5)), (topology("new", 3, 2), load(3, cpu_ghz=0.3))
     of = running(problem(nodes(2, 1, 2), old, new), [4, *[WAITS] * 3])
@@ -134,7 +134,7 @@ def test_cost_aware_fills_the_cheapest_before_the_next():
     assert node_of("cost_aware", of) == [1, 1, 2]
 
 
-def test_cost_aware_prefers_what_is_paid_for():
+def test_cost_aware_prefers_nodes_already_in_use():
     supervisors = with_meta(nodes(1, 1, 1), "price.per.hour", "3", "1", "2.5")
     of = problem(supervisors, (topology("old", 1, 1), load(1)), (topology("new", 1, 1), load(1)))
     assert node_of("cost_aware", running(of, [0, WAITS])) == [0, 0]
@@ -157,14 +157,14 @@ def test_cost_aware_names_all_bad_prices():
 
 
 @pytest.mark.parametrize(("growth", "node"), [(1, 0), (4, 1)])
-def test_predictive_looks_at_the_load_to_come(growth, node):
+def test_predictive_uses_the_forecast_load(growth, node):
     """0.5 GHz now against 1; with fourfold growth 2 against 1."""
     growing = topology("a", 1, 1, **{"stormwright.forecast.growth": growth}), load(1, cpu_ghz=0.5)
     steady, new = (topology("b", 1, 1), load(1, cpu_ghz=1.0)), (topology("c", 1, 1), load(1))
     assert node_of("predictive", running(problem(nodes(9, 9), growing, steady, new), [0, 4, WAITS]))[2] == node
 
 
-def test_a_forecast_that_comes_with_the_load_counts_more_than_growth():
+def test_explicit_forecast_overrides_growth_factor():
     """Half a GHz now, 0.7 soon; growth would say 2. Beside it 1 GHz."""
     growing = topology("a", 1, 1, **{"stormwright.forecast.growth": 4}), load(1, cpu_ghz=0.5)
     steady, new = (topology("b", 1, 1), load(1, cpu_ghz=1.0)), (topology("c", 1, 1), load(1))
@@ -173,7 +173,7 @@ def test_a_forecast_that_comes_with_the_load_counts_more_than_growth():
     assert node_of("predictive", running(problem(nodes(9, 9), foreseen, steady, new), [0, 4, WAITS]))[2] == 0
 
 
-def test_predictive_sees_what_it_places():
+def test_predictive_counts_its_own_placements():
     """Forecasts of 0.4 each: they take turns though the nodes' speeds differ only a little."""
     of = problem(nodes(10, 9), (topology("t", 4, 2, **{"stormwright.forecast.growth": 4}), load(4)))
     assert node_of("predictive", of) == [0, 1, 0, 1]
@@ -203,21 +203,21 @@ GENERIC = (
 
 
 @pytest.mark.parametrize("name", GENERIC)
-def test_nodes_that_tell_no_capacity(name):
+def test_nodes_without_declared_capacity_are_usable(name):
     """Infinite CPU and memory are no fault."""
     supervisors = tuple(Supervisor(f"s{n}", f"h{n}", (6700, 6701), np.inf) for n in range(2))
     assert len(node_of(name, problem(supervisors, (topology("t", 4, 2), load(4))))) == 4
 
 
 @pytest.mark.parametrize("name", GENERIC)
-def test_what_does_not_fit_is_explained(name):
+def test_unplaced_executors_have_reasons(name):
     of = problem(nodes(1, 1), (topology("t", 3, 3), load(3, cpu_ghz=0.6)))
     answer = make_scheduler(name).schedule(of)
     assert answer.unplaced[0].reasons == ("2 of 2 nodes: room for its largest worker, but not for all 3 together",)
 
 
 @pytest.mark.parametrize("name", GENERIC)
-def test_priority_decides_who_is_placed(name):
+def test_priority_order_determines_placed_topologies(name):
     low = topology("low", 2, 2, **{"topology.priority": 20}), load(2, cpu_ghz=0.9)
     high = topology("high", 2, 2, **{"topology.priority": 1}), load(2, cpu_ghz=0.9)
     answer = make_scheduler(name, {"order": "priority"}).schedule(problem(nodes(1, 1), low, high))
@@ -225,7 +225,7 @@ def test_priority_decides_who_is_placed(name):
 
 
 @pytest.mark.parametrize("priority", ["high", None, -1, True, 2.7])
-def test_a_priority_that_is_none_is_named_where_it_counts(priority):
+def test_invalid_priority_is_rejected_only_by_priority_order(priority):
     of = problem(nodes(1), (topology("t", 1, 1, **{"topology.priority": priority}), load(1)), parts=CHECKED)
     assert node_of("binpack", of) == [0]
     with pytest.raises(InputError, match=r'an integer of at least 0, got .* @ \$\.topologies\[0\]\.conf\["topology'):

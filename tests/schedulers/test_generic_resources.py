@@ -32,7 +32,7 @@ def slots_in_case(name: str) -> np.ndarray:
     return np.array([UNPLACED if slot is None else of.slot_index[slot] for slot in order], dtype=np.int32)
 
 
-def test_storms_answers_break_them_where_its_scheduler_does_not_know_them():
+def test_storm_strategies_unaware_of_generic_resources_violate_them():
     of = case_problem(CASE)
 
     def lacking(name: str) -> list[str]:
@@ -47,7 +47,7 @@ def test_storms_answers_break_them_where_its_scheduler_does_not_know_them():
 
 
 @pytest.mark.parametrize("name", sorted(SCHEDULERS.keys() - {"even"}))
-def test_all_of_ours_place_what_storms_strategy_for_them_does(name):
+def test_schedulers_place_the_case_that_storms_gras_strategy_places(name):
     of = case_problem(CASE)
     answer = make_scheduler(name).schedule(of)
     assert answer.unplaced == ()
@@ -89,7 +89,7 @@ def judged(of: Problem) -> tuple[Problem, bool]:
 
 @pytest.mark.parametrize("name", ["online", "round_robin", "binpack", "offline", "r_storm", "top_storm", "genetic"])
 @for_any(examples(40), known=small_problems().filter(lambda of: len(of.slots) ** of.num_executors <= 5000).map(judged))
-def test_places_exactly_what_some_placement_satisfies(name, known):
+def test_topology_is_placed_iff_a_feasible_placement_exists(name, known):
     of, feasible = known
     answer = make_scheduler(name).schedule(of)
     assert (not answer.unplaced) == feasible
@@ -107,14 +107,14 @@ def test_reasons_are_counted():
     assert answer.status == {"t": "spread: one executor asks for 2 of gpu.count, the largest usable node has 1"}
 
 
-def test_what_a_topology_asks_for_all_its_components_counts():
+def test_topology_wide_generic_resource_request_applies():
     conf = {"topology.component.resources.map": {GPU: 1.0}}
     of = Problem(clusters(1.0, 2.0), (topology([3], [0.0], 2),), conf=conf)
     slots = make_scheduler("online").schedule(of).slot_of_executor
     assert np.bincount(of.slot_node[slots]).tolist() == [1, 2]
 
 
-def test_a_node_that_others_overload_can_be_used_by_who_asks_for_none():
+def test_overloaded_node_accepts_topology_without_generic_requests():
     greedy, modest = topology([2], [2.0], 1), replace(topology([1], [0.0], 1), id="u", name="u")
     of = running(Problem(clusters(1.0), (greedy, modest)), [0, 0, UNPLACED])
     for name in ("spread", "online"):

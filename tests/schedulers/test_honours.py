@@ -173,19 +173,19 @@ def has_influence(name: str, what: str, problem: Problem) -> bool:
     [pytest.param(*each, marks=pytest.mark.xdist_group(f"honours {each[0]}")) for each in IGNORED],
 )
 @for_any(examples(15), problem=tagged())
-def test_what_is_not_honoured_has_no_influence(name, what, problem):
+def test_unhonored_setting_does_not_affect_the_placement(name, what, problem):
     assert not has_influence(name, what, problem)
 
 
 @pytest.mark.parametrize(("name", "what"), HONOURED)
-def test_what_is_honoured_has_an_influence(name, what):
+def test_honored_setting_affects_the_placement(name, what):
     """On the word count of the pages, or on five topologies on two racks."""
     cases = [path for path in case_files("placement") if case_name(path) == "m03_5topo100_n12_r2"]
     assert any(has_influence(name, what, of) for of in (read_problem(WORD_COUNT), *map(case_problem, cases)))
 
 
 @pytest.mark.parametrize("name", SCHEDULERS)
-def test_all_that_is_honoured_has_a_name_here(name):
+def test_honored_settings_are_known_names(name):
     honours = describe(name).honours
     assert honours
     assert set(honours) <= {*CHANGES, *OTHERS}

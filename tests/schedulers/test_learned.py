@@ -33,7 +33,7 @@ def some_groups(count=12, rows=20, seed=0):
         )
 
 
-def test_its_answer_keeps_limits_and_is_told():
+def test_learned_placement_respects_limits_and_has_a_reason():
     found = make_scheduler("learned").schedule(WORD_COUNT)
     assert violations(WORD_COUNT, found.slot_of_executor) == []
     assert found.scheduler == "learned"
@@ -70,7 +70,7 @@ def costs_without_workers():
     return {"schema": "stormwright-calibration/1", "costs": {"worker_cores": 0.0}}
 
 
-def test_the_trees_as_data_say_what_the_library_says():
+def test_exported_trees_equal_library_predictions():
     from sklearn.ensemble import GradientBoostingRegressor  # other processes are not to wait for it
 
     groups = list(some_groups())
@@ -86,7 +86,7 @@ def test_the_trees_as_data_say_what_the_library_says():
     assert np.allclose(said - said.mean(), expected - expected.mean(), atol=1e-4)
 
 
-def test_it_learns_what_there_is_to_learn():
+def test_training_learns_to_avoid_bad_placements():
     model = trained(list(some_groups(40)), "made", 0)
     for group in some_groups(10, seed=1):
         worst = group.badness[int(np.argmax(model.trees.score(group.features)))]
@@ -101,7 +101,7 @@ def test_the_same_examples_make_the_same_model(tmp_path):
     assert first["data"]["rows"] == 240
 
 
-def test_the_one_that_comes_with_the_package_has_what_it_was_learned_from():
+def test_bundled_model_contains_its_training_metadata():
     model = read_model(OURS)
     assert model.data["groups"] > 100
     assert "drawn with seed 0" in model.data["made"]
@@ -129,17 +129,17 @@ def changed(tmp_path, change, signed=True):
         (lambda of: of["trees"].pop("root"), True, "should have trees as arrays of numbers"),
     ],
 )
-def test_a_file_that_is_none_is_refused(tmp_path, change, signed, why):
+def test_invalid_model_file_is_rejected(tmp_path, change, signed, why):
     with pytest.raises(InputError, match=why):
         make_scheduler("learned", {"model": str(changed(tmp_path, change, signed))})
 
 
-def test_a_file_that_is_not_there_is_refused(tmp_path):
+def test_missing_model_file_is_rejected(tmp_path):
     with pytest.raises(InputError, match="cannot be read"):
         make_scheduler("learned", {"model": str(tmp_path / "none.json")})
 
 
-def test_variants_move_nothing_that_runs_and_empty_no_worker():
+def test_variants_move_no_running_executor_and_empty_no_worker():
     of = random_problem(np.random.default_rng(5), "drawn")
     first, *others = of.topologies
     waiting = of.with_current({name: each for name, each in of.current.items() if name != first.id})
@@ -162,6 +162,6 @@ def test_examples_survive_their_file(tmp_path):
         read_examples(tmp_path / "damaged.json")
 
 
-def test_too_few_examples_are_told():
+def test_too_few_training_examples_are_rejected():
     with pytest.raises(InputError, match="should be at least 5 problems, got 2"):
         trained(list(some_groups(2)), "made", 0)

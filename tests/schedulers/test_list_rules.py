@@ -47,7 +47,7 @@ def test_max_min_gives_the_longest_first_of_grahams_worst_case():
     assert busiest(of, node_of("max_min", of)) * 20 == pytest.approx(11)
 
 
-def test_min_min_leaves_the_long_one_for_last():
+def test_min_min_places_the_longest_job_last():
     """M. Maheswaran et al., 1999: many short jobs and a long one, where Max-Min ends earlier."""
     of = jobs([4.0, 1.0, 1.0, 1.0, 1.0], 10, 10)
     ends = {name: busiest(of, node_of(name, of)) * 10 for name in ("min_min", "max_min")}
@@ -60,7 +60,7 @@ def test_min_min_leaves_the_long_one_for_last():
     node=st.lists(st.sampled_from([41, 67, 83, 97]), min_size=1, max_size=4),
     name=st.sampled_from(["min_min", "max_min"]),
 )
-def test_they_are_what_their_definition_says(cpu, node, name):
+def test_min_min_and_max_min_equal_their_definition(cpu, node, name):
     """By the definition: of all jobs not placed that whose least end is least, or most; then once more.
 
     Ends on nodes that differ are never the same: their CPUs are prime.
@@ -78,7 +78,7 @@ def test_they_are_what_their_definition_says(cpu, node, name):
     assert busiest(of, node_of(name, of)) == pytest.approx(max(ends))
 
 
-def test_shortest_processing_time_takes_the_fastest_cores_until_they_are_full():
+def test_shortest_processing_time_fills_the_fastest_cores_first():
     """Equal nodes by CPU, of 8, 2 and 4 cores: the second has the fastest, then the third."""
     supervisors = tuple(
         replace(node, resources={**node.resources, "cpu.pcore.percent": 100.0 * cores})
@@ -88,12 +88,12 @@ def test_shortest_processing_time_takes_the_fastest_cores_until_they_are_full():
     assert node_of("shortest_processing_time", of) == [1, 1, 2, 2, 0]
 
 
-def test_shortest_processing_time_of_nodes_that_do_not_tell_their_cores():
+def test_shortest_processing_time_uses_nodes_without_declared_core_count():
     of = problem(nodes(9, 9), (topology("t", 2, 1), load(2)))
     assert node_of("shortest_processing_time", of) == [0, 0]
 
 
-def test_earliest_available_does_not_look_at_the_executor():
+def test_earliest_available_ignores_executor_demand():
     """Used: 0.5 and 0.4 of the CPU. With 2 GHz more the first would be done sooner, but the second is free sooner."""
     old, new = (topology("old", 2, 2), load(2, cpu_ghz=np.array([5.0, 2.0]))), (topology("n", 1, 1), load(1, cpu_ghz=2))
     of = running(problem(nodes(10, 5), old, new), [0, 4, WAITS])
@@ -134,7 +134,7 @@ def test_a_heavy_topology_is_avoided():
     assert node_of("least_weighted_delay", of)[2] == 1
 
 
-def test_a_weight_that_is_none_is_named():
+def test_invalid_weight_is_rejected():
     told = topology("t", 1, 1, **{"stormwright.weight": -1})
     of = problem(nodes(1), (told, load(1)), parts=CHECKED)
     with pytest.raises(InputError, match="should be a number above 0"):
@@ -162,7 +162,7 @@ def test_minimum_degree_is_the_least_of_all_nodes(there, pairs):
     assert degree(found[-1]) == min(map(degree, range(3)))
 
 
-def test_minimum_degree_keeps_count_of_what_it_places():
+def test_minimum_degree_counts_its_own_placements():
     """A chain fills the first node, and only its end has a connection to the next."""
     pairs = [(n, n + 1, 1.0) for n in range(5)]
     of = problem(nodes(0.3, 0.3, ports=3), (topology("t", 6, 2), load(6, pairs)))

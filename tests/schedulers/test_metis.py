@@ -34,12 +34,12 @@ def graph(count: int, pairs: list[tuple[int, int, float]]) -> csr_array:
 
 
 @pytest.mark.parametrize("volume", [False, True])
-def test_groups_that_exchange_much_are_found(volume):
+def test_partitioning_finds_groups_with_heavy_traffic(volume):
     parts = partition(graph(20, cliques(4, 5)), np.ones(20), [20] * 4, volume=volume)
     assert sorted(parts) == [list(range(5 * i, 5 * i + 5)) for i in range(4)]
 
 
-def test_the_cut_weighs_traffic_and_the_volume_does_not():
+def test_cut_objective_weighs_traffic_and_volume_objective_ignores_it():
     """Two triangles joined by one edge, over which nearly everything goes."""
     triangles = [(0, 1, 1.0), (1, 2, 1.0), (0, 2, 1.0), (3, 4, 1.0), (4, 5, 1.0), (3, 5, 1.0)]
     joined = graph(6, [*triangles, (2, 3, 1000.0)])
@@ -80,7 +80,7 @@ def test_workers_are_the_groups_and_go_round_robin_to_nodes_with_most_slots():
     assert sorted(of.slot_node[slots].tolist()) == [0] * 4 + [1] * 4 + [2] * 4
 
 
-def test_a_part_may_be_what_a_supervisor_has():
+def test_metis_partition_can_correspond_to_a_supervisor():
     """Six workers on three supervisors: each gets a group, dealt to two workers; by workers a group is cut anyhow."""
     of = problem(nodes(9.0, 9.0, 9.0, ports=2), (topology("t", 12, 6), load(12, cliques(3, 4))))
     slots = make_scheduler("metis", {"part": "supervisor"}).schedule(of).slot_of_executor
@@ -91,7 +91,7 @@ def test_a_part_may_be_what_a_supervisor_has():
     assert [slots[4 * i] == slots[4 * i + 2] != slots[4 * i + 1] == slots[4 * i + 3] for i in range(3)] == [True] * 3
 
 
-def test_supervisors_without_workers_come_first_for_a_part():
+def test_supervisors_without_workers_receive_partitions_first():
     """The first has most free slots, and runs something."""
     first, *others = nodes(9.0, 9.0, 9.0, ports=2)
     first = replace(first, ports=tuple(range(6700, 6708)))
@@ -101,7 +101,7 @@ def test_supervisors_without_workers_come_first_for_a_part():
     assert sorted(set(of.slot_node[slots[1:]].tolist())) == [1, 2]
 
 
-def test_a_part_too_large_for_a_supervisor_goes_on_worker_by_worker():
+def test_partition_too_large_for_a_supervisor_is_placed_worker_by_worker():
     """Each node takes three executors of 0.3 GHz; parts of four go where there is room."""
     of = problem(nodes(1.0, 1.0, 1.0, ports=4), (topology("t", 8, 4), load(8, cliques(2, 4), cpu_ghz=0.3)))
     answer = make_scheduler("metis", {"part": "supervisor"}).schedule(of)
@@ -110,7 +110,7 @@ def test_a_part_too_large_for_a_supervisor_goes_on_worker_by_worker():
 
 
 @pytest.mark.parametrize("name", ["metis", "p_scheduler"])
-def test_without_metis_the_error_says_what_to_install(name, monkeypatch):
+def test_missing_metis_error_includes_the_install_command(name, monkeypatch):
     monkeypatch.setitem(sys.modules, "pymetis", None)
     of = problem(nodes(9.0), (topology("t", 4, 2), load(4, cliques(2, 2))))
     with pytest.raises(MissingDependencyError, match=r'pip install "stormwright\[metis\]"'):

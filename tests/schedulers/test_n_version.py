@@ -43,7 +43,7 @@ def answered(of, **settings):
     return make_scheduler("n_version", settings).schedule(of)
 
 
-def test_of_traffic_it_is_as_good_as_the_best_that_was_asked():
+def test_n_version_traffic_cost_equals_its_best_member():
     costs = {
         name: cost_of(WORD_COUNT, make_scheduler(name).schedule(WORD_COUNT).slot_of_executor).total
         for name in RULES.split(",")
@@ -55,7 +55,7 @@ def test_of_traffic_it_is_as_good_as_the_best_that_was_asked():
     assert f"cost {min(costs.values()):,.1f}; next " in found.parameters["reason"]
 
 
-def test_of_throughput_it_is_as_good_as_the_best_that_was_asked():
+def test_n_version_throughput_equals_its_best_member():
     of = measured(WORD_COUNT)
     rates = {
         name: predict(of, make_scheduler(name).schedule(of).slot_of_executor).topologies[0].reachable_tps.value
@@ -70,7 +70,7 @@ def test_of_throughput_it_is_as_good_as_the_best_that_was_asked():
 
 
 @pytest.mark.parametrize(("objective", "unit"), [("latency", " ms"), ("nodes", " node")])
-def test_other_objectives(objective, unit):
+def test_n_version_supports_other_objectives(objective, unit):
     faster = tuple(replace(node, cpu_hz=8 * node.cpu_hz) for node in WORD_COUNT.supervisors)
     of = measured(replace(WORD_COUNT, supervisors=faster))
     found = answered(of, schedulers="even,binpack,spread", objective=objective)
@@ -78,13 +78,13 @@ def test_other_objectives(objective, unit):
     assert unit in found.parameters["reason"]
 
 
-def test_without_a_load_it_goes_by_traffic_and_says_so():
+def test_n_version_without_load_compares_by_traffic_and_reports_this():
     found = answered(replace(WORD_COUNT, load=None), schedulers=RULES, objective="throughput")
     assert found.parameters["objective"] == "traffic"
     assert "compared by traffic, as no load was measured" in found.parameters["reason"]
 
 
-def test_what_breaks_limits_is_left_out_and_named():
+def test_member_with_limit_violations_is_excluded_and_named():
     """Storm's own puts two executors of 1 GHz on each node of 1 GHz."""
     of = problem(nodes(1.0, 3.0), (topology("t", 4, 2), load(4, cpu_ghz=1.0)))
     found = answered(of, schedulers="even,binpack")
@@ -95,7 +95,7 @@ def test_what_breaks_limits_is_left_out_and_named():
     assert alone.status == {"t": "n_version: none of 1 answer can be used: even: 1 limit broken"}
 
 
-def test_whoever_fails_is_left_out_and_named():
+def test_failing_member_is_excluded_and_named():
     of = problem(nodes(9.0), (topology("t", 2, 1), load(2)))
     dear = tuple(replace(node, scheduler_meta={PRICE_PER_HOUR: "much"}) for node in of.supervisors)
     found = answered(replace(of, supervisors=dear), schedulers="cost_aware,binpack")
@@ -187,7 +187,7 @@ def member(name):
     return Member(Members(name, "", 0, "auto", "n_version"), name, 0.0)
 
 
-def test_whoever_fails_in_its_process_is_left_out_and_the_others_have_answers(packaged, capfd):
+def test_member_failing_in_its_process_leaves_other_members_usable(packaged, capfd):
     found = answered(SMALL, schedulers="interrupted,odd,wrong,right,ending,even")
     assert found.parameters["chosen"] == "right"
     out = found.parameters["left_out"]
@@ -201,7 +201,7 @@ def test_whoever_fails_in_its_process_is_left_out_and_the_others_have_answers(pa
     assert capfd.readouterr().err == ""
 
 
-def test_whoever_hangs_is_ended_with_what_it_has_started(packaged, held):
+def test_hanging_member_is_killed_with_its_child_processes(packaged, held):
     with SchedulerProcess() as apart:
         apart.schedule(member("right"), SMALL, 60)
         for limit_s in (0.2, 60):  # it is not asked again
@@ -210,7 +210,7 @@ def test_whoever_hangs_is_ended_with_what_it_has_started(packaged, held):
         assert held()
 
 
-def test_whoever_hangs_while_it_is_made_is_ended_too(packaged, held):
+def test_member_hanging_during_construction_is_killed(packaged, held):
     with SchedulerProcess() as apart:
         apart.schedule(member("right"), SMALL, 60)
         with pytest.raises(SchedulerError, match=r"^no answer within 0\.2 s$"):
@@ -232,7 +232,7 @@ def test_the_limit_is_of_all_answers_of_a_member(packaged, monkeypatch):
             [apart.schedule(member("right"), SMALL, 200) for _ in range(20)]
 
 
-def test_whoever_hangs_ends_with_who_asks(packaged, held):
+def test_hanging_member_terminates_with_its_parent_process(packaged, held):
     lines = (
         "from tests.schedulers.test_n_version import SMALL, SchedulerProcess, member",
         "with SchedulerProcess() as apart: apart.schedule(member('hanging'), SMALL, 60)",
@@ -245,7 +245,7 @@ def test_whoever_hangs_ends_with_who_asks(packaged, held):
     assert held()
 
 
-def test_a_process_that_does_not_start_is_told(monkeypatch):
+def test_failed_start_of_scheduler_process_is_reported(monkeypatch):
     monkeypatch.setattr(asked_apart, "_PROGRAM", "raise SystemExit(4)")
     with SchedulerProcess() as apart:
         with pytest.raises(SchedulerError, match=r"^its process has ended with exit code 4$"):
@@ -273,7 +273,7 @@ class Fixed:
         ([UNPLACED, UNPLACED], [0, 99], "failed: the answer of scheduler 'x' cannot be used"),
     ],
 )
-def test_what_cannot_be_used(now, slots, why):
+def test_unusable_member_answer_is_excluded_with_its_reason(now, slots, why):
     of = running(problem(nodes(9.0, 9.0), (topology("t", 2, 2), load(2))), now)
     asking = Portfolio(of, PlacementEvaluator(of, "traffic"))
     asking.ask("x", Fixed(slots), keep_running=False)
@@ -281,7 +281,7 @@ def test_what_cannot_be_used(now, slots, why):
     assert asking.left_out["x"].startswith(why)
 
 
-def test_what_runs_is_moved_where_that_pays():
+def test_n_version_moves_running_executors_if_beneficial():
     apart = running(problem(nodes(9.0, 9.0), (topology("t", 2, 1), load(2, [(0, 1, 100.0)]))), [0, 4])
     found = answered(apart, schedulers="binpack")
     assert len(set(found.slot_of_executor.tolist())) == 1
@@ -291,7 +291,7 @@ def test_what_runs_is_moved_where_that_pays():
     assert kept.parameters["chosen"] == "what runs"
 
 
-def test_faults_of_members_are_told():
+def test_invalid_member_settings_are_rejected():
     with pytest.raises(InputError, match="n_version cannot ask itself"):
         make_scheduler("n_version", {"schedulers": "even,n_version"})
     with pytest.raises(InputError, match="unknown scheduler; did you mean 'even'"):
@@ -310,7 +310,7 @@ def test_a_time_budget_is_shared():
     assert none.parameters["left_out"]["binpack"] == "the time limit was reached before it began"
 
 
-def test_placements_that_take_turns_come_to_an_end(monkeypatch):
+def test_alternating_placements_of_members_terminate(monkeypatch):
     """Where some find no room what runs is no answer, and nothing says that the next one is better."""
     of, asked = problem(nodes(9, 9), (topology("t", 1, 1), load(1))), []
 

@@ -29,7 +29,7 @@ def workers(topology: Topology, **settings: float) -> list[list[str]]:
     return [[n for n, s in zip(names, slots, strict=True) if s == slot] for slot in sorted(set(slots))]
 
 
-def test_executors_follow_the_components_they_subscribe_to():
+def test_executors_join_workers_of_their_source_components():
     """As many workers as spouts, all of one size: every worker holds a whole chain."""
     assert workers(chain(2, 2, 2, workers=2), epsilon=1) == [["c0", "c1", "c2"], ["c0", "c1", "c2"]]
 
@@ -38,7 +38,7 @@ def test_alpha_zero_makes_workers_equal():
     assert sorted(len(w) for w in workers(chain(1, 7, workers=4))) == [2, 2, 2, 2]
 
 
-def test_alpha_one_lets_a_worker_hold_all_but_one_for_each_other():
+def test_alpha_one_permits_all_executors_but_one_per_other_worker():
     """M(1) = E - W + 1; without empty workers first, the bolts join the only spout."""
     sizes = sorted(len(w) for w in workers(chain(1, 7, workers=4), alpha=1, epsilon=1))
     assert sizes == [1, 1, 1, 5]
@@ -49,7 +49,7 @@ def test_epsilon_zero_uses_empty_workers_first():
     assert workers(chain(1, 1, 1, workers=3), alpha=1, epsilon=0) == [["c2"], ["c1"], ["c0"]]
 
 
-def test_empty_workers_have_their_turns_like_those_upstream():
+def test_empty_workers_alternate_with_upstream_workers():
     """M = 5. Workers 3 and 2 are empty; six bolts go to 3, 2, 0, 1, 3, 2, so that all four have two executors."""
     sizes = [len(w) for w in workers(chain(2, 6, workers=4), alpha=1, epsilon=0.5)]
     assert sizes == [2, 2, 2, 2]
@@ -68,7 +68,7 @@ def test_a_topology_s_own_parameters_go_before_the_scheduler_s():
     assert len(set(problem.slot_node[make_scheduler("offline").schedule(problem).slot_of_executor].tolist())) == 1
 
 
-def test_own_parameters_that_are_out_of_range_are_all_named():
+def test_all_out_of_range_topology_parameters_are_listed():
     own = {"stormwright.alpha": 1.5, "stormwright.beta": "0.5", "stormwright.epsilon": True, "stormwright.gamma": 0.5}
     with pytest.raises(InputError) as error:
         Problem(nodes(10.0), (replace(chain(1, 1, workers=1), conf=own),))
@@ -81,7 +81,7 @@ def test_own_parameters_that_are_out_of_range_are_all_named():
     ]
 
 
-def test_beta_says_how_many_nodes():
+def test_beta_determines_the_node_count():
     def nodes_used(beta: float) -> int:
         problem = Problem(nodes(*[10.0] * 8), (chain(4, 4, workers=4),))
         slots = make_scheduler("offline", {"beta": beta}).schedule(problem).slot_of_executor

@@ -115,7 +115,7 @@ def test_less_beta_never_takes_more_nodes(path):
 
 
 @pytest.mark.parametrize("first", range(0, 300, 50))
-def test_less_beta_never_takes_more_nodes_of_what_is_drawn(first):
+def test_lower_beta_never_uses_more_nodes(first):
     """Topologies that fill up to a half of the slots, and up to all CPU, of clusters of unequal nodes."""
     looked = 0
     for seed in range(first, first + 50):
@@ -152,7 +152,7 @@ def test_beta_zero_takes_as_few_nodes_as_have_the_cpu():
     assert used == {0: 2, 1: 2}
 
 
-def test_what_a_topology_says_goes_before_the_parameters():
+def test_topology_settings_override_scheduler_parameters():
     own = {"stormwright.beta": 0, "stormwright.alpha": 0.0}
     pairs = [(0, i, 10) for i in range(1, 8)]
     told, other = (topology("told", 8, 4, **own), load(8, pairs)), (topology("other", 8, 4), load(8, pairs))
@@ -207,7 +207,7 @@ def test_the_authors_delta_bounds_the_workers_on_a_node(beta, delta, most, least
     assert nodes_used(of, slots) >= least
 
 
-def test_what_the_authors_bounds_leave_out_is_placed_all_the_same():
+def test_topology_rejected_by_the_authors_bounds_is_still_placed():
     """Two nodes, one with a single slot: by delta 0 each would take two of four workers."""
     few, many = nodes(9, 9)
     of = problem((replace(few, ports=few.ports[:1]), many), (topology("t", 4, 4), load(4, [(0, 1, 5)])))
@@ -224,7 +224,7 @@ def test_delta_evens_out_the_slots_of_nodes():
         assert max(np.bincount(of.slot_node[slots])) == most
 
 
-def test_capacity_leaves_a_part_of_each_node_free():
+def test_capacity_reserves_a_share_of_each_node():
     of = problem(nodes(1, 1), (topology("t", 8, 2), load(8, [(0, 1, 10)])))
     assert not schedule(of, capacity=80).unplaced
     reasons = schedule(of, capacity=30).unplaced[0].reasons
@@ -264,7 +264,7 @@ def test_worse_placement_is_left():
     assert cost_of(of, after).inter_node == 0
 
 
-def test_only_the_topology_that_gains_moves():
+def test_only_the_topology_with_a_gain_moves():
     placed = [(topology(name, 4, 2), load(4, TWO_BY_TWO)) for name in ("good", "bad")]
     of = running(problem(nodes(2, 2, 2), *placed), [1, 1, 0, 0, 4, 8, 4, 8])
     after = schedule(of).slot_of_executor
@@ -279,7 +279,7 @@ def test_lost_worker_is_replaced_and_nothing_else_touched():
     assert after[4] == after[5] not in (UNPLACED, 0, 5)
 
 
-def test_new_topology_leaves_a_good_one_alone():
+def test_new_topology_leaves_well_placed_topology_unchanged():
     old, new = topology("old", 4, 2), topology("new", 4, 2)
     of = problem(nodes(1, 1, 1), (old, load(4, TWO_BY_TWO)), (new, load(4, TWO_BY_TWO)))
     current = {"old": TopologyAssignment((WorkerSlot("s1", 6701), WorkerSlot("s1", 6703)), (0, 0, 1, 1))}
@@ -294,7 +294,7 @@ def test_overloaded_node_is_relieved():
     assert violations(of, after) == []
 
 
-def test_what_runs_is_kept_where_nothing_valid_exists():
+def test_running_placement_stays_if_every_placement_is_invalid():
     """Better overloaded than not running."""
     of = problem(nodes(1, 1), (topology("t", 4, 2), load(4, TWO_BY_TWO, cpu_ghz=0.9)))
     answer = schedule(running(of, [0, 0, 4, 4]))
@@ -368,7 +368,7 @@ def test_own_limit_on_executors_per_worker():
     assert reasons(of) == ("2 workers of at most 2 executors cannot take 5",)
 
 
-def test_what_does_not_fit_together():
+def test_workers_that_fit_only_in_sum_are_unplaced_with_a_reason():
     """Three workers of 0.6 for two nodes of 1: enough in sum, not for any two on one node."""
     of = problem(nodes(1, 1), (topology("t", 3, 3), load(3, cpu_ghz=0.6)))
     assert reasons(of) == ("2 of 2 nodes: room for its largest worker, but not for all 3 together",)

@@ -50,7 +50,7 @@ def test_tiny_problems_against_the_optimum():
 
 
 @pytest.mark.parametrize("racks", [1, 2])
-def test_workers_that_fill_all_slots_change_nodes(racks):
+def test_workers_filling_all_slots_are_exchanged_between_nodes(racks):
     """No worker can move, only be exchanged with another."""
     supervisors = tuple(replace(node, rack=f"r{n % racks}") for n, node in enumerate(nodes(9, 9, ports=2)))
     pairs = [(0, 1, 5), (2, 3, 5), (0, 2, 4), (1, 3, 4)]
@@ -100,7 +100,7 @@ def test_seed_and_iterations_decide_the_answer():
     assert first.parameters["iterations_made"] >= 20_000
 
 
-def test_there_is_no_clock_unless_asked_for(monkeypatch):
+def test_clock_is_unused_without_a_time_budget(monkeypatch):
     """The answer is the same however slow the machine."""
     of, _ = case("m01")
     first = make_scheduler("optimizer").schedule(of).slot_of_executor
@@ -109,7 +109,7 @@ def test_there_is_no_clock_unless_asked_for(monkeypatch):
 
 
 @pytest.mark.parametrize("settings", [{}, {"max_moves": 2}])
-def test_topologies_with_limits_on_components_stay_apart_beside_others(settings):
+def test_constrained_topologies_stay_separated_beside_others(settings):
     """The search would gladly put all of the first topology into one worker's node, as it does with the second."""
     spread = topology("a", 4, 2, **{"topology.spread.components": ["c"]})
     of = problem(
@@ -123,7 +123,7 @@ def test_topologies_with_limits_on_components_stay_apart_beside_others(settings)
         assert oracles.is_valid(each, slots.tolist())
 
 
-def test_a_topology_that_is_rearranged_for_its_generic_resources_has_as_many_workers_as_it_wants():
+def test_rearrangement_for_generic_resources_preserves_worker_count():
     """Two nodes have one GPU each, and two executors ask for one: those of the same component are moved apart."""
     inputs = (Grouping("c0"),)
     components = (
@@ -143,14 +143,14 @@ def test_a_topology_that_is_rearranged_for_its_generic_resources_has_as_many_wor
     assert len(np.unique(slots)) == 3
 
 
-def test_a_lost_executor_that_joined_a_worker_is_no_move():
+def test_lost_executor_joining_a_worker_is_not_counted_as_a_move():
     """It goes on to the worker that it exchanges most with, though nothing may move."""
     now = [0, 0, 4, 4, 4, UNPLACED]
     of = running(problem(nodes(1, 1), (topology("t", 6, 2), load(6, [(5, 2, 100)]))), now)
     assert schedule(of, max_moves=0).slot_of_executor.tolist() == [*now[:-1], 4]
 
 
-def test_a_time_budget_is_kept_and_says_how_many_iterations_were_made():
+def test_time_budget_is_respected_and_iteration_count_is_reported():
     of, _ = case("m01")
     schedule(of, iterations=100)  # compiled from here on
 
@@ -184,7 +184,7 @@ def test_no_time_at_all_gives_a_valid_placement():
 
 
 @pytest.mark.parametrize("late", [False, True])
-def test_where_room_is_short_what_is_placed_is_valid_however_late_it_is(late, monkeypatch):
+def test_placed_topologies_are_valid_under_scarcity_despite_time_limit(late, monkeypatch):
     """Four fifths of the executors have room, each on a node of its own, so 20 of 25 topologies."""
     monkeypatch.setattr(Budget, "is_late", lambda _: late)
     of = problem(nodes(*[1.5] * 80), *((topology(f"t{k}", 4, 4), load(4, PAIRS, cpu_ghz=1.0)) for k in range(25)))
@@ -195,7 +195,7 @@ def test_where_room_is_short_what_is_placed_is_valid_however_late_it_is(late, mo
     assert answer.parameters["iterations_made"] < searches * 1200, "relieving nodes takes none"
 
 
-def test_what_runs_moves_where_the_whole_then_costs_less():
+def test_running_executors_move_if_total_cost_decreases():
     of = running(problem(nodes(1, 1), (topology("t", 4, 2), load(4, PAIRS))), [0, 4, 0, 4])
     assert oracles.cost(of, schedule(of).slot_of_executor.tolist()) == 0
 
@@ -240,7 +240,7 @@ def test_no_more_than_the_cap_moves_and_more_moves_are_worth_more(prefix):
     assert all(later <= 1.01 * sooner for sooner, later in pairwise(costs))
 
 
-def test_a_price_keeps_what_is_not_worth_it():
+def test_higher_move_price_causes_fewer_moves():
     of = drifted("l04")
     moved = []
     for price in (1e-6, 100.0, 1e9):

@@ -29,7 +29,7 @@ def assert_stays(of: Problem, **settings: object):
     return answer.slot_of_executor.tolist()
 
 
-def test_what_costs_the_same_but_for_rounding_does_not_move():
+def test_equal_cost_up_to_rounding_causes_no_move():
     ports, racks = (3, 4, 4, 1, 2), (0, 0, 1, 0, 2)
     supervisors = tuple(
         replace(node, ports=node.ports[:count], rack=f"r{rack}")
@@ -52,7 +52,7 @@ def test_few_steps_are_enough(settings, seed):
     assert oracles.cost(of, slots) <= oracles.cost(of, schedule(of, iterations=60).slot_of_executor.tolist())
 
 
-def test_beside_what_is_left_out():
+def test_repeated_schedule_is_stable_beside_an_unplaced_topology():
     """The first topology finds no place, and then waits behind the second: that has the nodes to itself."""
     apart = topology("a", 3, 5, **{RAS_CONSTRAINTS: [["c", "c"]], SPREAD_COMPONENTS: ["c"]})
     single = topology("b", 4, 4, **{MAX_EXECUTORS_PER_WORKER: 2, ONE_EXECUTOR: True, ONE_COMPONENT: True})

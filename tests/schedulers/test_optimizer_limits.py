@@ -160,7 +160,7 @@ def asked(fallback: str, heap_mb: float, cpu: float = 400.0) -> Problem:
 
 
 @pytest.mark.parametrize("settings", [{}, {"move_price": 1e-6}], ids=str)
-def test_what_runs_under_resource_aware_is_improved_within_heaps(settings):
+def test_optimizer_respects_heap_limits_under_resource_aware_scheduler(settings):
     """Under EvenScheduler both large ones share a worker; of a heap of 768 MB either takes two small ones along."""
     for fallback, heap_mb, least in (("even", 768.0, 0.0), ("ResourceAwareScheduler", 768.0, 1.0)):
         of = asked(fallback, heap_mb)
@@ -171,7 +171,7 @@ def test_what_runs_under_resource_aware_is_improved_within_heaps(settings):
         assert oracles.cost(of, slots.tolist()) < oracles.cost(of, of.current_slot.tolist())
 
 
-def test_what_runs_under_resource_aware_is_improved_within_the_cpu_that_is_asked_for():
+def test_optimizer_respects_requested_cpu_under_resource_aware_scheduler():
     """300 % are asked for; measured is next to nothing."""
     settings = {"objective": "traffic", "iterations": 20_000}
     node_of = {}

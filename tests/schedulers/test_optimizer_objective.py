@@ -66,7 +66,7 @@ def test_nodes_and_balance_on_tiny_problems_against_the_optimum(node, imbalanced
     assert part_optimal(answer, objective) >= 0.95
 
 
-def test_what_runs_goes_where_prices_say():
+def test_running_workers_move_according_to_prices():
     """Traffic is the same in every placement, since all executors have a worker of their own and pairs are none."""
     of = problem(nodes(1, 1, 1, ports=4), (topology("t", 3, 3), load(3)))
     apart, together = running(of, [0, 4, 8]), running(of, [0, 1, 2])
@@ -151,7 +151,7 @@ def test_no_more_than_the_cap_restarts_and_more_restarts_are_worth_more(prefix):
 
 
 @pytest.mark.parametrize("most", [0, 1, 2])
-def test_workers_that_lost_executors_join_restart_in_any_case(most):
+def test_worker_joined_by_a_lost_executor_counts_as_restarted(most):
     """The lost one has to go into one of two workers; no other may change then unless two may."""
     of = problem(nodes(1, 1, ports=2), (topology("t", 5, 2), load(5, [(0, 2, 9), (4, 2, 5)])))
     before = [0, 0, 2, 2, -1]
@@ -163,7 +163,7 @@ def test_workers_that_lost_executors_join_restart_in_any_case(most):
 
 @pytest.mark.parametrize("prefix", ["s01", "m01"])
 @pytest.mark.parametrize("settings", [{"max_moves": 3}, {"max_restarts": 0}, {"move_price": 9.0, "restart_price": 9.0}])
-def test_where_nothing_runs_there_is_nothing_to_stay_near(prefix, settings):
+def test_move_prices_have_no_effect_without_running_topologies(prefix, settings):
     of = case_problem(next(path for path in case_files("placement") if case_name(path).startswith(prefix)))
     assert np.array_equal(schedule(of, **settings).slot_of_executor, schedule(of).slot_of_executor)
 
@@ -177,7 +177,7 @@ def test_prices_and_caps_have_ranges(name, wrong):
 
 
 @pytest.mark.parametrize("name", ["max_moves", "max_restarts", "seed", "time_budget_s"])
-def test_what_machine_code_cannot_count_is_told(name):
+def test_parameter_outside_machine_number_range_is_rejected(name):
     with pytest.raises(InputError) as caught:
         make_scheduler("optimizer", {name: "inf" if name == "time_budget_s" else 2**64})
     assert [fault.path for fault in caught.value.faults] == [name]

@@ -58,7 +58,7 @@ def test_a_topology_with_more_weight_gets_the_larger_node(weights):
     assert reached_by_weight(problem, found, weights) >= 1.5 * reached_by_weight(problem, mirrored, weights)
 
 
-def test_where_messages_cost_more_than_work_one_node_is_better_than_three():
+def test_one_node_outperforms_three_if_messages_cost_more_than_work():
     """As was measured: a third of the hardware does more work, in less time."""
     problem = spread(WordCount(nodes=3, cores=0.4).problem())
     found = placed(problem, objective="throughput")
@@ -72,7 +72,7 @@ def test_where_messages_cost_more_than_work_one_node_is_better_than_three():
     assert latency["quick"].value <= min(latency["few"].value, latency["even"].value) * 1.01
 
 
-def test_of_placements_on_as_few_nodes_that_of_least_latency_is_taken():
+def test_latency_resolves_ties_among_placements_on_fewest_nodes():
     """Workers of a node that send each other all that they have cost most of what it can do, and ten times the time."""
     problem = WordCount(cores=2.0, rate_tps=8_000.0).problem().with_current({})
     found = placed(problem, objective="nodes").slot_of_executor
@@ -107,7 +107,7 @@ def with_little_cpu(problem: Problem) -> Problem:
     return problem.with_load(replace(load, topologies=less))
 
 
-def test_of_equally_good_placements_that_with_less_traffic_between_nodes_is_taken():
+def test_ties_are_resolved_by_least_inter_node_traffic():
     problem, apart, near = WordCount().problem(), EVEN, np.zeros(12, np.int32)
     beside = np.array([0, 1] * 6, np.int32)  # two workers of one node
     assert quietest(problem, [apart, near, beside], [1.0, 1.0005, 1.0], 1e-3) == 1
@@ -115,7 +115,7 @@ def test_of_equally_good_placements_that_with_less_traffic_between_nodes_is_take
     assert quietest(problem, [apart, near, beside], [1.0, 1.002, 1.002], 1e-3) == 0
 
 
-def test_what_runs_as_well_as_can_be_stays():
+def test_optimal_running_placement_stays():
     problem = spread(WordCount(nodes=3, cores=0.4).problem())
     first = placed(problem, objective="throughput")
     runs = spread(problem, first.slot_of_executor)
@@ -123,7 +123,7 @@ def test_what_runs_as_well_as_can_be_stays():
     assert np.array_equal(placed(runs, objective="throughput").slot_of_executor, first.slot_of_executor)
 
 
-def test_a_measured_load_is_placed_by_throughput_and_an_assumed_one_by_traffic():
+def test_measured_load_selects_throughput_and_assumed_load_selects_traffic():
     problem = spread(WordCount(nodes=3, cores=0.4).problem())
     assert placed(problem).parameters["objective"] == "traffic"
     assert problem.load is not None
@@ -138,12 +138,12 @@ def test_a_measured_load_is_placed_by_throughput_and_an_assumed_one_by_traffic()
     assert violations(measured, placed(measured, objective="traffic").slot_of_executor) == []
 
 
-def test_there_is_no_bound_of_latency():
+def test_bound_for_latency_objective_is_rejected():
     with pytest.raises(InputError, match="there is no bound of latency"):
         make_scheduler("optimizer", {"objective": "latency", "bound": True})
 
 
-def test_a_proof_comes_with_the_answer_on_request():
+def test_optimality_proof_is_included_on_request():
     problem = spread(WordCount(nodes=3, cores=0.4).problem())
     proof = placed(problem, objective="throughput", bound=True).parameters["proof"]
     assert proof["optimal"]
@@ -153,7 +153,7 @@ def test_a_proof_comes_with_the_answer_on_request():
 
 
 @pytest.mark.parametrize("settings", [{"max_moves": 2}, {"node_price": 1.0}])
-def test_what_is_known_of_traffic_only_is_refused_with_other_objectives(settings):
+def test_traffic_only_settings_are_rejected_for_other_objectives(settings):
     with pytest.raises(InputError, match="need objective=traffic"):
         make_scheduler("optimizer", {"objective": "nodes", **settings})
 
@@ -173,7 +173,7 @@ def test_parameters_without_effect_are_refused(settings, needs):
         make_scheduler("optimizer", settings)
 
 
-def test_memory_and_ports_are_kept_and_a_full_node_is_not_gathered_on():
+def test_rate_search_respects_memory_and_ports():
     problem = WordCount(nodes=3, cores=0.4).problem()
     small = tuple(replace(node, resources={**node.resources, "memory.mb": 1024.0}) for node in problem.supervisors)
     problem = spread(replace(problem, supervisors=small, current={}))
@@ -185,7 +185,7 @@ def test_memory_and_ports_are_kept_and_a_full_node_is_not_gathered_on():
 
 
 @pytest.mark.parametrize("objective", ["throughput", "latency", "nodes"])
-def test_no_worker_gets_more_executors_than_it_may(objective):
+def test_worker_executor_limit_is_respected(objective):
     """Not when a topology is gathered, nor because it runs like that."""
     problem = WordCount(nodes=4, pending=None).problem()
     limited = {**problem.topologies[0].conf, MAX_EXECUTORS_PER_WORKER: 4}
@@ -197,7 +197,7 @@ def test_no_worker_gets_more_executors_than_it_may(objective):
 
 
 @pytest.mark.parametrize("objective", ["throughput", "latency", "nodes"])
-def test_what_runs_and_breaks_a_limit_does_not_stay(objective):
+def test_running_placement_with_a_violation_is_changed(objective):
     problem = WordCount(nodes=3).problem()
     first, *rest = problem.supervisors
     small = replace(first, resources={**first.resources, "memory.mb": 1000.0})
@@ -216,7 +216,7 @@ def test_a_node_without_cpu_is_not_taken_for_the_best():
     assert search.badness(there) > search.badness(elsewhere)
 
 
-def test_a_topology_that_nothing_limits_does_not_hide_the_others():
+def test_unlimited_topology_does_not_hide_limited_ones():
     """It may have as many trees pending as it may, and they take the time of the way."""
     problem = spread(WordCount().problem(), np.zeros(12, np.int32))
     assert problem.load is not None
@@ -231,7 +231,7 @@ def test_a_topology_that_nothing_limits_does_not_hide_the_others():
     assert (state.pending.rate_tps > 1_000).all()
 
 
-def test_where_no_time_is_left_what_is_there_is_judged_and_nothing_is_searched(monkeypatch):
+def test_expired_time_budget_evaluates_current_placement_without_search(monkeypatch):
     """As the search for little traffic may take all of it in a large cluster."""
     problem = spread(WordCount(nodes=3, cores=0.4).problem())
     search = RateSearch(problem, MeasuredLoad(Profile.of(problem)), RateGoal("throughput", "free", 0.2, 0))
@@ -263,7 +263,7 @@ def test_with_few_steps_for_many_executors_the_best_starts_are_searched(monkeypa
     assert len(set(first.tolist())) == 1  # all in one worker is better than what runs
 
 
-def test_what_runs_stays_where_a_gain_is_within_the_error_of_predictions():
+def test_running_placement_stays_if_gain_is_within_prediction_error():
     problem = spread(WordCount(nodes=3, cores=0.4).problem())
     bold, cautious = (placed(problem, objective="throughput", caution=each).slot_of_executor for each in (0.0, 5.0))
     assert reached(problem, bold) > 1.02 * reached(problem, EVEN)

@@ -32,7 +32,7 @@ def alike() -> Problem:
 
 
 @pytest.mark.parametrize("name", [name for name in scheduler_names() if name not in RANDOM_STEPS])
-def test_sums_of_what_runs_are_the_same_in_any_order(name):
+def test_sums_over_running_topologies_are_independent_of_order(name):
     of = alike()
     *runs, new = of.topologies
     found = set()
@@ -43,7 +43,7 @@ def test_sums_of_what_runs_are_the_same_in_any_order(name):
     assert len(found) == 1
 
 
-def test_a_placement_is_worth_the_same_to_searches_in_any_order():
+def test_search_objective_is_independent_of_topology_order():
     """To the last digit, or a search would take it for better than it is."""
     of, ants, genes = alike(), set(), set()
     of = running(of, [*of.current_slot[:6].tolist(), 3, 3, 9])

@@ -24,7 +24,7 @@ def test_the_number_of_nodes_follows_from_the_load(utilisation, nodes_used):
     assert len(set(at)) == nodes_used
 
 
-def test_slots_and_memory_ask_for_nodes_too():
+def test_slots_and_memory_raise_the_node_count():
     t = (topology("t", 8, 4), load(8, cliques(4, 2), memory_mb=100.0))
     assert len(set(placed(problem(nodes(9.0, 9.0, 9.0, ports=2), t))[1])) == 2
     assert len(set(placed(problem(nodes(*[9.0] * 4, memory_mb=250), t))[1])) == 4

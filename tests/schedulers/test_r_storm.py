@@ -22,7 +22,7 @@ def placed(of: Problem, **settings: object) -> list[int]:
     return of.slot_node[slots].tolist()
 
 
-def test_passes_take_one_executor_of_each_component_breadth_first():
+def test_passes_take_one_executor_per_component_breadth_first():
     """spout a (2), then b and c that subscribe to it, then d; the last in name order is placed first where it fits.
 
     Each node takes one executor, so the order of placing is the order of the nodes' distances: the reference node is
@@ -55,7 +55,7 @@ def test_the_reference_is_the_richest_node_of_the_richest_rack():
     assert placed(of) == [2]
 
 
-def test_distance_by_hand():
+def test_node_distance_equals_manual_calculation():
     """After the reference node is full, what is near in CPU and memory is weighed against the rack."""
     cluster = (node("ref", "r", 10.0, 1000), node("here", "r", 8.0, 800), node("far", "q", 1.0, 100))
     of = problem(cluster, (topology("t", 2, 2), load(2, cpu_ghz=[9.5, 1.0], memory_mb=[950.0, 100.0])))
@@ -90,7 +90,7 @@ def test_memory_is_hard_and_cpu_soft():
     assert "memory short" in answer.status["t"]
 
 
-def test_as_many_workers_as_wanted_and_what_runs_stays():
+def test_wanted_worker_count_is_reached_and_running_executors_stay():
     of = problem(nodes(9.0, 9.0), (topology("t", 6, 3), load(6)))
     slots = make_scheduler("r_storm").schedule(of).slot_of_executor.tolist()
     assert len(set(slots)) == 3
@@ -101,7 +101,7 @@ def test_as_many_workers_as_wanted_and_what_runs_stays():
     assert again[4] == again[5] not in (0, 1)
 
 
-def test_its_own_answer_leaves_it_as_much_cpu_as_before():
+def test_repeated_schedule_grants_no_additional_cpu():
     """a overloads the node that has memory; what it takes beyond is not free elsewhere when asked again."""
     cluster = (node("s0", "r", 1.0, 9000, ports=2), node("s1", "r", 4.0, 100, ports=2))
     a, b = (
@@ -115,7 +115,7 @@ def test_its_own_answer_leaves_it_as_much_cpu_as_before():
     assert again.slot_of_executor.tolist() == answer.slot_of_executor.tolist() == [0, 0, 0, -1, -1, -1]
 
 
-def test_what_needs_no_cpu_is_placed_on_an_overloaded_cluster():
+def test_executor_without_cpu_demand_is_placed_on_overloaded_cluster():
     """The load of what runs has grown beyond all that there is."""
     of = problem(
         nodes(1.0), (topology("old", 1, 1), load(1, cpu_ghz=2.0)), (topology("new", 1, 1), load(1, cpu_ghz=0.0))
@@ -124,7 +124,7 @@ def test_what_needs_no_cpu_is_placed_on_an_overloaded_cluster():
 
 
 @pytest.mark.parametrize("units", ["normalised", "raw"])
-def test_a_node_that_does_not_tell_its_memory_takes_part(units):
+def test_node_without_declared_memory_is_usable(units):
     silent = Supervisor("s", "h", (6700, 6701), 4 * GHZ)
     of = problem((silent,), (topology("t", 4, 2), load(4)))
     assert placed(of, units=units) == [0, 0, 0, 0]

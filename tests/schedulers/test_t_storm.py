@@ -15,7 +15,7 @@ def placed(of: Problem, **settings: object) -> list[int]:
     return of.slot_node[slots].tolist()
 
 
-def test_busiest_first_each_where_it_adds_least_traffic():
+def test_busiest_executors_go_first_to_the_node_with_least_added_traffic():
     """Traffic in all: 0: 110, 1: 100, 2: 60, 3: 50. 0 and 1 meet, 2 joins 0 unless the node has too many."""
     pairs = [(0, 1, 100.0), (2, 3, 50.0), (0, 2, 10.0)]
     of = problem(nodes(9.0, 9.0), (topology("t", 4, 2), load(4, pairs)))
@@ -37,7 +37,7 @@ def test_executors_without_traffic_go_where_most_cpu_is_left():
     assert placed(of, gamma=1) == [1, 2, 0]
 
 
-def test_one_worker_a_node_unless_more_are_wanted():
+def test_each_node_has_one_worker_unless_more_are_wanted():
     pairs = [(0, i, 10.0) for i in range(1, 6)]
     of = problem(nodes(9.0, 9.0, 9.0), (topology("t", 6, 3), load(6, pairs)))
     slots = make_scheduler("t_storm").schedule(of).slot_of_executor.tolist()
@@ -46,14 +46,14 @@ def test_one_worker_a_node_unless_more_are_wanted():
     assert len(set(slots)) == 3
 
 
-def test_gamma_is_given_up_for_what_finds_no_place_otherwise():
+def test_gamma_is_relaxed_for_otherwise_unplaceable_executors():
     """The second node is too small for any executor."""
     of = problem(nodes(9.0, 0.1), (topology("t", 4, 1), load(4, cpu_ghz=0.5)))
     assert placed(of, gamma=1) == [0, 0, 0, 0]
 
 
 @pytest.mark.parametrize("lost", [0, 3])
-def test_a_lost_executor_goes_to_those_it_talks_to(lost):
+def test_lost_executor_joins_its_communication_partners(lost):
     """Both nodes have room; the rest of the topology keeps running where it is."""
     of = problem(nodes(9.0, 9.0), (topology("t", 6, 3), load(6, [(0, 1, 5.0), (3, 4, 5.0), (3, 1, 1.0)])))
     now = [0, 0, 0, 4, 4, 4]

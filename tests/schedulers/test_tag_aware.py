@@ -55,7 +55,7 @@ def test_lists_of_tags_on_both_sides():
     assert found["one"] <= {"s", "sg"}
 
 
-def test_two_tags_of_one_supervisor_do_not_take_each_others_slots():
+def test_two_tags_of_one_supervisor_use_distinct_slots():
     t = tagged("t", 2, a=(3, "a"), b=(3, "b"))
     problem = Problem((node("ab", "a,b", ports=2),), (t,))
     _, answer = places(problem)
@@ -73,7 +73,7 @@ def test_all_or_nothing_and_the_next_topology_still_gets_its_slots():
     assert {u.topology for u in answer.unplaced} == {"first"}
 
 
-def test_the_status_counts_the_slots_that_lack():
+def test_status_includes_the_missing_slot_count():
     t = tagged("t", 3, gpu=(3, "gpu"))
     _, answer = places(Problem((node("g", "gpu", ports=2),), (t,)))
     assert answer.status["t"] == 'tag_aware: 3 worker slots wanted for tag "gpu", 2 free on its 1 nodes'
@@ -92,7 +92,7 @@ def test_workers_are_shared_out_by_executors_and_can_be_set_per_tag():
     assert workers(replace(t, conf={WORKERS_OF_TAG: {"untagged": 1}})) == (2, 1)
 
 
-def test_numbers_of_workers_that_are_none_are_all_named():
+def test_all_invalid_worker_counts_per_tag_are_listed():
     plain = {"plain": (2, "")}
     asked = [5, {"untagged": "x"}, {"untagged": 2.7, "gpu": 0}, {"untagged": 1}]
     topologies = tuple(tagged(f"t{n}", 1, {WORKERS_OF_TAG: value}, **plain) for n, value in enumerate(asked))
@@ -119,7 +119,7 @@ def nodes_of(cluster: tuple[Supervisor, ...], *placed: tuple[Topology, list[floa
 
 
 @pytest.mark.parametrize("tag", ["", "gpu"])
-def test_executors_change_workers_where_round_robin_makes_one_that_fits_nowhere(tag):
+def test_executors_are_exchanged_if_round_robin_creates_an_oversized_worker(tag):
     """Both large executors come into one worker at first; a node with other tags would have room for one."""
     cluster = (small("n0", tag, ports=2), small("n1", tag, ports=2), small("n2", "other"))
     first, second = tagged("first", 2, c=(3, tag)), tagged("second", 1, c=(1, tag))

@@ -81,7 +81,7 @@ def test_the_most_powerful_node_is_filled_before_the_next():
     assert used.count(1) == 4
 
 
-def test_processors_that_are_no_numbers_are_all_named():
+def test_all_invalid_processor_values_are_listed():
     told = [{"cores": "eight"}, {"ghz": "nan", "sockets": "2"}, {"flop.per.cycle": "-1", "ghz": "inf"}]
     supervisors = tuple(replace(node, scheduler_meta=meta) for node, meta in zip(nodes(1, 1, 1), told, strict=True))
     with pytest.raises(InputError) as error:
@@ -94,21 +94,21 @@ def test_processors_that_are_no_numbers_are_all_named():
     }
 
 
-def test_of_equally_powerful_nodes_the_one_with_most_free_slots_comes_first():
+def test_equally_powerful_nodes_are_ordered_by_free_slots():
     """Algorithm 3, lines 15 to 17: "sort by computation power, available slots in descending order"."""
     few, many = (Supervisor(f"s{ports}", f"h{ports}", tuple(range(6700, 6700 + ports)), GHZ) for ports in (1, 4))
     assert placed(Problem((few, many), (topology("t", executors=2, workers=2),))) == [1, 1]
     assert placed(Problem((many, few), (topology("t", executors=2, workers=2),))) == [0, 0]
 
 
-def test_free_slots_are_those_that_earlier_topologies_left():
+def test_free_slots_exclude_those_of_earlier_topologies():
     """Four and three slots: the first topology takes three of the four, so the second goes to the three."""
     supervisors = tuple(Supervisor(f"s{p}", f"h{p}", tuple(range(6700, 6700 + p)), 9 * GHZ) for p in (4, 3))
     of = Problem(supervisors, (topology("a", executors=3, workers=3), topology("b", executors=2, workers=2)))
     assert placed(of) == [0, 0, 0, 1, 1]
 
 
-def test_a_group_is_joined_by_who_talks_most_to_the_two_it_began_with_together():
+def test_group_is_joined_by_executor_with_most_traffic_to_its_initial_pair():
     """3 exchanges 25 with either of 0 and 1, 2 exchanges 40 with one of them."""
     t = topology("t", executors=6, workers=2)
     pairs = [(0, 1, 100.0), (0, 3, 25.0), (1, 3, 25.0), (0, 2, 40.0)]
@@ -122,7 +122,7 @@ def test_as_many_executors_as_workers_are_not_paired():
     assert len(set(make_scheduler("top_storm").schedule(of).slot_of_executor.tolist())) == 4
 
 
-def test_what_is_left_over_exceeds_the_share_by_the_algorithm_and_not_by_the_table():
+def test_remaining_executors_exceed_the_share_only_in_algorithm_mode():
     """E = 9, W = 3, e_ps = 3: two full groups; of the three left over, counter 1, 2, 3, one goes to each slot."""
     pairs = [(0, 1, 100.0), (1, 2, 50.0), (3, 4, 40.0), (4, 5, 30.0)]
     of = problem(nodes(10, 10), (topology("t", executors=9, workers=3), load(9, pairs)))
@@ -135,7 +135,7 @@ def test_what_is_left_over_exceeds_the_share_by_the_algorithm_and_not_by_the_tab
     assert sizes == {"algorithm": [1, 4, 4], "table": [3, 3, 3]}
 
 
-def test_the_dag_alone_says_who_communicates():
+def test_communication_pairs_come_only_from_the_dag():
     """One spout executor and two bolts; all was measured between the bolts, which no stream joins."""
     components = (
         Component("a", "spout", 1),

@@ -23,7 +23,7 @@ def workers(of: Problem, **settings: object) -> list[list[int]]:
     return [[e for e, s in enumerate(slots) if s == slot] for slot in dict.fromkeys(slots)]
 
 
-def test_tighter_coupled_components_come_first():
+def test_tightly_coupled_components_come_first():
     """a sends to b, c and d; only d has no other stream, b and c share e."""
     t = wired(1, a=(1, ""), b=(1, "a"), c=(1, "a"), d=(1, "a"), e=(1, "bc"))
     assert [t.components[c].id for c in depth_first(t)] == ["a", "d", "b", "e", "c"]

@@ -49,19 +49,19 @@ def test_local_tables_account_for_every_line(in_local: Backfilled) -> None:
     assert len(in_local.quarantine) == ledger["quarantined"]
 
 
-def test_backfill_on_a_standalone_cluster_is_what_it_is_locally(
+def test_backfill_on_a_standalone_cluster_equals_local_result(
     standalone: Standalone, landing: Path, in_local: Backfilled, tmp_path: Path
 ) -> None:
     assert backfilled(standalone.master, DRIVER, landing, tmp_path / "into") == in_local
 
 
-def test_backfill_over_connect_is_what_it_is_locally(
+def test_backfill_over_connect_equals_local_result(
     connect_server: str, landing: Path, in_local: Backfilled, tmp_path: Path
 ) -> None:
     assert backfilled(connect_server, IN_SESSION, landing, tmp_path / "into") == in_local
 
 
-def test_sweep_over_connect_into_a_uri(connect_server: str, tmp_path: Path, plugins: Path) -> None:
+def test_sweep_over_connect_writes_to_a_uri(connect_server: str, tmp_path: Path, plugins: Path) -> None:
     spec = write_spec(tmp_path / "sweep.json", {"even": None, "online": None, "stand_in": None}, seeds=[*range(20)])
     table = tmp_path / "cells"
     told = swept(sweep_command(spec, table.as_uri(), connect_server, IN_SESSION), plugins)
@@ -69,7 +69,7 @@ def test_sweep_over_connect_into_a_uri(connect_server: str, tmp_path: Path, plug
     assert_all_there(table, 22)
 
 
-def test_a_killed_worker_loses_no_cell(standalone: Standalone, tmp_path: Path, plugins: Path) -> None:
+def test_killed_worker_loses_no_sweep_cell(standalone: Standalone, tmp_path: Path, plugins: Path) -> None:
     spec = write_spec(tmp_path / "sweep.json", {"online": None, "stand_in": {"ms": 50}}, seeds=[*range(150)])
     table = tmp_path / "cells"
     command = sweep_command(spec, table, standalone.master, DRIVER)
@@ -80,7 +80,7 @@ def test_a_killed_worker_loses_no_cell(standalone: Standalone, tmp_path: Path, p
     assert_all_there(table, 151)
 
 
-def test_the_example_under_spark_submit(standalone: Standalone, tmp_path: Path, plugins: Path) -> None:
+def test_sweep_example_runs_under_spark_submit(standalone: Standalone, tmp_path: Path, plugins: Path) -> None:
     submit = [str(Path(pyspark.__file__).parent / "bin" / "spark-submit"), "--master", standalone.master]
     submit += [word for key, value in DRIVER.items() for word in ("--conf", f"{key}={value}")]
     sweep = sweep_command(ROOT / "examples" / "sweep.yaml", tmp_path / "cells", None, {})
@@ -97,7 +97,7 @@ def test_the_example_under_spark_submit(standalone: Standalone, tmp_path: Path, 
     assert len(files["--csv"].read_text().splitlines()) == cells + 1
 
 
-def test_a_killed_sweep_goes_on_and_a_cell_that_kills_its_worker_is_a_row(tmp_path: Path, plugins: Path) -> None:
+def test_killed_sweep_resumes_and_a_worker_killing_cell_becomes_a_row(tmp_path: Path, plugins: Path) -> None:
     spec = write_spec(tmp_path / "sweep.json", {"stand_in": {"ms": 60, "end": "die"}}, seeds=[*range(60)])
     table = tmp_path / "cells"
     command = sweep_command(spec, table, "local[2]", {})

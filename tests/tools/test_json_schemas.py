@@ -23,7 +23,7 @@ def validator(name: str) -> jsonschema.Draft202012Validator:
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
-def test_published_schema_is_what_the_models_say(name):
+def test_published_schema_equals_generated_schema(name):
     """If this fails: python tools/json_schemas.py docs/schemas."""
     assert (PUBLISHED / name).read_bytes() == schema_text(name)
 
@@ -68,7 +68,7 @@ def test_cases_and_our_answers_are_valid(path):
         small("assignments", TOPOLOGY, "slot_of_executor", 0, value=-2),
     ],
 )
-def test_schema_refuses_what_the_reader_refuses(document):
+def test_schema_rejects_documents_rejected_by_the_reader(document):
     problem_schema = validator("stormwright-problem-1.json")
     assert problem_schema.is_valid(SMALL)
     assert not problem_schema.is_valid(document)

@@ -34,13 +34,13 @@ def made(word_count):
 
 
 @pytest.mark.parametrize("name", ["index", "java", *SCHEDULERS])
-def test_published_page_is_what_the_code_makes(made, name):
+def test_published_page_equals_generated_page(made, name):
     """If this fails: make docs."""
     assert (PUBLISHED / f"{name}.md").read_text(encoding="utf-8") == made[f"{name}.md"]
 
 
 @pytest.mark.parametrize("name", SCHEDULERS)
-def test_published_picture_is_what_the_code_makes(made, name):
+def test_published_picture_equals_generated_picture(made, name):
     """If this fails: make docs."""
     assert (PUBLISHED / f"{name}.svg").read_text(encoding="utf-8") == made[f"{name}.svg"]
 
@@ -49,7 +49,7 @@ def test_nothing_else_is_published(made):
     assert {path.name for path in PUBLISHED.iterdir()} == {*made, PROBLEM}
 
 
-def test_pages_of_schedulers_that_are_gone_go(tmp_path):
+def test_pages_of_removed_schedulers_are_deleted(tmp_path):
     (tmp_path / PROBLEM).write_bytes((PUBLISHED / PROBLEM).read_bytes())
     for name in ("gone.md", "gone.svg"):
         (tmp_path / name).touch()
@@ -65,7 +65,7 @@ def test_links_lead_somewhere(made):
 
 
 @pytest.mark.parametrize("name", SCHEDULERS)
-def test_figures_are_what_the_oracle_counts(made, word_count, name):
+def test_page_figures_equal_oracle(made, word_count, name):
     cells = dict(re.findall(r"^\| ([^|]+) \| ([^|]+) \|", made[f"{name}.md"], re.MULTILINE))
     slots = make_scheduler(name).schedule(word_count).slot_of_executor
     by_distance = oracles.cost_by_distance(word_count, slots, oracles.traffic(word_count, slots))
@@ -96,7 +96,7 @@ def test_every_executor_is_drawn_once(made, name):
 
 
 @pytest.mark.parametrize("name", SCHEDULERS)
-def test_pictures_need_no_other_file_and_nothing_sticks_out(made, name):
+def test_pictures_are_self_contained_and_within_bounds(made, name):
     assert "href" not in made[f"{name}.svg"]
     assert "url(" not in made[f"{name}.svg"]
     svg = parsed(made[f"{name}.svg"])
@@ -111,7 +111,7 @@ def test_pictures_need_no_other_file_and_nothing_sticks_out(made, name):
     assert len(marks) == len(set(marks)) == 28 + 4  # executors, and components in the legend
 
 
-def test_many_nodes_and_names_that_are_not_xml():
+def test_drawing_supports_many_nodes_and_escapes_xml_names():
     of = problem(nodes(*[1] * 7), (topology("<&>", 14, 7), load(14)))
     colours = component_colours(of)
     legend = [("<&>" * 40, [("component" * 4, "#000000")] * 9), *component_legend(of, colours)]

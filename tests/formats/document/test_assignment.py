@@ -28,7 +28,7 @@ def faults(document) -> list[tuple[str, str]]:
     return [(fault.path, fault.message) for fault in error.value.faults]
 
 
-def test_as_the_format_says():
+def test_assignment_document_follows_the_format():
     assert DOCUMENT["schema"] == "stormwright-assignment/1"
     assert DOCUMENT["assignments"] == {
         TOPOLOGY: {"slots": [["s1", 6700], ["s0", 6700]], "slot_of_executor": [0, 1, -1, 0]}
@@ -47,7 +47,7 @@ def test_as_the_format_says():
     }
 
 
-def test_reading_what_was_written_gives_the_same():
+def test_assignment_round_trip_preserves_content():
     again = assignment_from_dict(DOCUMENT, PROBLEM)
     assert np.array_equal(again.slot_of_executor, ANSWER.slot_of_executor)
     assert assignment_to_dict(PROBLEM, again) == {key: value for key, value in DOCUMENT.items() if key != "cost"}
@@ -97,5 +97,5 @@ def test_a_fault_has_its_path(change, at, message):
 
 
 @pytest.mark.parametrize("document", [None, [], {}, "x"])
-def test_what_is_no_assignment_at_all(document):
+def test_non_assignment_document_is_rejected(document):
     assert faults(document)

@@ -64,7 +64,7 @@ def test_everything_is_read():
     assert load.forecast_cpu_hz.tolist() == [2e9, 2e9, 1, 5]
 
 
-def test_what_may_be_left_out():
+def test_optional_problem_fields_have_defaults():
     bare = {
         "schema": "stormwright-problem/1",
         "supervisors": [{"id": "s", "host": "h", "ports": []}],
@@ -108,7 +108,7 @@ def test_cases_are_read_and_written_back(path):
 
 
 @given(problems())
-def test_reading_what_was_written_gives_the_same(problem):
+def test_problem_round_trip_preserves_content(problem):
     document = problem_to_dict(problem)
     again = problem_from_dict(document)
     assert problem_to_dict(again) == document
@@ -349,7 +349,7 @@ def test_missing_fields(path, at):
     assert (at, "required field missing") in faults(small(*path, drop=True))
 
 
-def test_a_slot_belongs_to_one_topology():
+def test_slot_shared_by_two_topologies_is_a_fault():
     document = small()
     document["topologies"].append({**document["topologies"][0], "id": "second"})
     document["assignments"]["second"] = {"slots": [["s0", 6701], ["s0", 6700]], "slot_of_executor": [0, 0, 1, 1]}
@@ -390,11 +390,11 @@ def test_faults_of_long_lists_are_counted_not_all_listed():
 @pytest.mark.parametrize(
     "document", [None, [], 3, "text", {}, {"schema": None}, {"schema": "stormwright-assignment/1"}]
 )
-def test_what_is_no_problem_at_all(document):
+def test_non_problem_document_is_rejected(document):
     assert faults(document)[0][0] in ("$", "$.schema", "$.supervisors")
 
 
-def test_hosts_and_workers_that_storm_would_refuse():
+def test_hosts_and_workers_invalid_in_storm_are_rejected():
     document = small()
     document["topologies"][0]["conf"] = {
         "topology.ras.one.component.per.worker": "yes",
@@ -409,7 +409,7 @@ def test_hosts_and_workers_that_storm_would_refuse():
     ]
 
 
-def test_older_names_of_resources_mean_storms_normalised_ones():
+def test_legacy_resource_names_map_to_storms_normalized_names():
     document = small()
     telling = {"supervisor.cpu.capacity": 200, "supervisor.memory.capacity.mb": 9, "x": 1}
     document["supervisors"][0]["resources"] = telling
@@ -423,7 +423,7 @@ def test_older_names_of_resources_mean_storms_normalised_ones():
 
 
 @pytest.mark.parametrize("scheduler", [{}, {"storm.scheduler": "stormwright.PlacementScheduler"}])
-def test_machines_that_storm_would_refuse_whoever_reads_them(scheduler):
+def test_machines_invalid_in_storm_are_rejected_by_every_reader(scheduler):
     document = small()
     document["conf"] = {"isolation.scheduler.machines": {"a": "two", "b": -1, "c": 2}} | scheduler
     machines = '$.conf["isolation.scheduler.machines"]'
@@ -435,7 +435,7 @@ def test_machines_that_storm_would_refuse_whoever_reads_them(scheduler):
     assert faults(document) == [(machines, "should be an object, got 3")]
 
 
-def test_requests_of_all_components_that_storm_would_refuse():
+def test_component_requests_invalid_in_storm_are_rejected():
     document = small()
     document["conf"] = {"topology.component.cpu.pcore.percent": "much"}
     document["topologies"][0]["conf"] = {"topology.component.resources.map": {"gpu.count": -1}}
@@ -448,7 +448,7 @@ def test_requests_of_all_components_that_storm_would_refuse():
     ]
 
 
-def test_limits_on_components_that_storm_would_refuse():
+def test_component_limits_invalid_in_storm_are_rejected():
     document = small()
     document["conf"] = {"topology.spread.components": "a"}
     document["topologies"][0]["conf"] = {"topology.ras.constraints": {"a": {"maxNodeCoLocationCnt": "many"}}}

@@ -51,7 +51,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("change", "places"), WRONG)
-def test_every_fault_has_its_path_and_the_schema_refuses_it_too(
+def test_each_sweep_fault_has_its_path_and_fails_the_schema(
     tmp_path: Path, change: dict[str, object], places: list[str]
 ) -> None:
     document = {**SMALL, **change}
@@ -63,7 +63,7 @@ def test_every_fault_has_its_path_and_the_schema_refuses_it_too(
     assert not schema.is_valid(document)
 
 
-def test_what_must_be_there(tmp_path: Path) -> None:
+def test_missing_required_sweep_fields_are_faults(tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
         read_sweep(written(tmp_path, {}))
     assert {fault.path for fault in caught.value.faults} == {"$.schema", "$.problems", "$.schedulers"}

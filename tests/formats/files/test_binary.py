@@ -54,7 +54,7 @@ def test_arrays_and_back_is_the_same_problem(problem):
 
 
 @pytest.mark.parametrize("path", case_files("peer") + case_files("placement"), ids=case_name)
-def test_cases_there_and_back(path, tmp_path):
+def test_npz_round_trip_preserves_cases(path, tmp_path):
     problem = case_problem(path)
     write_problem(tmp_path / "case.npz", problem)
     assert problem_to_dict(read_problem(tmp_path / "case.npz")) == problem_to_dict(problem)
@@ -134,7 +134,7 @@ def test_faults_are_named(changed, expected):
     assert any(path in (None, where) and message in (None, what) for where, what in found), found
 
 
-def test_all_faults_of_the_arrays_come_together():
+def test_all_array_faults_are_reported_together():
     wrong = archive(pair_source=np.array([9, 9], np.int32), flow_tps=np.array([-1.0]), cpu_hz=np.full(4, np.nan))
     assert {path for path, _ in faults(wrong)} == {"pair_source[0]", "flow_tps[0]", "cpu_hz[0]"}
 
@@ -146,7 +146,7 @@ def test_foreign_zips_are_no_problems(tmp_path, capsys):
     assert "document: array missing" in capsys.readouterr().err
 
 
-def test_verbs_read_what_convert_writes(tmp_path, capsys):
+def test_binary_output_of_convert_is_readable_by_other_commands(tmp_path, capsys):
     path = case_files("placement")[0]
     there, back = tmp_path / "there.npz", tmp_path / "back.json.gz"
     assert cli.run(["convert", str(path), str(there)]) == 0
@@ -160,7 +160,7 @@ def test_verbs_read_what_convert_writes(tmp_path, capsys):
     assert costs[0] == costs[1]
 
 
-def test_nothing_is_written_over_what_is_read(tmp_path, capsys):
+def test_convert_does_not_overwrite_its_input(tmp_path, capsys):
     path = tmp_path / "p.npz"
     write_problem(path, problem_from_dict(SMALL))
     before = path.read_bytes()
@@ -169,7 +169,7 @@ def test_nothing_is_written_over_what_is_read(tmp_path, capsys):
     assert path.read_bytes() == before
 
 
-def test_every_array_has_a_type_that_lasts():
+def test_every_array_has_a_portable_dtype():
     """Little-endian, whatever the machine."""
     assert all(dtype.str[0] in "<|" for dtype in ARRAYS.values())
 

@@ -67,7 +67,7 @@ def test_rubbish_is_an_input_error(tmp_path, kind):
 
 
 @pytest.mark.parametrize("name", ["missing.json", "directory", "a/b"])
-def test_what_cannot_be_read(tmp_path, name):
+def test_unreadable_json_file_raises_input_error(tmp_path, name):
     (tmp_path / "directory").mkdir()
     (tmp_path / "a").write_text("a file, no directory")
     with pytest.raises(InputError, match="cannot be read: "):
@@ -75,7 +75,7 @@ def test_what_cannot_be_read(tmp_path, name):
 
 
 @pytest.mark.parametrize("name", ["plain.json", "zipped.json.gz", "zipped.json"])
-def test_gzip_is_told_by_content(tmp_path, name):
+def test_gzip_is_detected_by_content(tmp_path, name):
     path = tmp_path / name
     path.write_bytes(ZIPPED if name.startswith("zipped") else WHOLE)
     assert problem_to_dict(read_problem(path)) == problem_to_dict(problem_from_dict(SMALL))
@@ -87,7 +87,7 @@ def test_a_byte_order_mark_is_accepted(tmp_path):
     assert problem_to_dict(read_problem(path)) == problem_to_dict(problem_from_dict(SMALL))
 
 
-def test_a_fault_of_a_file_names_no_place_in_it(tmp_path):
+def test_file_level_fault_has_no_json_path(tmp_path):
     with pytest.raises(InputError) as error:
         read_problem(tmp_path / "none.json")
     assert str(error.value).endswith("none.json: 1 fault\n  cannot be read: No such file or directory")
@@ -229,7 +229,7 @@ def test_keys_given_twice_are_faults(tmp_path, text, places, zipped):
     assert [(fault.path, fault.message) for fault in error.value.faults] == [(at, "is there twice") for at in places]
 
 
-def test_what_is_nested_deeper_than_it_can_be_written(tmp_path):
+def test_json_nested_beyond_serializer_depth_is_readable(tmp_path):
     path = tmp_path / "file.json"
     path.write_text("[" * 300 + '{"a:": 1}' + "]" * 300)
     assert str(read_json(path)).startswith("[[[")

@@ -75,7 +75,7 @@ def executors_of(topology: Topology, name: str) -> int:
 
 
 @pytest.mark.parametrize("answer", json.loads((FLUX / "answers.json").read_text()), ids=lambda answer: answer["name"])
-def test_equal_to_what_flux_and_storm_make_of_it(answer):
+def test_parsed_topology_equals_result_of_flux_and_storm(answer):
     properties = read_properties(FLUX / "filled.properties")
     topology = topology_to_dict(read(FLUX / f"{answer['name']}.yaml", substitution=Substitution(properties)))
     assert topology["num_workers"] == answer["num_workers"]
@@ -158,7 +158,7 @@ def test_least_has_an_acker_a_worker(tmp_path):
     }
 
 
-def test_configuration_of_the_cluster_lies_under_that_of_the_topology(tmp_path):
+def test_cluster_configuration_is_overridden_by_topology_configuration(tmp_path):
     conf = cluster(topology_workers=4, topology_priority=3, isolation_scheduler_machines={"least": 1})
     topology = parsed(tmp_path, LEAST + "config: {topology.priority: 5, other: 1}", conf)
     assert (topology.num_workers, executors_of(topology, "__acker")) == (4, 4)
@@ -169,7 +169,7 @@ def test_no_ackers(tmp_path):
     assert executors_of(parsed(tmp_path, LEAST + "config: {topology.acker.executors: 0}"), "__acker") == 0
 
 
-def test_null_means_as_many_loggers_as_workers(tmp_path):
+def test_null_eventlogger_executors_means_one_per_worker(tmp_path):
     topology = parsed(tmp_path, LEAST + "config: {topology.workers: 3, topology.eventlogger.executors: null}")
     assert executors_of(topology, "__eventlogger") == 3
 
@@ -191,16 +191,16 @@ def test_null_means_as_many_loggers_as_workers(tmp_path):
         ("a: $x {x}", "a: $x {x}"),
     ],
 )
-def test_what_is_filled_in(line, filled):
+def test_placeholders_are_substituted(line, filled):
     substitution = Substitution({"x": "1", "y": "2", "list": '["one", "two"]'}, {"HOME": "/home"})
     assert substitution(line) == filled
 
 
-def test_the_environment_is_not_looked_at_unless_asked(tmp_path):
+def test_environment_is_read_only_on_request(tmp_path):
     assert Substitution({"ENV-HOME": "property"})("${ENV-HOME}") == "property"
 
 
-def test_what_nothing_fills_in_is_a_fault_where_it_matters(tmp_path):
+def test_unresolved_placeholder_is_a_fault_in_required_fields(tmp_path):
     text = LEAST.replace("parallelism: 2", "parallelism: '${n}'").replace("name: least", "name: ${name}")
     assert faults(tmp_path, text + "config: {topology.workers: '${w}', x: '${y}'}") == [
         "should be a name, but nothing gives a value to 'name', got '${name}' @ $.name",
@@ -209,7 +209,7 @@ def test_what_nothing_fills_in_is_a_fault_where_it_matters(tmp_path):
     ]
 
 
-def test_a_resource_is_looked_for_upwards(tmp_path):
+def test_resource_is_searched_in_parent_directories(tmp_path):
     (tmp_path / "flows").mkdir()
     (tmp_path / "conf").mkdir()
     (tmp_path / "conf" / "least.yaml").write_text(LEAST)
@@ -294,12 +294,12 @@ def test_faults(tmp_path, change, expected):
         ("3", "should be an object, got 3 @ $.config"),
     ],
 )
-def test_faults_of_the_configuration_are_told_once(tmp_path, config, expected):
+def test_configuration_fault_is_reported_once(tmp_path, config, expected):
     (found,) = faults(tmp_path, LEAST + f"config: {config}")
     assert expected in found
 
 
-def test_all_faults_come_together(tmp_path):
+def test_all_flux_faults_are_reported_together(tmp_path):
     text = (
         LEAST.replace("parallelism: 2", "parallelism: x").replace("SHUFFLE", "shuffle")
         + "config: {topology.workers: 0}"
@@ -323,7 +323,7 @@ def test_a_java_class_as_topology(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["", "3", "[]", "name: x"])
-def test_what_is_no_topology(tmp_path, text):
+def test_non_topology_yaml_is_rejected(tmp_path, text):
     assert faults(tmp_path, text)
 
 
@@ -339,7 +339,7 @@ def test_what_is_no_topology(tmp_path, text):
         ("[" * 3000, "is nested too deeply"),
     ],
 )
-def test_what_is_no_yaml(tmp_path, text, expected):
+def test_invalid_yaml_is_one_fault(tmp_path, text, expected):
     (fault,) = faults(tmp_path, text)
     assert expected in fault
 
@@ -350,7 +350,7 @@ def test_a_missing_include(tmp_path):
     ]
 
 
-def test_two_topologies_with_one_name(tmp_path):
+def test_duplicate_topology_name_is_rejected(tmp_path):
     paths = [tmp_path / "a.yaml", tmp_path / "b.yaml"]
     for path in paths:
         path.write_text(LEAST)

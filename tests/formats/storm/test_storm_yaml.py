@@ -69,7 +69,7 @@ def test_names_of_copies(tmp_path):
     assert [node.host for node in supervisors_of([DEFAULTS], 10)][::9] == ["supervisor-01", "supervisor-10"]
 
 
-def test_several_on_one_machine_have_ids_of_their_own(tmp_path):
+def test_supervisors_on_one_machine_get_distinct_ids(tmp_path):
     files = [written(tmp_path, ONE, "a.yaml"), written(tmp_path, "{}", "b.yaml"), written(tmp_path, ONE, "c.yaml")]
     nodes = supervisors_of(files)
     assert [(node.id, node.host) for node in nodes] == [
@@ -132,7 +132,7 @@ def test_configuration_of_the_cluster(tmp_path):
         ("storm.local.hostname: 3", ['should be a name, got 3 @ $["storm.local.hostname"]']),
     ],
 )
-def test_faults_are_told_once_for_all_copies(tmp_path, text, expected):
+def test_fault_common_to_all_copies_is_reported_once(tmp_path, text, expected):
     assert faults(tmp_path, text) == expected
 
 
@@ -140,12 +140,12 @@ def test_faults_are_told_once_for_all_copies(tmp_path, text, expected):
     ("text", "message"),
     [("[1]", "should be an object, got"), ("a: b: c", "is not YAML: mapping values are not allowed")],
 )
-def test_what_is_no_configuration(tmp_path, text, message):
+def test_invalid_storm_yaml_configuration_is_rejected(tmp_path, text, message):
     with pytest.raises(InputError, match=message):
         written(tmp_path, text)
 
 
-def test_what_cannot_be_read(tmp_path):
+def test_unreadable_storm_yaml_raises_input_error(tmp_path):
     with pytest.raises(InputError, match="cannot be read: No such file"):
         read_storm_yaml(tmp_path / "none")
     (tmp_path / "latin").write_bytes(b"a: \xe4")

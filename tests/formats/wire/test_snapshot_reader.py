@@ -62,7 +62,7 @@ def test_by_lines_is_as_a_whole_whatever_came_before(asked):
         assert read.unfit == unfit
 
 
-def test_what_was_there_before_is_the_same_object():
+def test_unchanged_objects_are_identical_across_snapshots():
     reader = SnapshotReader()
     running = problem([A, B], current={A.id: on("n0")})
     first = reader.read(question(as_nimbus_sends(running))).problem
@@ -73,7 +73,7 @@ def test_what_was_there_before_is_the_same_object():
     assert then.current == {A.id: on("n1")}
 
 
-def test_what_did_not_change_is_shared():
+def test_unchanged_parts_are_shared_between_snapshots():
     """The cluster's arrays are made once, whatever is submitted or killed meanwhile; and the other way round."""
     reader = SnapshotReader()
     first = reader.read(question(as_nimbus_sends(problem([A, B], current={A.id: on("n0")})))).problem
@@ -87,7 +87,7 @@ def test_what_did_not_change_is_shared():
     assert reader.read(question(closed)).problem.node_usable.tolist() == [True, False]
 
 
-def test_a_configuration_that_only_equals_another_is_not_taken_for_it():
+def test_configuration_values_of_equal_value_but_other_type_are_distinguished():
     reader = SnapshotReader()
     document = as_nimbus_sends(problem([A]))
     for value in (1, True, 1.0):
@@ -95,7 +95,7 @@ def test_a_configuration_that_only_equals_another_is_not_taken_for_it():
         assert type(read.conf["x"]) is type(value)
 
 
-def test_a_topology_is_looked_at_once(monkeypatch):
+def test_reader_validates_each_topology_once(monkeypatch):
     looked = []
     monkeypatch.setattr("stormwright.model.topology.topology_wrong", lambda topology: looked.append(topology) or ())
     reader = SnapshotReader()
@@ -104,7 +104,7 @@ def test_a_topology_is_looked_at_once(monkeypatch):
     assert all(topology is A or topology is B for topology in looked), "those that were read had been looked at"
 
 
-def test_the_speed_of_cores_is_that_of_this_question():
+def test_core_speed_is_taken_from_the_current_request():
     reader = SnapshotReader()
     document = as_nimbus_sends(problem([A]))
     for node in document["supervisors"]:
@@ -115,7 +115,7 @@ def test_the_speed_of_cores_is_that_of_this_question():
         assert [node.cpu_hz for node in read.problem.supervisors] == [2 * core_hz] * 3
 
 
-def test_a_faulty_configuration_is_told_each_time():
+def test_faulty_topology_configuration_is_reported_for_every_snapshot():
     reader = SnapshotReader()
     document = as_nimbus_sends(problem([A, B]))
     document["topologies"][0]["conf"] = {"topology.priority": -1}
@@ -153,7 +153,7 @@ def broken(document: dict[str, Any], kind: str) -> bytes:
      "assignment too short", "a slot twice", "configuration"],
 )  # fmt: skip
 @pytest.mark.parametrize("after_a_sound_one", [False, True])
-def test_faults_are_told_as_of_a_whole(kind, after_a_sound_one):
+def test_incremental_reader_reports_the_same_faults_as_a_full_read(kind, after_a_sound_one):
     sound = as_nimbus_sends(problem([A, B], current={A.id: on("n0")}))
     reader = SnapshotReader()
     if after_a_sound_one:
@@ -181,7 +181,7 @@ def test_faults_are_told_as_of_a_whole(kind, after_a_sound_one):
         (b'{"problem":{"supervisors":[\n{"id":"a"},{"id":"b"}\n]}}', "required field missing"),
     ],
 )
-def test_nonsense_is_told_in_a_sentence(body, told):
+def test_malformed_body_has_a_readable_error_message(body, told):
     with pytest.raises(InputError, match=told):
         SnapshotReader().read(body)
 
@@ -193,7 +193,7 @@ def test_lines_elsewhere_are_read_too():
 
 
 @pytest.mark.parametrize("between", ["two in one slot", "load"])
-def test_what_was_not_read_by_lines_is_not_taken_for_what_was_before(between):
+def test_cache_is_invalidated_by_a_request_read_as_a_whole(between):
     """Else the topologies and supervisors of an earlier question would be shown under a newer assignment."""
     reader = SnapshotReader()
     first, then = as_nimbus_sends(problem([A])), as_nimbus_sends(problem([A, B], current={A.id: on("n0")}))
@@ -214,7 +214,7 @@ def test_two_assignments_on_a_line_are_both_read():
     assert shown(SnapshotReader().read(body).problem) == document
 
 
-def test_of_two_topologies_in_one_slot_the_second_is_placed_anew(caplog):
+def test_second_topology_in_an_occupied_slot_is_unassigned(caplog):
     """Nimbus has stored the one and not the other of two that change places, and has ended in between."""
     document = as_nimbus_sends(problem([A, B], current={A.id: on("n0", "n1")}))
     document["assignments"][B.id] = {"slots": [["n0", 6700], ["n2", 6700]], "slot_of_executor": [0, 0, 1, -1]}
@@ -224,7 +224,7 @@ def test_of_two_topologies_in_one_slot_the_second_is_placed_anew(caplog):
 
 
 @pytest.mark.parametrize("slots", [3, [3], [["n0"]], [["n0", 6700, 1]], [[{}, 6700]], [["n0", 6700.5]]])
-def test_a_slot_that_is_none_is_a_fault_wherever_it_stands(slots):
+def test_invalid_slot_is_a_fault_at_any_position(slots):
     document = as_nimbus_sends(problem([A, B], current={A.id: on("n0")}))
     document["assignments"][B.id] = {"slots": slots, "slot_of_executor": [0, 0, 0, 0]}
     with pytest.raises(InputError, match=r"assignments.*slots"):

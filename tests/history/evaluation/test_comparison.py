@@ -71,13 +71,13 @@ def test_one_start_each_has_wide_interval():
     assert found.starts == (1, 1)
 
 
-def test_starts_that_differ_much_widen_the_interval():
+def test_high_variance_between_starts_widens_the_interval():
     steady = compare_starts([1000.0, 1010.0], [900.0, 905.0])
     unsteady = compare_starts([700.0, 1440.0], [600.0, 1350.0])
     assert unsteady.high / unsteady.low > steady.high / steady.low
 
 
-def test_number_of_further_starts_suffices_and_one_fewer_does_not():
+def test_number_of_further_starts_is_sufficient_and_minimal():
     found = compare_starts([1000.0, 1000.0], [900.0, 900.0])
     assert found.verdict == "undecided"
     assert found.more_starts
@@ -98,7 +98,7 @@ def test_equal_rates_need_more_starts_than_anybody_makes():
     assert (decided.verdict, decided.more_starts) == ("better", 0)
 
 
-def test_reference_is_the_ratio_that_is_wanted():
+def test_comparison_holds_relative_to_the_reference_ratio():
     held = compare_starts([1000.0] * 30, [985.0] * 30, reference=0.97)
     assert held.holds
     assert not compare_starts([1000.0] * 30, [960.0] * 30, reference=0.97).holds

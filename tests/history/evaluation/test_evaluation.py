@@ -75,7 +75,7 @@ def observed(*parts: list[dict[str, Any]]) -> ObservedTraffic:
     return traffic
 
 
-def test_windows_hold_what_another_measurement_finds() -> None:
+def test_traffic_windows_equal_an_independent_measurement() -> None:
     records = seconds(0, 60, 500, 4)
     (first, second, *others) = observed(records).windows(TOPOLOGY)
     assert len(others) == 3
@@ -85,7 +85,7 @@ def test_windows_hold_what_another_measurement_finds() -> None:
         assert window.acked / window.length_s == pytest.approx(expected.acked_tps)
 
 
-def test_what_comes_too_late_or_too_soon_changes_no_closed_window() -> None:
+def test_late_or_future_records_leave_closed_windows_unchanged() -> None:
     traffic = observed(seconds(0, 60, 500, 4))
     before = traffic.windows(TOPOLOGY)
     traffic.add(seconds(5, 6, 500, 4))
@@ -96,7 +96,7 @@ def test_what_comes_too_late_or_too_soon_changes_no_closed_window() -> None:
     assert traffic.windows(TOPOLOGY) == []
 
 
-def test_an_executor_with_all_tasks_there_can_be_takes_little_memory() -> None:
+def test_executor_with_maximum_task_range_uses_little_memory() -> None:
     traffic = ObservedTraffic()
     worker = record(TOPOLOGY, "a", 0, tasks=(1, 2**31 - 1), start_ms=1000)
     tracemalloc.start()
@@ -110,7 +110,7 @@ def judged_of(found: list[EvaluatedMove]) -> dict[str, Any]:
     return {each.evaluation.quantity: each.evaluation for each in found}
 
 
-def test_a_move_is_judged_by_what_crosses_for_each_tree_whatever_the_load_does(tmp_path: Path) -> None:
+def test_move_evaluation_uses_inter_node_traffic_per_tree_despite_load_growth(tmp_path: Path) -> None:
     """The load doubles while the topology is moved: traffic between nodes grows, its share of the work falls."""
     traffic = observed(seconds(300, 600, 400, 6))
     clock = [MOVED_MS]
@@ -147,7 +147,7 @@ def with_latency(records: list[dict[str, Any]], around: int) -> list[dict[str, A
 
 
 @pytest.mark.parametrize(("around", "promised", "verdict"), [(0, 0.1, AS_PREDICTED), (2, 0.1, LESS)])
-def test_a_time_too_short_to_be_told_apart_is_as_promised(
+def test_latency_below_histogram_resolution_counts_as_predicted(
     tmp_path: Path, around: int, promised: float, verdict: str
 ) -> None:
     """Whatever takes less than the first edge, 1 ms, is told alike: a tenth of 2 ms cannot be seen to be that."""
@@ -178,7 +178,7 @@ def test_the_next_move_ends_the_time_after_the_last(tmp_path: Path) -> None:
     assert judged_of(evaluation.due()).keys() == {THROUGHPUT}
 
 
-def test_what_is_somewhere_else_now_is_judged_by_what_there_was(tmp_path: Path) -> None:
+def test_reassigned_topology_is_evaluated_with_records_until_the_new_move(tmp_path: Path) -> None:
     traffic = observed(seconds(300, 600, 400, 6))
     evaluation = MoveEvaluator(FileDocument(tmp_path / "judging.json"), traffic, lambda: 0)
     evaluation.moved(moved(1, 0.5, MOVED_MS, MOVED_MS))
@@ -187,7 +187,7 @@ def test_what_is_somewhere_else_now_is_judged_by_what_there_was(tmp_path: Path) 
     assert evaluation.forget(TOPOLOGY) == []
 
 
-def test_a_topology_that_is_gone_is_waited_for_no_longer_than_an_hour(tmp_path: Path) -> None:
+def test_evaluation_of_vanished_topology_expires_after_one_hour(tmp_path: Path) -> None:
     clock = [MOVED_MS]
     evaluation = MoveEvaluator(
         FileDocument(tmp_path / "judging.json"), observed(seconds(300, 600, 400, 6)), lambda: clock[0]

@@ -26,9 +26,7 @@ def verdicts(
     ("true", "sizes", "spread"),
     [(0.4, (24, 12), 0.05), (0.4, (24, 12), 0.15), (0.4, (5, 12), 0.01), (0.8, (8, 8), 0.02), (1.0, (24, 12), 0.05)],
 )
-def test_a_true_prediction_is_called_wrong_as_often_as_the_interval_says(
-    true: float, sizes: tuple[int, int], spread: float
-) -> None:
+def test_false_rejection_rate_matches_the_confidence_level(true: float, sizes: tuple[int, int], spread: float) -> None:
     said = verdicts(np.random.default_rng(1), true, true, sizes, spread=spread)
     wrong = np.mean([verdict in (LESS, MORE) for verdict in said])
     # 5 % within three standard deviations of so many runs; Welch's degrees of freedom are an approximation.
@@ -36,7 +34,7 @@ def test_a_true_prediction_is_called_wrong_as_often_as_the_interval_says(
     assert said.count(LESS) > 10 < said.count(MORE)
 
 
-def test_the_interval_holds_the_truth_as_often_as_it_says() -> None:
+def test_confidence_interval_has_nominal_coverage() -> None:
     rng, held = np.random.default_rng(2), 0
     for _ in range(RUNS):
         found = judge("traffic", 0.5, rng.normal(100, 10, 15).tolist(), rng.normal(50, 10, 10).tolist())
@@ -46,7 +44,7 @@ def test_the_interval_holds_the_truth_as_often_as_it_says() -> None:
     assert held / RUNS == pytest.approx(0.95, abs=0.02)
 
 
-def test_what_is_not_as_predicted_is_said_in_nearly_all_cases() -> None:
+def test_wrong_prediction_is_detected_in_nearly_all_cases() -> None:
     rng = np.random.default_rng(3)
     assert verdicts(rng, predicted=0.4, true=0.6, sizes=(24, 12)).count(LESS) > 0.99 * RUNS
     assert verdicts(rng, predicted=0.6, true=0.4, sizes=(24, 12)).count(MORE) > 0.99 * RUNS
@@ -55,7 +53,7 @@ def test_what_is_not_as_predicted_is_said_in_nearly_all_cases() -> None:
     assert verdicts(rng, predicted=1.2, true=1.5, sizes=(24, 12)).count(MORE) > 0.99 * RUNS
 
 
-def test_nothing_is_said_where_chance_explains_both() -> None:
+def test_verdict_is_unclear_for_insufficient_evidence() -> None:
     rng = np.random.default_rng(4)
     found = judge("traffic", 0.9, rng.normal(100, 60, 6).tolist(), rng.normal(95, 60, 6).tolist())
     assert found.verdict == UNCLEAR
@@ -71,7 +69,7 @@ def test_no_traffic_at_all_and_no_noise_at_all() -> None:
     assert (exact.verdict, exact.low, exact.high) == (AS_PREDICTED, pytest.approx(0.3), pytest.approx(0.3))
 
 
-def test_no_change_is_judged_as_scipy_does() -> None:
+def test_verdict_for_ratio_one_equals_welch_test_of_scipy() -> None:
     """With a predicted ratio of 1 it is Welch's test."""
     from scipy.stats import ttest_ind  # other processes are not to wait for it
 
@@ -83,7 +81,7 @@ def test_no_change_is_judged_as_scipy_does() -> None:
         assert verdict == (AS_PREDICTED if not differs else MORE if after.mean() > before.mean() else LESS)
 
 
-def test_calibration_is_the_share_of_the_effect_that_arrives() -> None:
+def test_calibration_is_the_measured_share_of_the_predicted_effect() -> None:
     def of(predicted: float, measured: float | None) -> Evaluation:
         return Evaluation("traffic", predicted, measured, measured, measured, 9, 9, AS_PREDICTED)
 

@@ -40,7 +40,7 @@ def waits(measured: MeasuredTopologies, least_s: float = 30) -> str | None:
     return measured.waits(NOW, least_s).get(T.id)
 
 
-def test_it_says_how_much_is_to_be_measured_still() -> None:
+def test_wait_reason_includes_the_remaining_measurement_time() -> None:
     observed = ObservedTraffic(5)
     measured = MeasuredTopologies(observed)
     assert waits(measured) == "0 of 30 s measured since its workers started and warmed up"
@@ -59,7 +59,7 @@ def test_few_windows_are_not_enough_however_long() -> None:
 
 
 @pytest.mark.parametrize(("share", "from_s"), [(0.0, 110), (0.5, 220), (None, 120)])
-def test_workers_that_warm_up_are_not_measured(share: float | None, from_s: int) -> None:
+def test_warm_up_of_workers_is_excluded_from_measured_time(share: float | None, from_s: int) -> None:
     """Not in their first 10 s, nor as long as they compile, for 120 s at most; 20 s where that is not told."""
     observed = ObservedTraffic(5)
     measured = MeasuredTopologies(observed)
@@ -67,7 +67,7 @@ def test_workers_that_warm_up_are_not_measured(share: float | None, from_s: int)
     assert waits(measured) == "25 of 30 s measured since its workers started and warmed up"
 
 
-def test_a_worker_that_starts_begins_anew() -> None:
+def test_worker_restart_resets_the_measured_time() -> None:
     observed = ObservedTraffic(5)
     measured = MeasuredTopologies(observed)
     observed.add(seconds(100, 200, born_s=0))
@@ -76,7 +76,7 @@ def test_a_worker_that_starts_begins_anew() -> None:
     assert waits(measured) == "20 of 30 s measured since its workers started and warmed up"
 
 
-def test_what_was_paused_begins_anew() -> None:
+def test_pause_resets_the_measured_time() -> None:
     """A service that was killed in the middle of a move resumes the topology, and decides no more 10 s later."""
     observed = ObservedTraffic(5)
     measured = MeasuredTopologies(observed)

@@ -13,7 +13,7 @@ from tests.controller.builders import record
 
 
 @given(st.lists(st.tuples(st.integers(1, 12), st.integers(1, 4), st.sampled_from("abc")), max_size=12))
-def test_tasks_are_where_they_were_told_to_be_last(told):
+def test_task_lookup_returns_the_last_reported_node(told):
     """Executors of other sizes than before come after a rebalance; then all are told of anew."""
     nodes, by_task = TaskNodes(), {}
     width = 0
@@ -27,7 +27,7 @@ def test_tasks_are_where_they_were_told_to_be_last(told):
         assert nodes.of(task) == by_task.get(task)
 
 
-def test_other_executors_take_the_place_of_those_before():
+def test_new_executor_range_replaces_overlapping_older_ranges():
     nodes = TaskNodes()
     for first in (1, 2, 3, 4):
         nodes.put(first, first, "old")
@@ -37,7 +37,7 @@ def test_other_executors_take_the_place_of_those_before():
     assert [nodes.of(task) for task in range(1, 5)] == ["new", "new", "newer", "newer"]
 
 
-def test_executors_of_very_many_tasks_cost_no_more_than_others():
+def test_executors_with_very_many_tasks_have_bounded_cpu_cost():
     observed = ObservedTraffic(60.0)
     begin = time.process_time()
     observed.add(record("t", "n0", seq, tasks=(1 + seq, 2**31 - 1)) for seq in range(2_000))

@@ -55,23 +55,23 @@ def alarms(
 
 
 @pytest.mark.parametrize(("noise", "alike"), [(0.02, 0.0), (0.1, 0.0), (0.3, 0.0), (0.1, 0.6), (0.3, 0.8)])
-def test_a_move_that_changes_nothing_is_not_called_worse(noise: float, alike: float) -> None:
+def test_neutral_move_is_rarely_reported_as_worse(noise: float, alike: float) -> None:
     """All looks together, windows that depend on each other included."""
     assert alarms({"noise": noise, "alike": alike}, {"noise": noise, "alike": alike}) <= FALSE_ALARMS
 
 
 @pytest.mark.parametrize("share", [0.05, 0.3, 0.7])
-def test_a_load_that_falls_is_no_fault_of_the_placement(share: float) -> None:
+def test_falling_load_raises_no_alarm(share: float) -> None:
     """Fewer trees come from outside; each takes as long as before, or a little less."""
     for latency in (20.0, 18.0, 21.0):
         assert alarms({"rate": 1000 * share, "latency": latency}, runs=30) == 0
 
 
-def test_a_load_that_grows_may_take_longer() -> None:
+def test_latency_growth_under_growing_load_raises_no_alarm() -> None:
     assert alarms({"rate": 1500, "latency": 60}, runs=30) == 0
 
 
-def test_what_is_worse_is_found_and_the_worse_the_sooner() -> None:
+def test_degradation_is_detected_sooner_the_larger_the_loss() -> None:
     rng = np.random.default_rng(7)
     for part, needed in ((0.3, 6), (0.5, 6), (0.7, 8), (0.8, 18)):
         found = 0
@@ -85,7 +85,7 @@ def test_a_loss_too_small_to_matter_is_left() -> None:
     assert alarms({"rate": 950, "latency": 20 / 0.95, "noise": 0.01}, {"noise": 0.01}, runs=30) == 0
 
 
-def test_what_is_said() -> None:
+def test_worse_reason_text_describes_throughput_and_latency_loss() -> None:
     rng = np.random.default_rng(1)
     before = windows(rng, 48, noise=0.001)
     assert worse(before, [], windows(rng, 6, 500, 40, noise=0.001)) == (
@@ -102,7 +102,7 @@ def test_what_is_said() -> None:
     assert worse(before, [], windows(rng, 3, 100, 200)) is None, "too few to tell"
 
 
-def test_what_was_promised_is_not_worse() -> None:
+def test_promised_degradation_is_not_reported_as_worse() -> None:
     """Fewer nodes may take longer, and a little slower is what was wanted."""
     rng = np.random.default_rng(1)
     before, after = windows(rng, 48), windows(rng, 12, 1000, 40)
@@ -111,7 +111,7 @@ def test_what_was_promised_is_not_worse() -> None:
     assert worse(before, [], windows(rng, 12, 1000, 70), Bar(latency=2.0)) is not None
 
 
-def test_young_workers_are_compared_with_young_ones() -> None:
+def test_young_workers_are_compared_with_young_workers() -> None:
     """They do half as much for a minute, whatever the placement: that alone is no loss, and being worse still is."""
     rng = np.random.default_rng(3)
     before = windows(rng, 48)
@@ -122,14 +122,14 @@ def test_young_workers_are_compared_with_young_ones() -> None:
     assert worse(before, [], windows(rng, 6, 250, 80, age_s=12, compiling=0.5)) is None, "nothing to compare with"
 
 
-def test_what_was_measured_when_workers_were_young_counts_only_if_the_load_became_no_harder() -> None:
+def test_young_worker_baseline_counts_only_if_the_load_is_no_harder() -> None:
     rng = np.random.default_rng(3)
     harder = windows(rng, 48, 400, 50)
     young = windows(rng, 24, 500, 40, age_s=0, compiling=0.5)
     assert worse(harder, young, windows(rng, 6, 250, 80, age_s=12, compiling=0.5)) is None
 
 
-def test_a_promise_holds_for_the_load_that_there_was() -> None:
+def test_promise_is_scaled_to_the_observed_load() -> None:
     rng = np.random.default_rng(2)
     promise = Promise(
         sustained=2.0, latency=0.9, full_latency=0.5, pending_limit=20, sustained_tps=1000, wanted_tps=2000

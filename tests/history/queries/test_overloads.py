@@ -78,7 +78,7 @@ def expected(workers: dict[tuple[str, int], dict[int, float]], start_s: int, end
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_every_episode_by_the_cores_that_the_node_had_then(
+def test_overload_episodes_use_the_core_count_at_their_time(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     staging, clock = Staging(tmp_path / "history"), Clockwork(monkeypatch)

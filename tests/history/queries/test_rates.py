@@ -43,14 +43,14 @@ def store(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Parq
     return made
 
 
-def test_trees_by_the_second_of_what_is_known_of_each_hour(store):
+def test_hourly_rate_is_trees_per_recorded_second(store):
     """Hour 2 is not there, and of hour 3 less than half."""
     (first, rates) = hourly_trees(store, TimeStretch())["words"]
     assert first == FIRST_MS // HOUR_MS
     assert rates == pytest.approx([10.0, 20.0, np.nan, np.nan, 5.0], nan_ok=True)
 
 
-def test_what_is_left_out_is_as_if_it_were_not_known(store):
+def test_excluded_time_range_counts_as_missing_data(store):
     outage = TimeStretch(FIRST_MS + HOUR_MS, FIRST_MS + 2 * HOUR_MS)
     _, rates = hourly_trees(store, TimeStretch(), [outage])["words"]
     assert rates == pytest.approx([10.0, np.nan, np.nan, np.nan, 5.0], nan_ok=True)

@@ -90,7 +90,7 @@ def test_reports_are_sums_of_the_rows(store: ParquetStore, rows: list[Row], stre
     assert found == expected_reports(rows, stretch, by_day)
 
 
-def test_the_tables_are_there_in_sql_and_by_size(
+def test_history_tables_are_queryable_in_sql_with_sizes(
     store: ParquetStore, spark: SparkSession, rows: list[Row], directory: Path
 ) -> None:
     answer = run_sql(

@@ -28,7 +28,7 @@ def test_the_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(("committed", "told"), [(False, None), (True, "is there and cannot be read: the log is gone")])
-def test_a_table_that_cannot_be_read_is_no_empty_one(
+def test_unreadable_delta_table_is_an_error_instead_of_empty(
     monkeypatch: pytest.MonkeyPatch, committed: bool, told: str | None
 ) -> None:
     """Only where nothing was ever committed there is none, though an interrupted write has left files."""
@@ -53,7 +53,7 @@ def test_a_table_that_cannot_be_read_is_no_empty_one(
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_rows_are_there_once_in_delta_too(tmp_path: Path) -> None:
+def test_delta_rows_are_stored_exactly_once(tmp_path: Path) -> None:
     try:
         version("delta-spark")
     except PackageNotFoundError:

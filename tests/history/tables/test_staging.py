@@ -44,7 +44,7 @@ def taken(staging: Staging) -> list[int]:
     return sorted(found)
 
 
-def test_all_rows_are_in_one_chunk_which_stays_until_it_is_removed(tmp_path: Path) -> None:
+def test_all_staged_rows_of_a_table_form_one_chunk_until_its_removal(tmp_path: Path) -> None:
     staging = Staging(tmp_path)
     for number in range(3):
         staging.write(SNAPSHOTS, f"snapshot-{number}", [snapshot(number)])
@@ -90,7 +90,7 @@ def test_a_damaged_file_is_set_aside(tmp_path: Path) -> None:
     assert [path.read_bytes() for path in (tmp_path / "damaged").iterdir()] == [b"PAR1"]
 
 
-def test_what_a_batch_closes_counts_once_wherever_it_is_killed(tmp_path: Path) -> None:
+def test_closed_panes_are_staged_exactly_once_after_a_kill(tmp_path: Path) -> None:
     """The stream repeats a batch whose state was not saved, and no other."""
     staging = Staging(tmp_path)
     opened(staging, -1).close(0, panes(0))
@@ -132,7 +132,7 @@ def test_a_disk_without_room_loses_nothing_and_stops_nothing(tmp_path: Path, mon
     assert taken(staging) == sorted(moment for n in range(3) for moment in panes(n)["pane_ms"].to_pylist())
 
 
-def test_only_one_process_at_a_time_takes_rows_in(tmp_path: Path) -> None:
+def test_staged_rows_are_ingested_by_one_process_at_a_time(tmp_path: Path) -> None:
     staging = Staging(tmp_path / "history")
     other = (
         "import sys, time; from pathlib import Path; from stormwright.history.tables.staging import Staging\n"
@@ -150,7 +150,7 @@ def test_only_one_process_at_a_time_takes_rows_in(tmp_path: Path) -> None:
     assert ingest(None, None, staging) == {}  # type: ignore[arg-type]
 
 
-def test_what_a_crash_or_a_file_system_leaves_stops_nothing(tmp_path: Path) -> None:
+def test_staging_tolerates_leftovers_of_crashes_and_foreign_files(tmp_path: Path) -> None:
     """A number that is not there any more, a directory that is no chunk, and rows of somebody else."""
     staging = Staging(tmp_path)
     for number, content in enumerate((b"", b"\xff\xfe", b"x", str(10**15).encode())):

@@ -60,7 +60,7 @@ def test_every_staged_row_is_in_its_table_once_wherever_ingest_is_killed(spark: 
     assert staging.waiting() == (0, 0)
 
 
-def test_a_chunk_whose_writing_was_interrupted_is_made_whole(spark: SparkSession, tmp_path: Path) -> None:
+def test_interrupted_chunk_write_is_completed_on_retry(spark: SparkSession, tmp_path: Path) -> None:
     """Spark deletes what is to be replaced before it renames what replaces it, day by day."""
     rows = facts(2, 1, seed=1)
     store = store_at(spark, tmp_path)
@@ -73,7 +73,7 @@ def test_a_chunk_whose_writing_was_interrupted_is_made_whole(spark: SparkSession
     assert stored(store, FACTS) == by_key(rows, FACTS)
 
 
-def test_compacting_changes_nothing_wherever_it_is_killed(spark: SparkSession, tmp_path: Path) -> None:
+def test_compaction_killed_at_any_step_preserves_rows(spark: SparkSession, tmp_path: Path) -> None:
     store, rows = store_at(spark, tmp_path), facts(1, 2, seed=2)
     store.write(FACTS, frame(spark, rows[::2], FACTS), 1)
     later = [row | {"pane_ms": row["pane_ms"] + 6000} for row in rows]
@@ -94,7 +94,7 @@ def test_compacting_changes_nothing_wherever_it_is_killed(spark: SparkSession, t
     assert order == sorted(order)
 
 
-def test_days_are_read_compacted_and_deleted_one_by_one(spark: SparkSession, tmp_path: Path) -> None:
+def test_days_are_read_compacted_and_deleted_individually(spark: SparkSession, tmp_path: Path) -> None:
     store, rows = store_at(spark, tmp_path), facts(3, 1, seed=3)
     days = days_of(rows, FACTS)
     assert store.days(FACTS) == []
@@ -120,7 +120,7 @@ def test_days_are_read_compacted_and_deleted_one_by_one(spark: SparkSession, tmp
     assert stored(store, FACTS) == by_key(rows, FACTS)
 
 
-def test_days_to_keep_are_of_tables_there_are(spark: SparkSession, tmp_path: Path) -> None:
+def test_retention_of_unknown_tables_is_rejected(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="2 faults") as caught:
         retain(store_at(spark, tmp_path), {"fact": 3, "moves": 0})
     assert [fault.path for fault in caught.value.faults] == ["fact", "moves"]

@@ -51,7 +51,7 @@ def test_ackers_and_metrics_consumers_have_keys_of_their_own():
 
 @pytest.mark.parametrize("value", ["100", True, -1, 1e19, float("nan"), [1]])
 @pytest.mark.parametrize("key", [CPU, "topology.acker.resources.onheap.memory.mb"])
-def test_what_is_no_amount_is_a_misfit_and_not_said(key, value):
+def test_invalid_resource_amount_is_reported_as_misfit(key, value):
     requests, misfits = read_requests({key: value, MAP: {"gpu": value}})
     assert {steps for _, _, steps in misfits} == {(key,), (MAP, "gpu")}
     assert requests.of("__acker", {}) == amounts(10, 128, 0)
@@ -64,7 +64,7 @@ def topology(**conf):
     return Topology("t", "t", 1, components, default_executor_runs(components), conf=conf)
 
 
-def test_the_load_assumed_is_what_is_asked_for():
+def test_assumed_load_equals_requested_resources():
     of = topology(**{OFF_HEAP: 4, CPU: 50})
     load = assumed_load(of, 1e9, {CPU: 20, ON_HEAP: 1000})
     assert load.cpu_hz.tolist() == [0.5e9] * 3
@@ -72,7 +72,7 @@ def test_the_load_assumed_is_what_is_asked_for():
 
 
 @pytest.mark.parametrize("on_cluster", [True, False])
-def test_a_request_that_no_node_has_room_for_is_not_placed(on_cluster):
+def test_request_larger_than_any_node_is_unplaced(on_cluster):
     large = {ON_HEAP: 100_000}
     nodes = (Supervisor("s", "h", (1, 2), 4e10, resources={"memory.mb": 8192.0}),)
     of = topology() if on_cluster else topology(**large)

@@ -38,7 +38,7 @@ def test_the_older_form():
 ONE_EXECUTOR, ONE_COMPONENT = "topology.ras.one.executor.per.worker", "topology.ras.one.component.per.worker"
 
 
-def test_one_component_or_one_executor_in_a_worker():
+def test_exclusive_components_or_executors_per_worker_become_incompatible_pairs():
     every_other = [(0, 1), (0, 2), (1, 2)]
     assert read({ONE_COMPONENT: True}) == ([NO_LIMIT] * 3, every_other)
     assert read({ONE_COMPONENT: True, CONSTRAINTS: [["b", "b"]]})[1] == sorted([*every_other, (1, 1)])
@@ -66,7 +66,7 @@ def test_a_count_wins_over_the_older_form():
         {CONSTRAINTS: [["a", "gone"]], SPREAD: ["gone"]},
     ],
 )
-def test_what_storm_passes_over_is_no_limit(conf):
+def test_constraints_ignored_by_storm_set_no_limit(conf):
     assert read_component_limits(conf, INDEX) == (None, ())
 
 
@@ -91,7 +91,7 @@ def test_what_storm_passes_over_is_no_limit(conf):
         ),
     ],
 )
-def test_what_storm_refuses_is_a_misfit(conf, message, steps):
+def test_constraints_rejected_by_storm_are_misfits(conf, message, steps):
     _, (misfit,) = read_component_limits(conf, INDEX)
     assert (misfit.message, misfit.steps) == (message, (CONSTRAINTS, *steps))
 
@@ -109,7 +109,7 @@ def test_a_topology_lies_over_the_cluster():
     assert sorted(of.component_limits) == [0, 2]
 
 
-def test_pairs_that_clash_and_executors_too_many():
+def test_incompatible_pairs_and_component_count_excess_are_counted():
     rules = {"a": {"maxNodeCoLocationCnt": 1, "incompatibleComponents": ["b"]}, "c": {"incompatibleComponents": ["c"]}}
     limits, _ = read_component_limits({CONSTRAINTS: rules}, INDEX)
     counts = count_components(np.array([0, 0, 0, 1, 1, -1]), np.array([0, 0, 1, 2, 2, 0]), 2, 3)

@@ -25,13 +25,13 @@ def texts(of, slots):
 
 
 @given(problems(), st.data())
-def test_valid_means_what_the_oracle_says(of, data):
+def test_placement_without_violations_is_valid_for_the_oracle(of, data):
     slots = data.draw(slots_of(of))
     assert (violations(of, slots) == []) == oracles.is_valid(of, slots.tolist())
 
 
 @pytest.mark.parametrize("path", case_files("placement")[:6], ids=case_name)
-def test_one_slot_for_all_breaks_limits(path):
+def test_all_executors_in_one_slot_violate_limits(path):
     of = case_problem(path)
     assert violations(of, np.zeros(of.num_executors, np.int32))
 
@@ -58,7 +58,7 @@ def test_shared_slot():
 
 
 @given(problems(), st.data())
-def test_components_are_apart_as_the_oracle_says(of, data):
+def test_component_separation_violations_equal_oracle(of, data):
     slots = data.draw(slots_of(of))
     broken = [each for each in violations(of, slots) if isinstance(each, CrowdedNode | IncompatibleExecutors)]
     assert (broken == []) == oracles.separates(of, slots.tolist())
@@ -67,7 +67,7 @@ def test_components_are_apart_as_the_oracle_says(of, data):
 @pytest.mark.parametrize(
     ("label", "apart"), [("RAS-ConstraintSolverStrategy", True), ("DefaultScheduler", False), ("EvenScheduler", False)]
 )
-def test_what_storms_own_constraint_solver_answers_keeps_components_apart(label, apart):
+def test_only_storms_constraint_solver_separates_components(label, apart):
     """It looks at constraints, and not at how many workers a topology wants; the others look at no constraints."""
     (path,) = [path for path in case_files("peer") if case_name(path) == "m25-constraints-backtrack"]
     of, answer = case_problem(path), read_case(path)["answers"][label]
@@ -93,7 +93,7 @@ def test_messages_of_limits_on_components():
     ]
 
 
-def test_new_on_a_blacklisted_host_breaks_a_limit_and_what_stays_there_does_not():
+def test_only_new_executors_on_blacklisted_host_are_a_violation():
     of = problem(nodes(9.0, 9.0), (topology("t", 2, 1), load(2)), (topology("u", 1, 1), load(1)))
     of = running(replace(of, blacklisted_hosts=frozenset({"h1"})), [4, 4, 0])
     assert violations(of, np.array([4, 4, 0], np.int32)) == []
@@ -106,7 +106,7 @@ def test_new_on_a_blacklisted_host_breaks_a_limit_and_what_stays_there_does_not(
     assert [(each.topology, each.amount) for each in half] == [("t", 1)], "of a topology placed in part, too"
 
 
-def test_a_slot_that_does_not_exist_breaks_a_limit():
+def test_nonexistent_slot_is_a_violation():
     of = problem(nodes(9.0), (topology("t", 2, 1), load(2)))
     assert [str(each) for each in violations(of, np.array([0, 9], np.int32))] == [
         "t: 1 executor in slots that are none of the 4 slots"
@@ -157,7 +157,7 @@ def test_violations_are_typed_for_programs_with_the_text_last():
     assert all(list(each)[-1] == "text" for each in found)
 
 
-def test_a_topology_named_like_a_node_is_not_taken_for_it():
+def test_topology_named_like_a_node_is_distinguished_from_it():
     """Once the beginning of a text decided which topology it was about."""
     of = problem(nodes(1.0), (topology("h0", 2, 1), load(2, cpu_ghz=0.9)), (topology("t", 1, 1), load(1)))
     assert [str(each) for each in broken_limits(of, np.array([0, -1, 1], np.int32))] == []

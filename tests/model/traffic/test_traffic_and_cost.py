@@ -37,14 +37,14 @@ def as_dict(traffic):
 
 
 @given(problems(), st.data())
-def test_traffic_follows_the_placement_as_the_oracle_says(problem, data):
+def test_traffic_under_a_placement_equals_oracle(problem, data):
     slots = data.draw(slots_of(problem))
     expected = oracles.traffic(problem, slots.tolist())
     assert as_dict(traffic_under(problem, slots)) == pytest.approx(expected)
 
 
 @given(problems(), st.data())
-def test_cost_by_class_is_what_the_oracle_counts(problem, data):
+def test_cost_by_class_equals_oracle(problem, data):
     slots = data.draw(slots_of(problem))
     expected = oracles.cost_by_distance(problem, slots.tolist(), oracles.traffic(problem, slots.tolist()))
     cost = cost_of(problem, slots)
@@ -68,7 +68,7 @@ def test_weights_are_a_choice(problem, data):
 
 
 @given(problems())
-def test_measured_traffic_is_that_of_what_runs(problem):
+def test_measured_traffic_equals_oracle_traffic_of_current_placement(problem):
     assert as_dict(measured_traffic(problem)) == pytest.approx(oracles.traffic(problem, problem.current_slot.tolist()))
 
 
@@ -81,7 +81,7 @@ def test_symmetric_matrix_holds_both_directions(problem, data):
 
 
 @pytest.mark.parametrize("path", case_files("placement"), ids=case_name)
-def test_fixed_traffic_does_not_depend_on_the_placement(path):
+def test_fixed_traffic_is_independent_of_the_placement(path):
     problem: Problem = case_problem(path)
     together = problem.current_slot * 0
     assert cost_under(problem, together, measured_traffic(problem)) == cost_of(problem, together)
@@ -118,7 +118,7 @@ def test_rounding_sends_nothing_further():
     assert sum(found.values()) == pytest.approx(sum(tps for _, _, tps in flows))
 
 
-def test_flows_take_no_longer_for_nodes_that_are_elsewhere():
+def test_flow_computation_time_is_independent_of_unused_nodes():
     """Of a cluster with so many slots each topology would count in all of them."""
     load = TopologyLoad(
         cpu_hz=np.ones(4), memory_mb=np.ones(4), pair_source=np.empty(0, np.int32), pair_target=np.empty(0, np.int32),

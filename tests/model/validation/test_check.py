@@ -100,7 +100,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_python_says_what_the_file_says(name):
+def test_constructor_and_file_reader_report_the_same_faults(name):
     changes, paths = WRONG[name]
     with pytest.raises(InputError) as here:
         replace(base(), **changes)
@@ -131,7 +131,7 @@ def test_all_faults_at_once():
     ]
 
 
-def test_types_that_are_none():
+def test_wrong_types_are_reported_with_their_paths():
     components = (Component("c", "sprout", 1, resources={"cpu.pcore.percent": "x"}),)
     strange = Topology("", "t", True, components, default_executor_runs(components))
     with pytest.raises(InputError) as caught:
@@ -155,11 +155,11 @@ def test_many_wrong_numbers_are_counted():
 
 
 @given(problems())
-def test_what_is_sound_is_taken(of):
+def test_valid_problem_survives_a_round_trip(of):
     assert problem_from_dict(problem_to_dict(of)).num_executors == of.num_executors
 
 
-def test_only_nodes_that_are_new_are_looked_at(monkeypatch):
+def test_only_new_nodes_are_validated(monkeypatch):
     """One that joins a large cluster, or leaves it, costs as much as one."""
     looked = []
     monkeypatch.setattr("stormwright.model.validate._is_sound", lambda node: looked.append(node.id) or True)

@@ -128,7 +128,7 @@ def crowded(seed):
 
 
 @pytest.mark.parametrize("seed", [2, 8, 17, 24, 30, 31])
-def test_no_bound_from_a_poor_placement_is_above_a_better_one(seed, monkeypatch):
+def test_bound_from_poor_placement_is_at_most_that_of_a_better_one(seed, monkeypatch):
     monkeypatch.setattr(exact, "_ENOUGH", FOREVER)
     monkeypatch.setattr(combinations, "_WAYS", 1)
     of = crowded(seed)
@@ -158,7 +158,7 @@ def test_certificates_hold_for_every_partition(seed, count, groups, triangles):
             assert certificate.most_saved(largest) >= most - 1e-9
 
 
-def test_that_groups_do_not_overlap_tells_more():
+def test_triangle_constraints_tighten_the_certificate():
     """Of what lies between the bound without and the most that a search keeps, more than a tenth."""
     rng = np.random.default_rng(1)
     tps = np.triu(rng.integers(0, 50, (24, 24)) * (rng.random((24, 24)) < 0.3), 1).astype(float)
@@ -182,7 +182,7 @@ def _filled(tps, size, limit, groups, rng):
     return float(tps[np.equal.outer(group, group)].sum() / 2)
 
 
-def test_margins_are_what_sums_lose_by_rounding():
+def test_bound_margin_covers_rounding_errors_of_sums():
     """Little is between workers beside what is within them; the bound is not further off than sums of rates are."""
     of = problem(
         nodes(4.0, ports=2),
@@ -215,7 +215,7 @@ def clustered(count):
 
 
 @pytest.mark.parametrize("count", [40, 300, pytest.param(1000, marks=pytest.mark.slow)])
-def test_a_bound_takes_little_longer_than_it_may(count):
+def test_bound_computation_respects_its_time_limit(count):
     """Half a second more, and what the largest step takes on this machine: the eigenvalues of a matrix."""
     of = clustered(count)
     slots = make_scheduler("optimizer", {"iterations": 1}).schedule(of).slot_of_executor
@@ -255,7 +255,7 @@ def test_a_worse_placement_is_not_proven_but_the_optimum_found():
     assert proof.cost == pytest.approx(optimum, rel=1e-6)
 
 
-def test_executors_that_take_next_to_nothing_fill_pieces_as_well():
+def test_executors_with_negligible_cpu_are_counted_in_pieces():
     """Together they take more than a step of the sizes of pieces, each less than a solver tells from 0."""
     tiny = 0.9e-9
     cpu_ghz = np.array([(1 + 2e-9) / 24 - 0.97 * 200 * tiny] + [tiny] * 200)
@@ -267,7 +267,7 @@ def test_executors_that_take_next_to_nothing_fill_pieces_as_well():
     assert RelaxedBound(Relaxation.of(of, CostWeights())).run(2.0) <= cost_of(of, slots).total + 1e-4
 
 
-def test_what_topologies_exchange_is_made_once_and_each_certificate_valued_once(monkeypatch):
+def test_inter_topology_traffic_and_certificate_values_are_computed_once(monkeypatch):
     of = two_word_counts()
     made, valued, alive = [], [], []
     between, rows_saved = Relaxation.tps_between, Certificate._rows_saved  # noqa: SLF001
@@ -284,7 +284,7 @@ def test_what_topologies_exchange_is_made_once_and_each_certificate_valued_once(
     assert len(valued) == len(set(valued)) > 0
 
 
-def test_what_is_not_valid_proves_nothing():
+def test_invalid_placement_is_reported_as_unproven():
     """All in one slot costs nothing, but is one worker where two are wanted."""
     of = problem(nodes(4, 4), (topology("t", 4, 2), load(4, [(0, 1, 10), (1, 2, 10), (2, 3, 10)])))
     slots = np.zeros(4, np.int32)
@@ -297,7 +297,7 @@ def test_what_is_not_valid_proves_nothing():
 
 @pytest.mark.parametrize("cpu_ghz", [(), (0.0,), (0.0, 4.0), (FOREVER,), (FOREVER, 4.0), (0.1, 0.1)])
 @pytest.mark.parametrize("asked_ghz", [0.0, 1.0])
-def test_nodes_without_cpu_or_without_end_of_it(cpu_ghz, asked_ghz):
+def test_relaxed_bound_is_valid_for_nodes_with_zero_or_unlimited_cpu(cpu_ghz, asked_ghz):
     """Against every placement where there is a valid one; memory is no limit."""
     supervisors = tuple(replace(node, resources={}) for node in nodes(*cpu_ghz, ports=2))
     of = problem(supervisors, (topology("t", 4, 2), load(4, [(0, 1, 7), (1, 2, 5), (2, 3, 3)], cpu_ghz=asked_ghz)))
@@ -309,7 +309,7 @@ def test_nodes_without_cpu_or_without_end_of_it(cpu_ghz, asked_ghz):
     assert proof.optimal == (best is not None)
 
 
-def test_a_linear_program_that_fails_leaves_the_bound_reached():
+def test_failed_linear_program_leaves_the_previous_bound():
     """As HiGHS does with a few numbers far apart."""
     of = next(of for of in map(tiny, range(30)) if (least(of, oracles.cost) or 0) > 0)
     slots = make_scheduler("optimizer", {"iterations": 0}).schedule(of).slot_of_executor
@@ -325,7 +325,7 @@ def test_nothing_costs_nothing():
     assert proof.cost == 0
 
 
-def test_what_is_left_out_has_no_gap():
+def test_placement_with_unplaced_executors_has_no_gap():
     of = problem(nodes(1.0, ports=1), (topology("t", 2, 1), load(2, [(0, 1, 10)], cpu_ghz=[1.0, 1.0])))
     slots = np.full(2, UNPLACED, np.int32)
     figures = bound_cost(of, slots, 1.0).figures(of, slots)
@@ -335,7 +335,7 @@ def test_what_is_left_out_has_no_gap():
     assert "not all have a slot" in proof_text(figures)
 
 
-def test_a_bound_of_nothing_says_that_shuffled_traffic_counts_as_free():
+def test_zero_bound_text_explains_that_shuffled_traffic_is_free():
     of = sketch("lines 2 -> split 4 -> count 4 fields")
     slots = np.repeat([0, 1, 2], [4, 3, 3]).astype(np.int32)
     figures = bound_cost(of, slots, 1.0).figures(of, slots)

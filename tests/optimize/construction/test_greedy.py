@@ -33,7 +33,7 @@ def bins(count, most_items=9, cpu_hz=9.0, zone=None):
     return Bins(np.full(count, most_items), np.full(count, cpu_hz), np.full(count, 9.0), np.array(zone or [0] * count))
 
 
-def test_pair_without_bins_goes_to_the_least_loaded_that_takes_both():
+def test_unplaced_pair_goes_to_least_loaded_bin_with_capacity_for_both():
     greedy = Greedy(items([1.0] * 5, [(1, 2, 5)]), bins(3, most_items=2))
     greedy.put(0, 0)
     greedy.put(3, 1)
@@ -42,19 +42,19 @@ def test_pair_without_bins_goes_to_the_least_loaded_that_takes_both():
     assert greedy.bin_of[1] == greedy.bin_of[2] == 2
 
 
-def test_pair_that_no_bin_takes_whole_is_split():
+def test_pair_too_large_for_any_bin_is_split():
     greedy = Greedy(items([3.0, 3.0], [(0, 1, 5)]), bins(2, cpu_hz=4.0))
     greedy.place_pairs(order([(0, 1)]))
     assert greedy.bin_of.tolist() == [0, 1]
 
 
-def test_second_of_a_pair_comes_to_the_first():
+def test_second_item_of_a_pair_joins_the_first():
     greedy = Greedy(items([1.0] * 3, [(0, 1, 5), (1, 2, 4)]), bins(3))
     greedy.place_pairs(order([(0, 1), (1, 2)]))
     assert greedy.bin_of.tolist() == [0, 0, 0]
 
 
-def test_placed_items_move_where_that_lowers_traffic():
+def test_placed_items_move_if_traffic_decreases():
     greedy = Greedy(items([1.0] * 4, [(0, 1, 5), (2, 3, 4), (1, 2, 9)]), bins(3))
     greedy.place_pairs(order([(0, 1), (2, 3)]))
     assert (greedy.bin_of.tolist(), greedy.cost()) == ([0, 0, 1, 1], 9)
@@ -65,7 +65,7 @@ def test_placed_items_move_where_that_lowers_traffic():
     assert not greedy.place_pairs(order([(1, 2), (0, 1), (2, 3)]))
 
 
-def test_fixed_item_does_not_move_and_draws_others():
+def test_fixed_item_stays_and_attracts_its_partner():
     greedy = Greedy(items([1.0] * 2, [(0, 1, 5)]), bins(3))
     greedy.fix(1, 2)
     greedy.place_pairs(order([(0, 1)]))
@@ -111,7 +111,7 @@ def test_a_group_at_its_limit_may_change_its_only_bin():
     assert greedy.bin_of.tolist() == [1, 0, 1]
 
 
-def test_a_heavy_pair_does_not_hide_what_a_light_one_gains():
+def test_rounding_of_a_heavy_pair_does_not_hide_gain_of_a_light_pair():
     """1e16 tuples/s between two items, and 3 more to gain for two others."""
     pairs = [(0, 1, 1e16), (2, 3, 1), (2, 4, 4)]
     greedy = Greedy(items([1.0] * 5, pairs), bins(3, most_items=2))
@@ -121,7 +121,7 @@ def test_a_heavy_pair_does_not_hide_what_a_light_one_gains():
     assert greedy.bin_of[2] == greedy.bin_of[4]
 
 
-def test_rest_goes_largest_first_to_the_least_loaded():
+def test_remaining_items_go_largest_first_to_least_loaded_bin():
     greedy = Greedy(items([1.0, 3.0, 2.0], []), bins(2))
     assert greedy.place_rest().tolist() == []
     assert greedy.bin_of.tolist() == [1, 0, 1]
@@ -144,7 +144,7 @@ def runs(draw):
 
 
 @given(runs(), st.booleans())
-def test_books_are_kept_and_no_limit_is_passed(run, near):
+def test_greedy_accounting_is_exact_and_respects_limits(run, near):
     cpu_hz, pairs, limits = run
     greedy = Greedy(items(cpu_hz, pairs), limits, zone_weight=1.0)
     falling = listed(sorted(pairs, key=lambda pair: -pair[2]))
@@ -216,7 +216,7 @@ def plain_problems(draw):
 
 
 @given(plain_problems(), st.lists(st.booleans(), min_size=1, max_size=3))
-def test_the_choices_are_those_of_the_plain_rule(of, passes):
+def test_greedy_choices_equal_plain_reference_rule(of, passes):
     plain, pairs = of
     listed_pairs = listed(pairs, len(plain.cpu_hz))
     greedy = Greedy(

@@ -35,7 +35,7 @@ def without_limits_of_workers(problem: Problem) -> Problem:
     st.sampled_from([0.0, 0.5, 5.0]),
 )
 @settings(max_examples=examples(40))
-def test_the_cost_is_that_of_the_model_after_many_steps(problem, seed, temperature):
+def test_incremental_cost_equals_model_cost_after_many_steps(problem, seed, temperature):
     wanted = sum(min(topology.num_workers, topology.num_executors) for topology in problem.topologies)
     usable = sum(len(n.ports) for n, fit in zip(problem.supervisors, problem.node_usable, strict=True) if fit)
     assume(0 < wanted <= usable)
@@ -47,7 +47,7 @@ def test_the_cost_is_that_of_the_model_after_many_steps(problem, seed, temperatu
     assert not layout.rack_scopes["members"].any()
 
 
-def test_the_cost_is_that_of_the_model_for_pipelines_that_overload_their_neighbours():
+def test_incremental_cost_equals_model_cost_for_overloaded_pipelines():
     problem = shuffled_pipelines(20, seed=1)
     layout = placed_layout(problem)
     start.add_up_cost(layout)

@@ -76,7 +76,7 @@ def test_matching_by_plain_loops(layout, most, random):
 
 
 @given(placed(), st.integers(0, 9))
-def test_what_is_joined_adds_up(layout, seed):
+def test_coarsening_preserves_sums_of_traffic_and_demand(layout, seed):
     start.add_up_cost(layout)
     table, demand = dense(layout), layout.executors[["cpu_hz", "memory_mb"]].tolist()
     cost, worker, size = layout.totals["cost"][0], layout.executors["worker"].copy(), layout.workers["size"].copy()
@@ -106,7 +106,7 @@ def test_what_is_joined_adds_up(layout, seed):
 
 @pytest.mark.parametrize("temperature", [0.0, 5.0])
 @pytest.mark.parametrize("path", CASES, ids=case_name)
-def test_books_are_right_and_limits_kept_when_pairs_move(path, temperature):
+def test_pair_moves_preserve_accounting_and_limits(path, temperature):
     problem = case_problem(path)
     fine = placed_layout(problem)
     large = find_large(fine)
@@ -152,7 +152,7 @@ def test_a_search_by_levels_is_valid_deterministic_and_no_worse(path, threads):
     assert np.array_equal(found[0].node, found[1].node)
 
 
-def test_the_clock_is_kept():
+def test_multilevel_search_respects_time_limit():
     layout = placed_layout(case_problem(CASES[-1]))
     start.add_up_cost(layout)
     before = SearchedPlacement.of(layout)
@@ -180,7 +180,7 @@ def test_a_very_large_topology_is_cut_where_nothing_is_exchanged():
     assert (layout.workers["size"] == 5).all()
 
 
-def test_a_very_large_topology_that_has_no_room_is_placed_nevertheless():
+def test_very_large_topology_is_placed_despite_insufficient_capacity():
     of = groups_of(size=10, groups=220, workers_each=2)
     crowded = problem(nodes(*[0.5] * 220), (of.topologies[0], of.load.topologies["t"]))
     layout = layout_of(crowded)
@@ -190,7 +190,7 @@ def test_a_very_large_topology_that_has_no_room_is_placed_nevertheless():
     assert (layout.workers["size"] <= layout.workers["most"]).all()
 
 
-def test_levels_are_for_what_is_large_and_free_to_move(monkeypatch):
+def test_coarsening_requires_large_and_movable_topologies(monkeypatch):
     layout = placed_layout(groups_of(size=10, groups=60, workers_each=2, tps=5.0))
     assert has_levels(layout, MANY)
     assert not has_levels(layout, Effort(2_000, 0.0))
@@ -207,7 +207,7 @@ def test_levels_are_for_what_is_large_and_free_to_move(monkeypatch):
     assert not has_levels(layout, MANY)
 
 
-def test_levels_are_for_most_of_what_moves():
+def test_coarsening_excludes_shuffle_sources_and_unplaced_executors():
     """What sends shuffled traffic is not joined, nor what has no worker."""
     of = case_problem(CASES[-1])
     layout = placed_layout(of)
@@ -219,7 +219,7 @@ def test_levels_are_for_most_of_what_moves():
     assert not has_levels(layout._replace(topologies=flowing), MANY)
 
 
-def test_a_budget_goes_by_levels():
+def test_iteration_budget_is_spent_on_multilevel_search():
     """Pairs that exchange much are found again, wherever construction put them."""
     layout = placed_layout(groups_of(size=10, groups=60, workers_each=2, tps=5.0))
     worker, node = layout.executors["worker"].copy(), layout.workers["node"].copy()

@@ -84,7 +84,7 @@ def test_books_are_right_after_many_steps(path, temperature, most_tabled, monkey
 
 
 @pytest.mark.parametrize("path", CASES, ids=case_name)
-def test_distances_between_workers_are_those_of_their_nodes(path):
+def test_worker_distances_equal_distances_of_their_nodes(path):
     """Weights of a tuple by default: 0.2 on one node, 1 in a rack, 2 between racks."""
     layout = placed_layout(case_problem(path))
     refine(layout, 30_000, 0.05 * layout.executors["tps"].mean())
@@ -101,7 +101,7 @@ def test_distances_between_workers_are_those_of_their_nodes(path):
 
 @pytest.mark.parametrize("near", [False, True])
 @pytest.mark.parametrize("path", CASES, ids=case_name)
-def test_what_has_a_price_is_counted_right_after_many_steps(path, near):
+def test_priced_quantities_are_exact_after_many_steps(path, near):
     """Nodes in use and squares of their load by sums anew; what moved and restarts by sets of executors."""
     problem = case_problem(path)
     first = placed_layout(problem)

@@ -63,7 +63,7 @@ def _fail(masked):
     raise ZeroDivisionError
 
 
-def test_a_region_that_fails_leaves_nothing_masked():
+def test_failing_region_restores_masked_workers_and_topologies():
     problem = case_problem(LARGE)
     layout = placed_layout(replace(problem, supervisors=tuple(replace(each, rack="r") for each in problem.supervisors)))
     movable, whole = layout.workers["movable"].copy(), layout.topologies["whole"].copy()
@@ -73,7 +73,7 @@ def test_a_region_that_fails_leaves_nothing_masked():
     assert np.array_equal(layout.topologies["whole"], whole)
 
 
-def test_no_region_is_searched_any_more_once_one_has_failed(many_regions, monkeypatch):
+def test_failure_in_one_region_stops_search_of_the_others(many_regions, monkeypatch):
     """Threads that go on would change a layout that is put together again."""
     running = []
 
@@ -129,7 +129,7 @@ def test_a_search_by_regions_keeps_the_books(cores, many_regions):
 
 
 @pytest.mark.parametrize("effort", [Budget(0.0, 1_000), Budget(0.05)])
-def test_what_lies_across_all_regions_stays(effort, many_regions):
+def test_topology_spread_across_all_regions_stays(effort, many_regions):
     """Every topology has a worker on each of two nodes, and each node is a region."""
     of = problem(
         nodes(99, 99, ports=99, memory_mb=1e6), *((topology(f"t{n}", 4, 2), load(4, [(0, 1, 1)])) for n in range(60))

@@ -62,7 +62,7 @@ def test_the_best_known_cost_is_reached(path, seed):
     assert cost <= read_case(path)["reference"]["cost"] * (1 + 1e-9)
 
 
-def test_what_is_held_stays():
+def test_immovable_worker_stays_in_tabu_search():
     layout = small_layout(CASES[0])
     held = layout.executors["worker"] == layout.free_workers[0]
     node = int(layout.workers["node"][layout.free_workers[0]])
@@ -72,7 +72,7 @@ def test_what_is_held_stays():
     assert dense.node[layout.free_workers[0]] == node
 
 
-def test_large_ones_are_left_to_others():
+def test_tabu_search_is_limited_to_small_problems():
     path = next(path for path in case_files("placement") if case_name(path).startswith("m01"))
     assert case_problem(path).num_executors > MOST_DENSE
     assert not is_small(placed_layout(case_problem(path)))
@@ -91,7 +91,7 @@ def test_overloaded_nodes_are_relieved_though_nothing_is_exchanged():
 
 
 @pytest.mark.parametrize("path", CASES[:6], ids=case_name)
-def test_no_worker_alone_does_better_on_another_node(path):
+def test_tabu_search_result_has_no_improving_single_worker_move(path):
     """From any nodes; what a placement costs is told by the model."""
     problem, layout = case_problem(path), small_layout(path)
     dense = DensePlacement.of(layout)

@@ -76,7 +76,7 @@ def keeps_heaps(counts: IntArray) -> BoolArray:
     ],
     ids=["components", "heaps"],
 )
-def test_nothing_within_limits_sustains_more_than_what_is_found(conf, cluster, keeps, start):
+def test_throughput_search_with_limits_finds_the_optimum(conf, cluster, keeps, start):
     problem = limited(conf, cluster)
     profile = Profile.of(problem)
     every = placements(keeps)

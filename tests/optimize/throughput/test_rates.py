@@ -78,7 +78,7 @@ def use_of(
 
 @given(data=st.data())
 @settings(suppress_health_check=[HealthCheck.filter_too_much])  # of many problems no tree is measured
-def test_what_is_counted_is_what_a_prediction_says(data):
+def test_incremental_resource_use_equals_prediction(data):
     problem = data.draw(problems(max_topologies=2))
     count = len(problem.topologies)
     assume(len(problem.slots) >= count > 0)
@@ -109,7 +109,7 @@ def test_what_is_counted_is_what_a_prediction_says(data):
 
 
 @pytest.mark.parametrize("worth", [0.0, np.inf])
-def test_what_is_dealt_out_counts_as_its_pairs_do(worth, monkeypatch):
+def test_distributed_traffic_counts_like_its_pairs(worth, monkeypatch):
     """Ackers get uneven parts of tuples and of bytes, in other workers and in the same."""
     problem = WordCount(nodes=4, cores=0.5).problem()
     whole = Profile.of(problem)
@@ -156,7 +156,7 @@ def test_sums_are_right_after_many_steps(kind, free):
         assert of.nodes[name] == pytest.approx(was, abs=1e-9)
 
 
-def test_what_silent_topologies_burn_grows_with_no_rate():
+def test_idle_cost_of_silent_topologies_is_independent_of_rates():
     """Nor do full nodes of theirs limit others: a search sees the rates that a prediction does."""
     problem = two_word_counts(nodes=3, cores=0.4)
     ours, silent = (problem.load.topologies[t.id] for t in problem.topologies)
@@ -177,7 +177,7 @@ def test_what_silent_topologies_burn_grows_with_no_rate():
     assert found.worker.tolist() == of.executors["worker"].tolist()
 
 
-def test_nothing_sustains_more_than_what_is_found():
+def test_throughput_search_finds_the_optimum():
     """Of all ways to put splits and counts on two nodes, the rest being where it is best."""
     problem = WordCount(nodes=2, cores=0.4, link_bps=None).problem()
     profile = Profile.of(problem)
@@ -238,7 +238,7 @@ def joined_by_three(kind: str) -> Problem:
 
 
 @pytest.mark.parametrize("kind", ["shuffle", "local_or_shuffle"])
-def test_shuffled_tuples_that_take_unlike_long_count_so(kind):
+def test_shuffled_tuples_count_with_their_source_specific_cost(kind):
     """Of three spouts, and by every way of finding a bolt: in the worker, on the node, in the rack, among all."""
     problem = joined_by_three(kind)
     profile, rng, matters = Profile.of(problem), np.random.default_rng(1), 0

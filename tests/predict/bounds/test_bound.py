@@ -175,7 +175,7 @@ def test_no_placement_is_better_than_a_bound(seed):
 
 
 @pytest.mark.parametrize("seed", range(examples(6)))
-def test_nor_where_it_matters_from_whom_tuples_come(seed):
+def test_throughput_bound_holds_for_source_specific_costs(seed):
     of, rng = tiny(seed), np.random.default_rng(seed)
     if len(of.slots) < len(of.topologies):
         pytest.skip("there is no room")
@@ -206,7 +206,7 @@ ALL_IN_ONE = np.zeros(12, np.int32)
 
 
 @pytest.mark.parametrize("nodes", [1, 3])
-def test_that_a_word_count_is_best_in_one_worker_is_proven(nodes):
+def test_word_count_in_one_worker_is_proven_optimal(nodes):
     problem = WordCount(nodes=nodes, cores=0.4).problem()
     costs = Costs()
     best = factor(problem, ALL_IN_ONE, costs)
@@ -227,7 +227,7 @@ def test_weights_count():
     assert full > 1.2 * prove.least_full(case_of(plain, costs), np.inf, 3.0)
 
 
-def test_what_is_too_large_for_a_program_has_a_weaker_bound(monkeypatch):
+def test_problem_too_large_for_linear_program_gets_a_weaker_bound(monkeypatch):
     problem = WordCount(nodes=3, cores=0.4).problem()
     case, found = case_of(problem), []
     for most in (0, prove.unknowns(case.without_messages()), prove.MOST_UNKNOWNS):
@@ -238,14 +238,14 @@ def test_what_is_too_large_for_a_program_has_a_weaker_bound(monkeypatch):
     assert found[0][0] < found[-1][0]
 
 
-def test_time_is_kept():
+def test_bound_computation_respects_its_time_limit():
     problem = two_word_counts(nodes=12, cores=0.05)
     begin = time.perf_counter()
     assert prove.least_full(case_of(problem), np.inf, 0.5) >= prove.simple(case_of(problem))
     assert time.perf_counter() - begin < 10.0
 
 
-def test_of_a_large_problem_what_the_busiest_threads_bear_is_proven_at_once():
+def test_thread_bound_of_a_large_problem_is_proven_quickly():
     """Each stage is as busy as the threads of its executors bear: 0.8 of them, as the pipelines are made."""
     case = case_of(shuffled_pipelines(400, seed=1), Costs())
     assert prove.unknowns(case) > 10**7
@@ -261,7 +261,7 @@ def test_more_than_all_nodes_have_is_sustained_by_none():
     assert prove.fewest_nodes(case_of(problem, wanted=rates * 1e-6), 0.8, np.inf, SHORT) == 1
 
 
-def test_where_there_is_no_node_or_no_load_there_is_nothing_to_bound():
+def test_bound_without_nodes_or_load_is_trivial():
     problem = WordCount(nodes=2, cores=0.4).problem()
     nowhere = replace(problem, supervisors=(), current={})
     assert prove.least_full(case_of(nowhere), np.inf, SHORT) == np.inf

@@ -42,13 +42,13 @@ def fitted(*minutes) -> Calibration:
     return calibrated(known)
 
 
-def test_what_the_generator_writes_are_records():
+def test_generated_records_are_valid():
     for record in Log(SPREAD).records(0, seconds=2):
         assert not isinstance(parse(encode(record)), RejectedLine)
 
 
 @pytest.mark.parametrize("costs", OTHERS)
-def test_a_minute_of_one_placement_tells_costs_within_their_intervals(costs):
+def test_one_minute_of_records_yields_costs_within_their_intervals(costs):
     seeds, log = 20, Log(SPREAD, **costs)
     held = dict.fromkeys((*NAMES, "message"), 0)
     for seed in range(seeds):
@@ -64,7 +64,7 @@ def test_a_minute_of_one_placement_tells_costs_within_their_intervals(costs):
     assert min(held.values()) >= 0.9 * seeds, held
 
 
-def test_it_is_known_well_after_a_minute():
+def test_costs_are_accurate_after_one_minute():
     found = fitted(Log(SPREAD, serialise_us=4.0).records(1))
     assert found.costs.receive_us == pytest.approx(1.9, rel=0.1)
     assert found.costs.serialise_us == pytest.approx(4.0, rel=0.1)
@@ -85,7 +85,7 @@ def test_without_messages_nothing_is_learned_of_them():
     assert found.costs.worker_cores == pytest.approx(0.06, rel=0.1)
 
 
-def test_another_placement_tells_more():
+def test_second_placement_narrows_cost_intervals():
     apart, together = Log(SPREAD, serialise_us=3.0), Log(TOGETHER, serialise_us=3.0)
     one = fitted(apart.records(1))
     both = fitted(apart.records(1), together.records(2))
@@ -97,7 +97,7 @@ def test_another_placement_tells_more():
     assert hour.figures["serialise_us"].high - hour.figures["serialise_us"].low <= width[1]
 
 
-def test_costs_that_change_are_followed():
+def test_fitted_costs_follow_changed_costs():
     before, after = Log(SPREAD, serialise_us=2.0), Log(SPREAD, serialise_us=5.0)
     found = fitted(*(before.records(s) for s in range(3)), *(after.records(s) for s in range(25)))
     assert found.costs.serialise_us == pytest.approx(5.0, rel=0.1)
@@ -111,7 +111,7 @@ def test_minutes_of_high_rates_count():
         assert found.costs.receive_us == pytest.approx(1.5, rel=0.15)
 
 
-def test_without_ackers_no_trees_are_told_and_minutes_count_all_the_same():
+def test_records_without_ackers_still_count_towards_the_fit():
     streams = [[source, name.strip("_"), *rest] for source, name, *rest in STREAMS]
     silent = [
         [
@@ -135,7 +135,7 @@ def test_slow_cores_take_longer_for_the_same():
     assert found.costs.receive_us == pytest.approx(1.9, rel=0.1)
 
 
-def test_quotas_are_those_of_most_nodes():
+def test_quota_period_is_that_of_most_nodes():
     assert fitted(Log(SPREAD).records(1)).costs.quota_period_ms == 0  # a probe of before tells none
     held = {"quota_period_us": 50_000, "processors": 8}
     found = fitted(Log(SPREAD, held=held).records(1))
@@ -147,7 +147,7 @@ def test_quotas_are_those_of_most_nodes():
     assert fitted(one).costs.quota_period_ms == 0
 
 
-def test_topologies_that_are_gone_leave_what_they_told_of_messages():
+def test_evidence_from_removed_topologies_on_message_costs_remains():
     known, windows = Evidence(), Windows()
     windows.add(Log(SPREAD, serialise_us=4.0).records(1))
     learn(known, windows.closed(all_of_them=True))
@@ -160,7 +160,7 @@ def test_topologies_that_are_gone_leave_what_they_told_of_messages():
     assert after.costs.serialise_us == pytest.approx(4.0, rel=0.1)
 
 
-def test_what_is_known_survives_as_json():
+def test_evidence_survives_json_round_trip():
     known, windows = Evidence(), Windows()
     windows.add(Log(SPREAD, held={"quota_period_us": 100_000, "processors": 4}).records(1))
     learn(known, windows.closed(all_of_them=True))
@@ -211,7 +211,7 @@ def test_strange_records_do_no_harm(change):
         assert found.costs.message_error < 1
 
 
-def test_workers_that_are_not_warm_are_left_out():
+def test_cold_workers_are_excluded_from_the_fit():
     log = Log(SPREAD)
     assert fitted(log.records(1, seconds=20, begin_s=2.0)).workers == 0
     compiling = [
@@ -220,14 +220,14 @@ def test_workers_that_are_not_warm_are_left_out():
     assert fitted(compiling).workers == 0
 
 
-def test_two_workers_on_one_node_tell_of_messages_but_not_of_links():
+def test_two_workers_on_one_node_yield_message_costs_but_no_link_costs():
     log = Log(dealt(("n0", 6700), ("n0", 6701), ("n1", 6700)), serialise_us=4.0)
     found = fitted(log.records(1))
     assert found.costs.serialise_us == pytest.approx(4.0, rel=0.1)
     assert found.costs.overhead_bytes == pytest.approx(17.0, rel=0.1)  # by the other node
 
 
-def test_two_topologies_share_what_messages_cost():
+def test_two_topologies_share_message_cost_evidence():
     one, other = Log(SPREAD), Log(dealt(("n1", 6701), ("n0", 6701)), topology="other-2-0")
     alone, both = fitted(one.records(1)), fitted([*one.records(1), *without_links(other.records(2))])
     width = [c.figures["receive_us"].high - c.figures["receive_us"].low for c in (alone, both)]

@@ -73,13 +73,13 @@ def inputs_of(found: Calibration) -> dict[str, InputWork]:
 VARIES = [0.1, 0.5, 0.9, 0.3]
 
 
-def test_what_the_generator_writes_are_records():
+def test_generated_records_are_valid():
     for one in records(0, VARIES)[:4]:
         assert not isinstance(parse(encode(one)), RejectedLine)
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_costs_ten_times_as_high_are_told_apart_where_the_mix_varies(seed):
+def test_tenfold_stream_cost_difference_is_identified_under_varying_mix(seed):
     found = inputs_of(calibrated(known_of(records(seed, VARIES))))
     assert found["quick"].us == pytest.approx(QUICK_US, rel=0.25, abs=0.2)
     assert found["slow"].us == pytest.approx(SLOW_US, rel=0.05)
@@ -88,7 +88,7 @@ def test_costs_ten_times_as_high_are_told_apart_where_the_mix_varies(seed):
     assert found["slow"].part == pytest.approx(np.mean(VARIES), abs=0.02)
 
 
-def test_what_is_explained_is_no_error_of_the_work_any_more():
+def test_stream_costs_reduce_the_work_error():
     errors = [
         calibrated(known_of(records(1, VARIES, inputs=inputs))).corrections["t-1-0"].error for inputs in (False, True)
     ]
@@ -96,7 +96,7 @@ def test_what_is_explained_is_no_error_of_the_work_any_more():
     assert errors[1] < 0.06
 
 
-def test_where_the_mix_is_always_the_same_one_value_holds_for_all():
+def test_constant_mix_yields_one_common_cost_for_all_streams():
     found = inputs_of(calibrated(known_of(*(records(seed, [0.3]) for seed in range(3)))))
     mean_us = 0.7 * QUICK_US + 0.3 * SLOW_US
     for one in found.values():
@@ -105,26 +105,26 @@ def test_where_the_mix_is_always_the_same_one_value_holds_for_all():
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_what_costs_the_same_is_not_told_apart_by_noise(seed):
+def test_noise_does_not_separate_streams_of_equal_cost(seed):
     found = inputs_of(calibrated(known_of(records(seed, VARIES, us=(QUICK_US, QUICK_US)))))
     assert found["quick"].us == found["slow"].us == pytest.approx(QUICK_US, rel=0.3)
     assert not found["quick"].identified
 
 
-def test_a_stream_that_costs_nothing_is_not_below_it():
+def test_cost_of_a_free_stream_is_not_negative():
     found = inputs_of(calibrated(known_of(records(1, VARIES, us=(0.0, SLOW_US)))))
     assert 0 <= found["quick"].us < 0.5
     assert found["slow"].us == pytest.approx(SLOW_US, rel=0.05)
 
 
-def test_records_of_before_tell_of_no_streams_and_all_else_as_they_did():
+def test_older_records_yield_no_stream_costs_and_unchanged_other_costs():
     before, today = (calibrated(known_of(records(1, VARIES, inputs=inputs))) for inputs in (False, True))
     assert before.corrections["t-1-0"].inputs == {}
     assert replace(before.costs, work_error=0.0) == replace(today.costs, work_error=0.0)
     assert before.corrections["t-1-0"].work == today.corrections["t-1-0"].work
 
 
-def test_a_worker_whose_probe_is_of_before_is_left_out_of_it():
+def test_worker_with_older_probe_is_excluded_from_stream_costs():
     """Of half of what came in a window nothing can be said of all."""
     both = [
         one if one["worker"]["supervisor"] == "n0" else other
@@ -142,7 +142,7 @@ def test_strange_inputs_do_no_harm(inputs):
     assert all(np.isfinite(each.us) for of in found.corrections["t-1-0"].inputs.values() for each in of)
 
 
-def test_it_survives_as_json_and_as_a_document():
+def test_stream_costs_survive_json_and_document_round_trip():
     known = known_of(records(1, VARIES), records(2, VARIES))
     again = Evidence.from_dict(orjson.loads(orjson.dumps(known.as_dict())))
     found = calibrated(again)
@@ -151,14 +151,14 @@ def test_it_survives_as_json_and_as_a_document():
     assert costs_from_dict(document).corrections == found.corrections
 
 
-def test_what_was_known_before_streams_were_told_is_still_read():
+def test_evidence_saved_without_stream_costs_is_readable():
     told = known_of(Log(SPREAD).records(1)).as_dict()
     for one in told["topologies"].values():
         del one["by_input"]
     assert calibrated(Evidence.from_dict(told)).as_dict() == calibrated(known_of(Log(SPREAD).records(1))).as_dict()
 
 
-def test_another_placement_tells_more_and_is_not_forgotten():
+def test_evidence_of_two_placements_identifies_stream_costs():
     """Under each the mix is always the same, and another one."""
     apart = [
         [{**one, "worker": {**one["worker"], "port": 6700 + number}} for one in records(number, [slow])]

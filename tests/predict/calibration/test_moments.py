@@ -25,7 +25,7 @@ def moments(x, y, prior, noise=1.0, cluster=None):
 WIDE = Prior(np.zeros(3), np.full(3, 1e6))
 
 
-def test_without_a_prior_it_is_least_squares():
+def test_posterior_without_prior_equals_least_squares():
     x, y = rows()
     found = posterior(moments(x, y, WIDE), WIDE)
     assert found.value == pytest.approx(np.linalg.lstsq(x, y, rcond=None)[0], rel=1e-4)
@@ -35,7 +35,7 @@ def test_without_a_prior_it_is_least_squares():
     assert found.covariance == pytest.approx(found.noise * np.linalg.inv(x.T @ x), rel=1e-2)
 
 
-def test_with_a_prior_it_is_least_squares_with_rows_of_the_prior():
+def test_posterior_equals_least_squares_with_prior_rows():
     x, y = rows(5)
     prior = Prior(np.array([1.1, 1.9, 0.5]), np.array([0.3, 0.3, 0.3]), common=0.1)
     found = posterior(moments(x, y, prior), prior)
@@ -52,7 +52,7 @@ def test_nothing_is_below_zero():
     assert found.value.min() == 0
 
 
-def test_what_rows_do_not_tell_is_as_before():
+def test_unobserved_coefficient_retains_its_prior():
     x, y = rows()
     x[:, 2] = 0.0
     prior = Prior(np.array([1.0, 1.0, 7.0]), np.array([1.0, 1.0, 2.0]))
@@ -61,7 +61,7 @@ def test_what_rows_do_not_tell_is_as_before():
     assert found.covariance[2, 2] == pytest.approx(4.0)
 
 
-def test_a_prior_that_is_wrong_gives_way():
+def test_data_overrides_a_wrong_prior():
     prior, inside = Prior(np.array([0.1, 20.0, 5.0]), np.array([0.01, 0.1, 0.1])), []
     for seed in range(200):
         x, y = rows(seed=seed)
@@ -87,7 +87,7 @@ def test_coefficients_can_be_left_out_of_account():
     assert rest.value[0] == pytest.approx(np.linalg.lstsq(x, y, rcond=None)[0][2], rel=1e-3)
 
 
-def test_rows_that_are_off_together_count_for_fewer():
+def test_correlated_rows_count_as_fewer_rows():
     x, y = rows(60)
     cluster = np.arange(60) // 10
     off = y + 20 * np.random.default_rng(8).standard_normal(6)[cluster]
@@ -96,7 +96,7 @@ def test_rows_that_are_off_together_count_for_fewer():
     assert 6 <= together.rows < 15
 
 
-def test_without_rows_it_is_the_prior():
+def test_posterior_without_rows_equals_the_prior():
     prior = Prior(np.array([1.0, 2.0]), np.array([0.1, 0.2]))
     empty = Moments.of(np.empty((0, 2)), np.empty(0), np.empty(0), np.empty(0), prior)
     assert posterior(empty, prior).value == pytest.approx(prior.mean)

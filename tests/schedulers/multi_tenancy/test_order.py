@@ -33,7 +33,7 @@ def queue(of: Problem, order: str) -> list[int]:
 
 
 @pytest.mark.parametrize("name", ["online", "optimizer", "binpack", "max_min"])
-def test_pools_leave_out_whom_storms_resource_aware_scheduler_leaves_out(name):
+def test_pools_reject_the_same_topologies_as_storms_ras(name):
     """Three users, two with a pool; four of six topologies fit."""
     of = case_problem(CASE)
     _, theirs = placed_in(read_case(CASE)["answers"]["RAS-DefaultResourceAwareStrategy"], of)
@@ -68,7 +68,7 @@ def test_shortest_first_by_weight_is_the_rule_of_smith():
     assert weighted_ends(queue(of, "shortest_first")) == min(map(weighted_ends, permutations(range(4))))
 
 
-def test_fair_share_serves_who_has_least():
+def test_fair_share_serves_the_user_with_least_usage_first():
     of = of_users(("a", 2, {}), ("a", 2, {}), ("b", 1, {}), ("b", 1, {}), ("b", 1, {}))
     assert queue(of, "fair_share") == [0, 2, 3, 1, 4]
     runs = running(of, [0, *[UNPLACED] * 4])
@@ -91,7 +91,7 @@ def test_fair_shares_are_by_weights_of_users_and_of_topologies():
 
 
 @pytest.mark.parametrize("order", ["shortest_first", "fair_share"])
-def test_a_weight_that_is_none_is_named_where_it_counts(order):
+def test_invalid_weight_is_rejected_by_orders_using_it(order):
     of = of_users(("a", 1, {"stormwright.weight": "heavy"}), parts=CHECKED)
     with pytest.raises(InputError, match="a number above 0"):
         make_scheduler("online", {"order": order}).schedule(of)
@@ -110,12 +110,12 @@ def test_a_weight_that_is_none_is_named_where_it_counts(order):
         (USERS, {"a": {"weight": 0}}, "should be a number above 0"),
     ],
 )
-def test_what_the_cluster_says_is_checked(key, value, told):
+def test_cluster_configuration_of_users_and_pools_is_validated(key, value, told):
     with pytest.raises(InputError, match=told):
         problem(nodes(1.0), conf={key: value})
 
 
-def test_pools_that_are_none_count_for_nothing():
+def test_invalid_pools_are_ignored():
     of = of_users(("a", 1, {}), ("b", 1, {}), conf={POOLS: {"b": {"cpu": 100, "memory": 4000}, "a": "all"}})
     assert queue(of, "pools") == [1, 0]
 

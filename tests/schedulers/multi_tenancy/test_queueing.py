@@ -101,7 +101,7 @@ def test_no_scheduler_gives_a_user_more_than_he_may_have(name, of, order, backfi
 
 @pytest.mark.parametrize("name", SCHEDULERS)
 @for_any(FEW, of=of_users(runs=False))
-def test_nothing_goes_ahead_of_what_is_more_urgent(name, of):
+def test_placed_topologies_form_a_queue_prefix_without_backfill(name, of):
     """Without backfill and limits, what is placed is the front of the queue."""
     of = replace(of, conf={})
     slots = make(name, order="priority", backfill=False).schedule(of).slot_of_executor
@@ -115,7 +115,7 @@ def test_nothing_goes_ahead_of_what_is_more_urgent(name, of):
 
 @pytest.mark.parametrize("name", SCHEDULERS)
 @for_any(FEW, of=of_users(runs=False))
-def test_what_is_left_out_has_no_room_beside_what_is_more_urgent(name, of):
+def test_unplaced_topology_has_no_room_beside_more_urgent_ones(name, of):
     """With backfill: asked about those ahead that are placed and this one alone, the scheduler finds no room either."""
     of = replace(of, conf={})
     slots = make(name, order="priority").schedule(of).slot_of_executor
@@ -141,7 +141,7 @@ def test_equal_topologies_are_never_inverted(name):
 
 
 @pytest.mark.parametrize("name", ["online", "optimizer", "even", "binpack", "tag_aware"])
-def test_backfill_lets_a_small_one_go_ahead(name):
+def test_backfill_places_a_small_topology_ahead_of_a_blocked_one(name):
     large = topology("large", 4, 4, **{"topology.priority": 0}), load(4)
     small = topology("small", 1, 1), load(1)
     of = problem(nodes(1, 1, ports=1), large, small)
@@ -156,7 +156,7 @@ def test_backfill_lets_a_small_one_go_ahead(name):
 
 
 @pytest.mark.parametrize("name", ["online", "optimizer", "spread"])
-def test_what_a_user_may_not_have_is_told_with_limit_amount_and_what_to_do(name):
+def test_limit_status_includes_limit_amount_and_remedy(name):
     of = problem(
         nodes(9, 9), *((replace(topology(f"t{n}", 4, 1), owner="ann"), load(4)) for n in range(3)), core_hz=1e9
     )
@@ -170,21 +170,21 @@ def test_what_a_user_may_not_have_is_told_with_limit_amount_and_what_to_do(name)
 
 
 @pytest.mark.parametrize(("owner", "who"), [("ann", 'user "ann"'), ("", "topologies of no user")])
-def test_who_is_held_back_by_an_option_is_told_of_the_option(owner, who):
+def test_status_names_the_option_that_blocks_the_topology(owner, who):
     of = problem(nodes(9), (replace(topology("t", 4, 3), owner=owner), load(4)), conf={USERS: {"*": {"slots": 9}}})
     answer = make("spread", user_slots=2).schedule(of)
     told = f"{who} would have 3 of 2 slots with it: make it smaller, kill another, or raise user_slots"
     assert answer.status == {"t": f"spread: {told}"}
 
 
-def test_a_user_over_his_limit_holds_up_nobody_else():
+def test_user_over_limit_does_not_block_other_users():
     placed = [(replace(topology(f"{user}{n}", 2, 1), owner=user), load(2)) for n, user in enumerate("aaba")]
     of = problem(nodes(9), *placed, conf={USERS: {"a": {"executors": 3}}})
     answer = make("online", backfill=False).schedule(of)
     assert {each.topology for each in answer.unplaced} == {"a1", "a3"}
 
 
-def test_who_finds_no_room_takes_nothing_of_his_users_share():
+def test_unplaced_topology_uses_none_of_its_users_limit():
     large = replace(topology("large", 4, 4), owner="a"), load(4)
     small = replace(topology("small", 2, 1), owner="a"), load(2)
     of = problem(nodes(1, ports=2), large, small, conf={USERS: {"a": {"executors": 5}}})
@@ -192,7 +192,7 @@ def test_who_finds_no_room_takes_nothing_of_his_users_share():
     assert {each.topology for each in answer.unplaced} == {"large"}
 
 
-def test_options_go_before_what_the_cluster_says_and_named_users_before_everybody():
+def test_options_override_cluster_limits_and_named_users_override_all_users():
     placed = [(replace(topology(f"t{n}", 3, 1), owner=user), load(3)) for n, user in enumerate(("ann", "ben"))]
     of = problem(nodes(9), *placed, conf={USERS: {"*": {"executors": 2}, "ben": {"executors": 3}}})
     assert {each.topology for each in make("online").schedule(of).unplaced} == {"t0"}
@@ -201,7 +201,7 @@ def test_options_go_before_what_the_cluster_says_and_named_users_before_everybod
     assert answer.parameters["user_executors"] == 3
 
 
-def test_what_runs_goes_on_and_gets_back_what_it_lost():
+def test_running_topology_over_limit_stays_and_regains_lost_workers():
     placed = [(replace(topology(f"t{n}", 2, 2), owner="ann"), load(2)) for n in range(2)]
     of = running(problem(nodes(9), *placed), [0, UNPLACED, UNPLACED, UNPLACED])
     of = replace(of, conf={USERS: {"ann": {"executors": 1}}})
@@ -210,7 +210,7 @@ def test_what_runs_goes_on_and_gets_back_what_it_lost():
     assert not violations(replace(of, topologies=of.topologies[:1]), answer.slot_of_executor[:2])
 
 
-def test_a_broken_limit_is_told():
+def test_exceeded_user_limit_is_a_violation():
     placed = [(replace(topology(f"t{n}", 2, 1), owner="ann"), load(2)) for n in range(2)]
     of = problem(nodes(9), *placed, conf={USERS: {"ann": {"executors": 3, "slots": 1}}})
     found = violations(of, np.array([0, 0, 1, 1], np.int32))
@@ -219,7 +219,7 @@ def test_a_broken_limit_is_told():
     assert not violations(running(of, [0, 0, 1, 1]), np.array([0, 0, 1, 1], np.int32))
 
 
-def test_nothing_is_asked_where_nothing_may_be_placed():
+def test_scheduler_is_skipped_if_limits_forbid_every_topology():
     of = problem(nodes(9), (topology("t", 2, 1), load(2)))
     answer = make("metis", user_slots=0).schedule(of)
     assert len(answer.unplaced) == 2
@@ -243,7 +243,7 @@ class LastFirst:
         return Assignment(slots, tuple(each for each, slot in zip(told, slots, strict=True) if slot == UNPLACED))
 
 
-def test_what_is_left_out_is_told_why_in_no_time_squared():
+def test_reasons_for_many_unplaced_topologies_take_subquadratic_time():
     """Nimbus waits 1.5 s, of which 2,000 topologies that found no slot took 35 s."""
     of = problem(nodes(9, ports=0), *((topology(f"t{n}", 5, 1), load(5)) for n in range(2000)))
     frame = MultiTenantScheduler("last", LastFirst(), NoParams(), Traits(), {"order": "priority"})
@@ -254,7 +254,7 @@ def test_what_is_left_out_is_told_why_in_no_time_squared():
     assert {each.reasons for each in answer.unplaced} == {("0 slots",)}
 
 
-def test_who_gives_way_to_the_more_urgent_is_told_why():
+def test_topology_displaced_by_urgent_ones_has_a_reason():
     """`even` takes topologies in an order of its own: of two and one slot the second, wherever it stands."""
     placed = [(topology(f"t{n}-{n}-160", 1, 1, **{"topology.priority": 0}), load(1)) for n in range(2)]
     answer = make("even", order="priority").schedule(problem(nodes(9, ports=1), *placed))
@@ -266,7 +266,7 @@ def test_who_gives_way_to_the_more_urgent_is_told_why():
 
 @pytest.mark.parametrize("backfill", [True, False])
 @pytest.mark.parametrize(("topologies", "ports"), [(40, 9), (40, 1), (3, 2), (12, 11), (5, 0)])
-def test_a_scheduler_that_prefers_others_is_asked_until_the_urgent_are_in(topologies, ports, backfill):
+def test_scheduling_repeats_until_urgent_topologies_are_placed(topologies, ports, backfill):
     priorities = [n * 7 % topologies for n in range(topologies)]
     placed = [(topology(f"t{n}", 1, 1, **{"topology.priority": p}), load(1)) for n, p in enumerate(priorities)]
     of = problem(nodes(9, ports=ports), *placed)
@@ -279,7 +279,7 @@ def test_a_scheduler_that_prefers_others_is_asked_until_the_urgent_are_in(topolo
     assert scheduler.asked <= 16 + 2 * 8
 
 
-def test_workers_that_a_rule_adds_count_towards_slots():
+def test_workers_added_by_a_scheduler_count_towards_slot_limit():
     """`tag_aware` gives a worker to each of two groups where one worker was asked for."""
     parts = (Component("a", "spout", 1, tags=("x",)), Component("b", "bolt", 1, tags=("y",)))
     told = [replace(topology(f"t{n}", 1, 1), owner="ann", components=parts) for n in range(2)]
@@ -293,7 +293,7 @@ def test_workers_that_a_rule_adds_count_towards_slots():
     assert "would have 4 of 3 slots" in answer.status["t1"]
 
 
-def test_where_slots_count_no_more_workers_are_chosen_than_asked_for():
+def test_optimizer_opens_no_extra_workers_under_slot_limits():
     """By throughput one worker of 4 executors becomes several on nodes of one core; not where its user may have one."""
     pairs = [(0, 1, 5.0), (1, 2, 5.0), (2, 3, 5.0)]
     of = problem(nodes(*[3.0] * 4), (replace(topology("t", 4, 1), owner="ann"), load(4, pairs, cpu_ghz=0.7)))

@@ -48,7 +48,7 @@ def test_equal_weights_change_nothing():
 
 
 @pytest.mark.parametrize("weight", ["heavy", "-1", "nan"])
-def test_a_weight_that_is_none_is_named(weight):
+def test_invalid_node_weight_is_rejected(weight):
     of = problem(weighted(nodes(1, 1), weight, "1"), (topology("t", 1, 1), load(1)))
     with pytest.raises(InputError, match="should be a number, at least 0"):
         make_scheduler("even").schedule(of)

@@ -16,7 +16,7 @@ from tests.examples import examples
 from tests.schedulers.builders import load, nodes, problem, topology
 
 
-def test_a_worker_that_no_node_has_room_for():
+def test_worker_too_large_for_any_node_is_rejected_by_admission():
     of = problem(nodes(1.5, 1.5, 1.5), (topology("t", 5, 2), load(5, cpu_ghz=[1.0, 0.5, 0.7, 0.6, 1.0])))
     answer = make_scheduler("online").schedule(of)
     why = "a worker has at least 3 of 5 executors: CPU short by at least 0.3 GHz on the largest usable node"
@@ -32,7 +32,7 @@ def test_a_worker_that_no_node_has_room_for():
     workers=st.integers(1, 3),
     ghz=st.lists(st.integers(5, 15), min_size=2, max_size=3),
 )
-def test_nothing_is_refused_that_some_placement_has_room_for(cpu_tenths, memory_mb, workers, ghz):
+def test_admission_accepts_every_feasible_topology(cpu_tenths, memory_mb, workers, ghz):
     count = len(cpu_tenths)
     demand = load(count, cpu_ghz=np.array(cpu_tenths) / 10, memory_mb=np.array(memory_mb[:count], float))
     of = problem(nodes(*(n / 10 for n in ghz), ports=2, memory_mb=20.0), (topology("t", count, workers), demand))

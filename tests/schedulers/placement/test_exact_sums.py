@@ -15,7 +15,7 @@ AMOUNTS = st.lists(st.floats(0, 1e15), max_size=40) | st.lists(st.floats(0, 1e-3
 
 
 @given(AMOUNTS, st.randoms(use_true_random=False))
-def test_any_order_has_the_same_sum_and_it_is_the_right_one(amounts, random):
+def test_exact_sum_is_independent_of_order(amounts, random):
     rounded = addends(np.array(amounts)).tolist()
     exact = math.fsum(rounded)
     for _ in range(3):
@@ -28,5 +28,5 @@ def test_any_order_has_the_same_sum_and_it_is_the_right_one(amounts, random):
 
 
 @pytest.mark.parametrize("odd", [[], [0.0, 0.0], [1.0, math.inf], [1.0, math.nan], [1e308, 1e308]])
-def test_what_cannot_be_added_up_is_left_as_it_is(odd):
+def test_non_summable_values_are_unchanged(odd):
     assert np.array_equal(addends(np.array(odd)), odd, equal_nan=True)

@@ -26,7 +26,7 @@ def used(of: Problem, name: str, **settings) -> list[int]:
     return np.bincount(of.slot_node[slots], minlength=len(of.supervisors)).tolist()
 
 
-def test_what_a_topology_thinks_of_nodes():
+def test_node_preferences_of_a_topology_map_to_favor_levels():
     three = nodes(9.0, 9.0, 9.0)
     assert favour(wishing(three, 1, 1), 0) is None
     assert favour(wishing(three, 1, 1, ["h2", "gone"], ["h0", "h2"]), 0).tolist() == [2, 1, 0]
@@ -50,7 +50,7 @@ def test_the_best_liked_of_some_nodes(nodes_, rank, best):
     assert found.tolist() == [bool(node) for node in best]
 
 
-def test_r_storm_takes_favoured_nodes_first_and_unfavoured_ones_last():
+def test_r_storm_takes_favored_nodes_first_and_unfavored_ones_last():
     """Without wishes it takes the largest node; with them one that has far less to offer."""
     unequal = nodes(9.0, 1.0, 2.0)
     assert used(wishing(unequal, 4, 1), "r_storm") == [4, 0, 0]
@@ -72,5 +72,5 @@ def test_ties_go_to_favoured_nodes(name):
     assert used(wishing(alike, 1, 1, unfavoured=["h0"]), name) == [0, 1, 0]
 
 
-def test_a_score_that_differs_decides_before_a_wish():
+def test_score_difference_takes_precedence_over_node_preference():
     assert used(wishing(nodes(9.0, 9.0), 4, 2, ["h1"]), "least_executors") == [2, 2]

@@ -55,7 +55,7 @@ def test_one_lost_executor_fills_one_of_two_lost_workers(name):
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_what_runs_stays_where_a_lost_executor_finds_no_room(name):
+def test_running_executors_stay_if_a_lost_executor_cannot_be_placed(name):
     now = [0, 0, 1, UNPLACED]
     of = running(problem(nodes(1.0), (topology("t", 4, 2), load(4, cpu_ghz=[0.3, 0.3, 0.3, 0.9]))), now)
     answer = answer_of(name, of)
@@ -71,7 +71,7 @@ def test_no_live_worker_of_a_blacklisted_host_is_joined():
     assert answer.unplaced[0].reasons == ("2 of 2 live workers: on a node that is not schedulable",)
 
 
-def test_full_workers_and_memory_and_constraints_are_told_apart():
+def test_join_failure_reasons_distinguish_capacity_memory_and_constraints():
     components = (Component("a", "spout", 3), Component("b", "bolt", 2))
     conf = {
         MAX_EXECUTORS_PER_WORKER: 2,

@@ -22,7 +22,7 @@ def nodes(*slots: int, cpu_hz: float = 100.0) -> Bins:
     return Bins(np.array(slots, float), np.full(count, cpu_hz), np.full(count, np.inf), np.zeros(count, np.int64))
 
 
-def test_one_is_no_bound():
+def test_weights_of_one_produce_no_node_targets():
     assert default_wishes(workers(3, 4), nodes(4, 4), [1.0, 1.0], [1.0, 1.0]) == NodeTargets()
 
 

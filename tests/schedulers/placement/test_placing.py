@@ -32,7 +32,7 @@ def workers_of(placing: Placing) -> list[tuple[int, list[int]]]:
     return [(node, np.flatnonzero(placement.worker == worker).tolist()) for worker, node in enumerate(placement.node)]
 
 
-def test_a_node_takes_what_its_workers_hold_and_then_opens_another():
+def test_node_fills_its_workers_before_opening_another():
     placing = placing_of(nodes(9.0, 9.0, ports=2), executors=6, workers=3, limit=2)
     for executor in range(4):
         placing.put(executor, 0)
@@ -56,7 +56,7 @@ def test_no_more_nodes_than_workers():
     workers=st.integers(1, 6),
     limit=st.sampled_from([None, 2, 3]),
 )
-def test_one_node_at_a_time_says_the_same_as_all_together(choices, workers, limit):
+def test_single_node_check_equals_vectorized_check(choices, workers, limit):
     placing = placing_of(
         nodes(0.3, 0.5, 2.0, 0.1, ports=2, memory_mb=500), executors=8, workers=workers, limit=limit, cpu_ghz=0.1
     )
@@ -66,7 +66,7 @@ def test_one_node_at_a_time_says_the_same_as_all_together(choices, workers, limi
         placing.put(executor, node if can_take[node] else UNPLACED)
 
 
-def test_workers_still_wanted_are_opened_where_most_executors_share_one():
+def test_missing_workers_are_split_from_the_largest_ones():
     placing = placing_of(nodes(9.0, 9.0), executors=9, workers=4)
     for executor in range(9):
         placing.put(executor, 0 if executor < 6 else 1)
@@ -76,7 +76,7 @@ def test_workers_still_wanted_are_opened_where_most_executors_share_one():
     assert sizes == {0: [2, 2, 2], 1: [3]}
 
 
-def test_what_is_left_over_fills_workers_without_a_node_no_further_than_they_hold():
+def test_remaining_executors_respect_the_worker_size_limit():
     """Four on one node, five left over, and one worker of at most four for them: the fifth joins another."""
     placing = placing_of(nodes(9.0, ports=2), executors=9, workers=3, limit=4)
     for executor in range(4):
@@ -88,7 +88,7 @@ def test_what_is_left_over_fills_workers_without_a_node_no_further_than_they_hol
     assert [len(part) for node, part in workers_of(placing) if node == UNPLACED] == [4]
 
 
-def test_workers_are_dealt_in_turns_those_with_most_slots_first():
+def test_workers_alternate_between_nodes_with_most_slots_first():
     placing = placing_of(nodes(9.0, ports=2) + nodes(9.0, 9.0, 9.0, ports=3)[1:], executors=6, workers=6)
     dealt = []
     for executor in range(6):
@@ -114,7 +114,7 @@ def test_an_empty_worker_gets_the_last_executor_of_the_fullest():
 
 
 @pytest.mark.parametrize("soft_cpu", [False, True])
-def test_what_is_left_over_overloads_no_node(soft_cpu):
+def test_remaining_executors_overload_no_node(soft_cpu):
     """All workers are open when the last executor finds no node; it must not just be added to one."""
     of = problem(nodes(1.0, 1.0), (topology("t", 3, 2), load(3, cpu_ghz=[0.6, 0.7, 0.6])))
 

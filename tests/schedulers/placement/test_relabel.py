@@ -86,7 +86,7 @@ def test_as_much_stays_as_can(drawn):
 
 
 @given(placements())
-def test_the_placement_stays_what_it_is(drawn):
+def test_relabeling_preserves_the_placement_structure(drawn):
     of, slots = drawn
     after = renamed(of, slots)
     assert np.array_equal(after == UNPLACED, slots == UNPLACED)
@@ -98,7 +98,7 @@ def test_the_placement_stays_what_it_is(drawn):
 
 
 @given(st.dictionaries(st.tuples(st.integers(0, 4), st.integers(0, 4)), st.integers(1, 9).map(float), min_size=1))
-def test_the_heaviest_matching_is_that_of_a_dense_solver(worth):
+def test_heaviest_matching_equals_dense_solver(worth):
     from scipy.optimize import linear_sum_assignment
 
     table = np.zeros((5, 5))
@@ -109,13 +109,13 @@ def test_the_heaviest_matching_is_that_of_a_dense_solver(worth):
     assert sum(worth[pair] for pair in found.items()) == table[linear_sum_assignment(table, maximize=True)].sum()
 
 
-def test_what_runs_nowhere_keeps_the_slots_that_it_was_given():
+def test_relabeling_leaves_non_running_topologies_unchanged():
     of = problem(nodes(1, 1), (topology("t", 2, 2), load(2)))
     slots = np.array([4, 0], np.int32)
     assert renamed(of, slots) is slots
 
 
-def test_who_keeps_nothing_starts_where_nothing_runs():
+def test_relabeled_topology_without_matching_slots_starts_in_unused_slots():
     """On the one node, as nothing else is like it: its other worker keeps its slot."""
     of = running(problem(nodes(1), (topology("a", 2, 2), load(2)), (topology("b", 1, 1), load(1))), [0, 1, UNPLACED])
     assert renamed(of, np.array([3, 2, 0], np.int32)).tolist() == [0, 1, 2]
@@ -133,13 +133,13 @@ def test_who_keeps_nothing_starts_where_nothing_runs():
     ],
     ids=lambda other: next(iter(other)),
 )
-def test_a_node_that_is_another_one_is_not_exchanged(other):
+def test_unequal_nodes_are_not_exchanged(other):
     first, second = nodes(1, 1)
     of = problem((first, replace(second, **other)), (topology("t", 1, 1), load(1)))
     assert renamed(running(of, [4]), np.array([0], np.int32)).tolist() == [0]
 
 
-def test_a_node_that_takes_nothing_new_is_not_exchanged_nor_one_that_is_favoured():
+def test_blacklisted_greylisted_or_favored_nodes_are_not_exchanged():
     of = problem(nodes(1, 1), (topology("t", 1, 1), load(1)))
     slots = np.array([0], np.int32)
     assert renamed(running(of, [4]), slots).tolist() == [4]
@@ -149,7 +149,7 @@ def test_a_node_that_takes_nothing_new_is_not_exchanged_nor_one_that_is_favoured
     assert renamed(running(replace(of, topologies=(wishing,)), [4]), slots).tolist() == [0]
 
 
-def test_nodes_of_a_host_are_exchanged_with_each_other_only():
+def test_nodes_are_exchanged_only_within_the_same_host_group():
     """A host may be set apart for a topology as a whole."""
     first, second, third = nodes(1, 1, 1)
     of = problem((first, replace(second, host="h0"), third), (topology("t", 1, 1), load(1)))

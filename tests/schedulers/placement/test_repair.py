@@ -169,7 +169,7 @@ def copy(placement: PartialPlacement) -> PartialPlacement:
 
 @settings(max_examples=examples(150), deadline=None)
 @given(placement=tight_drafts())
-def test_no_step_is_left_that_takes_overload_away(placement):
+def test_repair_ends_without_an_improving_step(placement):
     """Steps go from overloaded nodes to any; one between two that are not would take nothing away."""
     before = overload(placement)
     Repair(placement).run()
@@ -180,7 +180,7 @@ def test_no_step_is_left_that_takes_overload_away(placement):
 
 @settings(max_examples=examples(50), deadline=None)
 @given(placement=tight_drafts())
-def test_looks_at_the_clock_change_no_step(placement):
+def test_frequency_of_clock_checks_does_not_affect_repair(placement):
     other = copy(placement)
     Repair(placement).run()
     with pytest.MonkeyPatch.context() as patch:
@@ -210,7 +210,7 @@ def test_room_is_made_for_whole_topologies_or_reasons_are_given(placement, late)
 
 @settings(max_examples=examples(50), deadline=None)
 @given(placement=tight_drafts())
-def test_what_is_left_out_does_not_fit_as_it_was_cut(placement):
+def test_topology_removed_by_repair_does_not_fit_its_original_workers(placement):
     """With a clock that is over, so that workers are as before: not beside what was placed, worker by worker."""
     begun = copy(placement)
     make_room(placement, is_late=lambda: True)
@@ -222,7 +222,7 @@ def test_what_is_left_out_does_not_fit_as_it_was_cut(placement):
             assert not np.any(np.all((room >= demand.T)[:, placement.usable], axis=0))
 
 
-def test_the_last_is_left_out_and_a_small_one_comes_back():
+def test_repair_removes_the_last_topology_and_readmits_a_small_one():
     of = problem(
         nodes(1.0), *((topology(f"t{k}", 1, 1), load(1, cpu_ghz=ghz)) for k, ghz in enumerate((0.6, 0.6, 0.3)))
     )

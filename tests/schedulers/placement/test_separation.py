@@ -65,7 +65,7 @@ def judged() -> st.SearchStrategy[tuple[Problem, bool]]:
 
 @pytest.mark.parametrize("name", ["online", "round_robin", "binpack", "offline", "genetic", "optimizer"])
 @for_any(examples(40), known=judged())
-def test_places_exactly_what_some_placement_satisfies(name, known):
+def test_topology_is_placed_iff_a_feasible_placement_exists(name, known):
     of, feasible = known
     answer = make_scheduler(name, {"iterations": 2000} if name == "optimizer" else {}).schedule(of)
     assert (not answer.unplaced) == feasible
@@ -73,7 +73,7 @@ def test_places_exactly_what_some_placement_satisfies(name, known):
 
 @settings(deadline=None)
 @given(of=small_problems())
-def test_the_bound_on_workers_leaves_out_nothing_that_has_a_placement(of):
+def test_worker_bound_rejects_only_infeasible_topologies(of):
     assume(len(of.slots) ** of.num_executors <= 5000)
     limits = of.component_limits.get(0)
     assume(limits is not None)
@@ -101,7 +101,7 @@ def test_fewest_workers(parallelism, conf, most, fewest):
     assert fewest_workers(of.component_limits[0], np.array(parallelism), most) == fewest
 
 
-def test_a_node_admits_as_many_of_a_component_as_its_limit_says():
+def test_node_admits_component_executors_up_to_its_limit():
     of = constrained([3, 2], 3, **spread(a=2))
     crowd = ComponentCounts.of(of, 0, np.array([0, -1, -1, 1, 0]))
     assert crowd.admits([1]).tolist() == [True, True, True]
@@ -112,7 +112,7 @@ def test_a_node_admits_as_many_of_a_component_as_its_limit_says():
     assert ComponentCounts.of(constrained([3, 2], 3), 0, np.zeros(5, np.int64)) is None
 
 
-def test_what_runs_apart():
+def test_running_placement_is_checked_for_separation():
     of = constrained([2, 1], 2, **apart(("a", "b")))
     assert is_separated(running(of, [0, 0, 1]), 0)
     assert not is_separated(running(of, [0, 1, 1]), 0)
@@ -128,7 +128,7 @@ def partial_placement_of(of: Problem, workers: list[list[int]], on_nodes: list[i
     return placement
 
 
-def test_an_arrangement_that_keeps_its_limits_is_left_alone():
+def test_arrangement_within_limits_is_unchanged():
     of = constrained([2, 2], 2, **apart(("a", "b")))
     placement = partial_placement_of(of, [[0, 1], [2, 3]], [2, 2])
     separate_components(placement)
@@ -143,7 +143,7 @@ def test_executors_change_workers():
     assert placement.node == [0, 0]
 
 
-def test_workers_go_to_other_nodes():
+def test_workers_in_conflict_spread_to_other_nodes():
     of = constrained([3], 3, **spread(a=1))
     placement = partial_placement_of(of, [[0], [1], [2]], [1, 1, 1])
     separate_components(placement)
@@ -151,7 +151,7 @@ def test_workers_go_to_other_nodes():
     assert placement.worker.tolist() == [0, 1, 2]
 
 
-def test_what_runs_stays_and_the_rest_goes_elsewhere():
+def test_fixed_worker_stays_and_others_are_separated():
     of = constrained([3], 3, **spread(a=1))
     placement = partial_placement_of(of, [[0], [1], [2]], [1, 1, 1], fixed={0})
     separate_components(placement)
@@ -160,7 +160,7 @@ def test_what_runs_stays_and_the_rest_goes_elsewhere():
 
 
 @pytest.mark.parametrize("soft_cpu", [False, True])
-def test_cpu_holds_unless_it_is_soft(soft_cpu):
+def test_cpu_limit_applies_unless_soft(soft_cpu):
     """Both nodes are needed, and the second has room for one of the two executors only if CPU is soft."""
     of = constrained([2], 2, nodes(9.0, 0.1), **spread(a=1))
     placement = partial_placement_of(of, [[0], [1]], [0, 0])
@@ -183,18 +183,18 @@ def test_cpu_holds_unless_it_is_soft(soft_cpu):
     ],
 )
 @pytest.mark.parametrize("name", ["online", "binpack", "metis", "annealing"])
-def test_what_no_placement_satisfies_has_counted_reasons(name, of, reason):
+def test_infeasible_topology_has_counted_reasons(name, of, reason):
     answer = make_scheduler(name).schedule(of)
     assert len(answer.unplaced) == of.num_executors
     assert answer.unplaced[0].reasons == (reason,)
 
 
-def test_tag_aware_leaves_out_what_its_rule_puts_together():
+def test_tag_aware_rejects_a_topology_if_its_grouping_breaks_constraints():
     answer = make_scheduler("tag_aware").schedule(constrained([2, 2], 2, **apart(("a", "b"))))
     assert answer.status["t"].startswith("tag_aware: limits on components do not hold: 4 of 4 executors")
 
 
-def test_lost_executors_come_back_around_what_runs():
+def test_lost_executors_return_without_moving_running_ones():
     of = running(constrained([3, 3], 3, **spread(a=1)), [0, -1, 4, 0, 4, -1])
     for name in ("online", "round_robin", "t_storm"):
         slots = make_scheduler(name).schedule(of).slot_of_executor
@@ -202,7 +202,7 @@ def test_lost_executors_come_back_around_what_runs():
         assert slots[1] == slots[5] == 8
 
 
-def test_a_search_leaves_topologies_with_limits_where_they_are():
+def test_search_leaves_constrained_topologies_in_place():
     of = constrained([3, 3], 3, **spread(a=1))
     start = make_scheduler("online").schedule(of).slot_of_executor
     for name in ("annealing", "genetic", "ant_colony"):
@@ -228,7 +228,7 @@ def fewest_by_hand(limits: ComponentLimits, executors: np.ndarray, most: int) ->
 
 
 @given(data=st.data(), count=st.integers(1, 6))
-def test_fewest_workers_are_those_of_some_set_of_components(data, count):
+def test_fewest_workers_equals_brute_force_result(data, count):
     incompatible = np.zeros((count, count), dtype=bool)
     for a, b in data.draw(st.lists(st.tuples(st.integers(0, count - 1), st.integers(0, count - 1)))):
         incompatible[a, b] = incompatible[b, a] = True
@@ -240,7 +240,7 @@ def test_fewest_workers_are_those_of_some_set_of_components(data, count):
         assert found == executors.sum()
 
 
-def test_a_topology_of_very_many_components_that_may_not_meet_is_placed_in_seconds():
+def test_topology_with_2000_incompatible_components_is_placed_in_seconds():
     components = tuple(Component(f"c{n}", "spout" if n == 0 else "bolt", 1) for n in range(2_000))
     topology = Topology(
         "t",

@@ -32,7 +32,7 @@ def partial_placement_of(of, workers, on_nodes):
 FOUR = (topology("t", 4, 4), load(4, [(0, 1, 9), (2, 3, 9)], cpu_ghz=0.4))
 
 
-def test_contents_of_nodes_are_exchanged_to_where_they_run():
+def test_node_contents_are_swapped_to_match_running_placement():
     of = running(problem(nodes(1, 1), FOUR), [4, 5, 0, 1])
     placement = partial_placement_of(of, [[0], [1], [2], [3]], [0, 0, 1, 1])
     swap_nodes(placement)
@@ -48,7 +48,7 @@ def test_three_nodes_are_turned_by_two_exchanges():
 
 
 @pytest.mark.parametrize("supervisors", [nodes(1, 0.5), (*nodes(1), *nodes(1, 1, ports=1)[1:])], ids=["CPU", "slots"])
-def test_contents_stay_where_the_other_node_is_too_small(supervisors):
+def test_node_contents_stay_if_the_other_node_is_too_small(supervisors):
     of = running(problem(supervisors, (FOUR[0], load(4, cpu_ghz=0.3))), [4, 4, 4, 0])
     placement = partial_placement_of(of, [[0], [1, 2], [3]], [0, 0, 1])
     swap_nodes(placement)
@@ -67,19 +67,19 @@ def test_contents_stay_in_their_rack():
     assert placement.node == [0, 0, 1, 1]
 
 
-def test_new_worker_takes_a_port_that_nobody_uses_now():
+def test_new_worker_takes_an_unused_port():
     of = running(problem(nodes(1), (topology("t", 3, 2), load(3))), [0, 0, 1])
     placement = partial_placement_of(of, [[0], [1, 2]], [0, 0])
     assert choose_slots(placement).tolist() == [2, 3, 3]
 
 
-def test_new_worker_takes_a_used_port_if_there_is_no_other():
+def test_new_worker_takes_a_used_port_if_all_are_used():
     of = running(problem(nodes(1, ports=2), (topology("t", 3, 2), load(3))), [0, 0, 1])
     assert choose_slots(partial_placement_of(of, [[0], [1, 2]], [0, 0])).tolist() == [0, 1, 1]
     assert choose_slots(partial_placement_of(of, [[0, 1], [2]], [0, 0])).tolist() == [0, 0, 1]
 
 
-def test_cheaper_topology_is_put_back_and_a_dearer_one_is_not():
+def test_cheaper_running_placement_is_restored_and_a_more_expensive_one_is_not():
     of = problem(nodes(9, 9), *((topology(name, 2, 2), load(2, [(0, 1, 9)])) for name in "ab"))
     of = running(of, [0, 1, 2, 4])
     placement = partial_placement_of(of, [[0], [1], [2], [3]], [0, 1, 1, 1])
@@ -140,6 +140,6 @@ def test_running_workers_are_the_slots_with_executors(of):
 @pytest.mark.parametrize(
     ("slots", "well"), [([0, 0, 1], True), ([0, 0, 0], False), ([0, 1, 2], False), ([0, 1, UNPLACED], False)]
 )
-def test_running_well_means_complete_and_on_as_many_workers_as_wanted(slots, well):
+def test_topology_runs_well_if_complete_with_the_wanted_worker_count(slots, well):
     of = running(problem(nodes(9), (topology("t", 3, 2), load(3))), slots)
     assert runs_well(of, 0) == well

@@ -47,7 +47,7 @@ def cost(problem: Problem, worker, node) -> float:
 
 
 @given(problem=problems(flow_limits=False, running=False, max_topologies=2, max_nodes=4))
-def test_executors_that_move(problem):
+def test_incremental_cost_of_executor_moves_equals_oracle(problem):
     problem = wide(problem)
     placement = spread_out(problem)
     assume(len(placement.node) > 1)
@@ -65,7 +65,7 @@ def test_executors_that_move(problem):
 
 
 @given(problem=problems(flow_limits=False, running=False, max_topologies=2, max_nodes=4))
-def test_workers_that_move(problem):
+def test_incremental_cost_of_worker_moves_equals_oracle(problem):
     problem = wide(problem)
     placement = spread_out(problem)
     live = LiveCost(placement, CostWeights())

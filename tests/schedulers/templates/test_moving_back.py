@@ -35,7 +35,7 @@ def placed(slots) -> np.ndarray:
 
 
 @given(st.sets(st.integers(0, TOPOLOGIES - 1), min_size=1, max_size=TOPOLOGIES))
-def test_what_brings_nothing_goes_back_and_the_rest_stays(worth_it):
+def test_only_useless_moves_are_reverted(worth_it):
     problem = several()
     slots = placed(range(1, 2 * TOPOLOGIES, 2))
 
@@ -48,7 +48,7 @@ def test_what_brings_nothing_goes_back_and_the_rest_stays(worth_it):
     assert np.all((found == slots) | (found == problem.current_slot))
 
 
-def test_two_that_changed_places_go_back_together():
+def test_two_swapped_topologies_return_together():
     problem = several()
     slots = problem.current_slot.copy()
     slots[problem.executors_of(0)], slots[problem.executors_of(1)] = 2, 0
@@ -63,7 +63,7 @@ def test_two_that_changed_places_go_back_together():
     assert found[problem.executors_of(5)][0] == 11
 
 
-def test_a_circle_is_looked_at_once(monkeypatch):
+def test_cyclic_slot_dependency_is_examined_once(monkeypatch):
     """Where each has the next one's slot all go back or none: parts of a part lead to the same."""
     problem = several()
     slots = placed([*range(2, 2 * TOPOLOGIES, 2), 0])
@@ -74,7 +74,7 @@ def test_a_circle_is_looked_at_once(monkeypatch):
     assert len(looked) == 2  # its halves
 
 
-def test_nothing_goes_back_into_a_slot_that_another_one_needs():
+def test_topology_does_not_return_to_a_slot_needed_by_another():
     problem = several()
     slots = problem.current_slot.copy()
     slots[problem.executors_of(0)], slots[problem.executors_of(1)] = 2, 1  # 1 has left its slot to 0
@@ -88,7 +88,7 @@ def test_nothing_goes_back_into_a_slot_that_another_one_needs():
 
 
 @pytest.mark.parametrize(("some", "expected"), [(3, 10), (12, 12), (100, 14)])
-def test_so_many_placements_are_judged_and_no_more(some, expected, monkeypatch):
+def test_evaluated_placements_are_limited(some, expected, monkeypatch):
     """Two halves, four quarters and eight topologies by themselves are 14."""
     problem = several()
     monkeypatch.setattr("stormwright.schedulers.templates.by_rates._MOST_EVALUATED", problem.num_executors * 10)

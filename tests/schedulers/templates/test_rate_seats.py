@@ -45,7 +45,7 @@ def roomiest(problem: Problem, count: int) -> dict[int, int]:
 
 
 @pytest.mark.parametrize("count", [1, 3, 7])
-def test_each_goes_where_most_room_is_left(count):
+def test_topologies_gather_on_nodes_with_most_free_capacity(count):
     problem = several(count)
     slots = np.concatenate([np.full(12, topology % len(problem.slots)) for topology in range(count)]).astype(np.int32)
     seating = Seating(problem, np.ones(count, bool), "free")
@@ -61,7 +61,7 @@ def test_each_goes_where_most_room_is_left(count):
             assert seats.node[own[0]] == expected.get(topology, stays)
 
 
-def test_what_nothing_has_changed_is_the_placement_that_it_was():
+def test_unchanged_seats_convert_back_to_the_original_placement():
     problem = several(3)
     rng = np.random.default_rng(2)
     slots = np.concatenate([rng.choice([2 * t, 2 * t + 1], 12) for t in range(3)]).astype(np.int32)
@@ -76,7 +76,7 @@ def test_what_nothing_has_changed_is_the_placement_that_it_was():
         assert (found[a] == found[b]) == (slots[a] == slots[b])
 
 
-def test_workers_that_may_be_are_there_from_the_start():
+def test_seats_contain_all_permitted_workers_from_the_start():
     problem = several(2)
     slots = np.repeat([0, 2], 12).astype(np.int32)
     for workers, most in (("exactly", 1), ("at_most", 3), ("free", 5)):

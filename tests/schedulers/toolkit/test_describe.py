@@ -75,7 +75,7 @@ def test_rule_text_and_source_come_from_the_docstring(dice):
     assert dice.implementation == f"{__name__}:Dice"
 
 
-def test_sections_are_told_apart(dice):
+def test_docstring_sections_are_parsed_separately(dice):
     assert dice.when_to_use == "Whenever nothing better is known."
     assert dice.ignores == "Everything."
     assert dice.honours == ("luck", "the rules")
@@ -88,7 +88,7 @@ def test_sections_may_be_missing():
     assert (description.when_to_use, description.ignores, description.honours, description.errors) == ("", "", (), "")
 
 
-def test_parameters_come_from_the_fields(dice):
+def test_described_parameters_come_from_dataclass_fields(dice):
     assert [(p.name, p.default, p.allowed) for p in dice.parameters] == [
         ("seed", 3, "integer at least 0"),
         ("weight", 0.5, "number from 0.1 to 2"),
@@ -99,7 +99,7 @@ def test_parameters_come_from_the_fields(dice):
 
 
 @pytest.mark.parametrize("name", registry.SCHEDULERS)
-def test_each_of_ours_says_what_there_is_to_say(name):
+def test_description_of_each_builtin_scheduler_is_complete(name):
     description = describe(name)
     assert description.rule.endswith(".")
     assert len(description.rule) < 130
@@ -110,7 +110,7 @@ def test_each_of_ours_says_what_there_is_to_say(name):
 
 
 @pytest.mark.parametrize("name", registry.SCHEDULERS)
-def test_defaults_are_what_the_scheduler_takes(name):
+def test_described_defaults_equal_scheduler_parameters(name):
     params = make_scheduler(name).params
     assert {p.name: p.default for p in describe(name).parameters} == vars(params)
 

@@ -44,14 +44,14 @@ def chosen(default, from_scratch=None, **settings):
     }
 
 
-def test_who_is_asked_anew_where_nobody_says():
+def test_default_from_scratch_selection_depends_on_scheduler_traits():
     assert chosen(never) == set()
     assert chosen(always) == set(SCHEDULERS)
     assert chosen(unless_moving) == set(SCHEDULERS) - BY_THEMSELVES
     assert chosen(only_adaptive) == {"t_storm", "p_scheduler", "d_storm", "toss", "learned"}
 
 
-def test_what_is_said_counts():
+def test_explicit_from_scratch_option_overrides_the_default():
     assert chosen(never, from_scratch=True) == set(SCHEDULERS)
     assert chosen(always, from_scratch=False) == set()
 
@@ -60,21 +60,21 @@ def test_what_is_said_counts():
     ("name", "settings"),
     [("optimizer", {"max_restarts": 1}), ("optimizer", {"move_price": 0.5}), ("online", {"keep_running": True})],
 )
-def test_what_is_set_to_stay_near_is_not_asked_anew(name, settings):
+def test_scheduler_staying_near_current_placement_rejects_from_scratch(name, settings):
     scheduler = make_scheduler(name, settings)
     assert apply_from_scratch(name, scheduler, None, always) is scheduler
     with pytest.raises(InputError, match=f"{name}.*stays near the current placement"):
         apply_from_scratch(name, scheduler, True, never)
 
 
-def test_those_move_what_runs_that_are_set_so():
+def test_moves_running_trait_follows_the_settings():
     assert declared(make_scheduler("genetic", {"move_running": True})).moves_running
     assert not declared(make_scheduler("genetic")).moves_running
     assert not declared(make_scheduler("online", {"keep_running": True})).moves_running
     assert not declared(make_scheduler("optimizer", {"max_moves": 0})).moves_running
 
 
-def test_who_moves_nothing_is_told_of_and_who_may_is_not():
+def test_warning_names_only_schedulers_that_move_nothing():
     assert why_nothing_moves("even", make_scheduler("even")) == (
         "even moves no running executor, so nothing will ever move: use --from-scratch"
     )
@@ -82,18 +82,18 @@ def test_who_moves_nothing_is_told_of_and_who_may_is_not():
         assert why_nothing_moves("x", quiet) == ""
 
 
-def test_a_forecast_is_kept_for_who_uses_one_and_parameters_are_seen():
+def test_from_scratch_wrapper_preserves_forecast_trait_and_parameters():
     inside = make_scheduler("predictive")
     assert declared(inside).uses_forecast
     assert declared(FromScratchScheduler(inside)).uses_forecast
     assert FromScratchScheduler(inside).params is inside.params
 
 
-def test_what_runs_and_what_lost_its_slot_are_placed_anew():
+def test_running_and_lost_executors_are_placed_from_scratch():
     assert FromScratchScheduler(make_scheduler("binpack")).schedule(APART).slot_of_executor.tolist() == [4, 4]
 
 
-def test_what_is_no_answer_is_said():
+def test_invalid_scheduler_answer_raises_scheduler_error():
     class Nobody:
         def schedule(self, problem: Problem) -> Assignment:
             return Assignment(np.zeros(7, np.int32))
@@ -102,7 +102,7 @@ def test_what_is_no_answer_is_said():
         FromScratchScheduler(Nobody()).schedule(APART)
 
 
-def test_a_load_is_read_where_it_was_measured_though_nothing_runs():
+def test_load_is_interpreted_at_measured_slots_with_nothing_running():
     apart = WordCount(cores=0.1).problem()
     there = apart.with_current(Assignment(np.array([0, 2, 0, 2, 4, 0, 2, 4, 0, 2, 4, 0], np.int32)).by_topology(apart))
     measured, from_scratch = Profile.of(there), Profile.of(there.with_nothing_running())
@@ -113,7 +113,7 @@ def test_a_load_is_read_where_it_was_measured_though_nothing_runs():
     assert np.array_equal(again.measured_slot, there.current_slot)
 
 
-def test_isolation_holds_for_what_is_placed_anew():
+def test_isolation_applies_to_placement_from_scratch():
     """A topology that runs beside another gets its own hosts."""
     of = problem(nodes(4, 4, 4), (topology("a", 1, 1), load(1)), (topology("b", 1, 1), load(1)))
     conf = {"isolation.scheduler.machines": {"a": 1}, "storm.scheduler": "stormwright.PlacementScheduler"}
@@ -123,7 +123,7 @@ def test_isolation_holds_for_what_is_placed_anew():
     assert make_scheduler("binpack").schedule(of).slot_of_executor.tolist() == [0, 1]
 
 
-def test_what_becomes_of_what_runs_is_said_by_what_is_declared():
+def test_running_text_describes_the_declared_traits():
     assert running_text(traits_of("even")).startswith("It leaves that where it is; with `--from-scratch`")
     assert running_text(traits_of("online")).startswith("It moves of that what pays")
     assert running_text(traits_of("t_storm")).endswith(

@@ -81,7 +81,7 @@ def test_nothing_new_shares_a_host_with_an_isolated_topology(of, machines):
 
 
 @given(problems(), st.data())
-def test_violations_say_what_sets_say(of, data):
+def test_isolation_violations_equal_set_based_check(of, data):
     machines = {"t0": 1, "t2": 2}
     of = isolating(of, **machines)
     slot = st.integers(UNPLACED, len(of.slots) - 1)
@@ -101,11 +101,11 @@ def test_messages():
 
 
 @pytest.mark.parametrize(("scheduler", "counts"), [(OURS, True), (STORMS, True), ("x.Other", False), (None, False)])
-def test_the_key_counts_where_the_clusters_scheduler_reads_it(scheduler, counts):
+def test_isolation_setting_applies_only_under_schedulers_reading_it(scheduler, counts):
     assert isolated(isolating(three(9.0), scheduler, b=2, gone=1)) == ({1: 2} if counts else {})
 
 
-def test_as_many_hosts_as_the_cluster_says_and_the_others_elsewhere():
+def test_isolated_topology_gets_configured_host_count_and_others_the_rest():
     of = isolating(three(9.0, 9.0, 9.0, 9.0), b=2)
     for name in ("round_robin", "least_executors"):
         slots = make_scheduler(name).schedule(of).slot_of_executor
@@ -113,7 +113,7 @@ def test_as_many_hosts_as_the_cluster_says_and_the_others_elsewhere():
         assert hosts(of, slots, 0) | hosts(of, slots, 2) == {"h2", "h3"}
 
 
-def test_it_waits_for_hosts_on_which_nothing_else_runs():
+def test_isolated_topology_waits_for_unoccupied_hosts():
     """The other two keep all three nodes busy; what waits says why, and they are left alone."""
     of = running(isolating(three(9.0, 9.0, 9.0), b=2), [0, 0, 2, 2, -1, -1, -1, -1, 4, 4, 3, 3])
     answer = make_scheduler("online").schedule(of)
@@ -124,14 +124,14 @@ def test_it_waits_for_hosts_on_which_nothing_else_runs():
     assert answer.status["b"].startswith("online: ")
 
 
-def test_its_hosts_are_closed_to_others_while_it_runs():
+def test_hosts_of_running_isolated_topology_are_closed_to_others():
     of = running(isolating(three(9.0, 9.0, 9.0, ports=4), b=2), [-1] * 4 + [0, 0, 4, 4] + [-1] * 4)
     slots = make_scheduler("binpack").schedule(of).slot_of_executor
     assert slots[4:8].tolist() == [0, 0, 4, 4]
     assert hosts(of, slots, 0) | hosts(of, slots, 2) == {"h2"}
 
 
-def test_lost_executors_of_an_isolated_topology_come_to_its_hosts():
+def test_lost_executors_of_isolated_topology_return_to_its_hosts():
     of = running(isolating(three(9.0, 9.0, 9.0, ports=4), b=1), [8, 8, 9, 9, 0, 0, -1, -1] + [-1] * 4)
     slots = make_scheduler("round_robin").schedule(of).slot_of_executor
     assert hosts(of, slots, 1) == {"h0"}
@@ -153,7 +153,7 @@ class Crowding:
 @pytest.mark.parametrize(
     ("declares", "alone"), [({}, True), ({"handles_isolation": True}, False), ({"heeds_limits": False}, False)]
 )
-def test_schedulers_of_other_packages_isolate_too_unless_they_do_so_themselves(monkeypatch, declares, alone):
+def test_plugin_schedulers_are_isolated_unless_they_isolate_themselves(monkeypatch, declares, alone):
     kind = type("Declaring", (Crowding,), declares)
     point = EntryPoint("guest", "package:Declaring", registry.ENTRY_POINT_GROUP)
     monkeypatch.setattr(registry, "entry_points", lambda group: [point])
@@ -163,7 +163,7 @@ def test_schedulers_of_other_packages_isolate_too_unless_they_do_so_themselves(m
     assert keeps_isolated(of, slots, {"b": 1}) == alone
 
 
-def test_no_scheduler_is_asked_for_nothing():
+def test_scheduler_is_not_called_for_an_empty_problem():
     """Where every topology is isolated, nothing is left for the others' hosts."""
     of = isolating(three(9.0, 9.0, 9.0), a=1, b=1, c=1)
 
@@ -183,7 +183,7 @@ def test_even_is_storms_own_and_isolates_nothing():
     )
 
 
-def test_the_time_told_is_that_of_all_parts():
+def test_reported_seconds_are_the_sum_of_all_parts():
     class Timed:
         def schedule(self, problem: Problem) -> Assignment:
             return Assignment(np.full(problem.num_executors, UNPLACED, dtype=np.int32), seconds=2.0)

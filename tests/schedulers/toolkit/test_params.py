@@ -29,7 +29,7 @@ def test_texts_become_values_of_the_right_type():
     assert params == Some(alpha=0.25, rounds=7, fast=True, mode="y")
 
 
-def test_values_that_are_no_text_are_taken_as_they_are():
+def test_non_string_values_are_accepted_unchanged():
     assert Some.from_settings({"alpha": 1, "rounds": 2}) == Some(alpha=1, rounds=2)
 
 

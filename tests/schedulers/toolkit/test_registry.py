@@ -60,7 +60,7 @@ def test_ours_are_listed():
 
 
 @pytest.mark.parametrize("name", registry.SCHEDULERS)
-def test_each_is_in_the_file_of_its_name_or_among_the_generic_ones(name):
+def test_each_scheduler_is_in_its_own_module_or_in_generic(name):
     scheduler = make_scheduler(name)
     inside = scheduler.scheduler.scheduler
     assert [type(frame) for frame in (scheduler, scheduler.scheduler)] == [MultiTenantScheduler, NodeWeightScheduler]
@@ -76,7 +76,7 @@ def test_settings_as_texts_and_as_values():
     assert make_scheduler("online", {"alpha": 0.2}).params.alpha == 0.2
 
 
-def test_an_option_of_all_is_meant():
+def test_misspelled_common_option_has_a_suggestion():
     assert make_scheduler("even", ["order=priority", "user_slots=3"]).given == {"order": "priority", "user_slots": 3}
     with pytest.raises(InputError, match="did you mean 'order', an option of all schedulers"):
         make_scheduler("even", ["ordr=priority"])
@@ -86,7 +86,7 @@ def test_an_option_of_all_is_meant():
         make_scheduler("online", ["user_slots=-2"])
 
 
-def test_what_is_no_parameter_is_told_with_all_that_there_are_and_with_all_other_faults():
+def test_unknown_parameter_error_lists_valid_ones_and_all_other_faults():
     of_all = "backfill, order, user_cpu_percent, user_executors, user_memory_mb, user_slots"
     with pytest.raises(InputError) as none:
         make_scheduler("even", {"xyz": 1})
@@ -101,7 +101,7 @@ def test_what_is_no_parameter_is_told_with_all_that_there_are_and_with_all_other
     }
 
 
-def test_options_of_all_are_looked_at_where_no_scheduler_is_made():
+def test_common_options_are_validated_without_creating_a_scheduler():
     with pytest.raises(InputError, match="should be one of given, priority"):
         check_settings("even", ["order=fast"])
 
@@ -148,7 +148,7 @@ def test_no_scheduler_is_known_by_name_outside_its_file():
     }
 
 
-def test_what_ours_declare():
+def test_builtin_schedulers_declare_expected_traits():
     """The rest is what `Traits` says where nothing is declared."""
     declared = {name: traits_of(name) for name in registry.SCHEDULERS}
     assert {name: traits for name, traits in declared.items() if traits != Traits()} == {
@@ -175,27 +175,27 @@ def test_what_ours_declare():
     }
 
 
-def test_of_others_it_is_not_known_whether_they_heed_tags(plugins):
+def test_plugins_are_assumed_to_heed_tags(plugins):
     assert traits_of("dice") == traits_of("broken") == traits_of("no such") == Traits(heeds_tags=True)
 
 
-def test_an_objective_reaches_those_that_have_a_choice():
+def test_default_objective_applies_to_schedulers_with_objectives():
     assert make_scheduler("optimizer", objective="nodes").params.objective == "nodes"
     assert make_scheduler("optimizer", ["objective=latency"], objective="nodes").params.objective == "latency"
     assert make_scheduler("even", objective="nodes").params is not None
     assert make_scheduler("optimizer", ["max_moves=3"], objective="nodes").params.objective == "auto"
 
 
-def test_an_objective_that_a_scheduler_does_not_know_is_none_of_its():
+def test_objective_unknown_to_a_scheduler_is_ignored_by_it():
     pytest.importorskip("pymetis")
     assert make_scheduler("metis", objective="throughput").params.objective in ("volume", "cut")
 
 
-def test_seed_reaches_those_that_draw(plugins):
+def test_seed_applies_to_randomized_schedulers(plugins):
     assert make_scheduler("dice", seed=7).params.seed == 7
     assert make_scheduler("even", seed=7).params is not None
 
 
-def test_plugin_that_cannot_be_imported(plugins):
+def test_plugin_with_failing_import_raises_missing_dependency_error(plugins):
     with pytest.raises(MissingDependencyError, match=r"'broken' .* cannot be loaded: No module named"):
         make_scheduler("broken")

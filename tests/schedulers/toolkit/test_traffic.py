@@ -13,7 +13,7 @@ from tests.schedulers.builders import problem as problem_of
 
 
 @given(problem=problems())
-def test_rows_sums_and_parts_are_those_of_the_dense_matrix(problem: Problem):
+def test_traffic_rows_sums_and_parts_equal_dense_matrix(problem: Problem):
     count = problem.num_executors
     assume(count)
     dense = np.zeros((count, count))
@@ -31,7 +31,7 @@ def test_rows_sums_and_parts_are_those_of_the_dense_matrix(problem: Problem):
     assert np.allclose(exchange.within(some).toarray(), dense[np.ix_(some, some)], rtol=1e-12)
 
 
-def test_sums_of_one_topology_are_not_rounded_by_what_others_exchange():
+def test_topology_sums_are_unaffected_by_rounding_of_other_topologies():
     of = problem_of(
         nodes(1), (topology("a", 2, 1), load(2, [(0, 1, 0.1)])), (topology("b", 2, 1), load(2, [(0, 1, 0.2)]))
     )

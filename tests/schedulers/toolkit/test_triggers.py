@@ -55,7 +55,7 @@ def test_a_node_has_an_x_of_its_own(seconds, fires):
     assert should_reschedule(PARAMS, both) == "s0, s1: over CPU capacity for more than 30, 5 s"
 
 
-def test_what_nodes_tell_of_their_x_is_read_and_faults_are_all_named():
+def test_overload_seconds_of_nodes_are_read_and_all_faults_listed():
     told = [{OVERLOAD_S: "5"}, None, {"tags": "a"}, {OVERLOAD_S: "2.5"}]
     supervisors = tuple(replace(node, scheduler_meta=meta) for node, meta in zip(nodes(1, 1, 1, 1), told, strict=True))
     assert own_overload_s(Problem(supervisors, ())) == {"s0": 5.0, "s3": 2.5}
@@ -75,12 +75,12 @@ def test_never_within_t_seconds_after_a_change():
     assert should_reschedule(PARAMS, replace(seen, since_change_s=45)) is not None
 
 
-def test_nothing_to_gain_is_no_reason_even_if_none_is_asked_for():
+def test_zero_gain_does_not_trigger_with_zero_threshold():
     nothing = TriggerParams(min_gain_percent=0)
     assert should_reschedule(nothing, replace(QUIET, gain_percent=0)) is None
 
 
-def test_where_overload_is_no_harm_by_itself_something_must_be_gained():
+def test_overload_without_overload_gain_requires_another_gain():
     seen = replace(QUIET, overload_s={"s1": 99.0}, since_look_s=0, overload_gain_percent=5)
     assert should_reschedule(PARAMS, replace(seen, gain_percent=4)) is None
     assert should_reschedule(PARAMS, replace(seen, gain_percent=6)) == "s1: over CPU capacity for more than 30 s"
@@ -109,7 +109,7 @@ OVERLOAD = replace(QUIET, gain_percent=-400, since_look_s=0, overload_s={"s1": 3
         ("even", (False, False, False)),
     ],
 )
-def test_each_looks_when_its_source_does(name, fires):
+def test_rescheduling_follows_the_declared_triggers(name, fires):
     adapts = traits_of(name).adapts
     assert adapts.ever == any(fires)
     for seen, expected in zip((PERIOD, DRIFT, OVERLOAD), fires, strict=True):
@@ -119,12 +119,12 @@ def test_each_looks_when_its_source_does(name, fires):
             assert should_reschedule(PARAMS, replace(seen, gain_percent=19), adapts) is None, "and so does R"
 
 
-def test_who_places_once_never_looks():
+def test_one_time_scheduler_never_reschedules():
     assert not NEVER.ever
     assert should_reschedule(PARAMS, replace(OVERLOAD, drifted="it has", since_look_s=999), NEVER) is None
 
 
-def test_where_no_gain_is_asked_for_it_moves_whatever_it_gains():
+def test_adaptation_without_gains_triggers_regardless_of_gain():
     anything = Adaptation(on_period=True, gains=())
     assert should_reschedule(PARAMS, replace(QUIET, gain_percent=-50), anything) == (
         "everything is placed from scratch, whatever the gain"

@@ -111,13 +111,13 @@ def check(name, found):
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_networks_are_as_theory_says(name):
+def test_simulated_networks_match_queueing_theory(name):
     tolerance = check(name, batches(name, HOPS))
     assert np.all(tolerance <= 0.06 * np.maximum(THEORY[name], 0.1)), "long enough to tell"
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_so_they_are_in_plain_python(name, by_plain_python):
+def test_pure_python_networks_match_queueing_theory(name, by_plain_python):
     check(name, by_plain_python[name])
 
 
@@ -137,7 +137,7 @@ def tree(**more):
     return SimulatedNetwork(stations, [Source(0, 1.0)], seed=3, **more)
 
 
-def test_jobs_are_followed_one_by_one_where_that_is_the_same():
+def test_recursive_simulation_equals_event_simulation():
     """The same random numbers, the same times: other are only those that are inside at the end."""
     events, follows = tree(events=True), tree()
     assert (events.recursive, follows.recursive) == (False, True)
@@ -161,7 +161,7 @@ def test_jobs_are_followed_one_by_one_where_that_is_the_same():
     ],
     ids=["two servers", "shared", "feedback", "two sources", "closed"],
 )
-def test_elsewhere_there_are_events(more):
+def test_other_networks_use_event_simulation(more):
     assert not SimulatedNetwork(**more).recursive
 
 

@@ -12,7 +12,7 @@ from stormwright.simulator.cluster import clock as clocks
 from stormwright.simulator.cluster.clock import VirtualClock
 
 
-def test_what_is_due_happens_in_order_while_somebody_sleeps():
+def test_due_events_run_in_order_during_sleep():
     clock, seen = VirtualClock(1000.0), list[tuple[float, str]]()
     clock.after(2, lambda: seen.append((clock.monotonic(), "b")))
     clock.after(1, lambda: clock.after(1, lambda: seen.append((clock.monotonic(), "c"))))
@@ -23,7 +23,7 @@ def test_what_is_due_happens_in_order_while_somebody_sleeps():
     assert (clock.monotonic(), clock.time()) == (4, 1004)
 
 
-def test_who_waits_looks_again_after_each_instant_at_which_something_happened():
+def test_condition_wait_returns_after_each_instant_with_events():
     clock, changed = VirtualClock(0.0), threading.Condition()
     clock.every(1, lambda: None)
     with changed:
@@ -39,14 +39,14 @@ def test_who_waits_looks_again_after_each_instant_at_which_something_happened():
     assert clock.monotonic() == before
 
 
-def test_it_goes_no_faster_than_it_is_told():
+def test_virtual_clock_runs_no_faster_than_its_speed():
     clock = VirtualClock(0.0, speed=20)
     began = time.monotonic()
     clock.sleep(4)
     assert time.monotonic() - began >= 0.2
 
 
-def test_what_it_has_fallen_behind_by_it_does_not_make_up_for(monkeypatch):
+def test_virtual_clock_catches_up_a_bounded_delay_only(monkeypatch):
     """On a machine whose time passes only while it sleeps."""
     now_s = 0.0
 
@@ -69,7 +69,7 @@ def test_what_it_has_fallen_behind_by_it_does_not_make_up_for(monkeypatch):
     assert now_s == before
 
 
-def test_who_waits_for_a_condition_lets_others_have_it_meanwhile():
+def test_waiting_for_a_condition_releases_its_lock():
     clock, changed, seen = VirtualClock(0.0, speed=2), threading.Condition(), list[float]()
 
     def other() -> None:

@@ -12,7 +12,7 @@ from stormwright.simulator.cluster.records import RecordWriter
 from tests.simulator.cluster.storms import running, words
 
 
-def test_records_written_together_are_those_that_each_worker_would_write(tmp_path: Path) -> None:
+def test_batch_of_worker_records_equals_individually_written_records(tmp_path: Path) -> None:
     storm = running(words(), tmp_path).storm
     storm.clock.sleep(12.5)
     storm.count()

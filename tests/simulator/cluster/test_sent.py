@@ -9,7 +9,7 @@ import numpy as np
 from stormwright.simulator.cluster.meters import Transfers
 
 
-def test_each_tuple_is_told_once_whoever_sends_to_whom_and_whenever_that_changes():
+def test_each_sent_tuple_is_counted_once_despite_changing_pairs():
     rng = np.random.default_rng(1)
     sent, left, told = Transfers(20), Counter[tuple[int, int]](), Counter[tuple[int, int]]()
     pairs = rng.integers(0, 20, (2, 60))

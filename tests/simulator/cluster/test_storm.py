@@ -34,7 +34,7 @@ def to_node(cluster: Running, topology: int, node: str) -> Step:
     return step.with_workers({now.topologies[topology].id: len(free)})
 
 
-def test_what_is_submitted_is_placed_started_and_reports(cluster: Running) -> None:
+def test_submitted_topologies_are_placed_started_and_measured(cluster: Running) -> None:
     cluster.clock.sleep(20)
     told = cluster.storm.nimbus.cluster()
     assert [each["status"] for each in told["topologies"]] == ["ACTIVE", "ACTIVE"]
@@ -48,7 +48,7 @@ def test_what_is_submitted_is_placed_started_and_reports(cluster: Running) -> No
     assert seqs == list(range(len(seqs)))
 
 
-def test_nimbus_knows_nothing_of_what_topologies_will_do(cluster: Running) -> None:
+def test_nimbus_snapshot_excludes_simulated_future_load(cluster: Running) -> None:
     shown = cluster.bridge.snapshot()
     assert shown is not None
     assert (shown.load, shown.measured) == (None, None)
@@ -63,7 +63,7 @@ def test_its_records_hold_as_much_cpu_as_nodes_have(cluster: Running) -> None:
     assert used.max() > 0.9 * 0.4, "one is the limit"
 
 
-def test_a_safe_move_loses_nothing_and_takes_as_long_as_a_real_one(cluster: Running) -> None:
+def test_safe_move_loses_no_tuples_and_takes_a_realistic_time(cluster: Running) -> None:
     """4 to 6 s of zero throughput were measured of a rebalance, and 2 to 10 s of a safe move."""
     began = cluster.clock.time() * 1000
     (report,) = cluster.mover.move(to_node(cluster, 0, "n1"), "because")
@@ -88,7 +88,7 @@ def test_a_rebalance_without_a_drain_loses_tuples(cluster: Running) -> None:
     assert totals.begun - totals.acked > 100
 
 
-def test_nimbus_refuses_as_storm_does(cluster: Running) -> None:
+def test_simulated_nimbus_rejects_invalid_calls_like_storm(cluster: Running) -> None:
     nimbus = cluster.storm.nimbus
     with pytest.raises(NimbusError, match="gone is not alive") as refused:
         nimbus.activate("gone")
@@ -109,7 +109,7 @@ def test_nimbus_refuses_as_storm_does(cluster: Running) -> None:
     assert [topology.id for topology in shown.topologies] == ["one-1-0"]
 
 
-def test_a_supervisor_that_a_topology_has_left_may_be_told(cluster: Running) -> None:
+def test_supervisor_without_workers_of_the_topology_can_be_released(cluster: Running) -> None:
     node = next(each for each in cluster.storm.problem.supervisors if each.id == "n0")
     assert not cluster.storm.nimbus.release("one-1-0", node)
     assert cluster.storm.nimbus.release("one-1-0", Supervisor("n9", "n9", (), 1e9))
@@ -129,7 +129,7 @@ def test_a_dead_worker_is_started_again_and_a_dead_node_is_left(cluster: Running
     assert len(cluster.storm.nimbus.cluster()["supervisors"]) == 3
 
 
-def test_who_is_not_answered_places_by_itself(cluster: Running) -> None:
+def test_nimbus_uses_its_own_placement_without_a_service_answer(cluster: Running) -> None:
     def nobody(_: object) -> None:
         raise ConnectionError
 

@@ -13,7 +13,7 @@ set_time, first_of = (getattr(each, "py_func", each) for each in (clock.set_time
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 8, 35])
-def test_the_first_is_that_with_the_least_time_then_with_the_lowest_number(count):
+def test_clock_orders_events_by_time_then_by_number(count):
     chance = np.random.default_rng(count)
     few = np.array([0.0, 5e-324, 1e-9, 1.0, np.nextafter(1.0, 2.0), 1e300, NEVER])
     times = chance.choice(few, count)

@@ -30,7 +30,7 @@ def runs(engine: SteadyEngine, seconds: float) -> EngineCounts:
     return engine.take()
 
 
-def test_workers_take_their_time_to_start_and_then_do_what_is_predicted():
+def test_workers_start_after_a_delay_and_reach_the_predicted_rate():
     engine, of = words()
     engine.place(SPREAD)
     assert runs(engine, 5.9).completed.tolist() == [0]
@@ -40,7 +40,7 @@ def test_workers_take_their_time_to_start_and_then_do_what_is_predicted():
     assert counted.completed[0] / 10 == pytest.approx(told.reachable_tps.value, rel=0.01)
 
 
-def test_every_tuple_is_counted_where_it_comes_from_and_where_it_goes():
+def test_every_tuple_is_counted_at_its_source_and_target():
     """A sentence has 8 words: 17 tuples and their acks."""
     engine, _ = words(rate=1000)
     engine.place(SPREAD)
@@ -70,7 +70,7 @@ def test_a_drain_answers_every_tree():
     assert sum(each.timed_out[0] + each.lost[0] for each in found) == 0
 
 
-def test_who_moves_without_a_drain_loses_what_is_under_way_and_waits_for_it():
+def test_move_without_drain_loses_pending_trees_until_timeout():
     """As measured: no ack until the timeout, as spouts that run on have all that may be pending."""
     engine, _ = words()
     engine.place(SPREAD)
@@ -115,7 +115,7 @@ def test_a_dead_worker_a_slow_node_and_another_rate():
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_as_many_trees_are_pending_as_little_says(seed: int):
+def test_pending_tree_count_follows_littles_law(seed: int):
     """J. D. C. Little, A Proof for the Queuing Formula L = λ W, https://doi.org/10.1287/opre.9.3.383."""
     rng = np.random.default_rng(seed)
     rate, latency_s = rng.uniform(1, 5000), rng.uniform(0.001, 2.0)
@@ -138,7 +138,7 @@ def test_as_many_trees_are_pending_as_little_says(seed: int):
     assert trees.begun[1] == pytest.approx(3 * trees.begun[0], abs=4)
 
 
-def test_who_starts_changes_nothing_for_those_that_run_until_it_is_up():
+def test_starting_topology_does_not_affect_running_ones_until_up():
     both = two_word_counts().with_nothing_running()
     asked = []
 
@@ -165,7 +165,7 @@ def test_who_starts_changes_nothing_for_those_that_run_until_it_is_up():
     assert not engine.lost.any()
 
 
-def test_times_vary_as_much_as_they_are_told_to():
+def test_latency_variation_matches_the_setting():
     def medians(varies: float) -> FloatArray:
         of = WordCount()  # with as many trees as may be pending, which takes them some 10 ms
         settings = SteadySettings(6.0, 45.0, {"words-1-0": np.inf}, varies=varies)

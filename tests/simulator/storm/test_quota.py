@@ -21,7 +21,7 @@ def after(of, seconds, begin=1.0):
     return of.counts.since(before)
 
 
-def test_what_workers_take_comes_off_the_quota_while_the_node_stands_still_too():
+def test_worker_overhead_is_charged_to_quota_even_while_throttled():
     """0.4 cores, of which the worker takes 0.1: 0.3 cores are left for trees of 100 µs, however short they run."""
     costs = quota(worker_cores=0.1, machine_cores=4.0, quota_piece_ms=0.1)
     counts = after(engine(chain([50.0, 50.0], 100.0, 100, cores=0.4), costs=costs, saturated=True, varies=0.0), 11.0)
@@ -29,7 +29,7 @@ def test_what_workers_take_comes_off_the_quota_while_the_node_stands_still_too()
     assert counts.busy_s / counts.now_s == pytest.approx([0.4], rel=0.02)
 
 
-def test_threads_that_have_nothing_to_do_wake_by_the_clock():
+def test_idle_threads_poll_at_the_configured_interval():
     """Three executors and the sending thread, a core for each: awake for 50 µs, then asleep for 1 ms."""
     costs = quota(polling_share=0.05, asleep_us=500.0, machine_cores=8.0)
     conf = {"topology.bolt.wait.progressive.level2.count": 0}
@@ -48,7 +48,7 @@ def together(piece_ms):
     return np.all(running, axis=1).mean(), np.mean(running, axis=0)
 
 
-def test_cores_take_turns_where_the_quota_is_one_piece():
+def test_cores_alternate_under_a_single_piece_quota():
     whole, each = together(5.0)
     assert whole < 0.02
     assert each == pytest.approx([0.125, 0.125], abs=0.05), "each as often as the other"

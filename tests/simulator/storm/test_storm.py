@@ -45,7 +45,7 @@ def latency_s(counts):
 
 
 @pytest.mark.parametrize("varies", [0.0, 1.0])
-def test_an_executor_is_a_queue_with_one_server(varies):
+def test_executor_latency_matches_an_mg1_queue(varies):
     """Latency is from the acker's hearing of the tree to the bolt's ack: a stay in M/G/1, Poisson's trees coming."""
     load, service_s = 0.6, 1e-4
     of = engine(chain([0.0, 1e6 * service_s], load / service_s), varies=varies)
@@ -71,7 +71,7 @@ def test_threads_share_cores():
     assert counts.topologies["completed"][0] / counts.now_s == pytest.approx(2.0 / 180e-6, rel=0.01)
 
 
-def test_a_quota_limits_what_a_node_works():
+def test_quota_limits_the_work_of_a_node():
     costs = Costs(**{**{n: getattr(NO_COSTS, n) for n in NO_COSTS.__slots__}, "quota_period_ms": 100.0})
     of = engine(chain([50.0, 50.0], 100.0, 100, cores=0.4), costs=costs, saturated=True, varies=0.0)
     of.until(10.0)
@@ -79,7 +79,7 @@ def test_a_quota_limits_what_a_node_works():
     assert of.counts.topologies["completed"][0] == pytest.approx(4.0 / 100e-6, rel=0.02)
 
 
-def test_full_queues_hold_up_who_sends():
+def test_full_queues_block_their_senders():
     limited = chain([10.0, 100.0], 100.0, conf={"topology.executor.receive.buffer.size": 64})
     of = engine(limited, saturated=True)
     of.until(3.0)
@@ -124,7 +124,7 @@ def balance(of):
     return int(cluster.spouts["pending"].sum())
 
 
-def test_every_tree_is_complete_where_nothing_goes_wrong():
+def test_every_tree_completes_without_failures():
     of = word_count()
     of.until(5.0)
     pending, topologies = balance(of), of.counts.topologies
@@ -138,7 +138,7 @@ def test_every_tree_is_complete_where_nothing_goes_wrong():
     assert not of.cluster.threads["count"].any()
 
 
-def test_what_a_dead_worker_had_is_lost_times_out_and_is_begun_again():
+def test_trees_of_a_dead_worker_time_out_and_are_replayed():
     of = word_count(startup_s=5.0)
     of.until(2.0)
     of.kill(int(counts_on(of.problem, 1)[COUNTS[0]]))
@@ -155,7 +155,7 @@ def test_what_a_dead_worker_had_is_lost_times_out_and_is_begun_again():
     assert of.counts.topologies["replayed"].sum() == of.counts.topologies["timed_out"].sum()
 
 
-def test_a_naive_move_stands_still_until_trees_time_out_and_a_safe_one_does_not():
+def test_naive_move_stalls_until_tree_timeout_and_safe_move_does_not():
     """As measured of Storm: 30 to 60 s of zero throughput, as what is pending never ends."""
     done = {}
     for safe in (False, True):
@@ -182,7 +182,7 @@ def test_a_naive_move_stands_still_until_trees_time_out_and_a_safe_one_does_not(
     assert done[False][1] > 0
 
 
-def test_trees_come_at_the_rate_they_are_offered():
+def test_trees_arrive_at_the_offered_rate():
     of = word_count()
     of.until(4.0)
     rate = float(of.counts.topologies["completed"][0]) / 4.0
@@ -205,7 +205,7 @@ def test_both_twins_do_the_same(quota):
     assert eventful(0.01, quota) == plainly("tests.simulator.storm.cases", "eventful", 0.01, quota)
 
 
-def test_a_core_for_each_thread_is_the_same_as_more_cores_than_threads_that_share_them():
+def test_one_core_per_thread_equals_shared_cores_in_excess():
     """Where times are constant: as much in as many events, and again after speeds and numbers of threads change."""
     ends = []
     for alone in (True, False):
@@ -232,7 +232,7 @@ def share(of, *, shared):
     go_on_until(of.cluster, PLACED, 0, 0.0, of.now_s)
 
 
-def test_messages_of_two_nodes_go_one_after_the_other_into_a_third_one():
+def test_messages_of_two_nodes_are_serialized_on_the_receiving_link():
     """Whose link takes as much as one of theirs: it is busy all the time, and no link is more than that."""
     problem = WordCount(cores=16.0, link_bps=2e6).problem()
     slots = counts_on(problem, 2)
@@ -248,7 +248,7 @@ def test_messages_of_two_nodes_go_one_after_the_other_into_a_third_one():
 
 
 @pytest.mark.parametrize(("most", "how"), [(0.01, {"varies": 0.0, "arrivals_vary": 0.0}), (0.05, {"saturated": True})])
-def test_sets_of_tuples_tell_the_same_of_rates_and_cpu_in_as_many_times_fewer_events(most, how):
+def test_tuple_batches_preserve_rates_and_cpu_with_fewer_events(most, how):
     found, events = {}, {}
     for at_once in (1, 10):
         of = word_count(tuples_at_once=at_once, **how)
@@ -269,7 +269,7 @@ def test_sets_of_tuples_tell_the_same_of_rates_and_cpu_in_as_many_times_fewer_ev
 
 
 @pytest.mark.parametrize("load", [0.5, 0.9])
-def test_sets_take_longer_by_what_their_tuples_take_together_at_most(load):
+def test_batching_adds_at_most_the_service_time_of_one_batch(load):
     """As long as in M/M/1, and up to ten services more."""
     service_s = 1e-4
     of = engine(chain([0.0, 1e6 * service_s], load / service_s), tuples_at_once=10)
@@ -278,7 +278,7 @@ def test_sets_take_longer_by_what_their_tuples_take_together_at_most(load):
     assert alone_s < latency_s(of.counts) < alone_s + 10 * service_s
 
 
-def test_the_same_seed_is_the_same_and_another_one_is_not():
+def test_same_seed_reproduces_the_simulation_and_another_differs():
     ends = []
     for seed in (1, 1, 2):
         of = word_count(seed=seed)

@@ -31,7 +31,7 @@ def worth(executors, prices, members, ports):
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_all_sets_are_found_and_worth_what_they_are(seed):
+def test_node_sets_are_enumerated_completely_with_correct_value(seed):
     rng = np.random.default_rng(seed)
     workers = int(rng.integers(2, 5))
     most, ports = -(-COUNT // workers) + seed % 2, int(rng.integers(1, 4))
