@@ -114,11 +114,11 @@ class Client:
         """A plan whole."""
         return self._ask("GET", f"/v1/plans/{_id(plan)}", Plan)
 
-    def explain(self, topology: str | None = None, executor: int | None = None) -> shapes.Explained:
+    def explain(self, topology: str | None = None, executor: int | None = None) -> shapes.Explanations:
         """Why executors have no slot, all or those of a topology; or why one is where it is."""
         request = {"topology": topology, "executor": executor}
         query = urlencode({name: value for name, value in request.items() if value is not None})
-        return self._ask("GET", f"/v1/explain?{query}" if query else "/v1/explain", shapes.Explained)
+        return self._ask("GET", f"/v1/explain?{query}" if query else "/v1/explain", shapes.Explanations)
 
     def plans(self, states: Iterable[PlanState] = (), limit: int = 100) -> shapes.Plans:
         """Plans, the newest first; those in some states, or all."""
@@ -172,9 +172,9 @@ class Client:
         body = modes.model_dump(mode="json", exclude=set() if "version" in modes.model_fields_set else {"version"})
         return self._ask("PUT", "/v1/modes", Modes, body | {"reason": reason})
 
-    def drains(self) -> shapes.Drains:
+    def drains(self) -> shapes.DrainedHosts:
         """Return the drained nodes."""
-        return self._ask("GET", "/v1/drains", shapes.Drains)
+        return self._ask("GET", "/v1/drains", shapes.DrainedHosts)
 
     def drain(self, node: str, reason: str, *, only_cordon: bool = False, wait: bool = False) -> shapes.DrainResponse:
         """Drain a node.
@@ -191,9 +191,9 @@ class Client:
         request = {"reason": reason, "only_cordon": only_cordon, "wait": wait}
         return self._ask("POST", f"/v1/nodes/{quote(node, safe='')}/drain", shapes.DrainResponse, request)
 
-    def uncordon(self, node: str, reason: str) -> shapes.Drained:
+    def uncordon(self, node: str, reason: str) -> shapes.DrainedHost:
         """Make a drained node schedulable again."""
-        return self._ask("POST", f"/v1/nodes/{quote(node, safe='')}/uncordon", shapes.Drained, {"reason": reason})
+        return self._ask("POST", f"/v1/nodes/{quote(node, safe='')}/uncordon", shapes.DrainedHost, {"reason": reason})
 
     def _change_plan(self, plan: str, what: str, reason: str) -> Plan:
         return self._ask("POST", f"/v1/plans/{_id(plan)}/{what}", Plan, {"reason": reason})

@@ -53,25 +53,25 @@ class HistoryEntry(Shape):
 
 
 class ModesChange(Modes):
-    """Modes that are to hold from now on."""
+    """Request to replace the modes."""
 
     reason: Reason
     by: Who
 
 
 class PlanRequest(RequestShape):
-    """Request to make a plan.
+    """Request to create a plan.
 
     Parameters
     ----------
     goals
-        What it is to be better in, the most important first; what the service goes by where there are none.
+        Objectives, most important first; those of the service if empty.
     only
-        ``overloaded``: the fewest moves that end all broken limits.
+        ``overloaded``: the fewest moves that end all violations.
     topologies, nodes
-        Patterns with ``*``: only such topologies move, and only such that run on such a node; all where empty.
+        Patterns with ``*``: only matching topologies with a worker on a matching node move; all if empty.
     least_gain_percent
-        What it has to gain; None for what the service asks for by itself.
+        Minimum gain; None for that of the service.
     """
 
     reason: Reason
@@ -91,7 +91,7 @@ class ChangeRequest(RequestShape):
 
 
 class Plans(Shape):
-    """Plans, the newest first."""
+    """Plans, newest first."""
 
     plans: tuple[PlanSummary, ...]
 
@@ -104,9 +104,9 @@ class OtherNode(Shape):
     node, supervisor, host
         Its name, the id of its supervisor, and its host.
     cost_change
-        Weighted tuples/s that the cost would rise by.
+        Increase of the cost, in weighted tuples/s.
     joins
-        The worker that it would join there; None for a new one.
+        Worker that it would join there; None for a new one.
     """
 
     node: str
@@ -116,8 +116,8 @@ class OtherNode(Shape):
     joins: str | None
 
 
-class RuledOut(Shape):
-    """Nodes that could not take an executor, and the reason."""
+class ExcludedNodes(Shape):
+    """Nodes that cannot take an executor, and the reason."""
 
     nodes: int
     kind: str
@@ -125,20 +125,20 @@ class RuledOut(Shape):
 
 
 class Explanation(Shape):
-    """Why executors of one component, which differ in nothing, are where they are.
+    """The slot of identical executors of one component, or the reason why they have none.
 
     Parameters
     ----------
     executors
         Numbered within the topology.
     slot
-        Where it runs; None where it has none.
+        Their slot; None if they have none.
     text
-        How many nodes are ruled out by what; of one without a slot as Storm's UI has it.
+        Counts of excluded nodes by reason; for unplaced executors the text in Storm's UI.
     shortages
-        What those without a slot lack together.
+        Resources that unplaced executors lack in total.
     ruled_out, best
-        All that are ruled out, and some of the others, the cheapest first.
+        Excluded nodes, and some of the others, cheapest first.
     """
 
     topology: str
@@ -147,12 +147,12 @@ class Explanation(Shape):
     slot: str | None
     text: str
     shortages: tuple[str, ...]
-    ruled_out: tuple[RuledOut, ...]
+    ruled_out: tuple[ExcludedNodes, ...]
     best: tuple[OtherNode, ...]
 
 
-class Explained(Shape):
-    """Explanations of executors' places; `more` is whether some were left out."""
+class Explanations(Shape):
+    """Explanations of executors' slots; `more` is whether some were left out."""
 
     explanations: tuple[Explanation, ...]
     more: bool
@@ -180,10 +180,9 @@ class ErrorResponse(Shape):
 
 
 # Nodes and holds ----------------------------------------------------------------------------------
-# What goes over the service's API of nodes that take nothing new, and of what keeps things from moving.
 
 
-class Drained(Shape):
+class DrainedHost(Shape):
     """A drained host.
 
     Parameters
@@ -191,11 +190,11 @@ class Drained(Shape):
     host, nodes
         Its name, and the ids of its supervisors.
     since_ms, by, reason
-        Since when, who wanted it, and why.
+        Start in ms since 1970, author and reason.
     plan
-        The plan that empties it; empty where there is none.
+        Plan that empties it; empty if there is none.
     workers
-        That are still on it; None where that is not known.
+        Number of workers still on it; None if unknown.
     """
 
     host: str
@@ -207,10 +206,10 @@ class Drained(Shape):
     workers: int | None = None
 
 
-class Drains(Shape):
+class DrainedHosts(Shape):
     """All drained hosts, in the order in which they were drained."""
 
-    drained: tuple[Drained, ...]
+    drained: tuple[DrainedHost, ...]
 
 
 class DrainRequest(ChangeRequest):
@@ -223,7 +222,7 @@ class DrainRequest(ChangeRequest):
 class DrainResponse(Shape):
     """A drained host, and the plan that empties it; None if it is empty, or its workers stay."""
 
-    drained: Drained
+    drained: DrainedHost
     plan: Plan | None = None
 
 
@@ -233,13 +232,13 @@ class Anomaly(Shape):
     Parameters
     ----------
     kind, node, supervisor, text
-        What it is, the node's name and the id of its supervisor, and a sentence.
+        Its kind, the node's name, the id of its supervisor, and a description.
     since_ms
-        Since when it is known.
+        Time of its detection, in ms since 1970.
     response
-        What the modes say of its kind.
-    done, waits
-        What was done about it, and why nothing was yet.
+        Configured response to its kind.
+    action, waits
+        Action taken, and the reason why none was taken yet.
     """
 
     kind: AnomalyKind
@@ -248,7 +247,7 @@ class Anomaly(Shape):
     text: str
     since_ms: int
     response: Response
-    done: str = ""
+    action: str = ""
     waits: str = ""
 
 

@@ -65,7 +65,7 @@ def watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Watched
 
 
 def told(watched: WatchedCluster) -> list[tuple[str, str, str, str]]:
-    return [(each.kind, each.node, each.done, each.waits) for each in watched.anomalies.all().anomalies]
+    return [(each.kind, each.node, each.action, each.waits) for each in watched.anomalies.all().anomalies]
 
 
 def test_slow_node_is_only_reported_by_default(watched: WatchedCluster) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Generic, Self, TypeVar
 
-from stormwright.client.shapes import Drained, History, Plans
+from stormwright.client.shapes import DrainedHost, History, Plans
 from stormwright.modes import Modes
 from stormwright.plan import PlanState
 from stormwright.service.dashboard.scene import Scene
@@ -205,7 +205,7 @@ class DashboardState:
         """Return the automation modes; None if there are none."""
         return self.sources.plan_service.modes() if self.sources.plan_service else None
 
-    def drained(self) -> dict[str, Drained]:
+    def drained(self) -> dict[str, DrainedHost]:
         """Host → its drain, of those that take nothing new."""
         plan_service = self.sources.plan_service
         return {each.host: each for each in plan_service.nodes.drained().drained} if plan_service else {}

@@ -110,13 +110,13 @@ def _of_plan(what: str) -> Callable[[PlanService, EndpointRequest], BaseModel]:
     return lambda plan_service, asking: getattr(plan_service, what)(asking.path["plan"], asking.body)
 
 
-_LIMIT = {"limit": f"so many at most, up to {MOST}"}
+_LIMIT = {"limit": f"maximum number of items, up to {MOST}"}
 
 ENDPOINTS: Sequence[Endpoint] = (
     Endpoint(
         "POST",
         "/v1/plans",
-        "Begin to make a plan. It is planning at first; ask for it by its id, and discard it to cancel that.",
+        "Create a plan. Its first state is `planning`: poll it by its id, or discard it to cancel.",
         Plan,
         lambda plan_service, asking: plan_service.request(asking.body),
         shapes.PlanRequest,
@@ -125,22 +125,22 @@ ENDPOINTS: Sequence[Endpoint] = (
     Endpoint(
         "GET",
         "/v1/plans",
-        "Plans, the newest first.",
+        "List plans, newest first.",
         shapes.Plans,
         _plans,
-        query={"state": "only those in this state; may be given several times", **_LIMIT},
+        query={"state": "only plans in this state; may be repeated", **_LIMIT},
     ),
     Endpoint(
         "GET",
         "/v1/plans/{plan}",
-        "A plan whole.",
+        "Return a plan with all its steps.",
         Plan,
         lambda plan_service, asking: plan_service.plan(asking.path["plan"]),
     ),
     Endpoint(
         "POST",
         "/v1/plans/{plan}/apply",
-        "Begin to apply a plan, in stages that are judged; 409 where the cluster has changed since.",
+        "Start to apply a plan in evaluated stages; 409 if the cluster has changed since.",
         Plan,
         _of_plan("apply"),
         shapes.ChangeRequest,
@@ -149,7 +149,7 @@ ENDPOINTS: Sequence[Endpoint] = (
     Endpoint(
         "POST",
         "/v1/plans/{plan}/stop",
-        "Stop a plan as soon as no topology is half way.",
+        "Stop a plan after the moves in progress.",
         Plan,
         _of_plan("stop"),
         shapes.ChangeRequest,
@@ -158,7 +158,7 @@ ENDPOINTS: Sequence[Endpoint] = (
     Endpoint(
         "POST",
         "/v1/plans/{plan}/resume",
-        "Go on with a plan that was stopped or waits; what has moved is taken as good.",
+        "Resume a stopped or waiting plan; completed stages count as accepted.",
         Plan,
         _of_plan("resume"),
         shapes.ChangeRequest,
@@ -167,7 +167,7 @@ ENDPOINTS: Sequence[Endpoint] = (
     Endpoint(
         "POST",
         "/v1/plans/{plan}/discard",
-        "Give a plan up, or that it is made; what it has moved stays.",
+        "Discard a plan, or cancel its computation; completed moves stay.",
         Plan,
         _of_plan("discard"),
         shapes.ChangeRequest,
@@ -175,7 +175,7 @@ ENDPOINTS: Sequence[Endpoint] = (
     Endpoint(
         "GET",
         "/v1/history",
-        "What was done, by whom, why, what was promised and what came of it; the newest first.",
+        "List changes with author, reason, promise and measured result, newest first.",
         shapes.History,
         _history,
         query={"before": "only entries with a lower number", **_LIMIT},
@@ -183,7 +183,7 @@ ENDPOINTS: Sequence[Endpoint] = (
     Endpoint(
         "POST",
         "/v1/history/{n}/revert",
-        "Begin to restore the placement as it was before an entry; the answer is the plan that does it.",
+        "Start to restore the placement before an entry; returns the plan.",
         Plan,
         _revert,
         shapes.ChangeRequest,
@@ -192,18 +192,22 @@ ENDPOINTS: Sequence[Endpoint] = (
     Endpoint(
         "GET",
         "/v1/explain",
-        "Why executors have no slot, all or those of a topology; or why one is where it is.",
-        shapes.Explained,
+        "Explain why executors (of one topology) have no slot, or the slot of one executor.",
+        shapes.Explanations,
         _explain,
         query={"topology": "its id or name", "executor": "its number within the topology, from 0"},
     ),
     Endpoint(
-        "GET", "/v1/modes", "What the service may do by itself.", Modes, lambda plan_service, _: plan_service.modes()
+        "GET",
+        "/v1/modes",
+        "Return the modes: which moves the service makes automatically.",
+        Modes,
+        lambda plan_service, _: plan_service.modes(),
     ),
     Endpoint(
         "PUT",
         "/v1/modes",
-        "Let it do other things by itself from now on.",
+        "Replace the modes.",
         Modes,
         _change_modes,
         shapes.ModesChange,
@@ -215,15 +219,15 @@ GUARDING: Sequence[Endpoint] = (
     Endpoint(
         "GET",
         "/v1/drains",
-        "Nodes that take nothing new, and how many workers are still on each.",
-        shapes.Drains,
+        "List drained nodes, with the number of workers still on each.",
+        shapes.DrainedHosts,
         lambda plan_service, _: plan_service.nodes.drained(),
     ),
     Endpoint(
         "POST",
         "/v1/nodes/{node}/drain",
-        "Let a node (a host, or the id of a supervisor on it) take nothing new, and plan away what runs there. The "
-        "plan begins by itself unless `wait` says that it is only made.",
+        "Cordon a node (a host, or the id of a supervisor on it) and plan to move its workers away. The plan starts "
+        "automatically unless `wait` is set.",
         shapes.DrainResponse,
         lambda plan_service, asking: plan_service.nodes.drain(asking.path["node"], asking.body),
         shapes.DrainRequest,
@@ -232,8 +236,8 @@ GUARDING: Sequence[Endpoint] = (
     Endpoint(
         "POST",
         "/v1/nodes/{node}/uncordon",
-        "Let a drained node take what comes again.",
-        shapes.Drained,
+        "Make a drained node schedulable again.",
+        shapes.DrainedHost,
         lambda plan_service, asking: plan_service.nodes.uncordon(asking.path["node"], asking.body),
         ChangeRequest,
     ),

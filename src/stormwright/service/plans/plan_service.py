@@ -143,7 +143,7 @@ class PlanQueue:
 _MOST = 20
 
 
-def explained(problem: Problem, topology: str | None, executor: int | None) -> shapes.Explained:
+def explained(problem: Problem, topology: str | None, executor: int | None) -> shapes.Explanations:
     """Explain the slot of one executor, or of all unplaced executors (of one topology).
 
     Parameters
@@ -161,7 +161,7 @@ def explained(problem: Problem, topology: str | None, executor: int | None) -> s
     runs = Assignment(problem.current_slot, scheduler="stormwright")
     each = explanations(problem, runs, topology, executor, only_unplaced=executor is None)
     found = list(islice(each, _MOST + 1))
-    return shapes.Explained(explanations=tuple(map(_shaped, found[:_MOST])), more=len(found) > _MOST)
+    return shapes.Explanations(explanations=tuple(map(_shaped, found[:_MOST])), more=len(found) > _MOST)
 
 
 def _shaped(of: ComponentExplanation) -> shapes.Explanation:
@@ -173,7 +173,7 @@ def _shaped(of: ComponentExplanation) -> shapes.Explanation:
         slot=of.slot,
         text=of.histogram if of.slot else of.status_text,
         shortages=of.shortages,
-        ruled_out=tuple(shapes.RuledOut(nodes=each.nodes, kind=each.kind, text=str(each)) for each in of.counts),
+        ruled_out=tuple(shapes.ExcludedNodes(nodes=each.nodes, kind=each.kind, text=str(each)) for each in of.counts),
         best=tuple(
             shapes.OtherNode(
                 node=each.node,
@@ -351,7 +351,7 @@ class PlanService(PlanQueries):
         origin: Origin = "rollback" if decision.rolls_back else "service"
         return self._plans.add(origin, self._makers.goal, SERVICE, decision.reason, {})
 
-    def explain(self, topology: str | None, executor: int | None) -> shapes.Explained:
+    def explain(self, topology: str | None, executor: int | None) -> shapes.Explanations:
         """Explain slots; raises the errors of `explained`, and ConflictError before the first poll of Nimbus."""
         return explained(self._queue.now(), topology, executor)
 

@@ -198,8 +198,8 @@ class AnomalyMonitor:
         if anomaly.kind == "slow-node":
             host = problem.supervisors[problem.node_index[anomaly.supervisor or anomaly.node]].host
             if host in self._guard.drains.hosts:
-                update["done"] = anomaly.done or f"{host} is drained"
-            elif response == FIX and not anomaly.done:
+                update["action"] = anomaly.action or f"{host} is drained"
+            elif response == FIX and not anomaly.action:
                 update |= self._drain(problem, host, anomaly.text)
         return anomaly.model_copy(update=update)
 
@@ -210,7 +210,7 @@ class AnomalyMonitor:
             self._nodes.drain(host, DrainRequest(by=ITSELF, reason=f"it is slow: {why}"))
         except StormwrightError as error:
             return {"waits": error.line}
-        return {"done": f"{host} was drained"}
+        return {"action": f"{host} was drained"}
 
     def _why_not(self, problem: Problem, host: str) -> str:
         mode, why = self._guard.allowed(problem, host)
@@ -224,7 +224,7 @@ class AnomalyMonitor:
     def _notify_of(self, anomaly: Anomaly, *, over: bool) -> None:
         if anomaly.response == IGNORE:
             return
-        text = anomaly.text + (f"; {more}" if (more := anomaly.done or anomaly.waits) else "")
+        text = anomaly.text + (f"; {more}" if (more := anomaly.action or anomaly.waits) else "")
         log.warning("%s %s: %s", anomaly.kind, anomaly.node, "is over" if over else text)
         at_ms = round(self._state.clock.time() * 1000)
         self._notify(ServiceEvent(anomaly.kind, anomaly.node, "is over" if over else text, over=over, at_ms=at_ms))

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import orjson
 
-from stormwright.client.shapes import Drained
+from stormwright.client.shapes import DrainedHost
 from stormwright.model import Problem
 from stormwright.model.humanize import in_utc
 from stormwright.service.storage.database import State
@@ -32,7 +32,7 @@ class DrainedNodes:
         self._drained = {row["host"]: _drained(row) for row in state.read("SELECT * FROM drains ORDER BY since_ms")}
         self._last_applied: tuple[Problem, dict[str, str], Problem] | None = None
 
-    def all(self) -> tuple[Drained, ...]:
+    def all(self) -> tuple[DrainedHost, ...]:
         """Every drained host, in the order in which they were drained."""
         return tuple(self._drained.values())
 
@@ -41,12 +41,12 @@ class DrainedNodes:
         """The drained hosts."""
         return frozenset(self._drained)
 
-    def find(self, node: str) -> Drained | None:
+    def find(self, node: str) -> DrainedHost | None:
         """The drain of a host, or of a supervisor (by id) on it."""
         drained = self._drained
         return drained.get(node) or next((each for each in drained.values() if node in each.nodes), None)
 
-    def drain(self, host: str, nodes: Collection[str], who: str, reason: str) -> Drained:
+    def drain(self, host: str, nodes: Collection[str], who: str, reason: str) -> DrainedHost:
         """Let a host take nothing new; of two reasons the newer counts.
 
         Parameters
@@ -60,7 +60,7 @@ class DrainedNodes:
             row = (host, orjson.dumps(sorted(nodes)).decode(), round(self._state.clock.time() * 1000), who, reason)
             with self._state.change() as to:
                 to.execute("INSERT OR REPLACE INTO drains (host, nodes, since_ms, who, reason) VALUES (?,?,?,?,?)", row)
-            drained = Drained(host=host, nodes=tuple(sorted(nodes)), since_ms=row[2], by=who, reason=reason)
+            drained = DrainedHost(host=host, nodes=tuple(sorted(nodes)), since_ms=row[2], by=who, reason=reason)
             self._drained = {**self._drained, host: drained}
             return drained
 
@@ -103,12 +103,12 @@ class DrainedNodes:
         return found
 
 
-def _by_whom(drained: Drained) -> str:
+def _by_whom(drained: DrainedHost) -> str:
     return f"drained by {drained.by} since {in_utc(drained.since_ms)[: len('2026-11-21 10:30')]} UTC"
 
 
-def _drained(row: sqlite3.Row) -> Drained:
-    return Drained(
+def _drained(row: sqlite3.Row) -> DrainedHost:
+    return DrainedHost(
         host=row["host"],
         nodes=tuple(orjson.loads(row["nodes"])),
         since_ms=row["since_ms"],

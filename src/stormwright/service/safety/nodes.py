@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from stormwright.client.shapes import ChangeRequest, Drained, DrainRequest, DrainResponse, Drains
+from stormwright.client.shapes import ChangeRequest, DrainedHost, DrainedHosts, DrainRequest, DrainResponse
 from stormwright.errors import ConflictError, NotFoundError, suggestion_for
 from stormwright.model import UNPLACED, Problem
 from stormwright.plan import Plan
@@ -75,7 +75,7 @@ class NodeService:
         self._drains.planned(host, plan.id)
         return DrainResponse(drained=drained.model_copy(update={"workers": workers, "plan": plan.id}), plan=plan)
 
-    def uncordon(self, node: str, change: ChangeRequest) -> Drained:
+    def uncordon(self, node: str, change: ChangeRequest) -> DrainedHost:
         """Make a node schedulable again, and discard plans to empty it that were not started.
 
         Raises
@@ -97,7 +97,7 @@ class NodeService:
         """Names of drained hosts, in the order in which they were drained."""
         return tuple(each.host for each in self._drains.all())
 
-    def drained(self) -> Drains:
+    def drained(self) -> DrainedHosts:
         """All drained nodes, with how many workers are still on each."""
         drained = self._drains.all()
         try:
@@ -106,7 +106,7 @@ class NodeService:
             problem = None
         if problem is not None:
             drained = tuple(each.model_copy(update={"workers": workers_on(problem, each.host)}) for each in drained)
-        return Drains(drained=drained)
+        return DrainedHosts(drained=drained)
 
 
 def workers_on(problem: Problem, host: str) -> int:

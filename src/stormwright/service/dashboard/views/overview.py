@@ -47,8 +47,8 @@ def _of_service(known: DashboardState) -> Iterator[Concern]:
     for topology, why in known.sources.unfit().items():
         yield _concern("bad", f"{topology} cannot be placed: {why}", "/topologies")
     for each in status.anomalies[:_EACH]:
-        done = each["done"] or (f"not drained: {each['waits']}" if each["waits"] else "")
-        concerns = f"{each['text']}; {done}" if done else each["text"]
+        action = each["action"] or (f"not drained: {each['waits']}" if each["waits"] else "")
+        concerns = f"{each['text']}; {action}" if action else each["text"]
         level: Level = "note" if each["response"] == "ignore" else "warn"
         yield _concern(level, f"{concerns} ({each['kind']})", f"/cluster/nodes/{quote(each['supervisor'], safe='')}")
     if status.hold:
