@@ -31,7 +31,7 @@ from benchmarks.kit.results import DIRECTORY, show_progress, write_results
 from stormwright.controller.objectives.objective import PlacementAim
 from stormwright.controller.objectives.outlook import THROUGHPUT, least_gain_percent
 from stormwright.controller.planning.plan import MoveBudget
-from stormwright.controller.policy import LookBack, decide, planned_slots
+from stormwright.controller.policy import DecisionTimes, decide, planned_slots
 from stormwright.evaluations.lab.steady import with_load
 from stormwright.formats import problem_from_dict
 from stormwright.history.evaluation.comparison import StartComparison, compare_starts
@@ -252,7 +252,7 @@ def decided_slots(problem: Problem) -> IntArray:
         make_scheduler("optimizer", {"objective": THROUGHPUT}),
         TriggerParams(period_s=0, cool_down_s=0, min_gain_percent=least_gain_percent(THROUGHPUT)),
         MoveBudget(max_topologies=len(problem.topologies), max_executors=problem.num_executors),
-        LookBack(1e6, 0, 0),
+        DecisionTimes(1e6, 0, 0),
         aim=PlacementAim(THROUGHPUT),
     )
     return planned_slots(problem, decision.plan.moves)

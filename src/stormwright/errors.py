@@ -168,6 +168,7 @@ def suggestion_for(name: str, known: Iterable[str], most: int = 3) -> str:
     """Return the end of a sentence about an unknown `name`: a suggestion, or the first of the known names."""
     there = sorted(known)
     meant = nearest(name, there)
-    suggestions = [meant] if meant else there[:most]
-    more = ", …" if not meant and len(there) > most else ""
-    return f"; there is {', '.join(suggestions) or 'none at all'}{more}"
+    if meant:
+        return f"; did you mean {meant}?"
+    more = ", …" if len(there) > most else ""
+    return f"; known: {', '.join(there[:most]) or 'none'}{more}"

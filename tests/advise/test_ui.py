@@ -82,7 +82,7 @@ def test_advice_uses_storm_ui_metrics_without_probes():
     ("change", "why"),
     [
         ({"bolts": None}, "should be what Storm's UI answers"),
-        ({"id": "word-1-0"}, r"no such topology in the problem; there is words-1-0: word-1-0 @ \$.id"),
+        ({"id": "word-1-0"}, r"no such topology in the problem: word-1-0; did you mean words-1-0\? @ \$.id"),
         ({"uptimeSeconds": 5}, r"only 5 s are measured; wait until there are 30 @ \$.window"),
         ({"window": "soon"}, r"should be a number from 0 on, got soon @ \$.window"),
         ({"bolts": [{"boltId": "other"}]}, r"should be a component of words @ \$.bolts\[0\].boltId"),

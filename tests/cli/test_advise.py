@@ -94,7 +94,7 @@ def test_rate_option_must_name_topology_when_several_exist(run, tmp_path):
     write_problem(path, two_word_counts(rate_tps=1_000.0))
     code, _, err = run("advise", path, "--rate", "5000")
     assert code == 2
-    assert "name the topology, as in NAME=9000; there is one, other" in err
+    assert "name the topology, as in NAME=9000; known: one, other" in err
     assert run("advise", path, "--rate", "one=5000", "--no-alternatives")[0] == 0
 
 

@@ -77,8 +77,8 @@ def test_topology_and_node_patterns_select_moves(run, file):
 def test_unmatched_patterns_are_rejected(run, file):
     code, _, err = run("plan", file, "--topology", "nope-*", "--topology", "a", "--node", "none")
     assert code == 2
-    assert "nope-*: fits no topology; there is a, b" in err
-    assert "none: fits no node; there is host0, host1, host2, …" in err
+    assert "nope-*: fits no topology; known: a, b" in err
+    assert "none: fits no node; known: host0, host1, host2, …" in err
 
 
 def test_planning_options_are_rejected_without_planning(run, file):
@@ -141,7 +141,7 @@ def test_mode_command_shows_and_changes_modes(run, port: int) -> None:  # noqa: 
     code, out, _ = run("mode", "suggest", *where, "--topology", "pay-*=observe", "--window", "22:00-04:00")
     *said, warning = out.splitlines()
     assert (code, said) == (0, ["mode suggest", "pay-*: observe", "moves automatically in 22:00-04:00 (UTC)"])
-    assert warning.startswith("warning: pay-* fits no topology now; there is ")
+    assert warning.startswith("warning: pay-* matches no running topology, so its mode has no effect yet; ")
     assert [f"warning: {each}" for each in json.loads(run("mode", *where, "--json")[1])["warnings"]] == [warning]
     assert "frozen: month end" in run("mode", *where, "--freeze", "month end")[1]
     assert run("mode", *where, "--unfreeze", "--any-time", "--topology", "pay-*=default")[1] == "mode suggest\n"

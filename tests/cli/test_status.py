@@ -23,16 +23,16 @@ def test_status_reports_findings_pending_plans_and_recent_actions(
     code, out, err = run("status", *where)
     assert (code, err) == (1, ""), "an alarm is up"
     assert "found" in out.splitlines()[0]
-    assert "is overloaded, says its alarm" in out
+    assert "Overload alarm on node" in out
     assert f"http://{HOST}:{port}, mode observe, scheduler {SERVED.scheduler}; last call from Nimbus 4 s ago" in out
     assert "waits for approval: nothing" in out
-    assert "changed last: nothing so far" in out
+    assert "last change: none" in out
     less = ("--goal", "traffic", "--gain", 0, "--reason", "less traffic", "--by", "anna", "--json")
     plan = json.loads(run("plan", *where, *less)[1])
     assert f"; `stormwright apply {plan['id']}`" in run("status", *where)[1]
     run("apply", plan["id"], *where, "--reason", "as agreed", "--by", "anna")
     out = run("status", *where)[1]
-    assert f"changed last: entry 1, plan {plan['id']}, by anna, " in out
+    assert f"last change: entry 1, plan {plan['id']}, by anna, " in out
     assert "waits for approval: nothing" in out
     told = json.loads(run("status", *where, "--json")[1])
     assert (told["changes"][0]["plan"], told["healthy"], told["pending"]) == (plan["id"], False, [])

@@ -9,7 +9,7 @@ import pytest
 
 from stormwright.controller.objectives.objective import PlacementAim
 from stormwright.controller.planning.plan import Excluded, MoveBudget
-from stormwright.controller.policy import LookBack, decide
+from stormwright.controller.policy import DecisionTimes, decide
 from stormwright.model import UNPLACED, Assignment, LoadProfile, Problem, Topology, TopologyAssignment, WorkerSlot
 from stormwright.model.load import assumed_load
 from stormwright.pipeline.monitoring.drift import Drift
@@ -42,7 +42,9 @@ def spread() -> Problem:
 
 
 def ask(now: Problem, since_change: float, since_look: float) -> tuple[bool, int]:
-    decision = decide(now, OnOneNode(), TRIGGERS, MoveBudget(), LookBack(1000, 1000 - since_change, 1000 - since_look))
+    decision = decide(
+        now, OnOneNode(), TRIGGERS, MoveBudget(), DecisionTimes(1000, 1000 - since_change, 1000 - since_look)
+    )
     return decision.looked, len(decision.plan.moves)
 
 
@@ -79,7 +81,7 @@ def test_gain_below_minimum_moves_nothing_and_is_reported(spread: Problem) -> No
         def schedule(self, problem: Problem) -> Assignment:
             return Assignment(problem.current_slot)
 
-    decision = decide(spread, AsItIs(), TRIGGERS, MoveBudget(), LookBack(1000, 0, 0))
+    decision = decide(spread, AsItIs(), TRIGGERS, MoveBudget(), DecisionTimes(1000, 0, 0))
     assert decision.looked
     assert decision.plan.moves == ()
     assert "not worth a move" in decision.reason
@@ -91,7 +93,7 @@ def test_unmeasured_topology_stays_and_adds_no_traffic(spread: Problem) -> None:
         OnOneNode(),
         TRIGGERS,
         MoveBudget(),
-        LookBack(1000, 0, 0),
+        DecisionTimes(1000, 0, 0),
     )
     assert decision.looked
     assert decision.plan.moves == ()
@@ -104,7 +106,7 @@ def test_topology_stays_during_backoff_after_failed_move(spread: Problem) -> Non
     backoff = Backoff()
     backoff.note("t-1-0", 900.0, "trees pending")
     stay = backoff.stay(1000.0)
-    decision = decide(spread, OnOneNode(), TRIGGERS, MoveBudget(), LookBack(1000, 0, 0), stay)
+    decision = decide(spread, OnOneNode(), TRIGGERS, MoveBudget(), DecisionTimes(1000, 0, 0), stay)
     assert decision.plan.moves == ()
     assert "trees pending" in str(decision.plan.blocked["t-1-0"])
     assert backoff.stay(900.0 + 601) == {}
@@ -115,12 +117,14 @@ def test_topology_stays_during_backoff_after_failed_move(spread: Problem) -> Non
 def test_unresolved_overload_is_examined_again_only_after_a_period(spread: Problem) -> None:
     loaded = spread.with_load(replace(spread.load, overload_s={"n1": 99.0}))
     for idle_look, looked in ((900.0, True), (950.0, False)):
-        assert decide(loaded, OnOneNode(), TRIGGERS, MoveBudget(), LookBack(1000, 0, 0, idle_look)).looked is looked
+        assert (
+            decide(loaded, OnOneNode(), TRIGGERS, MoveBudget(), DecisionTimes(1000, 0, 0, idle_look)).looked is looked
+        )
 
 
 def test_topology_configuration_can_forbid_moves(spread: Problem) -> None:
     kept = replace(spread, topologies=(replace(spread.topologies[0], conf={"stormwright.move": False}),))
-    decision = decide(kept, OnOneNode(), TRIGGERS, MoveBudget(), LookBack(1000, 0, 0))
+    decision = decide(kept, OnOneNode(), TRIGGERS, MoveBudget(), DecisionTimes(1000, 0, 0))
     assert decision.plan.moves == ()
     assert decision.plan.blocked == {"t-1-0": Excluded("stormwright.move is false in its configuration")}
 
@@ -128,18 +132,18 @@ def test_topology_configuration_can_forbid_moves(spread: Problem) -> None:
 def test_drift_triggers_unscheduled_look_outside_cool_down(spread: Problem) -> None:
     drifted = "load has drifted: CPU of t +52 % since 12:00:00 UTC"
     for since_change, looked in ((500, True), (29, False)):
-        clock = LookBack(1000, 1000 - since_change, 1000 - 5, 1000 - 5)
+        clock = DecisionTimes(1000, 1000 - since_change, 1000 - 5, 1000 - 5)
         decision = decide(spread, OnOneNode(), TRIGGERS, MoveBudget(), clock, drifted=drifted)
         assert (decision.looked, len(decision.plan.moves)) == (looked, looked)
-    assert decide(spread, OnOneNode(), TRIGGERS, MoveBudget(), LookBack(1000, 0, 995, 995)).looked is False
-    moved = decide(spread, OnOneNode(), TRIGGERS, MoveBudget(), LookBack(1000, 0, 995, 995), drifted=drifted)
+    assert decide(spread, OnOneNode(), TRIGGERS, MoveBudget(), DecisionTimes(1000, 0, 995, 995)).looked is False
+    moved = decide(spread, OnOneNode(), TRIGGERS, MoveBudget(), DecisionTimes(1000, 0, 995, 995), drifted=drifted)
     assert moved.reason.startswith(f"{drifted}; inter-node traffic falls by 100 %")
 
     class AsItIs:
         def schedule(self, problem: Problem) -> Assignment:
             return Assignment(problem.current_slot)
 
-    stays = decide(spread, AsItIs(), TRIGGERS, MoveBudget(), LookBack(1000, 0, 995, 995), drifted=drifted)
+    stays = decide(spread, AsItIs(), TRIGGERS, MoveBudget(), DecisionTimes(1000, 0, 995, 995), drifted=drifted)
     assert stays.reason.startswith(drifted)
     assert stays.reason.endswith("not worth a move")
 
@@ -148,7 +152,7 @@ def test_later_alarm_triggers_another_look_at_overload(spread: Problem) -> None:
     """A look just before has moved nothing; the alarm is of later."""
     loaded = spread.with_load(replace(spread.load, overload_s={"n1": 99.0}))
     for alarm_s, looked in ((949.0, False), (951.0, True)):
-        clock = LookBack(1000, 0, 0, last_idle_look_s=950.0, last_alarm_s=alarm_s)
+        clock = DecisionTimes(1000, 0, 0, last_idle_search_s=950.0, last_alarm_s=alarm_s)
         assert decide(loaded, OnOneNode(), TRIGGERS, MoveBudget(), clock).looked is looked
 
 
@@ -167,7 +171,7 @@ def test_drift_text_names_quantities_changes_and_start_times(spread: Problem) ->
 
 def decided_by(name: str, now: Problem, since_look: float, drifted: str = ""):
     """What a scheduler that is adaptive by its source decides, placing anew."""
-    clock = LookBack(1000, 0, 1000 - since_look)
+    clock = DecisionTimes(1000, 0, 1000 - since_look)
     aim = PlacementAim(adapts=traits_of(name).adapts)
     return decide(
         now, FromScratchScheduler(make_scheduler(name)), TRIGGERS, MoveBudget(), clock, drifted=drifted, aim=aim
@@ -229,7 +233,7 @@ def test_placement_unassigning_running_topology_moves_nothing(spread: Problem) -
         def schedule(self, problem: Problem) -> Assignment:
             return Assignment(np.full(4, UNPLACED, dtype=np.int32))
 
-    decision = decide(spread, LeavesOut(), TRIGGERS, MoveBudget(), LookBack(1000, 0, 0))
+    decision = decide(spread, LeavesOut(), TRIGGERS, MoveBudget(), DecisionTimes(1000, 0, 0))
     assert (decision.looked, decision.plan.moves) == (True, ())
     assert decision.reason == "t would be left without slots: not worth a move"
 
@@ -241,13 +245,13 @@ def test_empty_gain_list_allows_moves_with_less_gain(spread: Problem) -> None:
 
     for gains, moves in ((("traffic",), 0), ((), 1)):
         aim = PlacementAim(adapts=Adaptation(on_period=True, gains=gains))
-        decision = decide(spread, Turned(), TRIGGERS, MoveBudget(), LookBack(1000, 0, 0), aim=aim)
+        decision = decide(spread, Turned(), TRIGGERS, MoveBudget(), DecisionTimes(1000, 0, 0), aim=aim)
         assert len(decision.plan.moves) == moves
 
 
 def test_decision_names_anomaly_causing_the_move(spread: Problem) -> None:
     loaded = spread.with_load(replace(spread.load, overload_s={"n1": 99.0}))
-    not_due, due = LookBack(1000, 0, 995, 995, 999), LookBack(1000, 0, 0)
+    not_due, due = DecisionTimes(1000, 0, 995, 995, 999), DecisionTimes(1000, 0, 0)
     for now, clock, drifted, because in (
         (loaded, not_due, "", "overload"),
         (loaded, due, "", ""),

@@ -247,7 +247,7 @@ def test_a_topology_can_be_named_by_name():
 @pytest.mark.parametrize(
     ("topology_id", "executor", "message"),
     [
-        ("zzz", None, "zzz: no such topology; there is a-1, b-1"),
+        ("zzz", None, "zzz: no such topology; known: a-1, b-1"),
         (None, 0, "executors are numbered within a topology; there are a-1, b-1"),
         ("b-1", 1, "1: b-1 has no such executor: its executors are 0 to 0"),
         ("b-1", -1, "b-1 has no such executor"),

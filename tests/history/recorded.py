@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from stormwright.controller.planning.plan import MoveBudget
-from stormwright.controller.policy import Decision, LookBack, decide
+from stormwright.controller.policy import Decision, DecisionTimes, decide
 from stormwright.history.tables.staging import Staging
 from stormwright.model import LoadProfile, Problem, TopologyLoad
 from stormwright.schedulers import make_scheduler
@@ -53,7 +53,7 @@ def cluster(seed: int, end_ms: int) -> Problem:
 
 def look(seen: Problem, scheduler: str = "online", **settings: Any) -> Decision:
     """A decision that is due."""
-    never = LookBack(now_s=1e6, last_change_s=0, last_look_s=0)
+    never = DecisionTimes(now_s=1e6, last_change_s=0, last_search_s=0)
     return decide(seen, make_scheduler(scheduler, settings), TriggerParams(), MoveBudget(), never)
 
 

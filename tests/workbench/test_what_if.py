@@ -129,9 +129,9 @@ def test_all_change_faults_are_reported_at_once():
     with pytest.raises(InputError) as error:
         what_if(problem, Changes({"nobody": 2.0}, kill_nodes=("nowhere",), parallelism={("", "nothing"): 2}))
     assert [str(fault) for fault in error.value.faults] == [
-        "nobody: no such topology; there is words, words-1-0",
-        "nothing: no such component; there is __acker, count, split, …",
-        "nowhere: no such node; there is n0, n1, n2",
+        "nobody: no such topology; known: words, words-1-0",
+        "nothing: no such component; known: __acker, count, split, …",
+        "nowhere: no such node; known: n0, n1, n2",
     ]
     for from_scratch, way in ((True, "--from-scratch"), (False, "--keep-running")):
         with pytest.raises(InputError, match=f"{way}: requires --scheduler"):

@@ -58,7 +58,9 @@ def read_ui(document: object, problem: Problem, source: str) -> UiTopology:
     name, ids = str(document.get("id", "")), problem.topology_index
     if name not in ids:
         meant = nearest(name, ids)
-        faults.append(Fault(f"no such topology in the problem{f'; there is {meant}' if meant else ''}: {name}", "$.id"))
+        faults.append(
+            Fault(f"no such topology in the problem: {name}{f'; did you mean {meant}?' if meant else ''}", "$.id")
+        )
         raise InputError(source, faults)
     seconds = _number(document, "uptimeSeconds", "$", faults)
     window = document.get("window")

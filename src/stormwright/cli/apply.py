@@ -15,15 +15,16 @@ from stormwright.cli.output import print_json
 from stormwright.errors import ClusterError
 
 if TYPE_CHECKING:
-    from stormwright.plan import Plan
+    from stormwright.plan import Plan, PlanState
 
-#: Exit code where a plan did not come to its end.
+#: Exit code if a plan did not end as done.
 _NOT_DONE = 1
 
-#: Seconds from one look at a plan to the next.
-LOOK_S = 1.0
+#: Seconds between polls of a plan.
+POLL_S = 1.0
 
-_UNDER_WAY = ("planning", "applying", "judging", "taking back")
+#: States in which a plan is followed.
+_IN_PROGRESS: tuple[PlanState, ...] = ("planning", "applying", "evaluating", "rolling_back")
 
 
 @click.command()
@@ -42,7 +43,7 @@ _UNDER_WAY = ("planning", "applying", "judging", "taking back")
 def command(
     ctx: click.Context, plan: str, address: str, by: str, reason: str, change: str | None, no_wait: bool, as_json: bool
 ) -> None:
-    """PLAN is one of a running service. It is followed until it is done or waits for a person.
+    """PLAN is the id of a plan of a running service. It is followed until it is done or waits for a person.
 
     One topology moves first, then a few, then the rest. A topology that gets worse is rolled back automatically. If the
     result is unclear, the plan waits: `--resume` accepts it, `stormwright revert` rolls it back. A plan is refused if
@@ -95,9 +96,9 @@ def follow(
             say(line)
         reported = line
         begins = found is not None and found.auto_apply
-        if no_wait or (found is not None and found.state not in _UNDER_WAY and not begins):
+        if no_wait or (found is not None and found.state not in _IN_PROGRESS and not begins):
             break
-        time.sleep(LOOK_S)
+        time.sleep(POLL_S)
     if found is None:
         if as_json:
             print_json(_with({"id": plan, "error": reported}, beside))

@@ -57,15 +57,15 @@ def print_steps(plan: Plan) -> None:
 def outcome_lines(plan: Plan) -> Iterator[str]:
     """Yield the measured outcome for topologies beside the prediction."""
     for each in plan.evaluations:
-        measured = "unknown" if each.measured is None else f"{each.measured:.2f}"
-        yield f"{each.topology}: {each.quantity} {measured} of before, {each.predicted:.2f} promised: {each.verdict}"
+        measured = "unknown" if each.measured is None else f"×{each.measured:.2f}"
+        yield f"{each.topology}: {each.quantity} {measured} (predicted ×{each.predicted:.2f}): {each.verdict}"
 
 
 def progress_line(plan: PlanSummary) -> str:
-    """Where a plan stands that is being applied."""
+    """Return the progress of a plan as text."""
     stage = f"stage {min(plan.stage + 1, plan.stages)} of {plan.stages}" if plan.stages else ""
     step = f"step {plan.steps_completed} of {plan.step_count}" if plan.step_count else ""
-    return ": ".join(filter(None, [plan.state, ", ".join(filter(None, [step, stage, plan.why]))]))
+    return ": ".join(filter(None, [plan.state.replace("_", " "), ", ".join(filter(None, [step, stage, plan.why]))]))
 
 
 def _print_sides(sides: dict[str, Side]) -> None:
@@ -118,7 +118,7 @@ def _both(before: TopologySide | None, after: TopologySide | None, name: str, un
 def _value(figure: Range | None, unit: str) -> str:
     if figure is None:
         return "unknown"
-    return "no end" if figure.value is None else f"{_number(figure.value)}{unit}"
+    return "unlimited" if figure.value is None else f"{_number(figure.value)}{unit}"
 
 
 def _shown(figure: Range | None, unit: str) -> str:

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from stormwright.plan import PlanSummary
 
 #: Exit code if something needs attention; it is 2 for an unreachable service, as for every verb.
-_NEEDS_A_LOOK = 1
+_UNHEALTHY = 1
 
-#: Lines of a kind.
+#: Maximum number of lines of one kind.
 _MOST = 5
 
-#: How bad a finding is, as the first page says it.
-_CALLED = {"bad": "fault", "warn": "short", "note": "note"}
+#: Label of a finding by its level.
+_CALLED = {"bad": "fault", "warn": "warning", "note": "note"}
 
 
 @click.command()
@@ -35,7 +35,7 @@ _CALLED = {"bad": "fault", "warn": "short", "note": "note"}
 @options.as_json("Print all of it as JSON.")
 @click.pass_context
 def command(ctx: click.Context, address: str, as_json: bool) -> None:
-    """This is the first page of the dashboard as text, with the last change.
+    """The status is the first page of the dashboard as text, with the last change.
 
     Exits with 0 if nothing is wrong, 1 if something needs attention or nothing is known yet, 2 if the service cannot be
     reached.
@@ -48,7 +48,7 @@ def command(ctx: click.Context, address: str, as_json: bool) -> None:
         for line in _lines(now, client.address):
             say(line)
     if not now.healthy:
-        ctx.exit(_NEEDS_A_LOOK)
+        ctx.exit(_UNHEALTHY)
 
 
 def _lines(now: Overview, address: str) -> Iterator[str]:
@@ -65,18 +65,18 @@ def _lines(now: Overview, address: str) -> Iterator[str]:
         sizes = zip((now.topologies, now.executors, now.nodes), ("topology", "executor", "node"), strict=True)
         rate = f"; measured {now.rate_tps:,.0f} trees/s" if now.rate_tps is not None else ""
         yield f"runs: {', '.join(counted(count, noun) for count, noun in sizes)}{rate}"
-    yield f"would change: {now.decision or 'nothing was looked at yet; `stormwright plan` asks for a plan'}"
+    yield f"next change: {now.decision or 'no decision yet; `stormwright plan` creates a plan'}"
     yield from cut_short([f"waits: {each}" for each in now.waits], _MOST)
-    yield from cut_short([f"under way: plan {each.id}: {progress_line(each)}" for each in now.active], _MOST)
+    yield from cut_short([f"in progress: plan {each.id}: {progress_line(each)}" for each in now.active], _MOST)
     yield from cut_short([_waiting(each) for each in now.pending], _MOST, "; `stormwright plan --list` has all")
     if not now.pending:
         yield "waits for approval: nothing"
     for last in now.changes[:1]:
         what = f"plan {last.plan}" if last.plan else last.kind
-        yield f"changed last: entry {last.n}, {what}, by {last.who}, {in_utc(last.at_ms)}: {last.reason}"
-        yield f"came of it: {evaluations_of(last)}"
+        yield f"last change: entry {last.n}, {what}, by {last.who}, {in_utc(last.at_ms)}: {last.reason}"
+        yield f"outcome: {evaluations_of(last)}"
     if not now.changes:
-        yield "changed last: nothing so far"
+        yield "last change: none"
 
 
 def _waiting(plan: PlanSummary) -> str:

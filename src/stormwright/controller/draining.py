@@ -29,8 +29,8 @@ _STUCK_S, _TURNS = 2.0, 3
 _TURN_S = 5.0
 
 
-class Switch(Protocol):
-    """Callback that activates or deactivates spouts."""
+class SpoutControl(Protocol):
+    """Activates and deactivates the spouts of a topology."""
 
     def activate(self, name: str) -> None: ...
 
@@ -59,12 +59,12 @@ class Draining:
     since: float = 0.0
     turns: int = 0
 
-    def pause(self, switch: Switch, clock: Clock) -> None:
+    def pause(self, switch: SpoutControl, clock: Clock) -> None:
         """Pause the spouts."""
         self.since = clock.monotonic()
         switch.deactivate(self.name)
 
-    def is_through(self, tally: Tally) -> bool:
+    def is_drained(self, tally: Tally) -> bool:
         """Return whether the topology is idle and no tree is pending."""
         return self._is_quiet(tally) and tally.pending(self.id, self.live) == 0
 
@@ -74,7 +74,7 @@ class Draining:
         late = self.turns < _TURNS and tally.clock.monotonic() > self.since + wait_s
         return late and self._is_quiet(tally) and tally.stuck(self.id, self.live, self.since)
 
-    def take_turn(self, switch: Switch, tally: Tally) -> None:
+    def flush_blocked_tuples(self, switch: SpoutControl, tally: Tally) -> None:
         """Activate the spouts for a moment to emit tuples that were blocked by full queues."""
         self.turns += 1
         log.info("%s: pending tuple trees make no progress; spouts are activated for a moment", self.name)
@@ -89,7 +89,11 @@ class Draining:
 
 
 def drain(
-    topologies: Sequence[Draining], switch: Switch, tally: Tally, limit_s: float, stop: threading.Event | None = None
+    topologies: Sequence[Draining],
+    switch: SpoutControl,
+    tally: Tally,
+    limit_s: float,
+    stop: threading.Event | None = None,
 ) -> list[Draining]:
     """Pause topologies and wait until all their trees are complete.
 
@@ -114,12 +118,12 @@ def drain(
     for each in topologies:
         each.pause(switch, tally.clock)
     deadline = tally.clock.monotonic() + limit_s
-    while left := [each for each in topologies if not each.is_through(tally)]:
+    while left := [each for each in topologies if not each.is_drained(tally)]:
         left_s = deadline - tally.clock.monotonic()
         if left_s <= 0 or (stop and stop.is_set()):
             break
         for each in left:
             if each.is_stuck(tally):
-                each.take_turn(switch, tally)
+                each.flush_blocked_tuples(switch, tally)
         tally.wait(min(left_s, _POLL_S))
     return left

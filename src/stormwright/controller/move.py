@@ -15,7 +15,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from stormwright.controller.draining import Draining, Switch, drain
+from stormwright.controller.draining import Draining, SpoutControl, drain
 from stormwright.controller.planning.plan import Hop, Step, TopologyMove
 from stormwright.controller.reports import MoveLimits, MoveReport, log_reports, made
 from stormwright.controller.safety.pauses import Pauses
@@ -44,7 +44,7 @@ _REFRESH_POLL_S, _CONNECT_S = 10.0, 1.0
 _LATE_S, _AGAIN = 3.0, 3
 
 
-class Nimbus(Switch, Protocol):
+class Nimbus(SpoutControl, Protocol):
     """The calls to Nimbus that a move makes."""
 
     def cluster(self) -> Mapping[str, Any]: ...

@@ -13,7 +13,7 @@ from stormwright.controller.objectives.objective import PlacementAim
 from stormwright.controller.objectives.outlook import TRAFFIC, Outlook, Outlooks
 from stormwright.controller.planning.plan import MoveBudget, MovePlan, TopologyMove
 from stormwright.controller.planning.planner import plan_moves
-from stormwright.controller.safety.holds import Word
+from stormwright.controller.safety.holds import HoldCode
 from stormwright.history.evaluation.verdict import Promise
 from stormwright.model import UNPLACED, Assignment, Cost, LoadProfile, Problem, Scheduler, cost_of
 from stormwright.model.arrays import IntArray
@@ -42,17 +42,17 @@ PART_LOSS_PERCENT = 2.0
 
 
 @dataclass(frozen=True)
-class LookBack:
+class DecisionTimes:
     """Times of past looks and moves, in seconds of one clock.
 
-    `last_idle_look_s` is the last check after which nothing moved: there is no other check within a period, unless an
+    `last_idle_search_s` is the last check after which nothing moved: there is no other check within a period, unless an
     alarm was raised since (`last_alarm_s`).
     """
 
     now_s: float
     last_change_s: float
-    last_look_s: float
-    last_idle_look_s: float = float("-inf")
+    last_search_s: float
+    last_idle_search_s: float = float("-inf")
     last_alarm_s: float = float("-inf")
 
 
@@ -91,7 +91,7 @@ class Decision:
     promises: Mapping[str, Promise] = field(default_factory=dict)
     rolls_back: frozenset[str] = frozenset()
     because: Literal["overload", "drift", ""] = ""
-    hold: Word | Literal[""] = ""
+    hold: HoldCode | Literal[""] = ""
 
 
 def decide(
@@ -99,7 +99,7 @@ def decide(
     scheduler: Scheduler,
     triggers: TriggerParams,
     budget: MoveBudget,
-    clock: LookBack,
+    clock: DecisionTimes,
     stay: Mapping[str, str] | None = None,
     drifted: str = "",
     aim: PlacementAim | None = None,
@@ -133,14 +133,14 @@ def decide(
     # Whether even the best placement there could be would be a reason to move.
     at_best = TriggerView(
         since_change_s=clock.now_s - clock.last_change_s,
-        since_look_s=clock.now_s - clock.last_look_s,
+        since_look_s=clock.now_s - clock.last_search_s,
         overload_s=by_name(problem, problem.load.overload_s if problem.load else {}),
         gain_percent=inf if outlooks.can_gain else 0.0,
         drifted=drifted,
         overload_gain_percent=-inf if aim.objective == TRAFFIC else OVERLOAD_GAIN_PERCENT,
         own_overload_s=by_name(problem, own_overload_s(problem)),
     )
-    tried = clock.now_s - clock.last_idle_look_s < triggers.period_s and clock.last_alarm_s < clock.last_idle_look_s
+    tried = clock.now_s - clock.last_idle_search_s < triggers.period_s and clock.last_alarm_s < clock.last_idle_search_s
     if (tried and not drifted) or should_reschedule(triggers, at_best, aim.adapts) is None:
         return Decision(False, "no trigger", before=before)
     assignment = scheduler.schedule(problem)

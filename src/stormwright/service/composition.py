@@ -479,7 +479,7 @@ class Service:
             objective=self.settings.objective,
             waits=memory.waits,
             refused=storage.refused.reasons(self.settings.clock.time() * 1000),
-            hold=hold.word if hold else "",
+            hold=hold.code if hold else "",
             hold_why=hold.why if hold else "",
             budget=storage.budget.status(),
             anomalies=[each.model_dump() for each in self.anomalies.all().anomalies],

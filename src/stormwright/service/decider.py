@@ -124,7 +124,7 @@ class Decider:
         if problem is None or problem.load is None:
             return Decision(False, "no snapshot of Nimbus or no measured load yet", hold="unmeasured")
         if hold := self._guard.holds.last or self._too_old(problem.load.end_ms):
-            return Decision(False, hold.why, hold=hold.word)
+            return Decision(False, hold.why, hold=hold.code)
         if (rollback := self._rollback(problem)) is not None:
             return rollback
         waits = {} if triggers else self._history.waits(problem, self._settings.least_measured_s)

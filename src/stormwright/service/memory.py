@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from stormwright import clock as clocks
-from stormwright.controller.policy import Decision, LookBack
+from stormwright.controller.policy import Decision, DecisionTimes
 from stormwright.controller.reports import MoveReport
 from stormwright.controller.safety.holds import Hold
 from stormwright.pipeline.monitoring.drift import Drift, DriftWatch
@@ -98,18 +98,18 @@ class ServiceMemory:
     waits: Sequence[str] = ()
     hold: Hold | None = None
     resumed: set[str] = field(default_factory=set)
-    last_look_s: float = field(init=False)
+    last_search_s: float = field(init=False)
     last_change_s: float = float("-inf")
-    last_idle_look_s: float = float("-inf")
+    last_idle_search_s: float = float("-inf")
     last_alarm_s: float = float("-inf")
 
     def __post_init__(self) -> None:
-        self.last_look_s = self.time.monotonic()
+        self.last_search_s = self.time.monotonic()
 
-    def clock(self) -> LookBack:
+    def clock(self) -> DecisionTimes:
         """Return the times that triggers depend on."""
         now_s = self.time.monotonic()
-        return LookBack(now_s, self.last_change_s, self.last_look_s, self.last_idle_look_s, self.last_alarm_s)
+        return DecisionTimes(now_s, self.last_change_s, self.last_search_s, self.last_idle_search_s, self.last_alarm_s)
 
     def take_resumed(self) -> set[str]:
         """Return and clear the topologies resumed since the last call."""
@@ -118,10 +118,10 @@ class ServiceMemory:
 
     def record(self, decision: Decision, now_s: float) -> None:
         """Record a decision; if it moves nothing the next one waits."""
-        self.last_look_s = now_s
+        self.last_search_s = now_s
         self.decision = decision
         self.counts.looks += 1
         if decision.plan.moves:
             self.counts.decisions += 1
         else:
-            self.last_idle_look_s = now_s
+            self.last_idle_search_s = now_s

@@ -39,8 +39,7 @@ class ServiceStatus:
     waits
         Topologies that stay because too little was measured, a sentence each.
     hold, hold_why
-        Why nothing may move now, as a word (`stormwright.controller.safety.holds.Word`) and a sentence; empty if moves
-        are allowed.
+        Why moves are not allowed now: a code (`stormwright.controller.safety.holds.HoldCode`) and a sentence, or empty.
     anomalies
         Open anomalies, as in `stormwright.client.shapes.Anomaly`.
     budget

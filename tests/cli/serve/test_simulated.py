@@ -33,7 +33,7 @@ def file(tmp_path):
         (["--storm-home", "."], "--storm-home: has no effect: no Storm runs under --simulated: leave out one of them"),
         (["--keep-raw", 2], "--keep-raw: has no effect: a virtual cluster is measured without Spark: leave it out"),
         (["--trace", "nowhere.csv"], "nowhere.csv: 1 fault\n  cannot be read: No such file or directory"),
-        (["--trace", "TRACE"], "line 2: no such topology: oter; there is other"),
+        (["--trace", "TRACE"], "line 2: no such topology: oter; did you mean other?"),
         (["--speed", 0], "Invalid value for '--speed': 0.0 is not in the range 0<x<=1000000.0."),
         (["--speed", "nan"], "Invalid value for '--speed': nan"),
         (["--scheduler", "onlin"], "onlin"),

@@ -11,7 +11,7 @@ import pytest
 from stormwright.controller.objectives.objective import PlacementAim
 from stormwright.controller.objectives.outlook import BALANCED, LATENCY, NODES, THROUGHPUT, TRAFFIC, Outlooks
 from stormwright.controller.planning.plan import MoveBudget
-from stormwright.controller.policy import Decision, LookBack, decide
+from stormwright.controller.policy import Decision, DecisionTimes, decide
 from stormwright.model import Assignment, LoadProfile, Problem, cost_of
 from stormwright.model.requests import CPU
 from stormwright.model.topology_config import WEIGHT
@@ -191,7 +191,7 @@ def decided(
     loaded = problem.with_load(replace(problem.load, overload_s={"n1": overload_s}))
     triggers = TriggerParams(min_gain_percent=10)
     return decide(
-        loaded, To(slots), triggers, MoveBudget(), LookBack(1000, 0, 900), aim=PlacementAim(objective, assumptions)
+        loaded, To(slots), triggers, MoveBudget(), DecisionTimes(1000, 0, 900), aim=PlacementAim(objective, assumptions)
     )
 
 
@@ -231,7 +231,7 @@ def test_overload_alone_does_not_justify_moves() -> None:
 
 def test_rolled_back_placement_is_blocked_with_reason(apart: Problem) -> None:
     aim = PlacementAim(TRAFFIC, refuses=lambda problem, wanted, worth, rate: {"words-1-0": "it was taken back"})
-    decision = decide(apart, To(TOGETHER), TriggerParams(), MoveBudget(), LookBack(1000, 0, 900), aim=aim)
+    decision = decide(apart, To(TOGETHER), TriggerParams(), MoveBudget(), DecisionTimes(1000, 0, 900), aim=aim)
     assert decision.plan.moves == ()
     assert str(decision.plan.blocked["words-1-0"]) == "it was taken back"
 

@@ -19,8 +19,8 @@ def test_unmatched_mode_pattern_is_reported_with_existing_topologies():
     modes = Modes(topologies={"word-cuont": "auto", "word-*": "suggest", "word-count-1-0": "observe", "x": "auto"})
     told = fitting_nothing(modes, [("word-count-1-0", "word-count"), ("pay-2-0", "pay")])
     assert told == (
-        "word-cuont fits no topology now; there is word-count; its mode counts once there is one",
-        "x fits no topology now; there is pay, word-count; its mode counts once there is one",
+        "word-cuont matches no running topology, so its mode has no effect yet; did you mean word-count?",
+        "x matches no running topology, so its mode has no effect yet; known: pay, word-count",
     )
     assert fitting_nothing(Modes(), []) == ()
 

@@ -80,7 +80,7 @@ def test_plan_scope_restricts_moves_by_topology_and_node() -> None:
     assert {m.topology.id for m in of_a.plan.moves} == {A.id}
     on_n1 = propose_moves(now, Forced([4] * 4 + [5] * 4), PlanScope(nodes=("host1",), repairs=True))
     assert {m.topology.id for m in on_n1.plan.moves} == {B.id}
-    with pytest.raises(InputError, match=r"zz\*: fits no topology; there is a, b"):
+    with pytest.raises(InputError, match=r"zz\*: fits no topology; known: a, b"):
         propose_moves(now, wanted, PlanScope(topologies=("zz*",)))
 
 

@@ -13,7 +13,7 @@ def test_budget_grows_by_one_and_is_halved_after_failure() -> None:
     seen = []
     for well in (True,) * 6 + (False,) + (True,) * 8 + (False,) * 6:
         seen.append(budget.of(MOST).max_topologies)
-        budget.went_well(MOST) if well else budget.went_badly("x")
+        budget.record_success(MOST) if well else budget.record_failure("x")
     assert seen == [1, 2, 3, 4, 5, 6, 7, 3, 4, 5, 6, 7, 8, 9, 10, 10, 5, 2, 1, 1, 1]
     assert budget.of(MOST).max_executors == 500
 
@@ -22,7 +22,7 @@ def test_budget_never_exceeds_configured_maximum() -> None:
     budget = AdaptiveBudget(7.0)
     assert budget.of(MoveBudget(max_topologies=3)).max_topologies == 3
     assert budget.of(MoveBudget(max_topologies=0)).max_topologies == 0
-    budget.went_well(MoveBudget(max_topologies=0))
+    budget.record_success(MoveBudget(max_topologies=0))
     assert budget.topologies == 1
 
 

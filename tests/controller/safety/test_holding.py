@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from stormwright.controller.safety.holds import LATELY_S, Attendance
+from stormwright.controller.safety.holds import LATELY_S, NodePresence
 
 TEN = [f"n{number}" for number in range(10)]
 
 
 def test_more_than_the_share_holds_and_not_the_share_itself() -> None:
-    known = Attendance(0.4)
+    known = NodePresence(0.4)
     known.see(TEN, 0.0)
     assert known.hold(TEN[:6]) is None
     hold = known.hold(TEN[:5])
     assert hold is not None
-    assert hold.word == "missing"
+    assert hold.code == "missing"
     assert hold.why == (
         "5 nodes of 10 that were there in the last 30 min are missing (n5, n6, n7, …): nothing moves while more than "
         "40 % are"
@@ -21,7 +21,7 @@ def test_more_than_the_share_holds_and_not_the_share_itself() -> None:
 
 
 def test_long_absent_nodes_are_forgotten_and_drained_nodes_excused() -> None:
-    known = Attendance(0.4)
+    known = NodePresence(0.4)
     known.see(TEN, 0.0)
     known.see(TEN[:5], LATELY_S)
     assert known.hold(TEN[:5]) is not None
@@ -32,7 +32,7 @@ def test_long_absent_nodes_are_forgotten_and_drained_nodes_excused() -> None:
 
 
 def test_new_nodes_and_first_observation_cause_no_hold() -> None:
-    known = Attendance(0.0)
+    known = NodePresence(0.0)
     assert known.hold([]) is None
     known.see(TEN[:2], 0.0)
     assert known.hold(TEN) is None

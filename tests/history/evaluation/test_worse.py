@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from stormwright.history.evaluation.moves import FALSE_ALARMS, LOOKS, worse
-from stormwright.history.evaluation.verdict import Bar, Promise
+from stormwright.history.evaluation.verdict import Promise, Threshold
 from stormwright.history.evaluation.window import Sample
 
 RUNS = 500
@@ -43,7 +43,7 @@ def windows(
 
 
 def alarms(
-    after: dict[str, Any], before: dict[str, Any] | None = None, bar: Bar | None = None, runs: int = RUNS
+    after: dict[str, Any], before: dict[str, Any] | None = None, bar: Threshold | None = None, runs: int = RUNS
 ) -> float:
     """How often a move is called worse by the last look."""
     rng, found = np.random.default_rng(5), 0
@@ -107,8 +107,8 @@ def test_promised_degradation_is_not_reported_as_worse() -> None:
     rng = np.random.default_rng(1)
     before, after = windows(rng, 48), windows(rng, 12, 1000, 40)
     assert worse(before, [], after) is not None
-    assert worse(before, [], after, Bar(latency=2.0)) is None
-    assert worse(before, [], windows(rng, 12, 1000, 70), Bar(latency=2.0)) is not None
+    assert worse(before, [], after, Threshold(latency=2.0)) is None
+    assert worse(before, [], windows(rng, 12, 1000, 70), Threshold(latency=2.0)) is not None
 
 
 def test_young_workers_are_compared_with_young_workers() -> None:
@@ -134,9 +134,9 @@ def test_promise_is_scaled_to_the_observed_load() -> None:
     promise = Promise(
         sustained=2.0, latency=0.9, full_latency=0.5, pending_limit=20, sustained_tps=1000, wanted_tps=2000
     )
-    assert promise.holds_for(windows(rng, 10)) == Bar(2.0, 0.5), "all trees are pending that may be"
-    assert promise.holds_for(windows(rng, 10, pending=5.0)) == Bar(1.0, 0.9), "spouts have no more to emit"
+    assert promise.holds_for(windows(rng, 10)) == Threshold(2.0, 0.5), "all trees are pending that may be"
+    assert promise.holds_for(windows(rng, 10, pending=5.0)) == Threshold(1.0, 0.9), "spouts have no more to emit"
     fewer = Promise(sustained=0.5, latency=1.5, sustained_tps=1800, wanted_tps=900)
     bar = fewer.holds_for(windows(rng, 10, noise=1e-9))
     assert (bar.throughput, bar.latency) == (pytest.approx(0.9), 1.5), "not sustained in the new place"
-    assert Promise(0.4).holds_for(windows(rng, 10)) == Bar()
+    assert Promise(0.4).holds_for(windows(rng, 10)) == Threshold()

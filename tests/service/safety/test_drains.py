@@ -132,9 +132,9 @@ def test_cordoned_node_gets_no_new_placements(nimbus: Nimbus) -> None:
 
 
 def test_invalid_drain_requests_are_rejected(nimbus: Nimbus) -> None:
-    with pytest.raises(NotFoundError, match="there is no node hosd3; there is host3"):
+    with pytest.raises(NotFoundError, match=r"there is no node hosd3; did you mean host3\?"):
         nimbus.plan_service.nodes.drain("hosd3", DRAIN)
-    with pytest.raises(NotFoundError, match="there is no node x; there is host0, host1, host2, …"):
+    with pytest.raises(NotFoundError, match="there is no node x; known: host0, host1, host2, …"):
         nimbus.plan_service.nodes.drain("x", DRAIN)
     with pytest.raises(NotFoundError, match="host1 is not drained; no node is"):
         nimbus.plan_service.nodes.uncordon("host1", ANNA)

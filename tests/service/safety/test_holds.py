@@ -32,7 +32,7 @@ def test_missing_nodes_or_foreign_rebalance_prevent_moves(nimbus: Nimbus) -> Non
     service.once()
     assert service.acted == []
     assert nimbus.guard.holds.last is not None
-    assert nimbus.guard.holds.last.word == "rebalancing"
+    assert nimbus.guard.holds.last.code == "rebalancing"
     assert nimbus.guard.holds.last.why == "t3 is being rebalanced by another client: no moves until it ends"
     nimbus.rebalanced = []
     service.once()
@@ -64,7 +64,7 @@ def test_known_number_of_nodes_survives_restart(nimbus: Nimbus) -> None:
     half = replace(whole, supervisors=whole.supervisors[: len(whole.supervisors) // 2], current={})
     hold = again.look(half)
     assert hold is not None
-    assert hold.word == "missing"
+    assert hold.code == "missing"
     gone = whole.supervisors[-1]
     assert f"{gone.host})" in hold.why, "by the name that it had"
     assert again.names.of_slot(WorkerSlot(gone.id, 6700)) == f"{gone.host}:6700"
@@ -78,18 +78,18 @@ def test_skipped_look_reports_its_reason(monkeypatch: pytest.MonkeyPatch, tmp_pa
     try:
         service.run(2)
         assert service.memory.hold is not None
-        assert service.memory.hold.word == "unmeasured"
+        assert service.memory.hold.code == "unmeasured"
         service.moved(300)
         assert service.memory.hold is None
         whole = view.problem
         monkeypatch.setattr(view, "problem", lambda: replace(whole(), supervisors=whole().supervisors[2:]))
         service.run(1)
         assert service.memory.hold is not None
-        assert service.memory.hold.word == "missing"
+        assert service.memory.hold.code == "missing"
         monkeypatch.setattr(view, "problem", whole)
         monkeypatch.setattr(view, "age_s", lambda: 61.0)
         service.run(1)
-        assert (service.memory.hold.word, service.memory.hold.why) == (
+        assert (service.memory.hold.code, service.memory.hold.why) == (
             "silent",
             "Nimbus last called 61 s ago: is it running?",
         )

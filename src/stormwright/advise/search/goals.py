@@ -113,7 +113,7 @@ def _named(
         return [0]
     if not name:
         names = ", ".join(sorted(topology.name for topology in problem.topologies)[:3])
-        faults.append(Fault(f"name the topology, as in NAME=9000; there is {names}", option))
+        faults.append(Fault(f"name the topology, as in NAME=9000; known: {names}", option))
         return []
     found = [index for index, one in enumerate(problem.topologies) if name in (one.id, one.name)]
     if not found:

@@ -91,7 +91,7 @@ def _toml(path: Path) -> object:
 def _kind(name: str, values: Mapping[str, object], at: str, faults: list[Fault]) -> NodeKind | None:
     before = len(faults)
     known = {**_FIELDS, "link": None}
-    faults += [Fault(f"unknown key; there is {', '.join(known)}", f"{at}.{key}") for key in values if key not in known]
+    faults += [Fault(f"unknown key; known: {', '.join(known)}", f"{at}.{key}") for key in values if key not in known]
     numbers: dict[str, float] = {}
     for field, (least, most, needed) in _FIELDS.items():
         value = values.get(field)

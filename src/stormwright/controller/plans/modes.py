@@ -93,7 +93,7 @@ def fitting_nothing(modes: Modes, topologies: Sequence[tuple[str, str]]) -> tupl
     """
     names = [name for _, name in topologies]
     return tuple(
-        f"{pattern} fits no topology now{suggestion_for(pattern, names)}; its mode counts once there is one"
+        f"{pattern} matches no running topology, so its mode has no effect yet{suggestion_for(pattern, names)}"
         for pattern in modes.topologies
         if not any(fnmatchcase(each, pattern) for known in topologies for each in known)
     )

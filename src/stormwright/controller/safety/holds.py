@@ -43,12 +43,12 @@ class AdaptiveBudget:
         """Return the current budget under the limit `most`."""
         return replace(most, max_topologies=min(max(int(self.topologies), 1), most.max_topologies))
 
-    def went_well(self, most: MoveBudget) -> None:
+    def record_success(self, most: MoveBudget) -> None:
         """Record a move with a usual pause."""
         self.topologies = max(min(self.topologies + 1.0, float(most.max_topologies)), 1.0)
         self.why = ""
 
-    def went_badly(self, why: str) -> None:
+    def record_failure(self, why: str) -> None:
         """Record a move that was rolled back, failed, or paused for long."""
         self.topologies, self.why = max(self.topologies / 2, 1.0), why
 
@@ -70,7 +70,7 @@ def long_pause(pause_s: float, before_s: Sequence[float]) -> bool:
 
 #: ``missing``: too many recent nodes are absent; ``rebalancing``: another client moves topologies; ``silent``: no
 #: recent request from Nimbus; ``unmeasured``: too little was measured; ``stale``: measurements are too old.
-Word = Literal["missing", "rebalancing", "silent", "unmeasured", "stale"]
+HoldCode = Literal["missing", "rebalancing", "silent", "unmeasured", "stale"]
 
 #: More than this part of the nodes may not be missing, as in Cruise Control
 #: (``fixable.failed.broker.percentage.threshold``).
@@ -87,12 +87,12 @@ _SHOWN = 3
 class Hold:
     """A reason why nothing moves now: a code and a sentence."""
 
-    word: Word
+    code: HoldCode
     why: str
 
 
 @dataclass
-class Attendance:
+class NodePresence:
     """Nodes present lately; O(nodes), nodes that are gone for good are dropped.
 
     Parameters

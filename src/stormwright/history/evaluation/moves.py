@@ -18,9 +18,9 @@ from stormwright.documents import Document
 from stormwright.history.evaluation.verdict import (
     MIN_WINDOWS,
     MIN_WORTH,
-    Bar,
     Evaluation,
     Promise,
+    Threshold,
     calibration,
     judge,
     ratio_interval,
@@ -62,7 +62,7 @@ _ENOUGH_FOR_DEPENDENCE = 12
 
 
 def worse(
-    before: Sequence[Sample], young: Sequence[Sample], after: Sequence[Sample], bar: Bar | None = None
+    before: Sequence[Sample], young: Sequence[Sample], after: Sequence[Sample], bar: Threshold | None = None
 ) -> str | None:
     """Return why a topology is measurably worse; None if it is not or that is uncertain.
 
@@ -75,7 +75,7 @@ def worse(
     3. more of them fail;
 
     each beyond what was promised, by at least `LEAST_LOSS`, `LEAST_DELAY` or `LEAST_FAILING`, and beyond chance: the
-    interval of the ratio of means (`judging.judge`) lies wholly on the wrong side. Its level is `FALSE_ALARMS` by the
+    interval of the ratio of means (`verdict.judge`) lies wholly on the wrong side. Its level is `FALSE_ALARMS` by the
     number of looks and questions, which holds however these depend on each other (Bonferroni). Neighbouring windows do
     depend on each other: variances are those of the number of independent windows that ones with this correlation are
     worth, n (1 − ρ) / (1 + ρ) (G. V. Bayley, J. M. Hammersley, JRSS Supplement 8(2), 1946,
@@ -96,7 +96,7 @@ def worse(
     bar
         What was promised.
     """
-    bar = bar or Bar()
+    bar = bar or Threshold()
     early, now = of_like_age(young, after)
     settled, recent = warm(before), warm(after)
     if _harder(early, settled):
@@ -116,7 +116,7 @@ def _harder(early: Sequence[Sample], later: Sequence[Sample]) -> bool:
     return float(np.mean(times[1])) > (1 + SAME_LOAD) * float(np.mean(times[0]))
 
 
-def _compared(before: Sequence[Sample], after: Sequence[Sample], bar: Bar) -> str | None:
+def _compared(before: Sequence[Sample], after: Sequence[Sample], bar: Threshold) -> str | None:
     """Return the result of one comparison at one check."""
     level = 1 - 2 * FALSE_ALARMS / (len(LOOKS) * _QUESTIONS)
 

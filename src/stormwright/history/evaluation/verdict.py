@@ -14,7 +14,7 @@ from stormwright.model.arrays import FloatArray
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
+class Threshold:
     """Promised values after a move relative to those before it; at least 1.
 
     Parameters
@@ -67,19 +67,19 @@ class Promise:
     worth: float | None = None
     rate_tps: float = 0.0
 
-    def holds_for(self, before: Sequence[Sample]) -> Bar:
+    def holds_for(self, before: Sequence[Sample]) -> Threshold:
         """Return the promise for the load of these windows.
 
         Spouts that wait for trees, or for executors, emit more where more is sustained. Others are limited from
         outside: what they emit stays as it is, as long as it is sustained.
         """
         if self.sustained is None or self.wanted_tps is None or not before:
-            return Bar()
+            return Threshold()
         rate_tps = float(np.mean([sample.acked_tps for sample in before]))
         if self._full(before, rate_tps):
-            return Bar(self.sustained, self.full_latency or self.latency or 1.0)
+            return Threshold(self.sustained, self.full_latency or self.latency or 1.0)
         enough = self.wanted_tps >= rate_tps or not rate_tps
-        return Bar(1.0 if enough else self.wanted_tps / rate_tps, self.latency or 1.0)
+        return Threshold(1.0 if enough else self.wanted_tps / rate_tps, self.latency or 1.0)
 
     def _full(self, before: Sequence[Sample], rate_tps: float) -> bool:
         counted_pending = [sample.pending for sample in before if sample.pending is not None]

@@ -21,7 +21,7 @@ OVERLOAD_S = "stormwright.overload_s"
 
 @dataclass(frozen=True, kw_only=True)
 class TriggerParams(Params):
-    """X, P, R and T of the paper; used by a controller, not by a single call of the scheduler."""
+    """When a service searches again, and the gain it requires (X, P, R and T of the paper)."""
 
     overload_s: float = param(
         TRIGGER_OVERLOAD_S,

@@ -67,14 +67,14 @@ class Rate:
 
 # Middleware ---------------------------------------------------------------------------------------
 
-#: Tokens and logins that are none, from one address: at once, and seconds until there is one more. Those that are right
-#: are taken all the while: nobody who has none keeps out who has one and shares his address.
+#: Failed logins per address: burst, and seconds per further attempt. Valid tokens are not limited, so a client that
+#: guesses does not lock out others at the same address.
 FAILURES, FAILURE_S = 20, 3.0
 
-#: What costs much, by one name (or address, where nobody has a name): at once, and seconds until there is one more.
+#: Expensive requests per user (or address, without authentication): burst, and seconds per further request.
 COSTLY, COSTLY_S = 60, 0.5
 
-#: What costs much: documents of the whole cluster, and what begins to be worked out.
+#: Expensive requests: documents of the whole cluster, and those that start a computation.
 _COSTLY = frozenset(
     {
         ("GET", "/v1/problem"),
@@ -87,12 +87,12 @@ _COSTLY = frozenset(
 
 _READING = ("GET", "HEAD")
 
-_WHO = "say who you are with a token: --token-file or STORMWRIGHT_TOKEN, or authorization: Bearer"
+_WHO = "a token is required: --token-file or STORMWRIGHT_TOKEN, or authorization: Bearer"
 
 
 @dataclass(frozen=True)
 class _No:
-    """A request that goes no further: status, sentence, seconds after which it may come again."""
+    """A refusal: HTTP status, message, and seconds after which to retry."""
 
     status: int
     error: str
@@ -100,21 +100,21 @@ class _No:
 
 
 class AuthMiddleware:
-    """Lets requests through, or refuses them; on the thread of the event loop.
+    """Authenticates and authorizes requests, on the thread of the event loop.
 
     Parameters
     ----------
     tokens
-        Who there is; None where nobody is asked who he is.
+        Known tokens; None without authentication.
     audit
-        Is told of changes and refusals.
+        Audit log of changes and refusals.
     secure
-        Whether TLS is spoken.
+        Whether connections use TLS.
     certificates
-        Whether Nimbus and probes show certificates; tokens alone are not enough for them then.
+        Whether Nimbus and probes need client certificates instead of tokens.
     only_here
-        It can be reached from this machine alone, so that who names it otherwise was led here: a page of another site
-        can give its own name this machine's address. It matters where nobody is asked who he is.
+        Whether the service listens on localhost alone. Requests with another host name are then refused without
+        authentication, as a foreign page can make its own name resolve to this machine (DNS rebinding).
     """
 
     def __init__(

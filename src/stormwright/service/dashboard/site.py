@@ -1,4 +1,4 @@
-"""The pages' routes: requests in, HTML out, and no page that fails without a sentence."""
+"""Routes of the dashboard; every failure is explained on its page."""
 
 from __future__ import annotations
 

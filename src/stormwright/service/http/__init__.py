@@ -1,1 +1,1 @@
-"""The doors of the service: Nimbus asks, probes deliver, people and Prometheus look."""
+"""HTTP interface of the service: scheduling requests, deliveries of records, API and metrics."""

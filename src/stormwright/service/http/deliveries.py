@@ -17,25 +17,25 @@ from stormwright.service.on_change import OnChange
 
 log = logging.getLogger(__name__)
 
-#: More than a probe ever delivers at once: a record has some 640 bytes, and one more line that holds nothing costs
-#: as much to refuse as one that holds much.
+#: Limits of one delivery, above what a probe sends: a record has about 640 bytes, and each invalid line costs as much
+#: as a valid one.
 MAX_DELIVERY_BYTES = 64 * 2**20
 MAX_DELIVERY_LINES = 100_000
 
-#: Bytes of deliveries that are not on disk yet.
+#: Maximum bytes of deliveries that are not on disk yet.
 MAX_WAITING_BYTES = 4 * MAX_DELIVERY_BYTES
 
-#: Bytes of short deliveries that have begun and are not there yet, of all connections together.
+#: Maximum bytes of incomplete short deliveries, over all connections.
 MAX_BEGUN_BYTES = MAX_DELIVERY_BYTES
 
-#: Deliveries that are counted and answered at once: more would keep Nimbus waiting, which may ask meanwhile.
+#: Deliveries that are counted and answered at once; more would delay a request of Nimbus.
 TAKEN_AT_ONCE = 250
 
-#: Seconds that deliveries wait for Nimbus to be answered: probes can wait longer, but who only pretends to be Nimbus
-#: is not to keep them waiting for ever.
+#: Maximum seconds that deliveries wait while a request of Nimbus is answered: probes can wait longer, but a client
+#: that imitates Nimbus must not block them.
 HELD_S = 0.5
 
-#: Where they are posted to.
+#: Path of deliveries.
 PERFLOG = b"/v1/perflog"
 
 

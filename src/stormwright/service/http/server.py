@@ -23,40 +23,39 @@ from stormwright.service.http.asgi import UNKNOWN_PEER, App, Peer, Scope
 from stormwright.service.http.deliveries import PERFLOG, Deliveries, DeliveryRefusal
 
 # Protocol -----------------------------------------------------------------------------------------
-# What is spoken on a connection: HTTP, and deliveries on the shortest way.
+# HTTP, with a fast path for deliveries of records.
 
-#: Longer ones go the way of all requests, on which whoever sends slowly is told so.
+#: Maximum size of a delivery on the fast path; others are normal requests, with a limit on slow senders.
 MOST_BYTES = 64 * 2**10
 
-#: Room for what is read at once. More, as asyncio's own 256 KiB, is mapped and unmapped for each read, at eight times
-#: the cost of a read.
+#: Buffer size of one read. A larger one, such as asyncio's 256 KiB, is mapped and unmapped for each read, which makes
+#: it eight times as expensive.
 READ_BYTES = 96 * 2**10
 
-#: The same of Nimbus's question, of which there is one at a time: between two reads others are heard, so that it would
-#: wait for thousands of deliveries.
+#: The same for the request of Nimbus, of which there is one at a time: between two reads other connections are served,
+#: so with small reads it would wait for thousands of deliveries.
 QUESTION_READ_BYTES = 4 * 2**20
 
-#: Of what comes before a body; as far as the end of it has not come, it is kept in memory.
+#: Maximum size of request line and headers, which are in memory until they are complete.
 MOST_HEAD_BYTES = 128 * 2**10
 
-#: Where Nimbus asks.
+#: Path of the scheduling request of Nimbus.
 QUESTION = b"/v1/schedule"
 
-#: Of requests whose body is not simply what follows.
+#: Headers of requests whose body is encoded or delayed.
 _SPECIAL = {b"expect", b"transfer-encoding"}
 
 
 class ProbeProtocol(HttpToolsProtocol):
-    """HTTP as uvicorn speaks it, but that of a probe's delivery, of which thousands come each second.
+    """HTTP protocol of uvicorn, with a fast path for deliveries of probes, of which thousands arrive per second.
 
-    To make it a request of the app would cost several times what keeping it costs. Such a delivery
+    As requests of the app they would cost several times as much as storing them. Such a delivery
 
-    1. has a length, is short, and comes from who may deliver; all others go the way of all requests;
-    2. is answered before anything else that comes on its connection is read: who does not wait for the answer gets
-       no second one;
-    3. may come in parts, for which there is so much memory for all together.
+    1. has a content length, is short, and its sender is authorized; all others are handled as normal requests;
+    2. is answered before anything else on its connection is read, so pipelined requests get no second answer;
+    3. may arrive in parts, whose memory is limited for all connections together.
 
-    A question of Nimbus is read in few pieces, if no other one is.
+    The request of Nimbus is read in few large parts, one at a time.
     """
 
     open_connections: ClassVar[Connections]

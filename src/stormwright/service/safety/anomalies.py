@@ -61,15 +61,15 @@ class EventNotifier:
                 self._notify(ServiceEvent("plan", f"plan {plan}", f"it is {state}: {why}"))
         self._known = {(plan, state) for plan, state, _ in stand}
         hold = self._hold()
-        word = hold.word if hold and hold.word in _HOLDS else ""
-        if word != self._held:
+        code = hold.code if hold and hold.code in _HOLDS else ""
+        if code != self._held:
             if self._held:
                 log.info("things may move again")
                 self._notify(ServiceEvent("hold", self._held, "things may move again", over=True))
-            if hold and word:
+            if hold and code:
                 log.warning("nothing moves: %s", hold.why)
-                self._notify(ServiceEvent("hold", word, hold.why))
-            self._held = word
+                self._notify(ServiceEvent("hold", code, hold.why))
+            self._held = code
 
 
 log = logging.getLogger(__name__)

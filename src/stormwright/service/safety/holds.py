@@ -1,4 +1,4 @@
-"""Whether anything may be moved now: as long as much of the cluster is missing, or others move things, nothing is."""
+"""Holds: no moves while many nodes are missing, or another client rebalances topologies."""
 
 from __future__ import annotations
 
@@ -6,28 +6,28 @@ from collections.abc import Callable, Sequence
 
 import orjson
 
-from stormwright.controller.safety.holds import MOST_MISSING, Attendance, Hold
+from stormwright.controller.safety.holds import MOST_MISSING, Hold, NodePresence
 from stormwright.model import Problem, WorkerSlot
 from stormwright.model.cluster import Cluster
 from stormwright.service.safety.drains import DrainedNodes
 from stormwright.service.storage.database import State
 
 # Names of nodes -----------------------------------------------------------------------------------
-# What nodes are called, also those that are gone: Storm tells of these by the ids of supervisors alone.
+# Display names of nodes, also of absent ones, which Storm reports by supervisor id alone.
 
-#: Nodes that are gone are remembered up to this number, those seen last.
+#: Maximum number of remembered absent nodes; the latest stay.
 _MOST_GONE = 10_000
 
 _NODE_NAMES = "node-names"
 
 
 class NodeNames:
-    """Remembers the name of every node that was there; used on the loop's thread, read on any.
+    """Remembers the display name of every node; written by the control loop, read by any thread.
 
     Parameters
     ----------
     state
-        Keeps them over restarts.
+        Persistent state.
     """
 
     def __init__(self, state: State) -> None:
@@ -36,7 +36,7 @@ class NodeNames:
         self._names: dict[str, str] = orjson.loads(state.document(_NODE_NAMES).load() or "{}")
 
     def see(self, problem: Problem) -> None:
-        """Take the names of the nodes that are there; next to nothing where they are those of before."""
+        """Record the names of the present nodes; cheap if the cluster is unchanged."""
         cluster = problem.cluster
         if cluster is self._cluster:
             return
@@ -51,7 +51,7 @@ class NodeNames:
     def of(self, node: str) -> str:
         """Return the display name of a node (by supervisor id), also of one that is gone.
 
-        One that is gone has its id beside its name where another has that now: its host has come back as a new node.
+        An absent node whose name is used by a new supervisor of the same host is shown as ``id@name``.
         """
         name = self._names.get(node, node)
         there = self._cluster
@@ -65,25 +65,25 @@ class NodeNames:
 
 # Holds --------------------------------------------------------------------------------------------
 
-#: Seconds from one time that it is kept which nodes were there to the next.
+#: Seconds between saves of the times of presence.
 SAVE_S = 60.0
 
 _NAME = "attendance"
 
 
 class Holds:
-    """Decides whether anything may move; used on the loop's thread and, by `before_moving`, on others.
+    """Decides whether moves are allowed; used on the thread of the control loop, `before_moving` on any.
 
     Parameters
     ----------
     state
-        Keeps which nodes were there: a service that starts while half of them are away knows it.
+        Persistent state, so that a restarted service knows which nodes are missing.
     drains
-        Nodes that may be away.
+        Drained nodes, which may be missing.
     most_missing
-        The part of nodes that were there lately that may be missing, from 0 to 1.
+        Tolerated part of recently present nodes that are missing, from 0 to 1.
     rebalancing
-        Asks Nimbus for names of topologies that are being rebalanced now.
+        Returns the names of topologies that Nimbus is rebalancing.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class Holds:
         rebalancing: Callable[[], Sequence[str]] = lambda: (),
     ) -> None:
         self._state, self._drains, self._rebalancing = state, drains, rebalancing
-        self._attendance = Attendance(most_missing)
+        self._presence = NodePresence(most_missing)
         #: Display names of all known nodes.
         self.names = NodeNames(state)
         self._saved_s = 0.0
@@ -102,27 +102,27 @@ class Holds:
         #: The current hold; None if moves are allowed.
         self.last: Hold | None = None
         if stored := state.document(_NAME).load():
-            self._attendance.restore(orjson.loads(stored))
+            self._presence.restore(orjson.loads(stored))
 
     def change(self, most_missing: float) -> None:
         """Change the tolerated part of missing nodes."""
-        self._attendance.most_missing = most_missing
+        self._presence.most_missing = most_missing
 
     def look(self, problem: Problem) -> Hold | None:
         """Return a hold if too many nodes are missing; cheap enough to call each second."""
         nodes, now_s = problem.node_index.keys(), self._state.clock.time()
-        self._attendance.see(nodes, now_s)
+        self._presence.see(nodes, now_s)
         self.names.see(problem)
         if now_s - self._saved_s >= SAVE_S:
             self._saved_s = now_s
-            self._state.document(_NAME).save(orjson.dumps(self._attendance.last_present_s).decode())
-        self.last = self._missing = self._attendance.hold(nodes, self._excused(), self.names.of)
+            self._state.document(_NAME).save(orjson.dumps(self._presence.last_present_s).decode())
+        self.last = self._missing = self._presence.hold(nodes, self._excused(), self.names.of)
         return self.last
 
     def lost(self, problem: Problem, now_s: float, for_s: float) -> dict[str, float]:
         """Return seconds since a node was last present, of nodes absent for longer than `for_s` and not drained."""
         excused = self._excused()
-        away = {node: now_s - at_s for node, at_s in self._attendance.last_present_s.items() if node not in excused}
+        away = {node: now_s - at_s for node, at_s in self._presence.last_present_s.items() if node not in excused}
         return {node: s for node, s in away.items() if s > for_s and node not in problem.node_index}
 
     def _excused(self) -> set[str]:

@@ -63,7 +63,7 @@ class MoveBudgetKeeper:
         elif long_pause(pause_s, self._pauses()):
             self._lower(f"{name} paused for {pause_s:.0f} s, longer than usual")
         else:
-            self._now.went_well(self.most)
+            self._now.record_success(self.most)
             self._save()
 
     def failed(self, name: str) -> None:
@@ -73,7 +73,7 @@ class MoveBudgetKeeper:
 
     def _lower(self, why: str) -> None:
         before = self.now().max_topologies
-        self._now.went_badly(why)
+        self._now.record_failure(why)
         if self.now().max_topologies < before:
             log.info("one decision moves %d topologies at most from now on: %s", self.now().max_topologies, why)
         self._save()

@@ -271,7 +271,7 @@ def _change_of(line: str, topologies: dict[str, int]) -> RateChange | str:
         return RateChange(at_s, factor, None)
     if parts[2] not in topologies:
         near = nearest(parts[2], sorted(topologies))
-        return f"no such topology: {parts[2]}" + (f"; there is {near}" if near else "")
+        return f"no such topology: {parts[2]}" + (f"; did you mean {near}?" if near else "")
     return RateChange(at_s, factor, topologies[parts[2]])
 
 

@@ -69,9 +69,11 @@ def _of_pipeline(status: ServiceStatus) -> Iterator[Concern]:
     if age_s is None:
         yield _concern("note", "No load was measured yet: do topologies have the probe?", "/timeline")
     elif age_s > OLD_LOAD_S:
-        yield _concern("warn", f"The newest load is {_seconds(age_s)} old: do the probes reach this?", "/timeline")
+        yield _concern(
+            "warn", f"The newest load is {_seconds(age_s)} old: do the probes reach the service?", "/timeline"
+        )
     for alarm in ((concerns.get("alarms") or {}).get("up") or [])[:_EACH]:
-        yield _concern("warn", f"Node {alarm['node']} is overloaded, says its alarm", "/timeline")
+        yield _concern("warn", f"Overload alarm on node {alarm['node']}", "/timeline")
 
 
 def _of_scene(scene: Scene) -> Iterator[Concern]:
@@ -104,8 +106,8 @@ def _of_scene(scene: Scene) -> Iterator[Concern]:
 
 def _of_plans(known: DashboardState) -> Iterator[Concern]:
     for plan in known.plans("waiting", "stopped", most=_EACH).plans:
-        given_up = f"`stormwright plan --discard {plan.id}` gives it up"
-        text = f"Plan {plan.id} is {plan.state} for a person: {plan.why}; {given_up}"
+        discard = f"`stormwright plan --discard {plan.id}`"
+        text = f"Plan {plan.id} is {plan.state} and needs a person: {plan.why}; resume it, or discard it with {discard}"
         yield _concern("warn", text, f"/plans/{quote(plan.id)}")
     for host, drained in list(known.drained().items())[:_EACH]:
         left = f", and {counted(drained.workers, 'worker')} still there" if drained.workers else ""
