@@ -122,4 +122,4 @@ def test_doctor_rejects_foreign_server_as_service(run, storm, listening, monkeyp
 def test_doctor_exits_with_code_2_for_invalid_address(run, tmp_path, address):
     code, out, err = run("doctor", "--storm-home", tmp_path, "--service", address)
     assert (code, out) == (2, "")
-    assert "should be an address as in http://127.0.0.1:7070" in err
+    assert "should be an address such as http://127.0.0.1:7070" in err

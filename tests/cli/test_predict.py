@@ -257,7 +257,7 @@ def test_predict_exits_with_code_1_for_unplaced_executors(run, tmp_path):
         ("--parallelism", "split=0", "N at least 1"),
         ("--parallelism", "nobody=3", "no such component"),
         ("--link", "fast", "should be a speed above 0"),
-        ("--kill-node", "nobody", "no such node; there is"),
+        ("--kill-node", "nobody", "no such node; known: "),
         ("--scheduler", "nobody", "unknown scheduler"),
         ("--set", "seed=1", "parameters require a scheduler"),
         ("--set", "seed=1", "no change is given"),

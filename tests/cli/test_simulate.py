@@ -158,7 +158,7 @@ def test_simulate_reports_trace_faults_by_line(run, file, tmp_path):
     for line in ("line 2", "line 3", "line 4", "line 5", "line 6"):
         assert line in err
     assert "line 1" not in err
-    assert "there is words" in err
+    assert "did you mean words?" in err
 
 
 def test_sets_of_tuples_are_as_large_as_fits(run, file):

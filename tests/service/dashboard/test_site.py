@@ -268,7 +268,7 @@ def test_overview_lists_only_plans_with_moves(tmp_path: Path) -> None:
             nimbus.plan_service.nodes.uncordon("n0", ANNA)
             nimbus.run()
             said = browser.get("/").said
-            assert f"Plan {drain.id} is stopped for a person" in said
+            assert f"Plan {drain.id} is stopped and needs a person" in said
             assert f"stormwright plan --discard {drain.id}" in said
     finally:
         nimbus.end()
