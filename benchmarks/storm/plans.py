@@ -32,7 +32,7 @@ from stormwright.controller.tally import Tally
 from stormwright.errors import StormwrightError
 from stormwright.perflog.records import RejectedLine, read_file
 from stormwright.pipeline.settings import StreamSettings
-from stormwright.plan import Plan
+from stormwright.plan import HALTED_STATES, Plan
 from stormwright.schedulers import make_scheduler
 from stormwright.service.composition import Service
 from stormwright.service.settings import ServiceSettings
@@ -47,7 +47,7 @@ PATIENCE_S = 600.0
 DRAINED_S = 75.0
 
 #: States that nothing leads out of, and those that a person has to lead out of.
-ENDED, HALTED_STATES = {"done", "rolled_back", "failed", "discarded"}, {"waiting", "stopped"}
+ENDED = ("done", "rolled_back", "failed", "discarded")
 
 #: Of those in which it is not.
 CALM = "never"
@@ -181,7 +181,7 @@ def _until(client: Client, plan: str, moment: str, chance: random.Random) -> Non
     while time.monotonic() < until:
         found = client.show(plan)
         moving = any(step.state == "moving" for step in found.steps)
-        if found.state in ENDED | HALTED_STATES or (moment == "moving" and moving) or found.state == "evaluating":
+        if found.state in (*ENDED, *HALTED_STATES) or (moment == "moving" and moving) or found.state == "evaluating":
             break
         time.sleep(0.2)
     time.sleep(chance.uniform(0, 12))

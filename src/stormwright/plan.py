@@ -35,6 +35,18 @@ PlanState = Literal[
     "discarded",
 ]
 
+#: States in which a plan is active: nothing else may move meanwhile.
+ACTIVE_STATES: tuple[PlanState, ...] = ("applying", "evaluating", "rolling_back")
+
+#: States in which a plan may be applied for the first time.
+OPEN_STATES: tuple[PlanState, ...] = ("planned", "proposed")
+
+#: States in which a plan waits for a person to go on.
+HALTED_STATES: tuple[PlanState, ...] = ("waiting", "stopped")
+
+#: States that a plan leaves without a person.
+IN_PROGRESS_STATES: tuple[PlanState, ...] = ("planning", *ACTIVE_STATES)
+
 #: State of a step.
 StepState = Literal["planned", "moving", "moved", "failed", "rolled_back"]
 

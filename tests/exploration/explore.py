@@ -23,7 +23,7 @@ from stormwright.controller.plans.rollback import WHOLE
 from stormwright.controller.policy import Decision
 from stormwright.errors import ConflictError
 from stormwright.model import Assignment
-from stormwright.service.plans.store import HALTED_STATES
+from stormwright.plan import HALTED_STATES
 from stormwright.simulator.cluster.nimbus import ACTIVE
 from tests.exploration.schedule import Schedule
 from tests.exploration.serving import Serving

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from stormwright.errors import Fault, InputError, nearest
+from stormwright.errors import Fault, InputError, suggestion_for
 from stormwright.model import LoadProfile, Problem, Topology
 from stormwright.model.load import StreamRate, silent_load, with_streams
 
@@ -57,10 +57,7 @@ def read_ui(document: object, problem: Problem, source: str) -> UiTopology:
     faults: list[Fault] = []
     name, ids = str(document.get("id", "")), problem.topology_index
     if name not in ids:
-        meant = nearest(name, ids)
-        faults.append(
-            Fault(f"no such topology in the problem: {name}{f'; did you mean {meant}?' if meant else ''}", "$.id")
-        )
+        faults.append(Fault(f"no such topology in the problem: {name}{suggestion_for(name, ids)}", "$.id"))
         raise InputError(source, faults)
     seconds = _number(document, "uptimeSeconds", "$", faults)
     window = document.get("window")

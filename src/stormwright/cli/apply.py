@@ -15,16 +15,13 @@ from stormwright.cli.output import print_json
 from stormwright.errors import ClusterError
 
 if TYPE_CHECKING:
-    from stormwright.plan import Plan, PlanState
+    from stormwright.plan import Plan
 
 #: Exit code if a plan did not end as done.
 _NOT_DONE = 1
 
 #: Seconds between polls of a plan.
 POLL_S = 1.0
-
-#: States in which a plan is followed.
-_IN_PROGRESS: tuple[PlanState, ...] = ("planning", "applying", "evaluating", "rolling_back")
 
 
 @click.command()
@@ -83,6 +80,7 @@ def follow(
         Further values of that JSON object; None for the plan alone.
     """
     from stormwright.cli.plans import outcome_lines, progress_line
+    from stormwright.plan import IN_PROGRESS_STATES
 
     client, reported = client_of(address, by), ""
     found: Plan | None
@@ -96,7 +94,7 @@ def follow(
             say(line)
         reported = line
         begins = found is not None and found.auto_apply
-        if no_wait or (found is not None and found.state not in _IN_PROGRESS and not begins):
+        if no_wait or (found is not None and found.state not in IN_PROGRESS_STATES and not begins):
             break
         time.sleep(POLL_S)
     if found is None:

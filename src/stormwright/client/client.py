@@ -20,7 +20,7 @@ from stormwright.plan import Goal, Plan, PlanState
 _Answer = TypeVar("_Answer", bound=BaseModel)
 
 #: Seconds that one call may take, and from one look at a plan that is being made to the next.
-LIMIT_S, LOOK_S = 30.0, 0.2
+LIMIT_S, POLL_S = 30.0, 0.2
 
 
 class Client:
@@ -105,40 +105,40 @@ class Client:
                 waits = None
             if time.monotonic() > until:
                 raise ConflictError(f"plan {plan} is still being made after {limit_s:g} s")
-            time.sleep(LOOK_S)
+            time.sleep(POLL_S)
         if found.state == "failed":
             raise ConflictError(f"plan {plan} could not be made: {found.why}")
         return found
 
     def show(self, plan: str) -> Plan:
-        """A plan whole."""
+        """Return a plan with all its steps."""
         return self._ask("GET", f"/v1/plans/{_id(plan)}", Plan)
 
     def explain(self, topology: str | None = None, executor: int | None = None) -> shapes.Explanations:
-        """Why executors have no slot, all or those of a topology; or why one is where it is."""
+        """Explain why executors (of one topology) have no slot, or the slot of one executor."""
         request = {"topology": topology, "executor": executor}
         query = urlencode({name: value for name, value in request.items() if value is not None})
         return self._ask("GET", f"/v1/explain?{query}" if query else "/v1/explain", shapes.Explanations)
 
     def plans(self, states: Iterable[PlanState] = (), limit: int = 100) -> shapes.Plans:
-        """Plans, the newest first; those in some states, or all."""
+        """Return plans, newest first; those in some states, or all."""
         query = urlencode([*(("state", state) for state in states), ("limit", limit)])
         return self._ask("GET", f"/v1/plans?{query}", shapes.Plans)
 
     def apply(self, plan: str, reason: str) -> Plan:
-        """Begin to apply a plan."""
+        """Start to apply a plan."""
         return self._change_plan(plan, "apply", reason)
 
     def stop(self, plan: str, reason: str) -> Plan:
-        """Stop a plan as soon as no topology is half way."""
+        """Stop a plan after the moves in progress."""
         return self._change_plan(plan, "stop", reason)
 
     def resume(self, plan: str, reason: str) -> Plan:
-        """Go on with a plan that was stopped or waits."""
+        """Resume a stopped or waiting plan."""
         return self._change_plan(plan, "resume", reason)
 
     def discard(self, plan: str, reason: str) -> Plan:
-        """Give a plan up, or that it is made."""
+        """Discard a plan, or cancel its computation."""
         return self._change_plan(plan, "discard", reason)
 
     def history(self, limit: int = 50, before: int | None = None) -> shapes.History:
@@ -147,7 +147,7 @@ class Client:
         return self._ask("GET", f"/v1/history?{urlencode(query)}", shapes.History)
 
     def revert(self, n: int, reason: str) -> Plan:
-        """Begin to restore the placement as it was before an entry of the history."""
+        """Start to restore the placement before an entry of the history."""
         return self._ask("POST", f"/v1/history/{n}/revert", Plan, {"reason": reason})
 
     def overview(self) -> Overview:

@@ -59,10 +59,10 @@ class Draining:
     since: float = 0.0
     turns: int = 0
 
-    def pause(self, switch: SpoutControl, clock: Clock) -> None:
+    def pause(self, spouts: SpoutControl, clock: Clock) -> None:
         """Pause the spouts."""
         self.since = clock.monotonic()
-        switch.deactivate(self.name)
+        spouts.deactivate(self.name)
 
     def is_drained(self, tally: Tally) -> bool:
         """Return whether the topology is idle and no tree is pending."""
@@ -74,15 +74,15 @@ class Draining:
         late = self.turns < _TURNS and tally.clock.monotonic() > self.since + wait_s
         return late and self._is_quiet(tally) and tally.stuck(self.id, self.live, self.since)
 
-    def flush_blocked_tuples(self, switch: SpoutControl, tally: Tally) -> None:
+    def flush_blocked_tuples(self, spouts: SpoutControl, tally: Tally) -> None:
         """Activate the spouts for a moment to emit tuples that were blocked by full queues."""
         self.turns += 1
         log.info("%s: pending tuple trees make no progress; spouts are activated for a moment", self.name)
-        switch.activate(self.name)
+        spouts.activate(self.name)
         until = tally.clock.monotonic() + _TURN_S
         while tally.clock.monotonic() < until and tally.stuck(self.id, self.live, self.since):
             tally.wait(_PEEK_S)
-        self.pause(switch, tally.clock)
+        self.pause(spouts, tally.clock)
 
     def _is_quiet(self, tally: Tally) -> bool:
         return tally.quiet(self.id, self.live, self.since)
@@ -90,7 +90,7 @@ class Draining:
 
 def drain(
     topologies: Sequence[Draining],
-    switch: SpoutControl,
+    spouts: SpoutControl,
     tally: Tally,
     limit_s: float,
     stop: threading.Event | None = None,
@@ -101,7 +101,7 @@ def drain(
     ----------
     topologies
         Active topologies to pause.
-    switch
+    spouts
         Activates or deactivates spouts.
     tally
         Counts the records of the workers.
@@ -116,7 +116,7 @@ def drain(
         Topologies with pending trees.
     """
     for each in topologies:
-        each.pause(switch, tally.clock)
+        each.pause(spouts, tally.clock)
     deadline = tally.clock.monotonic() + limit_s
     while left := [each for each in topologies if not each.is_drained(tally)]:
         left_s = deadline - tally.clock.monotonic()
@@ -124,6 +124,6 @@ def drain(
             break
         for each in left:
             if each.is_stuck(tally):
-                each.flush_blocked_tuples(switch, tally)
+                each.flush_blocked_tuples(spouts, tally)
         tally.wait(min(left_s, _POLL_S))
     return left

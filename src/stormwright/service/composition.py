@@ -386,9 +386,7 @@ class Service:
             leadership, configured = self.settings.leadership, self._gateway
             gateway = NimbusGateway(configured, leadership.deadline_ns) if isinstance(configured, list) else configured
             self.nimbus = LeaderOnlyNimbus(starting.enter_context(gateway), leadership.require)
-            if (
-                not leadership.status()
-            ):  # after the loss of another service its Nimbus may be lost, too: the loop retries
+            if not leadership.status():  # an elected leader's Nimbus may be lost with the former one: the loop retries
                 self.nimbus.cluster()  # fails at once if Nimbus cannot be reached
                 self._resume()
             starting.enter_context(self.stream)

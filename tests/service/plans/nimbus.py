@@ -30,14 +30,14 @@ from stormwright.history.evaluation.moves import THROUGHPUT, EvaluatedMove
 from stormwright.history.evaluation.verdict import Evaluation
 from stormwright.model import Assignment, Problem, TopologyAssignment, WorkerSlot
 from stormwright.model.arrays import IntArray
-from stormwright.plan import Plan
+from stormwright.plan import ACTIVE_STATES, Plan
 from stormwright.schedulers.toolkit.resolve import scheduler_keeping_running
 from stormwright.service.memory import ServiceMemory
 from stormwright.service.plans.executor import MoveRunner, PlanExecutor
 from stormwright.service.plans.guard import Guard
 from stormwright.service.plans.journal import Journal
 from stormwright.service.plans.plan_service import PlanMakers, PlanService
-from stormwright.service.plans.store import ACTIVE_STATES, PlanStore
+from stormwright.service.plans.store import PlanStore
 from stormwright.service.storage.database import FILE, State, Transaction
 from tests.controller.builders import problem, topology
 

@@ -9,8 +9,8 @@ from contextlib import suppress
 import pytest
 
 from stormwright.errors import StormwrightError
+from stormwright.plan import ACTIVE_STATES
 from stormwright.service.plans import executor
-from stormwright.service.plans.store import ACTIVE_STATES
 from tests.service.plans.nimbus import ANNA, Nimbus
 from tests.service.plans.test_applying import Begin, begin, many, moving, planned, unpredicted  # noqa: F401
 

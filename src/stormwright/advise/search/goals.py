@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from stormwright.errors import Fault, InputError, nearest
+from stormwright.errors import Fault, InputError, suggestion_for
 from stormwright.model import Problem
 
 #: Default maximum of nodes, and of executors of a topology.
@@ -117,6 +117,6 @@ def _named(
         return []
     found = [index for index, one in enumerate(problem.topologies) if name in (one.id, one.name)]
     if not found:
-        meant = nearest(name, [each for one in problem.topologies for each in (one.id, one.name)])
-        faults.append(Fault(f"no such topology{f'; did you mean {meant}?' if meant else ''}", f"{option} {name}"))
+        known = [each for one in problem.topologies for each in (one.id, one.name)]
+        faults.append(Fault(f"no such topology{suggestion_for(name, known)}", f"{option} {name}"))
     return found

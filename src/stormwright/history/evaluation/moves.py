@@ -62,7 +62,7 @@ _ENOUGH_FOR_DEPENDENCE = 12
 
 
 def worse(
-    before: Sequence[Sample], young: Sequence[Sample], after: Sequence[Sample], bar: Threshold | None = None
+    before: Sequence[Sample], young: Sequence[Sample], after: Sequence[Sample], threshold: Threshold | None = None
 ) -> str | None:
     """Return why a topology is measurably worse; None if it is not or that is uncertain.
 
@@ -93,17 +93,17 @@ def worse(
         Those of the time after the workers before it had started.
     after
         Those after it, of which each look takes the first so many.
-    bar
+    threshold
         What was promised.
     """
-    bar = bar or Threshold()
+    threshold = threshold or Threshold()
     early, now = of_like_age(young, after)
     settled, recent = warm(before), warm(after)
     if _harder(early, settled):
         early = []
     for one, other in ((settled, recent), (early, now)):
         looks = [look for look in LOOKS if look <= len(other)]
-        if looks and len(one) >= MIN_WINDOWS and (found := _compared(one, other[: looks[-1]], bar)):
+        if looks and len(one) >= MIN_WINDOWS and (found := _compared(one, other[: looks[-1]], threshold)):
             return found
     return None
 
@@ -116,7 +116,7 @@ def _harder(early: Sequence[Sample], later: Sequence[Sample]) -> bool:
     return float(np.mean(times[1])) > (1 + SAME_LOAD) * float(np.mean(times[0]))
 
 
-def _compared(before: Sequence[Sample], after: Sequence[Sample], bar: Threshold) -> str | None:
+def _compared(before: Sequence[Sample], after: Sequence[Sample], threshold: Threshold) -> str | None:
     """Return the result of one comparison at one check."""
     level = 1 - 2 * FALSE_ALARMS / (len(LOOKS) * _QUESTIONS)
 
@@ -124,16 +124,18 @@ def _compared(before: Sequence[Sample], after: Sequence[Sample], bar: Threshold)
         x, y = ([value for s in samples if (value := of(s)) is not None] for samples in (before, after))
         return _ratio(np.array(x), np.array(y), ratio, level)
 
-    rate = limits(lambda sample: sample.acked_tps, bar.throughput)
-    delay = limits(lambda sample: sample.latency_ms, bar.latency)
+    rate = limits(lambda sample: sample.acked_tps, threshold.throughput)
+    delay = limits(lambda sample: sample.latency_ms, threshold.latency)
     if rate is None:
         return None
-    if rate.high < min(bar.throughput, 1) * (1 - LEAST_LOSS):  # 1
+    if rate.high < min(threshold.throughput, 1) * (1 - LEAST_LOSS):  # 1
         if delay is None and all(sample.acked == 0 and bool(sample.pending) for sample in after):
             return "no tuple tree completes any more"
         if delay is not None and delay.low > 1 and delay.value * rate.value > 1 - UNEXPLAINED:
             return f"{_percent(rate.value)} fewer tuple trees complete, and each takes {_percent(delay.value)} longer"
-    late = delay is not None and delay.low > max(bar.latency, 1) * (1 + LEAST_DELAY) and delay.more >= LEAST_DELAY_MS
+    late = (
+        delay is not None and delay.low > max(threshold.latency, 1) * (1 + LEAST_DELAY) and delay.more >= LEAST_DELAY_MS
+    )
     if delay is not None and late and rate.value <= 1 + SAME_LOAD:  # 2
         fewer = rate.value < 1 - SAME_LOAD
         but = f"and {_percent(rate.value)} fewer complete" if fewer else "although no more of them come"
@@ -422,9 +424,9 @@ class MoveEvaluator:
         moved = pending.moved
         before = warm(pending.before) or list(pending.before)
         after = [sample for sample in self._counting(pending) if sample.start_ms < until_ms][: self._after]
-        bar = moved.promise.holds_for(before)
+        threshold = moved.promise.holds_for(before)
         tracked = all(sample.acked for sample in before)
-        evaluations = [judge(THROUGHPUT, bar.throughput, _rates(before, tracked), _rates(after, tracked))]
+        evaluations = [judge(THROUGHPUT, threshold.throughput, _rates(before, tracked), _rates(after, tracked))]
         if moved.promise.inter_node is not None:
             crossing = [_crossing(samples, tracked) for samples in (before, after)]
             evaluations.insert(0, judge(INTER_NODE, moved.promise.inter_node, *crossing))
@@ -432,7 +434,7 @@ class MoveEvaluator:
             times = _latencies(before)
             # Times too short to distinguish are all reported with the same value.
             least = SHORTEST_MS / (sum(times) / len(times))
-            evaluations.append(judge(LATENCY, max(bar.latency, min(least, 1.0)), times, _latencies(after)))
+            evaluations.append(judge(LATENCY, max(threshold.latency, min(least, 1.0)), times, _latencies(after)))
         evaluated = [EvaluatedMove(moved.decision_ms, topology, evaluation) for evaluation in evaluations]
         self._evaluated.extend(evaluated)
         return evaluated

@@ -91,7 +91,7 @@ _WHO = "a token is required: --token-file or STORMWRIGHT_TOKEN, or authorization
 
 
 @dataclass(frozen=True)
-class _No:
+class _Refusal:
     """A refusal: HTTP status, message, and seconds after which to retry."""
 
     status: int
@@ -111,10 +111,10 @@ class AuthMiddleware:
     secure
         Whether connections use TLS.
     certificates
-        Whether Nimbus and probes need client certificates instead of tokens.
+        Whether Nimbus and probes need client certificates; tokens alone do not suffice.
     only_here
-        Whether the service listens on localhost alone. Requests with another host name are then refused without
-        authentication, as a foreign page can make its own name resolve to this machine (DNS rebinding).
+        Whether the service listens on localhost alone. Without authentication it then refuses requests that name
+        another host: a foreign page can make its own name resolve to this machine (DNS rebinding).
     """
 
     def __init__(
@@ -198,29 +198,29 @@ class AuthMiddleware:
 
         return answer
 
-    def _authorize(self, scope: Scope) -> tuple[_No | None, Visitor | None]:
+    def _authorize(self, scope: Scope) -> tuple[_Refusal | None, Visitor | None]:
         method, path = scope["method"], scope["path"]
         headers = dict(scope["headers"])
         if path in BRIDGE_PATHS and _of_browser(headers):
-            return _No(403, "a browser is neither Nimbus nor a probe"), None
+            return _Refusal(403, "a browser is neither Nimbus nor a probe"), None
         if self._only_here and path not in BRIDGE_PATHS and not _names_here(headers):
-            return _No(403, "this service is reached as localhost only, or with a token"), None
+            return _Refusal(403, "this service is reached as localhost only, or with a token"), None
         roles = allowed(method, path)
         visitor, failed = self._visitor(scope, headers)
         if roles is not None and self._asks(path):
             if visitor is None:
                 if failed and (wait_s := self.failures.wait_s(address_of(scope))):
-                    return _No(429, "too many tokens that are none came from this address", wait_s), None
-                return _No(401, failed or self._who(path)), None
+                    return _Refusal(429, "too many tokens that are none came from this address", wait_s), None
+                return _Refusal(401, failed or self._who(path)), None
             if visitor.role not in roles:
                 refusal = f"{visitor.name} is {_one(visitor.role)}: only {_one_of(roles)} may do this"
-                return _No(403, refusal), visitor
+                return _Refusal(403, refusal), visitor
             if visitor.form_key and path.startswith("/v1/") and method not in _READING:
-                return _No(403, "a browser changes things by its pages' forms; programs send a token"), visitor
+                return _Refusal(403, "a browser changes things by its pages' forms; programs send a token"), visitor
         if (method, path) in _COSTLY:
             wait_s = self.costly.wait_s(visitor.name if visitor else address_of(scope))
             if wait_s:
-                return _No(429, "asked too often", wait_s), visitor
+                return _Refusal(429, "asked too often", wait_s), visitor
         return None, visitor
 
     def _asks(self, path: str) -> bool:
@@ -250,7 +250,7 @@ class AuthMiddleware:
             return visitor, "" if visitor else "the session is over: log in again"
         return None, ""
 
-    async def _refuse(self, scope: Scope, send: Any, no: _No) -> None:
+    async def _refuse(self, scope: Scope, send: Any, no: _Refusal) -> None:
         headers = [(b"content-type", b"application/json"), (b"cache-control", b"no-store")]
         status, body = no.status, orjson.dumps({"error": no.error})
         accepts = dict(scope["headers"]).get(b"accept", b"")
@@ -267,7 +267,7 @@ class AuthMiddleware:
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
-    def _note(self, scope: Scope, visitor: Visitor | None, status: int, no: _No | None) -> None:
+    def _note(self, scope: Scope, visitor: Visitor | None, status: int, no: _Refusal | None) -> None:
         refusal: dict[str, Any] = {"who": visitor.name if visitor else "", "role": visitor.role if visitor else ""}
         refusal |= {"from": address_of(scope), "status": status}
         refusal |= {"why": no.error} if no else scope["noted"]

@@ -41,7 +41,7 @@ def tls_context(tls: Tls) -> ssl.SSLContext:
         )
         raise InputError("--tls-cert", [Fault(message, str(tls.certificate))]) from error
     if tls.client_authority is not None:
-        # Browsers and people show none: who has to, is refused by the door.
+        # Browsers and people show none: the middleware refuses those that need one.
         context.verify_mode = ssl.CERT_OPTIONAL
         try:
             context.load_verify_locations(tls.client_authority)

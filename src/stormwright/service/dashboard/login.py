@@ -25,12 +25,12 @@ class Login:
 
     Parameters
     ----------
-    door
+    auth
         Knows tokens and sessions.
     """
 
-    def __init__(self, door: AuthMiddleware) -> None:
-        self._door = door
+    def __init__(self, auth: AuthMiddleware) -> None:
+        self._auth = auth
         self._bodies = Bodies(_MOST_BYTES, 64 * _MOST_BYTES)
         self.routes = [
             Route(LOGIN, self._log_in, methods=["POST"]),
@@ -42,7 +42,7 @@ class Login:
         return _page(_inside(request.query_params.get("next", "")))
 
     async def _log_in(self, request: Request) -> Response:
-        door, address = self._door, address_of(request.scope)
+        auth, address = self._auth, address_of(request.scope)
         body = await self._bodies.read(request)
         try:
             form = forms.form_of(body)
@@ -51,21 +51,21 @@ class Login:
         token, following = _last(form, "token"), _inside(_last(form, "next"))
         if not from_here(request):
             return _page(following, "another site has sent this form: nothing was done", 403)
-        found = door.tokens.whose(token) if door.tokens and token else None
-        visitor = door.tokens.visitor(found) if door.tokens else None
-        if found is None or visitor is None or door.sessions is None or visitor.role in DELIVER:
-            if wait_s := door.failures.wait_s(address):
+        found = auth.tokens.whose(token) if auth.tokens and token else None
+        visitor = auth.tokens.visitor(found) if auth.tokens else None
+        if found is None or visitor is None or auth.sessions is None or visitor.role in DELIVER:
+            if wait_s := auth.failures.wait_s(address):
                 answer = _page(following, f"too many tokens that are none: try again in {wait_s:.0f} s", 429)
                 answer.headers["retry-after"] = f"{wait_s + 1:.0f}"
                 return answer
             why = "This token is for programs" if visitor else "This token is none, or no longer"
-            door.audit.note(
+            auth.audit.note(
                 "log in", who=found.name if found else "", role="", status=401, why=why, **{"from": address}
             )
             return _page(following, why, 401)
-        door.audit.note("log in", who=visitor.name, role=visitor.role, status=303, **{"from": address})
+        auth.audit.note("log in", who=visitor.name, role=visitor.role, status=303, **{"from": address})
         answer = RedirectResponse(following, 303, HEADERS)
-        self._set_cookie(answer, door.sessions.begin(found), round(LASTS_S))
+        self._set_cookie(answer, auth.sessions.begin(found), round(LASTS_S))
         return answer
 
     async def _log_out(self, request: Request) -> Response:
@@ -74,15 +74,15 @@ class Login:
             forms.signed(forms.form_of(body), visitor_of(request.scope))
         except (InputError, NotAllowedError):
             return _page("/", "this was not sent by a page that you were shown: you are still logged in", 403)
-        if self._door.sessions:
-            self._door.sessions.end(cookie_of(request.headers.get("cookie", ""), self._door.cookie))
+        if self._auth.sessions:
+            self._auth.sessions.end(cookie_of(request.headers.get("cookie", ""), self._auth.cookie))
         answer = RedirectResponse(LOGIN, 303, HEADERS)
         self._set_cookie(answer, "", 0)
         return answer
 
     def _set_cookie(self, answer: Response, value: str, seconds: int) -> None:
         answer.set_cookie(
-            self._door.cookie, value, seconds, path="/", secure=self._door.secure, httponly=True, samesite="strict"
+            self._auth.cookie, value, seconds, path="/", secure=self._auth.secure, httponly=True, samesite="strict"
         )
 
 

@@ -130,11 +130,11 @@ class Site:
     ----------
     known
         What it shows.
-    door
+    auth
         Lets in who has a token; by default nobody is asked who he is.
     """
 
-    def __init__(self, known: DashboardState, door: AuthMiddleware | None = None) -> None:
+    def __init__(self, known: DashboardState, auth: AuthMiddleware | None = None) -> None:
         self.known = known
         self._bodies = Bodies(_MOST_BYTES, 16 * _MOST_BYTES)
         # Forms first: of two routes of one path, the second is asked only where the first has another method.
@@ -143,7 +143,7 @@ class Site:
             *(Route(path, self._showing(view), methods=["GET"]) for path, view in VIEWS.items()),
             Route("/live", Live(known.version).listen, methods=["GET"]),
             Route("/assets/{name}", _asset, methods=["GET"]),
-            *(Login(door).routes if door and door.tokens else ()),
+            *(Login(auth).routes if auth and auth.tokens else ()),
         ]
 
     async def home(self, request: Request) -> Response:

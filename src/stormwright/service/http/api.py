@@ -137,7 +137,7 @@ def api_routes(plan_service: PlanService, overview: Callable[[], Overview]) -> l
 
 
 def routes_of(plan_service: PlanService, endpoints: Sequence[Endpoint]) -> list[Route]:
-    """Some endpoints as routes, which a desk answers."""
+    """Return endpoints as routes that a plan service answers."""
     bodies = Bodies(MAX_BODY_BYTES, 16 * MAX_BODY_BYTES)
     return [Route(each.path, _answering(plan_service, each, bodies), methods=[each.method]) for each in endpoints]
 

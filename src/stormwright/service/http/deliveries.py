@@ -173,7 +173,7 @@ class Deliveries:
     def _taken(self, bodies: Sequence[bytes]) -> DeliveryRefusal | None:
         try:
             self._ingest(bodies)
-        except BaseException as error:  # whatever it was, those who wait are reply
+        except BaseException as error:  # whatever it was, those who wait get a reply
             self._say(error)
             return DeliveryRefusal(503, f"not kept: {_reply_text(error)}")
         self._log_failure.over()

@@ -86,7 +86,7 @@ def _revert(plan_service: PlanService, asking: EndpointRequest) -> BaseModel:
 
 
 def _change_modes(plan_service: PlanService, asking: EndpointRequest) -> BaseModel:
-    """Change the modes; a user whose own plan awaits approval may not disable two-person approval."""
+    """Change the modes; only an approver may disable two-person approval."""
     if asking.visitor is not None:
         before, wanted = plan_service.modes(), asking.body
         differing = {name for name in Modes.model_fields if getattr(before, name) != getattr(wanted, name)}

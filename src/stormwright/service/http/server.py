@@ -60,7 +60,7 @@ class ProbeProtocol(HttpToolsProtocol):
 
     open_connections: ClassVar[Connections]
     deliveries_to: ClassVar[Deliveries]
-    door: ClassVar[AuthMiddleware | None]
+    auth: ClassVar[AuthMiddleware | None]
     asking: ClassVar[list[object]]
 
     _body: bytearray | None = None
@@ -103,7 +103,7 @@ class ProbeProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._in_head, self._head_bytes = True, 0
-        self.scope["certified"] = self._certified  # type: ignore[typeddict-unknown-key]  # for the door
+        self.scope["certified"] = self._certified  # type: ignore[typeddict-unknown-key]  # for the auth
 
     def on_headers_complete(self) -> None:
         self._in_head = False
@@ -166,7 +166,7 @@ class ProbeProtocol(HttpToolsProtocol):
         short = length.isdigit() and len(length) < 10 and int(length) <= MOST_BYTES
         plain = not headers.keys() & _SPECIAL and not self.parser.should_upgrade()
         free = self.cycle is None or self.cycle.response_complete
-        return short and plain and free and (self.door is None or self.door.delivers(headers, self._certified))
+        return short and plain and free and (self.auth is None or self.auth.delivers(headers, self._certified))
 
     def _answer(self, refusal: DeliveryRefusal | None) -> None:
         self._unanswered = False
@@ -183,12 +183,12 @@ class ProbeProtocol(HttpToolsProtocol):
         self.open_connections.answered(self.client or UNKNOWN_PEER)
 
 
-def protocol(connections: Connections, deliveries: Deliveries, door: AuthMiddleware | None) -> type[HttpToolsProtocol]:
+def protocol(connections: Connections, deliveries: Deliveries, auth: AuthMiddleware | None) -> type[HttpToolsProtocol]:
     """Return the protocol class with connection limits and the fast path for deliveries."""
-    lets_in = door
+    middleware = auth
 
     class Protocol(ProbeProtocol):
-        open_connections, deliveries_to, door = connections, deliveries, lets_in
+        open_connections, deliveries_to, auth = connections, deliveries, middleware
         asking: ClassVar[list[object]] = []
 
     return Protocol
@@ -340,7 +340,7 @@ class HttpServer:
         What is there.
     host, port
         Where.
-    door
+    auth
         Whom it lets in; None for everybody.
     tls
         The certificate that it shows, and whose it asks for; None for HTTP as it is.
@@ -354,17 +354,17 @@ class HttpServer:
     """
 
     def __init__(
-        self, endpoints: Endpoints, host: str, port: int, door: AuthMiddleware | None = None, tls: Tls | None = None
+        self, endpoints: Endpoints, host: str, port: int, auth: AuthMiddleware | None = None, tls: Tls | None = None
     ) -> None:
         self._failed: ClusterError | None = None
         self._tls = tls
         self._context = context = tls_context(tls) if tls else None
         connections = Connections(most_connections())
         config = uvicorn.Config(
-            connections.around(door.around(endpoints.app) if door else endpoints.app),
+            connections.around(auth.around(endpoints.app) if auth else endpoints.app),
             host=host,
             port=port,
-            http=protocol(connections, endpoints.deliveries, door),
+            http=protocol(connections, endpoints.deliveries, auth),
             ssl_context_factory=(lambda *_: context) if context else None,
             # Its transports can be told how much to read at once.
             loop="stormwright.service.http.server:ServerLoop",

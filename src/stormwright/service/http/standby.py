@@ -41,14 +41,14 @@ _READ = {"/v1/plans", "/v1/plans/{plan}", "/v1/history", "/v1/modes"}
 _METHODS = ["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"]
 
 
-def standing_app(standing: StandbyService, door: AuthMiddleware) -> Endpoints:
+def standing_app(standing: StandbyService, auth: AuthMiddleware) -> Endpoints:
     """The routes of a service that stands by.
 
     Parameters
     ----------
     standing
         The standby service, which knows the leader and its state.
-    door
+    auth
         Lets in who has a token.
     """
 
@@ -89,9 +89,9 @@ def standing_app(standing: StandbyService, door: AuthMiddleware) -> Endpoints:
             Route("/v1/status", status, methods=["GET"]),
             Route("/metrics", metrics, methods=["GET"]),
             Route("/assets/{name}", show_asset, methods=["GET"]),
-            # What is asked of a desk there is all asked of what it has by this class.
+            # The endpoints use only the methods that this class provides.
             *routes_of(cast(PlanService, reading_of(standing.state)), reading),
-            *(Login(door).routes if door.tokens else ()),
+            *(Login(auth).routes if auth.tokens else ()),
             Route("/{path:path}", elsewhere, methods=_METHODS),
         ]
     )

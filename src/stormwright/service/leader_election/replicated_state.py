@@ -13,9 +13,9 @@ import orjson
 
 from stormwright.errors import StormwrightError
 from stormwright.files import write_whole
+from stormwright.plan import HALTED_STATES, IN_PROGRESS_STATES, OPEN_STATES
 from stormwright.service.leader_election.consensus import ConsensusStore, Snapshot
 from stormwright.service.leader_election.lease import Lease
-from stormwright.service.plans.store import ACTIVE_STATES, HALTED_STATES, OPEN
 from stormwright.service.storage.database import ENTRY_TABLES, FILE, MIGRATIONS, State, Statement
 
 # Log entries --------------------------------------------------------------------------------------
@@ -24,7 +24,7 @@ from stormwright.service.storage.database import ENTRY_TABLES, FILE, MIGRATIONS,
 #: Finished plans, and entries of the journal, in a snapshot for services that join later.
 MAX_PLANS, MAX_ENTRIES = 100, 500
 
-_UNFINISHED_STATES = ", ".join(f"'{state}'" for state in ("planning", *OPEN, *ACTIVE_STATES, *HALTED_STATES))
+_UNFINISHED_STATES = ", ".join(f"'{state}'" for state in (*IN_PROGRESS_STATES, *OPEN_STATES, *HALTED_STATES))
 _OLD_PLANS = (
     f"SELECT id FROM plans WHERE state NOT IN ({_UNFINISHED_STATES}) "  # noqa: S608 (states are ours)
     f"ORDER BY created_ms DESC LIMIT -1 OFFSET {MAX_PLANS}"

@@ -38,12 +38,12 @@ from stormwright.controller.reports import MoveReport
 from stormwright.errors import InputError, MoveError, MoveStoppedError, NimbusError, StormwrightError
 from stormwright.history.evaluation.verdict import Promise
 from stormwright.model import Problem, TopologyAssignment
-from stormwright.plan import PlanState, StepState
+from stormwright.plan import ACTIVE_STATES, PlanState, StepState
 from stormwright.service.memory import ServiceMemory
 from stormwright.service.notifications.notifier import ServiceEvent
 from stormwright.service.on_change import OnChange
 from stormwright.service.plans.journal import Journal
-from stormwright.service.plans.store import ACTIVE_STATES, PlanRecord, PlanStore, StepRecord
+from stormwright.service.plans.store import PlanRecord, PlanStore, StepRecord
 from stormwright.service.safety.move_budget import MoveBudgetKeeper
 from stormwright.service.storage.history import ServiceHistory
 

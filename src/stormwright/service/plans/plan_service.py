@@ -34,11 +34,11 @@ from stormwright.explain.explain import explanations
 from stormwright.explain.explanation import BEST, ComponentExplanation
 from stormwright.model import Assignment, Problem, Scheduler
 from stormwright.modes import Modes
-from stormwright.plan import Origin, Plan, PlanState
+from stormwright.plan import HALTED_STATES, OPEN_STATES, Origin, Plan, PlanState
 from stormwright.service.plans.guard import Guard
 from stormwright.service.plans.journal import Journal
 from stormwright.service.plans.queries import PlanQueries
-from stormwright.service.plans.store import HALTED_STATES, OPEN, SERVICE, PlanRecord, PlanStore
+from stormwright.service.plans.store import SERVICE, PlanRecord, PlanStore
 from stormwright.service.safety.nodes import NodeService
 
 # Queue --------------------------------------------------------------------------------------------
@@ -280,7 +280,7 @@ class PlanService(PlanQueries):
 
     def _discard_evacuations(self, host: str, change: shapes.ChangeRequest) -> None:
         """Discard plans to evacuate a host that were not begun."""
-        states: tuple[PlanState, ...] = ("planning", *OPEN)
+        states: tuple[PlanState, ...] = ("planning", *OPEN_STATES)
         for row in self._plans.summary_rows(states, most=2**31):
             if row.origin == "drain" and orjson.loads(row.request)["host"] == host:
                 self._plans.change(row.id, states, "discarded", f"{change.by} uncordoned {host}: {change.reason}")
@@ -365,7 +365,7 @@ class PlanService(PlanQueries):
             is active; everything is frozen; or another person than its author has to apply it.
         """
         row = self._plans.row(plan)
-        if row.state not in OPEN:
+        if row.state not in OPEN_STATES:
             raise ConflictError(f"plan {plan} is {row.state}: only one that is planned or proposed is applied")
         if self._guard.modes.two_people and change.by == row.author:
             raise ConflictError(f"plan {plan} was requested by {row.author}: another person has to apply it")
@@ -401,7 +401,7 @@ class PlanService(PlanQueries):
         """Discard a plan, also while it is computed; moves already made stay."""
         row = self._plans.row(plan)
         if not self._plans.change(
-            plan, ["planning", *OPEN, *HALTED_STATES], "discarded", f"{change.by}: {change.reason}"
+            plan, ["planning", *OPEN_STATES, *HALTED_STATES], "discarded", f"{change.by}: {change.reason}"
         ):
             raise ConflictError(f"plan {plan} is {row.state}: it cannot be discarded")
         return self.plan(plan)
@@ -468,7 +468,7 @@ class PlanService(PlanQueries):
                     f"plan {row.id} cannot be applied, as the cluster has changed since: {why}; make a new plan"
                 )
             if not self._plans.steps(row.id):
-                self._plans.change(row.id, OPEN, "done", "nothing was to move")
+                self._plans.change(row.id, OPEN_STATES, "done", "nothing was to move")
                 return
             with self._plans.transaction():
                 n = self._journal.add_entry(row.origin, by, reason, orjson.loads(row.document).get("gain", ""), row.id)

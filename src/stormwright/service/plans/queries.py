@@ -11,9 +11,9 @@ import orjson
 from stormwright.client import shapes
 from stormwright.controller.plans.description import planned_moves
 from stormwright.modes import Modes
-from stormwright.plan import Plan, PlannedMove, PlannedStep, PlanState, PlanSummary
+from stormwright.plan import ACTIVE_STATES, HALTED_STATES, Plan, PlannedMove, PlannedStep, PlanState, PlanSummary
 from stormwright.service.plans.journal import Journal, evaluation_shapes
-from stormwright.service.plans.store import ACTIVE_STATES, HALTED_STATES, PlanRecord, PlanStore
+from stormwright.service.plans.store import PlanRecord, PlanStore
 
 #: Fields of a summary that come from the plan's document, once it is made.
 _FROM_DOCUMENT = ("topologies", "step_count", "stages", "score_before", "score_after", "gain")

@@ -15,7 +15,15 @@ from stormwright.controller.plans.document import step_of_dict
 from stormwright.errors import NotFoundError
 from stormwright.history.evaluation.verdict import Promise
 from stormwright.model import Problem
-from stormwright.plan import Origin, PlanState, StepState
+from stormwright.plan import (
+    ACTIVE_STATES,
+    HALTED_STATES,
+    IN_PROGRESS_STATES,
+    OPEN_STATES,
+    Origin,
+    PlanState,
+    StepState,
+)
 from stormwright.service.plans.journal import Journal
 from stormwright.service.storage.database import State
 
@@ -23,13 +31,6 @@ from stormwright.service.storage.database import State
 
 #: Author of plans that the service makes, and who approves them in mode ``auto``.
 SERVICE = "stormwright"
-
-#: States in which a plan is active: nothing else may move meanwhile.
-ACTIVE_STATES: tuple[PlanState, ...] = ("applying", "evaluating", "rolling_back")
-
-#: States in which a plan may be applied for the first time, and those in which it waits for a person to go on.
-OPEN: tuple[PlanState, ...] = ("planned", "proposed")
-HALTED_STATES: tuple[PlanState, ...] = ("waiting", "stopped")
 
 
 @dataclass(frozen=True)
@@ -204,7 +205,7 @@ class PlanStore:
     def begin(self, plan: str, decision: int, approved_by: str) -> bool:
         """Start applying a plan under an entry of the journal; return False if it is no longer open."""
         columns: dict[str, Any] = {"decision": decision, "approved_by": approved_by, "stage": 0, "stop": 0, "tries": 0}
-        return self.change(plan, OPEN, "applying", **columns)
+        return self.change(plan, OPEN_STATES, "applying", **columns)
 
     def require_approval(self, plan: str, state: PlanState, why: str) -> None:
         """A plan that should apply itself does not, for a reason; it is in another state from now on."""
@@ -286,7 +287,7 @@ class PlanStore:
 
     def delete_before(self, before_ms: float) -> None:
         """Delete finished plans from before a time."""
-        unfinished = ", ".join(f"'{state}'" for state in ("planning", *ACTIVE_STATES, *HALTED_STATES))
+        unfinished = ", ".join(f"'{state}'" for state in (*IN_PROGRESS_STATES, *HALTED_STATES))
         old = f"FROM plans WHERE created_ms < ? AND state NOT IN ({unfinished})"
         with self._state.change() as to:
             to.execute(f"DELETE FROM steps WHERE plan IN (SELECT id {old})", (before_ms,))  # noqa: S608 (names are ours)

@@ -138,7 +138,7 @@ class Holds:
         if hold is None and (names := self._rebalancing()):
             hold = Hold(
                 "rebalancing",
-                f"{', '.join(sorted(names))} is being rebalanced by another client: no moves until it ends",
+                f"another client rebalances {', '.join(sorted(names))}: no moves until it ends",
             )
         self.last = hold
         return hold

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stormwright.errors import Fault, InputError, nearest
+from stormwright.errors import Fault, InputError, suggestion_for
 from stormwright.formats.files.json_files import opened
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import FloatArray, IntArray
@@ -270,8 +270,7 @@ def _change_of(line: str, topologies: dict[str, int]) -> RateChange | str:
     if len(parts) < 3:
         return RateChange(at_s, factor, None)
     if parts[2] not in topologies:
-        near = nearest(parts[2], sorted(topologies))
-        return f"no such topology: {parts[2]}" + (f"; did you mean {near}?" if near else "")
+        return f"no such topology: {parts[2]}{suggestion_for(parts[2], topologies)}"
     return RateChange(at_s, factor, topologies[parts[2]])
 
 

@@ -10,12 +10,11 @@ import numpy as np
 from stormwright import __version__
 from stormwright.client.shapes import Concern, Level, Overview
 from stormwright.model.humanize import counted
+from stormwright.plan import HALTED_STATES, IN_PROGRESS_STATES, OPEN_STATES
 from stormwright.service.dashboard.charts import Line, chart
 from stormwright.service.dashboard.scene import Scene
 from stormwright.service.dashboard.state import DashboardState
 from stormwright.service.dashboard.views.page import Page, waiting
-from stormwright.service.dashboard.views.plans import MOVING
-from stormwright.service.plans.store import HALTED_STATES, OPEN
 from stormwright.service.status import ServiceStatus
 
 # Health -------------------------------------------------------------------------------------------
@@ -186,7 +185,7 @@ def overview_data(known: DashboardState) -> Overview:
     scene, status, modes = known.scene(), known.status(), known.modes()
     found = findings(known, scene)
     trouble = sum(each.level != "note" for each in found)
-    plans = known.plans(*OPEN, *MOVING, *HALTED_STATES, most=_READ).plans
+    plans = known.plans(*OPEN_STATES, *IN_PROGRESS_STATES, *HALTED_STATES, most=_READ).plans
     problem = scene.problem if scene else None
     return Overview(
         service=f"stormwright {__version__}",
@@ -204,8 +203,8 @@ def overview_data(known: DashboardState) -> Overview:
         rate_tps=scene.rate_tps if scene else None,
         decision=(status.decision if status else None) or "",
         waits=tuple(status.waits) if status else (),
-        active=tuple(each for each in plans if each.state not in OPEN),
-        pending=tuple(each for each in plans if each.state in OPEN and each.step_count),
+        active=tuple(each for each in plans if each.state not in OPEN_STATES),
+        pending=tuple(each for each in plans if each.state in OPEN_STATES and each.step_count),
         changes=tuple(each for each in known.history(_LOOKED_AT).entries if each.kind != "modes"),
     )
 

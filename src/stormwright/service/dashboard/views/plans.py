@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import get_args
 
 from stormwright.errors import NotFoundError
-from stormwright.plan import Goal, PlanState
+from stormwright.plan import HALTED_STATES, IN_PROGRESS_STATES, OPEN_STATES, Goal
 from stormwright.service.dashboard.state import DashboardState
 from stormwright.service.dashboard.views.page import Page, Query
-from stormwright.service.plans.store import ACTIVE_STATES, HALTED_STATES, OPEN
 
 # What-if ------------------------------------------------------------------------------------------
 # Questions about what runs: schedulers compared, and what a change would bring.
@@ -34,8 +33,6 @@ def tried(known: DashboardState, name: str) -> Page:
 
 # Plans --------------------------------------------------------------------------------------------
 
-#: States in which a plan changes without a person.
-MOVING: tuple[PlanState, ...] = ("planning", *ACTIVE_STATES)
 
 #: Steps and entries that a page shows.
 _STEPS, _ENTRIES = 100, 25
@@ -58,13 +55,13 @@ def plan(known: DashboardState, name: str) -> Page:
         raise NotFoundError("no cluster is connected: there are no plans")
     found = known.sources.plan_service.plan(name, _STEPS)
     can = []
-    if found.state in OPEN and found.step_count:
+    if found.state in OPEN_STATES and found.step_count:
         can.append("apply")
     if found.state in ("applying", "evaluating"):
         can.append("stop")
     if found.state in HALTED_STATES:
         can.append("resume")
-    if found.state in (*OPEN, *HALTED_STATES, "planning"):
+    if found.state in (*OPEN_STATES, *HALTED_STATES, "planning"):
         can.append("discard")
     applies = known.sources.status() is not None
     shows = {
@@ -74,7 +71,7 @@ def plan(known: DashboardState, name: str) -> Page:
         "runs": known.runs(),
         "steps": found.steps,
         "more_steps": max(found.step_count - _STEPS, 0),
-        "moving": found.state in MOVING,
+        "moving": found.state in IN_PROGRESS_STATES,
     }
     return Page("plan", f"Plan {found.id}", f"stormwright plan --show {found.id}", shows, "/plans")
 
