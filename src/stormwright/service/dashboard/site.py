@@ -214,7 +214,7 @@ def wants_pages(request: Request) -> bool:
 
 def _message(status: int, why: str) -> Page:
     titles = {400: "That cannot be done so", 403: "Refused", 404: "There is no such page", 409: "Not now"}
-    return Page("told", titles.get(status, "That did not work"), "", {"why": why}, "", status)
+    return Page("error", titles.get(status, "That did not work"), "", {"why": why}, "", status)
 
 
 async def _asset(request: Request) -> Response:

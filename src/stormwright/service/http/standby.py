@@ -133,4 +133,4 @@ def _page(standing: StandbyService, request: Request) -> str:
         "plans": reading.plans(most=10).plans,
         "mode": reading.modes().default,
     }
-    return written_outside(Page("standing", "This service stands by", "stormwright history", shows, "", 503))
+    return written_outside(Page("standby", "This service stands by", "stormwright history", shows, "", 503))

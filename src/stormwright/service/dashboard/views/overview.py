@@ -170,7 +170,7 @@ def overview(known: DashboardState) -> Page:
         "open_plans": [each for each in (*now.pending, *now.active) if each.state not in HALTED_STATES][:_ROWS],
         "can_plan": known.sources.plan_service is not None,
         "done": now.changes[:_ROWS],
-        "judged": [
+        "evaluated": [
             (each.n, move, outcome) for each in now.changes for move in each.moves for outcome in move.evaluations
         ][:_OUTCOMES],
         "tight": [(names[each.topology], each) for each in tight],
