@@ -2,12 +2,14 @@
 
 A JVM maps the classes of such an archive instead of reading, checking and linking them one by one. Which ones a worker
 needs is seen on a worker: this runs a small topology on a cluster of one node. An archive that does not fit the JVM or
-the jars is ignored by Java, so it can be missing or old without harm.
+the jars is ignored by Java, so it can be missing or old without harm. The list of classes is left beside it, for standby
+workers.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -15,7 +17,7 @@ import time
 from pathlib import Path
 
 from stormwright.errors import StormwrightError
-from stormwright.storm.jvm import FULL, STORM_HOME, WORKER_ARCHIVE, require_java
+from stormwright.storm.jvm import FULL, STORM_HOME, WORKER_ARCHIVE, WORKER_CLASSES, require_java
 from stormwright.storm.local_cluster import LocalCluster, LocalClusterConfig
 
 TOPOLOGY = "stormwright.topologies.WordCount"
@@ -39,6 +41,7 @@ def record_classes(listed: Path) -> None:
         nodes=1,
         slots=1,
         network="loopback",
+        standbys=0,
         scheduler=False,
         storm_conf={"worker.childopts": [*FULL, f"-XX:DumpLoadedClassList={listed}"]},
     )
@@ -67,6 +70,7 @@ def dump(listed: Path) -> None:
     if done.returncode != 0:
         raise StormwrightError((done.stdout + done.stderr).strip() or f"java ended with exit code {done.returncode}")
     unfinished.replace(WORKER_ARCHIVE)
+    shutil.copy(listed, WORKER_CLASSES)
 
 
 if __name__ == "__main__":

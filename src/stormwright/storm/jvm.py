@@ -97,6 +97,9 @@ STORM_HOME = _CLONE / "build" / "storm"
 #: Classes of a worker, ready to be mapped into memory: starting one takes two thirds of the CPU time. May be missing.
 WORKER_ARCHIVE = STORM_HOME / "worker.jsa"
 
+#: Names of these classes, for standby workers. May be missing.
+WORKER_CLASSES = STORM_HOME / "worker.classes"
+
 #: Scheduler plugin, probe, Nimbus gateway and benchmark topologies.
 STORMWRIGHT_JAR = _CLONE / "java" / "target" / f"stormwright-storm-{__version__}.jar"
 

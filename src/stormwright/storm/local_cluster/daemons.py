@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from stormwright.storm.gateway import THRIFT_PORT_META
-from stormwright.storm.jvm import FULL, LIGHT, STORM_HOME, STORMWRIGHT_JAR, WORKER_ARCHIVE, java_command
+from stormwright.storm.jvm import FULL, LIGHT, STORM_HOME, STORMWRIGHT_JAR, WORKER_ARCHIVE, WORKER_CLASSES, java_command
 from stormwright.storm.local_cluster.plan import ClusterPlan, Node
 
 #: Directory of the master's daemons, and of what runs beside them.
@@ -21,8 +22,12 @@ NIMBUS = "nimbus"
 ZOOKEEPER = "zookeeper"
 
 _LOG4J2 = Path(__file__).parent / "log4j2"
-_WORKER_JAVA = Path(__file__).parent / "worker_java.sh"
+_WORKER_JAVA = Path(__file__).parents[1] / "worker_java.sh"
 _HEAP_MB = {ZOOKEEPER: 128, NIMBUS: 256, "supervisor": 160}
+
+#: Maximum heap of a standby that no worker has been started on the node of yet: that of eight executors.
+_STANDBY_HEAP_MB = 1024
+
 _MAIN = {
     ZOOKEEPER: "org.apache.storm.command.DevZookeeper",
     NIMBUS: "org.apache.storm.daemon.nimbus.Nimbus",
@@ -102,7 +107,7 @@ def write_homes(plan: ClusterPlan) -> None:
     """Create every daemon's directory with a storm.yaml, and copy our files for the cluster's life."""
     plan.lib.mkdir(parents=True)
     shutil.copy2(STORMWRIGHT_JAR, plan.lib)
-    worker_java = plan.worker_java_home / "bin" / "java"
+    worker_java = _worker_java(plan)
     worker_java.parent.mkdir(parents=True)
     shutil.copy(_WORKER_JAVA, worker_java)
     worker_java.chmod(0o755)
@@ -113,6 +118,31 @@ def write_homes(plan: ClusterPlan) -> None:
         # JSON values are YAML values.
         lines = [f"{key}: {json.dumps(value)}\n" for key, value in storm_conf(plan, daemon).items()]
         (home / "conf" / "storm.yaml").write_text("".join(lines), encoding="utf-8")
+        if plan.is_node(daemon) and plan.config.standbys and WORKER_CLASSES.exists():
+            _write_standby_options(plan, daemon)
+
+
+def _write_standby_options(plan: ClusterPlan, node: str) -> None:
+    """Write the options that a node's first worker will have, so that a standby is loaded before it starts."""
+    own = [option for option in storm_conf(plan, node)["worker.childopts"] if not option.startswith("-Xmx")]
+    log = f"-Dlog4j.configurationFile={_LOG4J2 / 'worker.xml'}"
+    flags = "".join(f"{flag}\n" for flag in ("-server", log, *own, "-Dstorm.conf.file=", "-Dstorm.options="))
+    parts = (STORM_HOME / "lib-worker" / "*", STORM_HOME / "extlib" / "*", plan.lib / "*", plan.daemon_dir(node) / "conf")
+    class_path = ":".join(map(str, parts))
+    checksum = subprocess.run(
+        ["cksum"], input=f"{flags}{class_path}", capture_output=True, text=True, check=True
+    ).stdout.split()
+    options = plan.daemon_dir(node) / "standby" / "options" / "-".join(checksum)
+    options.mkdir(parents=True)
+    (options.parents[1]).chmod(0o700)
+    (options / "flags").write_text(flags, encoding="utf-8")
+    (options / "class_path").write_text(f"{class_path}\n", encoding="utf-8")
+    (options / "heap").write_text(f"{_STANDBY_HEAP_MB}m\n", encoding="utf-8")
+    (options / "classes").symlink_to(WORKER_CLASSES)
+
+
+def _worker_java(plan: ClusterPlan) -> Path:
+    return plan.worker_java_home / "bin" / "java"
 
 
 def names(plan: ClusterPlan) -> tuple[str, ...]:
@@ -125,7 +155,8 @@ def command(plan: ClusterPlan, daemon: str) -> list[str]:
     home = plan.daemon_dir(daemon)
     kind = daemon if daemon in _MAIN else "supervisor"
     return java_command(
-        plan.java,
+        # A supervisor is started as its workers are, so that standbys of its node begin with it.
+        str(_worker_java(plan)) if plan.is_node(daemon) else plan.java,
         main=_MAIN[kind],
         class_path=[STORM_HOME / "lib" / "*", plan.lib / "*", home / "conf"],
         flags=LIGHT,
@@ -149,6 +180,8 @@ def environment(plan: ClusterPlan, daemon: str) -> Mapping[str, str]:
         # Supervisors start workers with the java in it.
         "JAVA_HOME": str(plan.worker_java_home),
         "STORMWRIGHT_JAVA": plan.java,
+        "STORMWRIGHT_STANDBYS": str(plan.config.standbys),
+        "STORMWRIGHT_STANDBY_DIR": str(plan.daemon_dir(daemon) / "standby"),
     }
 
 

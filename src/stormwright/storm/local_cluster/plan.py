@@ -49,6 +49,8 @@ class LocalClusterConfig:
         have no limit).
     memory_mb_per_node
         Memory that a node declares to schedulers; nothing enforces it.
+    standbys
+        JVMs of each node that have loaded Storm's worker and become its next ones, 0 to 10 (see ``worker_java.sh``).
     service_port
         Port at which a stormwright service is expected on `LocalCluster.service_host`.
     scheduler
@@ -73,6 +75,7 @@ class LocalClusterConfig:
     cores_per_node: float | None = None
     cpu_limits: CpuLimits = "groups"
     memory_mb_per_node: float = 4096.0
+    standbys: int = 1
     service_port: int = 7070
     scheduler: bool = True
     storm_conf: Mapping[str, Any] = field(default_factory=dict)
@@ -92,6 +95,7 @@ class LocalClusterConfig:
                 f"must be {_CORES[0]:g} to {_CORES[1]:g} cores, is {self.cores_per_node}",
             ),
             "memory_mb_per_node": (self.memory_mb_per_node > 0, f"must be more than 0, is {self.memory_mb_per_node}"),
+            "standbys": (0 <= self.standbys <= 10, f"must be 0 to 10, is {self.standbys}"),
             "service_port": (1 <= self.service_port <= 65535, f"must be 1 to 65535, is {self.service_port}"),
             "start_timeout_s": (self.start_timeout_s > 0, f"must be more than 0, is {self.start_timeout_s}"),
         }

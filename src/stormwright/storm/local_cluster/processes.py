@@ -51,19 +51,6 @@ def marked(work: Path) -> list[int]:
     return found
 
 
-def marked_running(work: Path, main: str) -> set[int]:
-    """Return processes of the cluster whose command line names `main`."""
-    found = set()
-    for pid in marked(work):
-        try:
-            arguments = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-        except OSError:
-            continue
-        if main.encode() in arguments:
-            found.add(pid)
-    return found
-
-
 def renice(pid: int, niceness: int) -> None:
     """Set the niceness of every thread of a process; later threads inherit it."""
     for thread in Path(f"/proc/{pid}/task").glob("*"):

@@ -29,7 +29,7 @@ from typing import Any, NoReturn
 from stormwright.errors import StormwrightError
 from stormwright.storm.local_cluster import cpu, daemons, network, state
 from stormwright.storm.local_cluster.plan import ClusterPlan
-from stormwright.storm.local_cluster.processes import MARK, kill_all_marked, marked_running, renice
+from stormwright.storm.local_cluster.processes import MARK, kill_all_marked, renice
 
 _PR_SET_CHILD_SUBREAPER = 36
 _KEEP = b"keep\n"
@@ -44,7 +44,6 @@ _LOOK_S = 1.0
 
 #: A daemon that ends sooner than this after its start is not started again: it would only end again.
 _STARTED_S = 15.0
-_WORKER = "org.apache.storm.daemon.worker.Worker"
 
 
 class Warden:
@@ -133,7 +132,8 @@ class Warden:
         if now < self._next_look:
             return
         self._next_look = now + _LOOK_S
-        running = marked_running(self._plan.work, _WORKER)
+        # Supervisors keep an empty file with the process id of each worker as its name.
+        running = {int(file.name) for file in self._plan.work.glob("*/local/workers/*/pids/*")}
         self._workers_since = {pid: self._workers_since.get(pid, now) for pid in running}
         for pid, since in self._workers_since.items():
             if now - since > _SETTLED_S:
