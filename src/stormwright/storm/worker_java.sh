@@ -50,7 +50,7 @@ join_groups() {
 
 # Starts a process that loads standbys for the options $1 in the background, after $2 seconds.
 renew() {
-    setsid "$0" --renew-standbys "$1" "$2" </dev/null >/dev/null 2>&1 3>&- &
+    setsid "$0" --renew-standbys "$1" "$2" </dev/null >/dev/null 2>&1 3>&- 4>&- &
 }
 
 renew_standbys() {
@@ -208,11 +208,11 @@ if make_root && [ ! -e "$root/off" ]; then
         jvm=${ready%/ready}
         mv "$ready" "$jvm/taken" 2>/dev/null || continue # there is none, or another worker has taken it
         read -r pid <"$jvm/pid"
-        exec 3<>"$jvm/end"
+        exec 3<>"$jvm/end" 4<>"$jvm/answer" # before it is rung: what it writes stays in an open fifo
         if join_groups "$pid" $$; then
             [ "$(id -u)" != 0 ] || (cd "/proc/$pid/task" && exec renice -n "$(nice)" -p -- *) >/dev/null 2>&1
             echo $$ 1<>"$jvm/bell"
-            accepted=$(timeout "$accept_s" head -n 1 "$jvm/answer")
+            accepted=$(timeout "$accept_s" head -n 1 <&4)
         else
             accepted="its control groups cannot be changed"
         fi
@@ -221,11 +221,10 @@ if make_root && [ ! -e "$root/off" ]; then
             [ ! -e "$logs/worker.out" ] || mv "$logs/worker.out" "$logs/worker.out.1"
             mv "$jvm/out" "$logs/worker.out"
             read -r code running <&3
-            exec 3>&-
             [ -z "$running" ] || exit "$code"
             accepted="it ended while it became the worker"
         fi
-        exec 3>&-
+        exec 3>&- 4>&-
         log "standby $pid is not used for $topology on $port: ${accepted:-no answer within $accept_s s}"
         kill -9 "$pid" 2>/dev/null
     done

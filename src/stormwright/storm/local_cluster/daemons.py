@@ -127,7 +127,12 @@ def _write_standby_options(plan: ClusterPlan, node: str) -> None:
     own = [option for option in storm_conf(plan, node)["worker.childopts"] if not option.startswith("-Xmx")]
     log = f"-Dlog4j.configurationFile={_LOG4J2 / 'worker.xml'}"
     flags = "".join(f"{flag}\n" for flag in ("-server", log, *own, "-Dstorm.conf.file=", "-Dstorm.options="))
-    parts = (STORM_HOME / "lib-worker" / "*", STORM_HOME / "extlib" / "*", plan.lib / "*", plan.daemon_dir(node) / "conf")
+    parts = (
+        STORM_HOME / "lib-worker" / "*",
+        STORM_HOME / "extlib" / "*",
+        plan.lib / "*",
+        plan.daemon_dir(node) / "conf",
+    )
     class_path = ":".join(map(str, parts))
     checksum = subprocess.run(
         ["cksum"], input=f"{flags}{class_path}", capture_output=True, text=True, check=True

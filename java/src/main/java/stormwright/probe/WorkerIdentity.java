@@ -6,6 +6,7 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.apache.storm.task.TopologyContext;
 import org.apache.storm.utils.Utils;
+import stormwright.standby.Takeover;
 
 /** Which worker a record is from; all but the host name it once and for all. */
 record WorkerIdentity(String topology, String supervisor, String host, int port, long pid, long startMs) {
@@ -19,7 +20,7 @@ record WorkerIdentity(String topology, String supervisor, String host, int port,
                 hostname(),
                 context.getThisWorkerPort(),
                 ProcessHandle.current().pid(),
-                ManagementFactory.getRuntimeMXBean().getStartTime());
+                Long.getLong(Takeover.START_PROPERTY, ManagementFactory.getRuntimeMXBean().getStartTime()));
     }
 
     /** A hook is not told the supervisor, but its JVM's command line was. */

@@ -35,6 +35,9 @@ public final class Takeover {
     private static final Set<String> START_VARIABLES = Set.of(
             "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "LD_PRELOAD", "MALLOC_ARENA_MAX", "TZ", "LANG", "LC_ALL");
 
+    /** System property of a worker that was a standby: when it became the worker, in ms since 1970. */
+    public static final String START_PROPERTY = "stormwright.worker.start.ms";
+
     private static final String LIBRARY_PATH = "java.library.path";
     private static final String HEAP = "-Xmx";
 
@@ -82,7 +85,8 @@ public final class Takeover {
         }
         List<String> searched = List.of(System.getProperty(LIBRARY_PATH, "").split(File.pathSeparator));
         for (String directory : command.properties().getOrDefault(LIBRARY_PATH, "").split(File.pathSeparator)) {
-            require(searched.contains(directory) || !Files.isDirectory(Path.of(directory)),
+            String[] libraries = new File(directory).list((parent, name) -> name.endsWith(".so"));
+            require(libraries == null || libraries.length == 0 || searched.contains(directory),
                     "native libraries are in " + directory);
         }
         Map<String, String> status = WorkerCommand.statusOf(Path.of("/proc/self"));
@@ -106,6 +110,8 @@ public final class Takeover {
         command.properties().forEach(System::setProperty);
         System.setProperty("java.io.tmpdir", temporary);
         System.setProperty("java.class.path", classPath);
+        System.setProperty("sun.java.command", command.mainClass() + " " + String.join(" ", command.arguments()));
+        System.setProperty(START_PROPERTY, Long.toString(System.currentTimeMillis()));
         for (String entry : added.split(File.pathSeparator)) {
             appendToClassPath().invoke(ClassLoader.getSystemClassLoader(), entry);
         }

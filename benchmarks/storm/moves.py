@@ -1,0 +1,235 @@
+"""Moves on a real Storm cluster: how long a topology completes no tuple, and when it has its rate again.
+
+python -m benchmarks.storm.moves [--cores 0.4] [--kind one|three] [--standbys 1] [--compilers both|first] [--moves 20]
+
+Kind ``one`` moves one of the two workers of a word count to a node without one, again and again. Kind ``three`` moves a
+word count of three workers on three nodes into one worker, on a node that it shares with a busy worker of another
+topology, and back, in turn; only the former is in the figures. Each combination of options is a cell of
+``docs/results/storm-moves``; the page is made from all cells.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from benchmarks.kit.results import DIRECTORY, show_progress, stamp, write_results
+from stormwright.controller.planning.plan import MoveBudget
+from stormwright.controller.planning.planner import plan_moves
+from stormwright.controller.policy import Decision
+from stormwright.model import Assignment, Problem
+from stormwright.perflog.records import LogRecord, worker_id
+from stormwright.schedulers import make_scheduler
+from stormwright.service.composition import Service
+from stormwright.service.settings import ServiceSettings
+from stormwright.storm.local_cluster import LocalCluster, RunningCluster
+from stormwright.workbench.demo.measure import longest_silence_s
+from stormwright.workbench.demo.run import LIMITS, demo_cluster
+from stormwright.workbench.demo.settings import DemoSettings, parse_submissions
+from stormwright.workbench.demo.steps import finish, snapshot_of, submit
+
+#: Seconds from one move to the next, and after the last one, when the rate is that of a warm topology.
+GAP_S, WARM_S = 75.0, 300.0
+#: Seconds over which a rate is taken.
+RATE_S = 5.0
+BUSY = "word-count:name=busy,workers=1,spouts=1,split=1,count=1,rate=100"
+TOPOLOGIES = {"one": ["word-count:name=moved,workers=2"], "three": ["word-count:name=moved,workers=3", BUSY]}
+CHILDOPTS = {"both": "", "first": "-XX:TieredStopAtLevel=1"}
+
+log = logging.getLogger("storm_moves")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "--cores", type=float, default=0.4, help="of each node; 0: nodes share the cores of the machine"
+    )
+    parser.add_argument("--kind", choices=TOPOLOGIES, default="one")
+    parser.add_argument("--standbys", type=int, default=1, help="of each node")
+    parser.add_argument("--compilers", choices=CHILDOPTS, default="both")
+    parser.add_argument("--moves", type=int, default=20)
+    parser.add_argument("--gap", type=float, default=GAP_S, help="seconds between moves")
+    parser.add_argument("--warm", type=float, default=WARM_S, help="seconds after the last move")
+    parser.add_argument("--page", action="store_true", help="only make the page from the cells that are there")
+    options = parser.parse_args()
+    show_progress()
+    if not options.page:
+        cell = run(options)
+        cells = DIRECTORY / "storm-moves"
+        cells.mkdir(parents=True, exist_ok=True)
+        name = f"{options.kind}-{options.cores:g}-cores-{options.compilers}-{options.standbys}-standbys.json"
+        (cells / name).write_text(json.dumps(cell, indent=1) + "\n", encoding="utf-8")
+    write_page()
+
+
+def run(options: argparse.Namespace) -> dict[str, Any]:
+    """Run one cell: a cluster of its own, and all moves on it."""
+    conf = {"topology.worker.gc.childopts": CHILDOPTS[options.compilers]}
+    config = demo_cluster(slots=4, cores_per_node=options.cores or None, standbys=options.standbys, storm_conf=conf)
+    settings = DemoSettings(config, parse_submissions(TOPOLOGIES[options.kind]), make_scheduler("even"), "even", 0, 0)
+    with tempfile.TemporaryDirectory(prefix="stormwright-moves-") as state, LocalCluster(config) as cluster:
+        service_settings = ServiceSettings(
+            Path(state), cluster.service_host, cluster.service_port, keep_records=True, limits=LIMITS, mode="auto"
+        )
+        with Service(
+            service_settings, settings.scheduler, settings.scheduler_name, cluster.gateway_command()
+        ) as service:
+            ids = submit(settings, cluster, service)
+            moved = ids["moved"]
+            moves = []
+            if options.kind == "three":
+                busy = snapshot_of(service).current[ids["busy"]].slots[0].supervisor
+            for number in range(options.moves if options.kind == "one" else 2 * options.moves):
+                await_standbys(cluster, options.standbys)
+                time.sleep(options.gap)
+                problem = snapshot_of(service)
+                nodes = next_nodes(problem, moved) if options.kind == "one" else ([busy] if number % 2 == 0 else None)
+                moves.append(move(service, problem, moved, place(problem, moved, nodes)))
+                log.info("move %d: %s", number + 1, moves[-1])
+            time.sleep(options.warm)
+            end_ms = time.time() * 1000
+            finish(service, list(ids))
+            records = service.tally.records()
+            lost = {name: service.tally.unaccounted(topology) for name, topology in ids.items()}
+            failed = {name: service.tally.totals(topology).failed for name, topology in ids.items()}
+    measure(moves, records, moved, end_ms)
+    return {
+        **stamp(),
+        "cell": {name: getattr(options, name) for name in ("cores", "kind", "standbys", "compilers")},
+        "lost": lost,
+        "failed": failed,
+        "moves": moves if options.kind == "one" else moves[0::2],
+        "back": [] if options.kind == "one" else moves[1::2],
+    }
+
+
+def await_standbys(cluster: RunningCluster, count: int, timeout_s: float = 180.0) -> None:
+    """Return when every node has its standbys, or after the timeout."""
+    deadline = time.monotonic() + timeout_s
+    homes = [cluster.plan.daemon_dir(node.name) / "standby" / "jvms" for node in cluster.plan.nodes]
+    while any(len(list(home.glob("*/ready"))) < count for home in homes) and time.monotonic() < deadline:
+        time.sleep(1.0)
+
+
+def next_nodes(problem: Problem, moved: str) -> list[str]:
+    """Return the nodes of the workers of a topology after the first of them has gone to a node without one."""
+    slots = problem.current[moved].slots
+    free = next(node.id for node in problem.supervisors if node.id not in {slot.supervisor for slot in slots})
+    return [slots[1].supervisor, free]
+
+
+def place(problem: Problem, moved: str, nodes: Sequence[str] | None) -> Assignment:
+    """Return the current placement with the executors of a topology in one slot of each node; None for all nodes."""
+    current = problem.current[moved]
+    own = problem.executors_of(problem.topology_index[moved])
+    others = {slot for name, placed in problem.current.items() if name != moved for slot in placed.slots}
+    wanted = problem.current_slot.copy()
+    worker = np.array(current.slot_of_executor)
+    if nodes is None:
+        nodes = [node.id for node in problem.supervisors]
+        worker = np.arange(len(worker)) % len(nodes)
+    elif len(nodes) == 1:
+        worker = np.zeros(len(worker), dtype=int)
+    else:  # the first worker of the current placement is the one that moves
+        worker = (worker + 1) % 2
+    chosen = []
+    for node in nodes:
+        kept = [slot for slot in current.slots if slot.supervisor == node]
+        free = [slot for slot in problem.slot_index if slot.supervisor == node and slot not in others]
+        chosen.append(problem.slot_index[kept[0] if kept and len(nodes) == 2 else free[-1]])
+    wanted[own] = np.array(chosen, dtype=np.int32)[worker]
+    return Assignment(wanted)
+
+
+def move(service: Service, problem: Problem, moved: str, wanted: Assignment) -> dict[str, Any]:
+    """Move a topology and return the report."""
+    # At full speed a topology uses more than the CPU of the nodes that it is moved to.
+    nodes = tuple(replace(node, cpu_hz=1e3 * node.cpu_hz) for node in problem.supervisors)
+    plan = plan_moves(replace(problem, supervisors=nodes), wanted, MoveBudget())
+    (report,) = service.execute(Decision(True, "benchmark", plan))
+    return {
+        "started_ms": report.started_ms,
+        "drain_s": report.drain_s,
+        "swap_s": report.swap_s,
+        "resume_s": report.resume_s,
+        "complete": report.complete,
+    }
+
+
+def measure(moves: Sequence[dict[str, Any]], records: Sequence[LogRecord], moved: str, end_ms: float) -> None:
+    """Add to each move the longest time without a completed tuple tree, and the time until 90 % of the rate."""
+    ends = [each["started_ms"] for each in moves[1:]] + [end_ms]
+    own = [record for record in records if worker_id(record).topology == moved]
+    reached = np.array([record["start_ms"] + record["length_ns"] / 1e6 for record in own])
+    acked = np.array([sum(each["acked"] for each in r["executors"] if each["type"] == "spout") for r in own])
+    order = np.argsort(reached)
+    times, total = reached[order], np.concatenate([[0], np.cumsum(acked[order])])
+
+    def rate(begin_ms: float, end_ms: float) -> float:
+        low, high = np.searchsorted(times, [begin_ms, end_ms])
+        return float(total[high] - total[low]) / (end_ms - begin_ms) * 1000
+
+    warm = rate(end_ms - 60_000, end_ms)
+    for each, until in zip(moves, ends, strict=True):
+        start = each["started_ms"]
+        each["silence_s"] = round(longest_silence_s(records, moved, start - 5000, min(until, start + 70_000)), 2)
+        each["rate_before_hz"] = round(rate(start - 20_000, start), 1)
+        up = start + 1000 * (each["drain_s"] + each["swap_s"])
+        steps = np.arange(up, until - RATE_S * 1000, 500)
+        ready = [(step + RATE_S * 1000 - up) / 1000 for step in steps if rate(step, step + RATE_S * 1000) >= 0.9 * warm]
+        each["until_90_percent_s"] = round(ready[0], 1) if ready else None
+    moves[-1]["warm_rate_hz"] = round(warm, 1)
+
+
+def write_page() -> None:
+    """Write the page of all cells."""
+    cells = [
+        json.loads(path.read_text(encoding="utf-8")) for path in sorted((DIRECTORY / "storm-moves").glob("*.json"))
+    ]
+    rows = []
+    for found in cells:
+        cell = found["cell"]
+        name = f"{'one worker' if cell['kind'] == 'one' else 'three workers into one'}, {cores_text(cell['cores'])}, "
+        name += f"{'both compilers' if cell['compilers'] == 'both' else 'first compiler'}, "
+        name += f"{cell['standbys'] or 'no'} standby, {len(found['moves'])} moves"
+        silence = [each["silence_s"] for each in found["moves"]]
+        warm = [each["until_90_percent_s"] or GAP_S for each in found["moves"]]
+        rows.append((f"{name}: longest time without an acked tuple", asked(cell), spread(silence)))
+        rows.append((f"{name}: until 90 % of the warm rate", "15 s at 2 cores, 40 s at 0.4", spread(warm)))
+        rows.append(
+            (f"{name}: lost; failed", "0; 0", f"{sum(found['lost'].values())}; {sum(found['failed'].values())}")
+        )
+    write_results("storm-moves", "Moves on a real cluster: the pause, and the rate after it", rows, {"cells": cells})
+
+
+def asked(cell: Mapping[str, Any]) -> str:
+    """Return the figure of the issue for a cell."""
+    if not cell["standbys"]:
+        return ""
+    if cell["kind"] == "three":
+        return "median 8 s, worst 15 s" if cell["cores"] else ""
+    return "median 5 s, worst 9 s" if cell["cores"] else "median 3.5 s, worst 6 s"
+
+
+def cores_text(cores: float) -> str:
+    """Return the CPU of nodes as text."""
+    return f"{cores:g} cores a node" if cores else "shared cores"
+
+
+def spread(values: Sequence[float]) -> str:
+    """Return median and worst."""
+    return f"median {median(values):.1f} s, worst {max(values):.1f} s"
+
+
+if __name__ == "__main__":
+    main()
