@@ -78,12 +78,10 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     config = demo_cluster(slots=4, cores_per_node=options.cores or None, standbys=options.standbys, storm_conf=conf)
     settings = DemoSettings(config, parse_submissions(TOPOLOGIES[options.kind]), make_scheduler("even"), "even", 0, 0)
     with tempfile.TemporaryDirectory(prefix="stormwright-moves-") as state, LocalCluster(config) as cluster:
-        service_settings = ServiceSettings(
+        serving = ServiceSettings(
             Path(state), cluster.service_host, cluster.service_port, keep_records=True, limits=LIMITS, mode="auto"
         )
-        with Service(
-            service_settings, settings.scheduler, settings.scheduler_name, cluster.gateway_command()
-        ) as service:
+        with Service(serving, settings.scheduler, "even", cluster.gateway_command()) as service:
             ids = submit(settings, cluster, service)
             moved = ids["moved"]
             moves = []
@@ -156,6 +154,9 @@ def move(service: Service, problem: Problem, moved: str, wanted: Assignment) -> 
     # At full speed a topology uses more than the CPU of the nodes that it is moved to.
     nodes = tuple(replace(node, cpu_hz=1e3 * node.cpu_hz) for node in problem.supervisors)
     plan = plan_moves(replace(problem, supervisors=nodes), wanted, MoveBudget())
+    own = problem.executors_of(problem.topology_index[moved])
+    workers = {moved: len(set(wanted.slot_of_executor[own].tolist()))}
+    plan = replace(plan, steps=tuple(step.with_workers(workers) for step in plan.steps))
     (report,) = service.execute(Decision(True, "benchmark", plan))
     return {
         "started_ms": report.started_ms,

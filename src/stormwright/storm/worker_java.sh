@@ -228,11 +228,11 @@ if make_root && [ ! -e "$root/off" ]; then
         log "standby $pid is not used for $topology on $port: ${accepted:-no answer within $accept_s s}"
         kill -9 "$pid" 2>/dev/null
     done
-    if [ -n "$heap" ] && mkdir -p "$options"; then
+    if [ "${heap%m}" -gt 0 ] 2>/dev/null && mkdir -p "$options"; then
         touch "$options"
-        # Storm gives the heap in MB; the largest one so far fits most workers.
+        # Storm gives the heap in MB. A standby may have more than the workers so far: it keeps to what its worker is given.
         read -r largest 2>/dev/null <"$options/heap"
-        [ "${heap%m}" -le "$(printf '%s' "${largest%m}" | grep -x '[0-9]*' || echo 0)" ] 2>/dev/null || echo "$heap" >"$options/heap"
+        [ "${heap%m}" -le "${largest%m}" ] 2>/dev/null || echo "$((4 * ${heap%m}))m" >"$options/heap"
         if [ ! -e "$options/flags" ]; then
             printf '%s' "$flags" >"$options/flags"
             echo "$common" >"$options/class_path"

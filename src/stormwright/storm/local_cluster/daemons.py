@@ -25,9 +25,6 @@ _LOG4J2 = Path(__file__).parent / "log4j2"
 _WORKER_JAVA = Path(__file__).parents[1] / "worker_java.sh"
 _HEAP_MB = {ZOOKEEPER: 128, NIMBUS: 256, "supervisor": 160}
 
-#: Maximum heap of a standby that no worker has been started on the node of yet: that of eight executors.
-_STANDBY_HEAP_MB = 1024
-
 _MAIN = {
     ZOOKEEPER: "org.apache.storm.command.DevZookeeper",
     NIMBUS: "org.apache.storm.daemon.nimbus.Nimbus",
@@ -142,7 +139,7 @@ def _write_standby_options(plan: ClusterPlan, node: str) -> None:
     (options.parents[1]).chmod(0o700)
     (options / "flags").write_text(flags, encoding="utf-8")
     (options / "class_path").write_text(f"{class_path}\n", encoding="utf-8")
-    (options / "heap").write_text(f"{_STANDBY_HEAP_MB}m\n", encoding="utf-8")
+    (options / "heap").write_text(f"{plan.config.memory_mb_per_node:.0f}m\n", encoding="utf-8")
     (options / "classes").symlink_to(WORKER_CLASSES)
 
 

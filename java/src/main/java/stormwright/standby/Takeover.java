@@ -1,13 +1,10 @@
 package stormwright.standby;
 
-import com.sun.management.GarbageCollectionNotificationInfo;
 import com.sun.management.HotSpotDiagnosticMXBean;
 import java.io.File;
 import java.io.IOException;
-import java.lang.management.GarbageCollectorMXBean;
 import java.lang.management.ManagementFactory;
-import java.lang.management.MemoryPoolMXBean;
-import java.lang.management.MemoryType;
+import java.lang.management.MemoryMXBean;
 import java.lang.reflect.Field;
 import java.lang.reflect.Method;
 import java.nio.file.Files;
@@ -18,10 +15,7 @@ import java.util.Map;
 import java.util.Objects;
 import java.util.Set;
 import java.util.function.UnaryOperator;
-import java.util.stream.Collectors;
 import java.util.stream.Stream;
-import javax.management.NotificationEmitter;
-import javax.management.openmbean.CompositeData;
 import org.apache.logging.log4j.LogManager;
 import org.apache.logging.log4j.core.LoggerContext;
 import org.apache.storm.utils.VersionInfo;
@@ -40,6 +34,7 @@ public final class Takeover {
 
     private static final String LIBRARY_PATH = "java.library.path";
     private static final String HEAP = "-Xmx";
+    private static final long HEAP_CHECK_MS = 500;
 
     /** The class path that this JVM was started with, before its directories were expanded to jars. */
     private static final String OWN_CLASS_PATH = System.getProperty("stormwright.class.path", "");
@@ -93,7 +88,9 @@ public final class Takeover {
         for (String line : List.of("Uid", "Gid", "Cpus_allowed", "Mems_allowed")) {
             require(Objects.equals(status.get(line), command.status().get(line)), line + " is another one");
         }
-        require(heapBytes(command.options()) <= ownHeapBytes(), "its heap is larger");
+        long heap = heapBytes(command.options());
+        require(heap <= ownHeapBytes(), "its heap is larger");
+        require(heap == ownHeapBytes() || !command.options().contains("-XX:+DisableExplicitGC"), "its heap is smaller");
     }
 
     private static void require(boolean fits, String reason) throws RefusedException {
@@ -188,29 +185,32 @@ public final class Takeover {
     }
 
     /**
-     * Ends the worker with an OutOfMemoryError when a full collection leaves more than this: a JVM cannot lower its
-     * maximum heap while it runs.
+     * Keeps the heap below the size that the worker was given: a JVM cannot lower its maximum while it runs. When more is
+     * in use garbage is collected, and if that does not help the worker ends with an OutOfMemoryError.
      */
     private static void limitHeap(long bytes) {
         if (bytes >= ownHeapBytes()) {
             return;
         }
-        Set<String> pools = ManagementFactory.getMemoryPoolMXBeans().stream()
-                .filter(pool -> pool.getType() == MemoryType.HEAP).map(MemoryPoolMXBean::getName)
-                .collect(Collectors.toSet());
-        for (GarbageCollectorMXBean collector : ManagementFactory.getGarbageCollectorMXBeans()) {
-            ((NotificationEmitter) collector).addNotificationListener((notification, handback) -> {
-                var info = GarbageCollectionNotificationInfo.from((CompositeData) notification.getUserData());
-                long left = info.getGcInfo().getMemoryUsageAfterGc().entrySet().stream()
-                        .filter(entry -> pools.contains(entry.getKey())).mapToLong(entry -> entry.getValue().getUsed()).sum();
-                if (info.getGcAction().contains("major") && left > bytes) {
-                    // A thread of its own, so that Storm's handler of uncaught exceptions ends the worker.
-                    new Thread(() -> {
-                        throw new OutOfMemoryError("Java heap space: more than " + HEAP + (bytes >> 20) + "m is in use");
-                    }, "stormwright-heap-limit").start();
+        MemoryMXBean memory = ManagementFactory.getMemoryMXBean();
+        Thread limit = new Thread(() -> {
+            while (memory.getHeapMemoryUsage().getUsed() <= bytes || collected(memory) <= bytes) {
+                try {
+                    Thread.sleep(HEAP_CHECK_MS);
+                } catch (InterruptedException e) {
+                    return;
                 }
-            }, null, null);
-        }
+            }
+            // Storm's handler of uncaught exceptions ends the worker.
+            throw new OutOfMemoryError("Java heap space: more than " + HEAP + (bytes >> 20) + "m is in use");
+        }, "stormwright-heap-limit");
+        limit.setDaemon(true);
+        limit.start();
+    }
+
+    private static long collected(MemoryMXBean memory) {
+        memory.gc();
+        return memory.getHeapMemoryUsage().getUsed();
     }
 
     private static long ownHeapBytes() {
