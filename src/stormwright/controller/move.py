@@ -259,8 +259,14 @@ class Mover:
         """Return whether a topology may be activated; running workers know the new ones from `known` on."""
         if not leg.unchanged_workers:
             return True
-        found = self._tally.clock.monotonic() >= known or leg is not move.legs[-1]
-        return found and self._all_report(move.topology, leg, since)
+        return self._all_report(move.topology, leg, since) and (
+            leg is not move.legs[-1] or self._all_connected(move.topology, leg) or self._tally.clock.monotonic() >= known
+        )
+
+    def _all_connected(self, topology: Topology, leg: Hop) -> bool:
+        """Return whether every other worker has a connection to each new one; probes may not report it."""
+        others = len(leg.after.slots) - 1
+        return all(self._tally.connections(topology.id, slot) >= others for slot in leg.started_workers)
 
     def _await_reports(self, move: TopologyMove, since: float) -> bool:
         """Return whether every started worker reports all its tasks within `MoveLimits.swap_s` of `since`."""

@@ -39,7 +39,7 @@ MAX_QUIET = 64
 class WorkerTally:
     """Counts of one worker since it started.
 
-    `quiet` holds the arrival times of the latest consecutive records in which no tree was begun and no queue held a
+    `connections` is the number of connections to it when it last reported that. `quiet` holds the arrival times of the latest consecutive records in which no tree was begun and no queue held a
     tuple (`Clock.monotonic`); `heard` is when the newest came, `interval_s` the time it covered, `ended` that it said
     it was the last.
     """
@@ -53,6 +53,7 @@ class WorkerTally:
     interval_s: float = 0.0
     ended: bool = False
     tasks: tuple[tuple[int, int], ...] = ()
+    connections: int = 0
     newest_seq: int = -1
     next_seq: int = 0
     received_ahead: set[int] = field(default_factory=set)
@@ -200,6 +201,12 @@ class Tally:
             worker = self._newest(topology).get((supervisor, port))
             return worker is not None and worker.heard > since and all(_has(worker, task) for task in tasks)
 
+    def connections(self, topology: str, slot: tuple[str, int]) -> int:
+        """Return the number of connections from other workers to the newest worker in a slot (supervisor, port)."""
+        with self._changed:
+            worker = self._newest(topology).get(slot)
+            return worker.connections if worker else 0
+
     def unheard(self, topology: str, live: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
         """Return live workers (supervisor, port) that do not report, or no longer report."""
         with self._changed:
@@ -260,4 +267,5 @@ def _count(worker: WorkerTally, record: LogRecord, now_s: float) -> None:
         worker.quiet.clear()
     worker.ended = bool(record["worker"].get("last"))
     worker.interval_s = record["length_ns"] / 1e9
+    worker.connections = record["worker"].get("connections") or worker.connections
     worker.tasks = tuple((executor["first_task"], executor["last_task"]) for executor in record["executors"])

@@ -96,7 +96,8 @@ COUNT = WholeNumber(0, 10**15)
 #: Storm numbers tasks from 1; the one that sends ticks and metrics is -1.
 TASK = WholeNumber(-1, 2**31 - 1)
 
-#: `last` is 1 once the worker's tasks have ended: no other record follows.
+#: `last` is 1 once the worker's tasks have ended: no other record follows. `connections` is the number of established
+#: connections to its port, in the first minute after its start: other workers that can send it tuples.
 WORKER = Structure(
     (
         Field("topology", Text()),
@@ -106,6 +107,7 @@ WORKER = Structure(
         Field("pid", COUNT),
         Field("start_ms", COUNT),
         Field("last", WholeNumber(0, 1), nullable=True),
+        Field("connections", COUNT, nullable=True),
     )
 )
 

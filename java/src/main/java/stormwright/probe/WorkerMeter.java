@@ -14,11 +14,15 @@ import java.util.Set;
 import java.util.TreeMap;
 import java.util.stream.Collectors;
 import stormwright.probe.ExecutorThreads.ExecutorThread;
+import stormwright.probe.system.Connections;
 import stormwright.probe.system.SystemMeter;
 
 /** Turns the counters of a worker's tasks into records, one per interval; for one thread at a time. */
 final class WorkerMeter {
     private static final int VERSION = 1;
+
+    /** Age until which a worker reports the connections to it; the kernel lists those of all processes. */
+    private static final long CONNECTING_MS = 60_000;
 
     private final WorkerIdentity identity;
     private final Set<String> spouts;
@@ -71,6 +75,12 @@ final class WorkerMeter {
         executors.forEach(executor -> executor.read(threads));
         tasks.values().forEach(TaskMeter::read);
         return write(last);
+    }
+
+    /** Whether a task has emitted or received a tuple since the last {@link #commit}, until the last {@link #record}. */
+    boolean isActive() {
+        return tasks.values().stream()
+                .anyMatch(task -> task.grown(TaskCounts.EMITTED) > 0 || task.grown(TaskCounts.RECEIVED) > 0);
     }
 
     /** The last record is kept: the next one begins where it ends. */
@@ -159,8 +169,11 @@ final class WorkerMeter {
                 .name("port").value(identity.port())
                 .name("pid").value(identity.pid())
                 .name("start_ms").value(identity.startMs())
-                .name("last").value(last ? 1 : 0)
-                .close('}');
+                .name("last").value(last ? 1 : 0);
+        if (endMs - identity.startMs() < CONNECTING_MS) {
+            json.name("connections").value(Connections.established(identity.port()));
+        }
+        json.close('}');
     }
 
     private void writeLatency(JsonLine json) {

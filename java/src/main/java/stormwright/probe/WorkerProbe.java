@@ -36,6 +36,15 @@ public final class WorkerProbe {
     private static final double TASKS_SHARE = 0.5;
     private static final double SHIPPING_SHARE = 0.3;
 
+    /**
+     * Intervals are shorter, for so long, when a move may be waiting: of a worker that has just started, and of one that
+     * has just stopped to process tuples. An interval of more than some seconds is never shortened.
+     */
+    private static final long SHORT_INTERVAL_MS = 250;
+    private static final long STARTING_NS = 20_000_000_000L;
+    private static final long STOPPING_NS = 3_000_000_000L;
+    private static final long LONG_INTERVAL_MS = 10_000;
+
     private final Map<String, Object> conf;
     private final Map<String, List<Edge>> edges;
     private final WorkerMeter meter;
@@ -43,6 +52,9 @@ public final class WorkerProbe {
     private final Shipper shipper;
     private final ScheduledThreadPoolExecutor timer;
     private final int haltMs;
+    private final long intervalMs;
+    private boolean active;
+    private long shortUntilNs = System.nanoTime() + STARTING_NS;
     private final CountDownLatch ended = new CountDownLatch(1);
     private int runningTasks;
     private boolean writable = true;
@@ -52,6 +64,7 @@ public final class WorkerProbe {
         this.edges = Edge.bySource(conf, context);
         ProbeSettings settings = ProbeSettings.of(conf);
         WorkerIdentity identity = WorkerIdentity.of(context);
+        intervalMs = settings.intervalMs();
         haltMs = 1_000 * ObjectReader.getInt(conf.get(Config.SUPERVISOR_WORKER_SHUTDOWN_SLEEP_SECS), DEFAULT_HALT_S);
         int executionsPerSample = ConfigUtils.samplingRate(conf);
         meter = new WorkerMeter(identity, context.getRawTopology().get_spouts().keySet(), executionsPerSample);
@@ -66,7 +79,7 @@ public final class WorkerProbe {
         if (shipper != null) {
             shipper.start();
         }
-        timer.scheduleAtFixedRate(this::tick, settings.intervalMs(), settings.intervalMs(), TimeUnit.MILLISECONDS);
+        schedule(intervalMs(System.nanoTime()));
         Runtime.getRuntime().addShutdownHook(new Thread(this::jvmEnds, "stormwright-probe-end"));
     }
 
@@ -122,13 +135,29 @@ public final class WorkerProbe {
 
     private synchronized void tick() {
         if (ended.getCount() > 0) {
+            long begunNs = System.nanoTime();
             writeRecord(false);
+            long spentMs = (System.nanoTime() - begunNs) / 1_000_000;
+            schedule(Math.max(1, intervalMs(begunNs) - spentMs));
         }
+    }
+
+    private void schedule(long delayMs) {
+        timer.schedule(this::tick, delayMs, TimeUnit.MILLISECONDS);
+    }
+
+    private long intervalMs(long nowNs) {
+        boolean isShort = nowNs - shortUntilNs < 0 && intervalMs <= LONG_INTERVAL_MS;
+        return isShort ? Math.min(intervalMs, SHORT_INTERVAL_MS) : intervalMs;
     }
 
     private void writeRecord(boolean last) {
         try {
             spool.append(meter.record(last));
+            if (active && !meter.isActive()) {
+                shortUntilNs = System.nanoTime() + STOPPING_NS;
+            }
+            active = meter.isActive();
             meter.commit();
             writable = true;
         } catch (Throwable e) { // one that left here would end the timer
