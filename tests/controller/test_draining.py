@@ -118,6 +118,13 @@ def test_checkpoints_are_repeated_only_while_they_leave_fewer_trees() -> None:
     assert worker.calls.count("activate") <= 3
 
 
+def test_wait_for_a_checkpoint_does_not_count_as_drain() -> None:
+    worker = Stateful(rate_tps=100)
+    began_s, let_go = worker.clock.now_s, worker.let_go
+    worker.let_go = lambda: let_go() if worker.clock.now_s > began_s + 100 else (0, 0)  # type: ignore[method-assign]
+    assert worker.drain(DrainPolicy(checkpoint_s=150), limit_s=20)[1] == []
+
+
 def test_stateful_topology_without_new_tuples_is_committed_entirely() -> None:
     worker = Stateful(rate_tps=100)
     worker.rate_tps = 0

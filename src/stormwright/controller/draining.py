@@ -226,6 +226,7 @@ def drain(
         for each in left:
             if each.needs_checkpoint(tally):
                 each.complete_checkpoint(spouts, tally, stop)
+                deadline = tally.clock.monotonic() + limit_s  # the spouts were not paused meanwhile
             elif each.is_stuck(tally):
                 each.flush_blocked_tuples(spouts, tally)
         tally.wait(min(left_s, _POLL_S))
