@@ -176,7 +176,18 @@ class KindChange:
     def read(
         cls, patterns: Sequence[str], forbid: str | None, allow: str | None, max_wait_s: float | None
     ) -> KindChange | None:
-        """Return the change that options describe; None without one. Raise InputError with all faults."""
+        """Return the change that options describe; None without one.
+
+        Parameters
+        ----------
+        patterns, forbid, allow, max_wait_s
+            Values of the options; kinds are separated by commas, and `forbid` may be ``default``.
+
+        Raises
+        ------
+        InputError
+            All faults of the options.
+        """
         faults = list[Fault]()
         if (forbid, allow, max_wait_s) == (None, None, None):
             faults += [
