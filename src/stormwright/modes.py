@@ -15,10 +15,31 @@ AnomalyKind = Literal["slow-node", "node-lost", "overload", "drift"]
 Response = Literal["fix", "check", "ignore"]
 
 
+#: How a topology is moved: ``drain`` (all tuple trees are acked first), ``checkpoint`` (stateful bolts: a checkpoint is
+#: completed first), ``window`` (windows end first, or are replayed), ``batch`` (Trident: between two batches),
+#: ``replay`` (tuples are replayed or lost), ``never`` (state would be lost).
+MoveKind = Literal["drain", "checkpoint", "window", "batch", "replay", "never"]
+
+
 class RequestShape(BaseModel):
     """Base of requests of the API: unknown keys are faults, and no value is converted."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class KindRule(RequestShape):
+    """Permission of kinds of moves.
+
+    Parameters
+    ----------
+    forbid
+        Kinds of moves that are forbidden. Without ``replay``, windows that do not end within `max_wait_s` are replayed.
+    max_wait_s
+        Maximum time for which spouts are paused until windows end, in seconds.
+    """
+
+    forbid: tuple[MoveKind, ...] = ("replay", "never")
+    max_wait_s: Annotated[float, Field(ge=0, le=3600)] = 120.0
 
 
 class Modes(RequestShape):
@@ -41,6 +62,9 @@ class Modes(RequestShape):
         Whether a plan must be applied by another person than its author.
     responses
         Response by kind of anomaly, if not the default one.
+    kinds
+        Permission of kinds of moves by name of a topology, or by a pattern with ``*``; the first match counts. It
+        applies to all moves; topologies without a match have the default one, which a plan of a person may relax.
     version
         Increases with each change. A change with an outdated version is refused; one without a version overrides
         earlier changes.
@@ -57,5 +81,6 @@ class Modes(RequestShape):
     time_zone: Annotated[str, Field(max_length=100)] = "UTC"
     two_people: bool = False
     responses: dict[AnomalyKind, Response] = Field(default_factory=dict)
+    kinds: dict[str, KindRule] = Field(default_factory=dict)
     version: int = 0
     warnings: tuple[str, ...] = ()

@@ -11,6 +11,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from stormwright.modes import MoveKind
+
 #: Origin of a plan: the service decided it, a person asked for it, a node is drained, or moves are rolled back.
 Origin = Literal["service", "person", "drain", "rollback"]
 
@@ -107,6 +109,26 @@ class TopologySide(Shape):
     bottleneck: str
 
 
+class MoveKindReport(Shape):
+    """How a topology can be moved.
+
+    Parameters
+    ----------
+    kind, reason
+        Kind of the move, and why in one sentence.
+    wait_s
+        Maximum time in seconds after the pause until its windows are empty; 0 without windows, None if they never are.
+    replayed, lost
+        Predicted number of tuple trees that are replayed, and of tuples that are lost; None if unknown.
+    """
+
+    kind: MoveKind
+    reason: str
+    wait_s: float | None
+    replayed: int | None
+    lost: int | None
+
+
 class PlannedTopology(Shape):
     """A topology that a plan moves.
 
@@ -120,6 +142,8 @@ class PlannedTopology(Shape):
         Expected silence of its spouts.
     pause_from
         Source of that expectation.
+    kind
+        How it is moved; None in plans of older versions.
     before, after
         Its predictions; None if it was not measured.
     """
@@ -132,6 +156,7 @@ class PlannedTopology(Shape):
     workers_unchanged: int
     pause_s: Range
     pause_from: str
+    kind: MoveKindReport | None = None
     before: TopologySide | None = None
     after: TopologySide | None = None
 

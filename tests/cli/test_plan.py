@@ -166,6 +166,32 @@ def test_mode_command_shows_and_changes_modes(run, port: int) -> None:  # noqa: 
     assert "should be PATTERN=MODE" in run("mode", *where, "--topology", "x=lucky")[2]
 
 
+def test_mode_command_forbids_and_allows_kinds_of_moves(run, port: int) -> None:  # noqa: F811
+    where = ("--service", f"http://{HOST}:{port}")
+
+    def rules(*options: object) -> dict[str, tuple[list[str], float]]:
+        code, out, err = run("mode", *where, *options, "--json")
+        assert code == 0, err
+        return {pattern: (rule["forbid"], rule["max_wait_s"]) for pattern, rule in json.loads(out)["kinds"].items()}
+
+    assert rules("--topology", "*", "--allow", "replay") == {"*": (["never"], 120)}
+    both = rules("--topology", "pay-*", "--forbid", "window,drain", "--max-wait", 300)
+    assert list(both.items()) == [("pay-*", (["drain", "window", "replay", "never"], 300)), ("*", (["never"], 120))]
+    assert rules("--topology", "pay-*", "--allow", "drain")["pay-*"] == (["window", "replay", "never"], 300)
+    assert "pay-*: forbids window, replay, never; waits at most 300 s for windows" in run("mode", *where)[1]
+    assert rules("--topology", "pay-*", "--topology", "*", "--forbid", "default") == {}
+
+
+def test_mode_command_refuses_unclear_kinds(run, port: int) -> None:  # noqa: F811
+    where = ("--service", f"http://{HOST}:{port}")
+    assert "--topology: names topologies" in run("mode", *where, "--forbid", "replay")[2]
+    assert "should be PATTERN=MODE" in run("mode", *where, "--topology", "pay-*")[2]
+    wrong = run("mode", *where, "--topology", "x", "--forbid", "replays", "--allow", "all")[2]
+    assert "--forbid: should be some of drain, checkpoint" in " ".join(wrong.split())
+    assert "got all" in wrong
+    assert "contradicts --forbid" in run("mode", *where, "--topology", "x", "--forbid", "drain", "--allow", "drain")[2]
+
+
 class Ahead(WallClock):
     """It stands still, an hour ahead of this machine's."""
 

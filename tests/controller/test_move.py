@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from stormwright.controller.draining import USUAL, DrainPolicy
 from stormwright.controller.move import REFRESH_POLL, Mover
 from stormwright.controller.planning.plan import MoveBudget, Step
 from stormwright.controller.planning.planner import plan_moves
@@ -115,8 +116,9 @@ def run(
     pauses: Pauses,
     limits: MoveLimits = LIMITS,
     stop: threading.Event | None = None,
+    policy: DrainPolicy = USUAL,
 ) -> MoveReport:
-    (report,) = Mover(storm, bridge, tally, pauses, limits).move(move, "because", stop)
+    (report,) = Mover(storm, bridge, tally, pauses, limits, lambda _: policy).move(move, "because", stop)
     return report
 
 
@@ -260,6 +262,16 @@ def test_pending_trees_stop_the_move_and_resume_the_spouts(
     with pytest.raises(MoveError, match="3 tuple trees still pending"):
         run(move, storm, bridge, tally, pauses)
     assert storm.calls == ["deactivate t", "activate t"]
+
+
+def test_pending_trees_are_replayed_if_the_policy_of_the_topology_says_so(
+    move: Step, bridge: Bridge, tally: Tally, pauses: Pauses
+) -> None:
+    storm = FakeStorm(tally, pending_after_pause=3)
+    report = run(move, storm, bridge, tally, pauses, policy=DrainPolicy(windows=True, may_replay=True, at_once=True))
+    assert (report.complete, report.replayed) == (True, 3)
+    assert storm.calls[:2] == ["deactivate t", "rebalance t 0"]
+    assert storm.calls[-1] == "activate t"
 
 
 def short_turns(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,6 +42,7 @@ def command(file: Path, assignment: Path | None, topology: str | None, executor:
     slot the first line is Storm's status text: the scheduler's own reason, then the number of nodes ruled out by
     each.
     """
+    from stormwright.controller.plans.description import move_kinds
     from stormwright.explain.explain import explain
     from stormwright.explain.overloads import overloads
 
@@ -52,7 +53,15 @@ def command(file: Path, assignment: Path | None, topology: str | None, executor:
     if as_json:
         explanations = [explanation.as_dict() for explanation in found]
         overloaded = [overload.as_dict() for overload in over]
-        print_json({"scheduler": answer.scheduler, "overloaded": overloaded, "explanations": explanations})
+        kinds = {name: kind.model_dump() for name, kind in move_kinds(problem, {e.topology for e in found}).items()}
+        print_json(
+            {
+                "scheduler": answer.scheduler,
+                "overloaded": overloaded,
+                "explanations": explanations,
+                "kinds": kinds,
+            }
+        )
         return
     if assignment is None and np.all(problem.current_slot == UNPLACED):
         say(
@@ -69,6 +78,8 @@ def command(file: Path, assignment: Path | None, topology: str | None, executor:
     for explanation in found[:_MAX_EXPLANATIONS]:
         for line in _lines(explanation):
             say(line)
+    for name, kind in move_kinds(problem, {each.topology for each in found[:_MAX_EXPLANATIONS]}).items():
+        say(f"a move of {name} is of kind {kind.kind}: {kind.reason}")
     if len(found) > _MAX_EXPLANATIONS:
         say(f"and {len(found) - _MAX_EXPLANATIONS} more; --executor picks one, --json has all")
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
@@ -20,6 +20,9 @@ from stormwright.cli.responses import on_anomaly
 from stormwright.errors import Fault, InputError
 from stormwright.model.humanize import in_utc
 
+if TYPE_CHECKING:
+    from stormwright.modes import KindRule
+
 _MODES = ("observe", "suggest", "auto")
 
 #: Key of the modes, as the service names it in a fault → the option that says it.
@@ -29,6 +32,7 @@ _OPTIONS = {
     "windows": "--window",
     "time_zone": "--time-zone",
     "topologies": "--topology",
+    "kinds": "--forbid",
     "responses": "--on",
     "reason": "--reason",
     "by": "--by",
@@ -48,7 +52,20 @@ _SPAN, _SECONDS = re.compile(r"(\d{1,6})([mhd])"), {"m": 60, "h": 3600, "d": 86_
     "topologies",
     multiple=True,
     metavar="PATTERN=MODE|default",
-    help="Use another mode for matching topologies.",
+    help="Use another mode for matching topologies; a PATTERN alone for --forbid, --allow and --max-wait.",
+)
+@click.option(
+    "--forbid",
+    metavar="KINDS",
+    help=f"Forbid kinds of moves of the topologies, separated by commas: {', '.join(options.MOVE_KINDS)}; or default.",
+)
+@click.option("--allow", metavar="KINDS", help="Allow kinds of moves of the topologies.")
+@click.option(
+    "--max-wait",
+    "max_wait_s",
+    type=options.FiniteRange(0, 3600),
+    metavar="SECONDS",
+    help="Maximum pause of the topologies until their windows are empty.  [initially 120]",
 )
 @click.option("--freeze", metavar="WHY", help="Stop all moves, also those that people ask for.")
 @click.option(
@@ -72,6 +89,9 @@ def command(
     by: str,
     reason: str,
     topologies: tuple[str, ...],
+    forbid: str | None,
+    allow: str | None,
+    max_wait_s: float | None,
     freeze: str | None,
     until: str | None,
     unfreeze: bool,
@@ -86,12 +106,16 @@ def command(
     Settings that are not given stay unchanged.
     """
     _check(freeze, until, unfreeze, windows, any_time)
+    of_kinds = [text for text in topologies if "=" not in text]
+    topologies = tuple(text for text in topologies if "=" in text)
+    change = KindChange.read(of_kinds, forbid, allow, max_wait_s)
     until_ms = moment_ms(until) if until else None
     client = client_of(address, by)
     modes = client.modes()
     update: dict[str, Any] = {
         "default": default,
         "topologies": _topologies(topologies, modes.topologies) if topologies else None,
+        "kinds": change.apply(modes.kinds) if change else None,
         "frozen": "" if unfreeze else freeze,
         "time_zone": time_zone,
         "responses": {**{str(kind): each for kind, each in modes.responses.items()}, **responses}
@@ -113,6 +137,9 @@ def command(
     say(f"mode {modes.default}" + (f"; frozen{ends}: {modes.frozen}" if modes.frozen else ""))
     for pattern, mode in modes.topologies.items():
         say(f"{pattern}: {mode}")
+    for pattern, rule in modes.kinds.items():
+        forbidden = ", ".join(rule.forbid) or "no kind of move"
+        say(f"{pattern}: forbids {forbidden}; waits at most {rule.max_wait_s:g} s for windows")
     if modes.windows:
         say(f"moves automatically in {', '.join(modes.windows)} ({modes.time_zone})")
     for kind, response in modes.responses.items():
@@ -121,6 +148,86 @@ def command(
         say("a plan is applied by another person than the one who requested it")
     for warning in modes.warnings:
         say(f"warning: {warning}")
+
+
+@dataclass(frozen=True)
+class KindChange:
+    """A change of the permission of kinds of moves.
+
+    Parameters
+    ----------
+    patterns
+        Names or patterns of topologies.
+    forbid, allow
+        Kinds to forbid and to allow.
+    max_wait_s
+        New maximum wait for windows; None for no change.
+    resets
+        Whether the default applies again.
+    """
+
+    patterns: tuple[str, ...]
+    forbid: tuple[str, ...] = ()
+    allow: tuple[str, ...] = ()
+    max_wait_s: float | None = None
+    resets: bool = False
+
+    @classmethod
+    def read(
+        cls, patterns: Sequence[str], forbid: str | None, allow: str | None, max_wait_s: float | None
+    ) -> KindChange | None:
+        """Return the change that options describe; None without one.
+
+        Parameters
+        ----------
+        patterns, forbid, allow, max_wait_s
+            Values of the options; kinds are separated by commas, and `forbid` may be ``default``.
+
+        Raises
+        ------
+        InputError
+            All faults of the options.
+        """
+        faults = list[Fault]()
+        if (forbid, allow, max_wait_s) == (None, None, None):
+            faults += [
+                Fault("should be PATTERN=MODE, or be given with --forbid, --allow or --max-wait", p) for p in patterns
+            ]
+            if faults:
+                raise InputError("--topology", faults)
+            return None
+        if not patterns:
+            faults.append(Fault("names topologies, as in --topology 'pay-*'; '*' for all", "--topology"))
+        resets = forbid == "default"
+        if resets and (allow, max_wait_s) != (None, None):
+            faults.append(Fault("contradicts --allow and --max-wait", "--forbid default"))
+        lists = []
+        for option, text in (("--forbid", None if resets else forbid), ("--allow", allow)):
+            kinds = tuple(part.strip() for part in text.split(",")) if text is not None else ()
+            wanted = f"should be some of {', '.join(options.MOVE_KINDS)}"
+            faults += [Fault(f"{wanted}; got {kind}", option) for kind in kinds if kind not in options.MOVE_KINDS]
+            lists.append(kinds)
+        faults += [Fault("contradicts --forbid", f"--allow {kind}") for kind in lists[1] if kind in lists[0]]
+        if faults:
+            raise InputError("mode", faults)
+        return cls(tuple(patterns), lists[0], lists[1], max_wait_s, resets)
+
+    def apply(self, rules: Mapping[str, KindRule]) -> dict[str, KindRule]:
+        """Return the rules after the change; the one for all topologies is the last, as the first match counts."""
+        from stormwright.modes import KindRule, MoveKind
+
+        found = dict(rules)
+        for pattern in self.patterns:
+            rule = found.get(pattern, KindRule())
+            forbidden = {*rule.forbid, *self.forbid} - set(self.allow)
+            if self.resets:
+                found.pop(pattern, None)
+                continue
+            found[pattern] = KindRule(
+                forbid=tuple(kind for kind in get_args(MoveKind) if kind in forbidden),
+                max_wait_s=rule.max_wait_s if self.max_wait_s is None else self.max_wait_s,
+            )
+        return dict(sorted(found.items(), key=lambda item: item[0] == "*"))
 
 
 def _check(freeze: str | None, until: str | None, unfreeze: bool, windows: tuple[str, ...], any_time: bool) -> None:

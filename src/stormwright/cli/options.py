@@ -17,6 +17,9 @@ from stormwright.errors import Fault, nearest
 
 Function = TypeVar("Function", bound=Callable[..., None])
 
+#: Kinds of moves, as in `stormwright.modes.MoveKind`, which is imported late.
+MOVE_KINDS = ("drain", "checkpoint", "window", "batch", "replay", "never")
+
 #: Longer than any sentence.
 _ANY_LENGTH = 1000
 

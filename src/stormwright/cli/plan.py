@@ -15,6 +15,7 @@ from stormwright.defaults import DECIDING
 from stormwright.errors import Fault, InputError
 
 if TYPE_CHECKING:
+    from stormwright.modes import MoveKind
     from stormwright.plan import Goal, Plan
 
 #: Exit codes with ``--detailed-exitcode``, as Terraform has them; anything wrong is 1 then.
@@ -23,7 +24,7 @@ NOTHING, WRONG, CHANGES = 0, 1, 2
 _OF_A_FILE = "a running service decides with its own scheduler; name a FILE"
 
 #: Options that describe a plan.
-_WISHED = ("goals", "only", "topologies", "nodes", "least_gain_percent")
+_WISHED = ("goals", "only", "topologies", "nodes", "least_gain_percent", "allow")
 
 
 class _WrongUsage(click.UsageError):
@@ -80,6 +81,13 @@ class _DetailedExitCommand(click.Command):
     "least_gain_percent",
     type=options.FiniteRange(0, 100),
     help="Minimum predicted improvement, in percent.  [default: 20 for traffic, otherwise 10]",
+)
+@click.option(
+    "--allow",
+    "allow",
+    multiple=True,
+    type=click.Choice(options.MOVE_KINDS),
+    help="Allow moves of this kind, which are forbidden by default.",
 )
 @click.option("--show", metavar="PLAN", help="Show this plan of the service instead of making a new one.")
 @click.option("--discard", metavar="PLAN", help="Discard this plan of the service.")
@@ -180,6 +188,7 @@ def _of_service(
         topologies=cast("tuple[str, ...]", wished["topologies"]),
         nodes=cast("tuple[str, ...]", wished["nodes"]),
         least_gain_percent=cast("float | None", wished["least_gain_percent"]),
+        allow=cast("tuple[MoveKind, ...]", wished["allow"]),
     )
     later = f"plan {request.id} is being made …; `stormwright plan --show {request.id}` shows it later, too"
     return client.wait_until_planned(request.id, waits=lambda: say(later, err=True))
@@ -189,9 +198,11 @@ def _of_file(file: Path, wished: dict[str, object]) -> Plan:
     from stormwright.controller.objectives.objective import LexicographicObjective
     from stormwright.controller.plans.description import expected_pause, plan_document, planned_step
     from stormwright.controller.plans.document import step_to_dict
-    from stormwright.controller.plans.draft import FewestMoves, PlanScope, propose_moves
+    from stormwright.controller.plans.draft import FewestMoves, PlanScope, measured_rates, propose_moves
     from stormwright.controller.plans.stages import staged
+    from stormwright.controller.safety.move_kinds import Permission, forbidden_moves
     from stormwright.defaults import KEEPING
+    from stormwright.modes import KindRule, Modes
     from stormwright.plan import Plan
     from stormwright.schedulers.toolkit.from_scratch import apply_from_scratch, only_adaptive
     from stormwright.schedulers.toolkit.registry import make_scheduler
@@ -213,9 +224,12 @@ def _of_file(file: Path, wished: dict[str, object]) -> Plan:
         cast("float | None", wished["least_gain_percent"]),
         repairs,
     )
-    draft = propose_moves(problem, FewestMoves(scheduler_keeping_running(KEEPING)) if repairs else scheduler, wish)
+    maker = FewestMoves(scheduler_keeping_running(KEEPING)) if repairs else scheduler
+    allowed = cast("tuple[MoveKind, ...]", wished["allow"])
+    draft = propose_moves(problem, maker, wish, forbidden_moves(Modes(), problem, allowed, measured_rates))
     steps, stages = draft.plan.steps, staged(draft.plan.steps)
-    document = plan_document(draft, lambda _: expected_pause((), ()), stages)
+    safety_of = Permission(KindRule()).safety
+    document = plan_document(draft, lambda _: expected_pause((), ()), stages, safety_of)
     made = tuple(
         planned_step(step_to_dict(step, problem), n, at) for n, (step, at) in enumerate(zip(steps, stages, strict=True))
     )

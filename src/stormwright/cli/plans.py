@@ -9,7 +9,7 @@ from stormwright.cli.output import cut_short, numbers_table, print_table, text_t
 from stormwright.model.humanize import counted
 from stormwright.plan import Plan, PlanSummary, Range, Side, TopologySide
 
-_MOST = 20
+_MOST, _MAX_KINDS = 20, 5
 
 
 def print_plan(plan: Plan) -> None:
@@ -90,18 +90,26 @@ def _print_sides(sides: dict[str, Side]) -> None:
 def _print_moves(plan: Plan) -> None:
     if not plan.moved:
         return
-    table = text_table("topology", "executors", "workers stop/start/run on", "pauses", "reachable", "latency", "limit")
+    table = text_table(
+        "topology", "executors", "workers stop/start/run on", "kind", "pauses", "reachable", "latency", "limit"
+    )
     for each in plan.moved[:_MOST]:
         table.add_row(
             each.name,
             each.executors,
             f"{each.workers_stopped}/{each.workers_started}/{each.workers_unchanged}",
+            each.kind.kind if each.kind else "",
             f"{_shown(each.pause_s, ' s')}",
             _both(each.before, each.after, "reachable_tps", ""),
             _both(each.before, each.after, "latency_ms", " ms"),
             each.after.bottleneck if each.after else "",
         )
     print_table(table)
+    for each in plan.moved[:_MAX_KINDS]:
+        if each.kind:
+            say(f"{each.name}: {each.kind.kind}: {each.kind.reason}")
+    if len(plan.moved) > _MAX_KINDS:
+        say(f"and the kinds of {counted(len(plan.moved) - _MAX_KINDS, 'more move')}; --json has all")
     for known in dict.fromkeys(each.pause_from for each in plan.moved):
         say(f"pauses: {known}")
     if len(plan.moved) > _MOST:

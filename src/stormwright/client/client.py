@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 from stormwright.client import shapes
 from stormwright.client.shapes import Overview
 from stormwright.errors import ClusterError, ConflictError, Fault, InputError, NotFoundError
-from stormwright.modes import Modes
+from stormwright.modes import Modes, MoveKind
 from stormwright.plan import Goal, Plan, PlanState
 
 _Answer = TypeVar("_Answer", bound=BaseModel)
@@ -63,12 +63,13 @@ class Client:
         topologies: Iterable[str] = (),
         nodes: Iterable[str] = (),
         least_gain_percent: float | None = None,
+        allow: Iterable[MoveKind] = (),
     ) -> Plan:
         """Begin to make a plan; `made` waits for it.
 
         Parameters
         ----------
-        reason, goals, only, topologies, nodes, least_gain_percent
+        reason, goals, only, topologies, nodes, least_gain_percent, allow
             As `shapes.PlanRequest` has them.
         """
         request = {
@@ -78,6 +79,7 @@ class Client:
             "topologies": list(topologies),
             "nodes": list(nodes),
             "least_gain_percent": least_gain_percent,
+            "allow": list(allow),
         }
         return self._ask("POST", "/v1/plans", Plan, request)
 

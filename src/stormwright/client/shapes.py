@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from stormwright.modes import AnomalyKind, Mode, Modes, RequestShape, Response
-from stormwright.plan import Goal, Plan, PlanSummary, Shape, StageEvaluation
+from stormwright.modes import AnomalyKind, Mode, Modes, MoveKind, RequestShape, Response
+from stormwright.plan import Goal, MoveKindReport, Plan, PlanSummary, Shape, StageEvaluation
 
 # History ------------------------------------------------------------------------------------------
 
@@ -72,6 +72,8 @@ class PlanRequest(RequestShape):
         Patterns with ``*``: only matching topologies with a worker on a matching node move; all if empty.
     least_gain_percent
         Minimum gain; None for that of the service.
+    allow
+        Kinds of moves that are allowed although they are forbidden by default; modes of topologies take precedence.
     """
 
     reason: Reason
@@ -81,6 +83,7 @@ class PlanRequest(RequestShape):
     topologies: Patterns = ()
     nodes: Patterns = ()
     least_gain_percent: Annotated[float, Field(ge=0, le=100)] | None = None
+    allow: Annotated[tuple[MoveKind, ...], Field(max_length=6)] = ()
 
 
 class ChangeRequest(RequestShape):
@@ -152,10 +155,14 @@ class Explanation(Shape):
 
 
 class Explanations(Shape):
-    """Explanations of executors' slots; `more` is whether some were left out."""
+    """Explanations of executors' slots; `more` is whether some were left out.
+
+    `kinds` gives, by id, how topologies of the explanations can be moved.
+    """
 
     explanations: tuple[Explanation, ...]
     more: bool
+    kinds: dict[str, MoveKindReport] = Field(default_factory=dict)
 
 
 class History(Shape):

@@ -4,6 +4,9 @@ Storm's own rebalance ends workers with tuples in flight; these time out half a 
 Here the spouts are paused first, pending tuple trees complete, and only then are the workers exchanged. The spouts are
 activated again once every old worker has ended.
 
+How a topology is drained depends on its kind (`stormwright.controller.safety.move_kinds`): stateful bolts need a
+checkpoint, and trees in windows may be left to be replayed.
+
 Topologies that change places are paused and drained together. Nimbus gets all their placements in one answer, which
 frees all their slots before assigning any; so either all of them have moved or none has.
 """
@@ -12,10 +15,10 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from stormwright.controller.draining import Draining, SpoutControl, drain
+from stormwright.controller.draining import USUAL, Draining, DrainPolicy, SpoutControl, drain
 from stormwright.controller.planning.plan import Hop, Step, TopologyMove
 from stormwright.controller.reports import MoveLimits, MoveReport, log_reports, made
 from stormwright.controller.safety.pauses import Pauses
@@ -69,14 +72,25 @@ class Mover:
         Persistent record of paused topologies.
     limits
         Time limits of the steps of a move.
+    policy
+        Returns how a topology is drained.
     """
 
-    def __init__(self, nimbus: Nimbus, bridge: Bridge, tally: Tally, pauses: Pauses, limits: MoveLimits) -> None:
+    def __init__(
+        self,
+        nimbus: Nimbus,
+        bridge: Bridge,
+        tally: Tally,
+        pauses: Pauses,
+        limits: MoveLimits,
+        policy: Callable[[Topology], DrainPolicy] = lambda _: USUAL,
+    ) -> None:
         self._nimbus = nimbus
         self._bridge = bridge
         self._tally = tally
         self._pauses = pauses
         self._limits = limits
+        self._policy = policy
 
     def move(self, step: Step, reason: str, stop: threading.Event | None = None) -> list[MoveReport]:
         """Pause the spouts, wait until the pending tuple trees are acked, swap the workers, resume.
@@ -102,7 +116,7 @@ class Mover:
         log.info("%s: pausing spouts", names)
         # Whatever goes wrong, a topology is never left paused.
         with self._pauses.around([move.topology.name for move in moves], self._nimbus.activate):
-            self._drain(moves, stop)
+            replayed = self._drain(moves, stop)
             drained = clock.monotonic()
             workers = sum(len(move.started_workers) for move in moves)
             log.info("%s: drained in %.1f s, swapping %d workers", names, drained - begin, workers)
@@ -115,7 +129,8 @@ class Mover:
         for move in moves:
             up = self._await_reports(move, swapping)
             times = (drained - begin, swapped - drained, clock.monotonic() - swapped)
-            reports.append(made(move, times, (started_ms, _ms(clock.time())), complete and up))
+            span_ms, trees = (started_ms, _ms(clock.time())), replayed[move.topology.id]
+            reports.append(made(move, times, span_ms, complete and up, trees))
         log_reports(reports, names, clock.monotonic() - begin)
         return reports
 
@@ -144,18 +159,27 @@ class Mover:
             self._tally.wait(_POLL_S)
         return unheard
 
-    def _drain(self, moves: Sequence[TopologyMove], stop: threading.Event) -> None:
+    def _drain(self, moves: Sequence[TopologyMove], stop: threading.Event) -> dict[str, int]:
+        """Drain topologies; return the number of pending trees by topology (id), which are replayed."""
         limit_s = self._limits.drain_s
-        paused = [Draining(move.topology.id, move.topology.name, move.before.slots) for move in moves]
+        paused = [
+            Draining(move.topology.id, move.topology.name, move.before.slots, policy=self._policy(move.topology))
+            for move in moves
+        ]
         left = drain(paused, self._nimbus, self._tally, limit_s, stop)
         if not left:
-            return
+            pending = {each.id: each.pending(self._tally) for each in paused}
+            for topology, trees in pending.items():
+                if trees:
+                    log.info("%s: moved with %d tuple trees pending, which are replayed", topology, trees)
+            return pending
         topology = left[0].id
         if stop.is_set():
             raise MoveStoppedError(f"{topology}: nothing was moved, the service is being stopped")
-        trees = self._tally.pending(topology, left[0].live)
+        trees = left[0].pending(self._tally)
+        waited_s = max(limit_s, *(each.policy.limit_s or 0.0 for each in paused))
         raise MoveError(
-            f"{topology}: {trees} tuple trees still pending after {limit_s:g} s without "
+            f"{topology}: {trees} tuple trees still pending after {waited_s:g} s without "
             "new ones; nothing was moved. A bolt may hold tuples unacked: move it by hand"
         )
 

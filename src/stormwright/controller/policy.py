@@ -11,7 +11,7 @@ import numpy as np
 
 from stormwright.controller.objectives.objective import PlacementAim
 from stormwright.controller.objectives.outlook import TRAFFIC, Outlook, Outlooks
-from stormwright.controller.planning.plan import MoveBudget, MovePlan, TopologyMove
+from stormwright.controller.planning.plan import Forbidden, MoveBudget, MovePlan, TopologyMove
 from stormwright.controller.planning.planner import plan_moves
 from stormwright.controller.safety.holds import HoldCode
 from stormwright.history.evaluation.verdict import Promise
@@ -100,7 +100,7 @@ def decide(
     triggers: TriggerParams,
     budget: MoveBudget,
     clock: DecisionTimes,
-    stay: Mapping[str, str] | None = None,
+    stay: Mapping[str, str | Forbidden] | None = None,
     drifted: str = "",
     aim: PlacementAim | None = None,
 ) -> Decision:
@@ -212,7 +212,7 @@ def _stopped(problem: Problem, slots: IntArray) -> list[str]:
     return [problem.topologies[index].name for index in np.unique(lost).tolist()]
 
 
-def _staying(problem: Problem, stay: Mapping[str, str]) -> dict[str, str]:
+def _staying(problem: Problem, stay: Mapping[str, str | Forbidden]) -> dict[str, str | Forbidden]:
     """Return topologies that do not move, with the reason."""
     measured = problem.load.topologies if problem.load else {}
     fixed = {t.id: f"{MOVE} is false in its configuration" for t in problem.topologies if t.conf.get(MOVE) is False}

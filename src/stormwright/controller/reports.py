@@ -37,7 +37,8 @@ class MoveLimits:
 class MoveReport:
     """Result of a move and the duration of each step, in seconds.
 
-    `swap_s` lasts until the spouts may emit again, `resume_s` from there until all new workers report.
+    `swap_s` lasts until the spouts may emit again, `resume_s` from there until all new workers report. `replayed` tuple
+    trees were pending when the workers were exchanged.
     """
 
     topology: str
@@ -51,13 +52,16 @@ class MoveReport:
     started_ms: int
     ended_ms: int
     complete: bool
+    replayed: int = 0
 
     def as_dict(self) -> dict[str, Any]:
         """Return the report as JSON."""
         return asdict(self)
 
 
-def made(move: TopologyMove, times: tuple[float, float, float], span_ms: tuple[int, int], complete: bool) -> MoveReport:
+def made(
+    move: TopologyMove, times: tuple[float, float, float], span_ms: tuple[int, int], complete: bool, replayed: int = 0
+) -> MoveReport:
     """Return the report of a move.
 
     Parameters
@@ -70,6 +74,8 @@ def made(move: TopologyMove, times: tuple[float, float, float], span_ms: tuple[i
         Begin and end in ms since 1970.
     complete
         Whether all old workers ended and all new ones reported in time.
+    replayed
+        Tuple trees that were pending when the workers were exchanged.
     """
     (drain_s, swap_s, resume_s), (started_ms, ended_ms) = times, span_ms
     return MoveReport(
@@ -84,6 +90,7 @@ def made(move: TopologyMove, times: tuple[float, float, float], span_ms: tuple[i
         started_ms=started_ms,
         ended_ms=ended_ms,
         complete=complete,
+        replayed=replayed,
     )
 
 

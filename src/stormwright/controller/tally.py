@@ -35,6 +35,35 @@ MIN_SILENT_S = 2.5
 MAX_QUIET = 64
 
 
+#: The spout that begins the steps of checkpoints, if a topology has stateful bolts.
+CHECKPOINT_SPOUT = "$checkpointspout"
+
+
+@dataclass(frozen=True)
+class Checkpoints:
+    """Steps of the checkpoints of a topology since it started.
+
+    Parameters
+    ----------
+    acked, failed
+        Completed and failed steps. A checkpoint has two (prepare, commit); after a failure there are two more before
+        (rollback or commit, initialize).
+    rests
+        Whether the newest record of the checkpoint spout has none: between two checkpoints; commit follows prepare at
+        once.
+    """
+
+    acked: int = 0
+    failed: int = 0
+    rests: bool = True
+
+    def completed_since(self, before: Checkpoints) -> bool:
+        """Return whether a checkpoint has begun and was committed since; a commit may have been left from before."""
+        needed = 2 + 2 * (self.failed - before.failed)
+        acked = self.acked - before.acked
+        return acked > needed or (acked == needed and self.rests)
+
+
 @dataclass
 class WorkerTally:
     """Counts of one worker since it started.
@@ -54,6 +83,7 @@ class WorkerTally:
     ended: bool = False
     tasks: tuple[tuple[int, int], ...] = ()
     connections: int = 0
+    checkpoints: Checkpoints = Checkpoints()
     newest_seq: int = -1
     next_seq: int = 0
     received_ahead: set[int] = field(default_factory=set)
@@ -142,6 +172,14 @@ class Tally:
         with self._changed:
             newest = self._newest(topology)
             return sum(newest[slot].pending for slot in live if slot in newest)
+
+    def checkpoints(self, topology: str) -> Checkpoints:
+        """Return the steps of checkpoints of a topology, over its known workers; it rests if the newest does."""
+        with self._changed:
+            known = [self._workers[life].checkpoints for life in self._lives(topology)]
+        known = [each for each in known if each.acked or each.failed]
+        acked, failed = (sum(getattr(each, name) for each in known) for name in ("acked", "failed"))
+        return Checkpoints(acked, failed, known[-1].rests if known else True)
 
     def totals(self, topology: str) -> WorkerTally:
         """Return the trees begun, acked and failed since the topology started."""
@@ -252,6 +290,11 @@ def _count(worker: WorkerTally, record: LogRecord, now_s: float) -> None:
     worker.begun += begun
     worker.acked += sum(spout["acked"] for spout in spouts)
     worker.failed += sum(spout["failed"] for spout in spouts)
+    steps = [spout for spout in spouts if spout["component"] == CHECKPOINT_SPOUT]
+    if steps:
+        acked, failed = (sum(spout[name] for spout in steps) for name in ("acked", "failed"))
+        so_far = worker.checkpoints
+        worker.checkpoints = Checkpoints(so_far.acked + acked, so_far.failed + failed, rests=acked + failed == 0)
     # A number far behind is not late: the previous number was invalid.
     if worker.newest_seq - MOST_AHEAD <= record["seq"] < worker.newest_seq:
         return  # it came late: what follows is known from a later one

@@ -53,11 +53,32 @@ class Grouping:
 
 
 @dataclass(frozen=True, slots=True)
+class ComponentCode:
+    """The code of a spout or bolt, as far as it decides how its topology can be moved.
+
+    Parameters
+    ----------
+    classes
+        Its class, then Storm's classes within it: ``StatefulBoltExecutor`` may contain
+        ``PersistentWindowedBoltExecutor``.
+    event_time
+        Whether the timestamps of tuples, and not their arrival, decide when they leave a window.
+    guarantee
+        Processing guarantee of a ``KafkaSpout``; empty for other components.
+    """
+
+    classes: tuple[str, ...]
+    event_time: bool = False
+    guarantee: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Component:
     """A spout, a bolt or one of Storm's system components.
 
     ``resources`` are per executor, under Storm's normalised names (``cpu.pcore.percent``,
-    ``onheap.memory.mb``, ``offheap.memory.mb`` and any generic one).
+    ``onheap.memory.mb``, ``offheap.memory.mb`` and any generic one). ``conf`` has the keys of its own configuration
+    that matter for moves (windows, pending trees, state). ``code`` is None if it is not Java, or was not reported.
     """
 
     id: str
@@ -67,6 +88,8 @@ class Component:
     resources: Mapping[str, float] = field(default_factory=dict)
     shared_memory: tuple[Mapping[str, Any], ...] = ()
     tags: tuple[str, ...] = ()
+    conf: Mapping[str, Any] = field(default_factory=dict)
+    code: ComponentCode | None = None
 
 
 class ExecutorRun(NamedTuple):

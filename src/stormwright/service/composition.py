@@ -485,7 +485,8 @@ class Service:
         )
 
     def _move(self, step: Step, reason: str, stop: threading.Event | None) -> list[MoveReport]:
-        mover = Mover(self.nimbus, self.bridge, self.tally, self._storage.pauses, self.settings.limits)
+        limits, policy = self.settings.limits, self.guard.drain_policy
+        mover = Mover(self.nimbus, self.bridge, self.tally, self._storage.pauses, limits, policy)
         return mover.move(step, reason, stop)
 
     def _rebalancing(self) -> list[str]:

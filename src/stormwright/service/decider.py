@@ -225,7 +225,7 @@ class Decider:
     def _rollback(self, problem: Problem) -> Decision | None:
         """Return the rollback of one measurably worse move; if it is not possible now it is tried again later."""
         now_s = self._memory.time.monotonic()
-        failed = self._memory.backoff.stay(now_s)
+        failed = {**self._memory.backoff.stay(now_s), **self._guard.forbidden(problem)}
         for worse in self._history.worse(problem):
             topology = worse.moved.topology
             tried_s = self._rollback_tried_s.get(topology, float("-inf"))

@@ -32,7 +32,7 @@ Begin = Callable[..., Nimbus]
 def unpredicted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Thousands of plans whose figures nobody looks at (`test_api.py` does)."""
 
-    def counted(draft: Proposal, _: object, stages: list[int] | None) -> dict[str, Any]:
+    def counted(draft: Proposal, _: object, stages: list[int] | None, *_more: object) -> dict[str, Any]:
         steps = len(draft.plan.steps)
         return {"step_count": steps, "stages": min(steps, 1) if stages is None else max(stages, default=-1) + 1}
 

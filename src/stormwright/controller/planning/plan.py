@@ -133,7 +133,17 @@ class Excluded:
         return self.why
 
 
-StayReason = NoRoom | OverBudget | NotWanted | Excluded
+@dataclass(frozen=True)
+class Forbidden:
+    """A topology stays because moves of its kind are forbidden."""
+
+    why: str
+
+    def __str__(self) -> str:
+        return self.why
+
+
+StayReason = NoRoom | OverBudget | NotWanted | Excluded | Forbidden
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from stormwright.controller.planning.hops import make_move, unchanged_workers
 from stormwright.controller.planning.places import Place, workers_of
 from stormwright.controller.planning.plan import (
     Excluded,
+    Forbidden,
     MoveBudget,
     MovePlan,
     NoRoom,
@@ -119,7 +120,7 @@ def plan_moves(
     problem: Problem,
     wanted: Assignment,
     budget: MoveBudget,
-    stay: Mapping[str, str] | None = None,
+    stay: Mapping[str, str | Forbidden] | None = None,
     cpu_limits: bool = True,
 ) -> MovePlan:
     """Order the moves from the current to a wanted placement.
@@ -143,7 +144,8 @@ def plan_moves(
     budget
         How many topologies and executors may move.
     stay
-        Id of each topology that shall not move → why; None for none.
+        Id of each topology that shall not move → why; None for none. It is reported of one that should move if moves of
+        its kind are forbidden.
     cpu_limits
         False where a node may get more work than it has CPU: what executors take was measured in another place, where
         messages took a part of it, and what comes of too much work is less throughput, which is predicted.
@@ -165,16 +167,19 @@ def plan_moves(
 
 
 def _movable(
-    problem: Problem, wanted: Assignment, stay: Mapping[str, str]
+    problem: Problem, wanted: Assignment, stay: Mapping[str, str | Forbidden]
 ) -> tuple[dict[int, float], dict[str, StayReason]]:
     """Return running topologies that have to move, with their precedence, and those that stay."""
     movable: dict[int, float] = {}
-    left: dict[str, StayReason] = {topology: Excluded(why) for topology, why in stay.items()}
+    left: dict[str, StayReason] = {t: Excluded(why) for t, why in stay.items() if not isinstance(why, Forbidden)}
     differs = problem.current_slot != wanted.slot_of_executor
     for index in np.unique(problem.executor_topology[differs]).tolist():
         topology, own = problem.topologies[index], problem.executors_of(index)
         now, target = problem.current_slot[own], wanted.slot_of_executor[own]
         if topology.id in left or np.any(now == UNPLACED):
+            continue
+        if isinstance(why := stay.get(topology.id), Forbidden):
+            left[topology.id] = why
             continue
         if np.any(target == UNPLACED):
             left[topology.id] = NotWanted(int(np.count_nonzero(target == UNPLACED)))

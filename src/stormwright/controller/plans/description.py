@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from statistics import median
@@ -13,14 +13,24 @@ import numpy as np
 from stormwright.controller.objectives.outlook import NODES, THROUGHPUT, inter_node_tps, nodes_used
 from stormwright.controller.objectives.placements import Placements
 from stormwright.controller.planning.plan import Excluded, MovePlan, TopologyMove
-from stormwright.controller.plans.draft import Proposal, concerned
+from stormwright.controller.plans.draft import Proposal, concerned, measured_rates
+from stormwright.controller.safety.move_kinds import MoveSafety, move_safety
 from stormwright.history.evaluation.moves import AFTER_S, SETTLE_S
-from stormwright.model import UNPLACED, Cost, Problem, WorkerSlot
+from stormwright.model import UNPLACED, Cost, Problem, Topology, WorkerSlot
 from stormwright.model.arrays import IntArray
 from stormwright.model.constraints.constraint import Violation
 from stormwright.model.humanize import proof_text
 from stormwright.optimize.throughput.start import MeasuredLoad
-from stormwright.plan import PlannedMove, PlannedStep, PlannedTopology, Range, Side, StepState, TopologySide
+from stormwright.plan import (
+    MoveKindReport,
+    PlannedMove,
+    PlannedStep,
+    PlannedTopology,
+    Range,
+    Side,
+    StepState,
+    TopologySide,
+)
 from stormwright.predict.answer import Assumptions
 from stormwright.predict.prediction import Interval, Prediction, TopologyPrediction
 from stormwright.schedulers.templates.by_rates import RateGoal, RateSearch
@@ -182,6 +192,9 @@ def proven(placements: Placements, goal: str, slots: IntArray) -> _Proof:
 #: (docs/results/storm-swap.md).
 ASSUMED_PAUSE_S = Range(value=15.0, low=5.0, high=30.0)
 
+#: Whose moves were measured, in the source of a pause.
+_OWN = "its own"
+
 #: Maximum number of staying topologies listed by name.
 _MAX_NAMED = 100
 
@@ -197,6 +210,9 @@ class Pause:
 #: Name of a topology → its pause.
 PauseOf = Callable[[str], Pause]
 
+#: Topology, and its measured trees/s if known → how it can be moved.
+SafetyOf = Callable[[Topology, float | None], MoveSafety]
+
 
 def expected_pause(own: Sequence[float], all_of_them: Sequence[float]) -> Pause:
     """Return the expected pause of a topology: from its own moves, else from others, else an assumption.
@@ -206,11 +222,42 @@ def expected_pause(own: Sequence[float], all_of_them: Sequence[float]) -> Pause:
     own, all_of_them
         Past pauses in seconds, of this topology and of all; newest first.
     """
-    for known, whose in ((own, "its own"), (all_of_them, "others'")):
+    for known, whose in ((own, _OWN), (all_of_them, "others'")):
         if known:
             seconds = Range(value=median(known), low=min(known), high=max(known))
             return Pause(seconds, f"{whose} last {len(known)} moves" if len(known) > 1 else f"{whose} last move")
     return Pause(ASSUMED_PAUSE_S, "assumed, as no move was measured yet")
+
+
+def move_kinds(
+    problem: Problem, topologies: Collection[str], safety_of: SafetyOf = move_safety
+) -> dict[str, MoveKindReport]:
+    """Return how topologies (ids) can be moved, by id.
+
+    Parameters
+    ----------
+    problem
+        The problem, with the load by which tuples are predicted.
+    topologies
+        Ids of existing topologies.
+    safety_of
+        Returns how a topology can be moved.
+    """
+    rates = measured_rates(problem) if topologies else {}
+    known = (problem.topologies[problem.topology_index[name]] for name in sorted(topologies))
+    return {each.id: MoveKindReport(**safety_of(each, rates.get(each.id)).as_dict()) for each in known}
+
+
+def with_wait(pause: Pause, safety: MoveSafety) -> Pause:
+    """Return the pause with the wait for windows, unless it was measured with the topology itself.
+
+    Windows may be empty already, so the shortest pause is unchanged.
+    """
+    if not safety.wait_s or pause.known_from.startswith(_OWN):
+        return pause
+    value, high = ((each or 0.0) + safety.wait_s for each in (pause.seconds.value, pause.seconds.high))
+    seconds = Range(value=value, low=pause.seconds.low, high=high)
+    return Pause(seconds, f"{pause.known_from}, and at most {safety.wait_s:,.0f} s until windows are empty")
 
 
 def plan_outline(proposal: Proposal, stages: Sequence[int] | None) -> dict[str, Any]:
@@ -235,7 +282,9 @@ def plan_outline(proposal: Proposal, stages: Sequence[int] | None) -> dict[str, 
     }
 
 
-def plan_document(proposal: Proposal, pause_of: PauseOf, stages: Sequence[int] | None) -> dict[str, Any]:
+def plan_document(
+    proposal: Proposal, pause_of: PauseOf, stages: Sequence[int] | None, safety_of: SafetyOf = move_safety
+) -> dict[str, Any]:
     """Return the content of a `stormwright.plan.Plan` without its state.
 
     Parameters
@@ -244,6 +293,8 @@ def plan_document(proposal: Proposal, pause_of: PauseOf, stages: Sequence[int] |
         As in `plan_outline`.
     pause_of
         Returns the expected pause of a topology.
+    safety_of
+        Returns how a topology can be moved.
     """
     problem, plan, outline = proposal.problem, proposal.plan, plan_outline(proposal, stages)
     if not (problem.current_slot >= 0).any():
@@ -252,7 +303,7 @@ def plan_document(proposal: Proposal, pause_of: PauseOf, stages: Sequence[int] |
     both = problem.current_slot, proposal.slots if plan.steps else problem.current_slot
     before, after = (side_of(placements, slots) for slots in both)
     now, then = (placements.predicted(slots) for slots in both)
-    moved = _moved(plan, now, then, pause_of)
+    moved = _moved(plan, now, then, pause_of, safety_of)
     pauses = [each.pause_s.value or 0.0 for each in moved]
     evaluated = 0 if stages is None else outline["stages"]
     proof = proven(placements, proposal.goal, both[1])
@@ -306,7 +357,9 @@ def _meant(why: object) -> bool:
     return isinstance(why, Excluded)
 
 
-def _moved(plan: MovePlan, now: Prediction, then: Prediction, pause_of: PauseOf) -> list[PlannedTopology]:
+def _moved(
+    plan: MovePlan, now: Prediction, then: Prediction, pause_of: PauseOf, safety_of: SafetyOf
+) -> list[PlannedTopology]:
     of: dict[str, list[TopologyMove]] = {}
     for move in plan.moves:
         of.setdefault(move.topology.id, []).append(move)
@@ -315,7 +368,8 @@ def _moved(plan: MovePlan, now: Prediction, then: Prediction, pause_of: PauseOf)
     for topology, moves in of.items():
         one, other = (side[topology] for side in sides)
         measured = one.measured_tps > 0
-        pause = pause_of(moves[0].topology.name)
+        safety = safety_of(moves[0].topology, one.measured_tps if measured else None)
+        pause = with_wait(pause_of(moves[0].topology.name), safety)
         trips = len(moves)
         seconds = {name: (value or 0.0) * trips for name, value in pause.seconds.model_dump().items()}
         found.append(
@@ -328,6 +382,7 @@ def _moved(plan: MovePlan, now: Prediction, then: Prediction, pause_of: PauseOf)
                 workers_unchanged=len(moves[-1].unchanged_workers),
                 pause_s=Range(**seconds),
                 pause_from=pause.known_from,
+                kind=MoveKindReport(**safety.as_dict()),
                 before=topology_side(one) if measured else None,
                 after=topology_side(other) if measured else None,
             )

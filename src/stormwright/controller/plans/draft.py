@@ -13,7 +13,7 @@ import numpy as np
 from stormwright.controller.objectives.objective import GIVEN_UP_PERCENT, within_heaps
 from stormwright.controller.objectives.outlook import THROUGHPUT, TRAFFIC, Outlook, Outlooks, least_gain_percent
 from stormwright.controller.objectives.placements import Placements
-from stormwright.controller.planning.plan import MovePlan
+from stormwright.controller.planning.plan import Forbidden, MovePlan
 from stormwright.controller.planning.planner import plan_moves
 from stormwright.controller.plans.rollback import WHOLE, rollback_moves
 from stormwright.controller.policy import MOVE, planned_slots, without_assumed_traffic
@@ -175,7 +175,7 @@ class Proposal:
 
 
 def propose_moves(
-    problem: Problem, scheduler: Scheduler, wish: PlanScope, stay: Mapping[str, str] | None = None
+    problem: Problem, scheduler: Scheduler, wish: PlanScope, stay: Mapping[str, str | Forbidden] | None = None
 ) -> Proposal:
     """Return the moves towards a scheduler's placement that are requested and worthwhile.
 
@@ -202,7 +202,7 @@ def propose_moves(
     if not (now != UNPLACED).any():
         return Proposal(problem, MovePlan(), now, why="nothing runs")
     wanted = scheduler.schedule(problem)
-    staying = {**unmeasured, **_staying(problem, wish), **(stay or {})}
+    staying = {**(stay or {}), **unmeasured, **_staying(problem, wish)}
     plan = plan_moves(problem, wanted, WHOLE, staying, cpu_limits=wish.repairs or wish.goals == (TRAFFIC,))
     placements, goal = Placements(problem), "" if wish.repairs else wish.goals[0]
     if not plan.steps:

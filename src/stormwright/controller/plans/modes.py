@@ -94,7 +94,7 @@ def fitting_nothing(modes: Modes, topologies: Sequence[tuple[str, str]]) -> tupl
     names = [name for _, name in topologies]
     return tuple(
         f"{pattern} matches no running topology, so its mode has no effect yet{suggestion_for(pattern, names)}"
-        for pattern in modes.topologies
+        for pattern in {**modes.topologies, **modes.kinds}
         if not any(fnmatchcase(each, pattern) for known in topologies for each in known)
     )
 

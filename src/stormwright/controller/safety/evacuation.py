@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 import numpy as np
 
 from stormwright.controller.objectives.outlook import Outlooks
-from stormwright.controller.planning.plan import MovePlan
+from stormwright.controller.planning.plan import Forbidden, MovePlan
 from stormwright.controller.planning.planner import plan_moves
 from stormwright.controller.plans.draft import Proposal, problem_for_plans, with_promises
 from stormwright.controller.plans.rollback import WHOLE
@@ -22,7 +22,13 @@ from stormwright.model.humanize import counted
 _MAX_NAMED = 10
 
 
-def propose_evacuation(problem: Problem, keeping: Scheduler, hosts: Collection[str], goal: str) -> Proposal:
+def propose_evacuation(
+    problem: Problem,
+    keeping: Scheduler,
+    hosts: Collection[str],
+    goal: str,
+    forbidden: Mapping[str, Forbidden] | None = None,
+) -> Proposal:
     """Return the moves that empty some hosts; topologies that cannot leave stay, with the reason.
 
     Workers on other hosts keep running. A shortage of CPU at the destination prevents no move: a drain has to empty the
@@ -38,6 +44,8 @@ def propose_evacuation(problem: Problem, keeping: Scheduler, hosts: Collection[s
         Hosts to empty.
     goal
         Objective of the predictions.
+    forbidden
+        Topologies (ids) that may not be moved because of their kind, with the reason.
 
     Raises
     ------
@@ -51,7 +59,8 @@ def propose_evacuation(problem: Problem, keeping: Scheduler, hosts: Collection[s
     if not leaving.any():
         return Proposal(problem, MovePlan(), now, why="nothing runs there")
     wanted, no_room = _as_far_as_there_is_room(problem, _elsewhere(problem, keeping, leaving))
-    workers, stay = _workers(problem, wanted), no_room | _not_to_be_moved(problem)
+    workers = _workers(problem, wanted)
+    stay: dict[str, str | Forbidden] = {**(forbidden or {}), **no_room, **_not_to_be_moved(problem)}
     plan = plan_moves(problem, Assignment(wanted, num_workers=workers), WHOLE, stay, cpu_limits=False)
     concerned = {problem.topologies[index].id for index in np.unique(problem.executor_topology[leaving]).tolist()}
     plan = replace(plan, blocked={topology: why for topology, why in plan.blocked.items() if topology in concerned})

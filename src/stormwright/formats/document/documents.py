@@ -100,8 +100,24 @@ class InputDocument(Document):
     fields: list[str] = EMPTY_LIST
 
 
+class CodeDocument(Document):
+    """Code of a component: its class and Storm's classes within it, outermost first.
+
+    `event_time` is whether timestamps of tuples end its windows, `guarantee` the processing guarantee of a
+    ``KafkaSpout``.
+    """
+
+    classes: list[Name]
+    event_time: bool = False
+    guarantee: str = ""
+
+
 class ComponentDocument(Document):
-    """A spout, a bolt or a system component; `parallelism` is its number of executors."""
+    """A spout, a bolt or a system component; `parallelism` is its number of executors.
+
+    `conf` has keys of its own configuration, and `code` its classes: both decide how its topology can be moved, and
+    jars of older versions do not send them.
+    """
 
     id: Name
     type: Literal["spout", "bolt", "system"]
@@ -110,6 +126,8 @@ class ComponentDocument(Document):
     resources: dict[str, Amount] = EMPTY_OBJECT
     shared_memory: list[dict[str, Any]] = EMPTY_LIST
     tags: list[str] = EMPTY_LIST
+    conf: dict[str, Any] = EMPTY_OBJECT
+    code: CodeDocument | None = None
 
 
 #: Component index, first start task, number of executors, tasks per executor.

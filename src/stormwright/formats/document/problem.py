@@ -15,6 +15,7 @@ from stormwright.formats.document.bulk import list_column
 from stormwright.formats.document.documents import (
     CASE_SCHEMA,
     PROBLEM_SCHEMA,
+    CodeDocument,
     ComponentDocument,
     InputDocument,
     LoadDocument,
@@ -39,7 +40,7 @@ from stormwright.model.arrays import FloatArray
 from stormwright.model.faults import ConfigFault
 from stormwright.model.problem import CHECKED
 from stormwright.model.requests import CPU, normalised
-from stormwright.model.topology import PLACEMENT_FOLLOWING, runs_wrong
+from stormwright.model.topology import PLACEMENT_FOLLOWING, ComponentCode, runs_wrong
 from stormwright.model.topology_config import MOST_NESTED, TOO_DEEP, conf_misfits, deeper, storm_misfits
 
 # Loads --------------------------------------------------------------------------------------------
@@ -204,6 +205,8 @@ def _component(
     for position, region in enumerate(header.shared_memory):
         if deeper(region, MOST_NESTED):
             faults.add(TOO_DEEP, join_path(path, "shared_memory", position))
+    if deeper(header.conf, MOST_NESTED):
+        faults.add(TOO_DEEP, join_path(path, "conf"))
     return Component(
         id=header.id,
         type=header.type,
@@ -212,7 +215,13 @@ def _component(
         resources=normalised(header.resources),
         shared_memory=tuple(header.shared_memory),
         tags=tuple(header.tags),
+        conf=header.conf,
+        code=_code(header.code),
     )
+
+
+def _code(code: CodeDocument | None) -> ComponentCode | None:
+    return None if code is None else ComponentCode(tuple(code.classes), code.event_time, code.guarantee)
 
 
 def topology_to_dict(topology: Topology) -> dict[str, Any]:
@@ -241,6 +250,19 @@ def _component_to_dict(component: Component) -> dict[str, Any]:
         document["shared_memory"] = [dict(region) for region in component.shared_memory]
     if component.tags:
         document["tags"] = list(component.tags)
+    if component.conf:
+        document["conf"] = dict(component.conf)
+    if component.code:
+        document["code"] = _code_to_dict(component.code)
+    return document
+
+
+def _code_to_dict(code: ComponentCode) -> dict[str, Any]:
+    document: dict[str, Any] = {"classes": list(code.classes)}
+    if code.event_time:
+        document["event_time"] = True
+    if code.guarantee:
+        document["guarantee"] = code.guarantee
     return document
 
 

@@ -31,6 +31,10 @@ _RESOURCE_AWARE = "org.apache.storm.scheduler.resource.ResourceAwareScheduler"
 _TREE_ID = ("id",)
 
 
+#: Prefixes of keys of a component that decide how its topology can be moved, as in the Java class ``ComponentCode``.
+MOVE_KEYS = ("topology.bolts.", "topology.max.spout.pending", "topology.state.provider")
+
+
 @dataclass(frozen=True)
 class UserComponent:
     """A spout or bolt as it was written: `parallelism` is executors, `conf` its own configuration."""
@@ -110,6 +114,7 @@ def _runnable(sized: _SizedComponent, alive: set[str]) -> Component:
         inputs=tuple(grouping for grouping in component.inputs if grouping.source in alive),
         resources=component.resources,
         tags=component.tags,
+        conf=component.conf,
     )
 
 
@@ -136,6 +141,7 @@ def _sized(user: UserComponent, conf: StormConf) -> _SizedComponent:
         inputs=tuple(sorted(user.inputs, key=lambda grouping: (grouping.source, grouping.stream))),
         resources=_resources(user.id, conf, user.conf),
         tags=_tags(user.conf),
+        conf=user.conf.selected(MOVE_KEYS),
     )
     return _SizedComponent(component, tasks)
 

@@ -8,8 +8,11 @@ from typing import Any
 
 import numpy as np
 import orjson
+from pydantic import BaseModel
 
 from stormwright.client.shapes import ModesChange
+from stormwright.controller.draining import DrainPolicy
+from stormwright.controller.planning.plan import Forbidden
 from stormwright.controller.plans.modes import (
     AUTO,
     CHECK,
@@ -25,10 +28,11 @@ from stormwright.controller.plans.modes import (
 )
 from stormwright.controller.policy import Decision
 from stormwright.controller.safety.holds import MOST_MISSING
+from stormwright.controller.safety.move_kinds import MoveSafety, forbidden_moves, permission_of
 from stormwright.errors import ConflictError, Fault, InputError
-from stormwright.model import UNPLACED, Problem
+from stormwright.model import UNPLACED, Problem, Topology
 from stormwright.model.humanize import in_utc
-from stormwright.modes import Mode, Modes
+from stormwright.modes import Mode, Modes, MoveKind
 from stormwright.service.plans.journal import Journal
 from stormwright.service.plans.store import PlanStore
 from stormwright.service.safety.drains import DrainedNodes
@@ -106,9 +110,27 @@ class Guard:
                 self._save(modes)
             return self._modes
 
-    def stay(self, problem: Problem) -> dict[str, str]:
+    def stay(self, problem: Problem) -> dict[str, str | Forbidden]:
         """Return topologies (ids) about which nothing is decided now, with the reason."""
-        return staying(self._modes, [(each.id, each.name) for each in problem.topologies], self.proposed())
+        observed = staying(self._modes, [(each.id, each.name) for each in problem.topologies], self.proposed())
+        return {**self.forbidden(problem), **observed}
+
+    def forbidden(
+        self,
+        problem: Problem,
+        allowed: Sequence[MoveKind] = (),
+        rates: Callable[[Problem], Mapping[str, float]] = lambda _: {},
+    ) -> dict[str, Forbidden]:
+        """Return topologies (ids) that may not be moved because of their kind (`forbidden_moves`)."""
+        return forbidden_moves(self._modes, problem, allowed, rates)
+
+    def safety_of(self, topology: Topology, rate_tps: float | None = None) -> MoveSafety:
+        """Return how a topology can be moved, under the current modes."""
+        return permission_of(self._modes, topology.id, topology.name).safety(topology, rate_tps)
+
+    def drain_policy(self, topology: Topology) -> DrainPolicy:
+        """Return how a topology is drained, under the current modes."""
+        return permission_of(self._modes, topology.id, topology.name).drain_policy(self.safety_of(topology))
 
     def verdict(self, decision: Decision) -> tuple[Mode, str]:
         """Return the mode for a decision, that of its most restricted topology, and the reason for it."""
@@ -165,6 +187,13 @@ class Guard:
         self._modes = modes
 
 
+def _plain(value: object) -> object:
+    """Return a part of the modes as JSON."""
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json")
+    raise TypeError(type(value).__name__)
+
+
 def _change_texts(changed: dict[str, object], wanted: Modes) -> list[str]:
     """Return a change of modes as texts for the journal."""
     found = []
@@ -173,6 +202,6 @@ def _change_texts(changed: dict[str, object], wanted: Modes) -> list[str]:
         found.append(f"frozen{ends}: {wanted.frozen}" if wanted.frozen else "no longer frozen")
     others = {name: value for name, value in changed.items() if not name.startswith("frozen")}
     return found + [
-        f"{name}: {value if isinstance(value, str) and value else orjson.dumps(value).decode()}"
+        f"{name}: {value if isinstance(value, str) and value else orjson.dumps(value, default=_plain).decode()}"
         for name, value in others.items()
     ]

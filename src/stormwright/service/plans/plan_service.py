@@ -14,7 +14,14 @@ import orjson
 from stormwright.client import shapes
 from stormwright.client.shapes import DrainRequest
 from stormwright.controller.objectives.objective import LexicographicObjective
-from stormwright.controller.plans.description import Pause, expected_pause, plan_document, plan_outline
+from stormwright.controller.plans.description import (
+    Pause,
+    SafetyOf,
+    expected_pause,
+    move_kinds,
+    plan_document,
+    plan_outline,
+)
 from stormwright.controller.plans.document import step_to_dict
 from stormwright.controller.plans.draft import (
     FewestMoves,
@@ -29,10 +36,11 @@ from stormwright.controller.plans.preconditions import changes, relied_on
 from stormwright.controller.plans.stages import staged
 from stormwright.controller.policy import Decision, planned_slots
 from stormwright.controller.safety.evacuation import propose_evacuation
+from stormwright.controller.safety.move_kinds import KINDS, MoveSafety, move_safety
 from stormwright.errors import ConflictError, StormwrightError
 from stormwright.explain.explain import explanations
 from stormwright.explain.explanation import BEST, ComponentExplanation
-from stormwright.model import Assignment, Problem, Scheduler
+from stormwright.model import Assignment, Problem, Scheduler, Topology
 from stormwright.modes import Modes
 from stormwright.plan import HALTED_STATES, OPEN_STATES, Origin, Plan, PlanState
 from stormwright.service.plans.guard import Guard
@@ -56,10 +64,18 @@ class PlanQueue:
         Stored plans, and past pauses.
     problem
         Returns what runs now, with the newest load.
+    safety_of
+        Returns how a topology can be moved.
     """
 
-    def __init__(self, plans: PlanStore, journal: Journal, problem: Callable[[], Problem | None]) -> None:
-        self._plans, self._journal, self._problem = plans, journal, problem
+    def __init__(
+        self,
+        plans: PlanStore,
+        journal: Journal,
+        problem: Callable[[], Problem | None],
+        safety_of: SafetyOf = move_safety,
+    ) -> None:
+        self._plans, self._journal, self._problem, self._safety_of = plans, journal, problem, safety_of
         self._work: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._closed = False
         # A daemon thread: a search may take minutes, and the end of the service does not wait for it.
@@ -117,7 +133,11 @@ class PlanQueue:
         steps = proposal.plan.steps
         preconditions = relied_on(proposal.problem, steps, measured_rates(proposal.problem, proposal.placements))
         stages = None if one_stage or self._plans.row(plan).origin == "rollback" else staged(steps)
-        document = plan_outline(proposal, stages) if one_stage else plan_document(proposal, self._pause, stages)
+        document = (
+            plan_outline(proposal, stages)
+            if one_stage
+            else plan_document(proposal, self._pause, stages, self._safety_of)
+        )
         contents = [step_to_dict(step, proposal.problem) for step in steps]
         by_stage = list(zip(stages or [0] * len(steps), contents, strict=True))
         self._plans.save(plan, state, proposal.why, document, preconditions, proposal.promises, by_stage)
@@ -143,7 +163,9 @@ class PlanQueue:
 _MOST = 20
 
 
-def explained(problem: Problem, topology: str | None, executor: int | None) -> shapes.Explanations:
+def explained(
+    problem: Problem, topology: str | None, executor: int | None, safety_of: SafetyOf = move_safety
+) -> shapes.Explanations:
     """Explain the slot of one executor, or of all unplaced executors (of one topology).
 
     Parameters
@@ -152,6 +174,8 @@ def explained(problem: Problem, topology: str | None, executor: int | None) -> s
         What runs now.
     topology, executor
         As `stormwright.explain.explain.explain` has them.
+    safety_of
+        Returns how a topology can be moved.
 
     Raises
     ------
@@ -161,7 +185,8 @@ def explained(problem: Problem, topology: str | None, executor: int | None) -> s
     runs = Assignment(problem.current_slot, scheduler="stormwright")
     each = explanations(problem, runs, topology, executor, only_unplaced=executor is None)
     found = list(islice(each, _MOST + 1))
-    return shapes.Explanations(explanations=tuple(map(_shaped, found[:_MOST])), more=len(found) > _MOST)
+    kinds = move_kinds(problem, {each.topology for each in found[:_MOST]}, safety_of)
+    return shapes.Explanations(explanations=tuple(map(_shaped, found[:_MOST])), more=len(found) > _MOST, kinds=kinds)
 
 
 def _shaped(of: ComponentExplanation) -> shapes.Explanation:
@@ -238,7 +263,7 @@ class PlanService(PlanQueries):
         super().__init__(plans, journal, self._current_modes)
         self._author = f"{SERVICE} ({scheduler_name})" if scheduler_name else SERVICE
         self._guard, self._makers, self._problem = guard, makers, problem
-        self._queue = PlanQueue(plans, journal, problem)
+        self._queue = PlanQueue(plans, journal, problem, guard.safety_of)
         self._starting = threading.Lock()
         self.nodes = NodeService(guard.drains, journal, self._queue.now, self.evacuate, self._discard_evacuations)
         for row in plans.rows(["planning", "planned"], most=2**31):
@@ -266,7 +291,12 @@ class PlanService(PlanQueries):
         scheduler = (
             FewestMoves(self._makers.keeping) if wish.repairs else LexicographicObjective(goals, self._makers.scheduler)
         )
-        self._queue.submit(lambda: self._queue.make(plan, lambda problem: propose_moves(problem, scheduler, wish)))
+
+        def make(problem: Problem) -> Proposal:
+            forbidden = self._guard.forbidden(problem, request.allow, measured_rates)
+            return propose_moves(problem, scheduler, wish, forbidden)
+
+        self._queue.submit(lambda: self._queue.make(plan, make))
         return self.plan(plan)
 
     def evacuate(self, host: str, request: DrainRequest) -> Plan:
@@ -275,7 +305,12 @@ class PlanService(PlanQueries):
         goal, keeping = self._makers.goal, self._makers.keeping
         reason, applies = f"{host} is drained: {request.reason}", not request.wait
         plan = self._plans.add("drain", goal, request.by, reason, {"host": host}, auto_apply=applies)
-        self._submit(plan, lambda problem: propose_evacuation(problem, keeping, frozenset([host]), goal), "planned")
+
+        def make(problem: Problem) -> Proposal:
+            forbidden = self._guard.forbidden(problem, rates=measured_rates)
+            return propose_evacuation(problem, keeping, frozenset([host]), goal, forbidden)
+
+        self._submit(plan, make, "planned")
         return self.plan(plan)
 
     def _discard_evacuations(self, host: str, change: shapes.ChangeRequest) -> None:
@@ -351,9 +386,13 @@ class PlanService(PlanQueries):
         origin: Origin = "rollback" if decision.rolls_back else "service"
         return self._plans.add(origin, self._makers.goal, SERVICE, decision.reason, {})
 
+    def safety_of(self, topology: Topology, rate_tps: float | None = None) -> MoveSafety:
+        """Return how a topology can be moved, under the current modes."""
+        return self._guard.safety_of(topology, rate_tps)
+
     def explain(self, topology: str | None, executor: int | None) -> shapes.Explanations:
         """Explain slots; raises the errors of `explained`, and ConflictError before the first poll of Nimbus."""
-        return explained(self._queue.now(), topology, executor)
+        return explained(self._queue.now(), topology, executor, self._guard.safety_of)
 
     def apply(self, plan: str, change: shapes.ChangeRequest) -> Plan:
         """Begin to apply a plan.
@@ -437,6 +476,18 @@ class PlanService(PlanQueries):
         if hold := self._guard.holds.before_moving():
             raise ConflictError(hold.why)
 
+    def _require_kinds(self, row: PlanRecord, problem: Problem) -> None:
+        """Raise ConflictError if moves of the kind of one of its topologies are forbidden meanwhile.
+
+        A rollback is a consequence of a move that was allowed, so only modes that people have set forbid it.
+        """
+        allowed = KINDS if row.origin == "rollback" else orjson.loads(row.request).get("allow", ())
+        moving = {move["topology"] for step in self._plans.steps(row.id) for move in step.content["moves"]}
+        forbidden = self._guard.forbidden(problem, allowed)
+        found = [f"{topology}: {forbidden[topology]}" for topology in sorted(moving & forbidden.keys())]
+        if found:
+            raise ConflictError(f"plan {row.id} cannot be applied: {'; '.join(found)}")
+
     def _submit(self, plan: str, make: Callable[[Problem], Proposal], otherwise: PlanState) -> None:
         """Have a plan made that applies itself in the name of its author; its state is `otherwise` if it may not."""
 
@@ -467,6 +518,7 @@ class PlanService(PlanQueries):
                 raise ConflictError(
                     f"plan {row.id} cannot be applied, as the cluster has changed since: {why}; make a new plan"
                 )
+            self._require_kinds(row, problem)
             if not self._plans.steps(row.id):
                 self._plans.change(row.id, OPEN_STATES, "done", "nothing was to move")
                 return

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from stormwright.controller.safety.move_kinds import move_safety
 from stormwright.errors import NotFoundError
 from stormwright.model import UNPLACED, Topology
 from stormwright.model.arrays import IntArray
@@ -35,11 +36,12 @@ def why(known: DashboardState, name: str, query: Query) -> Page:
     executor = int(reason) if reason.isascii() and reason.isdigit() and len(reason) < 10 else None
     if executor is None and not unplaced and of.num_executors:
         executor = int(np.argmax(scene.problem.executor_cpu_hz[scene.problem.executors_of(index)]))
+    planner = known.sources.plan_service
     shows = {
         "topology": of,
         "unplaced": unplaced,
         "executor": executor,
-        "explained": explained(scene.problem, name, executor),
+        "explained": explained(scene.problem, name, executor, planner.safety_of if planner else move_safety),
         "components": [component.id for component in of.components],
         "ranges": _ranges(of.executor_component),
     }

@@ -57,6 +57,14 @@ final class ComponentDocuments {
             if (!tags.isEmpty()) {
                 document.put("tags", tags);
             }
+            Map<String, Object> conf = ComponentCode.conf(declared.get(name));
+            if (!conf.isEmpty()) {
+                document.put("conf", conf);
+            }
+            Map<String, Object> code = ComponentCode.of(declared.get(name));
+            if (!code.isEmpty()) {
+                document.put("code", code);
+            }
             documents.add(document);
         });
         return documents;

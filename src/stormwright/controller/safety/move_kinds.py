@@ -1,0 +1,403 @@
+"""Kinds of moves: how the code and the configuration of a topology allow it to be moved, before anything moves.
+
+While spouts are paused (Storm 2.8):
+
+1. Bolts ack tuples: all tuple trees end, and nothing is lost (``drain``). Without ackers no tree is tracked, and a
+   topology is drained once no tuple is queued.
+2. ``StatefulBoltExecutor`` acks a tuple when a checkpoint that contains it is committed. So no tree is pending exactly
+   when all state is committed (``checkpoint``). State that its provider has in the memory of the worker is lost
+   (``never``).
+3. ``WindowedBoltExecutor`` acks a tuple when it leaves the window. Windows of a duration that slide by a duration end
+   without new tuples, after the sum of the two: that is waited for (``drain``, or ``window`` if it is longer than the
+   usual wait). Windows of a number of tuples, windows that slide by a number (the default is 1), and windows of event
+   time advance with new tuples only: the trees that they contain are replayed (``window``), or, where nothing is
+   acked, lost (``replay``).
+4. ``PersistentWindowedBoltExecutor`` acks with the checkpoint and stores the window in it: ``checkpoint``.
+   ``StatefulWindowedBoltExecutor`` acks with the checkpoint after a tuple has left the window, and expects the others
+   to be replayed: ``window``. So do stateful bolts in the same topology as other windows: a turn for a checkpoint
+   begins new windows.
+5. Trident's ``MasterBatchCoordinator`` begins no batch while it is inactive, but commits the current one, on acks:
+   it rests between two batches (``batch``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from graphlib import CycleError, TopologicalSorter
+from math import ceil, isfinite
+from typing import Any, Final, get_args
+
+from stormwright.controller.draining import DrainPolicy
+from stormwright.controller.planning.plan import Forbidden
+from stormwright.controller.policy import MOVE
+from stormwright.controller.reports import MoveLimits
+from stormwright.controller.tally import CHECKPOINT_SPOUT
+from stormwright.model import Component, Problem, Topology
+from stormwright.model.humanize import counted
+from stormwright.modes import KindRule, Modes, MoveKind
+
+DRAIN: Final = "drain"
+CHECKPOINT: Final = "checkpoint"
+WINDOW: Final = "window"
+BATCH: Final = "batch"
+REPLAY: Final = "replay"
+NEVER: Final = "never"
+KINDS: Final[tuple[MoveKind, ...]] = get_args(MoveKind)
+
+# Facts --------------------------------------------------------------------------------------------
+
+_ACKER, _ACKERS = "__acker", "topology.acker.executors"
+_MAX_PENDING = "topology.max.spout.pending"
+_STATE_PROVIDER, _IN_MEMORY = "topology.state.provider", "org.apache.storm.state.InMemoryKeyValueStateProvider"
+_LENGTH, _SLIDING = "topology.bolts.window.length.", "topology.bolts.window.sliding.interval."
+_COUNT, _MS = "count", "duration.ms"
+#: Keys that only windows of event time have.
+_EVENT_TIME = ("topology.bolts.tuple.timestamp.", "topology.bolts.watermark.", "topology.bolts.late.tuple.")
+
+_INTERVAL_MS, _INTERVAL_DEFAULT_MS = "topology.state.checkpoint.interval.ms", 1000.0
+
+_TRIDENT_SPOUT = "$mastercoord-"
+_PERSISTENT = "org.apache.storm.topology.PersistentWindowedBoltExecutor"
+_STATEFUL = "org.apache.storm.topology.StatefulBoltExecutor"
+_COORDINATOR = "org.apache.storm.trident.topology.MasterBatchCoordinator"
+_KAFKA = "org.apache.storm.kafka.spout.KafkaSpout"
+_UNTRACKED = ("AT_MOST_ONCE", "NO_GUARANTEE")
+
+#: Seconds of tuples that arrive between the last checkpoint before a swap and the pause after it: the checkpoint spout
+#: runs only together with the others, and is observed by the records of workers.
+CHECKPOINT_GAP_S: Final = 2.0
+
+#: Seconds beyond the interval of checkpoints within which one is completed.
+CHECKPOINT_LIMIT_S: Final = 20.0
+
+#: Seconds beyond the end of windows until workers have reported it.
+DRAIN_SLACK_S: Final = 15.0
+
+#: Maximum number of bolts in a reason.
+_MAX_NAMED = 3
+
+
+@dataclass(frozen=True)
+class MoveSafety:
+    """How a topology can be moved.
+
+    Parameters
+    ----------
+    kind
+        Kind of the move.
+    reason
+        Why, in one sentence without a full stop.
+    wait_s
+        Maximum time in seconds after the pause until its windows are empty; 0 without windows, None if they never are.
+    replayed, lost
+        Predicted number of tuple trees that are replayed, and of tuples that are lost; None if unknown.
+    checkpoint_s
+        Maximum time for a checkpoint in seconds; None without one.
+    """
+
+    kind: MoveKind
+    reason: str
+    wait_s: float | None = 0.0
+    replayed: int | None = 0
+    lost: int | None = 0
+    checkpoint_s: float | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the same as JSON."""
+        return {
+            "kind": self.kind,
+            "reason": self.reason,
+            "wait_s": self.wait_s,
+            "replayed": self.replayed,
+            "lost": self.lost,
+        }
+
+
+@dataclass(frozen=True)
+class _Window:
+    """A windowed bolt: the time until it is empty while spouts are paused, and the most tuples in it, if known."""
+
+    bolt: str
+    wait_s: float | None
+    held_s: float | None
+    held: int | None
+    is_stateful: bool
+
+
+# Classification -----------------------------------------------------------------------------------
+
+
+def move_safety(
+    topology: Topology, rate_tps: float | None = None, drain_s: float | None = None, max_wait_s: float | None = None
+) -> MoveSafety:
+    """Return how a topology can be moved.
+
+    Parameters
+    ----------
+    topology
+        The topology; without the code of its components, their configuration decides alone.
+    rate_tps
+        Measured tuple trees/s; None if unknown.
+    drain_s
+        Usual maximum time for a drain; None for the default of `MoveLimits`.
+    max_wait_s
+        Maximum time to wait for windows; longer ones are replayed. None for no limit.
+    """
+    if topology.conf.get(MOVE) is False:
+        return MoveSafety(NEVER, f"{MOVE} is false in its configuration")
+    spouts = [each for each in topology.components if each.type == "spout"]
+    if any(each.id.startswith(_TRIDENT_SPOUT) or _is(each, _COORDINATOR) for each in spouts):
+        return MoveSafety(BATCH, "Trident commits its current batches while paused, so it is moved between two of them")
+    stateful = any(each.id == CHECKPOINT_SPOUT for each in spouts)
+    if stateful and (volatile := _volatile(topology)):
+        return MoveSafety(NEVER, f"a move loses the state of {_names(volatile)}, which is in the memory of workers")
+    usual_s = MoveLimits().drain_s if drain_s is None else drain_s
+    most = _most_pending(topology, spouts)
+    tracked = _is_acked(topology) and not any(each.code and each.code.guarantee in _UNTRACKED for each in spouts)
+    windows = list(_windows(topology, stateful=stateful))
+    if windows:
+        return _windowed(topology, windows, rate_tps, usual_s, max_wait_s, most, spouts, tracked=tracked)
+    if stateful:
+        return _stateful(topology, rate_tps, most, tracked=tracked)
+    unknown = "" if any(each.code for each in topology.components) else "; the classes of its components are unknown"
+    if not _is_acked(topology):
+        return MoveSafety(DRAIN, f"nothing is acked, so its spouts are paused until no tuple is queued{unknown}")
+    return MoveSafety(DRAIN, f"its spouts are paused until all tuple trees are acked{unknown}")
+
+
+def _stateful(topology: Topology, rate_tps: float | None, most: int | None, *, tracked: bool) -> MoveSafety:
+    """Return how a topology with stateful bolts and without other windows can be moved."""
+    interval_s = (_positive(topology.conf, _INTERVAL_MS) or _INTERVAL_DEFAULT_MS) / 1000
+    if not tracked:
+        lost = _tuples(rate_tps, interval_s)
+        why = f"without acking, stateful bolts lose {_about(lost, 'tuples')} that came after the last checkpoint"
+        return MoveSafety(REPLAY, why, lost=lost)
+    later = _least(_tuples(rate_tps, CHECKPOINT_GAP_S), most)
+    why = (
+        "a checkpoint is completed before its workers are exchanged, and restored after it; "
+        f"{_about(later, 'tuple trees')} that arrive meanwhile are replayed"
+    )
+    return MoveSafety(CHECKPOINT, why, replayed=later, checkpoint_s=interval_s + CHECKPOINT_LIMIT_S)
+
+
+def _windowed(
+    topology: Topology,
+    windows: Sequence[_Window],
+    rate_tps: float | None,
+    usual_s: float,
+    max_wait_s: float | None,
+    most: int | None,
+    spouts: Sequence[Component],
+    *,
+    tracked: bool,
+) -> MoveSafety:
+    """Return how a topology with windows can be moved."""
+    names = _names([each.bolt for each in windows])
+    held = _sum([_least(each.held, _tuples(rate_tps, each.held_s)) for each in windows])
+    if not tracked:
+        why = f"without acking, {_about(held, 'tuples')} in the windows of {names} are lost"
+        return MoveSafety(REPLAY, why, None, lost=held)
+    wait_s = _longest_wait(topology, {each.bolt: each.wait_s for each in windows})
+    if wait_s is not None and (max_wait_s is None or wait_s <= max(usual_s, max_wait_s)):
+        why = f"its spouts are paused until the windows of {names} are empty, for at most {wait_s:,.0f} s"
+        return MoveSafety(DRAIN if wait_s <= usual_s else WINDOW, why, wait_s)
+    held = _least(held, most)
+    if any(each.is_stateful for each in windows):
+        why = f"the tuples in the windows of {names} are acked by a checkpoint after they leave it"
+    elif wait_s is None:
+        why = f"the windows of {names} end with new tuples only"
+    else:
+        why = f"the windows of {names} are empty after {wait_s:,.0f} s, which is too long to wait for"
+    by = "" if all(_is(each, _KAFKA) for each in spouts) else ", as far as its spouts repeat failed tuples"
+    return MoveSafety(WINDOW, f"{why}, so {_about(held, 'tuple trees')} are replayed{by}", None, held)
+
+
+def _sum(numbers: Sequence[int | None]) -> int | None:
+    """Return the sum; None if a number is unknown."""
+    known = [each for each in numbers if each is not None]
+    return sum(known) if len(known) == len(numbers) else None
+
+
+def _windows(topology: Topology, *, stateful: bool) -> Iterator[_Window]:
+    tasks = _tasks(topology)
+    for component in topology.components:
+        conf = component.conf
+        if component.type != "bolt" or _is(component, _PERSISTENT):
+            continue
+        length, length_ms = _positive(conf, _LENGTH + _COUNT), _positive(conf, _LENGTH + _MS)
+        if length is None and length_ms is None:
+            continue
+        sliding, sliding_ms = _positive(conf, _SLIDING + _COUNT), _positive(conf, _SLIDING + _MS)
+        by_event = (component.code is not None and component.code.event_time) or any(
+            key.startswith(_EVENT_TIME) for key in conf
+        )
+        held_s = None if length_ms is None else (length_ms + (sliding_ms or 0.0)) / 1000
+        ends = length_ms is not None and sliding_ms is not None and not by_event and not stateful
+        held = None if length is None else ceil(length + (sliding or 1)) * tasks.get(component.id, 1)
+        yield _Window(component.id, held_s if ends else None, held_s, held, stateful)
+
+
+def _longest_wait(topology: Topology, wait_s: Mapping[str, float | None]) -> float | None:
+    """Return the longest sum of waits along a path: a tree in several windows ends when it has left the last one.
+
+    In a topology with a loop it is the sum over all windows.
+    """
+    if any(each is None for each in wait_s.values()):
+        return None
+    sources = {each.id: {grouping.source for grouping in each.inputs} for each in topology.components}
+    until: dict[str, float] = {}
+    try:
+        for component in TopologicalSorter(sources).static_order():
+            before = max((until[source] for source in sources.get(component, ())), default=0.0)
+            until[component] = before + (wait_s.get(component) or 0.0)
+    except CycleError:
+        return sum(each or 0.0 for each in wait_s.values())
+    return max(until.values(), default=0.0)
+
+
+def _volatile(topology: Topology) -> list[str]:
+    """Return stateful bolts with state in the memory of their worker; without their classes, ``its bolts``."""
+    stateful = [each for each in topology.components if _is(each, _STATEFUL)]
+    every = topology.conf.get(_STATE_PROVIDER) or _IN_MEMORY
+    if not stateful:
+        return ["its bolts"] if every == _IN_MEMORY else []
+    return [each.id for each in stateful if (each.conf.get(_STATE_PROVIDER) or every) == _IN_MEMORY]
+
+
+def _is(component: Component, name: str) -> bool:
+    return component.code is not None and name in component.code.classes
+
+
+def _is_acked(topology: Topology) -> bool:
+    return _ACKER in topology.component_index or topology.conf.get(_ACKERS) != 0
+
+
+def _most_pending(topology: Topology, spouts: Sequence[Component]) -> int | None:
+    """Return the maximum number of pending trees; None without a limit."""
+    tasks, most = _tasks(topology), list[int | None]()
+    for spout in spouts:
+        limit = _positive(spout.conf, _MAX_PENDING) or _positive(topology.conf, _MAX_PENDING)
+        most.append(None if limit is None else int(limit) * tasks.get(spout.id, 1))
+    return _sum(most)
+
+
+def _tasks(topology: Topology) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for run in topology.executor_runs:
+        name = topology.components[run.component].id
+        found[name] = found.get(name, 0) + run.count * run.tasks_per_executor
+    return found
+
+
+def _positive(conf: Mapping[str, Any], key: str) -> float | None:
+    """Return a number above 0; None for any other value, which its user has written."""
+    value = conf.get(key)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if isfinite(value) and value > 0 else None
+
+
+def _tuples(rate_tps: float | None, seconds: float | None) -> int | None:
+    return None if rate_tps is None or seconds is None else ceil(rate_tps * seconds)
+
+
+def _least(*numbers: int | None) -> int | None:
+    return min((each for each in numbers if each is not None), default=None)
+
+
+def _about(number: int | None, noun: str) -> str:
+    return f"an unknown number of {noun}" if number is None else f"about {number:,} {noun}"
+
+
+def _names(bolts: Sequence[str]) -> str:
+    more = len(bolts) - _MAX_NAMED
+    return ", ".join(bolts[:_MAX_NAMED]) + (f" and {counted(more, 'more bolt')}" if more > 0 else "")
+
+
+# Permissions --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Permission:
+    """The rule for a topology, and whether a person has set it: then no plan may relax it."""
+
+    rule: KindRule
+    is_set: bool = False
+
+    def safety(self, topology: Topology, rate_tps: float | None = None) -> MoveSafety:
+        """Return how a topology can be moved (`move_safety`), with the wait for windows that the rule allows."""
+        return move_safety(topology, rate_tps, max_wait_s=self.rule.max_wait_s)
+
+    def reason_against(self, name: str, safety: MoveSafety, allowed: Sequence[MoveKind] = ()) -> str:
+        """Return why a move is forbidden; empty if it is not.
+
+        Parameters
+        ----------
+        name, safety
+            Name of the topology, and how it can be moved.
+        allowed
+            Kinds that the request for a plan allows.
+        """
+        forbidden = set(self.rule.forbid) - (set() if self.is_set else set(allowed))
+        for kind in needed_kinds(safety):
+            if kind in forbidden:
+                ways = f"`stormwright mode --topology {name} --allow {kind}`"
+                if not self.is_set:
+                    ways = f"`stormwright plan --allow {kind}` or {ways}"
+                by = "its mode" if self.is_set else "default"
+                return f"moves of kind {kind} are forbidden by {by}, and {safety.reason}; {ways} allows it"
+        return ""
+
+    def drain_policy(self, safety: MoveSafety) -> DrainPolicy:
+        """Return how long its drain may take, and whether pending trees may be replayed then."""
+        limit_s = safety.wait_s + DRAIN_SLACK_S if safety.wait_s else None
+        replays = REPLAY in needed_kinds(safety)
+        may_replay = replays or (safety.kind == WINDOW and REPLAY not in self.rule.forbid)
+        return DrainPolicy(safety.checkpoint_s, safety.wait_s != 0, limit_s, may_replay, at_once=replays)
+
+
+def needed_kinds(safety: MoveSafety) -> tuple[MoveKind, ...]:
+    """Return the kinds that have to be allowed: windows that do not end are replayed."""
+    if safety.kind == WINDOW and safety.wait_s is None:
+        return (WINDOW, REPLAY)
+    return (safety.kind,)
+
+
+def permission_of(modes: Modes, topology: str, name: str) -> Permission:
+    """Return the permission of a topology by its id and name."""
+    for pattern, rule in modes.kinds.items():
+        if fnmatchcase(name, pattern) or fnmatchcase(topology, pattern):
+            return Permission(rule, is_set=True)
+    return Permission(KindRule())
+
+
+def forbidden_moves(
+    modes: Modes,
+    problem: Problem,
+    allowed: Sequence[MoveKind] = (),
+    rates: Callable[[Problem], Mapping[str, float]] = lambda _: {},
+) -> dict[str, Forbidden]:
+    """Return topologies (ids) that may not be moved because of their kind, with the reason.
+
+    Parameters
+    ----------
+    modes
+        Current modes.
+    problem
+        Current problem.
+    allowed
+        Kinds that the request for a plan allows.
+    rates
+        Returns measured trees/s by topology id, for the reasons; called once, and only if there are any.
+    """
+    found = {}
+    rate_tps: Mapping[str, float] | None = None
+    for topology in problem.topologies:
+        permission = permission_of(modes, topology.id, topology.name)
+        if permission.reason_against(topology.name, permission.safety(topology), allowed):
+            rate_tps = rates(problem) if rate_tps is None else rate_tps
+            safety = permission.safety(topology, rate_tps.get(topology.id))
+            found[topology.id] = Forbidden(permission.reason_against(topology.name, safety, allowed))
+    return found
