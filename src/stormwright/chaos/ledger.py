@@ -55,7 +55,7 @@ _EXAMPLES = 5
 
 
 class ViolationKind(StrEnum):
-    """What is wrong with a ledger."""
+    """The rule of a ledger that is violated."""
 
     #: An acked number, or a committed batch, was not delivered.
     LOST = "lost"
@@ -149,7 +149,7 @@ class SpoutLedger:
 
 @dataclass(frozen=True)
 class Ledger:
-    """What a ledger workload has recorded.
+    """Records of a ledger workload.
 
     Parameters
     ----------
