@@ -6,7 +6,8 @@
 2. every delivery is one that a spout has recorded before it was made, and is delivered once: the surplus of a number is
    at most its replays, and of all numbers it is the replays less those that were lost on their way;
 3. the committed state counts a key at least as often as it has numbers, and at most by its replays more;
-4. of a batch ledger, the count of each key is exactly that of the batches up to its transaction, which are contiguous.
+4. of a batch ledger, each batch begins where the one before ends, and the count of each key is exactly that of the
+   batches up to its transaction.
 
 With ``drained=True``, for a topology that was drained and has ended, all that was emitted was also acked or counted.
 
@@ -86,7 +87,7 @@ class LedgerViolation:
     kind
         The rule that is violated.
     place
-        Where: a spout task, a key, a partition.
+        Where: a spout task or a key.
     count
         How many numbers or tuples.
     examples
@@ -166,7 +167,7 @@ class Ledger:
     tallies
         Committed state by key, of a checkpoint ledger.
     batches, counts
-        Batches by partition, and counts by key, of a batch ledger.
+        Batches by spout task, and counts by key, of a batch ledger.
     """
 
     facts: LedgerFacts
@@ -180,7 +181,7 @@ class Ledger:
 
     @property
     def emitted(self) -> int:
-        """Numbers emitted by all tasks or partitions."""
+        """Numbers emitted by all tasks."""
         if self.facts.kind is LedgerKind.BATCH:
             return sum(batches[-1].stop for batches in self.batches.values() if batches)
         return sum(spout.emitted for spout in self.spouts)
@@ -440,21 +441,23 @@ def _batch_violations(
     keys: int, batches: Mapping[int, Sequence[Batch]], counts: Mapping[int, Sequence[KeyCount]], drained: bool
 ) -> Iterator[LedgerViolation]:
     """Yield violations of rule 4."""
-    for partition, several in batches.items():
+    for task, several in batches.items():
         stops = [0, *(batch.stop for batch in several)]
         gaps = [batch.start for batch, stop in zip(several, stops, strict=False) if batch.start != stop]
-        yield from _violation(ViolationKind.BATCH_GAP, f"partition {partition}", np.array(gaps, np.int64))
-    emitted = [
-        (np.array([batch.transaction for batch in several]), np.array([0, *(batch.stop for batch in several)]))
-        for several in batches.values()
-    ]
+        yield from _violation(ViolationKind.BATCH_GAP, f"spout task {task}", np.array(gaps, np.int64))
+    ranges = [np.array(several, np.int64).reshape(-1, 3).T for several in batches.values()]
 
     def expected(key: int, transaction: int) -> int:
         """Return the numbers of a key in all batches up to a transaction."""
-        ends = (int(stops[np.searchsorted(ids, transaction, side="right")]) for ids, stops in emitted)
-        return sum(len(range(key, end, keys)) for end in ends)
+        numbers = 0
+        for transactions, starts, stops in ranges:
+            upto = np.searchsorted(transactions, transaction, side="right")
+            # Below n there are ceil((n - key) / keys) numbers of a key.
+            below = -((key - np.maximum((starts[:upto], stops[:upto]), key)) // keys)
+            numbers += int((below[1] - below[0]).sum())
+        return numbers
 
-    last_emitted = max((int(ids[-1]) for ids, _ in emitted if len(ids)), default=0)
+    last_emitted = max((several[-1].transaction for several in batches.values() if several), default=0)
     last = max((each.transaction for known in counts.values() for each in known), default=0)
     for key in sorted({*range(keys), *counts}):
         place = f"key {key}"

@@ -14,7 +14,7 @@ that it appended to, which is ignored.
     For each window a `RECORD` with task 65535 whose number is the count of records that follow.
 ``state/count-TASK.committed``
     The last committed checkpoint: its transaction, then ``KEY<tab>text<tab>TALLY`` lines.
-``batch-PARTITION-MILLISECONDS.log``
+``batch-TASK-MILLISECONDS.log``
     ``TRANSACTION ATTEMPT FROM TO`` for each batch that was emitted, with the numbers from FROM to before TO.
 ``counts-PARTITION.txt``
     ``KEY<tab>COUNT<tab>TRANSACTION`` lines of Trident's counts.
@@ -69,7 +69,7 @@ class LedgerFacts:
     Parameters
     ----------
     kind, keys, spouts
-        Processing, number of keys, and number of spout tasks (of a batch ledger: of partitions).
+        Processing, number of keys, and number of spout tasks.
     window, slide
         Length and sliding interval of windows, 0 without windows.
     unit
@@ -147,7 +147,7 @@ class KeyCount(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """A batch of a partition: the numbers from `start` to before `stop`."""
+    """A batch of a spout task: the numbers from `start` to before `stop`."""
 
     transaction: int
     start: int
@@ -259,19 +259,14 @@ def _progress(text: str) -> Progress:
 
 
 def read_batches(directory: Path) -> dict[int, list[Batch]]:
-    """Return the batches of each partition by transaction: of several attempts the last one.
-
-    Attempts of a batch have the same numbers once one was emitted completely; others could not be committed.
-    """
+    """Return the batches of each spout task by transaction: of several attempts the last one, which alone is committed."""
     attempts: dict[int, dict[int, tuple[int, Batch]]] = defaultdict(dict)
     for path in sorted(directory.glob("batch-*.log")):
         known = attempts[int(path.name.split("-")[1])]
         for transaction, attempt, start, stop in _lines(path):
             if transaction not in known or attempt >= known[transaction][0]:
                 known[transaction] = attempt, Batch(transaction, start, stop)
-    return {
-        partition: [batch for _, (_, batch) in sorted(known.items())] for partition, known in sorted(attempts.items())
-    }
+    return {task: [batch for _, (_, batch) in sorted(known.items())] for task, known in sorted(attempts.items())}
 
 
 def _lines(path: Path) -> Iterator[list[int]]:

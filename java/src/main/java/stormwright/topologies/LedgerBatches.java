@@ -5,74 +5,63 @@ import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
-import java.util.HashMap;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
-import java.util.Set;
-import java.util.stream.IntStream;
 import org.apache.storm.Config;
 import org.apache.storm.task.TopologyContext;
+import org.apache.storm.topology.FailedException;
 import org.apache.storm.trident.operation.TridentCollector;
-import org.apache.storm.trident.spout.IPartitionedTridentSpout;
-import org.apache.storm.trident.spout.ISpoutPartition;
+import org.apache.storm.trident.spout.ITridentSpout;
 import org.apache.storm.trident.topology.TransactionAttempt;
 import org.apache.storm.tuple.Fields;
 import org.apache.storm.tuple.Values;
 
 /**
- * The numbers 0, 1, 2, … of each partition in batches of Trident; a batch that is emitted again has the same numbers.
+ * The numbers 0, 1, 2, … of each task in batches of Trident; a batch that is emitted again has the same numbers.
  *
- * <p>The size of a batch depends on the time since the one before: what makes it replayable is only the range that Trident
- * keeps in ZooKeeper. Before each emission a line {@code TRANSACTION ATTEMPT FROM TO} (without TO) is appended to
- * {@code batch-PARTITION-MILLISECONDS.log}.
+ * <p>The size of a batch depends on the time since the one before: what makes it replayable is only the metadata that
+ * Trident keeps in ZooKeeper, which is {@code [transaction, from, to]} (without to), for every task. Before each emission
+ * a line {@code TRANSACTION ATTEMPT FROM TO} is appended to {@code batch-TASK-MILLISECONDS.log}.
+ *
+ * <p>With several batches pending, Trident initialises a transaction before the one that precedes it if the worker that
+ * had that one was killed. Such a batch fails here, and is initialised in its turn. With Storm's own
+ * {@code PartitionedTridentSpoutExecutor}, since Storm 2.7.0 (STORM-4076), the later and the earlier batch then have the same
+ * numbers: a partitioned transactional spout counts twice unless one batch only is pending.
  */
-final class LedgerBatches implements IPartitionedTridentSpout<Object, LedgerBatches.Partition, List<Number>> {
+final class LedgerBatches implements ITridentSpout<List<Number>> {
     private static final double LONGEST_S = 2;
 
     private final String directory;
     private final double rate;
     private final long numbers;
     private final int keys;
-    private final int partitions;
+    private final int tasks;
 
     /**
      * Makes a spout.
      *
-     * @param rate tuples/s of all partitions together
-     * @param numbers numbers of each partition, 0 for no end
+     * @param rate tuples/s of all tasks together
+     * @param numbers numbers of each task, 0 for no end
      */
-    LedgerBatches(String directory, double rate, long numbers, int keys, int partitions) {
+    LedgerBatches(String directory, double rate, long numbers, int keys, int tasks) {
         this.directory = directory;
         this.rate = rate;
         this.numbers = numbers > 0 ? numbers : Long.MAX_VALUE;
         this.keys = keys;
-        this.partitions = partitions;
+        this.tasks = tasks;
     }
 
     @Override
-    public Coordinator<Object> getCoordinator(Map<String, Object> conf, TopologyContext context) {
-        return new Coordinator<>() {
-            @Override
-            public Object getPartitionsForBatch() {
-                return partitions;
-            }
-
-            @Override
-            public boolean isReady(long txid) {
-                return true;
-            }
-
-            @Override
-            public void close() {
-                // nothing is open
-            }
-        };
-    }
-
-    @Override
-    public Emitter<Object, Partition, List<Number>> getEmitter(Map<String, Object> conf, TopologyContext context) {
+    public BatchCoordinator<List<Number>> getCoordinator(
+            String txStateId, Map<String, Object> conf, TopologyContext context) {
         Number interval = (Number) conf.get(Config.TOPOLOGY_TRIDENT_BATCH_EMIT_INTERVAL_MILLIS);
-        return new Batches(interval.longValue() / 1e3);
+        return new Ranges(interval.longValue() / 1e3);
+    }
+
+    @Override
+    public Emitter<List<Number>> getEmitter(String txStateId, Map<String, Object> conf, TopologyContext context) {
+        return new Batches(LedgerFiles.append(Path.of(directory), "batch-" + context.getThisTaskIndex()));
     }
 
     @Override
@@ -85,65 +74,60 @@ final class LedgerBatches implements IPartitionedTridentSpout<Object, LedgerBatc
         return new Fields("key", "number");
     }
 
-    /** A partition; Trident keeps its ranges below its id in ZooKeeper. */
-    record Partition(int index) implements ISpoutPartition {
-        @Override
-        public String getId() {
-            return "partition-" + index;
-        }
-    }
-
-    private final class Batches implements Emitter<Object, Partition, List<Number>> {
+    private final class Ranges implements BatchCoordinator<List<Number>> {
         private final double intervalS;
-        private final Map<Partition, FileOutputStream> logs = new HashMap<>();
-        private long lastNs;
+        private long lastNs = System.nanoTime();
 
-        private Batches(double intervalS) {
+        private Ranges(double intervalS) {
             this.intervalS = intervalS;
-            lastNs = System.nanoTime();
         }
 
         @Override
-        public List<Partition> getOrderedPartitions(Object count) {
-            return IntStream.range(0, ((Number) count).intValue()).mapToObj(Partition::new).toList();
-        }
-
-        @Override
-        public void refreshPartitions(List<Partition> mine) {
-            mine.forEach(partition -> logs.computeIfAbsent(
-                    partition, key -> LedgerFiles.append(Path.of(directory), "batch-" + key.index())));
-        }
-
-        @Override
-        public Map<Partition, List<Number>> emitBatchNew(TransactionAttempt tx, TridentCollector collector,
-                Set<Partition> mine, Map<Partition, List<Number>> before) {
+        public List<Number> initializeTransaction(long txid, List<Number> before, List<Number> known) {
+            if (known != null) {
+                return new ArrayList<>(known); // Storm registers no class of parsed JSON for other workers
+            }
+            if (before == null ? txid != 1 : before.get(0).longValue() != txid - 1) {
+                throw new FailedException("transaction " + txid + " comes before the one that precedes it");
+            }
             long now = System.nanoTime();
             double seconds = Math.min(Math.max((now - lastNs) / 1e9, intervalS), LONGEST_S);
             lastNs = now;
-            long size = Math.max(1, Math.round(seconds * rate / partitions));
-            Map<Partition, List<Number>> ranges = new HashMap<>();
-            for (Partition partition : mine) {
-                List<Number> last = before.get(partition);
-                long from = last == null ? 0 : last.get(1).longValue();
-                List<Number> range = List.of(from, Math.max(from, Math.min(numbers, from + size)));
-                emit(tx, collector, partition, range);
-                ranges.put(partition, range);
-            }
-            return ranges;
+            long from = before == null ? 0 : before.get(2).longValue();
+            long to = Math.min(numbers, from + Math.max(1, Math.round(seconds * rate / tasks)));
+            return new ArrayList<>(List.of(txid, from, Math.max(from, to)));
         }
 
         @Override
-        public void reEmitPartitionBatch(
-                TransactionAttempt tx, TridentCollector collector, Partition partition, List<Number> range) {
-            emit(tx, collector, partition, range);
+        public void success(long txid) {
+            // nothing to forget
         }
 
-        private void emit(TransactionAttempt tx, TridentCollector collector, Partition partition, List<Number> range) {
-            long from = range.get(0).longValue();
-            long to = range.get(1).longValue();
+        @Override
+        public boolean isReady(long txid) {
+            return true;
+        }
+
+        @Override
+        public void close() {
+            // nothing is open
+        }
+    }
+
+    private final class Batches implements Emitter<List<Number>> {
+        private final FileOutputStream log;
+
+        private Batches(FileOutputStream log) {
+            this.log = log;
+        }
+
+        @Override
+        public void emitBatch(TransactionAttempt tx, List<Number> range, TridentCollector collector) {
+            long from = range.get(1).longValue();
+            long to = range.get(2).longValue();
             String line = tx.getTransactionId() + " " + tx.getAttemptId() + " " + from + " " + to + "\n";
             try {
-                logs.get(partition).write(line.getBytes(StandardCharsets.US_ASCII));
+                log.write(line.getBytes(StandardCharsets.US_ASCII));
             } catch (IOException e) {
                 throw new UncheckedIOException(e);
             }
@@ -153,13 +137,16 @@ final class LedgerBatches implements IPartitionedTridentSpout<Object, LedgerBatc
         }
 
         @Override
+        public void success(TransactionAttempt tx) {
+            // nothing to forget
+        }
+
+        @Override
         public void close() {
-            for (FileOutputStream log : logs.values()) {
-                try {
-                    log.close();
-                } catch (IOException e) {
-                    throw new UncheckedIOException(e);
-                }
+            try {
+                log.close();
+            } catch (IOException e) {
+                throw new UncheckedIOException(e);
             }
         }
     }

@@ -142,6 +142,21 @@ class LedgerTest {
     }
 
     @Test
+    void aBatchKeepsItsNumbersAndBeginsWhereTheOneBeforeEnds() throws IOException {
+        LedgerTopology topology = new LedgerTopology(Ledger.Kind.BATCH, directory);
+        LedgerBatches spout = new LedgerBatches(directory.toString(), 1000, 700, 64, 2);
+        var coordinator = spout.getCoordinator("ledger", topology.conf, null);
+        List<Number> first = coordinator.initializeTransaction(1, null, null);
+        assertEquals(List.of(1L, 0L, 250L), first, "of half a second, the interval of batches");
+        List<Number> second = coordinator.initializeTransaction(2, first, null);
+        assertEquals(250L, second.get(1));
+        assertEquals(second, coordinator.initializeTransaction(2, first, List.copyOf(second)));
+        assertThrows(FailedException.class, () -> coordinator.initializeTransaction(4, second, null));
+        assertThrows(FailedException.class, () -> coordinator.initializeTransaction(2, null, null));
+        assertEquals(List.of(3L, 600L, 700L), coordinator.initializeTransaction(3, List.of(2L, 300L, 600L), null));
+    }
+
+    @Test
     void aTallyKnowsWhichNumbersItHas() {
         Tally tally = new Tally();
         for (long rank : new long[] {0, 1, 4, 3, 1, 6}) {
