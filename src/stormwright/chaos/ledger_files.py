@@ -259,7 +259,7 @@ def _progress(text: str) -> Progress:
 
 
 def read_batches(directory: Path) -> dict[int, list[Batch]]:
-    """Return the batches of each spout task by transaction: of several attempts the last one, which alone is committed."""
+    """Return the batches of each spout task by transaction: of several attempts, the last one is the committed one."""
     attempts: dict[int, dict[int, tuple[int, Batch]]] = defaultdict(dict)
     for path in sorted(directory.glob("batch-*.log")):
         known = attempts[int(path.name.split("-")[1])]
