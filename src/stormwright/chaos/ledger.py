@@ -20,6 +20,8 @@ once. Within these guarantees:
 - Windows by time whose sliding interval is their length lose tuples if their trigger is late (see ``LedgerWindow``):
   the only case in which Storm acks a number that rule 1 then misses.
 - A checkpoint counts a replay again if a worker ended between a commit and its acks. Rule 3 permits that.
+- A checkpoint ledger does not drain while it is inactive: Storm's checkpoint spout is inactive too, and acks wait for a
+  checkpoint. What is pending is emitted again after the message timeout, and is counted again if its worker lives on.
 - While the old and the new instance of a moved task run side by side, both may emit the next numbers: these count as
   replays.
 """

@@ -17,7 +17,8 @@ import org.apache.storm.tuple.Values;
  *
  * <p>Storm acks a tuple once the checkpoint that has its effect is committed: a number that was acked is in the committed
  * state. It is counted at least once: if the worker ends between the commit and those acks, the tuple is emitted and
- * counted again. Between a commit and the next one, effects of failed tuples are in memory only, and are rolled back.
+ * counted again. So is a tuple whose timeout passes before the next commit, as all that are pending when the topology is
+ * deactivated: that stops the checkpoint spout as well. The count of a {@link Tally} exceeds its numbers then.
  */
 final class LedgerCount extends BaseStatefulBolt<KeyValueState<String, String>> {
     private final int keys;
