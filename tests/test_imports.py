@@ -26,7 +26,7 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"schedulers", "history"}),
     frozenset({"controller", "explain", "advise"}),
     frozenset({"service"}),
-    frozenset({"workbench"}),
+    frozenset({"workbench", "chaos"}),
     frozenset({"evaluations"}),
     frozenset({"cli"}),
 )

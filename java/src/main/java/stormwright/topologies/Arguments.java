@@ -102,6 +102,11 @@ final class Arguments {
         throw new IllegalArgumentException(key + "=" + values.get(key) + " is not a rate per second (0 = unlimited)");
     }
 
+    /** Sets a configuration key, unless the command line does. */
+    void configure(String key, Object value) {
+        conf.putIfAbsent(key, value);
+    }
+
     /** The topology's configuration: ours, then whatever {@code conf.KEY} says. */
     Config stormConf() {
         Config result = new Config();

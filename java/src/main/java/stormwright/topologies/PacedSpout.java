@@ -29,8 +29,14 @@ abstract class PacedSpout extends BaseRichSpout {
         int tasks = context.getComponentTasks(context.getThisComponentId()).size();
         failed = new ArrayDeque<>();
         next = first(context.getThisTaskIndex(), tasks);
+        pace = pace(rate, conf, context);
+    }
+
+    /** The pace of a spout's task at a rate of all its tasks, or at that of the {@value #RATE_FILE}. */
+    static Pace pace(double rate, Map<String, Object> conf, TopologyContext context) {
+        int tasks = context.getComponentTasks(context.getThisComponentId()).size();
         Object file = conf.get(RATE_FILE);
-        pace = file == null
+        return file == null
                 ? Pace.of(rate, tasks, System.nanoTime())
                 : Pace.from(Path.of(file.toString()), spoutTasks(context), System.nanoTime());
     }
