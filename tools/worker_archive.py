@@ -2,8 +2,8 @@
 
 A JVM maps the classes of such an archive instead of reading, checking and linking them one by one. Which ones a worker
 needs is seen on a worker: this runs a small topology on a cluster of one node. An archive that does not fit the JVM or
-the jars is ignored by Java, so it can be missing or old without harm. The list of classes is left beside it, for standby
-workers.
+the jars is ignored by Java, so it can be missing or old without harm. The list of classes is left beside it, for
+standby workers.
 """
 
 from __future__ import annotations

@@ -283,9 +283,10 @@ class Mover:
         """Return whether a topology may be activated; running workers know the new ones from `known` on."""
         if not leg.unchanged_workers:
             return True
-        return self._all_report(move.topology, leg, since) and (
-            leg is not move.legs[-1] or self._all_connected(move.topology, leg) or self._tally.clock.monotonic() >= known
-        )
+        if not self._all_report(move.topology, leg, since):
+            return False
+        detour = leg is not move.legs[-1]
+        return detour or self._all_connected(move.topology, leg) or self._tally.clock.monotonic() >= known
 
     def _all_connected(self, topology: Topology, leg: Hop) -> bool:
         """Return whether every other worker has a connection to each new one; probes may not report it."""

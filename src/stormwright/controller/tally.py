@@ -68,9 +68,9 @@ class Checkpoints:
 class WorkerTally:
     """Counts of one worker since it started.
 
-    `connections` is the number of connections to it when it last reported that. `quiet` holds the arrival times of the latest consecutive records in which no tree was begun and no queue held a
+    `quiet` holds the arrival times of the latest consecutive records in which no tree was begun and no queue held a
     tuple (`Clock.monotonic`); `heard` is when the newest came, `interval_s` the time it covered, `ended` that it said
-    it was the last.
+    it was the last; `connections` is the number of connections to it when it last reported that.
     """
 
     begun: int = 0
