@@ -65,6 +65,9 @@ def _lines(now: Overview, address: str) -> Iterator[str]:
         sizes = zip((now.topologies, now.executors, now.nodes), ("topology", "executor", "node"), strict=True)
         rate = f"; measured {now.rate_tps:,.0f} trees/s" if now.rate_tps is not None else ""
         yield f"runs: {', '.join(counted(count, noun) for count, noun in sizes)}{rate}"
+    if now.standbys is not None:
+        memory = f", {now.standby_mb:.0f} MB each" if now.standby_mb is not None else ""
+        yield f"standby workers: {now.standbys}{memory}"
     yield f"next change: {now.decision or 'no decision yet; `stormwright plan` creates a plan'}"
     yield from cut_short([f"waits: {each}" for each in now.waits], _MOST)
     yield from cut_short([f"in progress: plan {each.id}: {progress_line(each)}" for each in now.active], _MOST)

@@ -298,6 +298,8 @@ class Overview(Shape):
         Their numbers; None while unknown.
     rate_tps
         Measured tuple trees per second of all topologies; None while unknown.
+    standbys, standby_mb
+        Number of idle standby workers on nodes that report them, and the mean memory of one; None while unknown.
     decision
         Reason of the last decision; empty before the first.
     waits
@@ -323,6 +325,8 @@ class Overview(Shape):
     executors: int | None = None
     nodes: int | None = None
     rate_tps: float | None = None
+    standbys: int | None = None
+    standby_mb: float | None = None
     decision: str = ""
     waits: tuple[str, ...] = ()
     active: tuple[PlanSummary, ...] = ()

@@ -27,6 +27,9 @@ MOST_AHEAD = 1000
 FORGOTTEN_S = 3600.0
 SWEEP_S = 60.0
 
+#: Seconds for which what a worker has reported of the standby workers of its node counts.
+STANDBYS_S = 60.0
+
 #: Number of missed records, and minimum seconds, after which a worker counts as ended.
 SILENT_INTERVALS = 6
 MIN_SILENT_S = 2.5
@@ -62,6 +65,15 @@ class Checkpoints:
         needed = 2 + 2 * (self.failed - before.failed)
         acked = self.acked - before.acked
         return acked > needed or (acked == needed and self.rests)
+
+
+@dataclass(frozen=True)
+class NodeStandbys:
+    """Idle standby workers of a node: their number, and the memory (bytes) and CPU (thousandths of a core) of all."""
+
+    standbys: int
+    memory_bytes: int
+    millicores: int
 
 
 @dataclass
@@ -129,6 +141,7 @@ class Tally:
         self._keep_records = keep_records
         self._workers: dict[WorkerId, WorkerTally] = {}
         self._forgotten: dict[str, WorkerTally] = {}
+        self._standbys: dict[str, tuple[float, NodeStandbys]] = {}
         self._next_sweep = 0.0
         self.began_s = clock.monotonic()
         self._records: deque[LogRecord] = deque(maxlen=MAX_RECORDS)
@@ -147,10 +160,19 @@ class Tally:
                 new.append(record)
                 if self._keep_records:
                     self._records.append(record)
-                _count(worker, record, self.clock.monotonic())
+                now_s = self.clock.monotonic()
+                _count(worker, record, now_s)
+                if (standbys := _standbys(record)) is not None:
+                    self._standbys[record["worker"]["host"]] = now_s, standbys
             self._sweep()
             self._changed.notify_all()
         return new
+
+    def standbys(self) -> dict[str, NodeStandbys]:
+        """Return the standby workers by host, of nodes whose workers have reported them lately."""
+        since = self.clock.monotonic() - STANDBYS_S
+        with self._changed:
+            return {host: standbys for host, (heard, standbys) in self._standbys.items() if heard >= since}
 
     def records(self) -> list[LogRecord]:
         """Return the newest records, in order of arrival."""
@@ -269,6 +291,13 @@ class Tally:
         """Return the workers of a topology, oldest first."""
         lives = (life for life in self._workers if life.topology == topology)
         return sorted(lives, key=lambda life: life.start_ms)
+
+
+def _standbys(record: LogRecord) -> NodeStandbys | None:
+    node = record.get("node") or {}
+    if node.get("standbys") is None:
+        return None
+    return NodeStandbys(node["standbys"], node.get("standby_bytes") or 0, node.get("standby_millicores") or 0)
 
 
 def _quiet(worker: WorkerTally, since: float) -> bool:

@@ -154,6 +154,7 @@ GC = Structure((Field("collections", COUNT), Field("ms", COUNT)))
 #: are thousandths of a core that the worker may use: what the narrowest control group around it leaves, else all.
 #: `throttled_ns` is how long cores stood still for such groups, all added up; `core_hz` the speed of a core.
 #: `quota_period_us` is after what time that group may use as much again, `processors` how many threads run at once.
+#: `standbys` is the number of idle standby workers, with their memory and the CPU that they used in the last seconds.
 NODE = Structure(
     (
         Field("received_bytes", COUNT, nullable=True),
@@ -163,6 +164,9 @@ NODE = Structure(
         Field("core_hz", COUNT, nullable=True),
         Field("quota_period_us", COUNT, nullable=True),
         Field("processors", COUNT, nullable=True),
+        Field("standbys", COUNT, nullable=True),
+        Field("standby_bytes", COUNT, nullable=True),
+        Field("standby_millicores", COUNT, nullable=True),
     )
 )
 

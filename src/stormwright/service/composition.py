@@ -477,6 +477,7 @@ class Service:
             objective=self.settings.objective,
             waits=memory.waits,
             refused=storage.refused.reasons(self.settings.clock.time() * 1000),
+            standbys=self.tally.standbys(),
             hold=hold.code if hold else "",
             hold_why=hold.why if hold else "",
             budget=storage.budget.status(),

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from stormwright.controller.reports import MoveReport
+from stormwright.controller.tally import NodeStandbys
 from stormwright.pipeline.monitoring.drift import Drift
 from stormwright.pipeline.streaming.progress import Progress
 from stormwright.service.memory import EventCounts
@@ -46,6 +47,8 @@ class ServiceStatus:
         Current move budget, as in `safety.move_budget.MoveBudgetKeeper.status`.
     pair
         Leadership, as in `service.leader_election.leadership.Leadership.status`.
+    standbys
+        Idle standby workers by host, as `controller.tally.NodeStandbys`; only of nodes with workers that report them.
     refused
         Topology → rolled-back placements that are not tried again now, with the outcome.
     """
@@ -63,6 +66,7 @@ class ServiceStatus:
     objective: str
     waits: Sequence[str] = ()
     refused: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    standbys: Mapping[str, NodeStandbys] = field(default_factory=dict)
     hold: str = ""
     hold_why: str = ""
     anomalies: Sequence[Mapping[str, Any]] = field(default_factory=list)

@@ -221,7 +221,8 @@ if make_root && [ ! -e "$root/off" ]; then
             [ ! -e "$logs/worker.out" ] || mv "$logs/worker.out" "$logs/worker.out.1"
             mv "$jvm/out" "$logs/worker.out"
             read -r code running <&3
-            [ -z "$running" ] || exit "$code"
+            # A worker that was killed while it started must not come back: the supervisor has given it up.
+            [ -z "$running" ] && [ "$code" -le 128 ] || exit "$code"
             accepted="it ended while it became the worker"
         fi
         exec 3>&- 4>&-

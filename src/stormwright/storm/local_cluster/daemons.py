@@ -25,6 +25,10 @@ _LOG4J2 = Path(__file__).parent / "log4j2"
 _WORKER_JAVA = Path(__file__).parents[1] / "worker_java.sh"
 _HEAP_MB = {ZOOKEEPER: 128, NIMBUS: 256, "supervisor": 160}
 
+
+#: Memory of a standby worker, which is no more there for workers.
+_STANDBY_MB = 140
+
 _MAIN = {
     ZOOKEEPER: "org.apache.storm.command.DevZookeeper",
     NIMBUS: "org.apache.storm.daemon.nimbus.Nimbus",
@@ -96,7 +100,7 @@ def _supervisor_conf(plan: ClusterPlan, node: Node) -> dict[str, Any]:
         "supervisor.thrift.port": node.thrift_port,
         "supervisor.scheduler.meta": {THRIFT_PORT_META: str(node.thrift_port)},
         "supervisor.cpu.capacity": plan.config.declared_cores * 100.0,
-        "supervisor.memory.capacity.mb": plan.config.memory_mb_per_node,
+        "supervisor.memory.capacity.mb": plan.config.memory_mb_per_node - _STANDBY_MB * plan.config.standbys,
     }
 
 

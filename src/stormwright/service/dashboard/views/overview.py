@@ -187,6 +187,8 @@ def overview_data(known: DashboardState) -> Overview:
     trouble = sum(each.level != "note" for each in found)
     plans = known.plans(*OPEN_STATES, *IN_PROGRESS_STATES, *HALTED_STATES, most=_READ).plans
     problem = scene.problem if scene else None
+    nodes = list(status.standbys.values()) if status else []
+    standbys = sum(each.standbys for each in nodes)
     return Overview(
         service=f"stormwright {__version__}",
         healthy=scene is not None and not trouble,
@@ -201,6 +203,8 @@ def overview_data(known: DashboardState) -> Overview:
         executors=problem.num_executors if problem else None,
         nodes=len(problem.supervisors) if problem else None,
         rate_tps=scene.rate_tps if scene else None,
+        standbys=standbys if nodes else None,
+        standby_mb=sum(each.memory_bytes for each in nodes) / standbys / 2**20 if standbys else None,
         decision=(status.decision if status else None) or "",
         waits=tuple(status.waits) if status else (),
         active=tuple(each for each in plans if each.state not in OPEN_STATES),

@@ -30,6 +30,7 @@ final class Node {
     private final Path traffic;
     private final Set<String> interfaces;
     private final ControlGroups groups;
+    private final Standbys standbys;
     private final Long coreHz;
     private final Long processors;
     private Totals before;
@@ -50,6 +51,7 @@ final class Node {
         this.interfaces = interfaces;
         traffic = proc.resolve("self/net/dev");
         groups = new ControlGroups(proc.resolve("self"), files);
+        standbys = new Standbys(proc, files);
         coreHz = coreHz(files.read(cpu.resolve("cpufreq/cpuinfo_max_freq")),
                 files.read(proc.resolve("cpuinfo"), ONE_PROCESSOR));
         processors = processors(files.read(proc.resolve("self/status")));
@@ -111,6 +113,7 @@ final class Node {
             }
         }
         now = new Totals(received, sent, groups.throttledNs(), groups.quota());
+        standbys.read();
     }
 
     void commit() {
@@ -129,6 +132,7 @@ final class Node {
         put(values, "core_hz", coreHz);
         put(values, "quota_period_us", quota == null ? null : quota.periodUs());
         put(values, "processors", processors);
+        values.putAll(standbys.values());
         return values;
     }
 
