@@ -232,7 +232,9 @@ def test_serialized_files_of_flux_are_read_by_storm(run):
     code, out, err = run("import", "serialized", *files, "--storm-home", STORM_HOME)
     assert (code, err) == (0, "")
     (topology,) = json.loads(out)["topologies"]
-    assert topology["components"] == ANSWERS["orders"]["components"]
+    # Files of Flux do not say which classes of Storm run their components; Storm's own do.
+    components = [{key: value for key, value in each.items() if key != "code"} for each in topology["components"]]
+    assert components == ANSWERS["orders"]["components"]
     assert topology["executor_runs"] == ANSWERS["orders"]["executor_runs"]
 
 

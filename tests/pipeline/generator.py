@@ -210,6 +210,7 @@ def _worker_records(
     worker = {
         "topology": topology.id, "supervisor": slot.supervisor, "host": f"host-of-{slot.supervisor}",
         "port": slot.port, "pid": rng.randrange(1000, 30000), "start_ms": start_ms - 60_000, "last": 0,
+        "connections": rng.randrange(10),
     }  # fmt: skip
     while clock_ns < seconds * 1e9:
         # Whole milliseconds: the start of an interval is told no finer.
@@ -293,6 +294,7 @@ def _machine(rng: random.Random) -> Record:
         "node": (
             *("received_bytes", "sent_bytes", "millicores", "throttled_ns"),
             *("core_hz", "quota_period_us", "processors"),
+            *("standbys", "standby_bytes", "standby_millicores"),
         ),
     }
     found: Record = {part: {name: rng.randrange(10**9) for name in of} for part, of in names.items()}

@@ -67,9 +67,7 @@ class Node:
     def standbys(self) -> Path:
         return self.root / "standby"
 
-    def start(
-        self, topology: str, *options: str, heap: str = "200m", before: bool = False, **variables: str
-    ) -> Worker:
+    def start(self, topology: str, *options: str, heap: str = "200m", before: bool = False, **variables: str) -> Worker:
         """Start a worker as a supervisor does, which fails if what it writes is there `before`."""
         local, logs = self.root / "local", self.root / "logs"
         directory = local / "workers" / topology

@@ -95,7 +95,7 @@ class ExecutorProbeTest {
                 fields);
         assertEquals(Set.of("collections", "ms"), ((Map<?, ?>) record.get("gc")).keySet());
         Map<?, ?> worker = (Map<?, ?>) record.get("worker");
-        assertEquals(Set.of("topology", "supervisor", "host", "port", "pid", "start_ms", "last"), worker.keySet());
+        assertEquals(Set.of("topology", "supervisor", "host", "port", "pid", "start_ms", "last", "connections"), worker.keySet());
         assertEquals(TestTopology.ID, worker.get("topology"));
         assertEquals(TestTopology.PORT, worker.get("port"));
         assertEquals(0, record.get("seq"));
