@@ -32,6 +32,7 @@ from stormwright.perflog.records import LogRecord, worker_id
 from stormwright.schedulers import make_scheduler
 from stormwright.service.composition import Service
 from stormwright.service.settings import ServiceSettings
+from stormwright.storm.jvm import FULL, LIGHT, WORKER_ARCHIVE
 from stormwright.storm.local_cluster import LocalCluster, RunningCluster
 from stormwright.workbench.demo.measure import longest_silence_s
 from stormwright.workbench.demo.run import LIMITS, demo_cluster
@@ -44,7 +45,7 @@ GAP_S, WARM_S = 75.0, 300.0
 RATE_S = 5.0
 BUSY = "word-count:name=busy,workers=1,spouts=1,split=1,count=1,rate=100"
 TOPOLOGIES = {"one": ["word-count:name=moved,workers=2"], "three": ["word-count:name=moved,workers=3", BUSY]}
-CHILDOPTS = {"both": "", "first": "-XX:TieredStopAtLevel=1"}
+COMPILERS = {"both": FULL, "first": LIGHT}
 
 log = logging.getLogger("storm_moves")
 
@@ -56,7 +57,7 @@ def main() -> None:
     )
     parser.add_argument("--kind", choices=TOPOLOGIES, default="one")
     parser.add_argument("--standbys", type=int, default=1, help="of each node")
-    parser.add_argument("--compilers", choices=CHILDOPTS, default="both")
+    parser.add_argument("--compilers", choices=COMPILERS, default="both")
     parser.add_argument("--moves", type=int, default=20)
     parser.add_argument("--gap", type=float, default=GAP_S, help="seconds between moves")
     parser.add_argument("--warm", type=float, default=WARM_S, help="seconds after the last move")
@@ -74,7 +75,8 @@ def main() -> None:
 
 def run(options: argparse.Namespace) -> dict[str, Any]:
     """Run one cell: a cluster of its own, and all moves on it."""
-    conf = {"topology.worker.gc.childopts": CHILDOPTS[options.compilers]}
+    archive = [f"-XX:SharedArchiveFile={WORKER_ARCHIVE}", "-Xlog:disable"]
+    conf = {"worker.childopts": [*COMPILERS[options.compilers], *archive, "-Xmx%HEAP-MEM%m"]}
     config = demo_cluster(slots=4, cores_per_node=options.cores or None, standbys=options.standbys, storm_conf=conf)
     settings = DemoSettings(config, parse_submissions(TOPOLOGIES[options.kind]), make_scheduler("even"), "even", 0, 0)
     with tempfile.TemporaryDirectory(prefix="stormwright-moves-") as state, LocalCluster(config) as cluster:

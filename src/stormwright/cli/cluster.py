@@ -45,11 +45,20 @@ def command() -> None:
     type=float,
     help="CPU limit of each node, in cores.  [default: no limit; 2 cores are declared]",
 )
+@click.option("--standbys", default=1, show_default=True, help="Warm standby workers per node; 0 for none.")
 @click.option(
     "--service-port", default=7070, show_default=True, help="Port on which Nimbus expects the stormwright service."
 )
 @options.as_json("Print the status as JSON; progress goes to standard error.")
-def up(nodes: int, slots: int, link: str, cores_per_node: float | None, service_port: int, as_json: bool) -> None:
+def up(
+    nodes: int,
+    slots: int,
+    link: str,
+    cores_per_node: float | None,
+    standbys: int,
+    service_port: int,
+    as_json: bool,
+) -> None:
     """Start ZooKeeper, Nimbus and a supervisor on each node; return when the cluster is ready."""
     from stormwright.storm.local_cluster import LocalCluster, LocalClusterConfig
     from stormwright.storm.local_cluster.running import describe
@@ -59,6 +68,7 @@ def up(nodes: int, slots: int, link: str, cores_per_node: float | None, service_
         slots=slots,
         link=None if link == "none" else link,
         cores_per_node=cores_per_node,
+        standbys=standbys,
         service_port=service_port,
     )
     local = LocalCluster(config)
