@@ -200,6 +200,10 @@ def protocol(connections: Connections, deliveries: Deliveries, auth: AuthMiddlew
 #: Seconds within which a request has to come once it, or its connection, has begun.
 HEAD_S = 10.0
 
+#: Seconds for which an idle connection stays open: longer than Nimbus and probes, whose JVMs keep one for 30 s, leave one
+#: idle. A request that meets a connection at its end fails, and a move that waits for it takes seconds longer.
+KEEP_ALIVE_S = 60
+
 #: Files that are opened for anything else: landing, history, Spark.
 _OTHER_FILES = 512
 _FEWEST = 64
@@ -375,6 +379,7 @@ class HttpServer:
             access_log=False,
             lifespan="off",
             timeout_graceful_shutdown=1,
+            timeout_keep_alive=KEEP_ALIVE_S,
         )
         self._server = _Server(config)
         self._thread = threading.Thread(target=self._run, name="stormwright-http", daemon=True)
