@@ -1,4 +1,4 @@
-"""The launcher of workers with a real JVM and Storm's jars, without a cluster: a class of ours stands for the worker."""
+"""The launcher of workers with a real JVM and the jars of Storm, but no cluster: a class of ours is the worker."""
 
 from __future__ import annotations
 

@@ -200,7 +200,7 @@ def protocol(connections: Connections, deliveries: Deliveries, auth: AuthMiddlew
 #: Seconds within which a request has to come once it, or its connection, has begun.
 HEAD_S = 10.0
 
-#: Seconds for which an idle connection stays open: longer than Nimbus and probes, whose JVMs keep one for 30 s, leave one
+#: Seconds for which an idle connection stays open: longer than the JVMs of Nimbus and probes, 30 s, leave one
 #: idle. A request that meets a connection at its end fails, and a move that waits for it takes seconds longer.
 KEEP_ALIVE_S = 60
 
