@@ -136,7 +136,7 @@ class WorkerHeaps:
         problem, workers = placed.problem, placed.workers
         requested_mb = requested_heap(placed, requested_amounts(problem, ON_HEAP), tuple(shared_memory(problem)))
         of_executors = np.bincount(placed.worker, _live_mb(problem)[placed.placed], len(workers.slot))
-        live_mb: FloatArray = of_executors + WORKER_BASE_MB
+        live_mb: FloatArray = of_executors.astype(np.float64) + WORKER_BASE_MB
         size_mb, headroom = np.empty(len(workers.slot)), np.empty(len(workers.slot))
         for index in np.unique(workers.topology).tolist():
             own, topology = workers.topology == index, problem.topologies[index]
