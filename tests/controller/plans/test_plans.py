@@ -170,6 +170,14 @@ def test_plan_shows_heaps_that_change_or_are_scarce() -> None:
     assert heaps_of(short, [4] * 4 + [2] * 4) == ["heap of host2:6700 300 MB, used 272: too small"]
 
 
+def test_violations_of_a_side_include_heaps_too_small() -> None:
+    now = live_heap(two(), [60.0] * 4, **{"topology.worker.childopts": "-Xmx300m"})
+    assert side_of(Placements(now), now.current_slot).violations == (
+        "heap of host0:6700: 300 MB, too small for 272 MB in use, which takes 354 MB",
+    )
+    assert side_of(Placements(now), np.array([0, 0, 0, 1, 2, 2, 2, 2], np.int32)).violations == ()
+
+
 def test_plan_never_has_a_heap_newly_too_small() -> None:
     now = live_heap(two(), [100.0, 20.0, 20.0, 20.0])
     draft = propose_moves(now, Forced([4, 5, 5, 5, 2, 2, 2, 2]), PlanScope(repairs=True))

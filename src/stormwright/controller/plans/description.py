@@ -19,7 +19,7 @@ from stormwright.history.evaluation.moves import AFTER_S, SETTLE_S
 from stormwright.model import UNPLACED, Cost, Problem, Topology, WorkerSlot
 from stormwright.model.arrays import IntArray
 from stormwright.model.constraints.constraint import PlacedExecutors, Violation
-from stormwright.model.constraints.heaps import WorkerHeaps
+from stormwright.model.constraints.heaps import LiveHeap, WorkerHeaps
 from stormwright.model.humanize import proof_text
 from stormwright.optimize.throughput.start import MeasuredLoad
 from stormwright.plan import (
@@ -70,7 +70,8 @@ def side_of(placements: Placements, slots: IntArray) -> Side:
         Slot of every executor, shape (E,).
     """
     problem, predicted = placements.problem, placements.predicted(slots)
-    cost, broken = placements.cost(slots), placements.broken(slots)
+    cost, placed = placements.cost(slots), PlacedExecutors(problem, slots)
+    broken = [*placements.broken(slots), *LiveHeap().violations(placed)]
     measured = [one for one in predicted.topologies if one.rate_tps > 0]
     tightest = min(measured, key=lambda one: one.headroom, default=None)
     violations = [str(each) for each in broken[:_MAX_VIOLATIONS]]
