@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -42,6 +42,9 @@ WARM_S = 60
 #: Seconds of silence after which a worker is forgotten, and seconds between checks for that.
 FORGOTTEN_S = 3600.0
 SWEEP_S = 60.0
+
+#: Seconds after which the live heap of executors is computed again for the same problem.
+REFRESH_S = 15.0
 
 
 @dataclass
@@ -98,6 +101,7 @@ class LiveHeaps:
         self._workers: dict[WorkerId, _Worker] = {}
         self._next_sweep_s = 0.0
         self._larger: set[str] = set()
+        self._found: tuple[Problem, float, dict[str, FloatArray]] | None = None
         self._cache: tuple[LoadProfile, Problem, LoadProfile] | None = None
 
     def count(self, records: Iterable[LogRecord]) -> None:
@@ -129,30 +133,43 @@ class LiveHeaps:
         """
         cached = self._cache
         if cached is None or cached[0] is not load or cached[1] is not problem:
-            self._cache = cached = (load, problem, self._with_heaps(load, problem))
+            heaps = self._of_executors(problem)
+            loads = {
+                name: replace(each, live_heap_mb=heaps[name]) if name in heaps else each
+                for name, each in load.topologies.items()
+            }
+            result = replace(load, topologies=loads) if heaps.keys() & loads.keys() else load
+            self._cache = cached = (load, problem, result)
         return cached[2]
 
-    def _with_heaps(self, load: LoadProfile, problem: Problem) -> LoadProfile:
+    def _of_executors(self, problem: Problem) -> Mapping[str, FloatArray]:
+        """Return the live heap of executors by topology id; of one problem the same for `REFRESH_S` seconds."""
+        now_s = self._clock.monotonic()
+        known = self._found
+        if known is None or known[0] is not problem or now_s - known[1] >= REFRESH_S or not known[2]:
+            self._found = known = (problem, now_s, self._measured(problem))
+        return known[2]
+
+    def _measured(self, problem: Problem) -> dict[str, FloatArray]:
         with self._lock:
             known = [(each, worker.tasks, worker.live_mb, worker.highest_mb) for each, worker in self._workers.items()]
+        if all(live_mb is None for _, _, live_mb, _ in known):
+            return {}
         of_topology: dict[str, list[_Life]] = {}
-        executor_of = {
-            name: _executor_of_tasks(problem, name) for name in load.topologies if name in problem.topology_index
-        }
+        names = {worker.topology for worker, *_ in known if worker.topology in problem.topology_index}
+        executor_of = {name: _executor_of_tasks(problem, name) for name in names}
         for worker, tasks, live_mb, highest_mb in sorted(known, key=lambda each: each[0].start_ms):
             numbers = executor_of.get(worker.topology, {})
             own = np.array([numbers[each] for each in tasks if each in numbers], np.intp)
             if len(own):
                 of_topology.setdefault(worker.topology, []).append(_Life(worker, own, live_mb, highest_mb))
-        if all(life.live_mb is None for lives in of_topology.values() for life in lives):
-            return load
         requested_mb, sizes = requested_amounts(problem, ON_HEAP), _sizes(problem)
-        found = dict(load.topologies)
+        found = {}
         for topology, lives in of_topology.items():
             live = _by_executor(problem, problem.topology_index[topology], lives, requested_mb)
             if live is not None and not self._is_larger(topology, lives, sizes):
-                found[topology] = replace(found[topology], live_heap_mb=live)
-        return replace(load, topologies=found)
+                found[topology] = live
+        return found
 
     def _is_larger(
         self,
@@ -213,13 +230,13 @@ def _by_executor(
     requested_mb
         Requests of all executors of the problem, shape (E,).
     """
-    live = np.full(problem.num_executors, np.nan)
+    executors = problem.executors_of(index)
+    live = np.full(executors.stop - executors.start, np.nan)
     for life in lives:
         if life.live_mb is not None:
             own = requested_mb[life.executors]
             weights = own if own.any() else np.ones(len(own))
-            live[life.executors] = max(life.live_mb - WORKER_BASE_MB, 0.0) * weights / weights.sum()
-    live = live[problem.executors_of(index)]
+            live[life.executors - executors.start] = max(life.live_mb - WORKER_BASE_MB, 0.0) * weights / weights.sum()
     unknown = np.isnan(live)
     if unknown.all():
         return None

@@ -138,8 +138,9 @@ class WorkerHeaps:
         of_executors = np.bincount(placed.worker, _live_mb(problem)[placed.placed], len(workers.slot))
         live_mb: FloatArray = of_executors.astype(np.float64) + WORKER_BASE_MB
         size_mb, headroom = np.empty(len(workers.slot)), np.empty(len(workers.slot))
-        for index in np.unique(workers.topology).tolist():
-            own, topology = workers.topology == index, problem.topologies[index]
+        starts = np.searchsorted(workers.topology, np.arange(len(problem.topologies) + 1)).tolist()
+        for topology, *ends in zip(problem.topologies, starts[:-1], starts[1:], strict=True):
+            own = slice(*ends)
             size_mb[own] = HeapSize.of(topology, problem.conf).size_mb(requested_mb[own])
             headroom[own] = headroom_of(topology, problem.conf)
         return cls(workers, size_mb, live_mb, live_mb * headroom)
@@ -248,10 +249,11 @@ def executors_per_heap(problem: Problem, topology: int) -> int | None:
 
     None if its size is not fixed, or the use is unknown, or all executors fit. At least 1.
     """
-    size_mb = HeapSize.of(problem.topologies[topology], problem.conf).fixed_mb
-    headroom = headroom_of(problem.topologies[topology], problem.conf)
-    live_mb = np.sort(_live_mb(problem)[problem.executors_of(topology)])[::-1]
-    if size_mb is None or not headroom or np.isnan(live_mb).any():
+    of = problem.topologies[topology]
+    load = problem.load.topologies.get(of.id) if problem.load else None
+    size_mb, headroom = HeapSize.of(of, problem.conf).fixed_mb, headroom_of(of, problem.conf)
+    if load is None or load.live_heap_mb is None or size_mb is None or not headroom:
         return None
+    live_mb = np.sort(load.live_heap_mb)[::-1]
     most = int(np.searchsorted(np.cumsum(live_mb), size_mb / headroom - WORKER_BASE_MB, side="right"))
     return max(most, 1) if most < len(live_mb) else None
