@@ -129,6 +129,35 @@ class MoveKindReport(Shape):
     lost: int | None
 
 
+class HeapChange(Shape):
+    """Heap of a worker that starts.
+
+    Parameters
+    ----------
+    worker
+        Its slot (``node:port``).
+    before_mb, after_mb
+        Size in MB of the heap of the worker from which most of its executors come, and of its own; None if unknown.
+    used_mb
+        Predicted use by live objects; None if it was not measured.
+    too_small
+        Whether the use with headroom exceeds the size; as in a worker that the topology has now.
+    """
+
+    worker: str
+    before_mb: float | None
+    after_mb: float | None
+    used_mb: float | None
+    too_small: bool
+
+    def __str__(self) -> str:
+        sizes = [each for each in (self.before_mb, self.after_mb) if each is not None]
+        changes = sizes if len(set(sizes)) > 1 else sizes[:1]
+        used = "" if self.used_mb is None else f", used {self.used_mb:,.0f}"
+        text = f"heap of {self.worker} {' → '.join(f'{each:,.0f}' for each in changes)} MB{used}"
+        return f"{text}: too small" if self.too_small else text
+
+
 class PlannedTopology(Shape):
     """A topology that a plan moves.
 
@@ -146,6 +175,8 @@ class PlannedTopology(Shape):
         How it is moved; None in plans of older versions.
     before, after
         Its predictions; None if it was not measured.
+    heaps
+        Heaps of workers that start, where the size changes or is scarce; the scarcest first.
     """
 
     topology: str
@@ -159,6 +190,7 @@ class PlannedTopology(Shape):
     kind: MoveKindReport | None = None
     before: TopologySide | None = None
     after: TopologySide | None = None
+    heaps: tuple[HeapChange, ...] = ()
 
 
 class PlannedMove(Shape):

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import re
 import time
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from stormwright import place as place_with
@@ -16,6 +18,7 @@ from stormwright.clock import WallClock
 from stormwright.errors import ConflictError
 from stormwright.formats import write_problem
 from stormwright.model import LoadProfile
+from stormwright.model.constraints.heaps import WORKER_BASE_MB
 from stormwright.model.humanize import in_utc
 from stormwright.model.load import assumed_load
 from tests.controller.builders import on, place, problem, topology
@@ -46,6 +49,21 @@ def test_plan_of_file_reports_moves_and_expected_gains(run, file):
     assert plan["score_after"] > plan["score_before"]
     assert plan["after"]["traffic_tps"] == 0
     assert plan["after"]["reachable_tps"]["low"] <= plan["after"]["reachable_tps"]["value"]
+
+
+def test_plan_of_file_lists_heaps_that_change(run, tmp_path):
+    load = replace(assumed_load(A, 3e9), live_heap_mb=np.full(4, 20.0))
+    profile = LoadProfile({A.id: load}, start_ms=0, end_ms=1000)
+    now = place([("n0", 6700), ("n1", 6700)], [0, 1, 0, 1])
+    write_problem(tmp_path / "small.json", problem([A], current={A.id: now}, load=profile))
+    _, out, _ = run("plan", tmp_path / "small.json", "--goal", "traffic")
+    assert re.search(r"a: heap of host\d:670\d 256 → \d+ MB, used \d+\n", out), out
+    _, out, _ = run("plan", tmp_path / "small.json", "--goal", "traffic", "--json")
+    (moved,) = json.loads(out)["moved"]
+    for each in moved["heaps"]:
+        executors = each["after_mb"] / 128
+        assert (each["before_mb"], each["used_mb"], each["too_small"]) == (256, WORKER_BASE_MB + 20 * executors, False)
+    assert moved["heaps"]
 
 
 def test_large_figures_are_printed_in_full(run, tmp_path):

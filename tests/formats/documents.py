@@ -68,6 +68,7 @@ SMALL: dict[str, Any] = {
             "pair_bytes_per_s": [200.0, 0.0],
             "flow_bytes_per_s": [128.0],
             "forecast_cpu_hz": [2e9, 2e9, 1.0, 5.0],
+            "live_heap_mb": [40.0, 41.5, 12.0, 60.0],
         }
     },
 }

@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +16,20 @@ import pytest
 
 from stormwright import cli
 from stormwright.errors import InputError, SchedulerError
-from stormwright.formats import read_problem
+from stormwright.formats import assignment_from_dict, problem_to_dict, read_problem
+from stormwright.formats.document.documents import ASSIGNMENT_SCHEMA
 from stormwright.model import (
     Component,
     Grouping,
     Problem,
     Supervisor,
     Topology,
+    WorkerSlot,
     default_executor_runs,
     violations,
 )
+from stormwright.model.constraints.constraint import PlacedExecutors
+from stormwright.model.constraints.heaps import WorkerHeaps
 from stormwright.model.constraints.violations import CrowdedNode, IncompatibleExecutors
 from stormwright.schedulers.toolkit.resolve import resolve_scheduler
 from stormwright.storm.jvm import STORM_HOME
@@ -73,6 +78,25 @@ def test_our_even_is_storms(host: SchedulerHost, case: str) -> None:
     problem = case_problem(CASES[case])
     theirs = JavaScheduler("EvenScheduler", host=host).schedule(problem)
     assert resolve_scheduler("even").schedule(problem).slot_of_executor.tolist() == theirs.slot_of_executor.tolist()
+
+
+@pytest.mark.parametrize("scheduler", ["EvenScheduler", "ResourceAwareScheduler"])
+@pytest.mark.parametrize("case", CASES)
+def test_heaps_of_workers_are_storms(host: SchedulerHost, case: str, scheduler: str) -> None:
+    """Whatever the scheduler, Storm sums up requests and shared memory of a worker, which its supervisor rounds up."""
+    problem = replace(case_problem(CASES[case]), load=None)
+    response = host.run(scheduler, problem=problem_to_dict(problem))
+    theirs = {
+        (topology, WorkerSlot(supervisor, port)): ceil(mb)
+        for topology, workers in response["heaps"].items()
+        for supervisor, port, mb in workers
+    }
+    answer = {"schema": ASSIGNMENT_SCHEMA, **{key: response[key] for key in ("assignments", "status", "seconds")}}
+    placed = PlacedExecutors(problem, assignment_from_dict(answer, problem, scheduler).slot_of_executor)
+    heaps = WorkerHeaps.of(placed)
+    ours = zip(heaps.workers.topology, heaps.workers.slot, heaps.size_mb, strict=True)
+    assert {(problem.topologies[t].id, problem.slots[slot]): mb for t, slot, mb in ours} == theirs
+    assert theirs or not placed.placed.any()
 
 
 def test_request_order_does_not_change_answers(host: SchedulerHost) -> None:

@@ -9,7 +9,7 @@ from stormwright.cli.output import cut_short, numbers_table, print_table, text_t
 from stormwright.model.humanize import counted
 from stormwright.plan import Plan, PlanSummary, Range, Side, TopologySide
 
-_MOST, _MAX_KINDS = 20, 5
+_MOST, _MAX_KINDS, _MAX_HEAPS = 20, 5, 10
 
 
 def print_plan(plan: Plan) -> None:
@@ -110,6 +110,9 @@ def _print_moves(plan: Plan) -> None:
             say(f"{each.name}: {each.kind.kind}: {each.kind.reason}")
     if len(plan.moved) > _MAX_KINDS:
         say(f"and the kinds of {counted(len(plan.moved) - _MAX_KINDS, 'more move')}; --json has all")
+    heaps = [f"{each.name}: {heap}" for each in plan.moved for heap in each.heaps]
+    for line in cut_short(heaps, _MAX_HEAPS):
+        say(line)
     for known in dict.fromkeys(each.pause_from for each in plan.moved):
         say(f"pauses: {known}")
     if len(plan.moved) > _MOST:

@@ -16,7 +16,7 @@ from stormwright.model.topology import PLACEMENT_FOLLOWING, Topology
 #: Fields of a `TopologyLoad` that are arrays, and the type of their items.
 _INDICES = ("pair_source", "pair_target", "flow_source", "flow_component")
 _AMOUNTS = ("cpu_hz", "memory_mb", "pair_tps", "flow_tps")
-_OPTIONAL_AMOUNTS = ("flow_limit_tps", "pair_bytes_per_s", "flow_bytes_per_s", "forecast_cpu_hz")
+_OPTIONAL_AMOUNTS = ("flow_limit_tps", "pair_bytes_per_s", "flow_bytes_per_s", "forecast_cpu_hz", "live_heap_mb")
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +43,9 @@ class TopologyLoad(ByContent):
         The same traffic in bytes/s, shapes (P,) and (F,), where measured.
     forecast_cpu_hz
         Expected future `cpu_hz`, shape (E,), if there is a forecast. Limits apply to the present load.
+    live_heap_mb
+        Memory on the heap that each executor's live objects use, shape (E,), where measured; without the part of a
+        worker that no executor accounts for (`stormwright.model.constraints.heaps.WORKER_BASE_MB`).
     """
 
     cpu_hz: FloatArray
@@ -59,6 +62,7 @@ class TopologyLoad(ByContent):
     pair_bytes_per_s: FloatArray | None = None
     flow_bytes_per_s: FloatArray | None = None
     forecast_cpu_hz: FloatArray | None = None
+    live_heap_mb: FloatArray | None = None
 
     def __post_init__(self) -> None:
         for name in _INDICES:

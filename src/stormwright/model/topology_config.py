@@ -151,6 +151,9 @@ MAX_EXECUTORS_PER_WORKER = "stormwright.max.executors.per.worker"
 #: Forecast load of a topology in parts of the load that it has now.
 FORECAST_GROWTH = "stormwright.forecast.growth"
 
+#: How many times the live heap of a worker, as predicted from measurements, its heap has to be; 0 for no limit.
+HEAP_HEADROOM = "stormwright.heap.headroom"
+
 #: Tag (or tags joined by commas, in order of their names) → number of workers.
 WORKERS_OF_TAG = "stormwright.tag.workers"
 
@@ -236,7 +239,7 @@ def _at_least(least: int) -> Callable[[str, object], Iterator[ConfigFault]]:
     return check
 
 
-def _growth(key: str, value: object) -> Iterator[ConfigFault]:
+def _amount(key: str, value: object) -> Iterator[ConfigFault]:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
         yield ConfigFault("should be a number, at least 0", value, (key,))
 
@@ -270,7 +273,8 @@ def _workers_of_tag(key: str, value: object) -> Iterator[ConfigFault]:
 
 _CHECKS: dict[str, Callable[[str, object], Iterator[ConfigFault]]] = {
     MAX_EXECUTORS_PER_WORKER: _at_least(1),
-    FORECAST_GROWTH: _growth,
+    FORECAST_GROWTH: _amount,
+    HEAP_HEADROOM: _amount,
     WEIGHT: _weight,
     WORKERS_KEY: _workers,
     WORKERS_OF_TAG: _workers_of_tag,

@@ -143,6 +143,7 @@ def _fits(topology: Topology, load: TopologyLoad) -> bool:
         and len(load.flow_grouping) == flows
         and (load.flow_limit_tps is None or load.flow_limit_tps.shape == (components,))
         and (load.forecast_cpu_hz is None or load.forecast_cpu_hz.shape == (executors,))
+        and (load.live_heap_mb is None or load.live_heap_mb.shape == (executors,))
         and (load.pair_bytes_per_s is None or load.pair_bytes_per_s.shape == (pairs,))
         and (load.flow_bytes_per_s is None or load.flow_bytes_per_s.shape == (flows,))
         and (not pairs or max(load.pair_source.max(), load.pair_target.max()) < executors)
@@ -155,7 +156,7 @@ def _fits(topology: Topology, load: TopologyLoad) -> bool:
 def _sound(loads: Sequence[TopologyLoad]) -> bool:
     """Return whether all amounts are valid and no index is negative, for all loads at once."""
     amounts = [each for load in loads for each in (load.cpu_hz, load.memory_mb, load.pair_tps, load.flow_tps)]
-    more = [(load.pair_bytes_per_s, load.flow_bytes_per_s, load.forecast_cpu_hz) for load in loads]
+    more = [(load.pair_bytes_per_s, load.flow_bytes_per_s, load.forecast_cpu_hz, load.live_heap_mb) for load in loads]
     amounts += [each for of_load in more for each in of_load if each is not None]
     limits = [load.flow_limit_tps for load in loads if load.flow_limit_tps is not None]
     indices = [
@@ -187,6 +188,7 @@ def _load_wrong(topology: Topology, load: TopologyLoad) -> Iterator[ModelFault]:
     yield from _column_wrong("cpu_hz", load.cpu_hz, executors, "executors")
     yield from _column_wrong("memory_mb", load.memory_mb, executors, "executors")
     yield from _column_wrong("forecast_cpu_hz", load.forecast_cpu_hz, executors, "executors")
+    yield from _column_wrong("live_heap_mb", load.live_heap_mb, executors, "executors")
     yield from _column_wrong("pair_bytes_per_s", load.pair_bytes_per_s, len(load.pair_tps), "pairs")
     yield from _column_wrong("flow_bytes_per_s", load.flow_bytes_per_s, len(load.flow_tps), "flows")
     if load.bytes_per_tuple is not None:

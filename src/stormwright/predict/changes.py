@@ -254,4 +254,5 @@ def _divided(load: TopologyLoad, heirs_of: csr_array) -> TopologyLoad:
         flow_bytes_per_s=None if load.flow_bytes_per_s is None else load.flow_bytes_per_s[flows.row] * flows.data,
         flow_limit_tps=None,
         forecast_cpu_hz=None,
+        live_heap_mb=None,
     )

@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from stormwright.client.shapes import ModesChange
+from stormwright.controller.live_heaps import LiveHeaps
 from stormwright.controller.move import REBALANCING, Mover, Nimbus
 from stormwright.controller.objectives.refusals import RefusedPlacements
 from stormwright.controller.planning.plan import Step
@@ -122,6 +123,7 @@ class Measurement:
     """The path of records: landing directory, live counts, and the stream of loads."""
 
     tally: Tally
+    heaps: LiveHeaps
     slow_nodes: SlowNodeMonitor
     stream: Loads
     intake: Intake
@@ -149,6 +151,7 @@ def build_measurement(
     """
     directory, clock = settings.state_dir, settings.clock
     tally, slow = Tally(keep_records=settings.keep_records, clock=clock), SlowNodeMonitor()
+    heaps = LiveHeaps(clock)
     landing = Landing(directory / "landing", clock)
     stream = loads or LoadStream(
         landing.directory,
@@ -158,7 +161,8 @@ def build_measurement(
         on_alarm=on_alarm,
     )
     costs = None if loads else storage.costs
-    return Measurement(tally, slow, stream, Intake(landing, tally, storage.history, costs, slow.count))
+    intake = Intake(landing, tally, storage.history, costs, (slow.count, heaps.count))
+    return Measurement(tally, heaps, slow, stream, intake)
 
 
 @dataclass(frozen=True)
@@ -191,7 +195,8 @@ def build_cluster(
     )
     minutes = settings.state_dir / "minutes.arrow"
     forecasting = ForecastStore(minutes, settings.forecast_min, settings.clock) if forecasts else None
-    return Cluster(bridge, View(bridge, measurement.stream, storage.costs, forecasting, drained), failures)
+    view = View(bridge, measurement.stream, storage.costs, forecasting, drained, measurement.heaps)
+    return Cluster(bridge, view, failures)
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from stormwright.controller.objectives.objective import PlacementAim, out_of_bounds, within_heaps
+from stormwright.controller.objectives.objective import PlacementAim, out_of_bounds, within_heaps, within_live_heaps
 from stormwright.controller.objectives.outlook import TRAFFIC
 from stormwright.controller.objectives.refusals import RefusedPlacements, rollback_decision
+from stormwright.controller.planning.plan import Forbidden
 from stormwright.controller.plans.modes import AUTO, IGNORE, OBSERVE, response_to
 from stormwright.controller.plans.rollback import rollback_moves
 from stormwright.controller.policy import Decision, decide, planned_slots
@@ -202,7 +203,7 @@ class Decider:
                 problem = problem.with_load(replace(problem.load, overload_s={}))
         drifts = () if response_to(self._guard.modes, "drift") == IGNORE else memory.drifts
         decision = decide(
-            problem if declared(self._scheduler).heeds_requests else within_heaps(problem),
+            within_live_heaps(problem if declared(self._scheduler).heeds_requests else within_heaps(problem)),
             self._scheduler,
             triggers,
             self._budget.now() if self._budget else self._settings.budget,
@@ -217,7 +218,7 @@ class Decider:
 
     def _refuses(
         self, problem: Problem, wanted: IntArray, worth: Mapping[str, float], rate_tps: Mapping[str, float]
-    ) -> dict[str, str]:
+    ) -> dict[str, str | Forbidden]:
         """Return why topologies may not move to a wanted placement: it was rolled back, or breaks their limits."""
         tried = self._refused.stay(problem, wanted, worth, rate_tps, self._memory.time.time() * 1000)
         return {**tried, **out_of_bounds(problem, wanted)}

@@ -25,8 +25,8 @@ class Intake:
         Stores the deliveries.
     tally, history, calibration
         Count records, each once.
-    watch
-        Called with the records, to detect slow nodes.
+    watchers
+        Called with the new records.
     """
 
     def __init__(
@@ -35,12 +35,12 @@ class Intake:
         tally: Tally,
         history: ServiceHistory,
         calibration: CostCalibration | None = None,
-        watch: Callable[[Sequence[LogRecord]], None] = lambda _: None,
+        watchers: Sequence[Callable[[Sequence[LogRecord]], None]] = (),
     ) -> None:
         self._landing = landing
         self._tally = tally
         self._history = history
-        self._calibration, self._watch = calibration, watch
+        self._calibration, self._watchers = calibration, watchers
         self._log_changed = OnChange(log.error)
 
     def take(self, bodies: Sequence[bytes]) -> None:
@@ -63,7 +63,8 @@ class Intake:
                 self._history.count(new)
                 if self._calibration:
                     self._calibration.count(new)
-                self._watch(new)
+                for watch in self._watchers:
+                    watch(new)
         except Exception as error:  # were they refused now, they would come again, and be on disk twice
             self._log_changed(f"records on disk are missing in the live counts: {type(error).__name__}: {error}")
             log.debug("what failed", exc_info=error)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from stormwright.controller.live_heaps import LiveHeaps
 from stormwright.model import LoadProfile, Problem
 from stormwright.service.loads import Loads
 from stormwright.service.storage.calibration import WINDOWS_PER_MINUTE, CostCalibration
@@ -25,6 +26,8 @@ class View:
         Forecasts, for a scheduler that uses them; else None.
     drained
         Returns a snapshot with its drained nodes blacklisted.
+    heaps
+        Adds the live heap of executors to a load; None for no such measurement.
     """
 
     def __init__(
@@ -34,12 +37,13 @@ class View:
         calibration: CostCalibration,
         forecasts: ForecastStore | None,
         drained: Callable[[Problem], Problem],
+        heaps: LiveHeaps | None = None,
     ) -> None:
         self._drained = drained
         self._bridge = bridge
         self._stream = stream
         self._calibration = calibration
-        self._forecasts = forecasts
+        self._forecasts, self._heaps = forecasts, heaps
         self._known: tuple[Problem, LoadProfile, Problem] | None = None
 
     def problem(self) -> Problem | None:
@@ -57,6 +61,7 @@ class View:
             return snapshot
         load = self._calibration.with_costs(load)
         load = self._forecasts.with_forecast(load, snapshot) if self._forecasts else load
+        load = self._heaps.with_heaps(load, snapshot) if self._heaps else load
         known = self._known
         if known is None or known[0] is not snapshot or known[1] is not load:
             parts = snapshot.parts

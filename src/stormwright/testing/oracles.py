@@ -175,6 +175,27 @@ def is_valid(problem: Problem, slots: Sequence[int]) -> bool:
     return separates(problem, slots) and not uses_blacklisted_hosts(problem, slots)
 
 
+def heaps(problem: Problem, slots: Sequence[int]) -> dict[tuple[str, int], tuple[float, float | None]]:
+    """Return (topology id, slot) → size of the worker's heap and its use in MB; None if that is unknown.
+
+    Heaps follow the requests of components, which are 128 MB by default, and no memory is shared.
+    """
+    size: dict[tuple[str, int], float] = defaultdict(float)
+    live: dict[tuple[str, int], float | None] = {}
+    for (topology, number), slot in zip(executors(problem), slots, strict=True):
+        if slot < 0:
+            continue
+        definition = next(t for t in problem.topologies if t.id == topology)
+        component = [run.component for run in definition.executor_runs for _ in range(run.count)][number]
+        size[topology, slot] += definition.components[component].resources.get("onheap.memory.mb", 128.0)
+        load = problem.load.topologies.get(topology) if problem.load else None
+        if load is None or load.live_heap_mb is None:
+            live[topology, slot] = None
+        else:
+            live[topology, slot] = (live.get((topology, slot)) or 32.0) + float(load.live_heap_mb[number])
+    return {worker: (size[worker], live[worker]) for worker in size}
+
+
 def uses_blacklisted_hosts(problem: Problem, slots: Sequence[int]) -> bool:
     """Return whether a blacklisted host has an executor that does not already run in the same slot."""
     hosts = {node.id: node.host for node in problem.supervisors}

@@ -112,6 +112,7 @@ def loads(draw: st.DrawFn, topology: Topology, flows: bool = True, limited: bool
         pair_bytes_per_s=pair_tps * 80 if in_bytes else None,
         flow_bytes_per_s=flow_tps * 80 if in_bytes else None,
         forecast_cpu_hz=cpu_hz * 2 if draw(st.booleans()) else None,
+        live_heap_mb=used[:, 1] / part if draw(st.booleans()) else None,
     )
 
 

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stormwright.controller.objectives.objective import out_of_bounds, within_heaps
-from stormwright.controller.planning.plan import MoveBudget
+from stormwright.controller.objectives.objective import out_of_bounds, within_heaps, within_live_heaps
+from stormwright.controller.planning.plan import Forbidden, MoveBudget
 from stormwright.controller.planning.planner import plan_moves
-from stormwright.model import Assignment, Problem
+from stormwright.model import Assignment, LoadProfile, Problem
 from stormwright.model.arrays import IntArray
 from stormwright.model.constraints.isolation import isolated
+from stormwright.model.load import silent_load
 from stormwright.model.topology_config import MAX_EXECUTORS_PER_WORKER
 from tests.controller.builders import on, problem, topology
 
@@ -133,3 +134,36 @@ def test_isolation_machines_count_only_under_isolation_scheduler(
 ) -> None:
     conf = {"storm.scheduler": scheduler, "stormwright.fallback": fallback, "isolation.scheduler.machines": {"t": 2}}
     assert isolated(replace(cluster(), conf=conf)) == ({0: 2} if counts else {})
+
+
+def live(state: Problem, live_mb: list[float]) -> Problem:
+    """Return the problem with the live heap of the executors of its first topology."""
+    name = state.topologies[0].id
+    load = replace(silent_load(state.topologies[0], state.core_hz), live_heap_mb=np.array(live_mb))
+    return state.with_load(LoadProfile({name: load}))
+
+
+def fixed_heap(mb: int, **conf: Any) -> Problem:
+    return cluster(topologies=(replace(T, conf={"topology.worker.childopts": f"-Xmx{mb}m", **conf}),))
+
+
+def test_move_to_a_heap_too_small_is_refused_with_numbers() -> None:
+    state = live(fixed_heap(256), [50.0, 50.0, 50.0, 50.0])
+    why = "heap of host1:6700: 256 MB, too small for 232 MB in use, which takes 302 MB"
+    assert out_of_bounds(state, THERE) == {T.id: Forbidden(why)}
+    plan = plan_moves(state, Assignment(THERE), MoveBudget(), out_of_bounds(state, THERE))
+    assert not plan.moves
+    assert plan.blocked_lines() == [f"{T.id} stays: {why}"], "it is reported"
+    assert out_of_bounds(live(fixed_heap(256), [30.0] * 4), THERE) == {}
+    assert out_of_bounds(fixed_heap(256), THERE) == {}, "nothing is measured"
+
+
+def test_fixed_heap_limits_executors_per_worker() -> None:
+    state = live(fixed_heap(256), [50.0, 50.0, 50.0, 50.0])
+    assert within_live_heaps(state).topologies[0].conf[MAX_EXECUTORS_PER_WORKER] == 3
+    # What runs, and an even spread, is always allowed.
+    assert within_live_heaps(live(fixed_heap(64), [50.0] * 4)).topologies[0].conf[MAX_EXECUTORS_PER_WORKER] == 2
+    own = live(fixed_heap(256, **{MAX_EXECUTORS_PER_WORKER: 2}), [50.0] * 4)
+    assert within_live_heaps(own).topologies[0].conf[MAX_EXECUTORS_PER_WORKER] == 2
+    for unlimited in (live(fixed_heap(512), [50.0] * 4), fixed_heap(64), live(cluster(), [500.0] * 4)):
+        assert within_live_heaps(unlimited) is unlimited

@@ -23,6 +23,7 @@ from stormwright.history.evaluation.verdict import Evaluation
 from stormwright.model import Assignment, LoadProfile, Problem, Supervisor, TopologyAssignment
 from stormwright.model.constraints.violations import broken_limits
 from stormwright.model.load import assumed_load
+from stormwright.plan import HeapChange
 from stormwright.predict.answer import predict
 from stormwright.predict.flow.profile import Profile
 from stormwright.schedulers.toolkit.resolve import scheduler_keeping_running
@@ -133,6 +134,60 @@ def test_the_score_is_higher_where_more_is_carried_and_nothing_is_broken() -> No
     assert 0 <= before.score < after.score <= 100
     assert len(before.violations) == 1
     assert after.violations == ()
+
+
+def live_heap(now: Problem, live_mb: list[float], **conf: object) -> Problem:
+    """The problem with the live heap of A's executors, and more in its configuration."""
+    assert now.load is not None
+    loads = {**now.load.topologies, A.id: replace(now.load.topologies[A.id], live_heap_mb=np.array(live_mb))}
+    topologies = tuple(replace(t, conf=dict(conf)) if t.id == A.id else t for t in now.topologies)
+    return replace(now, topologies=topologies, load=replace(now.load, topologies=loads))
+
+
+def heaps_of(now: Problem, slots: list[int]) -> list[str]:
+    draft = propose_moves(now, Forced(slots), PlanScope(repairs=True))
+    document = plan_document(draft, lambda _: ASSUMED, None)
+    return [str(HeapChange(**heap)) for moved in document["moved"] for heap in moved["heaps"]]
+
+
+def test_plan_shows_heaps_that_change_or_are_scarce() -> None:
+    now = live_heap(two(), [100.0, 20.0, 20.0, 20.0])
+    # From one worker with all executors to two, and back.
+    apart = [4, 5, 5, 5]
+    assert heaps_of(now, [4] * 4 + [2] * 4) == [], "it stays as large"
+    assert heaps_of(live_heap(two(), [40.0, 20.0, 20.0, 20.0]), apart + [2] * 4) == [
+        "heap of host2:6700 512 → 128 MB, used 72",
+        "heap of host2:6701 512 → 384 MB, used 92",
+    ]
+    unmeasured = two()
+    assert heaps_of(unmeasured, apart + [2] * 4) == [
+        "heap of host2:6700 512 → 128 MB",
+        "heap of host2:6701 512 → 384 MB",
+    ]
+    fixed = live_heap(two(), [60.0] * 4, **{"topology.worker.childopts": "-Xmx400m"})
+    assert heaps_of(fixed, [4] * 4 + [2] * 4) == ["heap of host2:6700 400 MB, used 272"]
+    short = live_heap(two(), [60.0] * 4, **{"topology.worker.childopts": "-Xmx300m"})
+    assert heaps_of(short, [4] * 4 + [2] * 4) == ["heap of host2:6700 300 MB, used 272: too small"]
+
+
+def test_violations_of_a_side_include_heaps_too_small() -> None:
+    now = live_heap(two(), [60.0] * 4, **{"topology.worker.childopts": "-Xmx300m"})
+    assert side_of(Placements(now), now.current_slot).violations == (
+        "heap of host0:6700: 300 MB, too small for 272 MB in use, which takes 354 MB",
+    )
+    assert side_of(Placements(now), np.array([0, 0, 0, 1, 2, 2, 2, 2], np.int32)).violations == ()
+
+
+def test_plan_never_has_a_heap_newly_too_small() -> None:
+    now = live_heap(two(), [100.0, 20.0, 20.0, 20.0])
+    draft = propose_moves(now, Forced([4, 5, 5, 5, 2, 2, 2, 2]), PlanScope(repairs=True))
+    assert not draft.plan.steps
+    assert {name: str(why) for name, why in draft.plan.blocked.items()} == {
+        A.id: "heap of host2:6700: 128 MB, too small for 132 MB in use, which takes 172 MB"
+    }
+    assert draft.why == "all better moves are blocked"
+    document = plan_document(draft, lambda _: ASSUMED, None)
+    assert document["blocked"] == {"a": str(draft.plan.blocked[A.id])}
 
 
 def test_each_placement_is_predicted_once(monkeypatch: pytest.MonkeyPatch) -> None:

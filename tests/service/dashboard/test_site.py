@@ -232,6 +232,18 @@ def test_plan_is_created_applied_and_reverted_through_pages(tmp_path: Path) -> N
         nimbus.end()
 
 
+def test_plan_page_lists_heaps_that_change(tmp_path: Path) -> None:
+    nimbus = Nimbus(tmp_path, problem([topology("t")], current={topology("t").id: on("n0", "n1")}))
+    try:
+        with over_nimbus(nimbus) as browser:
+            plan = nimbus.propose(np.array([4, 4, 4, 5], dtype=np.int32))
+            page = browser.get(f"/plans/{plan}").said
+            assert "t: heap of host2:6700 256 → 384 MB" in page
+            assert "t: heap of host2:6701 256 → 128 MB" in page
+    finally:
+        nimbus.end()
+
+
 def test_a_node_is_drained_and_used_again_by_its_page(tmp_path: Path) -> None:
     nimbus = Nimbus(tmp_path, problem([topology("t")], current={topology("t").id: on("n0", "n1")}))
     try:

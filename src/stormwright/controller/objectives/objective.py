@@ -8,9 +8,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from stormwright.controller.objectives.outlook import NODES, TRAFFIC, Outlooks, nodes_used
+from stormwright.controller.planning.plan import Forbidden
 from stormwright.model import UNPLACED, Assignment, Problem, Scheduler
 from stormwright.model.arrays import BoolArray, IntArray
 from stormwright.model.constraints.constraint import PlacedExecutors
+from stormwright.model.constraints.heaps import executors_per_heap, new_overuse
 from stormwright.model.constraints.isolation import isolated
 from stormwright.model.constraints.optional import tags_of, tags_of_node
 from stormwright.model.constraints.resources import Requests, max_heap_mb
@@ -79,9 +81,10 @@ def _is_as_good(problem: Problem, goal: str, slots: IntArray, other: IntArray) -
 
 
 # Bounds -------------------------------------------------------------------------------------------
-# Placements that a scheduler may want but that are refused: missing tags, or limits of the cluster's own scheduler.
+# Placements that a scheduler may want but that are refused: missing tags, heaps too small for their measured use, or
+# limits of the cluster's own scheduler.
 #
-# The bridge to Nimbus refuses such placements as well, but only after the topology was paused.
+# The bridge to Nimbus refuses such placements as well, but for heaps, and only after the topology was paused.
 
 
 def within_heaps(problem: Problem) -> Problem:
@@ -100,7 +103,35 @@ def within_heaps(problem: Problem) -> Problem:
     return replace(problem, topologies=tuple(topologies))
 
 
-def out_of_bounds(problem: Problem, wanted: IntArray) -> dict[str, str]:
+def within_live_heaps(problem: Problem) -> Problem:
+    """Return the problem with executors per worker limited by the measured use of heaps of a fixed size.
+
+    A topology keeps as many as a worker has now, and as many as an even spread over its workers needs. The same problem
+    is returned if all heaps are large enough for any of its placements, follow requests, or were not measured.
+    """
+    limited: dict[int, int] = {}
+    for index, topology in enumerate(problem.topologies):
+        held = executors_per_heap(problem, index)
+        if held is not None:
+            slots = problem.current_slot[problem.executors_of(index)]
+            now = np.unique(slots[slots != UNPLACED], return_counts=True)[1].max(initial=0)
+            most = max(held, int(now), -(-topology.num_executors // topology.num_workers))
+            limited[index] = min(most, topology.conf.get(MAX_EXECUTORS_PER_WORKER) or most)
+    if not limited:
+        return problem
+    topologies = (
+        replace(each, conf={**each.conf, MAX_EXECUTORS_PER_WORKER: limited[index]}) if index in limited else each
+        for index, each in enumerate(problem.topologies)
+    )
+    return replace(problem, topologies=tuple(topologies))
+
+
+def too_small_heaps(problem: Problem, wanted: IntArray) -> dict[str, Forbidden]:
+    """Return why topologies (ids) may not move to their wanted slots (`new_overuse`)."""
+    return {topology: Forbidden(str(broken)) for topology, broken in new_overuse(problem, wanted).items()}
+
+
+def out_of_bounds(problem: Problem, wanted: IntArray) -> dict[str, str | Forbidden]:
     """Return the reason per topology id why it may not move to its wanted slots.
 
     1. A component goes only to nodes that have all its tags.
@@ -108,6 +139,7 @@ def out_of_bounds(problem: Problem, wanted: IntArray) -> dict[str, str]:
        use; under its IsolationScheduler isolated topologies stay, as it deals out their executors itself; under
        DefaultScheduler there is no more. Of any other class no more is known than that it chose the nodes of each
        topology: it stays on these.
+    3. Heaps are large enough for their use as measured (`too_small_heaps`).
 
     Parameters
     ----------
@@ -117,7 +149,8 @@ def out_of_bounds(problem: Problem, wanted: IntArray) -> dict[str, str]:
         Slot of every executor, -1 for none, shape (E,).
     """
     arrives = (wanted != problem.current_slot) & (wanted != UNPLACED) & (problem.current_slot != UNPLACED)
-    found = dict(_without_tags(problem, wanted, arrives))
+    found: dict[str, str | Forbidden] = {**too_small_heaps(problem, wanted)}
+    found |= dict(_without_tags(problem, wanted, arrives))
     name = fallback_class(problem.conf)
     if name == RESOURCE_AWARE:
         found |= dict(_beyond_requests(problem, wanted, arrives))
@@ -173,7 +206,7 @@ def _on_other_nodes(problem: Problem, wanted: IntArray, arrives: BoolArray, name
 
 #: Problem, wanted slots, their worth, and measured trees/s, by topology id → why topologies do not go there
 #: (`stormwright.controller.objectives.refusals.RefusedPlacements.stay`).
-Refuses = Callable[[Problem, IntArray, Mapping[str, float], Mapping[str, float]], Mapping[str, str]]
+Refuses = Callable[[Problem, IntArray, Mapping[str, float], Mapping[str, float]], Mapping[str, str | Forbidden]]
 
 
 @dataclass(frozen=True)

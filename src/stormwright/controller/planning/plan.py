@@ -135,7 +135,7 @@ class Excluded:
 
 @dataclass(frozen=True)
 class Forbidden:
-    """A topology stays because moves of its kind are forbidden."""
+    """A topology stays because moves of its kind are forbidden, or it should move where it lacks heap."""
 
     why: str
 

@@ -144,8 +144,7 @@ def plan_moves(
     budget
         How many topologies and executors may move.
     stay
-        Id of each topology that shall not move → why; None for none. It is reported of one that should move if moves of
-        its kind are forbidden.
+        Id of each topology that shall not move → why; None for none. `Forbidden` is reported of one that should move.
     cpu_limits
         False where a node may get more work than it has CPU: what executors take was measured in another place, where
         messages took a part of it, and what comes of too much work is less throughput, which is predicted.

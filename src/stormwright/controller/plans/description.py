@@ -18,10 +18,12 @@ from stormwright.controller.safety.move_kinds import MoveSafety, move_safety
 from stormwright.history.evaluation.moves import AFTER_S, SETTLE_S
 from stormwright.model import UNPLACED, Cost, Problem, Topology, WorkerSlot
 from stormwright.model.arrays import IntArray
-from stormwright.model.constraints.constraint import Violation
+from stormwright.model.constraints.constraint import PlacedExecutors, Violation
+from stormwright.model.constraints.heaps import LiveHeap, WorkerHeaps
 from stormwright.model.humanize import proof_text
 from stormwright.optimize.throughput.start import MeasuredLoad
 from stormwright.plan import (
+    HeapChange,
     MoveKindReport,
     PlannedMove,
     PlannedStep,
@@ -68,7 +70,8 @@ def side_of(placements: Placements, slots: IntArray) -> Side:
         Slot of every executor, shape (E,).
     """
     problem, predicted = placements.problem, placements.predicted(slots)
-    cost, broken = placements.cost(slots), placements.broken(slots)
+    cost, placed = placements.cost(slots), PlacedExecutors(problem, slots)
+    broken = [*placements.broken(slots), *LiveHeap().violations(placed)]
     measured = [one for one in predicted.topologies if one.rate_tps > 0]
     tightest = min(measured, key=lambda one: one.headroom, default=None)
     violations = [str(each) for each in broken[:_MAX_VIOLATIONS]]
@@ -184,6 +187,71 @@ def proven(placements: Placements, goal: str, slots: IntArray) -> _Proof:
         search = RateSearch(problem, MeasuredLoad(profile, assumptions.costs, assumptions.corrections), wish)
         found = proof_by_rates(search, slots, PROOF_S)
     return _Proof(None if found["gap"] is None else 100 * found["gap"], proof_text(found))
+
+
+# Heaps --------------------------------------------------------------------------------------------
+# Heaps of workers that start.
+
+#: Needed part of a heap from which it is scarce, and the maximum number of heaps listed for a topology.
+_SCARCE, _MAX_HEAPS = 0.8, 20
+
+
+def heap_changes(problem: Problem, slots: IntArray) -> dict[str, tuple[HeapChange, ...]]:
+    """Return the heaps of workers that start, by topology id, where the size changes or is scarce.
+
+    Parameters
+    ----------
+    problem
+        Problem with its current placement.
+    slots
+        Planned slot of every executor, shape (E,).
+    """
+    now, then = (PlacedExecutors(problem, each) for each in (problem.current_slot, slots))
+    before, after = WorkerHeaps.of(now), WorkerHeaps.of(then)
+    found: dict[str, list[HeapChange]] = {}
+    started = _started(now, then)
+    for worker in sorted(started, key=lambda each: (-after.fill[each], each)):
+        topology = problem.topologies[after.workers.topology[worker]].id
+        source, sizes = started[worker], [_finite(after.size_mb[worker])]
+        sizes.insert(0, None if source is None else _finite(before.size_mb[source]))
+        changes = sizes[0] is not None and sizes[1] is not None and sizes[0] != sizes[1]
+        listed = found.setdefault(topology, [])
+        if (changes or after.fill[worker] > _SCARCE) and len(listed) < _MAX_HEAPS:
+            change = HeapChange(
+                worker=problem.cluster.slot_name(problem.slots[after.workers.slot[worker]]),
+                before_mb=sizes[0],
+                after_mb=sizes[1],
+                used_mb=_finite(after.live_mb[worker]),
+                too_small=bool(after.is_too_small[worker]),
+            )
+            listed.append(change)
+    return {topology: tuple(each) for topology, each in found.items()}
+
+
+def _started(now: PlacedExecutors, then: PlacedExecutors) -> dict[int, int | None]:
+    """Return workers that start, by position, with the current worker of most of their executors, if any had one."""
+    positions = []
+    for placed in (now, then):
+        worker = np.full(placed.problem.num_executors, UNPLACED)
+        worker[placed.placed] = placed.worker
+        positions.append(worker)
+    both = (positions[0] != UNPLACED) & (positions[1] != UNPLACED)
+    count = max(len(now.workers.slot), 1)
+    keys, executors = np.unique(positions[1][both] * count + positions[0][both], return_counts=True)
+    started: dict[int, int | None] = dict.fromkeys(range(len(then.workers.slot)))
+    most: dict[int, int] = {}
+    for key, shared in zip(keys.tolist(), executors.tolist(), strict=True):
+        worker, source = divmod(key, count)
+        same = now.workers.slot[source] == then.workers.slot[worker]
+        if same and shared == now.workers.executors[source] == then.workers.executors[worker]:
+            del started[worker]
+        elif shared > most.get(worker, 0):
+            most[worker], started[worker] = shared, source
+    return started
+
+
+def _finite(mb: float) -> float | None:
+    return float(mb) if isfinite(mb) else None
 
 
 # Description --------------------------------------------------------------------------------------
@@ -303,7 +371,7 @@ def plan_document(
     both = problem.current_slot, proposal.slots if plan.steps else problem.current_slot
     before, after = (side_of(placements, slots) for slots in both)
     now, then = (placements.predicted(slots) for slots in both)
-    moved = _moved(plan, now, then, pause_of, safety_of)
+    moved = _moved(plan, now, then, pause_of, safety_of, heap_changes(problem, both[1]))
     pauses = [each.pause_s.value or 0.0 for each in moved]
     evaluated = 0 if stages is None else outline["stages"]
     proof = proven(placements, proposal.goal, both[1])
@@ -358,8 +426,26 @@ def _meant(why: object) -> bool:
 
 
 def _moved(
-    plan: MovePlan, now: Prediction, then: Prediction, pause_of: PauseOf, safety_of: SafetyOf
+    plan: MovePlan,
+    now: Prediction,
+    then: Prediction,
+    pause_of: PauseOf,
+    safety_of: SafetyOf,
+    heaps: Mapping[str, tuple[HeapChange, ...]],
 ) -> list[PlannedTopology]:
+    """Return the topologies that move.
+
+    Parameters
+    ----------
+    plan
+        The moves.
+    now, then
+        Predictions of the current and of the planned placement.
+    pause_of, safety_of
+        As in `plan_document`.
+    heaps
+        Result of `heap_changes`.
+    """
     of: dict[str, list[TopologyMove]] = {}
     for move in plan.moves:
         of.setdefault(move.topology.id, []).append(move)
@@ -385,6 +471,7 @@ def _moved(
                 kind=MoveKindReport(**safety.as_dict()),
                 before=topology_side(one) if measured else None,
                 after=topology_side(other) if measured else None,
+                heaps=heaps.get(topology, ()),
             )
         )
     return found

@@ -10,7 +10,12 @@ from math import isfinite
 
 import numpy as np
 
-from stormwright.controller.objectives.objective import GIVEN_UP_PERCENT, within_heaps
+from stormwright.controller.objectives.objective import (
+    GIVEN_UP_PERCENT,
+    too_small_heaps,
+    within_heaps,
+    within_live_heaps,
+)
 from stormwright.controller.objectives.outlook import THROUGHPUT, TRAFFIC, Outlook, Outlooks, least_gain_percent
 from stormwright.controller.objectives.placements import Placements
 from stormwright.controller.planning.plan import Forbidden, MovePlan
@@ -197,12 +202,17 @@ def propose_moves(
     """
     _check(problem, wish)
     unmeasured = _unmeasured(problem, wish)
-    problem = problem_for_plans(within_heaps(problem))
+    problem = problem_for_plans(within_live_heaps(within_heaps(problem)))
     now = problem.current_slot
     if not (now != UNPLACED).any():
         return Proposal(problem, MovePlan(), now, why="nothing runs")
     wanted = scheduler.schedule(problem)
-    staying = {**(stay or {}), **unmeasured, **_staying(problem, wish)}
+    staying = {
+        **too_small_heaps(problem, wanted.slot_of_executor),
+        **(stay or {}),
+        **unmeasured,
+        **_staying(problem, wish),
+    }
     plan = plan_moves(problem, wanted, WHOLE, staying, cpu_limits=wish.repairs or wish.goals == (TRAFFIC,))
     placements, goal = Placements(problem), "" if wish.repairs else wish.goals[0]
     if not plan.steps:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from stormwright.controller.objectives.objective import too_small_heaps
 from stormwright.controller.objectives.outlook import Outlooks
 from stormwright.controller.planning.plan import Forbidden, MovePlan
 from stormwright.controller.planning.planner import plan_moves
@@ -60,7 +61,12 @@ def propose_evacuation(
         return Proposal(problem, MovePlan(), now, why="nothing runs there")
     wanted, no_room = _as_far_as_there_is_room(problem, _elsewhere(problem, keeping, leaving))
     workers = _workers(problem, wanted)
-    stay: dict[str, str | Forbidden] = {**(forbidden or {}), **no_room, **_not_to_be_moved(problem)}
+    stay: dict[str, str | Forbidden] = {
+        **too_small_heaps(problem, wanted),
+        **(forbidden or {}),
+        **no_room,
+        **_not_to_be_moved(problem),
+    }
     plan = plan_moves(problem, Assignment(wanted, num_workers=workers), WHOLE, stay, cpu_limits=False)
     concerned = {problem.topologies[index].id for index in np.unique(problem.executor_topology[leaving]).tolist()}
     plan = replace(plan, blocked={topology: why for topology, why in plan.blocked.items() if topology in concerned})

@@ -163,7 +163,7 @@ class LoadDocument(Document):
     A pair is ``[source executor, target executor, tuples/s]``, a flow ``[source executor, component id, grouping,
     tuples/s]``. `flow_limits` are the most tuples/s that one executor of a component takes of flows.
     `pair_bytes_per_s` and `flow_bytes_per_s` are the same traffic, in the same order, in bytes/s;
-    `forecast_cpu_hz` is the forecast of `cpu_hz`.
+    `forecast_cpu_hz` is the forecast of `cpu_hz`, `live_heap_mb` the measured heap of each executor.
     """
 
     cpu_hz: BulkAmounts
@@ -175,6 +175,7 @@ class LoadDocument(Document):
     pair_bytes_per_s: BulkAmounts | None = None
     flow_bytes_per_s: BulkAmounts | None = None
     forecast_cpu_hz: BulkAmounts | None = None
+    live_heap_mb: BulkAmounts | None = None
 
 
 #: A relative error.

@@ -96,6 +96,7 @@ def parse_load(raw: object, topology: Topology | None, path: str, faults: FaultL
         pair_bytes_per_s=optional_amounts("pair_bytes_per_s", len(tps.values), "pairs"),
         flow_bytes_per_s=optional_amounts("flow_bytes_per_s", len(flow_tps.values), "flows"),
         forecast_cpu_hz=optional_amounts("forecast_cpu_hz", num_executors, "executors"),
+        live_heap_mb=optional_amounts("live_heap_mb", num_executors, "executors"),
     )
     return load if len(faults) == found_before else None
 
@@ -128,7 +129,7 @@ def load_to_dict(load: TopologyLoad, topology: Topology) -> dict[str, Any]:
         document["flow_limits"] = {component.id: tps for component, tps in limits if isfinite(tps)}
     if load.bytes_per_tuple is not None:
         document["bytes_per_tuple"] = load.bytes_per_tuple
-    for key in ("pair_bytes_per_s", "flow_bytes_per_s", "forecast_cpu_hz"):
+    for key in ("pair_bytes_per_s", "flow_bytes_per_s", "forecast_cpu_hz", "live_heap_mb"):
         amounts = getattr(load, key)
         if amounts is not None:
             document[key] = amounts.tolist()

@@ -50,6 +50,7 @@ ARRAYS: Mapping[str, np.dtype[Any]] = {
     "pair_bytes_per_s": np.dtype("<f8"),
     "flow_bytes_per_s": np.dtype("<f8"),
     "forecast_cpu_hz": np.dtype("<f8"),
+    "live_heap_mb": np.dtype("<f8"),
     "flow_limit_tps": np.dtype("<f8"),  # a component each, infinite where nothing limits it
 }
 
@@ -66,8 +67,12 @@ _OPTIONAL: Mapping[str, str | None] = {
     "pair_bytes_per_s": "pair_tps",
     "flow_bytes_per_s": "flow_tps",
     "forecast_cpu_hz": "cpu_hz",
+    "live_heap_mb": "cpu_hz",
     "flow_limit_tps": None,
 }
+
+#: Array that archives of older versions do not have.
+_ADDED = "live_heap_mb"
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -76,20 +81,23 @@ class LoadHeader(Document):
     """Part of a topology's load outside of the arrays: bytes per tuple, and the optional arrays that it is in."""
 
     bytes_per_tuple: Amount | None = None
-    arrays: list[Literal["pair_bytes_per_s", "flow_bytes_per_s", "forecast_cpu_hz", "flow_limit_tps"]] = EMPTY_LIST
+    arrays: list[
+        Literal["pair_bytes_per_s", "flow_bytes_per_s", "forecast_cpu_hz", "live_heap_mb", "flow_limit_tps"]
+    ] = EMPTY_LIST
 
 
 class ArraysDocument(Document):
     """Part of a problem file as JSON text in the array `document` of its NumPy archive, beside its other arrays.
 
     `problem` is a stormwright-problem/1 without `load` and without `slot_of_executor` in its assignments. `load` lists
-    the topologies with a load, with the bytes per tuple if measured and which of the last four arrays include
+    the topologies with a load, with the bytes per tuple if measured and which of the last five arrays include
     it. The arrays, little-endian, of one dimension: `slot_count` (int64, a number for each of the assignments),
     `slot_of_executor` (int32); for each of `load` `executor_count`, `pair_count`, `flow_count` (int64), then `cpu_hz`,
     `memory_mb` (float64, an executor each), `pair_source`, `pair_target` (int32), `pair_tps` (float64), `flow_source`,
     `flow_component` (int32, a position among the topology's components), `flow_grouping` (uint8, a position in
     `flow_groupings`), `flow_tps` (float64); and of those that have them `pair_bytes_per_s`, `flow_bytes_per_s`,
-    `forecast_cpu_hz` (float64, an executor each) and `flow_limit_tps` (float64, a component each).
+    `forecast_cpu_hz`, `live_heap_mb` (float64, an executor each) and `flow_limit_tps` (float64, a component each).
+    `live_heap_mb` is missing in archives of older versions.
     """
 
     schema_name: Literal["stormwright-problem-arrays/1"] = Field(alias="schema")
@@ -176,6 +184,9 @@ def _arrays(file: IO[bytes], source: str) -> Arrays:
             for name in sorted(set(archive.files) - ARRAYS.keys()):
                 faults.add("unknown array", name)
             for name, dtype in ARRAYS.items():
+                if name == _ADDED and name not in archive.files:
+                    found[name] = np.empty(0, dtype)
+                    continue
                 if name not in archive.files:
                     faults.add("array missing", name)
                     continue

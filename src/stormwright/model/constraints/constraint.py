@@ -105,10 +105,25 @@ class PlacedExecutors:
     @cached_property
     def workers(self) -> PlacedWorkers:
         """All workers, ordered by topology and slot."""
-        count = max(len(self.problem.slots), 1)
-        keys = self.problem.executor_topology[self.placed].astype(np.int64) * count + self.slots[self.placed]
-        found, executors = np.unique(keys, return_counts=True)
+        count = self._slot_count
+        found, executors = np.unique(self._worker_keys, return_counts=True)
         return PlacedWorkers(found // count, found % count, executors)
+
+    @cached_property
+    def worker(self) -> IndexArray:
+        """Position in `workers` of the worker of every placed executor."""
+        workers = self.workers
+        return np.searchsorted(workers.topology * self._slot_count + workers.slot, self._worker_keys)
+
+    @property
+    def _slot_count(self) -> int:
+        return max(len(self.problem.slots), 1)
+
+    @cached_property
+    def _worker_keys(self) -> IndexArray:
+        topology = self.problem.executor_topology[self.placed].astype(np.int64)
+        keys: IndexArray = topology * self._slot_count + self.slots[self.placed]
+        return keys
 
     def sum_by_node(self, demand: FloatArray) -> FloatArray:
         """Return the sum of a demand per executor, shape (E,), over nodes, shape (N,)."""

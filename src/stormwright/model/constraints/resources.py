@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray, is_amount
-from stormwright.model.constraints.constraint import RELATIVE_TOLERANCE, PlacedExecutors, Violation
+from stormwright.model.constraints.constraint import RELATIVE_TOLERANCE, PlacedExecutors, PlacedWorkers, Violation
 from stormwright.model.fallback import RESOURCE_AWARE, fallback_class
 from stormwright.model.humanize import amount_of
 from stormwright.model.requests import CPU, MEMORY, OFF_HEAP, ON_HEAP
@@ -70,11 +70,11 @@ class RequestLimits:
             return None
         nodes = problem.supervisors
         return cls(
-            demand=np.stack([_requested(problem, CPU), _requested(problem, ON_HEAP, OFF_HEAP)]),
+            demand=np.stack([requested_amounts(problem, CPU), requested_amounts(problem, ON_HEAP, OFF_HEAP)]),
             capacity=np.array([[node.resources.get(name, np.inf) for node in nodes] for name in (CPU, MEMORY)]),
-            heap=_requested(problem, ON_HEAP),
+            heap=requested_amounts(problem, ON_HEAP),
             most_heap=np.array([max_heap_mb(topology.conf) for topology in problem.topologies]),
-            shared=tuple(_shared(problem)),
+            shared=tuple(shared_memory(problem)),
         )
 
 
@@ -84,7 +84,7 @@ def max_heap_mb(conf: Mapping[str, Any]) -> float:
     return float(value) if isinstance(value, int | float) and value > 0 else _DEFAULT_MAX_HEAP_MB
 
 
-def _requested(problem: Problem, *resources: str) -> FloatArray:
+def requested_amounts(problem: Problem, *resources: str) -> FloatArray:
     """Return the sum of every executor's requests for some resources, shape (E,)."""
     of_topology = (
         np.array([sum(component.get(name, 0.0) for name in resources) for component in requested])[
@@ -95,7 +95,7 @@ def _requested(problem: Problem, *resources: str) -> FloatArray:
     return np.concatenate([np.empty(0), *of_topology])
 
 
-def _shared(problem: Problem) -> Iterator[SharedMemory]:
+def shared_memory(problem: Problem) -> Iterator[SharedMemory]:
     """Yield shared memory regions by name; a region whose size is no amount is ignored."""
     for index, topology in enumerate(problem.topologies):
         regions: dict[str, tuple[Mapping[str, Any], list[int]]] = {}
@@ -146,15 +146,8 @@ class Requests:
         if requested is None:
             return
         of_node = np.stack([placed.sum_by_node(demand) for demand in requested.demand])
-        topology = problem.executor_topology[placed.placed].astype(np.int64)
-        keys = topology * max(len(problem.slots), 1) + placed.slots[placed.placed]
-        workers, worker = np.unique(keys, return_inverse=True)
-        heap = np.bincount(worker, requested.heap[placed.placed], len(workers)).astype(float)
         for region in requested.shared:
-            uses = _uses(problem, region)[placed.placed]
-            there = np.unique(worker[uses])
-            heap[there] += region.heap
-            node = problem.slot_node[workers[there] % max(len(problem.slots), 1)]
+            node = problem.slot_node[placed.workers.slot[_workers_with(placed, region)]]
             np.add.at(of_node[1], node, region.heap + region.off_heap)
             of_node[1][np.unique(node)] += region.on_node
         units = ((CPU, "%"), (MEMORY, "MB"))
@@ -168,7 +161,30 @@ class Requests:
                     unit=unit,
                     resource=resource,
                 )
-        yield from _full(problem, workers, heap, requested.most_heap)
+        yield from _full(problem, placed.workers, requested_heap(placed, requested.heap, requested.shared), requested)
+
+
+def requested_heap(placed: PlacedExecutors, heap: FloatArray, shared: Iterable[SharedMemory]) -> FloatArray:
+    """Return the memory on the heap that the executors of every worker request and share, in MB, shape (W,).
+
+    Parameters
+    ----------
+    placed
+        The placement.
+    heap
+        Request of each executor, shape (E,).
+    shared
+        Memory that components share.
+    """
+    of_worker = np.bincount(placed.worker, heap[placed.placed], len(placed.workers.slot)).astype(float)
+    for region in shared:
+        of_worker[_workers_with(placed, region)] += region.heap
+    return of_worker
+
+
+def _workers_with(placed: PlacedExecutors, region: SharedMemory) -> IndexArray:
+    """Return the workers with executors that use a shared region."""
+    return np.unique(placed.worker[_uses(placed.problem, region)[placed.placed]])
 
 
 def _uses(problem: Problem, region: SharedMemory) -> BoolArray:
@@ -179,15 +195,15 @@ def _uses(problem: Problem, region: SharedMemory) -> BoolArray:
     return uses
 
 
-def _full(problem: Problem, workers: IndexArray, heap: FloatArray, most: FloatArray) -> Iterator[HeapRequestViolation]:
-    count = max(len(problem.slots), 1)
-    allowed = most[workers // count]
+def _full(
+    problem: Problem, workers: PlacedWorkers, heap: FloatArray, requested: RequestLimits
+) -> Iterator[HeapRequestViolation]:
+    allowed = requested.most_heap[workers.topology]
     for worker in np.flatnonzero(heap > allowed * (1 + RELATIVE_TOLERANCE)).tolist():
-        slot = problem.slots[workers[worker] % count]
-        node = problem.slot_node[workers[worker] % count]
+        slot = problem.slots[workers.slot[worker]]
         yield HeapRequestViolation(
-            topology=problem.topologies[workers[worker] // count].id,
-            node=problem.cluster.node_names[node],
+            topology=problem.topologies[workers.topology[worker]].id,
+            node=problem.cluster.node_names[problem.slot_node[workers.slot[worker]]],
             supervisor=slot.supervisor,
             slot=slot,
             amount=float(heap[worker]),

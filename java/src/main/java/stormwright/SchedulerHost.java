@@ -13,8 +13,8 @@ import stormwright.host.Run;
  *
  * <p>A request has {@code id}, {@code class} (an {@code IScheduler}), {@code problem} (a {@code stormwright-problem/1})
  * and optionally {@code strategy}, {@code conf} (laid over that of the problem) and {@code seed} (of
- * {@code Collections.shuffle}). A response has the {@code id} and {@code assignments}, {@code status} and {@code seconds},
- * or {@code error} and {@code cause}, the exceptions from the outermost to the first.
+ * {@code Collections.shuffle}). A response has the {@code id} and {@code assignments}, {@code heaps} (what Storm reckons
+ * for the workers of a topology), {@code status} and {@code seconds}, or {@code error} and {@code cause}, the exceptions from the outermost to the first.
  */
 public final class SchedulerHost extends RequestLoop {
     SchedulerHost() {

@@ -70,6 +70,7 @@ def plan(known: DashboardState, name: str) -> Page:
         "applies": applies,
         "runs": known.runs(),
         "steps": found.steps,
+        "heaps": [(each.name, heap) for each in found.moved for heap in each.heaps],
         "more_steps": max(found.step_count - _STEPS, 0),
         "moving": found.state in IN_PROGRESS_STATES,
     }

@@ -44,7 +44,7 @@ public final class Snapshot {
         List<String> assignments = new ArrayList<>();
         for (TopologyDetails topology : sorted(cluster)) {
             List<ExecutorDetails> order = ExecutorOrder.of(topology);
-            topologies.add(JSONValue.toJSONString(topology(topology, order)));
+            topologies.add(JSONValue.toJSONString(topology(topology, order, conf)));
             SchedulerAssignment assignment = cluster.getAssignmentById(topology.getId());
             if (assignment != null && !assignment.getExecutorToSlot().isEmpty()) {
                 assignments.add(inner(Map.of(topology.getId(), assignment(assignment, order))));
@@ -63,6 +63,7 @@ public final class Snapshot {
         header.put("name", "nimbus");
         Map<String, Object> ofCluster = new TreeMap<>();
         CLUSTER_CONF.forEach(prefix -> ofCluster.putAll(select(conf, prefix)));
+        ofCluster.putAll(HeapOptions.ofCluster(conf));
         header.put("conf", ofCluster);
         header.put("blacklisted_hosts", new TreeSet<>(cluster.getBlacklistedHosts()));
         header.put("greylisted_supervisors", cluster.getGreyListedSupervisors());
@@ -118,7 +119,8 @@ public final class Snapshot {
         return request == null ? Map.of() : request.toNormalizedMap();
     }
 
-    static Map<String, Object> topology(TopologyDetails topology, List<ExecutorDetails> order) {
+    static Map<String, Object> topology(
+            TopologyDetails topology, List<ExecutorDetails> order, Map<String, Object> clusterConf) {
         ComponentDocuments components = new ComponentDocuments(topology, order);
         Map<String, Object> document = new LinkedHashMap<>();
         document.put("id", topology.getId());
@@ -128,6 +130,7 @@ public final class Snapshot {
         document.put("num_workers", topology.getNumWorkers());
         Map<String, Object> conf = select(ConfigUtils.maskPasswords(topology.getConf()), TOPOLOGY_CONF);
         conf.putAll(select(topology.getConf(), OUR_CONF));
+        conf.putAll(HeapOptions.ofTopology(topology.getConf(), clusterConf));
         document.put("conf", conf);
         document.put("components", components.documents());
         document.put("executor_runs", runs(topology, order, components.names()));

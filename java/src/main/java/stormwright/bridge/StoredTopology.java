@@ -48,7 +48,7 @@ public final class StoredTopology {
 
     /** The topology of a {@code stormwright-problem/1}. */
     public Map<String, Object> document() {
-        return Snapshot.topology(details, order);
+        return Snapshot.topology(details, order, Utils.readDefaultConfig());
     }
 
     /** Where its executors are, for the {@code assignments} of a {@code stormwright-problem/1}. */

@@ -187,6 +187,21 @@ final class ProblemCluster {
         return placements;
     }
 
+    /** Memory on the heap that the executors of each worker request and share: supervisor, port and MB, by topology. */
+    Map<String, Object> heaps() {
+        Map<String, Object> heaps = new LinkedHashMap<>();
+        order.keySet().forEach(id -> {
+            SchedulerAssignment assignment = cluster.getAssignmentById(id);
+            List<Object> ofWorkers = new ArrayList<>();
+            if (assignment != null) {
+                assignment.getScheduledResources().forEach((slot, resources) ->
+                        ofWorkers.add(List.of(slot.getNodeId(), slot.getPort(), resources.get_mem_on_heap())));
+            }
+            heaps.put(id, ofWorkers);
+        });
+        return heaps;
+    }
+
     /** What the scheduler says of each topology, where it says something. */
     Map<String, String> status() {
         Map<String, String> status = new LinkedHashMap<>();

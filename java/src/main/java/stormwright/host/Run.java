@@ -18,7 +18,7 @@ public final class Run {
      * Runs a scheduler.
      *
      * @param request {@code class}, {@code problem} and optionally {@code strategy}, {@code conf} and {@code seed}
-     * @return {@code assignments}, {@code status} and {@code seconds}, the time in {@code schedule} alone
+     * @return {@code assignments}, {@code heaps}, {@code status} and {@code seconds}, the time in {@code schedule} alone
      * @throws HostException the scheduler cannot be run, or threw something, which is the cause
      * @throws IllegalArgumentException the request is not as it should be
      */
@@ -48,6 +48,7 @@ public final class Run {
         }
         Map<String, Object> answer = new LinkedHashMap<>();
         answer.put("assignments", problem.placements());
+        answer.put("heaps", problem.heaps());
         answer.put("status", problem.status());
         answer.put("seconds", nanos / 1e9);
         return answer;

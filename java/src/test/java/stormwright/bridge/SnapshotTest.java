@@ -20,7 +20,8 @@ class SnapshotTest {
         Map<String, Object> ofSchedulers = Map.of("stormwright.service.url", "u",
                 "storm.scheduler", "stormwright.PlacementScheduler",
                 "isolation.scheduler.machines", Map.of("t", 2),
-                "task.refresh.poll.secs", 10);
+                "task.refresh.poll.secs", 10,
+                "worker.heap.memory.mb", 768);
         Map<String, Object> conf = new HashMap<>(ofSchedulers);
         conf.put("nimbus.thrift.port", 6627);
         Map<?, ?> request = parse(Snapshot.of(cluster, conf, "nimbus-1"));
@@ -47,6 +48,25 @@ class SnapshotTest {
                 Map.of("slots", List.of(List.of("a", 6701), List.of("b", 6700)),
                         "slot_of_executor", List.of(0, -1, 0, 1, 0, 1, 0, 1, 0)),
                 ((Map<?, ?>) problem.get("assignments")).get("t"));
+    }
+
+    /** Other options, such as passwords of key stores, are none of the service's. */
+    @Test
+    void onlyOptionsOfTheHeapAreSent() {
+        Cluster cluster = new TestCluster().supervisor("a", 2).topology("t", 1)
+                .topology("u", 1, Map.of("worker.heap.memory.mb", 512), null).build();
+        Map<String, Object> conf = new HashMap<>();
+        conf.put("worker.childopts", List.of("-Dsecret=1", "-Xmx%HEAP-MEM%m", "-XX:MaxHeapSize=1g"));
+        conf.put("worker.gc.childopts", " -XX:+UseG1GC  -Xmx2g ");
+        conf.put("topology.worker.childopts", null);
+        conf.put("topology.worker.gc.childopts", "");
+        conf.put("worker.heap.memory.mb", 768);
+        Map<?, ?> problem = (Map<?, ?>) parse(Snapshot.of(cluster, conf, "n")).get("problem");
+        assertEquals(Map.of("worker.childopts", "-Xmx%HEAP-MEM%m -XX:MaxHeapSize=1g", "worker.gc.childopts", "-Xmx2g",
+                "topology.worker.gc.childopts", "", "worker.heap.memory.mb", 768), problem.get("conf"));
+        List<?> topologies = (List<?>) problem.get("topologies");
+        assertEquals(null, ((Map<?, ?>) ((Map<?, ?>) topologies.get(0)).get("conf")).get("worker.heap.memory.mb"));
+        assertEquals(512, ((Map<?, ?>) ((Map<?, ?>) topologies.get(1)).get("conf")).get("worker.heap.memory.mb"));
     }
 
     /** Nimbus may end after it has stored one of two that exchange slots: the other counts as unassigned then. */
