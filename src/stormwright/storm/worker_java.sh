@@ -29,6 +29,7 @@ accept_s=3
 most_options=3
 
 log() {
+    [ -z "$(find "$root/log" -size +1024k 2>/dev/null)" ] || mv "$root/log" "$root/log.1"
     echo "$(date '+%F %T') $*" >>"$root/log"
 }
 
