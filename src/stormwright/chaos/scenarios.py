@@ -126,7 +126,8 @@ class Fault:
     def __post_init__(self) -> None:
         if self.target not in POSSIBLE[self.kind]:
             known = ", ".join(POSSIBLE[self.kind])
-            raise InputError("fault", [InputFault(f"{self.kind} is possible for {known}; got {self.target}", "$.target")])
+            text = f"{self.kind} is possible for {known}; got {self.target}"
+            raise InputError("fault", [InputFault(text, "$.target")])
         if self.duration_s < 0 or self.delay_s < 0:
             raise InputError("fault", [InputFault("durations must not be negative", "$.duration_s")])
 

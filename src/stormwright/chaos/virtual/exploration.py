@@ -89,7 +89,7 @@ def explore(schedule: Schedule, longest_s: float = LONGEST_S) -> Exploration:
         with _quiet_kills():
             run.run()
         found = tuple(run.violations())
-    except _Unfinished as error:
+    except _UnfinishedError as error:
         found = (Violation(Invariant.JOURNAL, str(error)),)
     except Exception as error:
         found = (Violation(Invariant.ERROR, f"{type(error).__name__}: {error}"),)
@@ -115,7 +115,7 @@ def _quiet_kills() -> Iterator[None]:
         threading.excepthook = usual
 
 
-class _Unfinished(Exception):
+class _UnfinishedError(Exception):
     """A run does not come to an end."""
 
 
@@ -159,7 +159,7 @@ class _Run:
         world.clock.advance(_AFTERWARDS_S)
 
     def _start_service(self) -> None:
-        """Start a service; one that cannot, as its disk is full or Nimbus is away, is started again by its supervision."""
+        """Start a service; one that cannot, as its disk is full, is started again by its supervision."""
         while True:
             try:
                 self._service = VirtualService(self._world, self._directory, self._act, decides=self._decides)
@@ -204,7 +204,7 @@ class _Run:
     def _require_time(self) -> None:
         if self._world.clock.monotonic() > self._until_s:
             paused = [f"{e.topology.name} is {e.status}" for e in self._world.nimbus.entries.values()]
-            raise _Unfinished(f"the run does not end: {'; '.join(paused)}; plans {self.states}")
+            raise _UnfinishedError(f"the run does not end: {'; '.join(paused)}; plans {self.states}")
 
     def _act(self, service: VirtualService) -> None:
         """Act as a person, before each round of the service."""
@@ -216,7 +216,7 @@ class _Run:
             return
         try:
             self._do(service)
-        except (ConflictError, sqlite3.OperationalError):  # a change meanwhile, or a full disk: the next round tries again
+        except (ConflictError, sqlite3.OperationalError):  # a change, or a full disk: the next round tries again
             return
 
     def _do(self, service: VirtualService) -> None:

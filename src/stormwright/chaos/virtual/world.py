@@ -8,8 +8,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from stormwright.chaos.scenarios import Fault, FaultKind, Moment, Target
+from stormwright.chaos.scenarios import FaultKind, Moment, Target
 from stormwright.chaos.virtual.schedule import USUAL_S, Schedule, ScheduledFault
+from stormwright.controller.planning.plan import Step
 from stormwright.controller.planning.planner import plan_moves
 from stormwright.controller.plans.rollback import WHOLE
 from stormwright.model import (
@@ -301,7 +302,7 @@ class World:
         return self._slots(self.wanted) - self._slots(self.start.current_slot)
 
     def _slots(self, placed: IntArray) -> set[tuple[str, int]]:
-        return {tuple(self.start.slots[slot]) for slot in placed.tolist()}  # type: ignore[misc]
+        return {tuple(self.start.slots[slot]) for slot in placed.tolist()}
 
     # State --------------------------------------------------------------------------------------------
 
@@ -348,7 +349,7 @@ def exchange_cluster(seed: int) -> tuple[Problem, IntArray]:
     return _first(seed, lambda start, wanted: any(len(step.moves) > 1 for step in _moves(start, wanted)))
 
 
-def _moves(start: Problem, wanted: IntArray) -> Sequence[object]:
+def _moves(start: Problem, wanted: IntArray) -> Sequence[Step]:
     return plan_moves(start, Assignment(wanted), WHOLE, cpu_limits=False).steps
 
 
