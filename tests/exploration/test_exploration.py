@@ -77,7 +77,7 @@ def test_exploration_detects_a_move_without_drain(monkeypatch: pytest.MonkeyPatc
         return []
 
     monkeypatch.setattr("stormwright.controller.move.drain", undrained)
-    assert [each.invariant for each in explore(Schedule(1)).violations] == [Invariant.NUMBERS]
+    assert [each.invariant for each in explore(Schedule(1)).violations] == [Invariant.TREES]
 
 
 def test_exploration_shrinks_a_forgotten_pause_to_one_death(monkeypatch: pytest.MonkeyPatch) -> None:

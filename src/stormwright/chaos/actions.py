@@ -289,7 +289,9 @@ class RunAction:
         """End everything that the run has begun, and return the state of each of its plans before that."""
         client = self._lab.client
         plans = {each.id: each for each in client.plans(limit=50).plans if each.id not in self._known}
-        found = {plan: each.state for plan, each in plans.items() if each.state not in ("planned", "proposed")}
+        found: dict[str, str] = {
+            plan: each.state for plan, each in plans.items() if each.state not in ("planned", "proposed")
+        }
         for plan, each in plans.items():
             with suppress(StormwrightError):
                 if each.state in ACTIVE_STATES:

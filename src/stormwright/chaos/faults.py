@@ -94,7 +94,8 @@ class ClusterProcesses:
         for node in self._cluster.plan.nodes:
             for directory in (self._work / node.name / "local" / "workers").glob("*"):
                 with suppress(OSError):  # it has ended
-                    port, topology = (artifacts := (directory / "artifacts").resolve()).name, artifacts.parent.name
+                    artifacts = (directory / "artifacts").readlink()
+                    port, topology = artifacts.name, artifacts.parent.name
                     pids = [int(file.name) for file in (directory / "pids").iterdir()]
                     place = WorkerPlace(topology, node.name, int(port))
                     found.setdefault(place, []).extend(pid for pid in pids if self._is_alive(pid))

@@ -234,4 +234,5 @@ def _ancestors(pid: int) -> set[int]:
 
 if __name__ == "__main__":
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    logging.getLogger("py4j").setLevel(logging.WARNING)
     serve(Path(sys.argv[1]))

@@ -134,7 +134,7 @@ class _Run:
         self._before = world.where()
         self._target: dict[str, Any] = {}
         self._plan = self._back = ""
-        self._reverting = False
+        self._reverting = self._to_end = False
         self._service: VirtualService | None = None
         self.states: dict[str, str] = {}
         self._numbers: list[int] = []
@@ -186,7 +186,7 @@ class _Run:
         if up != wanted:
             yield Violation(Invariant.EXECUTORS, f"workers {sorted(up ^ wanted)} do not run, or should not")
         if not world.workers_killed and (lost := world.lost()):
-            yield Violation(Invariant.NUMBERS, f"{lost} trees have lost a tuple")
+            yield Violation(Invariant.TREES, f"{lost} trees have lost a tuple")
         if self._target and not self._decides and self.states.get(self._plan) == "done":
             reached = self._reached or world.where()
             if self._target != reached:
@@ -214,6 +214,8 @@ class _Run:
         problem = service.look()
         if row is not None or problem is None or len(problem.current) < len(problem.topologies):
             return
+        if self._to_end and self._world.is_calm():
+            raise Ended
         try:
             self._do(service)
         except (ConflictError, sqlite3.OperationalError):  # a change, or a full disk: the next round tries again
@@ -233,7 +235,7 @@ class _Run:
         elif self.states.get(self._plan) == "proposed":
             service.plan_service.apply(self._plan, _PERSON)
         elif self._action in (Action.PLAN, Action.SWAP, Action.DRAIN):
-            raise Ended
+            self._to_end = True
         else:
             self._revert(service)
 
@@ -244,7 +246,8 @@ class _Run:
         moves = plan_moves(problem, Assignment(self._world.wanted), WHOLE, cpu_limits=False)
         plan = service.plan_service.propose(Decision(True, "better", moves))
         if plan is None:
-            raise Ended
+            self._to_end = True
+            return
         if self._action is not Action.REVERT:
             self._world.begin_move()
         self._plan, self._target = plan, dict(self._world.where())
@@ -256,7 +259,8 @@ class _Run:
         self._reached = dict(self._world.where())
         made = service.state.read("SELECT n FROM moves ORDER BY n")
         if not made or (not self._plan and not self._decides):
-            raise Ended
+            self._to_end = True
+            return
         self._reverting, self._decides = True, False
         self._numbers = sorted({row["n"] for row in made}, reverse=True)
         service.decides = False  # a person freezes it before
@@ -269,7 +273,8 @@ class _Run:
         if self._back and self.states.get(self._back) == "done":
             self._numbers = self._numbers[1:]
         if not self._numbers:
-            raise Ended
+            self._to_end = True
+            return
         self._back = service.plan_service.revert(self._numbers[0], _PERSON).id
         # It is made, and started, in a thread of its own; virtual time stands still meanwhile.
         while service.plans.row(self._back).state in ("planning", "planned") and not self._world.dead:

@@ -47,7 +47,7 @@ class VirtualState(State):
 
     def __init__(self, path: Path, world: World) -> None:
         self._world = world
-        super().__init__(path, world.clock)
+        super().__init__(path, world.service_clock)
         self._connection.execute("PRAGMA synchronous = OFF")
 
     @contextmanager
@@ -146,7 +146,7 @@ class VirtualService:
         self, world: World, directory: Path, person: Callable[[VirtualService], None], *, decides: bool
     ) -> None:
         self._person = person
-        self._world, clock = world, world.clock
+        self._world, clock = world, world.service_clock
         self.bridge = Bridge(_EVEN, "even", clock=clock)
         self.tally = Tally(clock=clock)
         world.connect(self.bridge.answer, self._count)

@@ -78,9 +78,39 @@ class WorldClock(VirtualClock):
         """Advance while no service runs."""
         super().sleep(seconds)
 
-    def change(self, seconds: float) -> None:
-        """Change the time of day; monotonic time goes on."""
-        self._epoch_s += seconds
+
+class ServiceClock:
+    """Clock of the service's machine: the time of day can be changed, all else is the cluster's time.
+
+    Parameters
+    ----------
+    clock
+        Clock of the cluster.
+    """
+
+    def __init__(self, clock: WorldClock) -> None:
+        self._clock = clock
+        self.ahead_s = 0.0
+
+    def time(self) -> float:
+        """Return seconds since 1970, changed."""
+        return self._clock.time() + self.ahead_s
+
+    def monotonic(self) -> float:
+        """Return seconds since the start."""
+        return self._clock.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        """Advance by some seconds."""
+        self._clock.sleep(seconds)
+
+    def wait(self, changed: threading.Condition, timeout_s: float) -> None:
+        """Advance until an event has run, or the timeout."""
+        self._clock.wait(changed, timeout_s)
+
+    def stopped(self, stop: threading.Event, timeout_s: float) -> bool:
+        """Advance unless the event is set."""
+        return self._clock.stopped(stop, timeout_s)
 
 
 class World:
@@ -101,6 +131,8 @@ class World:
         Whether the service is killed, and seconds until it starts again.
     counting
         Whether steps and messages count.
+    clock, service_clock
+        Clock of the cluster, and that of the service's machine.
     """
 
     def __init__(self, schedule: Schedule) -> None:
@@ -119,6 +151,7 @@ class World:
         self._ask: Ask = unavailable
         self.clock = WorldClock(1_795_219_140.0)
         self.clock.world = self
+        self.service_clock = ServiceClock(self.clock)
         self.engine = SteadyEngine(self.start, under=_alike)
         self.storm = VirtualStorm(self.clock, self.start, self.engine, evenly, Timings(), self._delay)
         self.nimbus: VirtualNimbus = self.storm.nimbus
@@ -151,6 +184,12 @@ class World:
     def call_fails(self) -> bool:
         """Return whether a call to Nimbus fails on its way, after waiting for a stopped gateway."""
         return self.clock.monotonic() < max(self._no_gateway_until_s, self._cut_until_s)
+
+    def is_calm(self) -> bool:
+        """Return whether no fault is in force or to come, and no topology is paused."""
+        now_s = self.clock.monotonic()
+        until_s = max(self._no_gateway_until_s, self._no_disk_until_s, self._slow_until_s, self._cut_until_s)
+        return now_s >= until_s and self.nimbus.up and all(e.status == ACTIVE for e in self.nimbus.entries.values())
 
     def disk_full(self) -> bool:
         """Return whether the disk of the service is full."""
@@ -235,8 +274,8 @@ class World:
                 self._no_disk_until_s = now_s + lasts_s
             case FaultKind.SET_CLOCK, _:
                 seconds = float(fault.parameters.get("seconds", -3600))
-                self.clock.change(seconds)
-                self.clock.after(lasts_s, lambda: self.clock.change(-seconds))
+                self.service_clock.ahead_s += seconds
+                self.clock.after(lasts_s, lambda: self._change_clock(-seconds))
             case FaultKind.SLOW_LINK, _:
                 self._slow_until_s = now_s + lasts_s
             case FaultKind.REFUSE, Target.NIMBUS:
@@ -254,6 +293,9 @@ class World:
                 self.storm.supervisors.suspend(self._node(each), lasts_s)
             case FaultKind.KILL, Target.MOVING_WORKER | Target.UNCHANGED_WORKER:
                 self._kill_worker(each)
+
+    def _change_clock(self, seconds: float) -> None:
+        self.service_clock.ahead_s += seconds
 
     def _kill_service(self, away_s: float) -> None:
         if self.alive:
