@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import pytest
 
@@ -29,9 +29,8 @@ STEPS, MESSAGES = 250, 250
 
 
 @pytest.fixture(autouse=True)
-def quiet(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+def quiet(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.CRITICAL, "stormwright")
-    yield
 
 
 @pytest.mark.parametrize("seed", range(SCHEDULES))
@@ -58,6 +57,13 @@ def test_same_schedule_is_the_same_run() -> None:
 @pytest.mark.parametrize("name", ["kill-service", "stop-nimbus", "fill-disk-service", "cut-target-node", "clock-back"])
 def test_invariants_hold_for_scenarios_of_the_catalogue(name: str, moment: Moment) -> None:
     assert explore(of_scenario(CATALOGUE[name], moment, 1)).text == ""
+
+
+@pytest.mark.parametrize(("moment", "seed"), [(Moment.ORDERED, 2), (Moment.PAUSED, 10)])
+def test_service_that_stalls_while_nimbus_schedules_repeats_its_order(moment: Moment, seed: int) -> None:
+    """Without an answer in time Nimbus places the topology itself; the plan is not done before it is as ordered."""
+    found = explore(of_scenario(CATALOGUE["stop-service"], moment, seed))
+    assert (found.text, list(found.plans.values())) == ("", ["done"])
 
 
 def test_scenarios_without_counterpart_state_a_reason() -> None:

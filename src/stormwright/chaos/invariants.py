@@ -22,7 +22,7 @@ class Invariant(StrEnum):
 
     #: Every number is delivered at least once, and the surplus is that of counted replays.
     NUMBERS = "numbers"
-    #: No tuple tree loses a tuple in a move, unless a worker is killed. Stricter than `NUMBERS`: Storm replays such trees.
+    #: No tuple tree loses a tuple in a move, unless a worker is killed: stricter than `NUMBERS`, as Storm replays it.
     TREES = "trees"
     #: The keyed state is that of the oracle.
     STATE = "state"
