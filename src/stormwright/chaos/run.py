@@ -15,7 +15,7 @@ from stormwright.chaos.actions import Placement, RunAction
 from stormwright.chaos.faults import FaultError, FaultInjector
 from stormwright.chaos.invariants import Invariant, Observation, Violation, WorkerPlace, violations
 from stormwright.chaos.lab import Lab, until
-from stormwright.chaos.ledger import LedgerViolation, read_ledger
+from stormwright.chaos.ledger import Ledger, LedgerViolation, read_ledger
 from stormwright.chaos.ledger_files import LedgerKind
 from stormwright.chaos.ledger_workload import LedgerWorkload
 from stormwright.chaos.results import RunKey, RunResult
@@ -286,7 +286,14 @@ class _Run:
     # End ----------------------------------------------------------------------------------------------
 
     def _finish(self) -> list[LedgerViolation]:
-        """Drain the ledgers, and return the violations that the oracle finds."""
+        """Drain the ledgers, and return the violations that the oracle finds.
+
+        First, all numbers emitted so far are to be acked: an inactive spout does not emit numbers again that have
+        failed.
+        """
+        emitted = {each.directory: _emitted(read_ledger(each.directory)) for each in self._workloads}
+        for directory, numbers in emitted.items():
+            until(lambda d=directory, n=numbers: _has_acked(d, n), _DRAIN_S, 1.0)  # type: ignore[misc]
         for each in self._workloads:
             with suppress(NimbusError):
                 self._lab.nimbus.deactivate(each.name)
@@ -305,6 +312,18 @@ class _Run:
         until(lambda: not self._running() and not self._lab.service.orphans(), _END_S)
         workers = [f"worker {place.topology} on {place.node}:{place.port}" for place in self._running()]
         return workers + [f"process {pid} of an earlier service" for pid in self._lab.service.orphans()]
+
+
+def _emitted(ledger: Ledger) -> list[int]:
+    """Return the numbers emitted by each spout task; of a batch ledger those of all together."""
+    return [spout.emitted for spout in ledger.spouts] or [ledger.emitted]
+
+
+def _has_acked(directory: Path, numbers: list[int]) -> bool:
+    """Return whether all tasks have acked as many numbers, without a gap."""
+    ledger = read_ledger(directory)
+    acked = [spout.low for spout in ledger.spouts] or [ledger.acked]
+    return all(low >= number for low, number in zip(acked, numbers, strict=True))
 
 
 def _is_drained(directory: Path) -> bool:

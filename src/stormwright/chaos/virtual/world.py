@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from stormwright.chaos.scenarios import FaultKind, Moment, Target
 from stormwright.chaos.virtual.schedule import USUAL_S, Schedule, ScheduledFault
-from stormwright.controller.planning.plan import Step
-from stormwright.controller.planning.planner import plan_moves
-from stormwright.controller.plans.rollback import WHOLE
 from stormwright.model import (
     Assignment,
     Component,
@@ -387,20 +384,14 @@ def _swaps(schedule: Schedule) -> bool:
 
 
 def exchange_cluster(seed: int) -> tuple[Problem, IntArray]:
-    """Return a cluster on which topologies change places, as `cluster_of`: its first seed from this one on."""
-    return _first(seed, lambda start, wanted: any(len(step.moves) > 1 for step in _moves(start, wanted)))
-
-
-def _moves(start: Problem, wanted: IntArray) -> Sequence[Step]:
-    return plan_moves(start, Assignment(wanted), WHOLE, cpu_limits=False).steps
-
-
-def _first(seed: int, fits: Callable[[Problem, IntArray], bool]) -> tuple[Problem, IntArray]:
+    """Return a cluster on which two topologies run, of one worker each, and a placement in which they exchange slots."""
     rng = random.Random(seed)  # noqa: S311 (no secret)
-    while True:
-        start, wanted = cluster_of(rng.randrange(2**31))
-        if fits(start, wanted):
-            return start, wanted
+    nodes, slots = rng.randint(2, 3), rng.randint(1, 2)
+    empty = _problem(nodes, slots, tuple(_topology(f"t{number}", 1) for number in range(2)))
+    first = rng.randrange(nodes * slots)
+    second = rng.choice([n for n in range(nodes * slots) if empty.slot_node[n] != empty.slot_node[first]])
+    now, wanted = (np.repeat(np.array(pair, np.int32), _EXECUTORS) for pair in ((first, second), (second, first)))
+    return empty.with_current(Assignment(now).by_topology(empty)), wanted
 
 
 def cluster_of(seed: int) -> tuple[Problem, IntArray]:
