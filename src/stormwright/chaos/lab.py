@@ -26,8 +26,9 @@ from stormwright.storm.local_cluster.processes import marked
 
 log = logging.getLogger(__name__)
 
-#: Nodes and slots of the cluster; cores that each node may use, so that it has a control group without being slow.
-NODES, SLOTS, CORES = 3, 4, 2.0
+#: Nodes and slots of the cluster: two ledgers of three workers fill it, so that they exchange slots. And the cores that
+#: each node may use: it has a control group, and is not slow.
+NODES, SLOTS, CORES = 3, 2, 2.0
 
 #: Size of the file system of the service's state.
 _STATE_SIZE = "256m"

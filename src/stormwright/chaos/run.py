@@ -26,7 +26,7 @@ from stormwright.errors import ClusterError, NimbusError, StormwrightError
 log = logging.getLogger(__name__)
 
 #: Tuples/s and workers of a ledger, and configuration of its topology.
-RATE_TPS, WORKERS, SWAPPED_WORKERS = 200.0, 3, 2
+RATE_TPS, WORKERS = 200.0, 3
 _CONF = {"topology.message.timeout.secs": 10, "stormwright.probe.interval.ms": 500}
 
 #: Longest waits in seconds: for workers and acks at first, the moment, recovery after the last fault, and the end.
@@ -90,7 +90,7 @@ class _Run:
                 scenario.workload,
                 f"chaos-{name}",
                 RATE_TPS,
-                SWAPPED_WORKERS if swaps else WORKERS,
+                WORKERS,
             )
             for name in (("a", "b") if swaps else ("a",))
         ]

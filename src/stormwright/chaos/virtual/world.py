@@ -384,13 +384,15 @@ def _swaps(schedule: Schedule) -> bool:
 
 
 def exchange_cluster(seed: int) -> tuple[Problem, IntArray]:
-    """Return a cluster on which two topologies run, of one worker each, and a placement in which they exchange slots."""
+    """Return a cluster without free slots, and a placement in which two topologies exchange theirs."""
     rng = random.Random(seed)  # noqa: S311 (no secret)
-    nodes, slots = rng.randint(2, 3), rng.randint(1, 2)
-    empty = _problem(nodes, slots, tuple(_topology(f"t{number}", 1) for number in range(2)))
-    first = rng.randrange(nodes * slots)
-    second = rng.choice([n for n in range(nodes * slots) if empty.slot_node[n] != empty.slot_node[first]])
-    now, wanted = (np.repeat(np.array(pair, np.int32), _EXECUTORS) for pair in ((first, second), (second, first)))
+    slots = rng.randint(1, 2)
+    empty = _problem(2, slots, tuple(_topology(f"t{number}", 1) for number in range(2 * slots)))
+    order = rng.sample(range(2 * slots), 2 * slots)
+    other = next(n for n in range(1, 2 * slots) if empty.slot_node[order[n]] != empty.slot_node[order[0]])
+    then = [*order]
+    then[0], then[other] = order[other], order[0]
+    now, wanted = (np.repeat(np.array(each, np.int32), _EXECUTORS) for each in (order, then))
     return empty.with_current(Assignment(now).by_topology(empty)), wanted
 
 
