@@ -1,4 +1,4 @@
-"""Actions of chaos runs: what moves, how it is started over the API, and how its plan is brought to an end."""
+"""Actions of chaos runs: the moves, their start over the API, and the end of their plans."""
 
 from __future__ import annotations
 
@@ -92,7 +92,10 @@ class Placement:
         if not beside:
             raise ClusterError("all workers of the ledger are on one node: there is no move with a gain")
         taken = {slot for index in range(len(self.problem.topologies)) for slot in self._used(index)}
-        free = [n for n in range(len(self.problem.slots)) if n not in taken and node[n] == node[rng.choice(beside)]]
+        target = node[rng.choice(beside)]
+        free = [slot for slot in range(len(self.problem.slots)) if slot not in taken and node[slot] == target]
+        if not free:
+            raise ClusterError("there is no free slot beside another worker of the ledger")
         return source, rng.choice(free)
 
     def exchange(self) -> tuple[int, int]:
@@ -242,7 +245,7 @@ class RunAction:
         return found
 
     def tend(self, *, may_stop: bool) -> None:
-        """Act as the operator: resume what was stopped once, and end an evaluation that would take minutes.
+        """Act as the operator: resume a stopped plan once, and end an evaluation, which takes minutes.
 
         Parameters
         ----------

@@ -101,6 +101,10 @@ def _tried(run: Runner, planned: Planned) -> RunResult:
     except StormwrightError as error:
         log.warning("%s: %s", planned.key, error)
         return RunResult(planned.key, planned.scenario, violations=(Violation(Invariant.ERROR, str(error)),))
+    except Exception as error:  # a bug here or in the cluster: the next run has a cluster of its own
+        log.exception("%s", planned.key)
+        text = f"{type(error).__name__}: {error}"
+        return RunResult(planned.key, planned.scenario, violations=(Violation(Invariant.ERROR, text),))
     return replace(found, key=planned.key)
 
 

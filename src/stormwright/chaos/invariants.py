@@ -1,4 +1,4 @@
-"""Invariants of a chaos run: pure checks of what was observed after it."""
+"""Invariants of a chaos run: pure checks of an observation of the cluster after it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ACTIVE = "ACTIVE"
 
 
 class Invariant(StrEnum):
-    """What holds after every run."""
+    """A statement that holds after every run."""
 
     #: Every number is delivered at least once, and the surplus is that of counted replays.
     NUMBERS = "numbers"

@@ -22,7 +22,7 @@ RUNS = "runs.jsonl"
 
 @dataclass(frozen=True)
 class RunKey:
-    """What a run is determined by."""
+    """Scenario, moment and seed, which determine a run."""
 
     scenario: str
     moment: Moment

@@ -250,7 +250,7 @@ class _Run:
         return None
 
     def _missing(self) -> str:
-        """Return what is missing for a recovery; empty if only acks are."""
+        """Return why nothing has recovered yet; empty if only acks are missing."""
         try:
             statuses = self._lab.statuses()
             paused = [name for name, topology in self._ids.items() if statuses.get(topology) != _ACTIVE]

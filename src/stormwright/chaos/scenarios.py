@@ -38,7 +38,7 @@ from stormwright.errors import InputError
 
 
 class FaultKind(StrEnum):
-    """What happens to a target."""
+    """Kind of a fault."""
 
     #: SIGKILL; the supervision of the process starts it again.
     KILL = "kill"
@@ -63,7 +63,7 @@ class FaultKind(StrEnum):
 
 
 class Target(StrEnum):
-    """What a fault happens to. Workers and nodes are those of the move; `SOURCE_NODE` is left, `TARGET_NODE` taken."""
+    """Target of a fault. Workers and nodes are those of the move, from `SOURCE_NODE` to `TARGET_NODE`."""
 
     SERVICE = "service"
     NIMBUS = "nimbus"
@@ -166,7 +166,7 @@ class Moment(StrEnum):
 
 
 class Action(StrEnum):
-    """What moves."""
+    """Kind of the move."""
 
     #: A plan moves one worker to another node.
     PLAN = "plan"

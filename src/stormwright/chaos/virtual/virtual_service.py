@@ -178,7 +178,7 @@ class VirtualService:
         self.state.close()
 
     def problem(self) -> Problem | None:
-        """Return what runs now; None before Nimbus has called."""
+        """Return the running cluster; None before Nimbus has called."""
         return self.bridge.snapshot()
 
     # Decider ------------------------------------------------------------------------------------------
@@ -195,7 +195,7 @@ class VirtualService:
     # Outcomes of plans --------------------------------------------------------------------------------
 
     def look(self) -> Problem | None:
-        """Return what runs now; None if Nimbus has not called since the last move, or not recently."""
+        """Return the running cluster; None if Nimbus has not called since the last move, or not recently."""
         age_s, problem = self.bridge.snapshot_age_s(), self.bridge.snapshot()
         since_s = self._world.clock.monotonic() - age_s
         if problem is None or age_s > SNAPSHOT_S or since_s < self.memory.last_change_s:
