@@ -39,7 +39,7 @@ MACHINE_CODE := build/.machine-code
 JAVA_SAYS := build/java-test.log
 JAVA_FAILED := build/.java-test-failed
 
-.PHONY: help demo test test-all properties java-test python-test storm-versions lint docs fresh-docs wheel setup clean missing
+.PHONY: help demo test test-all properties chaos chaos-virtual java-test python-test storm-versions lint docs fresh-docs wheel setup clean missing
 
 help: ## show this
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -57,6 +57,12 @@ test-all: java-test storm-versions $(BROWSER) ## the same, and what takes long a
 
 properties: setup ## what holds for any problem, once with 20,000 drawn ones each: hours (one room: ARGS="tests/model")
 	@EXAMPLES=$${EXAMPLES:-20000} $(PYTEST) -m "hypothesis and not storm and not spark" --timeout 0 $(ARGS)
+
+chaos: setup ## every scenario at every moment on a real cluster, resumable: hours (options: ARGS="--scenario 'kill-*'")
+	@$(BIN)/stormwright chaos run --output chaos-output $(ARGS)
+
+chaos-virtual: setup ## the same in virtual time, 60 seeds each: 20,000 schedules in an hour
+	@$(BIN)/stormwright chaos run --virtual --runs 60 --output chaos-output/virtual $(ARGS)
 
 # Those of Java mostly wait: they run beside those of Python, and what they say is shown as a whole.
 java-test: setup

@@ -26,8 +26,8 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"schedulers", "history"}),
     frozenset({"controller", "explain", "advise"}),
     frozenset({"service"}),
-    frozenset({"workbench", "chaos"}),
-    frozenset({"evaluations"}),
+    frozenset({"workbench"}),
+    frozenset({"evaluations", "chaos"}),
     frozenset({"cli"}),
 )
 

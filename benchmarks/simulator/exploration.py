@@ -16,8 +16,8 @@ from collections.abc import Iterator
 from itertools import chain, count
 
 from benchmarks.kit.results import write_results
-from tests.exploration.explore import explore, unpredicted
-from tests.exploration.schedule import Schedule, by_chance, every_death, smallest
+from stormwright.chaos.virtual.exploration import explore
+from stormwright.chaos.virtual.schedule import Schedule, by_chance, every_death, smallest
 
 #: Deaths of a schedule by chance, at most, and about as many steps and messages as there are in a run.
 DEATHS, STEPS, MESSAGES = 4, 250, 250
@@ -31,16 +31,15 @@ def main() -> None:
     options = parser.parse_args()
     logging.disable(logging.CRITICAL)
     broken: dict[str, str] = {}
-    with unpredicted():
-        began_s = time.process_time()
-        systematic = sum(_explored(each, broken) for each in _every_death(options.worlds))
-        systematic_s = time.process_time() - began_s
-        began_s, by_seed = time.process_time(), 0
-        for seed in count(options.first_seed):
-            by_seed += _explored(by_chance(seed, STEPS, MESSAGES, DEATHS), broken)
-            if time.process_time() - began_s > 60 * options.minutes:
-                break
-        by_seed_s = time.process_time() - began_s
+    began_s = time.process_time()
+    systematic = sum(_explored(each, broken) for each in _every_death(options.worlds))
+    systematic_s = time.process_time() - began_s
+    began_s, by_seed = time.process_time(), 0
+    for seed in count(options.first_seed):
+        by_seed += _explored(by_chance(seed, STEPS, MESSAGES, DEATHS), broken)
+        if time.process_time() - began_s > 60 * options.minutes:
+            break
+    by_seed_s = time.process_time() - began_s
     rate = 3600 * (systematic + by_seed) / (systematic_s + by_seed_s)
     rows = [
         (f"every death at every step of {options.worlds} worlds, schedules", "all", f"{systematic:,}"),
@@ -58,8 +57,8 @@ def _every_death(worlds: int) -> Iterator[Schedule]:
 
 def _explored(schedule: Schedule, broken: dict[str, str]) -> int:
     """One more; what it broke is noted with the least that breaks it."""
-    if found := explore(schedule).broken:
-        least = smallest(schedule, lambda smaller: bool(explore(smaller).broken))
+    if found := explore(schedule).text:
+        least = smallest(schedule, lambda smaller: bool(explore(smaller).violations))
         broken[str(least)] = found
     return 1
 

@@ -44,6 +44,7 @@ VERBS = {
     "cluster": "Start, show or stop a real Storm cluster on this machine.",
     "demo": "Show the gain of a better placement on a real cluster.",
     "experiment": "Repeat published evaluations on a real cluster.",
+    "chaos": "Test moves with faults, on a local cluster or in virtual time.",
     "serve": "Run the service that keeps the placement of a Storm cluster good.",
     "status": "Show the health of a running service, its next change, and pending approvals.",
     "token": "Create, list and revoke access tokens of a service.",

@@ -208,7 +208,8 @@ class Mover:
                 known, ordered = None, clock.monotonic()
             left = [(topology, supervisor) for topology, supervisor in left if not self._released(topology, supervisor)]
             ended = not left and all(map(self._tally.silent, old))
-            if ended:
+            # Where Nimbus had no answer, workers end as well, and new ones run elsewhere.
+            if ended and self._is_placed(legs, since, ordered):
                 # They end by the new placement, so that is out now.
                 known = known or clock.monotonic() + self._connected_s()
                 if all(self._may_go_on(move, leg, since, known) for move, leg in legs):
@@ -247,6 +248,13 @@ class Mover:
             return None
         log.warning("%s: Nimbus had no answer in time and placed it elsewhere; ordered again", ", ".join(strays))
         return shown
+
+    def _is_placed(self, legs: Sequence[tuple[TopologyMove, Hop]], since: float, ordered: float) -> bool:
+        """Return whether Nimbus has placed all topologies as ordered: by its next call, or by the new workers before it."""
+        newest = self._bridge.wait_for_snapshot(ordered, 0.0)
+        if newest is not None and all(newest.current.get(move.topology.id) == leg.after for move, leg in legs):
+            return True
+        return all(self._all_report(move.topology, leg, since) for move, leg in legs)
 
     def _released(self, topology: str, supervisor: Supervisor) -> bool:
         try:

@@ -170,6 +170,7 @@ class Supervisors:
         self._ports = {node.id: node.ports for node in problem.supervisors}
         self._pids = count(1000)
         self._down: set[str] = set()
+        self._suspended: dict[str, int] = {}
         self._starting = False
         nodes = [node.id for node in problem.supervisors]
         for number, node in enumerate(nodes):
@@ -180,7 +181,7 @@ class Supervisors:
 
     def assigned(self, supervisor: str) -> None:
         """Start and stop workers according to Nimbus's assignments."""
-        if supervisor in self._down:
+        if supervisor in self._down or supervisor in self._suspended:
             return
         wanted = self._wanted.on(supervisor)
         for port in self._ports[supervisor]:
@@ -225,8 +226,22 @@ class Supervisors:
             self._leave(self.workers.pop(place))
         self._clock.after(self._timings.supervisor_s, lambda: self._silent(supervisor))
 
+    def suspend(self, supervisor: str, seconds: float) -> None:
+        """Stop a supervisor for some seconds; its workers run on."""
+        self._suspended[supervisor] = self._suspended.get(supervisor, 0) + 1
+        self._clock.after(self._timings.supervisor_s, lambda: self._silent(supervisor))
+        self._clock.after(seconds, lambda: self._resume(supervisor))
+
+    def _resume(self, supervisor: str) -> None:
+        self._suspended[supervisor] -= 1
+        if not self._suspended[supervisor]:
+            del self._suspended[supervisor]
+            if supervisor not in self._down:
+                self._nimbus.find(supervisor)
+            self.assigned(supervisor)
+
     def _silent(self, supervisor: str) -> None:
-        if supervisor in self._down:
+        if supervisor in self._down or supervisor in self._suspended:
             self._nimbus.lose(supervisor)
 
     def _start(self, supervisor: str, port: int, topology: str, executors: tuple[int, ...]) -> None:

@@ -30,10 +30,17 @@ _HEAP_MB = {ZOOKEEPER: 128, NIMBUS: 256, "supervisor": 160}
 _STANDBY_MB = 140
 
 _MAIN = {
-    ZOOKEEPER: "org.apache.storm.command.DevZookeeper",
+    # Not DevZookeeper, which deletes its data when it starts: one that is killed is to know the topologies afterwards.
+    ZOOKEEPER: "org.apache.storm.shade.org.apache.zookeeper.server.ZooKeeperServerMain",
     NIMBUS: "org.apache.storm.daemon.nimbus.Nimbus",
     "supervisor": "org.apache.storm.daemon.supervisor.Supervisor",
 }
+
+#: Twenty ticks are the longest session that ZooKeeper grants.
+_TICK_MS = "2000"
+
+#: Its administration listens on a port of the whole machine.
+_ZOOKEEPER_PROPERTIES = {"zookeeper.admin.enableServer": "false"}
 
 _TIMING = {
     # Nimbus schedules this often when nothing happens; a rebalance schedules at once.
@@ -63,7 +70,6 @@ def storm_conf(plan: ClusterPlan, daemon: str) -> dict[str, Any]:
         "storm.zookeeper.port": plan.zookeeper_port,
         "nimbus.seeds": [plan.nimbus_host],
         "nimbus.thrift.port": plan.nimbus_port,
-        "dev.zookeeper.path": str(home / "data"),
         "storm.local.dir": str(home / "local"),
         "storm.workers.artifacts.dir": str(home / "logs" / "workers"),
         "storm.metricstore.rocksdb.location": str(home / "metrics"),
@@ -173,7 +179,9 @@ def command(plan: ClusterPlan, daemon: str) -> list[str]:
             "logfile.name": "daemon.log",
             "log4j.configurationFile": _LOG4J2 / "cluster.xml",
             "java.io.tmpdir": home / "tmp",
+            **(_ZOOKEEPER_PROPERTIES if daemon == ZOOKEEPER else {}),
         },
+        args=(str(plan.zookeeper_port), str(home / "data"), _TICK_MS) if daemon == ZOOKEEPER else (),
     )
 
 

@@ -130,8 +130,8 @@ def lay_node(name: str, address: str, pid: int, link: str | None) -> None:
     run(*inside, "ip", "link", "set", "lo", "up")
     run(*inside, "ip", "addr", "add", f"{address}/24", "dev", "eth0")
     if link is not None:
-        run("tc", "qdisc", "add", "dev", name, "root", *_limit(link))
-        run(*inside, "tc", "qdisc", "add", "dev", "eth0", "root", *_limit(link))
+        run("tc", "qdisc", "add", "dev", name, "root", *limit_arguments(link))
+        run(*inside, "tc", "qdisc", "add", "dev", "eth0", "root", *limit_arguments(link))
     run(*inside, "ip", "link", "set", "eth0", "up")
     run("ip", "link", "set", name, "master", "switch", "up")
 
@@ -154,7 +154,7 @@ def limit_node(name: str, cluster: int, holder: int, link: str) -> None:
         It has no limit that could be changed.
     """
     for pid, end in ((cluster, name), (holder, "eth0")):
-        run(*in_namespace(pid), "tc", "qdisc", "change", "dev", end, "root", *_limit(link))
+        run(*in_namespace(pid), "tc", "qdisc", "change", "dev", end, "root", *limit_arguments(link))
 
 
 def lay_host(host_link: str, address: str, pid: int) -> None:
@@ -176,7 +176,8 @@ def in_namespace(pid: int) -> tuple[str, ...]:
     return ("nsenter", f"--net=/proc/{pid}/ns/net", "--")
 
 
-def _limit(link: str) -> Sequence[str]:
+def limit_arguments(link: str) -> Sequence[str]:
+    """Return the queueing discipline of a rate limit in the words of ``tc``."""
     # The bucket holds 8 ms of traffic: with less, a kernel that ticks at 250 Hz cannot reach high rates; and no less
     # than 32 kB, the value with which the limits in our measurements were taken.
     burst = max(32_768, int(link_bits_per_s(link) / 8 * 0.008))

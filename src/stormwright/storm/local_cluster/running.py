@@ -225,6 +225,40 @@ class RunningCluster:
         self.plan = replace(self.plan, config=replace(self.plan.config, cores_per_node=cores, link=link))
         self.plan.save()
 
+    def limit_node(self, node: str, *, cores: float | None = None, link: str | None = None) -> None:
+        """Change limits of one node at run time, which `limit_nodes` changes of all.
+
+        Parameters
+        ----------
+        node
+            The node.
+        cores, link
+            As for `limit_nodes`; None for no change.
+
+        Raises
+        ------
+        ClusterError
+            The cluster has ended, or was started without that limit.
+        """
+        if (cores is not None and self.plan.cores is None) or (link is not None and self.plan.link is None):
+            raise ClusterError("nodes without limits of CPU and link cannot be given others")
+        if cores is not None:
+            cpu.hold_group(self.plan.work, node, cores)
+        if link is not None:
+            network.limit_node(node, self.warden_pid(), self._holders()[node], link)
+
+    def kill_processes(self, node: str) -> None:
+        """Kill all processes of a node once; its supervisor is started again.
+
+        Raises
+        ------
+        ClusterError
+            The cluster was started without CPU limits.
+        """
+        if self.plan.cores is None:
+            raise ClusterError("nodes that are not held to cores cannot be killed")
+        cpu.kill_group(self.plan.work, node)
+
     def kill_node(self, node: str) -> None:
         """Kill a node: its supervisor and workers end at once and are not restarted.
 

@@ -1,0 +1,340 @@
+"""One chaos run on the local cluster: submit, start the action, inject faults at the moment, recover, check."""
+
+from __future__ import annotations
+
+import logging
+import random
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+
+from stormwright.chaos.actions import Placement, RunAction
+from stormwright.chaos.faults import FaultError, FaultInjector
+from stormwright.chaos.invariants import Invariant, Observation, Violation, WorkerPlace, violations
+from stormwright.chaos.lab import Lab, until
+from stormwright.chaos.ledger import Ledger, LedgerViolation, read_ledger
+from stormwright.chaos.ledger_files import LedgerKind
+from stormwright.chaos.ledger_workload import LedgerWorkload
+from stormwright.chaos.results import RunKey, RunResult
+from stormwright.chaos.scenarios import Action, Fault, Moment, Scenario
+from stormwright.chaos.watching import AckWatch, MomentWatch, StatusWatch, status_texts
+from stormwright.errors import ClusterError, NimbusError, StormwrightError
+
+log = logging.getLogger(__name__)
+
+#: Tuples/s and workers of a ledger, and configuration of its topology.
+RATE_TPS, WORKERS = 200.0, 3
+_CONF = {"topology.message.timeout.secs": 10, "stormwright.probe.interval.ms": 500}
+
+#: Longest waits in seconds: for workers and acks at first, the moment, recovery after the last fault, and the end.
+_UP_S, _MOMENT_S, RECOVERY_S, _DRAIN_S, _END_S = 90.0, 120.0, 240.0, 60.0, 40.0
+
+_ACTIVE = "ACTIVE"
+
+
+def run_scenario(lab: Lab, scenario: Scenario, moment: Moment, seed: int, directory: Path) -> RunResult:
+    """Run a scenario once.
+
+    Parameters
+    ----------
+    lab
+        The cluster; made healthy first.
+    scenario, moment, seed
+        The run.
+    directory
+        Directory of its ledgers; removed if all invariants hold.
+    """
+    key = RunKey(scenario.name, moment, seed)
+    lab.prepare()
+    with FaultInjector(lab.cluster, lab.service) as injector:
+        if why := next(filter(None, map(injector.why_impossible, scenario.faults)), ""):
+            return RunResult(key, scenario, skipped=why)
+        run = _Run(lab, scenario, key, injector, directory)
+        try:
+            result = run.run()
+        except StormwrightError as error:
+            result = run.result(RunResult(key, scenario, violations=(Violation(Invariant.ERROR, str(error)),)))
+        finally:
+            injector.close()
+            run.remove_topologies()
+    if not result.violations:
+        shutil.rmtree(directory, ignore_errors=True)
+    return result
+
+
+class _Run:
+    """State of one run.
+
+    Parameters
+    ----------
+    lab
+        The cluster.
+    scenario, key
+        What is run.
+    injector
+        Injects its faults.
+    directory
+        Directory of its ledgers.
+    """
+
+    def __init__(self, lab: Lab, scenario: Scenario, key: RunKey, injector: FaultInjector, directory: Path) -> None:
+        self._lab, self._scenario, self._key, self._injector = lab, scenario, key, injector
+        self._since_s = time.monotonic()
+        swaps = scenario.action is Action.SWAP
+        self._workloads = [
+            LedgerWorkload(
+                directory / name,
+                scenario.workload,
+                f"chaos-{name}",
+                RATE_TPS,
+                WORKERS,
+            )
+            for name in (("a", "b") if swaps else ("a",))
+        ]
+        self._acks = AckWatch({each.directory: each.kind for each in self._workloads})
+        rng = random.Random(key.seed)  # noqa: S311 (no secret)
+        self._action = RunAction(lab, scenario.action, rng)
+        self._ids: dict[str, str] = {}
+        self._fault_s: float | None = None
+        self._notes: list[str] = []
+
+    def run(self) -> RunResult:
+        """Run it; raises ClusterError if it cannot be prepared."""
+        self._submit()
+        self._action.prepare()
+        self._lab.wait_until_restartable()
+        client = self._lab.client
+        with StatusWatch(lambda: status_texts(client)) as status:
+            self._act()
+            recovered_s = self._recover()
+            addresses = {node.name: node.address for node in self._lab.cluster.plan.nodes}
+            parts = self._action.parts
+            namings = tuple(status.naming(each, parts, addresses) for each in self._injector.injected)
+        observed = replace(
+            self._observe(),
+            namings=namings,
+            recovered=recovered_s is not None,
+            waited_for=self._missing() if recovered_s is None else "",
+        )
+        ledger = self._finish()
+        self.remove_topologies()
+        observed = replace(observed, ledger=ledger, leftovers=self._leftovers())
+        found = RunResult(
+            self._key,
+            self._scenario,
+            recovery_s=None if recovered_s is None or self._fault_s is None else recovered_s - self._fault_s,
+            violations=tuple(violations(observed)),
+            namings=namings,
+            plan_state=self._action.states.get(self._action.plan, ""),
+        )
+        return self.result(found)
+
+    def result(self, found: RunResult) -> RunResult:
+        """Return a result with the duration and notes of the run."""
+        details = {**found.details, "notes": self._notes, "starts": self._lab.service.starts}
+        return replace(found, seconds=time.monotonic() - self._since_s, details=details)
+
+    # Topologies ---------------------------------------------------------------------------------------
+
+    def _submit(self) -> None:
+        conf = {**_CONF, "stormwright.probe.service.url": self._lab.cluster.service_url}
+        for each in self._workloads:
+            each.directory.mkdir(parents=True, exist_ok=True)
+            each.submit(self._lab.cluster, conf)
+        names = {each.name for each in self._workloads}
+
+        def submitted() -> bool:
+            topologies = self._lab.nimbus.cluster()["topologies"]
+            self._ids = {each["name"]: each["id"] for each in topologies if each["name"] in names}
+            return len(self._ids) == len(names)
+
+        self._require(submitted, _UP_S, "the ledgers are submitted")
+        self._require(self._workers_run, _UP_S, "all workers run")
+        self._require(self._acks.flow, _UP_S, "acks flow")
+
+    def _require(self, reached: Callable[[], bool], limit_s: float, text: str) -> None:
+        if not until(reached, limit_s):
+            raise ClusterError(f"not reached within {limit_s:g} s: {text}")
+
+    def _workers_run(self) -> bool:
+        assigned, running = self._assigned(), self._running()
+        return bool(assigned) and sorted(assigned) == sorted(running)
+
+    def _assigned(self) -> list[WorkerPlace]:
+        placement = Placement.current(self._lab)
+        return [
+            worker
+            for index, topology in enumerate(placement.problem.topologies)
+            if topology.id in self._ids.values()
+            for worker in placement.workers(index)
+        ]
+
+    def _running(self) -> list[WorkerPlace]:
+        return [place for place in self._lab.processes.workers() if place.topology in self._ids.values()]
+
+    def remove_topologies(self) -> None:
+        """Kill all topologies of the run, and wait until their workers have ended."""
+        for each in self._workloads:
+            self._lab.kill_topology(each.name)
+        until(lambda: not self._running(), _END_S)
+
+    # Faults -------------------------------------------------------------------------------------------
+
+    def _act(self) -> None:
+        """Start the action, and inject the faults at the moment; a fault may hinder the start."""
+        at_first = self._key.moment is Moment.BEFORE
+        moments = MomentWatch(self._lab.nimbus, set(self._ids.values()), self._old_worker_runs)
+        if not at_first:
+            self._require(self._action.start, _MOMENT_S, "the action is started")
+            self._require_moment(moments)
+        pending = sorted(self._scenario.faults, key=lambda fault: fault.delay_s)
+        begin_s = time.monotonic()
+        for fault in pending:
+            time.sleep(max(0.0, begin_s + fault.delay_s - time.monotonic()))
+            self._inject(fault)
+        if at_first:
+            self._require(self._action.start, _MOMENT_S, "the action is started")
+
+    def _require_moment(self, moments: MomentWatch) -> None:
+        moment = self._key.moment
+        deadline_s = time.monotonic() + _MOMENT_S
+        looked_s = 0.0
+        plan = None
+        while not moments.reached(moment, plan):
+            if time.monotonic() > deadline_s:
+                state = plan.state if plan else "unknown"
+                raise ClusterError(f"the moment {moment} was not reached within {_MOMENT_S:g} s; the plan is {state}")
+            if time.monotonic() > looked_s + 0.3:
+                looked_s, plan = time.monotonic(), self._action.show()
+            time.sleep(0.01)
+
+    def _old_worker_runs(self) -> bool:
+        return self._action.parts.moving in self._lab.processes.workers()
+
+    def _inject(self, fault: Fault) -> None:
+        """Inject a fault as soon as its target exists."""
+        deadline_s = time.monotonic() + 10.0
+        while True:
+            try:
+                injected = self._injector.inject(fault, self._action.parts)
+            except FaultError as error:
+                if time.monotonic() > deadline_s:
+                    self._notes.append(f"not injected: {error}")
+                    return
+                time.sleep(0.05)
+            else:
+                self._fault_s = self._fault_s or injected.since_s
+                return
+
+    # Recovery -----------------------------------------------------------------------------------------
+
+    def _recover(self) -> float | None:
+        """Return the time at which acks flow again with nothing paused or in progress; None if it was not reached."""
+        deadline_s = time.monotonic() + self._scenario.until_s + RECOVERY_S
+        counting = False
+        while time.monotonic() < deadline_s:
+            with suppress(StormwrightError, OSError):
+                self._action.tend(may_stop=not self._injector.in_force)
+                if self._injector.in_force or self._missing():
+                    counting = False
+                elif not counting:
+                    self._acks.restart()
+                    self._acks.flow()
+                    counting = True
+                elif self._acks.flow():
+                    return time.monotonic()
+            time.sleep(0.3)
+        return None
+
+    def _missing(self) -> str:
+        """Return why nothing has recovered yet; empty if only acks are missing."""
+        try:
+            statuses = self._lab.statuses()
+            paused = [name for name, topology in self._ids.items() if statuses.get(topology) != _ACTIVE]
+            if paused:
+                return f"{', '.join(paused)} are not active"
+            if not self._workers_run():
+                return "workers do not run where Nimbus has assigned them"
+            if not self._action.has_ended():
+                return f"the plan is {self._action.states.get(self._action.plan, 'unknown')}"
+        except (StormwrightError, OSError) as error:
+            return str(error)
+        return ""
+
+    def _observe(self) -> Observation:
+        plans: dict[str, str] = {}
+        with suppress(StormwrightError):
+            plans = self._action.clean_up()
+        try:
+            ids = {topology: name for name, topology in self._ids.items()}
+            statuses = {ids[each]: status for each, status in self._lab.statuses().items() if each in ids}
+            placement = Placement.current(self._lab)
+            missing = {name: "gone" for name in self._ids if name not in statuses}
+            return Observation(
+                statuses=statuses | missing,
+                assigned=self._assigned(),
+                running=self._running(),
+                unplaced=placement.unplaced(),
+                plans=plans,
+            )
+        except NimbusError as error:
+            return Observation(nimbus_error=str(error), plans=plans)
+
+    # End ----------------------------------------------------------------------------------------------
+
+    def _finish(self) -> list[LedgerViolation]:
+        """Drain the ledgers, and return the violations that the oracle finds.
+
+        First, all numbers emitted so far are to be acked: an inactive spout does not emit numbers again that have
+        failed.
+        """
+        emitted = {each.directory: _emitted(read_ledger(each.directory)) for each in self._workloads}
+        for directory, numbers in emitted.items():
+            until(lambda d=directory, n=numbers: _has_acked(d, n), _DRAIN_S, 1.0)  # type: ignore[misc]
+        for each in self._workloads:
+            with suppress(NimbusError):
+                self._lab.nimbus.deactivate(each.name)
+        found = []
+        for each in self._workloads:
+            # Storm's checkpoint spout is inactive together with the topology: acks would wait for it.
+            drains = each.kind is not LedgerKind.CHECKPOINT
+            if drains:
+                until(lambda each=each: _is_drained(each.directory), _DRAIN_S, 1.0)  # type: ignore[misc]
+            ledger = read_ledger(each.directory)
+            self._notes.append(f"{each.name}: {ledger.emitted:,} numbers, {ledger.acked:,} acked")
+            found += ledger.violations(drained=drains)
+        return found
+
+    def _leftovers(self) -> list[str]:
+        until(lambda: not self._running() and not self._lab.service.orphans(), _END_S)
+        workers = [f"worker {place.topology} on {place.node}:{place.port}" for place in self._running()]
+        return workers + [f"process {pid} of an earlier service" for pid in self._lab.service.orphans()]
+
+
+def _emitted(ledger: Ledger) -> list[int]:
+    """Return the numbers emitted by each spout task; of a batch ledger those of all together."""
+    return [spout.emitted for spout in ledger.spouts] or [ledger.emitted]
+
+
+def _has_acked(directory: Path, numbers: list[int]) -> bool:
+    """Return whether all tasks have acked as many numbers, without a gap."""
+    ledger = read_ledger(directory)
+    acked = [spout.low for spout in ledger.spouts] or [ledger.acked]
+    return all(low >= number for low, number in zip(acked, numbers, strict=True))
+
+
+def _is_drained(directory: Path) -> bool:
+    ledger = read_ledger(directory)
+    return ledger.emitted > 0 and not ledger.violations(drained=True)
+
+
+@contextmanager
+def lab_in(directory: Path) -> Iterator[Lab]:
+    """Return the context of a cluster for runs, whose files are in a directory."""
+    with Lab(directory) as lab:
+        yield lab
+    if lab.leftovers:
+        log.warning("left behind: %s", "; ".join(lab.leftovers))

@@ -1,0 +1,147 @@
+"""``stormwright chaos``: moves with faults, on a local cluster or in virtual time."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from stormwright.cli import options
+from stormwright.cli.lines import say
+from stormwright.cli.output import numbers_table, print_json, print_table
+from stormwright.cli.progress import shown
+
+if TYPE_CHECKING:
+    from stormwright.chaos.campaign import Runner
+    from stormwright.chaos.results import RunResult
+
+#: As in `stormwright.chaos.scenarios.Moment`, which is imported late.
+_MOMENTS = ("before", "paused", "ordered", "swapping", "resuming", "evaluating")
+
+
+@click.group(cls=options.Verbs)
+def command() -> None:
+    """Faults (kill, stop, cut, slow, fill, refuse …) begin at a step of a move; invariants are checked afterwards."""
+
+
+_pattern = click.option(
+    "--scenario", "pattern", default="*", show_default=True, help="Scenarios whose names match; chance for random ones."
+)
+
+
+@command.command("list")
+@_pattern
+@options.as_json("Print the scenarios as JSON.")
+def list_scenarios(pattern: str, as_json: bool) -> None:
+    """List the scenarios."""
+    from stormwright.chaos.campaign import why_not_virtual
+    from stormwright.chaos.scenarios import scenarios_named
+
+    found = scenarios_named(pattern)
+    if as_json:
+        print_json([{**each.to_dict(), "not_virtual": why_not_virtual(each)} for each in found])
+        return
+    table = numbers_table("scenario", "moments", "virtual", "what happens", texts=(0, 2, 3))
+    for each in found:
+        table.add_row(each.name, len(each.moments), "no" if why_not_virtual(each) else "yes", each)
+    print_table(table)
+
+
+@command.command()
+@_pattern
+@click.option(
+    "--moment", "moments", multiple=True, type=click.Choice(_MOMENTS), help="Only at this step of the move; repeatable."
+)
+@click.option("--seed", default=1, show_default=True, type=click.IntRange(0), help="First seed.")
+@click.option("--runs", default=1, show_default=True, type=click.IntRange(1), help="Number of seeds.")
+@click.option("--virtual", is_flag=True, help="Run in virtual time, thousands an hour.")
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("chaos-output"),
+    show_default=True,
+    help="Directory of the results and of the report; runs that have a result there are not repeated.",
+)
+@options.as_json("Print the results as JSON; progress goes to standard error.")
+@click.pass_context
+def run(
+    ctx: click.Context,
+    pattern: str,
+    moments: tuple[str, ...],
+    seed: int,
+    runs: int,
+    virtual: bool,
+    output: Path,
+    as_json: bool,
+) -> None:
+    """Run scenarios and check all invariants; an interrupted campaign resumes.
+
+    Exits with 1 if an invariant does not hold.
+    """
+    from stormwright.chaos.campaign import planned_runs, run_campaign
+    from stormwright.chaos.report import PAGE, write_page
+    from stormwright.chaos.results import RunStore, verdict_text
+    from stormwright.chaos.scenarios import Moment
+    from stormwright.workbench.report import check_report
+
+    check_report()
+    wanted = planned_runs(pattern, [Moment(each) for each in moments], range(seed, seed + runs), virtual=virtual)
+    store = RunStore(output)
+    with _runner(output, virtual=virtual, needed=any(each.key not in store for each in wanted), err=as_json) as runner:
+        results = run_campaign(wanted, store, runner, lambda found: _print(found, as_json))
+    page = output / PAGE
+    write_page(page, store.all())
+    verdict = verdict_text(results)
+    if as_json:
+        print_json({"verdict": verdict, "runs": [each.to_dict() for each in results]})
+    else:
+        say(f"{verdict}; report: {page}")
+    if any(each.violations for each in results):
+        ctx.exit(1)
+
+
+@contextmanager
+def _runner(output: Path, *, virtual: bool, needed: bool, err: bool) -> Iterator[Runner]:
+    """Return the context of the runner; a cluster is only started if a run is needed."""
+    from stormwright.chaos.campaign import real_runner, run_virtually
+
+    if virtual or not needed:
+        level = logging.getLogger("stormwright").level
+        logging.getLogger("stormwright").setLevel(logging.CRITICAL)  # a service reports each of thousands of faults
+        try:
+            yield run_virtually
+        finally:
+            logging.getLogger("stormwright").setLevel(level)
+        return
+    with shown(err=err), contextmanager(real_runner)(output) as runner:
+        yield runner
+
+
+def _print(found: RunResult, as_json: bool) -> None:
+    details: list[Any] = [each.text for each in found.violations] or ([found.skipped] if found.skipped else [])
+    recovery = "" if found.recovery_s is None else f", recovery {found.recovery_s:.1f} s"
+    smaller = f"; smallest that fails: {found.smallest}" if found.smallest else ""
+    text = f"{found.key}: {found.verdict}{recovery}"
+    say(f"{text}: {'; '.join(map(str, details))}{smaller}" if details else text, err=as_json)
+
+
+@command.command()
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("chaos-output"),
+    show_default=True,
+    help="Directory of the results.",
+)
+def report(output: Path) -> None:
+    """Write the report page of all results so far."""
+    from stormwright.chaos.report import PAGE, write_page
+    from stormwright.chaos.results import RunStore, verdict_text
+
+    results = RunStore(output).all()
+    write_page(output / PAGE, results)
+    say(f"{verdict_text(results)}; report: {output / PAGE}")

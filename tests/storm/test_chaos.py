@@ -1,0 +1,30 @@
+"""A quick chaos run on the session's cluster: a worker and the service are killed in one move."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stormwright.chaos.lab import Lab
+from stormwright.chaos.results import RunResult
+from stormwright.chaos.run import run_scenario
+from stormwright.chaos.scenarios import Fault, FaultKind, Moment, Scenario, Target
+from stormwright.storm.local_cluster import RunningCluster
+
+pytestmark = [pytest.mark.storm, pytest.mark.timeout(300)]
+
+BOTH = Scenario(
+    "worker-and-service",
+    (Fault(FaultKind.KILL, Target.MOVING_WORKER), Fault(FaultKind.KILL, Target.SERVICE, 1.0, delay_s=0.5)),
+)
+
+
+def test_killed_worker_and_service_violate_no_invariant(storm_cluster: RunningCluster, tmp_path: Path) -> None:
+    with Lab(tmp_path / "lab", storm_cluster) as lab:
+        found: RunResult = run_scenario(lab, BOTH, Moment.PAUSED, 1, tmp_path / "ledgers")
+        assert lab.service.starts == 2
+    assert found.violations == ()
+    assert len(found.namings) == 2
+    assert found.recovery_s is not None
+    assert lab.leftovers == []
