@@ -250,7 +250,7 @@ class Mover:
         return shown
 
     def _is_placed(self, legs: Sequence[tuple[TopologyMove, Hop]], since: float, ordered: float) -> bool:
-        """Return whether Nimbus has placed topologies as ordered, as its next call shows, or the new workers earlier."""
+        """Return whether topologies are placed as ordered: by Nimbus's next call, or by new workers before that."""
         newest = self._bridge.wait_for_snapshot(ordered, 0.0)
         if newest is not None and all(newest.current.get(move.topology.id) == leg.after for move, leg in legs):
             return True
