@@ -118,6 +118,7 @@ def run(
     stop: threading.Event | None = None,
     policy: DrainPolicy = USUAL,
 ) -> MoveReport:
+    storm.asks = bridge
     (report,) = Mover(storm, bridge, tally, pauses, limits, lambda _: policy).move(move, "because", stop)
     return report
 
@@ -157,6 +158,7 @@ def test_unchanged_worker_gets_time_to_discover_new_workers(
 
         def rebalance(self, name: str, wait_s: int, num_workers: int | None = None) -> None:
             ended.append(time.monotonic())
+            bridge.answer(problem([two], conf=conf))
             tally.add([record(two.id, "n1", 4, tasks=(3, 4), length_ms=20, last=1)])
             tally.add([record(two.id, "n2", 0, tasks=(3, 4), length_ms=20)])
 
@@ -190,7 +192,6 @@ def test_surviving_old_worker_makes_the_move_incomplete(
     move: Step, bridge: Bridge, tally: Tally, pauses: Pauses
 ) -> None:
     storm = FakeStorm(tally)
-    storm.asks = bridge
     over = threading.Event()
 
     def live_on() -> None:
@@ -245,6 +246,26 @@ def test_placement_made_by_storm_without_answer_is_ordered_again(
     assert rebalanced == ["rebalance t unanswered", "rebalance t 0"]
     assert storm.calls[-1] == "activate t"
     assert report.complete
+
+
+def test_move_is_not_complete_before_nimbus_was_answered(
+    move: Step, bridge: Bridge, tally: Tally, pauses: Pauses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The service stalled while Nimbus asked: old workers have ended, and the topology runs elsewhere."""
+    monkeypatch.setattr("stormwright.controller.move._LATE_S", 0.0)
+    storm = FakeStorm(tally)
+    in_time = storm.rebalance
+
+    def rebalance(name: str, wait_s: int, num_workers: int | None = None) -> None:
+        first = not any(call.startswith("rebalance") for call in storm.calls)
+        storm.asks = None if first else bridge
+        in_time(name, wait_s, num_workers)
+        if first:
+            threading.Timer(0.5, ask, (bridge, on("n0", "n1"))).start()
+
+    storm.rebalance = rebalance
+    assert run(move, storm, bridge, tally, pauses).complete
+    assert [call for call in storm.calls if call.startswith("rebalance")] == ["rebalance t 0"] * 2
 
 
 def test_rebalance_without_acknowledgement_moves_nothing(

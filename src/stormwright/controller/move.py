@@ -195,7 +195,8 @@ class Mover:
         old = [life for move, leg in legs for life in self._tally.lives(move.topology.id, leg.stopped_workers)]
         self._order(legs, reason)
         left = [(move.topology.id, supervisor) for move, leg in legs for supervisor in leg.vacated]
-        known, ordered, again = None, clock.monotonic(), _AGAIN
+        # Nimbus may ask while it is called, so before an order is over.
+        known, order_begin, ordered, again = None, since, clock.monotonic(), _AGAIN
         while clock.monotonic() < since + self._limits.swap_s:
             clock.sleep(_PAUSE_S)
             if again and (shown := self._strayed(legs, ordered)):
@@ -204,12 +205,13 @@ class Mover:
                     strays, vacated = _astray(move.topology.id, leg, shown)
                     old += self._tally.lives(move.topology.id, strays)
                     left += [(move.topology.id, supervisor) for supervisor in vacated]
+                order_begin = clock.monotonic()
                 self._order(legs, reason)
                 known, ordered = None, clock.monotonic()
             left = [(topology, supervisor) for topology, supervisor in left if not self._released(topology, supervisor)]
             ended = not left and all(map(self._tally.silent, old))
             # Where Nimbus had no answer, workers end as well, and new ones run elsewhere.
-            if ended and self._is_placed(legs, since, ordered):
+            if ended and self._is_placed(legs, since, order_begin):
                 # They end by the new placement, so that is out now.
                 known = known or clock.monotonic() + self._connected_s()
                 if all(self._may_go_on(move, leg, since, known) for move, leg in legs):
@@ -249,9 +251,9 @@ class Mover:
         log.warning("%s: Nimbus had no answer in time and placed it elsewhere; ordered again", ", ".join(strays))
         return shown
 
-    def _is_placed(self, legs: Sequence[tuple[TopologyMove, Hop]], since: float, ordered: float) -> bool:
+    def _is_placed(self, legs: Sequence[tuple[TopologyMove, Hop]], since: float, order_begin: float) -> bool:
         """Return whether topologies are placed as ordered: by Nimbus's next call, or by new workers before that."""
-        newest = self._bridge.wait_for_snapshot(ordered, 0.0)
+        newest = self._bridge.wait_for_snapshot(order_begin, 0.0)
         if newest is not None and all(newest.current.get(move.topology.id) == leg.after for move, leg in legs):
             return True
         return all(self._all_report(move.topology, leg, since) for move, leg in legs)
