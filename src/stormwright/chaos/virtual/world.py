@@ -143,6 +143,7 @@ class World:
         self._moment: Moment | None = None
         self._paused_at: dict[str, list[WorkerSlot | None]] | None = None
         self._no_gateway_until_s = self._no_disk_until_s = self._slow_until_s = self._cut_until_s = 0.0
+        self._in_force_until_s = 0.0
         self._undelivered: list[bytes] = []
         self._deliver: Deliver = lambda _: None
         self._ask: Ask = unavailable
@@ -183,10 +184,9 @@ class World:
         return self.clock.monotonic() < max(self._no_gateway_until_s, self._cut_until_s)
 
     def is_calm(self) -> bool:
-        """Return whether no fault is in force or to come, and no topology is paused."""
-        now_s = self.clock.monotonic()
-        until_s = max(self._no_gateway_until_s, self._no_disk_until_s, self._slow_until_s, self._cut_until_s)
-        return now_s >= until_s and self.nimbus.up and all(e.status == ACTIVE for e in self.nimbus.entries.values())
+        """Return whether no fault is in force or delayed, and no topology is paused."""
+        over = self.clock.monotonic() >= self._in_force_until_s
+        return over and self.nimbus.up and all(e.status == ACTIVE for e in self.nimbus.entries.values())
 
     def disk_full(self) -> bool:
         """Return whether the disk of the service is full."""
@@ -220,6 +220,7 @@ class World:
         self._pending = [each for each in self._pending if each not in due]
         for each in due:
             if each.fault.delay_s:
+                self._in_force_until_s = max(self._in_force_until_s, self.clock.monotonic() + each.fault.delay_s + 0.1)
                 self.clock.after(each.fault.delay_s, lambda each=each: self._begin(each))  # type: ignore[misc]
             else:
                 self._begin(each)
@@ -260,6 +261,7 @@ class World:
         """Begin a fault now."""
         fault, lasts_s = each.fault, each.fault.duration_s or _RESTART_S
         now_s = self.clock.monotonic()
+        self._in_force_until_s = max(self._in_force_until_s, now_s + lasts_s)
         match fault.kind, fault.target:
             case FaultKind.KILL | FaultKind.RESTART, Target.SERVICE:
                 self._kill_service(lasts_s)
