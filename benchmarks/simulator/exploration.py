@@ -16,8 +16,9 @@ from collections.abc import Iterator
 from itertools import chain, count
 
 from benchmarks.kit.results import write_results
+from stormwright.chaos.scenarios import smallest
 from stormwright.chaos.virtual.exploration import explore
-from stormwright.chaos.virtual.schedule import Schedule, by_chance, every_death, smallest
+from stormwright.chaos.virtual.schedule import Schedule, by_chance, every_death
 
 #: Deaths of a schedule by chance, at most, and about as many steps and messages as there are in a run.
 DEATHS, STEPS, MESSAGES = 4, 250, 250

@@ -40,9 +40,8 @@ def test_violations_of_the_ledger_are_of_numbers_or_state(kind: ViolationKind, i
     assert found(ledger=[LedgerViolation(kind, "spout task 0", 3)]) == [invariant]
 
 
-def test_paused_topology_is_a_violation_unless_it_was_paused_before() -> None:
+def test_paused_topology_is_a_violation() -> None:
     assert found(statuses={"a": "INACTIVE"}) == [Invariant.PAUSED]
-    assert found(statuses={"a": "INACTIVE"}, paused_before=["a"]) == []
     assert found(statuses={"a": "gone"}) == [Invariant.PAUSED]
 
 

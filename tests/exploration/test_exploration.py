@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pytest
 
 from stormwright.chaos.invariants import Invariant
-from stormwright.chaos.scenarios import CATALOGUE, Fault, FaultKind, Moment, Target
+from stormwright.chaos.scenarios import CATALOGUE, Fault, FaultKind, Moment, Target, smallest
 from stormwright.chaos.virtual.exploration import explore
 from stormwright.chaos.virtual.schedule import (
     Schedule,
@@ -17,7 +17,6 @@ from stormwright.chaos.virtual.schedule import (
     death,
     every_death,
     of_scenario,
-    smallest,
     why_no_counterpart,
 )
 

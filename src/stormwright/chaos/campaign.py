@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
@@ -160,17 +161,19 @@ def why_not_virtual(scenario: Scenario) -> str:
 # Real time ----------------------------------------------------------------------------------------
 
 
+@contextmanager
 def real_runner(directory: Path) -> Iterator[Runner]:
-    """Yield the runner on a local cluster, which is up while the generator is open.
+    """Return the context of the runner on a local cluster, which is up meanwhile.
 
     Parameters
     ----------
     directory
         Directory of ledgers and of the service's state.
     """
-    from stormwright.chaos.run import lab_in, run_scenario
+    from stormwright.chaos.lab import Lab
+    from stormwright.chaos.run import run_scenario
 
-    with lab_in(directory / "lab") as lab:
+    with Lab(directory / "lab") as lab:
 
         def run(scenario: Scenario, moment: Moment, seed: int) -> RunResult:
             name = f"{scenario.name}-{moment}-{seed}"

@@ -21,6 +21,7 @@ from stormwright.errors import ClusterError
 from stormwright.storm.local_cluster import RunningCluster
 from stormwright.storm.local_cluster.daemons import NIMBUS, ZOOKEEPER
 from stormwright.storm.local_cluster.network import limit_arguments
+from stormwright.storm.local_cluster.processes import is_alive
 
 log = logging.getLogger(__name__)
 
@@ -98,7 +99,7 @@ class ClusterProcesses:
                     port, topology = artifacts.name, artifacts.parent.name
                     pids = [int(file.name) for file in (directory / "pids").iterdir()]
                     place = WorkerPlace(topology, node.name, int(port))
-                    found.setdefault(place, []).extend(pid for pid in pids if self._is_alive(pid))
+                    found.setdefault(place, []).extend(pid for pid in pids if is_alive(pid, self._proc()))
         return {place: pids for place, pids in found.items() if pids}
 
     def standbys(self, node: str) -> list[int]:
@@ -110,12 +111,10 @@ class ClusterProcesses:
                     found.append(int((jvm / "pid").read_text(encoding="ascii")))
         return found
 
-    def _is_alive(self, pid: int) -> bool:
+    def _proc(self) -> Path:
+        """Return ``/proc`` of the cluster's process namespace."""
         warden = self._cluster.warden_pid() if self._cluster.plan.namespaces else None
-        proc = Path(f"/proc/{warden}/root/proc") if warden else Path("/proc")
-        with suppress(OSError):
-            return (proc / str(pid) / "stat").read_text(encoding="utf-8").rpartition(") ")[2][0] != "Z"
-        return False
+        return Path(f"/proc/{warden}/root/proc") if warden else Path("/proc")
 
 
 # Injection ----------------------------------------------------------------------------------------

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple, Self
 
 from stormwright.chaos.ledger import LedgerViolation, ViolationKind
+from stormwright.controller.move import ACTIVE
 from stormwright.plan import ACTIVE_STATES, HALTED_STATES
 
 #: Seconds within which the status has to name a fault.
 NAMED_WITHIN_S = 10.0
-
-_ACTIVE = "ACTIVE"
 
 
 class Invariant(StrEnum):
@@ -26,7 +25,7 @@ class Invariant(StrEnum):
     TREES = "trees"
     #: The keyed state is that of the oracle.
     STATE = "state"
-    #: No topology is paused that was not before.
+    #: No topology is paused.
     PAUSED = "paused"
     #: Each executor runs once, where Nimbus has assigned it.
     EXECUTORS = "executors"
@@ -63,7 +62,7 @@ class Violation(NamedTuple):
 
 
 class WorkerPlace(NamedTuple):
-    """Worker of a topology (by name) on a node, at a port."""
+    """Worker of a topology (by id) on a node, at a port."""
 
     topology: str
     node: str
@@ -109,8 +108,6 @@ class Observation:
         Violations that the oracle has found in the ledgers.
     statuses
         Name of each topology → its status by Nimbus; empty if Nimbus did not answer.
-    paused_before
-        Topologies that were paused before the run.
     assigned, running
         Workers that Nimbus has assigned, and worker processes.
     unplaced
@@ -129,7 +126,6 @@ class Observation:
 
     ledger: Sequence[LedgerViolation] = ()
     statuses: Mapping[str, str] = field(default_factory=dict)
-    paused_before: Collection[str] = ()
     assigned: Sequence[WorkerPlace] = ()
     running: Sequence[WorkerPlace] = ()
     unplaced: Mapping[str, int] = field(default_factory=dict)
@@ -164,7 +160,7 @@ def _of_ledger(found: Sequence[LedgerViolation]) -> Iterator[Violation]:
 
 def _of_topologies(observed: Observation) -> Iterator[Violation]:
     for topology, status in sorted(observed.statuses.items()):
-        if status != _ACTIVE and topology not in observed.paused_before:
+        if status != ACTIVE:
             yield Violation(Invariant.PAUSED, f"{topology} is {status}")
     if not observed.recovered:
         yield Violation(Invariant.RECOVERY, observed.waited_for or "acks do not flow again")

@@ -5,14 +5,13 @@ from __future__ import annotations
 import logging
 import os
 import shutil
-import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from stormwright.chaos.faults import RESTARTABLE_S, ClusterProcesses
 from stormwright.chaos.service_process import SupervisedService
@@ -22,7 +21,8 @@ from stormwright.plan import ACTIVE_STATES, HALTED_STATES
 from stormwright.storm.gateway import NimbusGateway
 from stormwright.storm.local_cluster import LocalCluster, LocalClusterConfig, RunningCluster
 from stormwright.storm.local_cluster.cpu import groups_of
-from stormwright.storm.local_cluster.processes import marked
+from stormwright.storm.local_cluster.processes import marked, stat
+from stormwright.workbench.demo.run import demo_cluster
 
 log = logging.getLogger(__name__)
 
@@ -83,6 +83,8 @@ class Lab:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         self.close()
+        if self.leftovers:
+            log.warning("left behind: %s", "; ".join(self.leftovers))
 
     @property
     def client(self) -> Client:
@@ -179,13 +181,8 @@ class Lab:
 
 
 def _config() -> LocalClusterConfig:
-    with socket.socket() as probing:
-        probing.bind(("", 0))
-        port = probing.getsockname()[1]
-    conf: Mapping[str, Any] = {"executor.metrics.frequency.secs": 3}
-    return LocalClusterConfig(
-        nodes=NODES, slots=SLOTS, cores_per_node=CORES, cpu_limits="auto", service_port=port, storm_conf=conf
-    )
+    conf = {"executor.metrics.frequency.secs": 3}
+    return demo_cluster(nodes=NODES, slots=SLOTS, cores_per_node=CORES, cpu_limits="auto", storm_conf=conf)
 
 
 @contextmanager
@@ -208,5 +205,4 @@ def _state_directory(path: Path) -> Iterator[Path]:
 
 def _age_s(pid: int) -> float:
     """Return the seconds since the start of a process."""
-    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(") ")[2].split()
-    return time.clock_gettime(time.CLOCK_BOOTTIME) - int(fields[19]) / os.sysconf("SC_CLK_TCK")
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - int(stat(pid)[19]) / os.sysconf("SC_CLK_TCK")

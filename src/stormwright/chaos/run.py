@@ -6,8 +6,8 @@ import logging
 import random
 import shutil
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from stormwright.chaos.ledger_workload import LedgerWorkload
 from stormwright.chaos.results import RunKey, RunResult
 from stormwright.chaos.scenarios import Action, Fault, Moment, Scenario
 from stormwright.chaos.watching import AckWatch, MomentWatch, StatusWatch, status_texts
+from stormwright.controller.move import ACTIVE
 from stormwright.errors import ClusterError, NimbusError, StormwrightError
 
 log = logging.getLogger(__name__)
@@ -31,8 +32,6 @@ _CONF = {"topology.message.timeout.secs": 10, "stormwright.probe.interval.ms": 5
 
 #: Longest waits in seconds: for workers and acks at first, the moment, recovery after the last fault, and the end.
 _UP_S, _MOMENT_S, RECOVERY_S, _DRAIN_S, _END_S = 90.0, 120.0, 240.0, 60.0, 40.0
-
-_ACTIVE = "ACTIVE"
 
 
 def run_scenario(lab: Lab, scenario: Scenario, moment: Moment, seed: int, directory: Path) -> RunResult:
@@ -253,7 +252,7 @@ class _Run:
         """Return why nothing has recovered yet; empty if only acks are missing."""
         try:
             statuses = self._lab.statuses()
-            paused = [name for name, topology in self._ids.items() if statuses.get(topology) != _ACTIVE]
+            paused = [name for name, topology in self._ids.items() if statuses.get(topology) != ACTIVE]
             if paused:
                 return f"{', '.join(paused)} are not active"
             if not self._workers_run():
@@ -329,12 +328,3 @@ def _has_acked(directory: Path, numbers: list[int]) -> bool:
 def _is_drained(directory: Path) -> bool:
     ledger = read_ledger(directory)
     return ledger.emitted > 0 and not ledger.violations(drained=True)
-
-
-@contextmanager
-def lab_in(directory: Path) -> Iterator[Lab]:
-    """Return the context of a cluster for runs, whose files are in a directory."""
-    with Lab(directory) as lab:
-        yield lab
-    if lab.leftovers:
-        log.warning("left behind: %s", "; ".join(lab.leftovers))

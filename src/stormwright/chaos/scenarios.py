@@ -28,7 +28,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
-from typing import Any, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 from stormwright.chaos.ledger_files import LedgerKind
 from stormwright.errors import Fault as InputFault
@@ -219,6 +219,17 @@ class Scenario:
         """Seconds from the moment until the last fault has been undone."""
         return max(fault.delay_s + fault.duration_s for fault in self.faults)
 
+    def smaller(self) -> Iterator[Self]:
+        """Yield the scenarios with one fault less, or one delay less."""
+        faults = self.faults
+        if len(faults) > 1:
+            for number in range(len(faults)):
+                yield replace(self, faults=faults[:number] + faults[number + 1 :])
+        for number, fault in enumerate(faults):
+            if fault.delay_s:
+                at_once = replace(fault, delay_s=0.0)
+                yield replace(self, faults=(*faults[:number], at_once, *faults[number + 1 :]))
+
     def to_dict(self) -> dict[str, Any]:
         """Return the scenario as JSON."""
         return asdict(self)
@@ -364,32 +375,25 @@ def by_chance(seed: int) -> Scenario:
 # Shrinking ----------------------------------------------------------------------------------------
 
 
-def smallest(scenario: Scenario, fails: Callable[[Scenario], bool]) -> Scenario:
-    """Return the scenario with the fewest faults, and without delays, that still fails.
+class Reducible(Protocol):
+    """Something that fails and may have smaller variants."""
+
+    def smaller(self) -> Iterator[Self]: ...
+
+
+_Case = TypeVar("_Case", bound=Reducible)
+
+
+def smallest(case: _Case, fails: Callable[[_Case], bool]) -> _Case:
+    """Return the smallest variant of a failing case that still fails; each part left is necessary.
 
     Parameters
     ----------
-    scenario
-        A scenario that fails.
+    case
+        A scenario or schedule that fails.
     fails
         Runs a smaller one, and returns whether it fails too.
     """
-    again = True
-    while again:
-        again = False
-        for smaller in _smaller(scenario):
-            if fails(smaller):
-                scenario, again = smaller, True
-                break
-    return scenario
-
-
-def _smaller(scenario: Scenario) -> Iterator[Scenario]:
-    faults = scenario.faults
-    if len(faults) > 1:
-        for number in range(len(faults)):
-            yield replace(scenario, faults=faults[:number] + faults[number + 1 :])
-    for number, fault in enumerate(faults):
-        if fault.delay_s:
-            at_once = replace(fault, delay_s=0.0)
-            yield replace(scenario, faults=(*faults[:number], at_once, *faults[number + 1 :]))
+    while (found := next(filter(fails, case.smaller()), None)) is not None:
+        case = found
+    return case

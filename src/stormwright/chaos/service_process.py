@@ -25,6 +25,7 @@ from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.service.composition import Service
 from stormwright.service.settings import ServiceSettings
 from stormwright.storm.local_cluster import RunningCluster
+from stormwright.storm.local_cluster.processes import is_alive, stat, with_variable
 
 #: In the environment of every process of a service: its state directory.
 MARK = "STORMWRIGHT_CHAOS"
@@ -177,16 +178,11 @@ class SupervisedService:
 
     def pids(self, part: str = "") -> list[int]:
         """Return all processes of this service and former ones whose command contains a text."""
-        entry = f"{MARK}={self.state}".encode()
         found = []
-        for process in Path("/proc").iterdir():
-            if not process.name.isdigit():
-                continue
+        for pid in with_variable(MARK, str(self.state)):
             with suppress(OSError):  # it has ended
-                if entry not in (process / "environ").read_bytes().split(b"\0"):
-                    continue
-                if part.encode() in (process / "cmdline").read_bytes() and _is_alive(process):
-                    found.append(int(process.name))
+                if part.encode() in Path(f"/proc/{pid}/cmdline").read_bytes() and is_alive(pid):
+                    found.append(pid)
         return sorted(found)
 
     def orphans(self) -> list[int]:
@@ -217,16 +213,12 @@ class SupervisedService:
             time.sleep(_POLL_S)
 
 
-def _is_alive(process: Path) -> bool:
-    return (process / "stat").read_text(encoding="utf-8").rpartition(") ")[2][0] != "Z"
-
-
 def _ancestors(pid: int) -> set[int]:
     found: set[int] = set()
     while pid > 1 and pid not in found:
         found.add(pid)
         try:
-            pid = int(Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(") ")[2].split()[1])
+            pid = int(stat(pid)[1])
         except OSError:
             break
     return found

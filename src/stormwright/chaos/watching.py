@@ -14,6 +14,7 @@ from stormwright.chaos.invariants import FaultNaming, WorkerPlace
 from stormwright.chaos.ledger_files import LedgerKind, read_counts, read_journals
 from stormwright.chaos.scenarios import NODES, SUPERVISORS, WORKERS, Fault, FaultKind, Moment, Target
 from stormwright.client import Client
+from stormwright.controller.move import REBALANCING
 from stormwright.errors import NimbusError, StormwrightError
 from stormwright.plan import ACTIVE_STATES, HALTED_STATES, Plan
 
@@ -65,8 +66,8 @@ class Statuses(Protocol):
     def cluster(self) -> Mapping[str, Any]: ...
 
 
-#: Status of a topology during a rebalance, while it is paused, and while its spouts emit.
-_REBALANCING, _INACTIVE, _ACTIVE = "REBALANCING", "INACTIVE", "ACTIVE"
+#: Status of a topology while it is paused.
+_INACTIVE = "INACTIVE"
 
 _ORDER = tuple(Moment)
 
@@ -106,7 +107,7 @@ class MomentWatch:
         return _ORDER.index(self._moment) >= _ORDER.index(moment)
 
     def _update(self, statuses: set[str]) -> None:
-        if _REBALANCING in statuses:
+        if REBALANCING in statuses:
             self._moment = max(self._moment, Moment.ORDERED, key=_ORDER.index)
         elif _INACTIVE in statuses:
             at_least = Moment.PAUSED if self._old_worker_runs() else Moment.SWAPPING

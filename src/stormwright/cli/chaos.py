@@ -117,7 +117,7 @@ def _runner(output: Path, *, virtual: bool, needed: bool, err: bool) -> Iterator
         finally:
             logging.getLogger("stormwright").setLevel(level)
         return
-    with shown(err=err), contextmanager(real_runner)(output) as runner:
+    with shown(err=err), real_runner(output) as runner:
         yield runner
 
 

@@ -211,7 +211,7 @@ class Mover:
             left = [(topology, supervisor) for topology, supervisor in left if not self._released(topology, supervisor)]
             ended = not left and all(map(self._tally.silent, old))
             # Where Nimbus had no answer, workers end as well, and new ones run elsewhere.
-            if ended and self._is_placed(legs, since, order_begin):
+            if ended and self._is_placed(legs, order_begin):
                 # They end by the new placement, so that is out now.
                 known = known or clock.monotonic() + self._connected_s()
                 if all(self._may_go_on(move, leg, since, known) for move, leg in legs):
@@ -251,12 +251,10 @@ class Mover:
         log.warning("%s: Nimbus had no answer in time and placed it elsewhere; ordered again", ", ".join(strays))
         return shown
 
-    def _is_placed(self, legs: Sequence[tuple[TopologyMove, Hop]], since: float, order_begin: float) -> bool:
-        """Return whether topologies are placed as ordered: by Nimbus's next call, or by new workers before that."""
+    def _is_placed(self, legs: Sequence[tuple[TopologyMove, Hop]], order_begin: float) -> bool:
+        """Return whether Nimbus has been answered since an order, and has all topologies as ordered."""
         newest = self._bridge.wait_for_snapshot(order_begin, 0.0)
-        if newest is not None and all(newest.current.get(move.topology.id) == leg.after for move, leg in legs):
-            return True
-        return all(self._all_report(move.topology, leg, since) for move, leg in legs)
+        return newest is not None and all(newest.current.get(move.topology.id) == leg.after for move, leg in legs)
 
     def _released(self, topology: str, supervisor: Supervisor) -> bool:
         try:

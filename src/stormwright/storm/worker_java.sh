@@ -10,7 +10,7 @@
 #   off, log            why there are no standbys on this node; what happened
 #   owner               process id of the supervisor
 #   options/KEY/        flags, class_path, heap, classes: of a set of options; renewing: lock of the process that renews
-#   jvms/KEY.N/         one standby: ready or taken; pid; status; its working directory; fifos bell, answer, end
+#   jvms/KEY.N/         one standby, its working directory: pid, out; ready or taken, then running; fifos bell, answer, end
 #
 # Storm runs each worker under a JVM of its own, the LogWriter, which only copies what the worker prints; here it goes to
 # a file, and that JVM is not started.
@@ -21,6 +21,8 @@ if [ -z "$STORMWRIGHT_JAVA" ]; then
 fi
 count=${STORMWRIGHT_STANDBYS:-0}
 root=${STORMWRIGHT_STANDBY_DIR:-/tmp/stormwright-standby-${USER:-$LOGNAME}}
+# Workers inherit it from the supervisor: their probes report standbys.
+[ "$count" -eq 0 ] || export STORMWRIGHT_STANDBY_DIR="$root"
 
 # Seconds: until a new worker has settled and its successor may be loaded; for a standby to accept.
 settle_s=${STORMWRIGHT_STANDBY_DELAY:-20}
@@ -110,7 +112,8 @@ run_standby() {
         --add-opens=java.base/java.lang=ALL-UNNAMED --add-opens=java.base/jdk.internal.loader=ALL-UNNAMED \
         -DLog4jContextSelector=org.apache.logging.log4j.core.selector.BasicContextSelector \
         -Dworkers.artifacts="$jvm/logs" -Dstorm.id=standby -Dworker.port=0 -Dlogfile.name=worker.log \
-        -Djava.io.tmpdir="$jvm/tmp" -Dstormwright.class.path="$class_path" -cp "$class_path" stormwright.Standby "$jvm" "$owner" "$options/classes" >out 2>&1 &
+        -Djava.io.tmpdir="$jvm/tmp" -Dstormwright.class.path="$class_path" -cp "$class_path" \
+        stormwright.Standby "$jvm" "$owner" "$options/classes" >out 2>&1 &
     echo $! >pid
     wait $!
     code=$?
@@ -121,7 +124,7 @@ run_standby() {
     rm -rf "$jvm"
 }
 
-# Removes what a node that was switched off has left, and loads standbys for the options of its latest workers.
+# Removes what an earlier start of the node has left, and loads standbys for the options of its latest workers.
 supervisor_starts() {
     rm -f "$root/off"
     echo $$ >"$root/owner"
@@ -147,7 +150,7 @@ case $1 in
     --run-standby) run_standby "$2" "$3" "$4"; exit ;;
 esac
 
-flags="" key="" class_path="" heap=""
+wrapped="" artifacts="" topology="" port="" worker="" local_dir="" flags="" class_path="" heap="" previous=""
 newline='
 '
 for argument; do
@@ -232,7 +235,7 @@ if make_root && [ ! -e "$root/off" ]; then
     done
     if [ "${heap%m}" -gt 0 ] 2>/dev/null && mkdir -p "$options"; then
         touch "$options"
-        # Storm gives the heap in MB. A standby may have more than the workers so far: it keeps to what its worker is given.
+        # Storm gives the heap in MB. A standby has more than the workers so far, and keeps to the size of its worker.
         read -r largest 2>/dev/null <"$options/heap"
         [ "${heap%m}" -le "${largest%m}" ] 2>/dev/null || echo "$((4 * ${heap%m}))m" >"$options/heap"
         if [ ! -e "$options/flags" ]; then

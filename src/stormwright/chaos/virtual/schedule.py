@@ -1,10 +1,11 @@
-"""Schedules: faults and late messages of one run in virtual time; and the smallest schedule that still fails."""
+"""Schedules: faults and late messages of one run in virtual time."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Self
 
 from stormwright.chaos.scenarios import Action, Fault, FaultKind, Moment, Scenario, Target
 
@@ -88,6 +89,16 @@ class Schedule:
         late = [f"message {number} takes {seconds:g} s" for number, seconds in self.late]
         return f"world {self.world}: " + ("; ".join([*map(str, self.faults), *late]) or "no faults")
 
+    def smaller(self) -> Iterator[Self]:
+        """Yield the schedules without some late messages, many first, and those without one fault."""
+        size = len(self.late)
+        while size >= 1:
+            for start in range(0, len(self.late), size):
+                yield replace(self, late=self.late[:start] + self.late[start + size :])
+            size //= 2
+        for number in range(len(self.faults)):
+            yield replace(self, faults=self.faults[:number] + self.faults[number + 1 :])
+
 
 def death(step: int, target: Target, away_s: float = 4.0, which: int = 0) -> ScheduledFault:
     """Return a kill at a step.
@@ -153,26 +164,3 @@ def of_scenario(scenario: Scenario, moment: Moment, seed: int, messages: int = 2
         ScheduledFault(fault, moment, rng.randrange(_MOST_SKIPPED), rng.randrange(64)) for fault in scenario.faults
     )
     return Schedule(seed, faults, _late(rng, messages), scenario.action)
-
-
-def smallest(schedule: Schedule, fails: Callable[[Schedule], bool]) -> Schedule:
-    """Return the schedule with the fewest faults and late messages that still fails; each one left is necessary."""
-    again = True
-    while again:
-        again = False
-        for smaller in _smaller(schedule):
-            if fails(smaller):
-                schedule, again = smaller, True
-                break
-    return schedule
-
-
-def _smaller(schedule: Schedule) -> Iterator[Schedule]:
-    count = len(schedule.late)
-    size = count
-    while size >= 1:
-        for start in range(0, count, size):
-            yield replace(schedule, late=schedule.late[:start] + schedule.late[start + size :])
-        size //= 2
-    for number in range(len(schedule.faults)):
-        yield replace(schedule, faults=schedule.faults[:number] + schedule.faults[number + 1 :])

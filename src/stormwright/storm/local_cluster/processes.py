@@ -39,7 +39,12 @@ def only_child(pid: int) -> int | None:
 
 def marked(work: Path) -> list[int]:
     """Return other processes that belong to the cluster with this work directory."""
-    entry = f"{MARK}={work}".encode()
+    return with_variable(MARK, str(work))
+
+
+def with_variable(name: str, value: str) -> list[int]:
+    """Return other processes that have an environment variable with this value."""
+    entry = f"{name}={value}".encode()
     found = []
     for pid in _pids():
         try:
@@ -71,13 +76,22 @@ def wait_until_ended(pid: int, timeout_s: float = 10.0) -> None:
     """Return when a process, of whichever parent, has ended, reaped or not."""
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
-        try:
-            state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(") ")[2][0]
-        except OSError:
-            return
-        if state == "Z":
+        if not is_alive(pid):
             return
         time.sleep(0.02)
+
+
+def stat(pid: int, proc: Path = Path("/proc")) -> list[str]:
+    """Return the fields of a process's ``stat`` behind its name: state, parent, …; raises OSError if it has ended."""
+    return (proc / str(pid) / "stat").read_text(encoding="utf-8").rpartition(") ")[2].split()
+
+
+def is_alive(pid: int, proc: Path = Path("/proc")) -> bool:
+    """Return whether a process runs: one that has ended and was not reaped does not."""
+    try:
+        return stat(pid, proc)[0] != "Z"
+    except OSError:
+        return False
 
 
 def kill(pid: int) -> None:

@@ -57,7 +57,10 @@ public final class Standby {
         try {
             command = WorkerCommand.of(pid);
             Takeover.check(command);
-        } catch (IOException | RefusedException | RuntimeException e) {
+        } catch (RefusedException e) {
+            answer.writeBytes(e.getMessage() + "\n");
+            return;
+        } catch (IOException | RuntimeException e) {
             answer.writeBytes(e + "\n");
             return;
         }

@@ -37,8 +37,8 @@ public final class WorkerProbe {
     private static final double SHIPPING_SHARE = 0.3;
 
     /**
-     * Intervals are shorter, for so long, when a move may be waiting: of a worker that has just started, and of one that
-     * has just stopped to process tuples. An interval of more than some seconds is never shortened.
+     * A move waits for records of workers that have just started, and of those that have just become idle: intervals are
+     * short for some time then. Those that are configured to be long stay so.
      */
     private static final long SHORT_INTERVAL_MS = 250;
     private static final long STARTING_NS = 20_000_000_000L;
