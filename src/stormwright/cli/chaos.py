@@ -84,7 +84,7 @@ def run(
     """
     from stormwright.chaos.campaign import planned_runs, run_campaign
     from stormwright.chaos.report import PAGE, write_page
-    from stormwright.chaos.results import RunStore, verdict_text
+    from stormwright.chaos.results import RunStore
     from stormwright.chaos.scenarios import Moment
     from stormwright.workbench.report import check_report
 
@@ -95,11 +95,7 @@ def run(
         results = run_campaign(wanted, store, runner, lambda found: _print(found, as_json))
     page = output / PAGE
     write_page(page, store.all())
-    verdict = verdict_text(results)
-    if as_json:
-        print_json({"verdict": verdict, "runs": [each.to_dict() for each in results]})
-    else:
-        say(f"{verdict}; report: {page}")
+    _print_verdict(results, page, as_json)
     if any(each.violations for each in results):
         ctx.exit(1)
 
@@ -129,6 +125,16 @@ def _print(found: RunResult, as_json: bool) -> None:
     say(f"{text}: {'; '.join(map(str, details))}{smaller}" if details else text, err=as_json)
 
 
+def _print_verdict(results: list[RunResult], page: Path, as_json: bool) -> None:
+    from stormwright.chaos.results import verdict_text
+
+    verdict = verdict_text(results)
+    if as_json:
+        print_json({"verdict": verdict, "report": str(page), "runs": [each.to_dict() for each in results]})
+    else:
+        say(f"{verdict}; report: {page}")
+
+
 @command.command()
 @click.option(
     "--output",
@@ -137,11 +143,12 @@ def _print(found: RunResult, as_json: bool) -> None:
     show_default=True,
     help="Directory of the results.",
 )
-def report(output: Path) -> None:
+@options.as_json("Print the results as JSON.")
+def report(output: Path, as_json: bool) -> None:
     """Write the report page of all results so far."""
     from stormwright.chaos.report import PAGE, write_page
-    from stormwright.chaos.results import RunStore, verdict_text
+    from stormwright.chaos.results import RunStore
 
     results = RunStore(output).all()
     write_page(output / PAGE, results)
-    say(f"{verdict_text(results)}; report: {output / PAGE}")
+    _print_verdict(results, output / PAGE, as_json)

@@ -20,6 +20,7 @@ from stormwright.controller.policy import Decision
 from stormwright.controller.reports import MoveLimits, MoveReport
 from stormwright.controller.safety.pauses import Pauses
 from stormwright.controller.tally import Tally
+from stormwright.defaults import STORMS_OWN
 from stormwright.documents import FileDocument
 from stormwright.errors import NimbusError
 from stormwright.history.evaluation.moves import THROUGHPUT, EvaluatedMove
@@ -39,7 +40,7 @@ from stormwright.service.plans.store import PlanExpiry, PlanStore
 from stormwright.service.storage.database import FILE, State, Transaction
 from stormwright.storm.bridge import Bridge
 
-_EVEN = make_scheduler("even")
+_EVEN = make_scheduler(STORMS_OWN)
 
 
 class VirtualState(State):
@@ -147,7 +148,7 @@ class VirtualService:
     ) -> None:
         self._person = person
         self._world, clock = world, world.service_clock
-        self.bridge = Bridge(_EVEN, "even", clock=clock)
+        self.bridge = Bridge(_EVEN, STORMS_OWN, clock=clock)
         self.tally = Tally(clock=clock)
         world.connect(self.bridge.answer, self._count)
         self.pauses = Pauses(VirtualDocument(directory / "paused.json", world))

@@ -10,6 +10,7 @@ import numpy as np
 
 from stormwright.chaos.scenarios import FaultKind, Moment, Target
 from stormwright.chaos.virtual.schedule import USUAL_S, Schedule, ScheduledFault
+from stormwright.defaults import STORMS_OWN
 from stormwright.model import (
     Assignment,
     Component,
@@ -370,7 +371,7 @@ class World:
 
 # Clusters -----------------------------------------------------------------------------------------
 
-_EVEN = make_scheduler("even")
+_EVEN = make_scheduler(STORMS_OWN)
 
 
 def evenly(problem: Problem) -> NimbusAnswer:
