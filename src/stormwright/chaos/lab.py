@@ -71,7 +71,7 @@ class Lab:
     def __init__(self, directory: Path, cluster: RunningCluster | None = None) -> None:
         self.directory, self._given = directory, cluster
         self._stack = ExitStack()
-        self._number = 0
+        self._number, self._is_up = 0, False
         self.cluster: RunningCluster
         self.service: SupervisedService
         self.nimbus: NimbusGateway
@@ -104,25 +104,25 @@ class Lab:
         ClusterError
             It cannot be started.
         """
-        if self._number and self._is_healthy():
+        if self._is_up and self._is_healthy():
             return
         self.close()
         self._number += 1
         self._start()
+        self._is_up = True
         if not until(self._answers, _READY_S):
             raise ClusterError(f"the service did not become ready within {_READY_S:g} s; see {self.service.state}")
 
     def close(self) -> None:
         """Stop service and cluster, and record leftovers."""
-        if not self._number:
-            return
-        work = self.cluster.plan.work if hasattr(self, "cluster") else None
         self._stack.close()
         self._stack = ExitStack()
-        if work is not None and self._given is None:
+        if self._is_up and self._given is None:
+            work = self.cluster.plan.work
             until(lambda: not marked(work) and not groups_of(work), 15)
             self.leftovers += [f"process {pid} of the cluster" for pid in marked(work)]
             self.leftovers += [f"control group {path.name}" for path in groups_of(work)]
+        self._is_up = False
 
     def _start(self) -> None:
         self.cluster = self._given or self._stack.enter_context(LocalCluster(_config()))
