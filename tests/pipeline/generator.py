@@ -274,6 +274,7 @@ def _record(
         "written_ms": origin_ms + end_ns // 1_000_000 + rng.randrange(5),
         "process_cpu_ns": sum(e["cpu_ns"] for e in executors) + during(world.overhead_cores * 1e9),
         "heap_bytes": rng.randrange(10**9),
+        "heap_limit_bytes": rng.randrange(10**9),
         "executors": executors,
         "streams": STREAMS,
         "pairs": pairs,

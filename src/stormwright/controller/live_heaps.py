@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stormwright.clock import WALL, Clock
-from stormwright.model import LoadProfile, Problem
+from stormwright.model import UNPLACED, LoadProfile, Problem, WorkerSlot
 from stormwright.model.arrays import FloatArray, IndexArray
 from stormwright.model.constraints.constraint import PlacedExecutors
 from stormwright.model.constraints.heaps import WORKER_BASE_MB, WorkerHeaps
@@ -39,6 +39,10 @@ WINDOW_MIN = 10
 #: Seconds from the start of a worker in which its records do not count.
 WARM_S = 60
 
+#: Part by which a heap may differ from its option: some collectors report it without one of the survivor spaces, and
+#: sizes are rounded.
+SIZE_TOLERANCE = 0.1
+
 #: Seconds of silence after which a worker is forgotten, and seconds between checks for that.
 FORGOTTEN_S = 3600.0
 SWEEP_S = 60.0
@@ -49,18 +53,19 @@ REFRESH_S = 15.0
 
 @dataclass
 class _Worker:
-    """Heap of one worker: its minimum in MB by minute since 1970, and the maximum that was ever in use."""
+    """Heap of one worker: its minimum in MB by minute since 1970, and its size, None if it is not reported."""
 
     heard_s: float
     tasks: tuple[tuple[int, int], ...] = ()
     lowest: deque[tuple[int, float]] = field(default_factory=deque)
-    highest_mb: float = 0.0
+    size_mb: float | None = None
 
     def add(self, record: LogRecord) -> None:
         if len(record["executors"]) > len(self.tasks):
             self.tasks = tuple((each["first_task"], each["last_task"]) for each in record["executors"])
         used_mb = record["heap_bytes"] / 2**20
-        self.highest_mb = max(self.highest_mb, used_mb)
+        limit_bytes = record.get("heap_limit_bytes")
+        self.size_mb = self.size_mb if limit_bytes is None else limit_bytes / 2**20
         age_ms = record["start_ms"] - record["worker"]["start_ms"]
         if not (record.get("gc") or {}).get("collections") or age_ms < WARM_S * 1000:
             return
@@ -79,12 +84,12 @@ class _Worker:
 
 
 class _Life(NamedTuple):
-    """One life of a worker: its executors, numbered over the problem, live heap and maximum in MB."""
+    """One life of a worker: its executors, numbered over the problem, live heap and size in MB."""
 
     worker: WorkerId
     executors: IndexArray
     live_mb: float | None
-    highest_mb: float
+    size_mb: float | None
 
 
 class LiveHeaps:
@@ -100,7 +105,7 @@ class LiveHeaps:
         self._clock, self._lock = clock, threading.Lock()
         self._workers: dict[WorkerId, _Worker] = {}
         self._next_sweep_s = 0.0
-        self._larger: set[str] = set()
+        self._warned: set[str] = set()
         self._found: tuple[Problem, float, dict[str, FloatArray]] | None = None
         self._cache: tuple[LoadProfile, Problem, LoadProfile] | None = None
 
@@ -121,8 +126,8 @@ class LiveHeaps:
     def with_heaps(self, load: LoadProfile, problem: Problem) -> LoadProfile:
         """Return a load with the live heap of executors, of topologies of which any worker is known.
 
-        A topology is left out if a worker uses more than the heap that it should have: then the options of its
-        supervisor are not those of Nimbus, so that sizes are unknown.
+        A topology is left out if a worker reports another heap than it should have: then the options of its supervisor
+        are not those of Nimbus, so that sizes are unknown.
 
         Parameters
         ----------
@@ -152,39 +157,41 @@ class LiveHeaps:
 
     def _measured(self, problem: Problem) -> dict[str, FloatArray]:
         with self._lock:
-            known = [(each, worker.tasks, worker.live_mb, worker.highest_mb) for each, worker in self._workers.items()]
+            known = [(each, worker.tasks, worker.live_mb, worker.size_mb) for each, worker in self._workers.items()]
         if all(live_mb is None for _, _, live_mb, _ in known):
             return {}
         of_topology: dict[str, list[_Life]] = {}
         names = {worker.topology for worker, *_ in known if worker.topology in problem.topology_index}
         executor_of = {name: _executor_of_tasks(problem, name) for name in names}
-        for worker, tasks, live_mb, highest_mb in sorted(known, key=lambda each: each[0].start_ms):
+        for worker, tasks, live_mb, size_mb in sorted(known, key=lambda each: each[0].start_ms):
             numbers = executor_of.get(worker.topology, {})
             own = np.array([numbers[each] for each in tasks if each in numbers], np.intp)
             if len(own):
-                of_topology.setdefault(worker.topology, []).append(_Life(worker, own, live_mb, highest_mb))
+                of_topology.setdefault(worker.topology, []).append(_Life(worker, own, live_mb, size_mb))
         requested_mb, sizes = requested_amounts(problem, ON_HEAP), _sizes(problem)
         found = {}
         for topology, lives in of_topology.items():
             live = _by_executor(problem, problem.topology_index[topology], lives, requested_mb)
-            if live is not None and not self._is_larger(topology, lives, sizes):
+            if live is not None and not self._has_other_size(problem, topology, lives, sizes):
                 found[topology] = live
         return found
 
-    def _is_larger(
-        self,
-        topology: str,
-        lives: list[_Life],
-        sizes: dict[tuple[str, str, int], tuple[int, float]],
-    ) -> bool:
-        """Return whether a current worker uses more than its heap; a warning is logged once."""
+    def _has_other_size(self, problem: Problem, topology: str, lives: list[_Life], sizes: Mapping[int, float]) -> bool:
+        """Return whether a current worker reports another heap than it should have; a warning is logged once."""
+        own = problem.executors_of(problem.topology_index[topology])
+        slots = problem.current_slot[own]
         for life in lives:
-            executors, size_mb = sizes.get((topology, life.worker.supervisor, life.worker.port), (0, np.inf))
-            if executors == len(life.executors) and life.highest_mb > size_mb:
-                if topology not in self._larger:
-                    text = "%s: heaps are unknown: a worker uses %.0f MB, but the options of Nimbus limit it to %.0f MB"
-                    log.warning(text, topology, life.highest_mb, size_mb)
-                self._larger.add(topology)
+            slot = problem.slot_index.get(WorkerSlot(life.worker.supervisor, life.worker.port), UNPLACED)
+            there = np.flatnonzero(slots == slot) + own.start
+            is_current = slot != UNPLACED and np.array_equal(there, np.sort(life.executors))
+            size_mb = sizes.get(slot, np.inf) if is_current else np.inf
+            if life.size_mb is None or not np.isfinite(size_mb):
+                continue
+            if abs(life.size_mb - size_mb) > SIZE_TOLERANCE * size_mb:
+                if topology not in self._warned:
+                    text = "%s: heaps are unknown: that of a worker is %.0f MB, but by the options of Nimbus %.0f MB"
+                    log.warning(text, topology, life.size_mb, size_mb)
+                self._warned.add(topology)
                 return True
         return False
 
@@ -197,20 +204,10 @@ def _executor_of_tasks(problem: Problem, topology: str) -> dict[tuple[int, int],
     return {each: first + number for number, each in enumerate(tasks)}
 
 
-def _sizes(problem: Problem) -> dict[tuple[str, str, int], tuple[int, float]]:
-    """Return topology, supervisor and port → executors and heap in MB, of current workers."""
+def _sizes(problem: Problem) -> dict[int, float]:
+    """Return slot → heap in MB, of current workers."""
     heaps = WorkerHeaps.of(PlacedExecutors(problem, problem.current_slot))
-    workers = heaps.workers
-    return {
-        (problem.topologies[topology].id, *problem.slots[slot]): (executors, size_mb)
-        for topology, slot, executors, size_mb in zip(
-            workers.topology.tolist(),
-            workers.slot.tolist(),
-            workers.executors.tolist(),
-            heaps.size_mb.tolist(),
-            strict=True,
-        )
-    }
+    return dict(zip(heaps.workers.slot.tolist(), heaps.size_mb.tolist(), strict=True))
 
 
 def _by_executor(

@@ -200,6 +200,7 @@ RECORD = Structure(
         Field("pairs", Listing(PAIR)),
         Field("complete_latency", LATENCY),
         # Missing from older probes, and on systems that do not report it.
+        Field("heap_limit_bytes", COUNT, nullable=True),
         Field("threads", THREADS, nullable=True),
         Field("gc", GC, nullable=True),
         Field("node", NODE, nullable=True),

@@ -91,7 +91,7 @@ class ExecutorProbeTest {
         fields.remove("threads"); // not every system tells of them
         assertEquals(
                 Set.of("version", "worker", "seq", "start_ms", "length_ns", "written_ms", "process_cpu_ns",
-                        "heap_bytes", "executors", "streams", "pairs", "complete_latency", "gc", "node"),
+                        "heap_bytes", "heap_limit_bytes", "executors", "streams", "pairs", "complete_latency", "gc", "node"),
                 fields);
         assertEquals(Set.of("collections", "ms"), ((Map<?, ?>) record.get("gc")).keySet());
         Map<?, ?> worker = (Map<?, ?>) record.get("worker");

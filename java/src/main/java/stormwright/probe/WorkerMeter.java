@@ -16,6 +16,7 @@ import java.util.stream.Collectors;
 import stormwright.probe.ExecutorThreads.ExecutorThread;
 import stormwright.probe.system.Connections;
 import stormwright.probe.system.SystemMeter;
+import stormwright.standby.Takeover;
 
 /** Turns the counters of a worker's tasks into records, one per interval; for one thread at a time. */
 final class WorkerMeter {
@@ -137,7 +138,8 @@ final class WorkerMeter {
                 .name("length_ns").value(Math.max(1, endNs - startNs))
                 .name("written_ms").value(System.currentTimeMillis())
                 .name("process_cpu_ns").value(Math.max(0, endCpuNs - startCpuNs))
-                .name("heap_bytes").value(Runtime.getRuntime().totalMemory() - Runtime.getRuntime().freeMemory());
+                .name("heap_bytes").value(Runtime.getRuntime().totalMemory() - Runtime.getRuntime().freeMemory())
+                .name("heap_limit_bytes").value(Long.getLong(Takeover.HEAP_PROPERTY, Runtime.getRuntime().maxMemory()));
         json.name("executors").open('[');
         Set<String> names = executors.stream().map(ExecutorMeter::threadName).filter(Objects::nonNull)
                 .collect(Collectors.toSet());

@@ -32,6 +32,9 @@ public final class Takeover {
     /** System property of a worker that was a standby: when it became the worker, in ms since 1970. */
     public static final String START_PROPERTY = "stormwright.worker.start.ms";
 
+    /** System property of a worker that was a standby: the maximum of its heap in bytes, below that of the JVM. */
+    public static final String HEAP_PROPERTY = "stormwright.worker.heap.bytes";
+
     private static final String LIBRARY_PATH = "java.library.path";
     private static final String HEAP = "-Xmx";
     private static final long HEAP_CHECK_MS = 500;
@@ -115,7 +118,9 @@ public final class Takeover {
         setEnvironment(command.environment());
         linkWorkingDirectory(command.directory());
         reloadLogging();
-        limitHeap(heapBytes(command.options()));
+        long heap = heapBytes(command.options());
+        System.setProperty(HEAP_PROPERTY, Long.toString(heap));
+        limitHeap(heap);
     }
 
     /** Has Log4j read its configuration again, with the system properties as they are now. */
