@@ -219,6 +219,13 @@ class FaultInjector:
         with self._lock:
             return any(each.until_s is None for each in self.injected)
 
+    @property
+    def passed_s(self) -> float | None:
+        """When the last fault had passed (`time.monotonic`); None while one is in force, or before the first."""
+        with self._lock:
+            ends = [each.until_s for each in self.injected]
+            return None if not ends or None in ends else max(end for end in ends if end is not None)
+
     def inject(self, fault: Fault, parts: MoveParts) -> InjectedFault:
         """Inject a fault, to be undone after its duration.
 

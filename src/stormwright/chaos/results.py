@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
@@ -46,7 +47,10 @@ class RunResult:
     seconds
         Duration, of a virtual run in virtual seconds.
     recovery_s
-        Seconds from the first fault until acks flow again with nothing paused; None if they do not, or unknown.
+        Seconds from the end of the last fault until acks flow again with nothing paused and all workers running; None if
+        they do not, or unknown.
+    ended_s
+        Seconds from the end of the last fault until the plan has ended, too: an interrupted one moves again.
     violations
         Invariants that do not hold.
     namings
@@ -65,6 +69,7 @@ class RunResult:
     scenario: Scenario
     seconds: float = 0.0
     recovery_s: float | None = None
+    ended_s: float | None = None
     violations: tuple[Violation, ...] = ()
     namings: tuple[FaultNaming, ...] = ()
     plan_state: str = ""
@@ -86,6 +91,7 @@ class RunResult:
             "definition": self.scenario.to_dict(),
             "seconds": round(self.seconds, 2),
             "recovery_s": None if self.recovery_s is None else round(self.recovery_s, 2),
+            "ended_s": None if self.ended_s is None else round(self.ended_s, 2),
             "violations": [each.to_dict() for each in self.violations],
             "namings": [each.to_dict() for each in self.namings],
             "plan_state": self.plan_state,
@@ -103,6 +109,7 @@ class RunResult:
             Scenario.from_dict(raw["definition"]),
             float(raw["seconds"]),
             raw["recovery_s"],
+            raw["ended_s"],
             tuple(Violation.from_dict(each) for each in raw["violations"]),
             tuple(FaultNaming(**{**each, "words": tuple(each["words"])}) for each in raw["namings"]),
             raw["plan_state"],
@@ -177,7 +184,11 @@ def verdict_text(results: list[RunResult]) -> str:
         for invariant in {violation.invariant for violation in each.violations}:
             counts[invariant] += 1
     failed = sum(bool(each.violations) for each in ran)
+    recoveries = sorted(each.recovery_s for each in ran if each.recovery_s is not None)
     rest = f"; {skipped:,} skipped" if skipped else ""
+    if recoveries:
+        p95_s = recoveries[math.ceil(0.95 * len(recoveries)) - 1]
+        rest += f"; recovery p95 {p95_s:.1f} s, longest {recoveries[-1]:.1f} s"
     if not ran:
         return f"no run{rest}"
     if not failed:

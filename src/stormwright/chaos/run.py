@@ -97,7 +97,8 @@ class _Run:
         rng = random.Random(key.seed)  # noqa: S311 (no secret)
         self._action = RunAction(lab, scenario.action, rng)
         self._ids: dict[str, str] = {}
-        self._fault_s: float | None = None
+        self._recovery_s: float | None = None
+        self._ended_s: float | None = None
         self._notes: list[str] = []
 
     def run(self) -> RunResult:
@@ -108,15 +109,15 @@ class _Run:
         client = self._lab.client
         with StatusWatch(lambda: status_texts(client)) as status:
             self._act()
-            recovered_s = self._recover()
+            recovered = self._recover()
             addresses = {node.name: node.address for node in self._lab.cluster.plan.nodes}
             parts = self._action.parts
             namings = tuple(status.naming(each, parts, addresses) for each in self._injector.injected)
         observed = replace(
             self._observe(),
             namings=namings,
-            recovered=recovered_s is not None,
-            waited_for=self._missing() if recovered_s is None else "",
+            recovered=recovered,
+            waited_for="" if recovered else self._missing() or self._in_progress(),
         )
         ledger = self._finish()
         self.remove_topologies()
@@ -124,7 +125,8 @@ class _Run:
         found = RunResult(
             self._key,
             self._scenario,
-            recovery_s=None if recovered_s is None or self._fault_s is None else recovered_s - self._fault_s,
+            recovery_s=self._recovery_s,
+            ended_s=self._ended_s,
             violations=tuple(violations(observed)),
             namings=namings,
             plan_state=self._action.states.get(self._action.plan, ""),
@@ -218,20 +220,22 @@ class _Run:
         deadline_s = time.monotonic() + 10.0
         while True:
             try:
-                injected = self._injector.inject(fault, self._action.parts)
+                self._injector.inject(fault, self._action.parts)
             except FaultError as error:
                 if time.monotonic() > deadline_s:
                     self._notes.append(f"not injected: {error}")
                     return
                 time.sleep(0.05)
             else:
-                self._fault_s = self._fault_s or injected.since_s
                 return
 
     # Recovery -----------------------------------------------------------------------------------------
 
-    def _recover(self) -> float | None:
-        """Return the time at which acks flow again with nothing paused or in progress; None if it was not reached."""
+    def _recover(self) -> bool:
+        """Wait until acks flow again with nothing paused, then until the plan has ended; return whether they were reached.
+
+        A plan that was interrupted moves again after the first of these.
+        """
         deadline_s = time.monotonic() + self._scenario.until_s + RECOVERY_S
         counting = False
         while time.monotonic() < deadline_s:
@@ -244,12 +248,16 @@ class _Run:
                     self._acks.flow()
                     counting = True
                 elif self._acks.flow():
-                    return time.monotonic()
+                    since_s = time.monotonic() - (self._injector.passed_s or time.monotonic())
+                    self._recovery_s = since_s if self._recovery_s is None else self._recovery_s
+                    if not self._in_progress():
+                        self._ended_s = since_s
+                        return True
             time.sleep(0.3)
-        return None
+        return False
 
     def _missing(self) -> str:
-        """Return why nothing has recovered yet; empty if only acks are missing."""
+        """Return why the topologies have not recovered yet; empty if only acks are missing."""
         try:
             statuses = self._lab.statuses()
             paused = [name for name, topology in self._ids.items() if statuses.get(topology) != ACTIVE]
@@ -257,11 +265,14 @@ class _Run:
                 return f"{', '.join(paused)} are not active"
             if not self._workers_run():
                 return "workers do not run where Nimbus has assigned them"
-            if not self._action.has_ended():
-                return f"the plan is {self._action.states.get(self._action.plan, 'unknown')}"
         except (StormwrightError, OSError) as error:
             return str(error)
         return ""
+
+    def _in_progress(self) -> str:
+        """Return the state of a plan that is in progress or waits; empty if none does."""
+        ended = self._action.has_ended()
+        return "" if ended else f"the plan is {self._action.states.get(self._action.plan, 'unknown')}"
 
     def _observe(self) -> Observation:
         plans: dict[str, str] = {}
