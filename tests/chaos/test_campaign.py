@@ -30,7 +30,7 @@ class FakeRunner:
         failed = any(fault.target == "nimbus" and fault.kind is FaultKind.KILL for fault in scenario.faults)
         key = RunKey(scenario.name, moment, seed)
         return RunResult(
-            key, scenario, 1.0, 2.5, (LOST,) if failed else (), (FaultNaming("f", 12.0, ("w",), 1.0, "t"),)
+            key, scenario, 1.0, 2.5, 3.5, (LOST,) if failed else (), (FaultNaming("f", 12.0, ("w",), 1.0, "t"),)
         )
 
 
@@ -77,7 +77,7 @@ def test_verdict_counts_runs_by_invariant(tmp_path: Path) -> None:
     assert "1 of" in verdict_text(results)
     assert "numbers in 1" in verdict_text(results)
     good = [each for each in results if not each.violations]
-    assert verdict_text(good) == f"all invariants hold in {len(good)} runs"
+    assert verdict_text(good) == f"all invariants hold in {len(good)} runs; recovery p95 2.5 s, longest 2.5 s"
     assert verdict_text([replace(good[0], skipped="no netem")]) == "no run; 1 skipped"
 
 

@@ -47,8 +47,8 @@ class RunResult:
     seconds
         Duration, of a virtual run in virtual seconds.
     recovery_s
-        Seconds from the end of the last fault until acks flow again with nothing paused and all workers running; None if
-        they do not, or unknown.
+        Seconds from the end of the last fault until acks flow again with nothing paused and all workers running; None
+        if they do not, or unknown.
     ended_s
         Seconds from the end of the last fault until the plan has ended, too: an interrupted one moves again.
     violations

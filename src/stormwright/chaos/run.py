@@ -232,7 +232,7 @@ class _Run:
     # Recovery -----------------------------------------------------------------------------------------
 
     def _recover(self) -> bool:
-        """Wait until acks flow again with nothing paused, then until the plan has ended; return whether they were reached.
+        """Wait until acks flow again with nothing paused, then until the plan has ended; return whether both happened.
 
         A plan that was interrupted moves again after the first of these.
         """
