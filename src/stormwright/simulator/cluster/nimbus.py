@@ -78,6 +78,9 @@ class NimbusListener(Protocol):
 #: Storm's exceptions.
 NOT_ALIVE, ALIVE, INVALID = "NotAliveException", "AlreadyAliveException", "InvalidTopologyException"
 
+#: The gateway's exception, and the seconds after a restart in which Nimbus answers without knowing topologies by name.
+NOT_READY, NAMES_S = "NotReadyException", 1.0
+
 
 class VirtualNimbus:
     """Nimbus with its state in ZooKeeper.
@@ -114,7 +117,7 @@ class VirtualNimbus:
         self.ask, self._fallback = ask, fallback
         self.entries: dict[str, StoredTopology] = {}
         self.hears: NimbusListener
-        self.up, self.changes = True, 0
+        self.up, self._names_read, self.changes = True, True, 0
         self._soon, self._dead, self._news = False, set[str](), set[str]()
         self._shown: Problem | None = None
         clock.every(timings.monitor_s, self.look)
@@ -200,7 +203,7 @@ class VirtualNimbus:
 
     def die(self, seconds: float) -> None:
         """Fail, and return after some seconds; ZooKeeper's state survives."""
-        self.up = False
+        self.up = self._names_read = False
         self._clock.after(seconds, self._back)
 
     def lose(self, supervisor: str) -> None:
@@ -272,6 +275,7 @@ class VirtualNimbus:
 
     def _back(self) -> None:
         self.up = True
+        self._clock.after(NAMES_S, self._read_names)
         for entry in list(self.entries.values()):
             if entry.status == REBALANCING:
                 self._do_rebalance(entry)
@@ -296,10 +300,16 @@ class VirtualNimbus:
     def _push(self, supervisor: str) -> None:
         self._clock.after(self._delay(PUSH), lambda: self.hears.assigned(supervisor))
 
+    def _read_names(self) -> None:
+        self._names_read = self.up
+
     def _entry(self, verb: str, name: str) -> StoredTopology:
         self._require_up(verb)
         for entry in self.entries.values():
             if entry.topology.name == name:
+                if not self._names_read:
+                    why = f"it has just started, and does not know {name} yet"
+                    raise NimbusError(f"Nimbus refused {verb}: {why} ({NOT_READY})", NOT_READY)
                 return entry
         raise NimbusError(f"Nimbus refused {verb}: {name} is not alive ({NOT_ALIVE})", NOT_ALIVE)
 

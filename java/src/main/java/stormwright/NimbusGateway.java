@@ -70,7 +70,7 @@ public final class NimbusGateway extends RequestLoop {
 
     /** Thrift's own messages read like debug output; the text of Nimbus is in a field. */
     private static String sentence(Throwable e) {
-        String text = e instanceof NotAliveException gone ? gone.get_msg() + " is not alive"
+        String text = e instanceof NotAliveException gone ? gone.get_msg().replaceFirst("( is not alive)?$", " is not alive")
                 : e instanceof AlreadyAliveException alive ? alive.get_msg()
                 : e instanceof AuthorizationException denied ? denied.get_msg()
                 : e instanceof InvalidTopologyException invalid ? invalid.get_msg()

@@ -11,6 +11,7 @@ import org.apache.storm.generated.ExecutorSummary;
 import org.apache.storm.generated.GetInfoOptions;
 import org.apache.storm.generated.KillOptions;
 import org.apache.storm.generated.Nimbus;
+import org.apache.storm.generated.NotAliveException;
 import org.apache.storm.generated.NumErrorsChoice;
 import org.apache.storm.generated.RebalanceOptions;
 import org.apache.storm.generated.SpoutStats;
@@ -29,10 +30,34 @@ final class NimbusCalls {
         void send(String host, Integer thriftPort, SupervisorAssignments assignments) throws TException;
     }
 
+    /** Nimbus does not know a topology yet that there is. */
+    static final class NotReadyException extends RuntimeException {
+        private static final long serialVersionUID = 1L;
+
+        NotReadyException(String name) {
+            super("it has just started, and does not know " + name + " yet");
+        }
+    }
+
     private NimbusCalls() {
     }
 
     static Object call(Nimbus.Iface nimbus, SupervisorPush push, String call, Map<?, ?> args) throws TException {
+        try {
+            return made(nimbus, push, call, args);
+        } catch (NotAliveException e) {
+            // Nimbus answers calls before it has read names from ZooKeeper, for which it waits until it leads
+            // (LeaderListenerCallback, StormClusterStateImpl.syncRemoteIds), but lists topologies from there.
+            for (TopologySummary topology : nimbus.getClusterInfo().get_topologies()) {
+                if (topology.get_name().equals(args.get("name"))) {
+                    throw new NotReadyException(topology.get_name());
+                }
+            }
+            throw e;
+        }
+    }
+
+    private static Object made(Nimbus.Iface nimbus, SupervisorPush push, String call, Map<?, ?> args) throws TException {
         switch (call) {
             case "cluster":
                 return cluster(nimbus.getClusterInfo());

@@ -5,9 +5,13 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 
 import java.lang.reflect.Proxy;
+import java.util.List;
 import java.util.Map;
+import org.apache.storm.generated.ClusterSummary;
 import org.apache.storm.generated.Nimbus;
+import org.apache.storm.generated.NotAliveException;
 import org.apache.storm.generated.RebalanceOptions;
+import org.apache.storm.generated.TopologySummary;
 import org.junit.jupiter.api.Test;
 
 class NimbusCallsTest {
@@ -37,6 +41,29 @@ class NimbusCallsTest {
         rebalance(Map.of("name", "words", "wait_s", 0));
         assertFalse(told.is_set_num_executors());
         assertFalse(told.is_set_num_workers());
+    }
+
+    /** Nimbus lists `listed`, and knows no name. */
+    private static Throwable activationOf(String name, String listed) {
+        Nimbus.Iface nimbus = (Nimbus.Iface) Proxy.newProxyInstance(
+                NimbusCallsTest.class.getClassLoader(), new Class<?>[] {Nimbus.Iface.class}, (proxy, method, given) -> {
+                    if (method.getName().equals("getClusterInfo")) {
+                        TopologySummary topology = new TopologySummary();
+                        topology.set_name(listed);
+                        ClusterSummary cluster = new ClusterSummary();
+                        cluster.set_topologies(List.of(topology));
+                        return cluster;
+                    }
+                    throw new NotAliveException(given[0] + " is not alive");
+                });
+        return assertThrows(Exception.class,
+                () -> NimbusCalls.call(nimbus, (host, port, assignments) -> { }, "activate", Map.of("name", name)));
+    }
+
+    @Test
+    void aTopologyThatIsListedIsAliveBeforeNimbusKnowsItsName() {
+        assertEquals("NotReadyException", activationOf("words", "words").getClass().getSimpleName());
+        assertEquals("NotAliveException", activationOf("words", "others").getClass().getSimpleName());
     }
 
     @Test
