@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -89,6 +91,7 @@ def run(
     from stormwright.workbench.report import check_report
 
     check_report()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # the cluster is taken down
     wanted = planned_runs(pattern, [Moment(each) for each in moments], range(seed, seed + runs), virtual=virtual)
     store = RunStore(output)
     with _runner(output, virtual=virtual, needed=any(each.key not in store for each in wanted), err=as_json) as runner:
