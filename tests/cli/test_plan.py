@@ -41,7 +41,7 @@ def test_plan_of_file_reports_moves_and_expected_gains(run, file):
     code, out, _ = run("plan", file, "--goal", "traffic")
     assert code == 0
     assert "inter-node traffic 1 → 0 tuples/s" in out
-    for label in ("reachable throughput, trees/s", "latency", "score of 100", "limited by", "pauses: assumed"):
+    for label in ("reachable throughput, trees/s", "latency", "score of 100", "limited by", "pauses: modelled"):
         assert label in out
     code, out, _ = run("plan", file, "--goal", "traffic", "--json")
     plan = json.loads(out)

@@ -196,7 +196,8 @@ def _of_service(
 
 def _of_file(file: Path, wished: dict[str, object]) -> Plan:
     from stormwright.controller.objectives.objective import LexicographicObjective
-    from stormwright.controller.plans.description import expected_pause, plan_document, planned_step
+    from stormwright.controller.planning.pauses import expected_pause
+    from stormwright.controller.plans.description import plan_document, planned_step
     from stormwright.controller.plans.document import step_to_dict
     from stormwright.controller.plans.draft import FewestMoves, PlanScope, measured_rates, propose_moves
     from stormwright.controller.plans.stages import staged
@@ -229,7 +230,7 @@ def _of_file(file: Path, wished: dict[str, object]) -> Plan:
     draft = propose_moves(problem, maker, wish, forbidden_moves(Modes(), problem, allowed, measured_rates))
     steps, stages = draft.plan.steps, staged(draft.plan.steps)
     safety_of = Permission(KindRule()).safety
-    document = plan_document(draft, lambda _: expected_pause((), ()), stages, safety_of)
+    document = plan_document(draft, lambda _, modelled_s: expected_pause(modelled_s, (), ()), stages, safety_of)
     made = tuple(
         planned_step(step_to_dict(step, problem), n, at) for n, (step, at) in enumerate(zip(steps, stages, strict=True))
     )

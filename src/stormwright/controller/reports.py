@@ -54,6 +54,11 @@ class MoveReport:
     complete: bool
     replayed: int = 0
 
+    @property
+    def pause_s(self) -> float:
+        """Seconds without an acked tuple: where no worker stays, none can emit before a new one reports."""
+        return self.drain_s + self.swap_s + (0.0 if self.unchanged_workers else self.resume_s)
+
     def as_dict(self) -> dict[str, Any]:
         """Return the report as JSON."""
         return asdict(self)

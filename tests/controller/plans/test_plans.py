@@ -10,8 +10,10 @@ import pytest
 
 from stormwright.controller.objectives.outlook import Outlook
 from stormwright.controller.objectives.placements import Placements
-from stormwright.controller.planning.plan import Step, TopologyMove
-from stormwright.controller.plans.description import ASSUMED_PAUSE_S, expected_pause, plan_document, side_of
+from stormwright.controller.planning.pauses import LEG_S, START_CORE_S, expected_pause, modelled_pause_s
+from stormwright.controller.planning.plan import MoveBudget, Step, TopologyMove
+from stormwright.controller.planning.planner import plan_moves
+from stormwright.controller.plans.description import plan_document, side_of
 from stormwright.controller.plans.document import step_of_dict, step_to_dict, where
 from stormwright.controller.plans.draft import FewestMoves, PlanScope, propose_moves
 from stormwright.controller.plans.preconditions import changes, relied_on
@@ -23,7 +25,7 @@ from stormwright.history.evaluation.verdict import Evaluation
 from stormwright.model import Assignment, LoadProfile, Problem, Supervisor, TopologyAssignment
 from stormwright.model.constraints.violations import broken_limits
 from stormwright.model.load import assumed_load
-from stormwright.plan import HeapChange
+from stormwright.plan import HeapChange, Range
 from stormwright.predict.answer import predict
 from stormwright.predict.flow.profile import Profile
 from stormwright.schedulers.toolkit.resolve import scheduler_keeping_running
@@ -146,7 +148,7 @@ def live_heap(now: Problem, live_mb: list[float], **conf: object) -> Problem:
 
 def heaps_of(now: Problem, slots: list[int]) -> list[str]:
     draft = propose_moves(now, Forced(slots), PlanScope(repairs=True))
-    document = plan_document(draft, lambda _: ASSUMED, None)
+    document = plan_document(draft, lambda *_: ASSUMED, None)
     return [str(HeapChange(**heap)) for moved in document["moved"] for heap in moved["heaps"]]
 
 
@@ -186,7 +188,7 @@ def test_plan_never_has_a_heap_newly_too_small() -> None:
         A.id: "heap of host2:6700: 128 MB, too small for 132 MB in use, which takes 172 MB"
     }
     assert draft.why == "all better moves are blocked"
-    document = plan_document(draft, lambda _: ASSUMED, None)
+    document = plan_document(draft, lambda *_: ASSUMED, None)
     assert document["blocked"] == {"a": str(draft.plan.blocked[A.id])}
 
 
@@ -201,7 +203,7 @@ def test_each_placement_is_predicted_once(monkeypatch: pytest.MonkeyPatch) -> No
     now = two()
     wish = PlanScope(("throughput", "latency", "nodes"), least_gain_percent=0.0)
     draft = propose_moves(now, Forced([0] * 4 + [4] * 4), wish)
-    document = plan_document(draft, lambda _: expected_pause((), ()), staged(draft.plan.steps))
+    document = plan_document(draft, lambda _, modelled_s: expected_pause(modelled_s, (), ()), staged(draft.plan.steps))
     assert document["before"]
     assert document["after"]
     assert len(asked) == len({tuple(each) for each in asked}) == 2
@@ -211,7 +213,7 @@ def test_each_placement_is_predicted_once(monkeypatch: pytest.MonkeyPatch) -> No
 def test_no_placement_is_better_than_a_plan_by_more_than_its_gap(slots: list[int]) -> None:
     now, rng = two(), np.random.default_rng(1)
     draft = propose_moves(now, Forced(slots), PlanScope(("throughput",), least_gain_percent=0.0))
-    document = plan_document(draft, lambda _: expected_pause((), ()), staged(draft.plan.steps))
+    document = plan_document(draft, lambda _, modelled_s: expected_pause(modelled_s, (), ()), staged(draft.plan.steps))
     reached = _grown(now, draft.slots)
     best = max(_grown(now, rng.integers(0, len(now.slots), 8, dtype=np.int32)) for _ in range(300))
     assert document["gap_percent"] is not None
@@ -223,8 +225,8 @@ def test_rollback_duration_counts_only_pauses() -> None:
     now = two()
     draft = propose_moves(now, Forced([4] * 4 + [2] * 4), PlanScope(repairs=True))
     pause_s = ASSUMED.seconds.value or 0.0
-    there = plan_document(draft, lambda _: ASSUMED, staged(draft.plan.steps))
-    back = plan_document(draft, lambda _: ASSUMED, None)
+    there = plan_document(draft, lambda *_: ASSUMED, staged(draft.plan.steps))
+    back = plan_document(draft, lambda *_: ASSUMED, None)
     assert back["stages"] == 1
     assert back["duration_s"] == pause_s * len(draft.plan.moves)
     assert there["duration_s"] == back["duration_s"] + there["stages"] * (SETTLE_S + AFTER_S)
@@ -232,11 +234,11 @@ def test_rollback_duration_counts_only_pauses() -> None:
 
 def test_of_latency_nothing_is_proven() -> None:
     draft = propose_moves(two(), Forced([0] * 4 + [1] * 4), PlanScope(("latency",)))
-    document = plan_document(draft, lambda _: ASSUMED, staged(draft.plan.steps))
+    document = plan_document(draft, lambda *_: ASSUMED, staged(draft.plan.steps))
     assert (document["gap_percent"], document["proof"]) == (None, "")
 
 
-ASSUMED = expected_pause((), ())
+ASSUMED = expected_pause(4.0, (), ())
 
 
 def _grown(now: Problem, slots: np.ndarray) -> float:
@@ -343,10 +345,23 @@ def test_nothing_measured_is_unclear() -> None:
     assert "too little" in unclear([Evaluation(THROUGHPUT, 1.0, None, None, None, 0, 0, "cannot tell")])
 
 
-def test_expected_pause_is_estimated_from_past_pauses() -> None:
-    assert expected_pause([4.0, 6.0, 20.0], [1.0]).seconds.value == 6.0
-    assert expected_pause([], [1.0]).known_from == "others' last move"
-    assert expected_pause([], []).seconds == ASSUMED_PAUSE_S
+def test_expected_pause_follows_past_pauses() -> None:
+    others, own = [0.5, 4.0], [2.0, 1.5, 1.0]
+    assert expected_pause(4.0, own, others).seconds == Range(value=6.0, low=4.0, high=8.0)
+    assert expected_pause(4.0, own, others).source == "its own last 3 moves"
+    assert expected_pause(4.0, [2.0], others).seconds == Range(value=9.0, low=2.0, high=16.0), "one move is too few"
+    assert expected_pause(4.0, [2.0], []).source == "its own last move"
+    assert expected_pause(4.0, [], []).seconds.value == 4.0
+
+
+def test_pause_is_modelled_by_legs_and_by_starts_on_the_smallest_node() -> None:
+    now = two()
+    small = [replace(node, resources={"cpu.pcore.percent": 40.0}) for node in now.supervisors]
+    now = replace(now, supervisors=tuple(small))
+    (step,) = plan_moves(now, Assignment(np.array([4, 4, 5, 5, 2, 2, 2, 2], np.int32)), MoveBudget()).steps
+    assert step.starts_per_core == (2 / 0.4,), "two workers start on one node"
+    assert modelled_pause_s(step) == pytest.approx(LEG_S + START_CORE_S * 5)
+    assert step_of_dict(step_to_dict(step, now), now).starts_per_core == step.starts_per_core
 
 
 def ports(*of: int) -> tuple[Problem, dict[str, TopologyAssignment]]:

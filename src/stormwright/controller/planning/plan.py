@@ -61,11 +61,13 @@ class TopologyMove:
 class Step:
     """Topologies that move together: a single one, or several that exchange slots.
 
-    `after` are the topologies (ids) that must have moved before, because they make room for it.
+    `after` are the topologies (ids) that must have moved before, because they make room for it. `starts_per_core` are,
+    for each leg, the workers that start on a node per core of it, of the node with the most.
     """
 
     moves: tuple[TopologyMove, ...]
     after: frozenset[str] = frozenset()
+    starts_per_core: tuple[float, ...] = ()
 
     def with_workers(self, chosen: Mapping[str, int]) -> Step:
         """Return the step with the given numbers of workers (by id) for topologies that arrive."""

@@ -12,6 +12,7 @@ from stormwright.controller.planning.capacity import MoveRoom
 from stormwright.controller.planning.detours import Batch, Helpers, through_spare_slots
 from stormwright.controller.planning.groups import GroupSearch
 from stormwright.controller.planning.hops import make_move, unchanged_workers
+from stormwright.controller.planning.pauses import starts_per_core
 from stormwright.controller.planning.places import Place, workers_of
 from stormwright.controller.planning.plan import (
     Excluded,
@@ -333,7 +334,8 @@ class _Planner:
                 make_move(self._room, t, slots[t], batch.workers[t], alone=alone, arrives=batch.arrives)
                 for t in sorted(slots)
             )
-            self.steps.append(Step(moves, self._makers.needed(slots, places, moves)))
+            needed = self._makers.needed(slots, places, moves)
+            self.steps.append(Step(moves, needed, starts_per_core(self._room.problem, moves)))
             self._executors_left -= sum(move.moved_executors for move in moves)
             self._helpers.leave(slots)
             self._room.put(slots, places, batch.workers)

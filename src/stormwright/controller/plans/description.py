@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
-from statistics import median
 from typing import Any
 
 import numpy as np
 
 from stormwright.controller.objectives.outlook import NODES, THROUGHPUT, inter_node_tps, nodes_used
 from stormwright.controller.objectives.placements import Placements
+from stormwright.controller.planning.pauses import Pause, PauseOf, modelled_pause_s
 from stormwright.controller.planning.plan import Excluded, MovePlan, TopologyMove
 from stormwright.controller.plans.draft import Proposal, concerned, measured_rates
 from stormwright.controller.safety.move_kinds import MoveSafety, move_safety
@@ -256,45 +256,12 @@ def _finite(mb: float) -> float | None:
 
 # Description --------------------------------------------------------------------------------------
 
-#: Assumed pause of spouts without a measured move, in seconds: of two small topologies on a machine of 2 cores
-#: (docs/results/storm-swap.md).
-ASSUMED_PAUSE_S = Range(value=15.0, low=5.0, high=30.0)
-
-#: Whose moves were measured, in the source of a pause.
-_OWN = "its own"
-
 #: Maximum number of staying topologies listed by name.
 _MAX_NAMED = 100
 
 
-@dataclass(frozen=True)
-class Pause:
-    """Expected length of a pause, and its source."""
-
-    seconds: Range
-    known_from: str
-
-
-#: Name of a topology → its pause.
-PauseOf = Callable[[str], Pause]
-
 #: Topology, and its measured trees/s if known → how it can be moved.
 SafetyOf = Callable[[Topology, float | None], MoveSafety]
-
-
-def expected_pause(own: Sequence[float], all_of_them: Sequence[float]) -> Pause:
-    """Return the expected pause of a topology: from its own moves, else from others, else an assumption.
-
-    Parameters
-    ----------
-    own, all_of_them
-        Past pauses in seconds, of this topology and of all; newest first.
-    """
-    for known, whose in ((own, _OWN), (all_of_them, "others'")):
-        if known:
-            seconds = Range(value=median(known), low=min(known), high=max(known))
-            return Pause(seconds, f"{whose} last {len(known)} moves" if len(known) > 1 else f"{whose} last move")
-    return Pause(ASSUMED_PAUSE_S, "assumed, as no move was measured yet")
 
 
 def move_kinds(
@@ -321,11 +288,11 @@ def with_wait(pause: Pause, safety: MoveSafety) -> Pause:
 
     Windows may be empty already, so the shortest pause is unchanged.
     """
-    if not safety.wait_s or pause.known_from.startswith(_OWN):
+    if not safety.wait_s or pause.measured:
         return pause
     value, high = ((each or 0.0) + safety.wait_s for each in (pause.seconds.value, pause.seconds.high))
     seconds = Range(value=value, low=pause.seconds.low, high=high)
-    return Pause(seconds, f"{pause.known_from}, and at most {safety.wait_s:,.0f} s until windows are empty")
+    return Pause(seconds, f"{pause.source}, and at most {safety.wait_s:,.0f} s until windows are empty")
 
 
 def plan_outline(proposal: Proposal, stages: Sequence[int] | None) -> dict[str, Any]:
@@ -447,17 +414,18 @@ def _moved(
         Result of `heap_changes`.
     """
     of: dict[str, list[TopologyMove]] = {}
-    for move in plan.moves:
-        of.setdefault(move.topology.id, []).append(move)
+    modelled_s: dict[str, float] = {}
+    for step in plan.steps:
+        for move in step.moves:
+            of.setdefault(move.topology.id, []).append(move)
+            modelled_s[move.topology.id] = modelled_s.get(move.topology.id, 0.0) + modelled_pause_s(step)
     sides = [{each.topology: each for each in predicted.topologies} for predicted in (now, then)]
     found = []
     for topology, moves in of.items():
         one, other = (side[topology] for side in sides)
         measured = one.measured_tps > 0
         safety = safety_of(moves[0].topology, one.measured_tps if measured else None)
-        pause = with_wait(pause_of(moves[0].topology.name), safety)
-        trips = len(moves)
-        seconds = {name: (value or 0.0) * trips for name, value in pause.seconds.model_dump().items()}
+        pause = with_wait(pause_of(moves[0].topology.name, modelled_s[topology]), safety)
         found.append(
             PlannedTopology(
                 topology=topology,
@@ -466,8 +434,8 @@ def _moved(
                 workers_started=sum(len(move.started_workers) for move in moves),
                 workers_stopped=sum(len(move.stopped_workers) for move in moves),
                 workers_unchanged=len(moves[-1].unchanged_workers),
-                pause_s=Range(**seconds),
-                pause_from=pause.known_from,
+                pause_s=pause.seconds,
+                pause_from=pause.source,
                 kind=MoveKindReport(**safety.as_dict()),
                 before=topology_side(one) if measured else None,
                 after=topology_side(other) if measured else None,

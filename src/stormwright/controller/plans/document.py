@@ -16,7 +16,7 @@ def step_to_dict(step: Step, problem: Problem) -> dict[str, Any]:
         _move_to_dict(move) | {"names": {str(slot): problem.cluster.slot_name(slot) for slot in _changing(move)}}
         for move in step.moves
     ]
-    return {"moves": moves, "after": sorted(step.after)}
+    return {"moves": moves, "after": sorted(step.after), "starts_per_core": list(step.starts_per_core)}
 
 
 def step_of_dict(raw: Mapping[str, Any], problem: Problem) -> Step:
@@ -27,7 +27,8 @@ def step_of_dict(raw: Mapping[str, Any], problem: Problem) -> Step:
     KeyError
         A topology or node is gone.
     """
-    return Step(tuple(_move(move, problem) for move in raw["moves"]), frozenset(raw["after"]))
+    moves = tuple(_move(move, problem) for move in raw["moves"])
+    return Step(moves, frozenset(raw["after"]), tuple(raw.get("starts_per_core", ())))  # older plans have none
 
 
 def placement_of(raw: Mapping[str, Any]) -> TopologyAssignment:

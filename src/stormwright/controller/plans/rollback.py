@@ -11,6 +11,7 @@ from scipy.sparse.csgraph import connected_components
 
 from stormwright.controller.planning.capacity import MoveRoom
 from stormwright.controller.planning.hops import make_move
+from stormwright.controller.planning.pauses import starts_per_core
 from stormwright.controller.planning.places import workers_of
 from stormwright.controller.planning.plan import MoveBudget, MovePlan, Step
 from stormwright.controller.planning.planner import plan_moves
@@ -145,4 +146,4 @@ def _step(room: MoveRoom, topologies: list[int]) -> Step:
     alone = len(topologies) == 1
     moves = tuple(make_move(room, index, to, workers_of(to), alone=alone) for index, to in slots.items())
     room.put(slots)
-    return Step(moves)
+    return Step(moves, starts_per_core=starts_per_core(room.problem, moves))

@@ -23,7 +23,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import orjson
@@ -187,7 +187,7 @@ class MoveRunner:
             self._memory.counts.moves += 1
             self._memory.counts.rolled_back += rolled_back
             if self._budget:
-                self._budget.moved(topology.name, report.drain_s + report.swap_s, rolled_back)
+                self._budget.moved(topology.name, report.pause_s, rolled_back)
             if rolled_back:
                 self._notify(ServiceEvent("rolled-back", topology.name, context.reason))
         return reports
@@ -361,7 +361,7 @@ class PlanExecutor:
         steps = [decision.plan.steps[position[each.number]] for each in some]
         failed = {move["topology"] for each in stage if each.state == "failed" for move in each.content["moves"]}
         if not row.is_unattended:
-            steps = [Step(step.moves) for step in steps]  # those that it waits for have been made
+            steps = [replace(step, after=frozenset()) for step in steps]  # those that it waits for have been made
 
         def store(number: int, state: StepState) -> None:
             # After a failure of an attended plan only the next snapshot tells where its topologies are.
@@ -455,7 +455,7 @@ class PlanExecutor:
             if self._waits(row):
                 return
             reason = f"plan {row.id} is rolled back: {row.why}"
-            step = Step(plan.steps[0].moves)
+            step = replace(plan.steps[0], after=frozenset())
             returns = frozenset(move.topology.id for move in step.moves)
             decision = Decision(True, reason, MovePlan((step,)), rolls_back=returns)
             self._journal.link_decision(entry, self._outcomes.decide(problem, decision))

@@ -8,6 +8,7 @@ from dataclasses import asdict
 import orjson
 
 from stormwright.client import shapes
+from stormwright.controller.planning.pauses import modelled_pause_s
 from stormwright.controller.planning.plan import Step
 from stormwright.controller.plans.document import placement_of
 from stormwright.controller.reports import MoveReport
@@ -70,7 +71,7 @@ class Journal:
                 promised = orjson.dumps({name: promise.get(name) for name in _PROMISED}).decode()
                 before = orjson.dumps(placement_to_dict(move.before)).decode()
                 row = (n, move.topology.id, move.topology.name, before, promised)
-                to.execute("INSERT OR IGNORE INTO moves VALUES (?, ?, ?, ?, NULL, ?, NULL, 0, '')", row)
+                to.execute("INSERT OR IGNORE INTO moves VALUES (?, ?, ?, ?, NULL, ?, NULL, 0, '', NULL)", row)
 
     def record_moves(self, n: int, step: Step, reports: Sequence[MoveReport]) -> None:
         """Record successful moves."""
@@ -78,9 +79,9 @@ class Journal:
             for move, report in zip(step.moves, reports, strict=True):
                 after = orjson.dumps(placement_to_dict(move.after)).decode()
                 to.execute(
-                    "UPDATE moves SET after = ?, pause_s = COALESCE(pause_s, 0) + ?, pauses = pauses + 1, failure = '' "
-                    "WHERE n = ? AND topology = ?",
-                    (after, report.drain_s + report.swap_s, n, move.topology.id),
+                    "UPDATE moves SET after = ?, pause_s = COALESCE(pause_s, 0) + ?, pauses = pauses + 1, failure = '',"
+                    " modelled_s = COALESCE(modelled_s, 0) + ? WHERE n = ? AND topology = ?",
+                    (after, report.pause_s, modelled_pause_s(step), n, move.topology.id),
                 )
 
     def record_failure(self, n: int, step: Step, why: str) -> None:
@@ -144,6 +145,14 @@ class Journal:
         where, values = ("AND name = ?", (name,)) if name is not None else ("", ())
         statement = f"SELECT pause_s / pauses FROM moves WHERE pauses > 0 {where} ORDER BY n DESC LIMIT {_PAUSES}"  # noqa: S608 (constants)
         return [float(seconds) for (seconds,) in self._state.read(statement, *values)]
+
+    def pause_parts(self, name: str | None = None) -> list[float]:
+        """Return `pauses` as parts of those that were modelled (`planning.pauses.modelled_pause_s`)."""
+        where, values = ("AND name = ?", (name,)) if name is not None else ("", ())
+        statement = (
+            f"SELECT pause_s / modelled_s FROM moves WHERE modelled_s > 0 {where} ORDER BY n DESC LIMIT {_PAUSES}"  # noqa: S608 (constants)
+        )
+        return [float(part) for (part,) in self._state.read(statement, *values)]
 
     def entries(self, most: int, before_n: int | None = None) -> shapes.History:
         """Return entries, newest first."""

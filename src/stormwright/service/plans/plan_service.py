@@ -14,10 +14,9 @@ import orjson
 from stormwright.client import shapes
 from stormwright.client.shapes import DrainRequest
 from stormwright.controller.objectives.objective import LexicographicObjective
+from stormwright.controller.planning.pauses import Pause, expected_pause
 from stormwright.controller.plans.description import (
-    Pause,
     SafetyOf,
-    expected_pause,
     move_kinds,
     plan_document,
     plan_outline,
@@ -142,8 +141,8 @@ class PlanQueue:
         by_stage = list(zip(stages or [0] * len(steps), contents, strict=True))
         self._plans.save(plan, state, proposal.why, document, preconditions, proposal.promises, by_stage)
 
-    def _pause(self, name: str) -> Pause:
-        return expected_pause(self._journal.pauses(name), self._journal.pauses())
+    def _pause(self, name: str, modelled_s: float) -> Pause:
+        return expected_pause(modelled_s, self._journal.pause_parts(name), self._journal.pause_parts())
 
     def _run(self) -> None:
         while True:

@@ -54,6 +54,7 @@ MIGRATIONS: Final[Sequence[Sequence[str]]] = (
         # Measurements of this service, which are large and of no use to another one.
         "CREATE TABLE local_documents (name TEXT PRIMARY KEY, document TEXT NOT NULL)",
     ),
+    ("ALTER TABLE moves ADD COLUMN modelled_s REAL",),
 )
 
 #: Tables with a column ``n``, the number of the journal's entry; those that refer to others come first.
