@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.kit.results import DIRECTORY, show_progress, stamp, write_results
+from stormwright.controller.planning.pauses import expected_pause, modelled_pause_s
 from stormwright.controller.planning.plan import MoveBudget
 from stormwright.controller.planning.planner import plan_moves
 from stormwright.controller.policy import Decision
@@ -94,7 +95,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
                 time.sleep(options.gap)
                 problem = snapshot_of(service)
                 nodes = next_nodes(problem, moved) if options.kind == "one" else ([busy] if number % 2 == 0 else None)
-                moves.append(move(service, problem, moved, place(problem, moved, nodes)))
+                moves.append(move(service, problem, moved, place(problem, moved, nodes), moves))
                 log.info("move %d: %s", number + 1, moves[-1])
             time.sleep(options.warm)
             end_ms = time.time() * 1000
@@ -151,16 +152,24 @@ def place(problem: Problem, moved: str, nodes: Sequence[str] | None) -> Assignme
     return Assignment(wanted)
 
 
-def move(service: Service, problem: Problem, moved: str, wanted: Assignment) -> dict[str, Any]:
-    """Move a topology and return the report."""
+def move(
+    service: Service, problem: Problem, moved: str, wanted: Assignment, before: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """Move a topology and return the report, with the pause that plans expected after the moves `before`."""
     # At full speed a topology uses more than the CPU of the nodes that it is moved to.
     nodes = tuple(replace(node, cpu_hz=1e3 * node.cpu_hz) for node in problem.supervisors)
     plan = plan_moves(replace(problem, supervisors=nodes), wanted, MoveBudget())
     own = problem.executors_of(problem.topology_index[moved])
     workers = {moved: len(set(wanted.slot_of_executor[own].tolist()))}
     plan = replace(plan, steps=tuple(step.with_workers(workers) for step in plan.steps))
+    modelled_s = sum(map(modelled_pause_s, plan.steps))
+    past = [each["pause_s"] / each["modelled_s"] for each in reversed(before)]
+    expected = expected_pause(modelled_s, past, past)
     (report,) = service.execute(Decision(True, "benchmark", plan))
     return {
+        "modelled_s": modelled_s,
+        "expected_s": expected.seconds.value,
+        "pause_s": report.pause_s,
         "started_ms": report.started_ms,
         "drain_s": report.drain_s,
         "swap_s": report.swap_s,
@@ -208,6 +217,13 @@ def write_page() -> None:
         silence = [each["silence_s"] for each in found["moves"]]
         warm = [each["until_90_percent_s"] or GAP_S for each in found["moves"]]
         rows.append((f"{name}: longest time without an acked tuple", asked(cell), spread(silence)))
+        errors = [abs(each["expected_s"] / each["silence_s"] - 1) for each in found["moves"]]
+        worst = max(
+            max(each["expected_s"] / each["silence_s"], each["silence_s"] / each["expected_s"])
+            for each in found["moves"]
+        )
+        text = f"{100 * median(errors):.0f} %; {worst:.1f} ×"
+        rows.append((f"{name}: error of the expected pause, median; worst", "25 %; 2 ×", text))
         rows.append((f"{name}: until 90 % of the warm rate", "15 s at 2 cores, 40 s at 0.4", spread(warm)))
         rows.append(
             (f"{name}: lost; failed", "0; 0", f"{sum(found['lost'].values())}; {sum(found['failed'].values())}")

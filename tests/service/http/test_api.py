@@ -130,9 +130,7 @@ def test_a_plan_is_made_applied_and_reverted(nimbus: Nimbus, client: Client, run
     assert nimbus.where() == before
     again = client.wait_until_planned(client.plan("once more", goals=["traffic"], least_gain_percent=0).id)
     assert {each.pause_from for each in again.moved} == {"its own last 2 moves"}
-    assert all(
-        each.pause_s.value == pytest.approx(4.0) or each.pause_s.value == pytest.approx(8.0) for each in again.moved
-    )
+    assert all(each.pause_s.low <= 8.0 and each.pause_s.high >= 4.0 for each in again.moved)
 
 
 def test_api_explains_placement_of_executor(nimbus: Nimbus, client: Client) -> None:
