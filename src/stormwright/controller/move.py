@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol
 
 from stormwright.controller.draining import USUAL, Draining, DrainPolicy, SpoutControl, drain
@@ -24,6 +24,7 @@ from stormwright.controller.reports import MoveLimits, MoveReport, log_reports, 
 from stormwright.controller.safety.pauses import Pauses
 from stormwright.controller.tally import Tally
 from stormwright.errors import MoveError, MoveStoppedError, NimbusError
+from stormwright.formats.document.problem import problem_from_dict
 from stormwright.model import Problem, Supervisor, Topology, TopologyAssignment, WorkerSlot
 from stormwright.storm.bridge import Bridge
 from stormwright.storm.occupancy import Order
@@ -47,10 +48,16 @@ _REFRESH_POLL_S, _CONNECT_S = 10.0, 1.0
 _LATE_S, _AGAIN = 3.0, 3
 
 
+#: Seconds after its start in which a service hears of every worker that lives, and between two checks of the placement.
+_HEARD_S, _LOOK_S = 2.0, 0.5
+
+
 class Nimbus(SpoutControl, Protocol):
     """The calls to Nimbus that a move makes."""
 
     def cluster(self) -> Mapping[str, Any]: ...
+
+    def problem(self) -> Mapping[str, Any]: ...
 
     def rebalance(self, name: str, wait_s: int, num_workers: int | None = None) -> None: ...
 
@@ -133,6 +140,44 @@ class Mover:
             reports.append(made(move, times, span_ms, complete and up, trees))
         log_reports(reports, names, clock.monotonic() - begin)
         return reports
+
+    def resume(self) -> list[str]:
+        """Activate the topologies that an earlier service left paused, and return their names.
+
+        First, for at most `MoveLimits.settle_s` seconds, wait until their workers run as Nimbus has placed them: one
+        that is about to end would emit into closing connections, and a new one may not be connected yet.
+        """
+        if self._pauses.names:
+            clock = self._tally.clock
+            until = clock.monotonic() + self._limits.settle_s
+            try:
+                while clock.monotonic() < until and not self._are_settled(self._pauses.names):
+                    clock.sleep(_LOOK_S)
+            except NimbusError as error:
+                log.info("where paused topologies run is unknown: %s", error)
+        return self._pauses.resume(self._nimbus.activate)
+
+    def _are_settled(self, names: Collection[str]) -> bool:
+        """Return whether the workers of topologies run as placed; nodes that others should leave are notified."""
+        if self._tally.clock.monotonic() < self._tally.began_s + _HEARD_S or self._is_rebalanced(names):
+            return False
+        problem, settled = problem_from_dict(self._nimbus.problem(), "Nimbus"), True
+        for topology in problem.topologies:
+            if topology.name not in names:
+                continue
+            placed = problem.current.get(topology.id)
+            slots = set(placed.slots if placed else ())
+            strays = {slot for slot in self._tally.reporting(topology.id) if slot not in slots}
+            for node in {slot.supervisor for slot in strays} - {slot.supervisor for slot in slots}:
+                if node in problem.node_index:
+                    self._released(topology.id, problem.supervisors[problem.node_index[node]])
+            settled &= not strays and not self._tally.unheard(topology.id, slots)
+        return settled
+
+    def _is_rebalanced(self, names: Collection[str]) -> bool:
+        """Return whether a topology is being rebalanced: then its placement is about to change."""
+        topologies = self._nimbus.cluster()["topologies"]
+        return any(each["status"] == REBALANCING for each in topologies if each["name"] in names)
 
     def _check_movable(self, moves: Sequence[TopologyMove], stop: threading.Event) -> None:
         status = self._status()

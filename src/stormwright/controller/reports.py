@@ -26,11 +26,14 @@ class MoveLimits:
     swap_s
         For the old workers to end and the new ones to report; past it the spouts are resumed all the same, and the
         report says so.
+    settle_s
+        For the same, if an earlier service has left the topology paused.
     """
 
     heard_s: float = 60.0
     drain_s: float = 75.0
     swap_s: float = 60.0
+    settle_s: float = 12.0
 
 
 @dataclass(frozen=True)

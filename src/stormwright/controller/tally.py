@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from stormwright.clock import WALL, Clock
+from stormwright.model import WorkerSlot
 from stormwright.perflog.records import LogRecord, WorkerId, worker_id
 
 #: Newest records kept for measurements: an hour of ten workers that report twice a second.
@@ -234,7 +235,7 @@ class Tally:
         """Return whether a worker has reported its end or has missed too many reports."""
         with self._changed:
             worker = self._workers.get(life)
-            return worker is None or worker.ended or self._silent(worker)
+            return worker is None or self._gone(worker)
 
     def lives(self, topology: str, slots: Iterable[tuple[str, int]]) -> list[WorkerId]:
         """Return the newest known worker in each of the slots (supervisor, port)."""
@@ -242,6 +243,12 @@ class Tally:
         with self._changed:
             newest = {(life.supervisor, life.port): life for life in self._lives(topology)}
         return [life for slot, life in newest.items() if slot in wanted]
+
+    def reporting(self, topology: str) -> set[WorkerSlot]:
+        """Return the slots from which workers of a topology report."""
+        with self._changed:
+            lives = [life for life in self._lives(topology) if not self._gone(self._workers[life])]
+        return {WorkerSlot(life.supervisor, life.port) for life in lives}
 
     def reports(self, topology: str, supervisor: str, port: int, tasks: frozenset[int], since: float) -> bool:
         """Return whether a worker with certain tasks has reported from a slot.
@@ -280,6 +287,9 @@ class Tally:
         self._next_sweep = now + SWEEP_S
         for identity in [life for life, worker in self._workers.items() if now - worker.heard > FORGOTTEN_S]:
             self._forgotten.setdefault(identity.topology, WorkerTally()).add(self._workers.pop(identity))
+
+    def _gone(self, worker: WorkerTally) -> bool:
+        return worker.ended or self._silent(worker)
 
     def _silent(self, worker: WorkerTally) -> bool:
         return self.clock.monotonic() - worker.heard > max(SILENT_INTERVALS * worker.interval_s, MIN_SILENT_S)

@@ -491,15 +491,17 @@ class Service:
         )
 
     def _move(self, step: Step, reason: str, stop: threading.Event | None) -> list[MoveReport]:
+        return self._mover().move(step, reason, stop)
+
+    def _mover(self) -> Mover:
         limits, policy = self.settings.limits, self.guard.drain_policy
-        mover = Mover(self.nimbus, self.bridge, self.tally, self._storage.pauses, limits, policy)
-        return mover.move(step, reason, stop)
+        return Mover(self.nimbus, self.bridge, self.tally, self._storage.pauses, limits, policy)
 
     def _rebalancing(self) -> list[str]:
         return [each["name"] for each in self.nimbus.cluster()["topologies"] if each["status"] == REBALANCING]
 
     def _resume(self) -> None:
-        self.memory.resumed |= set(self._storage.pauses.resume(self.nimbus.activate))
+        self.memory.resumed |= set(self._mover().resume())
 
     def _on_alarm(self, alarm: Alarm) -> None:
         self.memory.last_alarm_s = self.settings.clock.monotonic()

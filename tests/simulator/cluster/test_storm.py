@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from stormwright.controller.move import Mover
 from stormwright.controller.planning.plan import MoveBudget, Step
 from stormwright.controller.planning.planner import plan_moves
+from stormwright.controller.reports import MoveLimits
+from stormwright.controller.safety.pauses import Pauses
+from stormwright.controller.tally import Tally
+from stormwright.documents import FileDocument
 from stormwright.errors import NimbusError
 from stormwright.formats import problem_from_dict
 from stormwright.model import Assignment, Supervisor
+from stormwright.perflog.records import parse_lines
 from stormwright.storm.occupancy import Order
 from stormwright.workbench.demo.measure import longest_silence_s, measure
 from tests.simulator.cluster.storms import Running, running, words
@@ -137,3 +144,24 @@ def test_nimbus_uses_its_own_placement_without_a_service_answer(cluster: Running
     cluster.storm.nimbus.rebalance("one", 0)
     cluster.clock.sleep(20)
     assert all(worker.up for worker in cluster.storm.supervisors.workers.values())
+
+
+def test_restarted_service_resumes_a_topology_once_its_old_workers_have_ended(cluster: Running, tmp_path: Path) -> None:
+    """Nimbus does not notify the nodes that a topology leaves: their workers would run on for up to ten seconds."""
+    move = to_node(cluster, 0, "n1").moves[0]
+    name, after, nimbus = move.topology.name, move.legs[-1].after, cluster.storm.nimbus
+    nimbus.deactivate(name)
+    cluster.clock.sleep(3)
+    cluster.bridge.order_all({move.topology.id: Order(after, "killed in the middle", before=move.before)})
+    nimbus.rebalance(name, 0, move.num_workers)
+    cluster.clock.sleep(1)
+    paused = FileDocument(tmp_path / "left.json")
+    paused.save(json.dumps([name]))
+    again = Tally(clock=cluster.clock)
+    cluster.storm.deliver = lambda lines: again.add(list(parse_lines(lines)))  # type: ignore[arg-type, return-value]
+    began = cluster.clock.monotonic()
+    assert Mover(nimbus, cluster.bridge, again, Pauses(paused), MoveLimits()).resume() == [name]
+    assert again.reporting(move.topology.id) == set(after.slots)
+    assert {each["name"]: each["status"] for each in nimbus.cluster()["topologies"]}[name] == "ACTIVE"
+    assert cluster.clock.monotonic() - began < MoveLimits().settle_s
+    assert json.loads(paused.load() or "") == []

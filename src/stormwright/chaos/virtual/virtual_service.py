@@ -93,6 +93,10 @@ class NimbusCalls:
         """Return supervisors and topologies."""
         return cast(Mapping[str, Any], self._call("cluster"))
 
+    def problem(self) -> Mapping[str, Any]:
+        """Return the cluster with its placements."""
+        return cast(Mapping[str, Any], self._call("problem"))
+
     def activate(self, name: str) -> None:
         """Activate a topology."""
         self._call("activate", name)
@@ -242,8 +246,10 @@ class VirtualService:
         self.tally.add([each for each in parse_lines(lines) if not isinstance(each, RejectedLine)])
 
     def _move(self, step: Step, reason: str, stop: Event | None) -> Sequence[MoveReport]:
-        mover = Mover(self._nimbus, self.bridge, self.tally, self.pauses, MoveLimits())
-        return mover.move(step, reason, stop)
+        return self._mover().move(step, reason, stop)
 
     def _resume(self) -> None:
-        self.memory.resumed |= set(self.pauses.resume(self._nimbus.activate))
+        self.memory.resumed |= set(self._mover().resume())
+
+    def _mover(self) -> Mover:
+        return Mover(self._nimbus, self.bridge, self.tally, self.pauses, MoveLimits())

@@ -40,6 +40,11 @@ class Pauses:
                 f"{document} is damaged ({error}): activate by hand what is INACTIVE and should not be, then delete it"
             ) from error
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names."""
+        return tuple(self._names)
+
     @contextmanager
     def around(self, names: Sequence[str], activate: Callable[[str], None]) -> Iterator[None]:
         """Activate all of `names` at the end of the block; if that fails, `resume` tries again.

@@ -35,6 +35,10 @@ class LeaderOnlyNimbus:
         """See `Nimbus`."""
         return self._nimbus.cluster()
 
+    def problem(self) -> Mapping[str, Any]:
+        """See `Nimbus`."""
+        return self._nimbus.problem()
+
     def activate(self, name: str) -> None:
         """See `Nimbus`."""
         self._require()
