@@ -29,7 +29,7 @@ _EACH = 3
 
 def findings(known: DashboardState, scene: Scene | None) -> list[Concern]:
     """All of them, worst first."""
-    found = [*_of_service(known), *(_of_scene(scene) if scene else ()), *_of_plans(known)]
+    found = [*known.sources.health(), *_of_service(known), *(_of_scene(scene) if scene else ()), *_of_plans(known)]
     return sorted(found, key=lambda each: ("bad", "warn", "note").index(each.level))
 
 
