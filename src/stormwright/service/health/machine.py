@@ -16,7 +16,10 @@ TICK_S, STILL_S, STILL_NAMED_S = 1.0, 5.0, 60.0
 
 #: Seconds without a new load from which it is late, and how many times the usual interval at least; seconds before
 #: that interval is known.
-LATE_LOAD_S, LATE_INTERVALS, FIRST_LOAD_S = 8.0, 3.0, 20.0
+LATE_LOAD_S, LATE_INTERVALS, FIRST_LOAD_S = 7.0, 2.5, 20.0
+
+#: Seconds, and intervals of the probes, without any record from which records no longer arrive.
+_BREAK_S, _BREAK_INTERVALS = 5.0, 3.0
 
 #: Number of intervals of which the median is the usual one, and how many are needed.
 _INTERVALS, _FEWEST_INTERVALS = 10, 3
@@ -97,32 +100,40 @@ class LoadWatch:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._measured_s: float | None = None
+        self._waiting_since_s: float | None = None
         self._intervals_s: deque[float] = deque(maxlen=_INTERVALS)
 
-    def tick(self, load_age_s: float | None) -> None:
-        """Take the age of the newest load; None if there is none."""
-        if load_age_s is None:
-            return
-        measured_s = self._clock.monotonic() - load_age_s
-        if self._measured_s is None:
-            self._measured_s = measured_s
-        elif measured_s - self._measured_s > 0.5:
-            self._intervals_s.append(measured_s - self._measured_s)
-            self._measured_s = measured_s
-
-    def text(self, flow_since_s: float, heard_s: float) -> str:
-        """Return a sentence about late loads; empty if they are measured, or no records arrive.
+    def tick(self, load_age_s: float | None, heard_s: float, interval_s: float) -> None:
+        """Note loads and records; called each second.
 
         Parameters
         ----------
-        flow_since_s, heard_s
-            Times since when records arrive without a break, and of the newest.
+        load_age_s
+            Age of the newest load; None if there is none.
+        heard_s, interval_s
+            When the newest record arrived, and the seconds that it covers.
         """
-        if self._measured_s is None:
+        if load_age_s is None:
+            return
+        now_s = self._clock.monotonic()
+        measured_s = now_s - load_age_s
+        if self._measured_s is None or measured_s - self._measured_s > 0.5:
+            if self._measured_s is not None and self._waiting_since_s is not None:
+                self._intervals_s.append(measured_s - self._measured_s)
+            self._measured_s, self._waiting_since_s = measured_s, None
+        if now_s - heard_s > max(_BREAK_S, _BREAK_INTERVALS * interval_s):
+            self._waiting_since_s = None
+        elif heard_s > measured_s and self._waiting_since_s is None:
+            self._waiting_since_s = heard_s
+
+    def text(self) -> str:
+        """Return a sentence about late loads; empty if they are measured, or no records arrive."""
+        if self._measured_s is None or self._waiting_since_s is None:
             return ""
         known = len(self._intervals_s) >= _FEWEST_INTERVALS
         limit_s = max(LATE_LOAD_S, LATE_INTERVALS * median(self._intervals_s)) if known else FIRST_LOAD_S
-        if heard_s - max(self._measured_s, flow_since_s) <= limit_s:
+        now_s = self._clock.monotonic()
+        if now_s - self._waiting_since_s <= limit_s:
             return ""
-        age_s = self._clock.monotonic() - self._measured_s
+        age_s = now_s - self._measured_s
         return f"Loads have not been measured for {age_s:.0f} s although records arrive: Spark is stopped or overloaded"

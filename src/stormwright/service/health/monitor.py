@@ -13,7 +13,13 @@ from stormwright.client.shapes import Concern, Level
 from stormwright.clock import WALL, Clock
 from stormwright.model import Problem
 from stormwright.service.health.machine import TICK_S, ClockWatch, LoadWatch, StandstillWatch
-from stormwright.service.health.nimbus import NimbusWatch, PolledNimbus, SilentSupervisor, supervisor_texts
+from stormwright.service.health.nimbus import (
+    NimbusWatch,
+    PolledNimbus,
+    SilentSupervisor,
+    rest_of_sentence,
+    supervisor_texts,
+)
 from stormwright.service.health.workers import NAMED, WorkerReports, worker_texts
 
 log = logging.getLogger(__name__)
@@ -98,7 +104,7 @@ class HealthMonitor:
         """Note the clock, the placement and the age of loads; called each second."""
         self._standstill.tick()
         self._clocks.tick()
-        self._loads.tick(self._load_age_s())
+        self._loads.tick(self._load_age_s(), self._workers.heard_s, self._workers.interval_s)
         if (problem := self._snapshot()) is not None:
             self._workers.expect(problem)
 
@@ -133,15 +139,15 @@ class HealthMonitor:
         elif silence:
             add("bad", silence, "/cluster")
         names = {each.id: each.name for each in problem.topologies} if problem else {}
-        silent_nodes = {each.id: each.silent_s for each in silent}
+        supervisors = {each.id: rest_of_sentence(each) for each in silent}
         named = set()
-        for each in worker_texts(faults, names, self._node, silent_nodes):
+        for each in worker_texts(faults, names, self._node, supervisors):
             page = _topology(each.topology) if each.topology else _node(each.supervisor)
             add("bad" if each.is_node else "warn", each.text, page)
             named |= {each.supervisor} if each.is_node else set()
         for text, supervisor in self._supervisors(silent, nimbus.supervisors.count, named):
             add("warn", text, _node(supervisor.id))
-        own = (self._clocks.text(), self._standstill.text(), self._late_loads())
+        own = (self._clocks.text(), self._standstill.text(), self._loads.text())
         for text in filter(None, own):
             add("warn", text, "/timeline")
         return found
@@ -152,9 +158,6 @@ class HealthMonitor:
         """Return sentences about the first silent supervisors, without those of nodes that are named."""
         texts = [each for each in supervisor_texts(silent, count, self._node) if each[1].id not in named]
         return texts[:NAMED]
-
-    def _late_loads(self) -> str:
-        return self._loads.text(self._workers.flow_since_s, self._workers.heard_s)
 
 
 def _node(supervisor: str) -> str:

@@ -94,35 +94,35 @@ class SupervisorReports:
     def __init__(self) -> None:
         self._known: dict[str, _Heartbeats] = {}
         self._gone: dict[str, tuple[str, float]] = {}
-        self._asked_s: float | None = None
+        self._polled_s: float | None = None
 
-    def note(self, supervisors: Collection[Mapping[str, Any]], asked_s: float, answered_s: float) -> None:
+    def note(self, supervisors: Collection[Mapping[str, Any]], polled_s: float, answered_s: float) -> None:
         """Take the supervisors of an answer.
 
         Parameters
         ----------
         supervisors
             As in `NimbusGateway.cluster`.
-        asked_s, answered_s
+        polled_s, answered_s
             Times of request and response.
         """
-        before_s = asked_s if self._asked_s is None else self._asked_s
+        before_s = polled_s if self._polled_s is None else self._polled_s
         present = {each["id"]: each for each in supervisors}
         hosts = {each["host"] for each in supervisors}
         for node in self._known.keys() - present.keys():
-            self._gone[node] = self._known.pop(node).host, asked_s
+            self._gone[node] = self._known.pop(node).host, polled_s
         self._gone = {
             node: (host, gone_s)
             for node, (host, gone_s) in self._gone.items()
-            if node not in present and host not in hosts and asked_s - gone_s <= GONE_S
+            if node not in present and host not in hosts and polled_s - gone_s <= GONE_S
         }
         for node, each in present.items():
             known, uptime_s = self._known.get(node), float(each["uptime_s"])
             if known is None:
-                self._known[node] = _Heartbeats(each["host"], uptime_s, asked_s, answered_s - uptime_s)
+                self._known[node] = _Heartbeats(each["host"], uptime_s, polled_s, answered_s - uptime_s)
             else:
                 known.observe(uptime_s, before_s, answered_s)
-        self._asked_s = asked_s
+        self._polled_s = polled_s
 
     @property
     def count(self) -> int:
@@ -133,7 +133,7 @@ class SupervisorReports:
     def any_late(self) -> bool:
         """Whether the next poll should be early."""
         return any(
-            each.at_s is not None and (self._asked_s or 0.0) - each.at_s >= each.late_s(LATE_HEARTBEATS)
+            each.at_s is not None and (self._polled_s or 0.0) - each.at_s >= each.late_s(LATE_HEARTBEATS)
             for each in self._known.values()
         )
 
@@ -147,12 +147,12 @@ class SupervisorReports:
         since_s
             Silence before this time does not count.
         """
-        asked_s = self._asked_s or 0.0
+        polled_s = self._polled_s or 0.0
         found = [SilentSupervisor(node, host, now_s - at_s, False) for node, (host, at_s) in self._gone.items()]
         for node, each in self._known.items():
             at_s = max(each.first_s if each.at_s is None else each.at_s, since_s)
             limit_s = UNKNOWN_S if each.at_s is None else each.late_s(SILENT_HEARTBEATS)
-            if asked_s - at_s >= limit_s:
+            if polled_s - at_s >= limit_s:
                 found.append(SilentSupervisor(node, each.host, now_s - at_s, True))
         return found
 
@@ -181,7 +181,7 @@ class NimbusWatch:
 
     def poll(self) -> float:
         """Poll Nimbus unless it is busy, and return the seconds until the next poll."""
-        asked_s = self.clock.monotonic()
+        polled_s = self.clock.monotonic()
         try:
             found = self.nimbus.cluster_unless_busy(LIMIT_S)
         except NimbusError as error:
@@ -190,8 +190,8 @@ class NimbusWatch:
         if found is None:
             return LATE_POLL_S
         answered_s = self.clock.monotonic()
-        self._durations_s.append(answered_s - asked_s)
-        self.supervisors.note(found["supervisors"], asked_s, answered_s)
+        self._durations_s.append(answered_s - polled_s)
+        self.supervisors.note(found["supervisors"], polled_s, answered_s)
         self._statuses = {each["id"]: each["status"] for each in found["topologies"]}
         self._error = ""
         return max(LATE_POLL_S if self.supervisors.any_late else POLL_S, self._usual_s / POLL_PART)
@@ -240,3 +240,10 @@ def supervisor_texts(
     for each in silent:
         if not each.registered:
             yield f"The supervisor of {name(each.id)} is no longer registered with Nimbus", each
+
+
+def rest_of_sentence(supervisor: SilentSupervisor) -> str:
+    """Return the rest of a sentence about the workers of a node: its supervisor is silent as well."""
+    if not supervisor.registered:
+        return "and its supervisor is no longer registered with Nimbus"
+    return f"nor has its supervisor for {supervisor.silent_s:.0f} s"

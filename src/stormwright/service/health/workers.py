@@ -34,9 +34,6 @@ _DELAY_S = 300.0
 #: Part of its usual cores from which a worker has too few, and seconds after which a lower number is the usual one.
 FEW_CORES, USUAL_CORES_S = 0.75, 600.0
 
-#: Seconds without any record after which the flow of records is interrupted.
-_BREAK_S = 15.0
-
 #: Seconds after which a worker that is not expected is forgotten, and seconds between checks for that.
 FORGOTTEN_S, _SWEEP_S = 3600.0, 60.0
 
@@ -181,17 +178,15 @@ class WorkerReports:
         self._with_probe: set[str] = set()
         self._starts_s: deque[float] = deque(maxlen=_STARTS)
         self._next_sweep_s = 0.0
-        #: Times since when records arrive without a break, and of the newest.
-        self.flow_since_s = self.heard_s = float("-inf")
+        #: When the newest record arrived, and the seconds that it covers.
+        self.heard_s, self.interval_s = float("-inf"), 0.0
 
     def count(self, records: Iterable[LogRecord]) -> None:
         """Take new records."""
         now_s = self._clock.monotonic()
         with self._lock:
-            if now_s - self.heard_s > _BREAK_S:
-                self.flow_since_s = now_s
             for record in records:
-                self.heard_s = now_s
+                self.heard_s, self.interval_s = now_s, record["length_ns"] / 1e9
                 worker = record["worker"]
                 slot, topology, start_ms = (
                     (worker["supervisor"], worker["port"]),
@@ -343,7 +338,7 @@ def joined(names: Sequence[str]) -> str:
 
 
 def worker_texts(
-    faults: WorkerFaults, names: Mapping[str, str], node: Callable[[str], str], silent_nodes: Mapping[str, float]
+    faults: WorkerFaults, names: Mapping[str, str], node: Callable[[str], str], supervisors: Mapping[str, str]
 ) -> Iterator[WorkerText]:
     """Yield sentences about faults of workers: a node instead of its workers, and all workers instead of the nodes.
 
@@ -355,14 +350,14 @@ def worker_texts(
         Name of each topology (id).
     node
         Returns the display name of a node by its supervisor.
-    silent_nodes
-        Seconds without a heartbeat of the supervisor of each silent node.
+    supervisors
+        The rest of a sentence about the supervisor of each node that does not report either.
     """
     if faults.all_silent:
         newest = min(each.number for each in faults.silent)
         yield WorkerText(f"No probe has reported for {newest:.0f} s: do the probes reach this service?", is_node=True)
     else:
-        yield from _silent_texts(faults, names, node, silent_nodes)
+        yield from _silent_texts(faults, names, node, supervisors)
     if faults.starting:
         starting = sorted(faults.starting, key=lambda each: -each.number)
         shown = joined([_worker(each, names, node) for each in starting])
@@ -385,12 +380,12 @@ def worker_texts(
 
 
 def _silent_texts(
-    faults: WorkerFaults, names: Mapping[str, str], node: Callable[[str], str], silent_nodes: Mapping[str, float]
+    faults: WorkerFaults, names: Mapping[str, str], node: Callable[[str], str], supervisors: Mapping[str, str]
 ) -> Iterator[WorkerText]:
     alone: list[WorkerFault] = []
     nodes: list[tuple[str, list[WorkerFault]]] = []
     for supervisor, workers in _by_node(faults.silent).items():
-        is_node = not faults.reporting.get(supervisor) and (len(workers) > 1 or supervisor in silent_nodes)
+        is_node = not faults.reporting.get(supervisor) and (len(workers) > 1 or supervisor in supervisors)
         if is_node:
             nodes.append((supervisor, workers))
         else:
@@ -398,7 +393,7 @@ def _silent_texts(
     nodes.sort(key=lambda each: -max(worker.number for worker in each[1]))
     for supervisor, workers in nodes[:NAMED]:
         silent_s = min(each.number for each in workers)
-        also = f", nor has its supervisor for {silent_nodes[supervisor]:.0f} s" if supervisor in silent_nodes else ""
+        also = f", {supervisors[supervisor]}" if supervisor in supervisors else ""
         topologies = joined(sorted({names.get(each.topology, each.topology) for each in workers}))
         text = f"No worker of {node(supervisor)} has reported for {silent_s:.0f} s ({topologies}){also}"
         yield WorkerText(text, is_node=True, supervisor=supervisor)
