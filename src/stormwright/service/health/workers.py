@@ -282,7 +282,7 @@ class WorkerReports:
                         found.silent.append(WorkerFault(topology, WorkerSlot(*slot), silent_s))
                         continue
                 silent_s = now_s - max(expected.since_s, reports.heard_s if reports else since_s, since_s)
-                if silent_s >= start_s + SILENT_INTERVALS * interval_s:
+                if silent_s >= max(start_s, SILENT_S + SILENT_INTERVALS * interval_s):
                     found.starting.append(WorkerFault(topology, WorkerSlot(*slot), silent_s))
         return found
 
