@@ -75,7 +75,7 @@ class _Heartbeats:
         self.uptime_s = uptime_s
 
     def late_s(self, heartbeats: float) -> float:
-        """Return the seconds that so many intervals between heartbeats last."""
+        """Return the seconds that some heartbeats take."""
         return heartbeats * max(HEARTBEAT_S, self.every_s)
 
 
