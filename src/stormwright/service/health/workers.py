@@ -26,7 +26,10 @@ SILENT_S, SILENT_INTERVALS = 5.0, 3.0
 STARTING_S, STARTING_TIMES, FIRST_STARTING_S = 10.0, 2.0, 20.0
 
 #: Seconds by which records have to be late, for how long, and from which a clock was changed instead.
-LATE_S, LATE_FOR_S, CHANGED_S = 1.0, 2.0, 600.0
+LATE_S, LATE_FOR_S, CHANGED_S = 1.0, 3.0, 600.0
+
+#: Seconds beyond its interval without a record from which a worker no longer reports in time.
+OVERDUE_S = 2.0
 
 #: Seconds after which the shortest delay of a worker no longer counts: clocks drift.
 _DELAY_S = 300.0
@@ -144,8 +147,8 @@ class WorkerFaults:
         Workers that no longer report, have not reported yet, whose records arrive late, and with few cores.
     reporting
         Number of workers on each node (supervisor) that report.
-    since_s
-        Seconds since the newest record of the silent workers.
+    in_time
+        Nodes with a worker whose records arrive in time.
     """
 
     silent: list[WorkerFault] = field(default_factory=list)
@@ -153,11 +156,18 @@ class WorkerFaults:
     late: list[WorkerFault] = field(default_factory=list)
     slow: list[WorkerFault] = field(default_factory=list)
     reporting: dict[str, int] = field(default_factory=dict)
+    in_time: set[str] = field(default_factory=set)
 
     @property
     def all_silent(self) -> bool:
         """Whether none of several workers reports."""
         return len(self.silent) > 1 and not self.reporting
+
+    @property
+    def all_late(self) -> bool:
+        """Whether records arrive late or not at all from every one of several nodes."""
+        nodes = self.reporting.keys() | {each.slot.supervisor for each in self.silent}
+        return bool(self.late) and len(nodes) > 1 and not self.in_time
 
 
 class WorkerReports:
@@ -276,7 +286,8 @@ class WorkerReports:
                     silent_s = now_s - max(reports.heard_s, since_s)
                     if silent_s <= max(SILENT_S, SILENT_INTERVALS * max(interval_s, reports.interval_s)):
                         reporting[slot[0]] = reporting.get(slot[0], 0) + 1
-                        _add_slowness(found, WorkerSlot(*slot), reports)
+                        in_time = silent_s <= max(interval_s, reports.interval_s) + OVERDUE_S
+                        _add_slowness(found, WorkerSlot(*slot), reports, in_time=in_time)
                         continue
                     if reports.heard_s >= expected.since_s and reports.start_ms != expected.replaces_ms:
                         found.silent.append(WorkerFault(topology, WorkerSlot(*slot), silent_s))
@@ -287,7 +298,9 @@ class WorkerReports:
         return found
 
 
-def _add_slowness(found: WorkerFaults, slot: WorkerSlot, reports: _Reports) -> None:
+def _add_slowness(found: WorkerFaults, slot: WorkerSlot, reports: _Reports, *, in_time: bool) -> None:
+    if reports.late_s < LATE_S and in_time:
+        found.in_time.add(slot.supervisor)
     if reports.late_s >= LATE_S and reports.heard_s - reports.on_time_s >= LATE_FOR_S:
         found.late.append(WorkerFault(reports.topology, slot, reports.late_s))
     if reports.has_few_cores():
@@ -356,7 +369,7 @@ def worker_texts(
     if faults.all_silent:
         newest = min(each.number for each in faults.silent)
         yield WorkerText(f"No probe has reported for {newest:.0f} s: do the probes reach this service?", is_node=True)
-    else:
+    elif not faults.all_late:
         yield from _silent_texts(faults, names, node, supervisors)
     if faults.starting:
         starting = sorted(faults.starting, key=lambda each: -each.number)
@@ -364,12 +377,12 @@ def worker_texts(
         have, was = ("have", "were") if len(starting) > 1 else ("has", "was")
         text = f"{shown} {have} not reported since {'they' if len(starting) > 1 else 'it'} {was} started"
         yield WorkerText(f"{text}, {starting[0].number:.0f} s ago", topology=starting[0].topology)
-    late = _by_node(faults.late)
-    if len(late) > 1 and late.keys() >= faults.reporting.keys():
+    if faults.all_late:
         longest = max(each.number for each in faults.late)
-        yield WorkerText(f"Records of all nodes arrive {longest:.0f} s late: this service or its link is slow")
+        missing = " or not at all" if faults.silent else ""
+        yield WorkerText(f"Records of all nodes arrive {longest:.0f} s late{missing}: this service or its link is slow")
     else:
-        for supervisor, workers in list(late.items())[:NAMED]:
+        for supervisor, workers in list(_by_node(faults.late).items())[:NAMED]:
             longest = max(each.number for each in workers)
             text = f"Records of {node(supervisor)} arrive {longest:.0f} s late: its link is slow or the node is busy"
             yield WorkerText(text, supervisor=supervisor)
