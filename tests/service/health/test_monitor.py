@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -378,3 +379,21 @@ def test_monitor_without_gateway_has_no_findings() -> None:
     cluster.texts(60)
     assert cluster.monitor.findings()
     assert not monitor.findings()
+
+
+def test_watching_goes_on_after_a_failure(caplog: pytest.LogCaptureFixture) -> None:
+    failed = threading.Event()
+    again = threading.Event()
+
+    def age_s() -> float | None:
+        if failed.is_set():
+            again.set()
+            return None
+        failed.set()
+        raise ValueError("no age")
+
+    cluster = Timeline()
+    monitor = HealthMonitor(cluster.reports, lambda: None, age_s, lambda: "", str, cluster.clock)
+    with monitor.watch(cluster.gateway):
+        assert again.wait(10)
+    assert "the health of the cluster is not complete: ValueError: no age" in caplog.text

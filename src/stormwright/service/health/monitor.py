@@ -21,6 +21,7 @@ from stormwright.service.health.nimbus import (
     supervisor_texts,
 )
 from stormwright.service.health.workers import NAMED, WorkerReports, worker_texts
+from stormwright.service.on_change import OnChange
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +61,7 @@ class HealthMonitor:
         self._workers, self._node, self._clock = workers, node, clock
         self._clocks, self._standstill, self._loads = ClockWatch(clock), StandstillWatch(clock), LoadWatch(clock)
         self._nimbus: NimbusWatch | None = None
-        self._stop = threading.Event()
+        self._stop, self._log_changed = threading.Event(), OnChange(log.warning)
         self._threads: list[threading.Thread] = []
         self._lock = threading.Lock()
         self._found: tuple[float, tuple[Concern, ...]] = (float("-inf"), ())
@@ -72,8 +73,8 @@ class HealthMonitor:
 
     def __enter__(self) -> Self:
         self._standstill = StandstillWatch(self._clock)
-        for name, run in (("health", self._tick_on), ("health-nimbus", self._poll_on)):
-            thread = threading.Thread(target=run, name=f"stormwright-{name}", daemon=True)
+        for name, work in (("health", self.tick), ("health-nimbus", self.poll)):
+            thread = threading.Thread(target=self._repeat, args=[work], name=f"stormwright-{name}", daemon=True)
             self._threads.append(thread)
             thread.start()
         return self
@@ -83,30 +84,29 @@ class HealthMonitor:
         # A poll in progress ends with the gateway.
         self._threads[0].join(5)
 
-    def _tick_on(self) -> None:
-        while not self._stop.wait(TICK_S):
-            self.tick()
-
-    def _poll_on(self) -> None:
+    def _repeat(self, work: Callable[[], float]) -> None:
+        """Repeat work, which returns the seconds until the next time; a failure affects none of the other findings."""
         wait_s = 0.0
         while not self._stop.wait(wait_s):
             try:
-                wait_s = self.poll()
-            except Exception as error:  # an answer of another form: all other findings go on
-                log.warning("the health of Nimbus is unknown: %s: %s", type(error).__name__, error)
-                wait_s = 60.0
+                wait_s = work()
+            except Exception as error:  # such as an answer of another form
+                self._log_changed(f"the health of the cluster is not complete: {type(error).__name__}: {error}")
+                log.debug("what failed", exc_info=error)
+                wait_s = TICK_S
 
     def poll(self) -> float:
         """Poll Nimbus once, and return the seconds until the next poll."""
         return self._nimbus.poll() if self._nimbus else TICK_S
 
-    def tick(self) -> None:
-        """Note the clock, the placement and the age of loads; called each second."""
+    def tick(self) -> float:
+        """Note the clock, the placement and the age of loads, and return the seconds until the next time."""
         self._standstill.tick()
         self._clocks.tick()
         self._loads.tick(self._load_age_s(), self._workers.heard_s, self._workers.interval_s)
         if (problem := self._snapshot()) is not None:
             self._workers.expect(problem)
+        return TICK_S
 
     def findings(self) -> Sequence[Concern]:
         """Return all findings, worst first; none unless it watches."""
