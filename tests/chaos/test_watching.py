@@ -75,15 +75,28 @@ def test_evaluation_is_known_by_the_plan() -> None:
     ("kind", "target", "word"),
     [
         (FaultKind.CUT, Target.TARGET_NODE, "198.18.0.12"),
-        (FaultKind.STOP, Target.SOURCE_SUPERVISOR, "node1"),
-        (FaultKind.STOP, Target.MOVING_WORKER, "chaos-a"),
+        (FaultKind.STOP, Target.SOURCE_SUPERVISOR, "supervisor of node1"),
+        (FaultKind.STOP, Target.MOVING_WORKER, "worker chaos-a on 198.18.0.12:6701"),
         (FaultKind.KILL, Target.SERVICE, "no service answers"),
-        (FaultKind.CUT, Target.SERVICE, "nimbus"),
+        (FaultKind.CUT, Target.SERVICE, "this service"),
         (FaultKind.FILL_DISK, Target.SERVICE, "disk"),
     ],
 )
 def test_words_name_the_target(kind: FaultKind, target: Target, word: str) -> None:
     assert word in words_of(Fault(kind, target), PARTS, ADDRESSES)
+
+
+@pytest.mark.parametrize(
+    ("kind", "target", "text"),
+    [
+        (FaultKind.STOP, Target.MOVING_WORKER, "chaos-a stays: a worker of it has moved"),
+        (FaultKind.STOP, Target.SOURCE_SUPERVISOR, "the supervisor of node2 has not reported"),
+        (FaultKind.CUT, Target.SERVICE, "nimbus has not answered, nor have probes"),
+        (FaultKind.CUT, Target.SOURCE_NODE, "a supervisor has not reported"),
+    ],
+)
+def test_general_text_names_nothing(kind: FaultKind, target: Target, text: str) -> None:
+    assert not any(word in text for word in words_of(Fault(kind, target), PARTS, ADDRESSES))
 
 
 def test_text_before_the_fault_does_not_name_it() -> None:

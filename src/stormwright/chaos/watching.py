@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -208,26 +208,36 @@ def words_of(fault: Fault, parts: MoveParts, addresses: Mapping[str, str]) -> tu
         FaultKind.DAMAGE: (UNREACHABLE,),
     }
     by_target: dict[Target, tuple[str, ...]] = {
-        Target.NIMBUS: ("nimbus", "gateway"),
+        Target.NIMBUS: ("nimbus",),
         Target.ZOOKEEPER: ("nimbus", "zookeeper"),
         Target.GATEWAY: ("nimbus", "gateway"),
-        Target.SPARK: ("spark", "stream", "load", UNREACHABLE),
+        Target.SPARK: ("spark", UNREACHABLE),
         Target.STANDBY: (),
     }
     if fault.kind in by_kind:
         return by_kind[fault.kind]
     if fault.target is Target.SERVICE:
         own_process = fault.kind in (FaultKind.KILL, FaultKind.STOP, FaultKind.RESTART)
-        return (UNREACHABLE,) if own_process else ("nimbus", "probes", UNREACHABLE)
+        return (UNREACHABLE,) if own_process else ("this service", UNREACHABLE)
     if fault.target in NODES or fault.target in SUPERVISORS:
         target, source = (Target.TARGET_NODE, Target.TARGET_SUPERVISOR), (Target.SOURCE_NODE, Target.SOURCE_SUPERVISOR)
         node = parts.target if fault.target in target else parts.source if fault.target in source else parts.other
-        return (node, addresses.get(node, node), "supervisor")
+        of = "supervisor of " if fault.target in SUPERVISORS else ""
+        return (of + node, of + addresses.get(node, node))
     if fault.target in WORKERS:
-        return ("worker", _name(parts.moving if fault.target is Target.MOVING_WORKER else parts.unchanged))
+        moves = fault.target is Target.MOVING_WORKER
+        places = (parts.moving, parts.arriving) if moves else (parts.unchanged,)
+        return tuple(word for place in places if place for word in _worker_words(place, addresses))
     return by_target.get(fault.target, ())
 
 
-def _name(place: WorkerPlace | None) -> str:
+def _worker_words(place: WorkerPlace, addresses: Mapping[str, str]) -> Iterator[str]:
+    """Yield texts that name a worker, or all workers of its node."""
+    for node in (place.node, addresses.get(place.node, place.node)):
+        yield f"worker {_name(place)} on {node}:{place.port}"
+        yield f"no worker of {node}"
+
+
+def _name(place: WorkerPlace) -> str:
     """Return the name of a topology, by its id (``name-number-seconds``)."""
-    return place.topology.rsplit("-", 2)[0] if place else "worker"
+    return place.topology.rsplit("-", 2)[0]

@@ -46,6 +46,8 @@ from stormwright.service.dashboard.sources import Sources
 from stormwright.service.dashboard.state import DashboardState
 from stormwright.service.dashboard.trials import Trials
 from stormwright.service.decider import Decider
+from stormwright.service.health.monitor import HealthMonitor
+from stormwright.service.health.workers import WorkerReports
 from stormwright.service.http.api import api_routes
 from stormwright.service.http.app import make_app
 from stormwright.service.http.metrics import Figures
@@ -127,6 +129,7 @@ class Measurement:
     slow_nodes: SlowNodeMonitor
     stream: Loads
     intake: Intake
+    workers: WorkerReports
 
 
 def build_measurement(
@@ -151,7 +154,7 @@ def build_measurement(
     """
     directory, clock = settings.state_dir, settings.clock
     tally, slow = Tally(keep_records=settings.keep_records, clock=clock), SlowNodeMonitor()
-    heaps = LiveHeaps(clock)
+    heaps, workers = LiveHeaps(clock), WorkerReports(clock)
     landing = Landing(directory / "landing", clock)
     stream = loads or LoadStream(
         landing.directory,
@@ -161,17 +164,18 @@ def build_measurement(
         on_alarm=on_alarm,
     )
     costs = None if loads else storage.costs
-    intake = Intake(landing, tally, storage.history, costs, (slow.count, heaps.count))
-    return Measurement(tally, heaps, slow, stream, intake)
+    intake = Intake(landing, tally, storage.history, costs, (slow.count, heaps.count, workers.count))
+    return Measurement(tally, heaps, slow, stream, intake, workers)
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """The view of the cluster: Nimbus's requests and snapshots, under the newest load."""
+    """The view of the cluster: Nimbus's requests and snapshots, under the newest load, and its health."""
 
     bridge: Bridge
     view: View
     failures: FailureHook
+    health: HealthMonitor
 
 
 def build_cluster(
@@ -196,7 +200,15 @@ def build_cluster(
     minutes = settings.state_dir / "minutes.arrow"
     forecasting = ForecastStore(minutes, settings.forecast_min, settings.clock) if forecasts else None
     view = View(bridge, measurement.stream, storage.costs, forecasting, drained, measurement.heaps)
-    return Cluster(bridge, view, failures)
+    health = HealthMonitor(
+        measurement.workers,
+        bridge.snapshot,
+        measurement.stream.age_s,
+        lambda: measurement.intake.storing_error,
+        guard.holds.names.of,
+        settings.clock,
+    )
+    return Cluster(bridge, view, failures, health)
 
 
 @dataclass(frozen=True)
@@ -295,7 +307,9 @@ def build_web(
     """
     view, intake = cluster.view, measurement.intake
     dashboard = DashboardState(
-        Sources(view.problem, status, view.age_s, view.unfit, plan_service, trials, settings.clock)
+        Sources(
+            view.problem, status, view.age_s, view.unfit, plan_service, trials, settings.clock, cluster.health.findings
+        )
     )
     auth = AuthMiddleware.of(settings.access, settings.host, settings.state_dir / AUDIT)
     figures = Figures(dashboard.scene, view.age_s, plan_service.modes, storage.state)
@@ -395,6 +409,8 @@ class Service:
                 self.nimbus.cluster()  # fails at once if Nimbus cannot be reached
                 self._resume()
             starting.enter_context(self.stream)
+            if isinstance(gateway, NimbusGateway):  # a virtual cluster has no faults of its own, and time by its clock
+                starting.enter_context(self._cluster.health.watch(gateway))
             # Before the stream ends Spark.
             self._storage.history.start(lambda: self.stream.spark)
             starting.callback(self._storage.history.stop)

@@ -42,6 +42,8 @@ class Intake:
         self._history = history
         self._calibration, self._watchers = calibration, watchers
         self._log_changed = OnChange(log.error)
+        #: Why the last deliveries could not be stored; empty if they could.
+        self.storing_error = ""
 
     def take(self, bodies: Sequence[bytes]) -> None:
         """Store deliveries; when this returns they are safe on disk.
@@ -51,7 +53,12 @@ class Intake:
         OSError
             They could not be stored.
         """
-        self._landing.write(_lines(bodies))
+        try:
+            self._landing.write(_lines(bodies))
+        except OSError as error:
+            self.storing_error = error.strerror or str(error)
+            raise
+        self.storing_error = ""
 
     def count(self, bodies: Sequence[bytes]) -> None:
         """Count durable deliveries; failures are logged, and do not affect durability."""

@@ -37,6 +37,9 @@ class Loads(Protocol):
     def require_running(self) -> None:
         """Raise StormwrightError if the source has ended and cannot go on."""
 
+    def age_s(self) -> float | None:
+        """Return the seconds since the newest load was measured; None if there is none yet."""
+
     def progress(self) -> Progress:
         """Return the progress of the source."""
 

@@ -181,7 +181,7 @@ class Bridge:
         self._failures: dict[str, Failure] = {}
         self._unfit: Mapping[str, tuple[str, ...]] = {}
         self._snapshot: Problem | None = None
-        self._snapshot_time = 0.0
+        self._snapshot_time, self._begun_s = 0.0, clock.monotonic()
         self._deciding, self._changed = threading.Lock(), threading.Condition()
 
     def order(self, topology_id: str, order: Order) -> None:
@@ -213,8 +213,8 @@ class Bridge:
         return self._snapshot
 
     def snapshot_age_s(self) -> float:
-        """Return the seconds since the last request of Nimbus."""
-        return self._clock.monotonic() - self._snapshot_time
+        """Return the seconds since the last request of Nimbus; before the first, since this bridge was made."""
+        return self._clock.monotonic() - max(self._snapshot_time, self._begun_s)
 
     def wait_for_snapshot(self, after: float, timeout_s: float) -> Problem | None:
         """Return the first snapshot later than `after` (`Clock.monotonic`), or None after `timeout_s` seconds."""

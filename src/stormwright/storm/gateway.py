@@ -6,13 +6,14 @@ operator already maintains; the price is one small JVM.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from stormwright.errors import NimbusError
 from stormwright.model import Supervisor
-from stormwright.storm.helper_jvm import HelperJvm, JvmEndedError, NoAnswerError
+from stormwright.storm.helper_jvm import BusyError, HelperJvm, JvmEndedError, NoAnswerError
 from stormwright.storm.jvm import storm_command
 
 #: Key in a supervisor's `supervisor.scheduler.meta`: the port of its Thrift server where storm.yaml of Nimbus has
@@ -42,6 +43,14 @@ def gateway_command(storm_home: Path) -> list[str]:
     return storm_command(storm_home, "stormwright.NimbusGateway", flags=flags)
 
 
+class CallInProgress(NamedTuple):
+    """A call without an answer so far: its name, the host of a call about a supervisor (else empty), and its age."""
+
+    call: str
+    host: str
+    age_s: float
+
+
 class NimbusGateway(HelperJvm):
     """Python interface of Nimbus; thread-safe.
 
@@ -66,6 +75,27 @@ class NimbusGateway(HelperJvm):
     def cluster(self) -> dict[str, Any]:
         """Return supervisors and topologies as known to Nimbus."""
         return dict(self._call("cluster"))
+
+    def cluster_unless_busy(self, limit_s: float) -> dict[str, Any] | None:
+        """Return the same as `cluster`, or None if another call is in progress, which is not waited for.
+
+        Parameters
+        ----------
+        limit_s
+            Time limit in seconds.
+        """
+        try:
+            return dict(self._answered("cluster", {}, limit_s, waits=False))
+        except BusyError:
+            return None
+
+    def in_progress(self) -> CallInProgress | None:
+        """Return the call that Nimbus has not answered yet; None if there is none."""
+        found = self._in_progress
+        if found is None:
+            return None
+        request, begun_s = found
+        return CallInProgress(request["call"], request["args"].get("host", ""), time.monotonic() - begun_s)
 
     def problem(self) -> dict[str, Any]:
         """Return the cluster with its placements as a `stormwright-problem/1` document without load."""
@@ -119,11 +149,13 @@ class NimbusGateway(HelperJvm):
         self._call("kill", name=name, wait_s=wait_s)
 
     def _call(self, call: str, **args: Any) -> Any:
-        limit_s = _LONG_LIMIT_S.get(call, CALL_LIMIT_S)
+        return self._answered(call, args, _LONG_LIMIT_S.get(call, CALL_LIMIT_S))
+
+    def _answered(self, call: str, args: Mapping[str, Any], limit_s: float, *, waits: bool = True) -> Any:
         not_after_ns = None if call in _READING else self._not_after_ns()
         request = {"call": call, "args": args} | ({} if not_after_ns is None else {"not_after_ns": not_after_ns})
         try:
-            response = self._ask(request, limit_s)
+            response = self._ask(request, limit_s, waits=waits)
         except NoAnswerError as error:
             raise NimbusError(f"{call}: no answer from Nimbus within {limit_s:g} s") from error
         except JvmEndedError as error:

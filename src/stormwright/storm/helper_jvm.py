@@ -36,6 +36,10 @@ class NoAnswerError(Exception):
     """The JVM did not answer in time."""
 
 
+class BusyError(Exception):
+    """Another request is in progress."""
+
+
 class HelperJvm:
     """A JVM that reads requests and prints responses, started on demand; a context manager.
 
@@ -57,6 +61,7 @@ class HelperJvm:
         self._last_id = 0
         self._process: subprocess.Popen[bytes] | None = None
         self._closed = False
+        self._in_progress: tuple[Mapping[str, Any], float] | None = None
         # A file, not a pipe: the JVM's log is not read while it runs, and a full pipe would block it.
         self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
         # What is written goes to its end, wherever we read, and to its beginning once it is cut.
@@ -81,38 +86,52 @@ class HelperJvm:
         finally:
             self._lock.release()
 
-    def _ask(self, request: Mapping[str, Any], limit_s: float) -> dict[str, Any]:
+    def _ask(self, request: Mapping[str, Any], limit_s: float, *, waits: bool = True) -> dict[str, Any]:
         """Return the response to `request`, to which its ``id`` is added.
 
         Parameters
         ----------
         limit_s
             Seconds that taking the request and answering it may last together.
+        waits
+            Whether to wait for a request in progress.
 
         Raises
         ------
+        BusyError
+            A request is in progress, and is not to be waited for.
         JvmEndedError
             The JVM ended, or was closed before.
         NoAnswerError
             The limit has passed; the JVM has been killed.
         """
-        with self._lock:
-            self._last_id += 1
-            line = orjson.dumps({"id": self._last_id, **request}) + b"\n"
-            process = self._running()
-            try:
-                with _killed_after(process, limit_s) as expired:
-                    response = _exchange(process, line, self._last_id, expired)
-            except BaseException:  # what is half written, or still at work, would be in the way of the next request
-                self._end(at_once=True)
-                raise
-            if expired.is_set():
-                self._end(at_once=True)
-                raise NoAnswerError
-            if response is None:
-                ended, last_line = _how(self._end()), self._last_words()
-                raise JvmEndedError(f"{ended}: {last_line}" if last_line else ended)
-            return response
+        if not self._lock.acquire(blocking=waits):
+            raise BusyError
+        try:
+            self._in_progress = request, time.monotonic()
+            return self._answer(request, limit_s)
+        finally:
+            self._in_progress = None
+            self._lock.release()
+
+    def _answer(self, request: Mapping[str, Any], limit_s: float) -> dict[str, Any]:
+        """Return the response to a request; the caller holds the lock."""
+        self._last_id += 1
+        line = orjson.dumps({"id": self._last_id, **request}) + b"\n"
+        process = self._running()
+        try:
+            with _killed_after(process, limit_s) as expired:
+                response = _exchange(process, line, self._last_id, expired)
+        except BaseException:  # what is half written, or still at work, would be in the way of the next request
+            self._end(at_once=True)
+            raise
+        if expired.is_set():
+            self._end(at_once=True)
+            raise NoAnswerError
+        if response is None:
+            ended, last_line = _how(self._end()), self._last_words()
+            raise JvmEndedError(f"{ended}: {last_line}" if last_line else ended)
+        return response
 
     def _running(self) -> subprocess.Popen[bytes]:
         if self._closed:

@@ -208,7 +208,8 @@ class ProfileSink:
             history.begin(self.state.batch)
         self._seconds = worker_seconds(self.state.facts())
         self.measurement: Measurement | None = measure(self.state.facts(), self._seconds, settings)
-        self.updated: float | None = None
+        #: When the last batch was measured (`time.monotonic`); None before.
+        self.measured_s: float | None = None
         self._feed = feed
         #: Known cores of the nodes, by supervisor.
         self.capacity_cores: Mapping[str, float] = {}
@@ -256,9 +257,9 @@ class ProfileSink:
         self._seconds, self.measurement, self.state = seconds, measurement, state
         if self._feed and measurement:
             self._feed.write(measurement.node_series, self.capacity_cores)
-        self.updated = time.time()
+        self.measured_s, now_ms = time.monotonic(), time.time() * 1000
         written_ms = audit["written_ms"].filter(audit["new"])
-        self._lags_ms.extend(self.updated * 1000 - ms for ms in written_ms.to_pylist())
+        self._lags_ms.extend(now_ms - ms for ms in written_ms.to_pylist())
         if time.monotonic() >= self._latest_due:
             self.write_latest()
         remove_files(self._landing, state.files, self._stored_directory())

@@ -324,6 +324,11 @@ class LoadStream:
         if self._sink:
             self._sink.capacity_cores = capacity_cores(problem, self.settings)
 
+    def age_s(self) -> float | None:
+        """Return the seconds since the newest load was measured; None if there is none yet."""
+        measured_s = self._sink.measured_s if self._sink else None
+        return None if measured_s is None else time.monotonic() - measured_s
+
     def progress(self) -> Progress:
         """Return the progress; a stream that was not started has neither batches nor loads."""
         sink, query = self._sink, self._query
@@ -336,7 +341,7 @@ class LoadStream:
             "files_set_aside": sink.quarantine.files_set_aside(),
             "batch": sink.state.batch,
             "batch_ms": query.batch_ms() if query else None,
-            "profile_age_s": time.time() - sink.updated if sink.updated else None,
+            "profile_age_s": self.age_s(),
             "lag_ms": sink.lag_ms(),
             "ledger": asdict(sink.state.ledger),
             "unknown_tuples": self._unknown_tuples(),

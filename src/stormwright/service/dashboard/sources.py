@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from stormwright.client.shapes import Concern
 from stormwright.clock import WALL, Clock
 from stormwright.model import Problem
 from stormwright.service.dashboard.trials import Trials
@@ -35,6 +36,8 @@ class Sources:
         Who compares schedulers and predicts changes; None where nobody does.
     clock
         Of the cluster.
+    health
+        Faults of the cluster, worst first.
     """
 
     problem: Callable[[], Problem | None]
@@ -44,3 +47,4 @@ class Sources:
     plan_service: PlanService | None = None
     trials: Trials | None = None
     clock: Clock = WALL
+    health: Callable[[], Sequence[Concern]] = tuple

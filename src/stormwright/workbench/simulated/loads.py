@@ -264,16 +264,20 @@ class CountedLoads:
         """None; there are no panes."""
         return None
 
+    def age_s(self) -> float | None:
+        """Return the seconds since the newest load; None if there is none yet."""
+        measured = self._measured
+        return None if measured is None else self._storm.clock.time() - measured.load.end_ms / 1000
+
     def progress(self) -> Progress:
         """Return the progress."""
-        measured, clock = self._measured, self._storm.clock
+        measured = self._measured
         found: Progress = {"running": True, "error": None, "batch": self._profiles - 1}
         if measured is not None:
             if self._reported[0] is not measured:
                 self._reported = measured, self._nodes(measured.load), self._latencies(measured)
             _, nodes, latencies = self._reported
-            age_s = clock.time() - measured.load.end_ms / 1000
-            found |= {"profile_age_s": age_s, "nodes": nodes, "complete_latency_ms": latencies}
+            found |= {"profile_age_s": self.age_s(), "nodes": nodes, "complete_latency_ms": latencies}
         return found
 
     def measure(self) -> None:

@@ -29,7 +29,7 @@ _EACH = 3
 
 def findings(known: DashboardState, scene: Scene | None) -> list[Concern]:
     """All of them, worst first."""
-    found = [*_of_service(known), *(_of_scene(scene) if scene else ()), *_of_plans(known)]
+    found = [*known.sources.health(), *_of_service(known), *(_of_scene(scene) if scene else ()), *_of_plans(known)]
     return sorted(found, key=lambda each: ("bad", "warn", "note").index(each.level))
 
 
@@ -62,7 +62,9 @@ def _of_service(known: DashboardState) -> Iterator[Concern]:
 def _of_pipeline(status: ServiceStatus) -> Iterator[Concern]:
     concerns = status.pipeline
     if not concerns["running"]:
-        yield _concern("bad", f"Loads are not measured: {concerns['error'] or 'the stream does not run'}", "/timeline")
+        error = concerns["error"]
+        text = f"Loads are not measured: {error}" if error else "Loads are not measured yet: Spark is starting"
+        yield _concern("bad" if error else "note", text, "/timeline")
         return
     age_s = concerns.get("profile_age_s")
     if age_s is None:

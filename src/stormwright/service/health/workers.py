@@ -1,0 +1,430 @@
+"""Health of workers, their nodes and links, from the arrival of their records.
+
+Every worker of the current placement of Nimbus is expected to report. For each slot there is a small state of the
+newest worker that has reported from it; findings are made in one pass over the expected workers.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from typing import NamedTuple
+
+from stormwright.clock import Clock
+from stormwright.model import Problem, TopologyAssignment, WorkerSlot
+from stormwright.model.humanize import counted
+from stormwright.perflog.records import LogRecord
+
+#: Seconds and intervals without a record from which a worker is silent.
+SILENT_S, SILENT_INTERVALS = 5.0, 3.0
+
+#: Seconds without a first record from which a worker is named, how many times the usual time to it at least, and
+#: seconds while that is unknown.
+STARTING_S, STARTING_TIMES, FIRST_STARTING_S = 10.0, 2.0, 20.0
+
+#: Seconds by which records have to be late, for how long, and from which a clock was changed instead.
+LATE_S, LATE_FOR_S, CHANGED_S = 1.0, 3.0, 600.0
+
+#: Seconds beyond its interval without a record from which a worker no longer reports in time.
+OVERDUE_S = 2.0
+
+#: Seconds after which the shortest delay of a worker no longer counts: clocks drift.
+_DELAY_S = 300.0
+
+#: Part of its usual cores from which a worker has too few, and seconds after which a lower number is the usual one.
+FEW_CORES, USUAL_CORES_S = 0.75, 600.0
+
+#: Seconds after which a worker that is not expected is forgotten, and seconds between checks for that.
+FORGOTTEN_S, _SWEEP_S = 3600.0, 60.0
+
+#: Number of starts of which the median is the usual one.
+_STARTS = 20
+
+#: Statuses of topologies whose workers run.
+_RUNNING = ("ACTIVE", "INACTIVE")
+
+#: Keys of a topology's configuration: its hooks, one of which is the probe, and the interval of the probe in ms.
+_HOOKS, _INTERVAL, _PROBE, _DEFAULT_MS = (
+    "topology.auto.task.hooks",
+    "stormwright.probe.interval.ms",
+    "stormwright.ExecutorProbe",
+    1000.0,
+)
+
+# State --------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Reports:
+    """Records of the newest worker in a slot; all times are monotonic.
+
+    `late_s` is the delay of the newest record beyond the shortest one lately, so that the difference of the clocks does
+    not count; `on_time_s` is when one last was not late.
+    """
+
+    topology: str
+    start_ms: int
+    heard_s: float
+    seq: int = -1
+    interval_s: float = 0.0
+    ended: bool = False
+    late_s: float = 0.0
+    on_time_s: float = 0.0
+    shortest_s: float = float("inf")
+    shortest_before_s: float = float("inf")
+    shortest_since_s: float = 0.0
+    millicores: int = 0
+    usual_millicores: int = 0
+    lowered_s: float = 0.0
+
+    def take(self, record: LogRecord, now_s: float) -> None:
+        """Take the next record."""
+        self.seq, self.heard_s = record["seq"], now_s
+        self.interval_s = record["length_ns"] / 1e9
+        self.ended = bool(record["worker"].get("last"))
+        self._take_delay(now_s - record["written_ms"] / 1000, now_s)
+        node = record.get("node")
+        if node and (millicores := node.get("millicores")):
+            self._take_cores(millicores, now_s)
+
+    def _take_delay(self, delay_s: float, now_s: float) -> None:
+        if now_s - self.shortest_since_s > _DELAY_S:
+            self.shortest_before_s, self.shortest_s, self.shortest_since_s = self.shortest_s, delay_s, now_s
+        self.shortest_s = min(self.shortest_s, delay_s)
+        self.late_s = delay_s - min(self.shortest_s, self.shortest_before_s)
+        if self.late_s > CHANGED_S:
+            self.shortest_before_s = self.shortest_s = delay_s
+            self.late_s = 0.0
+        if self.late_s < LATE_S:
+            self.on_time_s = now_s
+
+    def _take_cores(self, millicores: int, now_s: float) -> None:
+        if millicores >= FEW_CORES * self.usual_millicores:
+            self.usual_millicores = max(millicores, self.usual_millicores)
+            self.lowered_s = now_s
+        elif now_s - self.lowered_s > USUAL_CORES_S:
+            self.usual_millicores, self.lowered_s = millicores, now_s
+        self.millicores = millicores
+
+    def has_few_cores(self) -> bool:
+        """Return whether the worker has fewer cores than usual."""
+        return self.millicores < FEW_CORES * self.usual_millicores
+
+
+class _Expected(NamedTuple):
+    """A worker of the current placement: its topology, since when it is expected, and whether its start was observed.
+
+    `executors` are those of the slot; with other ones Storm starts another worker there, and `replaces_ms` is the start
+    of the one before, 0 for none.
+    """
+
+    topology: str
+    since_s: float
+    started: bool
+    executors: tuple[int, ...]
+    replaces_ms: int
+
+
+class WorkerFault(NamedTuple):
+    """A worker with a fault, and the number of seconds, cores or usual cores of it."""
+
+    topology: str
+    slot: WorkerSlot
+    number: float
+    usual: float = 0.0
+
+
+@dataclass
+class WorkerFaults:
+    """Faults of workers at one moment.
+
+    Parameters
+    ----------
+    silent, starting, late, slow
+        Workers that no longer report, have not reported yet, whose records arrive late, and with few cores.
+    reporting
+        Number of workers on each node (supervisor) that report.
+    in_time
+        Nodes with a worker whose records arrive in time.
+    """
+
+    silent: list[WorkerFault] = field(default_factory=list)
+    starting: list[WorkerFault] = field(default_factory=list)
+    late: list[WorkerFault] = field(default_factory=list)
+    slow: list[WorkerFault] = field(default_factory=list)
+    reporting: dict[str, int] = field(default_factory=dict)
+    in_time: set[str] = field(default_factory=set)
+
+    @property
+    def all_silent(self) -> bool:
+        """Whether none of several workers reports."""
+        return len(self.silent) > 1 and not self.reporting
+
+    @property
+    def all_late(self) -> bool:
+        """Whether records arrive late or not at all from every one of several nodes."""
+        nodes = self.reporting.keys() | {each.slot.supervisor for each in self.silent}
+        return bool(self.late) and len(nodes) > 1 and not self.in_time
+
+
+class WorkerReports:
+    """Arrival of records by slot, and faults of expected workers; thread-safe.
+
+    Parameters
+    ----------
+    clock
+        Clock of the service.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock, self._lock = clock, threading.Lock()
+        self._reports: dict[tuple[str, int], _Reports] = {}
+        self._expected: dict[tuple[str, int], _Expected] = {}
+        self._assigned: Mapping[str, TopologyAssignment] | None = None
+        self._intervals: dict[str, float] = {}
+        self._with_probe: set[str] = set()
+        self._starts_s: deque[float] = deque(maxlen=_STARTS)
+        self._next_sweep_s = 0.0
+        #: When the newest record arrived, and the seconds that it covers.
+        self.heard_s, self.interval_s = float("-inf"), 0.0
+
+    def count(self, records: Iterable[LogRecord]) -> None:
+        """Take new records."""
+        now_s = self._clock.monotonic()
+        with self._lock:
+            for record in records:
+                self.heard_s, self.interval_s = now_s, record["length_ns"] / 1e9
+                worker = record["worker"]
+                slot, topology, start_ms = (
+                    (worker["supervisor"], worker["port"]),
+                    worker["topology"],
+                    worker["start_ms"],
+                )
+                known = self._reports.get(slot)
+                if known is None or known.start_ms < start_ms:
+                    self._note_start(slot, topology, known, now_s)
+                    known = self._reports[slot] = _Reports(topology, start_ms, now_s)
+                if known.start_ms == start_ms and known.seq < record["seq"]:
+                    known.take(record, now_s)
+            if now_s >= self._next_sweep_s:
+                self._next_sweep_s = now_s + _SWEEP_S
+                self._reports = {
+                    slot: each
+                    for slot, each in self._reports.items()
+                    if slot in self._expected or now_s - each.heard_s <= FORGOTTEN_S
+                }
+
+    def _note_start(self, slot: tuple[str, int], topology: str, before: _Reports | None, now_s: float) -> None:
+        """Note the time from the placement of a worker to its first record."""
+        self._with_probe.add(topology)
+        expected = self._expected.get(slot)
+        if expected is None or expected.topology != topology or not expected.started:
+            return
+        if before is None or before.heard_s < expected.since_s or before.start_ms == expected.replaces_ms:
+            self._starts_s.append(now_s - expected.since_s)
+
+    def expect(self, problem: Problem) -> None:
+        """Expect the workers of a placement; cheap if it is the same as before."""
+        if problem.current is self._assigned:
+            return
+        now_s, before = self._clock.monotonic(), self._assigned
+        expected: dict[tuple[str, int], _Expected] = {}
+        intervals: dict[str, float] = {}
+        with_probe = {each.id for each in problem.topologies if _has_probe(each.conf)}
+        for topology in problem.topologies:
+            intervals[topology.id] = _interval_s(topology.conf)
+            assignment = problem.current.get(topology.id)
+            if assignment is None:
+                continue
+            known = before is not None and before.get(topology.id) == assignment
+            executors = {} if known else _executors(assignment)
+            for number, slot in enumerate(assignment.slots):
+                old = self._expected.get(slot)
+                same = old is not None and old.topology == topology.id
+                if old and same and (known or old.executors == executors.get(number, ())):
+                    expected[slot] = old
+                else:
+                    reports = self._reports.get(slot) if before is not None else None
+                    replaces_ms = reports.start_ms if reports and reports.topology == topology.id else 0
+                    own = executors.get(number, ())
+                    expected[slot] = _Expected(topology.id, now_s, before is not None, own, replaces_ms)
+        with self._lock:
+            self._assigned, self._expected, self._intervals = problem.current, expected, intervals
+            self._with_probe = with_probe | (self._with_probe & intervals.keys())
+
+    @property
+    def _longest_start_s(self) -> float:
+        """Seconds without a first record from which a worker is named."""
+        if not self._starts_s:
+            return FIRST_STARTING_S
+        return max(STARTING_S, STARTING_TIMES * median(self._starts_s))
+
+    def faults(self, since_s: float, statuses: Mapping[str, str] | None) -> WorkerFaults:
+        """Return the faults of all expected workers.
+
+        Parameters
+        ----------
+        since_s
+            When the service started to receive records; silence before does not count.
+        statuses
+            Status of each topology (id); None if unknown. Workers of one that is killed or rebalanced are not expected.
+        """
+        now_s, found = self._clock.monotonic(), WorkerFaults()
+        with self._lock:
+            start_s, reporting = self._longest_start_s, found.reporting
+            ending = {t for t in self._intervals if statuses is not None and statuses.get(t) not in _RUNNING}
+            for slot, expected in self._expected.items():
+                topology = expected.topology
+                if topology in ending or topology not in self._with_probe:
+                    continue
+                reports, interval_s = self._reports.get(slot), self._intervals[topology]
+                reports = reports if reports and reports.topology == topology else None
+                if reports and not reports.ended:
+                    silent_s = now_s - max(reports.heard_s, since_s)
+                    if silent_s <= max(SILENT_S, SILENT_INTERVALS * max(interval_s, reports.interval_s)):
+                        reporting[slot[0]] = reporting.get(slot[0], 0) + 1
+                        in_time = silent_s <= max(interval_s, reports.interval_s) + OVERDUE_S
+                        _add_slowness(found, WorkerSlot(*slot), reports, in_time=in_time)
+                        continue
+                    if reports.heard_s >= expected.since_s and reports.start_ms != expected.replaces_ms:
+                        found.silent.append(WorkerFault(topology, WorkerSlot(*slot), silent_s))
+                        continue
+                silent_s = now_s - max(expected.since_s, reports.heard_s if reports else since_s, since_s)
+                if silent_s >= max(start_s, SILENT_S + SILENT_INTERVALS * interval_s):
+                    found.starting.append(WorkerFault(topology, WorkerSlot(*slot), silent_s))
+        return found
+
+
+def _add_slowness(found: WorkerFaults, slot: WorkerSlot, reports: _Reports, *, in_time: bool) -> None:
+    if reports.late_s < LATE_S and in_time:
+        found.in_time.add(slot.supervisor)
+    if reports.late_s >= LATE_S and reports.heard_s - reports.on_time_s >= LATE_FOR_S:
+        found.late.append(WorkerFault(reports.topology, slot, reports.late_s))
+    if reports.has_few_cores():
+        cores, usual = reports.millicores / 1000, reports.usual_millicores / 1000
+        found.slow.append(WorkerFault(reports.topology, slot, cores, usual))
+
+
+def _has_probe(conf: Mapping[str, object]) -> bool:
+    hooks = conf.get(_HOOKS)
+    return isinstance(hooks, Sequence) and _PROBE in hooks
+
+
+def _interval_s(conf: Mapping[str, object]) -> float:
+    try:
+        return float(str(conf.get(_INTERVAL, _DEFAULT_MS))) / 1000
+    except ValueError:
+        return _DEFAULT_MS / 1000
+
+
+def _executors(assignment: TopologyAssignment) -> dict[int, tuple[int, ...]]:
+    """Return the executors in each slot (numbers)."""
+    found: dict[int, list[int]] = {}
+    for executor, slot in enumerate(assignment.slot_of_executor):
+        found.setdefault(slot, []).append(executor)
+    return {slot: tuple(executors) for slot, executors in found.items()}
+
+
+# Sentences ----------------------------------------------------------------------------------------
+
+
+class WorkerText(NamedTuple):
+    """A sentence about workers: whether it is about all of a node, its topology and node (both may be empty)."""
+
+    text: str
+    is_node: bool = False
+    topology: str = ""
+    supervisor: str = ""
+
+
+#: Number of things of a kind that are named.
+NAMED = 3
+
+
+def joined(names: Sequence[str]) -> str:
+    """Return the first names, and the number of the others."""
+    left = len(names) - NAMED
+    return ", ".join(names[:NAMED]) + (f" and {left:,} more" if left > 0 else "")
+
+
+def worker_texts(
+    faults: WorkerFaults, names: Mapping[str, str], node: Callable[[str], str], supervisors: Mapping[str, str]
+) -> Iterator[WorkerText]:
+    """Yield sentences about faults of workers: a node instead of its workers, and all workers instead of the nodes.
+
+    Parameters
+    ----------
+    faults
+        The faults.
+    names
+        Name of each topology (id).
+    node
+        Returns the display name of a node by its supervisor.
+    supervisors
+        The rest of a sentence about the supervisor of each node that does not report either.
+    """
+    if faults.all_silent:
+        newest = min(each.number for each in faults.silent)
+        yield WorkerText(f"No probe has reported for {newest:.0f} s: do the probes reach this service?", is_node=True)
+    elif not faults.all_late:
+        yield from _silent_texts(faults, names, node, supervisors)
+    if faults.starting:
+        starting = sorted(faults.starting, key=lambda each: -each.number)
+        shown = joined([_worker(each, names, node) for each in starting])
+        have, was = ("have", "were") if len(starting) > 1 else ("has", "was")
+        text = f"{shown} {have} not reported since {'they' if len(starting) > 1 else 'it'} {was} started"
+        yield WorkerText(f"{text}, {starting[0].number:.0f} s ago", topology=starting[0].topology)
+    if faults.all_late:
+        longest = max(each.number for each in faults.late)
+        missing = " or not at all" if faults.silent else ""
+        yield WorkerText(f"Records of all nodes arrive {longest:.0f} s late{missing}: this service or its link is slow")
+    else:
+        for supervisor, workers in list(_by_node(faults.late).items())[:NAMED]:
+            longest = max(each.number for each in workers)
+            text = f"Records of {node(supervisor)} arrive {longest:.0f} s late: its link is slow or the node is busy"
+            yield WorkerText(text, supervisor=supervisor)
+    for supervisor, workers in list(_by_node(faults.slow).items())[:NAMED]:
+        worst = min(workers, key=lambda each: each.number)
+        text = f"{node(supervisor)} has {worst.number:.1f} cores, it had {worst.usual:.1f}"
+        yield WorkerText(text, supervisor=supervisor)
+
+
+def _silent_texts(
+    faults: WorkerFaults, names: Mapping[str, str], node: Callable[[str], str], supervisors: Mapping[str, str]
+) -> Iterator[WorkerText]:
+    alone: list[WorkerFault] = []
+    nodes: list[tuple[str, list[WorkerFault]]] = []
+    for supervisor, workers in _by_node(faults.silent).items():
+        is_node = not faults.reporting.get(supervisor) and (len(workers) > 1 or supervisor in supervisors)
+        if is_node:
+            nodes.append((supervisor, workers))
+        else:
+            alone += workers
+    nodes.sort(key=lambda each: -max(worker.number for worker in each[1]))
+    for supervisor, workers in nodes[:NAMED]:
+        silent_s = min(each.number for each in workers)
+        also = f", {supervisors[supervisor]}" if supervisor in supervisors else ""
+        topologies = joined(sorted({names.get(each.topology, each.topology) for each in workers}))
+        text = f"No worker of {node(supervisor)} has reported for {silent_s:.0f} s ({topologies}){also}"
+        yield WorkerText(text, is_node=True, supervisor=supervisor)
+    if len(nodes) > NAMED:
+        yield WorkerText(f"{counted(len(nodes) - NAMED, 'more node')} do not report", is_node=True)
+    if alone:
+        alone.sort(key=lambda each: -each.number)
+        shown = joined([_worker(each, names, node) for each in alone])
+        have = "have" if len(alone) > 1 else "has"
+        yield WorkerText(f"{shown} {have} not reported for {alone[0].number:.0f} s", topology=alone[0].topology)
+
+
+def _worker(fault: WorkerFault, names: Mapping[str, str], node: Callable[[str], str]) -> str:
+    return f"Worker {names.get(fault.topology, fault.topology)} on {node(fault.slot.supervisor)}:{fault.slot.port}"
+
+
+def _by_node(faults: Iterable[WorkerFault]) -> dict[str, list[WorkerFault]]:
+    found: dict[str, list[WorkerFault]] = {}
+    for each in faults:
+        found.setdefault(each.slot.supervisor, []).append(each)
+    return found
