@@ -52,6 +52,9 @@ RATES_TPS, WORKERS = (50, 400), 3
 #: Longest waits in seconds: for the workers of the ledger, and for the end of a move.
 _UP_S, _MOVE_S = 120.0, 240.0
 
+#: Attempts to select a worker that can move.
+_ATTEMPTS = 8
+
 _CONF = {"topology.message.timeout.secs": 10, "stormwright.probe.interval.ms": 500}
 _SPARK = "org.apache.spark.deploy.SparkSubmit"
 
@@ -137,7 +140,7 @@ def fault_by_chance(rng: random.Random, *, may_end: bool) -> Fault:
 
 
 class _Session:
-    """One session: a cluster, a ledger, and what is done to them.
+    """One session: a cluster, a ledger, rounds of changes, and samples.
 
     Parameters
     ----------
@@ -215,7 +218,7 @@ class _Session:
         partial.replace(self._rate_file)
 
     def _finish(self) -> None:
-        """Drain the ledger, and record what the oracle finds."""
+        """Drain the ledger, and record the result of the oracle."""
         ((ledger, found),) = finish_ledgers(self._lab.nimbus, [self._workload])
         violations = tuple(map(str, found))
         with self._locked:
@@ -240,10 +243,7 @@ class _Session:
     def _moved(self, kind: Action, injector: FaultInjector | None) -> bool:
         """Move something, with a fault if there is an injector; return whether it could be."""
         action = RunAction(self._lab, kind, self._rng)
-        try:
-            action.prepare()
-        except StormwrightError as error:
-            self._note("note", f"{kind} not possible: {error}")
+        if not self._prepared(action, kind):
             self._clean_up(action)
             return False
         until_s = time.monotonic() + _MOVE_S
@@ -262,6 +262,19 @@ class _Session:
         self._note("plan", f"{kind}: {', '.join(action.states.values()) or 'no answer'}")
         self._clean_up(action)
         return True
+
+    def _prepared(self, action: RunAction, kind: Action) -> bool:
+        """Prepare an action; another worker may be able to move if the selected one has no free slot to go to."""
+        for attempt in range(_ATTEMPTS):
+            try:
+                action.prepare()
+            except StormwrightError as error:
+                if attempt == _ATTEMPTS - 1 or "slot" not in str(error):
+                    self._note("note", f"{kind} not possible: {error}")
+                    return False
+            else:
+                return True
+        return False
 
     def _clean_up(self, action: RunAction) -> None:
         def cleaned() -> bool:

@@ -68,8 +68,9 @@ _KAFKA = "org.apache.storm.kafka.spout.KafkaSpout"
 _UNTRACKED = ("AT_MOST_ONCE", "NO_GUARANTEE")
 
 #: Seconds of tuples that arrive between the last checkpoint before a swap and the pause after it: the checkpoint spout
-#: runs only together with the others, and is observed by the records of workers.
-CHECKPOINT_GAP_S: Final = 2.0
+#: runs only together with the others, and is observed by the records of workers. Measured by
+#: ``benchmarks/storm/move_kinds.py``.
+CHECKPOINT_GAP_S: Final = 1.1
 
 #: Seconds beyond the interval of checkpoints within which one is completed.
 CHECKPOINT_LIMIT_S: Final = 20.0
@@ -119,7 +120,10 @@ class MoveSafety:
 
 @dataclass(frozen=True)
 class _Window:
-    """A windowed bolt: the time until it is empty while spouts are paused, and the most tuples in it, if known."""
+    """A windowed bolt: the time until it is empty while spouts are paused, and the tuples in it on average, if known.
+
+    Between two slides it has those of its length, and on average half of those of its sliding interval.
+    """
 
     bolt: str
     wait_s: float | None
@@ -205,15 +209,19 @@ class _Restarted:
 
     @classmethod
     def of(cls, topology: Topology, bolts: Sequence[str], shares: Mapping[str, float] | None) -> _Restarted:
-        """Return the shares for trees that are pending in bolts: one is replayed if its spout or bolt restarts."""
+        """Return the shares for trees that are pending in bolts.
+
+        One is replayed if its spout, its bolt or its acker restarts: without the acker, it times out.
+        """
         if shares is None:
             return cls(1.0, 1.0)
         tasks = _tasks(topology)
         spouts = [each.id for each in topology.components if each.type == "spout" and each.id != CHECKPOINT_SPOUT]
         number = sum(tasks.get(each, 1) for each in spouts) or 1
         spout = sum(shares.get(each, 1.0) * tasks.get(each, 1) for each in spouts) / number
+        stays = (1 - spout) * (1 - shares.get(_ACKER, 0.0))
         held = [shares.get(each, 1.0) for each in bolts] or [1.0]
-        return cls(*(sum(each) / len(held) for each in ([1 - (1 - spout) * (1 - one) for one in held], held)))
+        return cls(*(sum(each) / len(held) for each in ([1 - stays * (1 - one) for one in held], held)))
 
 
 def _stateful(
@@ -286,10 +294,11 @@ def _windows(topology: Topology, *, stateful: bool) -> Iterator[_Window]:
         by_event = (component.code is not None and component.code.event_time) or any(
             key.startswith(_EVENT_TIME) for key in conf
         )
-        held_s = None if length_ms is None else (length_ms + (sliding_ms or 0.0)) / 1000
+        held_s = None if length_ms is None else (length_ms + (sliding_ms or 0.0) / 2) / 1000
+        wait_s = None if length_ms is None else (length_ms + (sliding_ms or 0.0)) / 1000
         ends = length_ms is not None and sliding_ms is not None and not by_event and not stateful
-        held = None if length is None else ceil(length + (sliding or 1)) * tasks.get(component.id, 1)
-        yield _Window(component.id, held_s if ends else None, held_s, held, stateful)
+        held = None if length is None else ceil(length + (sliding or 1) / 2) * tasks.get(component.id, 1)
+        yield _Window(component.id, wait_s if ends else None, held_s, held, stateful)
 
 
 def _longest_wait(topology: Topology, wait_s: Mapping[str, float | None]) -> float | None:
@@ -353,7 +362,7 @@ def _positive(conf: Mapping[str, Any], key: str) -> float | None:
 
 
 def _tuples(rate_tps: float | None, seconds: float | None) -> int | None:
-    return None if rate_tps is None or seconds is None else ceil(rate_tps * seconds)
+    return None if rate_tps is None or seconds is None else ceil(round(rate_tps * seconds, 6))
 
 
 def _least(*numbers: int | None) -> int | None:
