@@ -33,6 +33,7 @@ from stormwright.chaos.soak_record import (
     sample_of,
     state_sizes,
 )
+from stormwright.controller.move import ACTIVE
 from stormwright.errors import ClusterError, InputError, NimbusError, StormwrightError
 
 log = logging.getLogger(__name__)
@@ -211,6 +212,9 @@ class _Session:
         assigned = [place for index in range(len(placement.problem.topologies)) for place in placement.workers(index)]
         return bool(assigned) and sorted(assigned) == sorted(self._lab.processes.workers())
 
+    def _is_active(self) -> bool:
+        return set(self._lab.statuses().values()) == {ACTIVE}
+
     def _set_rate(self) -> None:
         self._rate_tps = float(self._rng.randint(*RATES_TPS))
         partial = self._rate_file.with_suffix(".partial")
@@ -218,7 +222,11 @@ class _Session:
         partial.replace(self._rate_file)
 
     def _finish(self) -> None:
-        """Drain the ledger, and record the result of the oracle."""
+        """Drain the ledger once it runs as Nimbus has placed it, and record the result of the oracle.
+
+        A ledger that is paused while its workers are exchanged does not emit again what they had.
+        """
+        until(lambda: self._is_active() and self._workers_run(), _MOVE_S, 1.0)
         ((ledger, found),) = finish_ledgers(self._lab.nimbus, [self._workload])
         violations = tuple(map(str, found))
         with self._locked:
@@ -256,7 +264,8 @@ class _Session:
         def ended() -> bool:
             in_force = injector is not None and injector.in_force
             action.tend(may_stop=not in_force)
-            return action.has_ended() and not in_force
+            waits = action.states.get(action.plan) in ("planning", "planned")  # a drain that has not begun yet
+            return action.has_ended() and not waits and not in_force
 
         until(ended, until_s - time.monotonic(), 0.5)
         self._note("plan", f"{kind}: {', '.join(action.states.values()) or 'no answer'}")
