@@ -39,7 +39,7 @@ MACHINE_CODE := build/.machine-code
 JAVA_SAYS := build/java-test.log
 JAVA_FAILED := build/.java-test-failed
 
-.PHONY: help demo test test-all properties chaos chaos-virtual java-test python-test storm-versions lint docs fresh-docs wheel setup clean missing
+.PHONY: help demo test test-all properties chaos chaos-virtual soak java-test python-test storm-versions lint docs fresh-docs wheel setup clean missing
 
 help: ## show this
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -63,6 +63,9 @@ chaos: setup ## every scenario at every moment on a real cluster, resumable: hou
 
 chaos-virtual: setup ## the same in virtual time, 60 seeds each: 20,000 schedules in an hour
 	@$(BIN)/stormwright chaos run --virtual --runs 60 --output chaos-output/virtual $(ARGS)
+
+soak: setup ## an hour of changing load, moves and faults on a real cluster, resumable (options: ARGS="--minutes 10")
+	@$(BIN)/stormwright chaos soak --output chaos-output/soak $(ARGS)
 
 # Those of Java mostly wait: they run beside those of Python, and what they say is shown as a whole.
 java-test: setup

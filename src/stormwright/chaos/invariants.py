@@ -144,7 +144,7 @@ _OF_STATE = {ViolationKind.STATE_LOST, ViolationKind.STATE_COUNT, ViolationKind.
 def violations(observed: Observation) -> list[Violation]:
     """Return all invariants that do not hold."""
     return [
-        *_of_ledger(observed.ledger),
+        *violations_of_ledger(observed.ledger),
         *_of_topologies(observed),
         *_of_executors(observed),
         *_of_service(observed),
@@ -153,7 +153,8 @@ def violations(observed: Observation) -> list[Violation]:
     ]
 
 
-def _of_ledger(found: Sequence[LedgerViolation]) -> Iterator[Violation]:
+def violations_of_ledger(found: Sequence[LedgerViolation]) -> Iterator[Violation]:
+    """Yield the invariants that a ledger's violations contradict."""
     for each in found:
         yield Violation(Invariant.STATE if each.kind in _OF_STATE else Invariant.NUMBERS, str(each))
 

@@ -44,6 +44,7 @@ from stormwright.chaos.ledger_files import (
     LedgerFacts,
     LedgerKind,
     WindowLog,
+    read_batch_replays,
     read_batches,
     read_counts,
     read_facts,
@@ -170,6 +171,8 @@ class Ledger:
         Committed state by key, of a checkpoint ledger.
     batches, counts
         Batches by spout task, and counts by key, of a batch ledger.
+    batch_replays
+        Numbers of all attempts of batches besides the last one of each.
     """
 
     facts: LedgerFacts
@@ -180,6 +183,7 @@ class Ledger:
     tallies: Mapping[int, Sequence[KeyTally]] = field(default_factory=dict)
     batches: Mapping[int, Sequence[Batch]] = field(default_factory=dict)
     counts: Mapping[int, Sequence[KeyCount]] = field(default_factory=dict)
+    batch_replays: int = 0
 
     @property
     def emitted(self) -> int:
@@ -198,7 +202,7 @@ class Ledger:
     @property
     def replays(self) -> int:
         """Emissions besides the first one of each number."""
-        return sum(spout.replays for spout in self.spouts)
+        return sum(spout.replays for spout in self.spouts) + self.batch_replays
 
     @property
     def surplus(self) -> int:
@@ -250,7 +254,8 @@ def read_ledger(directory: Path) -> Ledger:
     facts = read_facts(directory)
     if facts.kind is LedgerKind.BATCH:
         counts = read_counts(directory)  # first: a batch is in the journal before it can be counted
-        return Ledger(facts, batches=read_batches(directory), counts=counts)
+        replays = read_batch_replays(directory)
+        return Ledger(facts, batches=read_batches(directory), counts=counts, batch_replays=replays)
     before = read_journals(directory)
     windows = read_windows(directory) if facts.kind is LedgerKind.WINDOW else []
     logs = [log.records for log in windows] or [read_sinks(directory)]

@@ -260,13 +260,30 @@ def _progress(text: str) -> Progress:
 
 def read_batches(directory: Path) -> dict[int, list[Batch]]:
     """Return the batches of each spout task by transaction: of several attempts, the last one is the committed one."""
-    attempts: dict[int, dict[int, tuple[int, Batch]]] = defaultdict(dict)
+    return {
+        task: [attempts[max(attempts)] for _, attempts in sorted(known.items())]
+        for task, known in _batch_attempts(directory).items()
+    }
+
+
+def read_batch_replays(directory: Path) -> int:
+    """Return the numbers of all attempts of batches besides the last one of each."""
+    return sum(
+        batch.stop - batch.start
+        for known in _batch_attempts(directory).values()
+        for attempts in known.values()
+        for number, batch in attempts.items()
+        if number != max(attempts)
+    )
+
+
+def _batch_attempts(directory: Path) -> dict[int, dict[int, dict[int, Batch]]]:
+    """Return the attempts (by number) of each transaction of each spout task."""
+    found: dict[int, dict[int, dict[int, Batch]]] = defaultdict(lambda: defaultdict(dict))
     for path in sorted(directory.glob("batch-*.log")):
-        known = attempts[int(path.name.split("-")[1])]
         for transaction, attempt, start, stop in _lines(path):
-            if transaction not in known or attempt >= known[transaction][0]:
-                known[transaction] = attempt, Batch(transaction, start, stop)
-    return {task: [batch for _, (_, batch) in sorted(known.items())] for task, known in sorted(attempts.items())}
+            found[int(path.name.split("-")[1])][transaction][attempt] = Batch(transaction, start, stop)
+    return dict(sorted(found.items()))
 
 
 def _lines(path: Path) -> Iterator[list[int]]:

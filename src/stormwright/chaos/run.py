@@ -13,10 +13,10 @@ from pathlib import Path
 
 from stormwright.chaos.actions import Placement, RunAction
 from stormwright.chaos.faults import FaultError, FaultInjector
+from stormwright.chaos.finishing import finish_ledgers
 from stormwright.chaos.invariants import Invariant, Observation, Violation, WorkerPlace, violations
 from stormwright.chaos.lab import Lab, until
-from stormwright.chaos.ledger import Ledger, LedgerViolation, read_ledger
-from stormwright.chaos.ledger_files import LedgerKind
+from stormwright.chaos.ledger import LedgerViolation
 from stormwright.chaos.ledger_workload import LedgerWorkload
 from stormwright.chaos.results import RunKey, RunResult
 from stormwright.chaos.scenarios import Action, Fault, Moment, Scenario
@@ -31,7 +31,7 @@ RATE_TPS, WORKERS = 200.0, 3
 _CONF = {"topology.message.timeout.secs": 10, "stormwright.probe.interval.ms": 500}
 
 #: Longest waits in seconds: for workers and acks at first, the moment, recovery after the last fault, and the end.
-_UP_S, _MOMENT_S, RECOVERY_S, _DRAIN_S, _END_S = 90.0, 120.0, 240.0, 60.0, 40.0
+_UP_S, _MOMENT_S, RECOVERY_S, _END_S = 90.0, 120.0, 240.0, 40.0
 
 
 def run_scenario(lab: Lab, scenario: Scenario, moment: Moment, seed: int, directory: Path) -> RunResult:
@@ -296,46 +296,14 @@ class _Run:
     # End ----------------------------------------------------------------------------------------------
 
     def _finish(self) -> list[LedgerViolation]:
-        """Drain the ledgers, and return the violations that the oracle finds.
-
-        First, all numbers emitted so far are to be acked: an inactive spout does not emit numbers again that have
-        failed.
-        """
-        emitted = {each.directory: _emitted(read_ledger(each.directory)) for each in self._workloads}
-        for directory, numbers in emitted.items():
-            until(lambda d=directory, n=numbers: _has_acked(d, n), _DRAIN_S, 1.0)  # type: ignore[misc]
-        for each in self._workloads:
-            with suppress(NimbusError):
-                self._lab.nimbus.deactivate(each.name)
+        """Drain the ledgers, and return the violations that the oracle finds."""
         found = []
-        for each in self._workloads:
-            # Storm's checkpoint spout is inactive together with the topology: acks would wait for it.
-            drains = each.kind is not LedgerKind.CHECKPOINT
-            if drains:
-                until(lambda each=each: _is_drained(each.directory), _DRAIN_S, 1.0)  # type: ignore[misc]
-            ledger = read_ledger(each.directory)
+        for each, (ledger, its) in zip(self._workloads, finish_ledgers(self._lab.nimbus, self._workloads), strict=True):
             self._notes.append(f"{each.name}: {ledger.emitted:,} numbers, {ledger.acked:,} acked")
-            found += ledger.violations(drained=drains)
+            found += its
         return found
 
     def _leftovers(self) -> list[str]:
         until(lambda: not self._running() and not self._lab.service.orphans(), _END_S)
         workers = [f"worker {place.topology} on {place.node}:{place.port}" for place in self._running()]
         return workers + [f"process {pid} of an earlier service" for pid in self._lab.service.orphans()]
-
-
-def _emitted(ledger: Ledger) -> list[int]:
-    """Return the numbers emitted by each spout task; of a batch ledger those of all together."""
-    return [spout.emitted for spout in ledger.spouts] or [ledger.emitted]
-
-
-def _has_acked(directory: Path, numbers: list[int]) -> bool:
-    """Return whether all tasks have acked as many numbers, without a gap."""
-    ledger = read_ledger(directory)
-    acked = [spout.low for spout in ledger.spouts] or [ledger.acked]
-    return all(low >= number for low, number in zip(acked, numbers, strict=True))
-
-
-def _is_drained(directory: Path) -> bool:
-    ledger = read_ledger(directory)
-    return ledger.emitted > 0 and not ledger.violations(drained=True)

@@ -1,4 +1,4 @@
-"""``stormwright chaos``: moves with faults, on a local cluster or in virtual time."""
+"""``stormwright chaos``: moves with faults, on a local cluster or in virtual time, and soaks."""
 
 from __future__ import annotations
 
@@ -155,3 +155,50 @@ def report(output: Path, as_json: bool) -> None:
     results = RunStore(output).all()
     write_page(output / PAGE, results)
     _print_verdict(results, output / PAGE, as_json)
+
+
+@command.command()
+@click.option("--minutes", default=60.0, show_default=True, type=click.FloatRange(1), help="Minutes of all sessions.")
+@click.option(
+    "--warm-up",
+    "warm_up_min",
+    default=10.0,
+    show_default=True,
+    type=click.FloatRange(0),
+    help="Minutes after the start of each process that are not compared.",
+)
+@click.option("--seed", default=1, show_default=True, type=click.IntRange(0), help="Seed of loads, moves and faults.")
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("chaos-output/soak"),
+    show_default=True,
+    help="Directory of the record and of the report; minutes that are recorded there count.",
+)
+@options.as_json("Print the verdict as JSON; progress goes to standard error.")
+@click.pass_context
+def soak(ctx: click.Context, minutes: float, warm_up_min: float, seed: int, output: Path, as_json: bool) -> None:
+    """Run changing load, moves and faults for an hour; sample memory, files and threads.
+
+    An interrupted soak resumes. Exits with 1 if memory, files, threads or state grow, or a number is lost.
+    """
+    from stormwright.chaos.soak import SoakSettings
+    from stormwright.chaos.soak import soak as run_soak
+    from stormwright.chaos.soak_record import SoakRecord, verdict_of
+    from stormwright.chaos.soak_report import PAGE, write_page
+    from stormwright.workbench.report import blank_figure, check_report
+
+    check_report()
+    blank_figure(1, 1)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # the cluster is taken down
+    record = SoakRecord.read(output)
+    with shown(err=as_json):
+        run_soak(SoakSettings(minutes, seed, output), record, lambda text: say(text, err=as_json))
+    verdict = verdict_of(record, warm_up_min)
+    write_page(output / PAGE, record, verdict)
+    if as_json:
+        print_json({**verdict.to_dict(), "report": str(output / PAGE)})
+    else:
+        say(f"{verdict.text}; report: {output / PAGE}")
+    if verdict.faults:
+        ctx.exit(1)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
+from math import ceil
 from typing import Any
 
 import pytest
 
 from stormwright.cli.options import MOVE_KINDS
+from stormwright.controller.planning.plan import TopologyMove
 from stormwright.controller.reports import MoveLimits
 from stormwright.controller.safety.move_kinds import (
     KINDS,
@@ -16,8 +19,9 @@ from stormwright.controller.safety.move_kinds import (
     move_safety,
     needed_kinds,
     permission_of,
+    restarted_shares,
 )
-from stormwright.model import Component, Grouping, Topology, default_executor_runs
+from stormwright.model import Component, Grouping, Topology, TopologyAssignment, WorkerSlot, default_executor_runs
 from stormwright.model.topology import ComponentCode
 from stormwright.modes import KindRule, Modes
 from tests.controller.builders import problem
@@ -86,7 +90,7 @@ def test_windows_longer_than_the_permitted_wait_are_replayed() -> None:
     long = topology(bolt(conf=seconds(100, 50)))
     assert move_safety(long, max_wait_s=150).wait_s == 150
     safety = move_safety(long, 200.0, max_wait_s=149)
-    assert (safety.kind, safety.wait_s, safety.replayed) == ("window", None, 30_000)
+    assert (safety.kind, safety.wait_s, safety.replayed) == ("window", None, 25_000)
     assert needed_kinds(safety) == ("window", "replay")
 
 
@@ -107,7 +111,7 @@ def test_windows_that_need_new_tuples_never_end_while_paused(conf: dict[str, Any
 
 def test_replayed_tuples_are_limited_by_windows_rate_and_pending_trees() -> None:
     count = bolt(conf={f"{LENGTH}count": 100, f"{SLIDING}count": 20})
-    assert of("window", topology(count)).replayed == 120 * 3
+    assert of("window", topology(count)).replayed == 110 * 3
     assert of("window", topology(count, conf={"topology.max.spout.pending": 50})).replayed == 50 * 2
     own = Component("spout", "spout", 2, conf={"topology.max.spout.pending": 10})
     assert of("window", topology(count, spout=own, conf={"topology.max.spout.pending": 50})).replayed == 20
@@ -129,7 +133,7 @@ def test_windows_of_untracked_tuples_are_lost(guarantee: str) -> None:
 def test_stateful_bolts_need_a_checkpoint() -> None:
     safety = of("checkpoint", stateful(bolt(code=STATEFUL), conf=REDIS), 100.0)
     assert safety.checkpoint_s == 21
-    assert (safety.replayed, safety.lost) == (200, 0)
+    assert (safety.replayed, safety.lost) == (110, 0)
     slow = {**REDIS, "topology.state.checkpoint.interval.ms": 60_000}
     assert of("checkpoint", stateful(bolt(code=STATEFUL), conf=slow)).checkpoint_s == 80
     of("checkpoint", stateful(bolt(conf=seconds(900, 900), code=PERSISTENT), conf=REDIS))
@@ -212,3 +216,37 @@ def test_drain_policy_follows_the_kind() -> None:
     strict = permission_of(Modes(), "t-1-0", "t")
     short = topology(bolt(conf=seconds(50, 50)))
     assert not strict.drain_policy(strict.safety(short)).may_replay
+
+
+def moved_worker(of: Topology, executors: Collection[int]) -> TopologyMove:
+    """Return a move of some executors to another slot; the others are in one that is unchanged."""
+    old, new, stays = WorkerSlot("n1", 1), WorkerSlot("n2", 1), WorkerSlot("n1", 2)
+    slot_of = tuple(0 if number in executors else 1 for number in range(of.num_executors))
+    before, after = (TopologyAssignment((slot, stays), slot_of) for slot in (old, new))
+    return TopologyMove(of, before, after, len(executors), (old,), (new,), (stays,), ())
+
+
+def test_trees_are_replayed_if_their_spout_their_window_or_their_acker_restarts() -> None:
+    acker = Component("__acker", "bolt", 2, (Grouping("spout"),))
+    windows = Component("w", "bolt", 2, (Grouping("spout"),), conf={f"{LENGTH}count": 200, f"{SLIDING}count": 50})
+    of = topology(windows, acker)
+    first_of_each = [0, 2, 4]
+    shares = restarted_shares([moved_worker(of, first_of_each)])
+    assert shares == {"spout": 0.5, "w": 0.5, "__acker": 0.5}
+    assert move_safety(of, 100.0, shares).replayed == ceil(450 * 0.875)
+    assert move_safety(of, 100.0).replayed == 450
+    nothing_held = restarted_shares([moved_worker(of, [])])
+    assert move_safety(of, 100.0, nothing_held).replayed == 0
+
+
+def test_only_tuples_in_restarted_windows_are_lost_without_acking() -> None:
+    windows = Component("w", "bolt", 2, (Grouping("spout"),), conf={f"{LENGTH}count": 100})
+    of = topology(windows, conf={"topology.acker.executors": 0})
+    shares = restarted_shares([moved_worker(of, [0, 1])])
+    assert shares == {"spout": 1.0, "w": 0.0}
+    assert move_safety(of, None, shares).lost == 0
+
+
+def test_checkpoint_replays_trees_of_restarted_parts() -> None:
+    of = stateful(bolt(code=STATEFUL), conf=REDIS)
+    assert move_safety(of, 100.0, {"spout": 0.0, "w": 0.5, "$checkpointspout": 1.0}).replayed == 55

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from stormwright.controller.objectives.placements import Placements
 from stormwright.controller.planning.pauses import Pause, PauseOf, modelled_pause_s
 from stormwright.controller.planning.plan import Excluded, MovePlan, TopologyMove
 from stormwright.controller.plans.draft import Proposal, concerned, measured_rates
-from stormwright.controller.safety.move_kinds import MoveSafety, move_safety
+from stormwright.controller.safety.move_kinds import MoveSafety, move_safety, restarted_shares
 from stormwright.history.evaluation.moves import AFTER_S, SETTLE_S
 from stormwright.model import UNPLACED, Cost, Problem, Topology, WorkerSlot
 from stormwright.model.arrays import IntArray
@@ -260,8 +260,12 @@ def _finite(mb: float) -> float | None:
 _MAX_NAMED = 100
 
 
-#: Topology, and its measured trees/s if known → how it can be moved.
-SafetyOf = Callable[[Topology, float | None], MoveSafety]
+class SafetyOf(Protocol):
+    """Returns how a topology can be moved, as `move_safety`."""
+
+    def __call__(
+        self, topology: Topology, rate_tps: float | None = None, restarts: Mapping[str, float] | None = None, /
+    ) -> MoveSafety: ...
 
 
 def move_kinds(
@@ -424,7 +428,7 @@ def _moved(
     for topology, moves in of.items():
         one, other = (side[topology] for side in sides)
         measured = one.measured_tps > 0
-        safety = safety_of(moves[0].topology, one.measured_tps if measured else None)
+        safety = safety_of(moves[0].topology, one.measured_tps if measured else None, restarted_shares(moves))
         pause = with_wait(pause_of(moves[0].topology.name, modelled_s[topology]), safety)
         found.append(
             PlannedTopology(

@@ -29,8 +29,10 @@ from graphlib import CycleError, TopologicalSorter
 from math import ceil, isfinite
 from typing import Any, Final, get_args
 
+import numpy as np
+
 from stormwright.controller.draining import DrainPolicy
-from stormwright.controller.planning.plan import Forbidden
+from stormwright.controller.planning.plan import Forbidden, TopologyMove
 from stormwright.controller.policy import MOVE
 from stormwright.controller.reports import MoveLimits
 from stormwright.controller.tally import CHECKPOINT_SPOUT
@@ -66,8 +68,9 @@ _KAFKA = "org.apache.storm.kafka.spout.KafkaSpout"
 _UNTRACKED = ("AT_MOST_ONCE", "NO_GUARANTEE")
 
 #: Seconds of tuples that arrive between the last checkpoint before a swap and the pause after it: the checkpoint spout
-#: runs only together with the others, and is observed by the records of workers.
-CHECKPOINT_GAP_S: Final = 2.0
+#: runs only together with the others, and is observed by the records of workers. Measured by
+#: ``benchmarks/storm/move_kinds.py``.
+CHECKPOINT_GAP_S: Final = 1.1
 
 #: Seconds beyond the interval of checkpoints within which one is completed.
 CHECKPOINT_LIMIT_S: Final = 20.0
@@ -117,7 +120,10 @@ class MoveSafety:
 
 @dataclass(frozen=True)
 class _Window:
-    """A windowed bolt: the time until it is empty while spouts are paused, and the most tuples in it, if known."""
+    """A windowed bolt: the time until it is empty while spouts are paused, and the tuples in it on average, if known.
+
+    Between two slides it has those of its length, and on average half of those of its sliding interval.
+    """
 
     bolt: str
     wait_s: float | None
@@ -130,7 +136,12 @@ class _Window:
 
 
 def move_safety(
-    topology: Topology, rate_tps: float | None = None, drain_s: float | None = None, max_wait_s: float | None = None
+    topology: Topology,
+    rate_tps: float | None = None,
+    restarts: Mapping[str, float] | None = None,
+    *,
+    drain_s: float | None = None,
+    max_wait_s: float | None = None,
 ) -> MoveSafety:
     """Return how a topology can be moved.
 
@@ -140,6 +151,8 @@ def move_safety(
         The topology; without the code of its components, their configuration decides alone.
     rate_tps
         Measured tuple trees/s; None if unknown.
+    restarts
+        Share of the tasks of each component that restart (`restarted_shares`); None for all of them.
     drain_s
         Usual maximum time for a drain; None for the default of `MoveLimits`.
     max_wait_s
@@ -151,6 +164,7 @@ def move_safety(
     if any(each.id.startswith(_TRIDENT_SPOUT) or _is(each, _COORDINATOR) for each in spouts):
         return MoveSafety(BATCH, "Trident commits its current batches while paused, so it is moved between two of them")
     stateful = any(each.id == CHECKPOINT_SPOUT for each in spouts)
+    spouts = [each for each in spouts if each.id != CHECKPOINT_SPOUT]
     if stateful and (volatile := _volatile(topology)):
         return MoveSafety(NEVER, f"a move loses the state of {_names(volatile)}, which is in the memory of workers")
     usual_s = MoveLimits().drain_s if drain_s is None else drain_s
@@ -158,23 +172,68 @@ def move_safety(
     tracked = _is_acked(topology) and not any(each.code and each.code.guarantee in _UNTRACKED for each in spouts)
     windows = list(_windows(topology, stateful=stateful))
     if windows:
-        return _windowed(topology, windows, rate_tps, usual_s, max_wait_s, most, spouts, tracked=tracked)
+        restarted = _Restarted.of(topology, [each.bolt for each in windows], restarts)
+        return _windowed(topology, windows, rate_tps, usual_s, max_wait_s, most, spouts, restarted, tracked=tracked)
     if stateful:
-        return _stateful(topology, rate_tps, most, tracked=tracked)
+        bolts = [each.id for each in topology.components if each.type == "bolt"]
+        known = [each.id for each in topology.components if _is(each, _STATEFUL)]
+        return _stateful(topology, rate_tps, most, _Restarted.of(topology, known or bolts, restarts), tracked=tracked)
     unknown = "" if any(each.code for each in topology.components) else "; the classes of its components are unknown"
     if not _is_acked(topology):
         return MoveSafety(DRAIN, f"nothing is acked, so its spouts are paused until no tuple is queued{unknown}")
     return MoveSafety(DRAIN, f"its spouts are paused until all tuple trees are acked{unknown}")
 
 
-def _stateful(topology: Topology, rate_tps: float | None, most: int | None, *, tracked: bool) -> MoveSafety:
+def restarted_shares(moves: Sequence[TopologyMove]) -> dict[str, float]:
+    """Return the share of the tasks of each component whose worker is exchanged by moves of one topology."""
+    topology = moves[0].topology
+    tasks = topology.executor_end_task - topology.executor_start_task + 1
+    restarts = np.zeros(topology.num_executors, np.bool_)
+    for move in moves:
+        unchanged = np.array([slot in move.unchanged_workers for slot in move.after.slots], np.bool_)
+        restarts |= ~unchanged[np.array(move.after.slot_of_executor)]
+    every = np.bincount(topology.executor_component, tasks, len(topology.components))
+    restarted = np.bincount(topology.executor_component, tasks * restarts, len(topology.components))
+    return {
+        component.id: float(some / number) if number else 0.0
+        for component, some, number in zip(topology.components, restarted, every, strict=True)
+    }
+
+
+@dataclass(frozen=True)
+class _Restarted:
+    """Share of pending trees that are replayed, and of tuples in bolts that are lost, if some workers restart."""
+
+    trees: float
+    tuples: float
+
+    @classmethod
+    def of(cls, topology: Topology, bolts: Sequence[str], shares: Mapping[str, float] | None) -> _Restarted:
+        """Return the shares for trees that are pending in bolts.
+
+        One is replayed if its spout, its bolt or its acker restarts: without the acker, it times out.
+        """
+        if shares is None:
+            return cls(1.0, 1.0)
+        tasks = _tasks(topology)
+        spouts = [each.id for each in topology.components if each.type == "spout" and each.id != CHECKPOINT_SPOUT]
+        number = sum(tasks.get(each, 1) for each in spouts) or 1
+        spout = sum(shares.get(each, 1.0) * tasks.get(each, 1) for each in spouts) / number
+        stays = (1 - spout) * (1 - shares.get(_ACKER, 0.0))
+        held = [shares.get(each, 1.0) for each in bolts] or [1.0]
+        return cls(*(sum(each) / len(held) for each in ([1 - stays * (1 - one) for one in held], held)))
+
+
+def _stateful(
+    topology: Topology, rate_tps: float | None, most: int | None, restarted: _Restarted, *, tracked: bool
+) -> MoveSafety:
     """Return how a topology with stateful bolts and without other windows can be moved."""
     interval_s = (_positive(topology.conf, _INTERVAL_MS) or _INTERVAL_DEFAULT_MS) / 1000
     if not tracked:
-        lost = _tuples(rate_tps, interval_s)
+        lost = _part(_tuples(rate_tps, interval_s), restarted.tuples)
         why = f"without acking, stateful bolts lose {_about(lost, 'tuples')} that came after the last checkpoint"
         return MoveSafety(REPLAY, why, lost=lost)
-    later = _least(_tuples(rate_tps, CHECKPOINT_GAP_S), most)
+    later = _part(_least(_tuples(rate_tps, CHECKPOINT_GAP_S), most), restarted.trees)
     why = (
         "a checkpoint is completed before its workers are exchanged, and restored after it; "
         f"{_about(later, 'tuple trees')} that arrive meanwhile are replayed"
@@ -190,6 +249,7 @@ def _windowed(
     max_wait_s: float | None,
     most: int | None,
     spouts: Sequence[Component],
+    restarted: _Restarted,
     *,
     tracked: bool,
 ) -> MoveSafety:
@@ -197,13 +257,14 @@ def _windowed(
     names = _names([each.bolt for each in windows])
     held = _sum([_least(each.held, _tuples(rate_tps, each.held_s)) for each in windows])
     if not tracked:
+        held = _part(held, restarted.tuples)
         why = f"without acking, {_about(held, 'tuples')} in the windows of {names} are lost"
         return MoveSafety(REPLAY, why, None, lost=held)
     wait_s = _longest_wait(topology, {each.bolt: each.wait_s for each in windows})
     if wait_s is not None and (max_wait_s is None or wait_s <= max(usual_s, max_wait_s)):
         why = f"its spouts are paused until the windows of {names} are empty, for at most {wait_s:,.0f} s"
         return MoveSafety(DRAIN if wait_s <= usual_s else WINDOW, why, wait_s)
-    held = _least(held, most)
+    held = _part(_least(held, most), restarted.trees)
     if any(each.is_stateful for each in windows):
         why = f"the tuples in the windows of {names} are acked by a checkpoint after they leave it"
     elif wait_s is None:
@@ -233,10 +294,11 @@ def _windows(topology: Topology, *, stateful: bool) -> Iterator[_Window]:
         by_event = (component.code is not None and component.code.event_time) or any(
             key.startswith(_EVENT_TIME) for key in conf
         )
-        held_s = None if length_ms is None else (length_ms + (sliding_ms or 0.0)) / 1000
+        held_s = None if length_ms is None else (length_ms + (sliding_ms or 0.0) / 2) / 1000
+        wait_s = None if length_ms is None else (length_ms + (sliding_ms or 0.0)) / 1000
         ends = length_ms is not None and sliding_ms is not None and not by_event and not stateful
-        held = None if length is None else ceil(length + (sliding or 1)) * tasks.get(component.id, 1)
-        yield _Window(component.id, held_s if ends else None, held_s, held, stateful)
+        held = None if length is None else ceil(length + (sliding or 1) / 2) * tasks.get(component.id, 1)
+        yield _Window(component.id, wait_s if ends else None, held_s, held, stateful)
 
 
 def _longest_wait(topology: Topology, wait_s: Mapping[str, float | None]) -> float | None:
@@ -300,11 +362,15 @@ def _positive(conf: Mapping[str, Any], key: str) -> float | None:
 
 
 def _tuples(rate_tps: float | None, seconds: float | None) -> int | None:
-    return None if rate_tps is None or seconds is None else ceil(rate_tps * seconds)
+    return None if rate_tps is None or seconds is None else ceil(round(rate_tps * seconds, 6))
 
 
 def _least(*numbers: int | None) -> int | None:
     return min((each for each in numbers if each is not None), default=None)
+
+
+def _part(number: int | None, share: float) -> int | None:
+    return None if number is None else ceil(number * share)
 
 
 def _about(number: int | None, noun: str) -> str:
@@ -326,9 +392,11 @@ class Permission:
     rule: KindRule
     is_set: bool = False
 
-    def safety(self, topology: Topology, rate_tps: float | None = None) -> MoveSafety:
+    def safety(
+        self, topology: Topology, rate_tps: float | None = None, restarts: Mapping[str, float] | None = None
+    ) -> MoveSafety:
         """Return how a topology can be moved (`move_safety`), with the wait for windows that the rule allows."""
-        return move_safety(topology, rate_tps, max_wait_s=self.rule.max_wait_s)
+        return move_safety(topology, rate_tps, restarts, max_wait_s=self.rule.max_wait_s)
 
     def reason_against(self, name: str, safety: MoveSafety, allowed: Sequence[MoveKind] = ()) -> str:
         """Return why a move is forbidden; empty if it is not.

@@ -124,9 +124,11 @@ class Guard:
         """Return topologies (ids) that may not be moved because of their kind (`forbidden_moves`)."""
         return forbidden_moves(self._modes, problem, allowed, rates)
 
-    def safety_of(self, topology: Topology, rate_tps: float | None = None) -> MoveSafety:
-        """Return how a topology can be moved, under the current modes."""
-        return permission_of(self._modes, topology.id, topology.name).safety(topology, rate_tps)
+    def safety_of(
+        self, topology: Topology, rate_tps: float | None = None, restarts: Mapping[str, float] | None = None
+    ) -> MoveSafety:
+        """Return how a topology can be moved, under the current modes (`move_safety`)."""
+        return permission_of(self._modes, topology.id, topology.name).safety(topology, rate_tps, restarts)
 
     def drain_policy(self, topology: Topology) -> DrainPolicy:
         """Return how a topology is drained, under the current modes."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from queue import SimpleQueue
@@ -385,9 +385,11 @@ class PlanService(PlanQueries):
         origin: Origin = "rollback" if decision.rolls_back else "service"
         return self._plans.add(origin, self._makers.goal, SERVICE, decision.reason, {})
 
-    def safety_of(self, topology: Topology, rate_tps: float | None = None) -> MoveSafety:
-        """Return how a topology can be moved, under the current modes."""
-        return self._guard.safety_of(topology, rate_tps)
+    def safety_of(
+        self, topology: Topology, rate_tps: float | None = None, restarts: Mapping[str, float] | None = None
+    ) -> MoveSafety:
+        """Return how a topology can be moved, under the current modes (`move_safety`)."""
+        return self._guard.safety_of(topology, rate_tps, restarts)
 
     def explain(self, topology: str | None, executor: int | None) -> shapes.Explanations:
         """Explain slots; raises the errors of `explained`, and ConflictError before the first poll of Nimbus."""

@@ -1,0 +1,96 @@
+"""The end of ledgers on a cluster: all that was emitted is acked, topologies are drained, and the oracle checks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Protocol
+
+from stormwright.chaos.lab import until
+from stormwright.chaos.ledger import Ledger, LedgerViolation, ViolationKind, read_ledger
+from stormwright.chaos.ledger_files import LedgerKind
+from stormwright.chaos.ledger_workload import LedgerWorkload
+from stormwright.errors import NimbusError
+
+#: Longest wait in seconds until all is acked, and again until topologies are drained.
+_DRAIN_S = 60.0
+
+
+class Deactivation(Protocol):
+    """Pauses a topology."""
+
+    def deactivate(self, name: str) -> object: ...
+
+
+def finish_ledgers(
+    nimbus: Deactivation, workloads: Sequence[LedgerWorkload], limit_s: float = _DRAIN_S
+) -> list[tuple[Ledger, list[LedgerViolation]]]:
+    """Drain ledgers, and return the last state of each with the violations that the oracle finds.
+
+    First, all numbers emitted so far are to be acked: an inactive spout does not emit numbers again that have failed.
+
+    Parameters
+    ----------
+    nimbus
+        Pauses their topologies, which stay paused.
+    workloads
+        The ledgers.
+    limit_s
+        Longest wait of each of the two steps, in seconds.
+    """
+    emitted = {each.directory: _emitted(read_ledger(each.directory)) for each in workloads}
+    for directory, numbers in emitted.items():
+        until(lambda d=directory, n=numbers: _has_acked(d, n), limit_s, 1.0)  # type: ignore[misc]
+    for each in workloads:
+        with suppress(NimbusError):
+            nimbus.deactivate(each.name)
+    found = []
+    for each in workloads:
+        drains = _drains(read_ledger(each.directory))
+        if drains:
+            until(lambda each=each: _is_drained(each.directory), limit_s, 1.0)  # type: ignore[misc]
+        ledger = read_ledger(each.directory)
+        violations = ledger.violations(drained=drains)
+        if not drains:
+            violations += _unacked(ledger, emitted[each.directory])
+        found.append((ledger, violations))
+    return found
+
+
+def _drains(ledger: Ledger) -> bool:
+    """Return whether a ledger drains while it is inactive.
+
+    Storm's checkpoint spout is inactive together with the topology: acks would wait for it. And windows of a number of
+    tuples end with new ones only.
+    """
+    return ledger.facts.kind is not LedgerKind.CHECKPOINT and ledger.facts.unit != "tuples"
+
+
+def _emitted(ledger: Ledger) -> list[int]:
+    """Return the numbers emitted by each spout task; of a batch ledger those of all together."""
+    return [spout.emitted for spout in ledger.spouts] or [ledger.emitted]
+
+
+def _has_acked(directory: Path, numbers: Sequence[int]) -> bool:
+    """Return whether all tasks have acked as many numbers, without a gap."""
+    ledger = read_ledger(directory)
+    acked = [spout.low for spout in ledger.spouts] or [ledger.acked]
+    return all(low >= number for low, number in zip(acked, numbers, strict=True))
+
+
+def _is_drained(directory: Path) -> bool:
+    ledger = read_ledger(directory)
+    return ledger.emitted > 0 and not ledger.violations(drained=True)
+
+
+def _unacked(ledger: Ledger, numbers: Sequence[int]) -> list[LedgerViolation]:
+    """Return tasks that have not acked as many numbers."""
+    missing = [
+        (spout, int((~spout.acked[:number]).sum())) for spout, number in zip(ledger.spouts, numbers, strict=True)
+    ]
+    return [
+        LedgerViolation(ViolationKind.UNFINISHED, f"spout task {spout.task}", count)
+        for spout, count in missing
+        if count
+    ]
