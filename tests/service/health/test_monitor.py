@@ -11,7 +11,7 @@ import pytest
 from stormwright.service.health.monitor import HealthMonitor
 from stormwright.storm.gateway import CallInProgress
 from tests.controller.builders import place
-from tests.service.health.timeline import Timeline
+from tests.service.health.timeline import AHEAD_S, Timeline
 
 #: Seconds before a fault, in which everything is known.
 CALM_S = 60
@@ -397,3 +397,23 @@ def test_watching_goes_on_after_a_failure(caplog: pytest.LogCaptureFixture) -> N
     with monitor.watch(cluster.gateway):
         assert again.wait(10)
     assert "the health of the cluster is not complete: ValueError: no age" in caplog.text
+
+
+def test_topology_warms_up_until_its_compilers_rest() -> None:
+    cluster = running()
+    cluster.started_ms["a-1-0", "n1"] = round((cluster.clock.time() + AHEAD_S) * 1000)
+    cluster.compiling["n1"] = 0.4
+    assert "a warms up: 1 worker of it was started 30 s ago" in cluster.texts(30)
+    assert [each.level for each in cluster.monitor.findings()] == ["note"]
+    cluster.compiling["n1"] = 0.05
+    assert cluster.texts(1) == []
+    cluster.compiling["n1"] = 0.4
+    assert cluster.texts(10) == [], "once warm it stays so"
+
+
+def test_topology_is_warm_after_two_minutes_whatever_compiles() -> None:
+    cluster = running()
+    cluster.started_ms["a-1-0", "n1"] = round((cluster.clock.time() + AHEAD_S) * 1000)
+    cluster.compiling["n1"] = 0.4
+    assert len(cluster.texts(118)) == 1
+    assert cluster.texts(4) == []

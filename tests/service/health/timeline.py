@@ -106,6 +106,8 @@ class Timeline:
         self.silent: set[Any] = set()
         self.late_s: dict[str, float] = {}
         self.cores: dict[str, float] = {}
+        #: Part of the CPU that compilers take, by node.
+        self.compiling: dict[str, float] = {}
         #: Start of workers (topology id, node) in ms, and those that have ended.
         self.started_ms: dict[tuple[str, str], int] = {}
         self._seqs: dict[tuple[Any, ...], int] = {}
@@ -175,5 +177,7 @@ class Timeline:
         made = record(topology_id, node, self._seqs[life], port=port, length_ms=self.interval_s * 1000)
         made["worker"] |= {"start_ms": start_ms}
         written_s = self.clock.now_s + START_S + AHEAD_S - self.late_s.get(node, 0.0)
-        made |= {"written_ms": round(written_s * 1000), "node": {"millicores": int(self.cores.get(node, 2.0) * 1000)}}
+        made |= {"start_ms": round((written_s - self.interval_s) * 1000), "written_ms": round(written_s * 1000)}
+        made |= {"process_cpu_ns": 10**8, "threads": {"compiler_ns": int(self.compiling.get(node, 0.0) * 10**8)}}
+        made |= {"node": {"millicores": int(self.cores.get(node, 2.0) * 1000)}}
         self.reports.count([made])

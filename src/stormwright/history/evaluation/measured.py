@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from stormwright.history.evaluation.window import ObservedTraffic, Slot, is_warm
+from stormwright.history.evaluation.window import ObservedTraffic, Slot
 from stormwright.model import Problem
 from stormwright.model.humanize import counted
 
@@ -56,7 +56,7 @@ class MeasuredTopologies:
                 stretch.counted_ms = window.start_ms
                 if window.born_ms > stretch.born_ms:
                     stretch.born_ms, stretch.windows, stretch.covered_s = window.born_ms, 0, {}
-                if window.start_ms >= stretch.from_ms and window.received and is_warm(window.sample()):
+                if window.start_ms >= stretch.from_ms and window.received and window.sample().is_warm:
                     stretch.windows += 1
                     for slot, seconds in window.covered_s.items():
                         stretch.covered_s[slot] = stretch.covered_s.get(slot, 0.0) + seconds

@@ -129,16 +129,24 @@ COMPILING, LONGEST_S = 0.1, 120.0
 LIKE_AGE_S = 10.0
 
 
-def is_warm(sample: Sample) -> bool:
-    """Return whether all workers had run long enough to count."""
-    if sample.compiling is None:
-        return sample.age_s >= UNTOLD_S
-    return sample.age_s >= LONGEST_S or (sample.age_s >= CONNECTING_S and sample.compiling <= COMPILING)
+def is_warm(age_s: float, compiling: float | None) -> bool:
+    """Return whether workers have run long enough to count.
+
+    Parameters
+    ----------
+    age_s
+        Age of the youngest, in seconds.
+    compiling
+        Part of their CPU used by compilers; None if unknown.
+    """
+    if compiling is None:
+        return age_s >= UNTOLD_S
+    return age_s >= LONGEST_S or (age_s >= CONNECTING_S and compiling <= COMPILING)
 
 
 def warm(samples: Iterable[Sample]) -> list[Sample]:
     """Return the warm samples."""
-    return [sample for sample in samples if is_warm(sample)]
+    return [sample for sample in samples if sample.is_warm]
 
 
 def of_like_age(young: Sequence[Sample], after: Sequence[Sample]) -> tuple[list[Sample], list[Sample]]:
@@ -216,6 +224,11 @@ class Sample:
     latency_ms: float | None = None
     pending: float | None = None
     compiling: float | None = None
+
+    @property
+    def is_warm(self) -> bool:
+        """Whether all workers had run long enough to count."""
+        return is_warm(self.age_s, self.compiling)
 
     @property
     def acked_tps(self) -> float:

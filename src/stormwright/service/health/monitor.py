@@ -20,7 +20,7 @@ from stormwright.service.health.nimbus import (
     rest_of_sentence,
     supervisor_texts,
 )
-from stormwright.service.health.workers import NAMED, WorkerReports, worker_texts
+from stormwright.service.health.workers import NAMED, WorkerReports, warming_texts, worker_texts
 from stormwright.service.on_change import OnChange
 
 log = logging.getLogger(__name__)
@@ -147,6 +147,8 @@ class HealthMonitor:
             named |= {each.supervisor} if each.is_node else set()
         for text, supervisor in self._supervisors(silent, nimbus.supervisors.count, named):
             add("warn", text, _node(supervisor.id))
+        for each in warming_texts(faults, names):
+            add("note", each.text, _topology(each.topology))
         own = (self._clocks.text(), self._standstill.text(), self._loads.text())
         for text in filter(None, own):
             add("warn", text, "/timeline")

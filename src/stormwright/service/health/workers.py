@@ -14,6 +14,7 @@ from statistics import median
 from typing import NamedTuple
 
 from stormwright.clock import Clock
+from stormwright.history.evaluation.window import is_warm
 from stormwright.model import Problem, TopologyAssignment, WorkerSlot
 from stormwright.model.humanize import counted
 from stormwright.perflog.records import LogRecord
@@ -79,12 +80,18 @@ class _Reports:
     millicores: int = 0
     usual_millicores: int = 0
     lowered_s: float = 0.0
+    age_s: float = 0.0
+    warm: bool = False
 
     def take(self, record: LogRecord, now_s: float) -> None:
         """Take the next record."""
         self.seq, self.heard_s = record["seq"], now_s
         self.interval_s = record["length_ns"] / 1e9
         self.ended = bool(record["worker"].get("last"))
+        self.age_s = (record["start_ms"] - record["worker"]["start_ms"]) / 1000 + self.interval_s
+        threads, cpu_ns = record.get("threads"), record["process_cpu_ns"]
+        compiling = threads["compiler_ns"] / cpu_ns if threads and cpu_ns else None
+        self.warm = self.warm or is_warm(self.age_s, compiling)
         self._take_delay(now_s - record["written_ms"] / 1000, now_s)
         node = record.get("node")
         if node and (millicores := node.get("millicores")):
@@ -143,8 +150,9 @@ class WorkerFaults:
 
     Parameters
     ----------
-    silent, starting, late, slow
-        Workers that no longer report, have not reported yet, whose records arrive late, and with few cores.
+    silent, starting, late, slow, warming
+        Workers that no longer report, have not reported yet, whose records arrive late, with few cores, and that warm
+        up, with their age.
     reporting
         Number of workers on each node (supervisor) that report.
     in_time
@@ -155,6 +163,7 @@ class WorkerFaults:
     starting: list[WorkerFault] = field(default_factory=list)
     late: list[WorkerFault] = field(default_factory=list)
     slow: list[WorkerFault] = field(default_factory=list)
+    warming: list[WorkerFault] = field(default_factory=list)
     reporting: dict[str, int] = field(default_factory=dict)
     in_time: set[str] = field(default_factory=set)
 
@@ -286,6 +295,8 @@ class WorkerReports:
                     silent_s = now_s - max(reports.heard_s, since_s)
                     if silent_s <= max(SILENT_S, SILENT_INTERVALS * max(interval_s, reports.interval_s)):
                         reporting[slot[0]] = reporting.get(slot[0], 0) + 1
+                        if not reports.warm:
+                            found.warming.append(WorkerFault(topology, WorkerSlot(*slot), reports.age_s))
                         in_time = silent_s <= max(interval_s, reports.interval_s) + OVERDUE_S
                         _add_slowness(found, WorkerSlot(*slot), reports, in_time=in_time)
                         continue
@@ -390,6 +401,24 @@ def worker_texts(
         worst = min(workers, key=lambda each: each.number)
         text = f"{node(supervisor)} has {worst.number:.1f} cores, it had {worst.usual:.1f}"
         yield WorkerText(text, supervisor=supervisor)
+
+
+def warming_texts(faults: WorkerFaults, names: Mapping[str, str]) -> Iterator[WorkerText]:
+    """Yield sentences about the first topologies whose workers warm up.
+
+    Parameters
+    ----------
+    faults, names
+        As for `worker_texts`.
+    """
+    of: dict[str, list[WorkerFault]] = {}
+    for each in faults.warming:
+        of.setdefault(each.topology, []).append(each)
+    for topology, workers in list(of.items())[:NAMED]:
+        youngest_s = min(each.number for each in workers)
+        name, were = names.get(topology, topology), "were" if len(workers) > 1 else "was"
+        text = f"{name} warms up: {counted(len(workers), 'worker')} of it {were} started {youngest_s:.0f} s ago"
+        yield WorkerText(text, topology=topology)
 
 
 def _silent_texts(
