@@ -136,6 +136,8 @@ def test_everything_is_undone_at_the_end(bench: Bench) -> None:
         ("node1", {"cores": 2.0}),
     ]
     assert not (bench.service.state / CLOCK).exists()
+    without_effect = [each.without_effect for each in bench.injector.injected]
+    assert without_effect == [False, True, True, False], "no worker runs on any node"
 
 
 def test_killed_node_is_cut_until_it_is_back(bench: Bench) -> None:

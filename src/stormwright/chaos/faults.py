@@ -134,11 +134,14 @@ class InjectedFault:
         The fault.
     since_s, until_s
         Begin and end, of `time.monotonic`; no end while it is in force.
+    without_effect
+        Whether it slows a node on which no worker runs.
     """
 
     fault: Fault
     since_s: float
     until_s: float | None = None
+    without_effect: bool = False
     undo: Undo | None = field(default=None, repr=False)
 
     @property
@@ -239,7 +242,10 @@ class FaultInjector:
         since_s = time.monotonic()
         log.info("fault: %s", fault)
         undo = self._by_kind[fault.kind](fault, parts)
-        injected = InjectedFault(fault, since_s, undo=undo)
+        slows_node = fault.kind in (FaultKind.SLOW_CPU, FaultKind.SLOW_LINK) and fault.target in NODES
+        used = {place.node for place in self._processes.workers()} if slows_node else set()
+        without_effect = slows_node and self._node(fault.target, parts) not in used
+        injected = InjectedFault(fault, since_s, without_effect=without_effect, undo=undo)
         with self._lock:
             self.injected.append(injected)
             if undo is None and not fault.duration_s:

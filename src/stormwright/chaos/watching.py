@@ -185,7 +185,7 @@ class StatusWatch:
         addresses
             Address of each node, which names it, too.
         """
-        words = words_of(injected.fault, parts, addresses)
+        words = () if injected.without_effect else words_of(injected.fault, parts, addresses)
         for at_s, text in self.texts:
             if at_s >= injected.since_s and any(word.lower() in text.lower() for word in words):
                 return FaultNaming(
