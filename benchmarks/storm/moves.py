@@ -41,7 +41,7 @@ from stormwright.workbench.demo.settings import DemoSettings, parse_submissions
 from stormwright.workbench.demo.steps import finish, snapshot_of, submit
 
 #: Seconds from one move to the next, and after the last one, when the rate is that of a warm topology.
-GAP_S, WARM_S = 75.0, 300.0
+GAP_S, WARM_S = 60.0, 300.0
 #: Seconds over which a rate is taken.
 RATE_S = 5.0
 BUSY = "word-count:name=busy,workers=1,spouts=1,split=1,count=1,rate=100"
@@ -91,8 +91,9 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
             if options.kind == "three":
                 busy = snapshot_of(service).current[ids["busy"]].slots[0].supervisor
             for number in range(options.moves if options.kind == "one" else 2 * options.moves):
+                next_s = time.monotonic() + options.gap
                 await_standbys(cluster, options.standbys)
-                time.sleep(options.gap)
+                time.sleep(max(0.0, next_s - time.monotonic()))
                 problem = snapshot_of(service)
                 nodes = next_nodes(problem, moved) if options.kind == "one" else ([busy] if number % 2 == 0 else None)
                 moves.append(move(service, problem, moved, place(problem, moved, nodes), moves))
