@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -13,22 +14,30 @@ from stormwright.chaos.ledger_files import LedgerKind
 from stormwright.chaos.ledger_workload import LedgerWorkload
 from stormwright.errors import NimbusError
 
+log = logging.getLogger(__name__)
+
 #: Longest wait in seconds until all is acked, and again until topologies are drained.
 _DRAIN_S = 60.0
 
+#: How often they are drained again: numbers that fail meanwhile are emitted again only once they are active.
+_AGAIN = 2
 
-class Deactivation(Protocol):
-    """Pauses a topology."""
+
+class Activation(Protocol):
+    """Activates and pauses topologies."""
+
+    def activate(self, name: str) -> object: ...
 
     def deactivate(self, name: str) -> object: ...
 
 
 def finish_ledgers(
-    nimbus: Deactivation, workloads: Sequence[LedgerWorkload], limit_s: float = _DRAIN_S
+    nimbus: Activation, workloads: Sequence[LedgerWorkload], limit_s: float = _DRAIN_S
 ) -> list[tuple[Ledger, list[LedgerViolation]]]:
     """Drain ledgers, and return the last state of each with the violations that the oracle finds.
 
-    First, all numbers emitted so far are to be acked: an inactive spout does not emit numbers again that have failed.
+    First, all numbers emitted so far are to be acked: an inactive spout does not emit numbers again that have failed. So
+    ledgers that do not drain are activated again, twice at most.
 
     Parameters
     ----------
@@ -39,6 +48,21 @@ def finish_ledgers(
     limit_s
         Longest wait of each of the two steps, in seconds.
     """
+    found = _finished(nimbus, workloads, limit_s)
+    for _ in range(_AGAIN):
+        if not any(each.kind is ViolationKind.UNFINISHED for _, violations in found for each in violations):
+            break
+        log.info("a ledger was not drained after %g s, and is activated again", limit_s)
+        for each in workloads:
+            with suppress(NimbusError):
+                nimbus.activate(each.name)
+        found = _finished(nimbus, workloads, limit_s)
+    return found
+
+
+def _finished(
+    nimbus: Activation, workloads: Sequence[LedgerWorkload], limit_s: float
+) -> list[tuple[Ledger, list[LedgerViolation]]]:
     emitted = {each.directory: _emitted(read_ledger(each.directory)) for each in workloads}
     for directory, numbers in emitted.items():
         until(lambda d=directory, n=numbers: _has_acked(d, n), limit_s, 1.0)  # type: ignore[misc]
