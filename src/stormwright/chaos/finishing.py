@@ -36,8 +36,8 @@ def finish_ledgers(
 ) -> list[tuple[Ledger, list[LedgerViolation]]]:
     """Drain ledgers, and return the last state of each with the violations that the oracle finds.
 
-    First, all numbers emitted so far are to be acked: an inactive spout does not emit numbers again that have failed. So
-    ledgers that do not drain are activated again, twice at most.
+    First, all numbers emitted so far are to be acked: an inactive spout does not emit numbers again that have failed.
+    So ledgers that do not drain are activated again, twice at most.
 
     Parameters
     ----------
