@@ -13,8 +13,8 @@ import java.nio.file.Path;
 /**
  * A journal of a partition in the format of {@link SpoutJournal}, from number 0 on: the oracle of ledgers reads it.
  *
- * <p>Run 0 has what was produced, acked where the committed offset is beyond it; it has no emissions. Each later run has
- * the emissions of one instance of a spout.
+ * <p>Run 0 has the numbers that were produced, acked where the committed offset is beyond them, and no emissions. Each
+ * later run has the emissions of one instance of a spout.
  */
 final class KafkaJournal implements Closeable {
     private static final byte[] MAGIC = "LEDGER01".getBytes(StandardCharsets.US_ASCII);

@@ -12,8 +12,8 @@ import org.apache.storm.tuple.Fields;
 /**
  * The {@link Ledger} whose numbers come from a topic of Kafka, by Storm's own spout with its defaults.
  *
- * <p>Further arguments: {@code broker} (HOST:PORT). The topic and the consumer group have the name of the topology, and the
- * topic has {@code spouts} partitions; {@link KafkaSource} produces the numbers.
+ * <p>Further arguments: {@code broker} (HOST:PORT). The topic and the consumer group have the name of the topology, and
+ * the topic has {@code spouts} partitions; {@link KafkaSource} produces the numbers.
  */
 public final class KafkaLedger {
     private KafkaLedger() {

@@ -23,8 +23,8 @@ import org.apache.kafka.common.serialization.StringSerializer;
  *
  * <p>Arguments: a directory of the broker, its address, port, and controller port, the topic, which is also the consumer
  * group, the number of partitions, the numbers/s of all of them together, and the directory of the ledger. The topic is
- * there as soon as the journals of all partitions are. Lines on standard input: {@code produce}, {@code stop}; its end ends
- * this JVM, and with it the broker.
+ * there as soon as the journals of all partitions are. Lines on standard input: {@code produce}, {@code stop}; its end
+ * ends this JVM, and with it the broker.
  */
 public final class KafkaSource {
     private static final long TICK_MS = 20;
