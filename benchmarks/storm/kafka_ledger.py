@@ -194,10 +194,13 @@ class KafkaSource:
         return ended or len(list(self._directory.glob("spout-*-0.journal"))) == PARTITIONS
 
     def _write(self, line: bytes) -> None:
-        if self._process is None or self._process.stdin is None or self._process.poll() is not None:
-            raise ClusterError(f"Kafka has ended; the end of its log: {self.printed()}")
-        self._process.stdin.write(line)
-        self._process.stdin.flush()
+        if self._process is None or self._process.stdin is None:
+            raise ClusterError("Kafka is not started")
+        try:
+            self._process.stdin.write(line)
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            raise ClusterError(f"Kafka has ended; the end of its log: {self.printed()}") from None
 
     def _end(self) -> None:
         """Close its standard input, with which it ends."""

@@ -214,7 +214,10 @@ def run(options: argparse.Namespace) -> dict[str, dict[str, Any]]:
         time.sleep(WARM_S)
         make_moves(ledgers, options, cluster, service)
         for each in ledgers:
-            each.stop()
+            try:
+                each.stop()
+            except ClusterError as error:
+                each.error = each.error or str(error)
         found = finish_ledgers(service.nimbus, [each.workload for each in ledgers])
         records = service.tally.records()
     return {each.kind: cell_of(each, *outcome, records, options) for each, outcome in zip(ledgers, found, strict=True)}
@@ -260,7 +263,7 @@ def make_moves(
         for each in ledgers:
             if each.error:
                 continue
-            await_standbys(cluster, 1)
+            await_standbys(cluster, 1, options.gap)
             start_s = next_start_s(begun_s, ended_s, each.ended_s, options.every, options.gap)
             time.sleep(max(0.0, start_s - time.monotonic()))
             each.read()

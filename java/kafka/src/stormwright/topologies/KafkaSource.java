@@ -22,9 +22,9 @@ import org.apache.kafka.common.serialization.StringSerializer;
  * A Kafka broker of one node, and the producer of the numbers 0, 1, 2, … of each partition of its topic.
  *
  * <p>Arguments: a directory of the broker, its address, port, and controller port, the topic (which is also the
- * consumer group), the number of partitions, the numbers/s of all of them together, and the directory of the ledger. The
- * topic is there as soon as the journals of all partitions are. Lines on standard input: {@code produce}, {@code stop};
- * its end ends this JVM, and with it the broker.
+ * consumer group), the number of partitions, the numbers/s of all of them together, and the directory of the ledger.
+ * The topic is there as soon as the journals of all partitions are. Lines on standard input: {@code produce},
+ * {@code stop}; its end ends this JVM, and with it the broker.
  */
 public final class KafkaSource {
     private static final long TICK_MS = 20;
