@@ -61,7 +61,7 @@ final class ComponentCode {
         if (names.contains(WINDOWS) && endsWithReference(stream)) {
             code.put("event_time", true);
         }
-        if (outermost.equals(KAFKA_SPOUT)) {
+        if (names.contains(KAFKA_SPOUT)) { // a class of its own may extend it
             String text = new String(stream, StandardCharsets.ISO_8859_1);
             GUARANTEES.stream().filter(text::contains).findFirst().ifPresent(each -> code.put("guarantee", each));
         }

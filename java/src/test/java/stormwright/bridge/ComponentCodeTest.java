@@ -113,14 +113,24 @@ class ComponentCodeTest {
     }
 
     /** Storm's Kafka client is not a dependency: this is the beginning of its stream, and the constant in it. */
+    private static SpoutSpec kafkaSpout(String guarantee, String... names) {
+        ByteBuffer stream = ByteBuffer.allocate(400).put(new byte[] {(byte) 0xAC, (byte) 0xED, 0, 5, 0x73});
+        for (String name : names) {
+            stream.put((byte) 0x72).put((byte) 0).put((byte) name.length()).put(name.getBytes(StandardCharsets.UTF_8))
+                    .putLong(1L).put((byte) 0x02).put(new byte[] {0, 0, 0x78});
+        }
+        stream.put(guarantee.getBytes(StandardCharsets.UTF_8));
+        return new SpoutSpec(ComponentObject.serialized_java(stream.array()), new ComponentCommon());
+    }
+
     @Test
     void guaranteeOfKafkaSpoutIsRead() {
         String name = "org.apache.storm.kafka.spout.KafkaSpout";
-        ByteBuffer stream = ByteBuffer.allocate(200).put(new byte[] {(byte) 0xAC, (byte) 0xED, 0, 5, 0x73, 0x72, 0})
-                .put((byte) name.length()).put(name.getBytes(StandardCharsets.UTF_8)).putLong(1L).put((byte) 0x02)
-                .put("AT_MOST_ONCE".getBytes(StandardCharsets.UTF_8));
-        SpoutSpec spout = new SpoutSpec(ComponentObject.serialized_java(stream.array()), new ComponentCommon());
-        assertEquals(Map.of("classes", List.of(name), "guarantee", "AT_MOST_ONCE"), ComponentCode.of(spout));
+        assertEquals(Map.of("classes", List.of(name), "guarantee", "AT_MOST_ONCE"),
+                ComponentCode.of(kafkaSpout("AT_MOST_ONCE", name)));
+        assertEquals(Map.of("classes", List.of("clicks.Clicks", name), "guarantee", "NO_GUARANTEE"),
+                ComponentCode.of(kafkaSpout("NO_GUARANTEE", "clicks.Clicks", name)));
+        assertFalse(ComponentCode.of(kafkaSpout("AT_MOST_ONCE", "clicks.Clicks")).containsKey("guarantee"));
     }
 
     @Test
