@@ -40,8 +40,9 @@ from stormwright.workbench.demo.run import LIMITS, demo_cluster
 from stormwright.workbench.demo.settings import DemoSettings, parse_submissions
 from stormwright.workbench.demo.steps import finish, snapshot_of, submit
 
-#: Seconds from one move to the next, and after the last one, when the rate is that of a warm topology.
-GAP_S, WARM_S = 60.0, 300.0
+#: Seconds from one move to the next; after the last one until the topology is warm; and of the rates whose median is
+#: the warm one: where nodes have a quota, the rate of a minute differs from another's by a third without any move.
+GAP_S, WARM_S, REFERENCE_S = 60.0, 300.0, 180.0
 #: Seconds over which a rate is taken.
 RATE_S = 5.0
 BUSY = "word-count:name=busy,workers=1,spouts=1,split=1,count=1,rate=100"
@@ -87,7 +88,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
         with Service(serving, settings.scheduler, "even", cluster.gateway_command()) as service:
             ids = submit(settings, cluster, service)
             moved = ids["moved"]
-            moves = []
+            moves: list[dict[str, Any]] = []
             if options.kind == "three":
                 busy = snapshot_of(service).current[ids["busy"]].slots[0].supervisor
             for number in range(options.moves if options.kind == "one" else 2 * options.moves):
@@ -98,18 +99,19 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
                 nodes = next_nodes(problem, moved) if options.kind == "one" else ([busy] if number % 2 == 0 else None)
                 moves.append(move(service, problem, moved, place(problem, moved, nodes), moves))
                 log.info("move %d: %s", number + 1, moves[-1])
-            time.sleep(options.warm)
+            time.sleep(options.warm + REFERENCE_S)
             end_ms = time.time() * 1000
             finish(service, list(ids))
             records = service.tally.records()
             lost = {name: service.tally.unaccounted(topology) for name, topology in ids.items()}
             failed = {name: service.tally.totals(topology).failed for name, topology in ids.items()}
-    measure(moves, records, moved, end_ms)
+    rates = measure(moves, records, moved, end_ms)
     return {
         **stamp(),
         "cell": {name: getattr(options, name) for name in ("cores", "kind", "standbys", "compilers")},
         "lost": lost,
         "failed": failed,
+        "rates": rates,
         "moves": moves if options.kind == "one" else moves[0::2],
         "back": [] if options.kind == "one" else moves[1::2],
     }
@@ -179,8 +181,13 @@ def move(
     }
 
 
-def measure(moves: Sequence[dict[str, Any]], records: Sequence[LogRecord], moved: str, end_ms: float) -> None:
-    """Add to each move the longest time without a completed tuple tree, and the time until 90 % of the rate."""
+def measure(
+    moves: Sequence[dict[str, Any]], records: Sequence[LogRecord], moved: str, end_ms: float
+) -> dict[str, float | list[int]]:
+    """Add to each move the longest time without a completed tuple tree, and the time until 90 % of the rate.
+
+    Returns the rates of the whole run.
+    """
     ends = [each["started_ms"] for each in moves[1:]] + [end_ms]
     own = [record for record in records if worker_id(record).topology == moved]
     reached = np.array([record["start_ms"] + record["length_ns"] / 1e6 for record in own])
@@ -192,7 +199,8 @@ def measure(moves: Sequence[dict[str, Any]], records: Sequence[LogRecord], moved
         low, high = np.searchsorted(times, [begin_ms, end_ms])
         return float(total[high] - total[low]) / (end_ms - begin_ms) * 1000
 
-    warm = rate(end_ms - 60_000, end_ms)
+    rates = [rate(at, at + RATE_S * 1000) for at in np.arange(moves[0]["started_ms"] - 60_000, end_ms, RATE_S * 1000)]
+    warm = median(rates[-int(REFERENCE_S / RATE_S) - 1 : -1])
     for each, until in zip(moves, ends, strict=True):
         start = each["started_ms"]
         each["silence_s"] = round(longest_silence_s(records, moved, start - 5000, min(until, start + 70_000)), 2)
@@ -201,7 +209,8 @@ def measure(moves: Sequence[dict[str, Any]], records: Sequence[LogRecord], moved
         steps = np.arange(up, until - RATE_S * 1000, 500)
         ready = [(step + RATE_S * 1000 - up) / 1000 for step in steps if rate(step, step + RATE_S * 1000) >= 0.9 * warm]
         each["until_90_percent_s"] = round(ready[0], 1) if ready else None
-    moves[-1]["warm_rate_hz"] = round(warm, 1)
+    begin_ms = moves[0]["started_ms"] - 60_000
+    return {"warm_hz": round(warm, 1), "from_ms": begin_ms, "hz": [round(each) for each in rates]}
 
 
 def write_page() -> None:
