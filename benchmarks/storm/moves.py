@@ -258,11 +258,10 @@ def cores_text(cores: float) -> str:
 
 
 def spread(values: Sequence[float]) -> str:
-    """Return median and worst of times, some of which may be infinite."""
-    middle, worst = (
-        f"{value:.1f} s" if value < math.inf else "none in time" for value in (median(values), max(values))
-    )
-    return f"median {middle}, worst {worst}"
+    """Return median and worst of times; those that ended too late to be known are infinite."""
+    late = sum(value == math.inf for value in values)
+    worst = f"{late} of {len(values)} not before the next move" if late else f"worst {max(values):.1f} s"
+    return f"median {median(values):.1f} s, {worst}"
 
 
 if __name__ == "__main__":
