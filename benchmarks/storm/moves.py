@@ -61,6 +61,12 @@ def main() -> None:
     parser.add_argument("--kind", choices=TOPOLOGIES, default="one")
     parser.add_argument("--standbys", type=int, default=1, help="of each node")
     parser.add_argument("--compilers", choices=COMPILERS, default="both")
+    parser.add_argument(
+        "--interval",
+        type=int,
+        default=DemoSettings.probe_interval_ms,
+        help="of the probes' records in ms; users have 1000",
+    )
     parser.add_argument("--moves", type=int, default=20)
     parser.add_argument("--gap", type=float, default=GAP_S, help="seconds between moves")
     parser.add_argument("--warm", type=float, default=WARM_S, help="seconds after the last move")
@@ -71,7 +77,8 @@ def main() -> None:
         cell = run(options)
         cells = DIRECTORY / "storm-moves"
         cells.mkdir(parents=True, exist_ok=True)
-        name = f"{options.kind}-{options.cores:g}-cores-{options.compilers}-{options.standbys}-standbys.json"
+        name = f"{options.kind}-{options.cores:g}-cores-{options.compilers}-{options.standbys}-standbys"
+        name += ".json" if options.interval == DemoSettings.probe_interval_ms else f"-{options.interval}-ms.json"
         (cells / name).write_text(json.dumps(cell, indent=1) + "\n", encoding="utf-8")
     write_page()
 
@@ -81,7 +88,15 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     archive = [f"-XX:SharedArchiveFile={WORKER_ARCHIVE}", "-Xlog:disable"]
     conf = {"worker.childopts": [*COMPILERS[options.compilers], *archive, "-Xmx%HEAP-MEM%m"]}
     config = demo_cluster(slots=4, cores_per_node=options.cores or None, standbys=options.standbys, storm_conf=conf)
-    settings = DemoSettings(config, parse_submissions(TOPOLOGIES[options.kind]), make_scheduler("even"), "even", 0, 0)
+    settings = DemoSettings(
+        config,
+        parse_submissions(TOPOLOGIES[options.kind]),
+        make_scheduler("even"),
+        "even",
+        0,
+        0,
+        probe_interval_ms=options.interval,
+    )
     with tempfile.TemporaryDirectory(prefix="stormwright-moves-") as state, LocalCluster(config) as cluster:
         serving = ServiceSettings(
             Path(state), cluster.service_host, cluster.service_port, keep_records=True, limits=LIMITS, mode="auto"
@@ -109,7 +124,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     rates = measure(moves, records, moved, end_ms)
     return {
         **stamp(),
-        "cell": {name: getattr(options, name) for name in ("cores", "kind", "standbys", "compilers")},
+        "cell": {name: getattr(options, name) for name in ("cores", "kind", "standbys", "compilers", "interval")},
         "lost": lost,
         "failed": failed,
         "rates": rates,
@@ -225,6 +240,8 @@ def write_page() -> None:
         name = f"{'one worker' if cell['kind'] == 'one' else 'three workers into one'}, {cores_text(cell['cores'])}, "
         name += f"{'both compilers' if cell['compilers'] == 'both' else 'first compiler'}, "
         name += f"{cell['standbys'] or 'no'} standby, {len(found['moves'])} moves"
+        if cell.get("interval", DemoSettings.probe_interval_ms) != DemoSettings.probe_interval_ms:
+            name += f", records every {cell['interval']:,} ms"
         silence = [each["silence_s"] for each in found["moves"]]
         warm = [each["until_90_percent_s"] or math.inf for each in found["moves"]]
         rows.append((f"{name}: longest time without an acked tuple", asked(cell), spread(silence)))

@@ -63,10 +63,15 @@ final class Counters {
 
     /** Copies all cells; of each cell every addition is in this copy or in a later one. */
     void read(long[] into) {
-        AtomicLongArray shared = others;
         for (int cell = 0; cell < size; cell++) {
-            into[cell] = (long) CELL.getOpaque(own, PADDING + cell) + (shared == null ? 0 : shared.get(cell));
+            into[cell] = get(cell);
         }
+    }
+
+    /** One cell, as {@link #read} copies it. */
+    long get(int cell) {
+        AtomicLongArray shared = others;
+        return (long) CELL.getOpaque(own, PADDING + cell) + (shared == null ? 0 : shared.get(cell));
     }
 
     private AtomicLongArray others() {

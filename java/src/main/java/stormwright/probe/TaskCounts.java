@@ -234,6 +234,15 @@ public final class TaskCounts {
         return counters.size();
     }
 
+    /** Tuples received and emitted since the task began; cheap. */
+    long tuples() {
+        long found = counters.get(RECEIVED) + counters.get(EMITTED);
+        for (StreamCells stream : streams) {
+            found += counters.get(stream.emissions);
+        }
+        return found;
+    }
+
     void read(long[] into) {
         counters.read(into);
         for (StreamCells stream : streams) {

@@ -26,6 +26,11 @@ final class TaskMeter {
         return counts.component;
     }
 
+    /** Tuples received and emitted since the task began, without {@link #read}. */
+    long tuples() {
+        return counts.tuples();
+    }
+
     void read() {
         counts.read(now);
     }

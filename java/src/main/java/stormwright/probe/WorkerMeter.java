@@ -78,6 +78,11 @@ final class WorkerMeter {
         return write(last);
     }
 
+    /** Tuples that the tasks have received and emitted since they began, until now. */
+    long tuples() {
+        return tasks.values().stream().mapToLong(TaskMeter::tuples).sum();
+    }
+
     /** Whether a task has emitted or received a tuple since the last {@link #commit}, until the last {@link #record}. */
     boolean isActive() {
         return tasks.values().stream()

@@ -38,11 +38,12 @@ public final class WorkerProbe {
 
     /**
      * A move waits for records of workers that have just started, and of those that have just become idle: intervals are
-     * short for some time then. Those that are configured to be long stay so.
+     * short for some time then, and one ends as soon as a steady flow of tuples ceases. Those that are configured to be
+     * long stay so.
      */
     private static final long SHORT_INTERVAL_MS = 250;
     private static final long STARTING_NS = 20_000_000_000L;
-    private static final long STOPPING_NS = 3_000_000_000L;
+    private static final long STOPPING_NS = 1_000_000_000L;
     private static final long LONG_INTERVAL_MS = 10_000;
 
     private final Map<String, Object> conf;
@@ -55,6 +56,8 @@ public final class WorkerProbe {
     private final long intervalMs;
     private boolean active;
     private long shortUntilNs = System.nanoTime() + STARTING_NS;
+    private final FlowWatch flow = new FlowWatch();
+    private long dueNs;
     private final CountDownLatch ended = new CountDownLatch(1);
     private int runningTasks;
     private boolean writable = true;
@@ -79,7 +82,8 @@ public final class WorkerProbe {
         if (shipper != null) {
             shipper.start();
         }
-        schedule(intervalMs(System.nanoTime()));
+        dueNs = System.nanoTime() + intervalNs(System.nanoTime());
+        schedule();
         Runtime.getRuntime().addShutdownHook(new Thread(this::jvmEnds, "stormwright-probe-end"));
     }
 
@@ -135,20 +139,28 @@ public final class WorkerProbe {
 
     private synchronized void tick() {
         if (ended.getCount() > 0) {
-            long begunNs = System.nanoTime();
-            writeRecord(false);
-            long spentMs = (System.nanoTime() - begunNs) / 1_000_000;
-            schedule(Math.max(1, intervalMs(begunNs) - spentMs));
+            long nowNs = System.nanoTime();
+            boolean ceased = flow.hasCeased(meter.tuples()) && intervalMs <= LONG_INTERVAL_MS;
+            if (ceased) {
+                shortUntilNs = nowNs + STOPPING_NS;
+            }
+            if (ceased || nowNs - dueNs >= 0) {
+                writeRecord(false);
+                dueNs = nowNs + intervalNs(nowNs);
+            }
+            schedule();
         }
     }
 
-    private void schedule(long delayMs) {
-        timer.schedule(this::tick, delayMs, TimeUnit.MILLISECONDS);
+    /** The next look at the flow of tuples, or the next record if that is due before. */
+    private void schedule() {
+        long dueMs = (dueNs - System.nanoTime()) / 1_000_000;
+        timer.schedule(this::tick, Math.max(1, Math.min(FlowWatch.LOOK_MS, dueMs)), TimeUnit.MILLISECONDS);
     }
 
-    private long intervalMs(long nowNs) {
+    private long intervalNs(long nowNs) {
         boolean isShort = nowNs - shortUntilNs < 0 && intervalMs <= LONG_INTERVAL_MS;
-        return isShort ? Math.min(intervalMs, SHORT_INTERVAL_MS) : intervalMs;
+        return 1_000_000 * (isShort ? Math.min(intervalMs, SHORT_INTERVAL_MS) : intervalMs);
     }
 
     private void writeRecord(boolean last) {
