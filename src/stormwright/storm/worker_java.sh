@@ -29,6 +29,8 @@ settle_s=${STORMWRIGHT_STANDBY_DELAY:-20}
 accept_s=3
 # Sets of options that have standbys: those of the latest workers.
 most_options=3
+# The largest heap of a standby whose worker has less.
+most_heap_mb=31744
 
 log() {
     [ -z "$(find "$root/log" -size +1024k 2>/dev/null)" ] || mv "$root/log" "$root/log.1"
@@ -67,7 +69,12 @@ renew_standbys() {
     sleep "$2"
     read -r owner <"$root/owner"
     # In the group of a worker it would hinder the removal of the group.
-    if [ -e "$root/off" ] || ! kill -0 "$owner" 2>/dev/null || ! join_groups $$ "$owner"; then
+    if [ -e "$root/off" ] || ! kill -0 "$owner" 2>/dev/null; then
+        rm -rf "$options/renewing"
+        return
+    fi
+    if ! join_groups $$ "$owner"; then
+        log "no standby is loaded: the control groups of the supervisor (process $owner) may not be joined"
         rm -rf "$options/renewing"
         return
     fi
@@ -233,11 +240,22 @@ if make_root && [ ! -e "$root/off" ]; then
         log "standby $pid is not used for $topology on $port: ${accepted:-no answer within $accept_s s}"
         kill -9 "$pid" 2>/dev/null
     done
-    if [ "${heap%m}" -gt 0 ] 2>/dev/null && mkdir -p "$options"; then
+    case $heap in
+        *[gG]) heap_mb=$((1024 * ${heap%?})) ;;
+        *[mM]) heap_mb=$((${heap%?})) ;;
+        *) heap_mb=0 ;; # of a size in other units, or none, there are no standbys
+    esac
+    if [ "$heap_mb" -gt 0 ] && mkdir -p "$options"; then
         touch "$options"
-        # Storm gives the heap in MB. A standby has more than the workers so far, and keeps to the size of its worker.
+        # A standby has more than the workers so far, and keeps to the size of its worker. From 32 GB on pointers would
+        # be twice as long.
         read -r largest 2>/dev/null <"$options/heap"
-        [ "${heap%m}" -le "${largest%m}" ] 2>/dev/null || echo "$((4 * ${heap%m}))m" >"$options/heap"
+        if ! [ "$heap_mb" -le "${largest%m}" ] 2>/dev/null; then
+            standby_mb=$((4 * heap_mb))
+            [ "$standby_mb" -le "$most_heap_mb" ] || standby_mb=$most_heap_mb
+            [ "$standby_mb" -ge "$heap_mb" ] || standby_mb=$heap_mb
+            echo "${standby_mb}m" >"$options/heap"
+        fi
         if [ ! -e "$options/flags" ]; then
             printf '%s' "$flags" >"$options/flags"
             echo "$common" >"$options/class_path"
