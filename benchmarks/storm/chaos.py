@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import logging
-import math
 import tempfile
 import time
 from collections import Counter
@@ -21,8 +20,8 @@ from typing import Any
 
 from benchmarks.kit.results import DIRECTORY, show_progress, stamp, write_results
 from stormwright.chaos.campaign import planned_runs, real_runner, run_campaign, run_virtually
-from stormwright.chaos.invariants import FaultNaming, Invariant
-from stormwright.chaos.results import RunResult, RunStore
+from stormwright.chaos.invariants import NAMED_WITHIN_S, FaultNaming, Invariant
+from stormwright.chaos.results import RunResult, RunStore, p95
 from stormwright.chaos.scenarios import Action, FaultKind, Moment, Target
 from stormwright.chaos.soak import SoakSettings, soak
 from stormwright.chaos.soak_record import SoakRecord, verdict_of
@@ -47,7 +46,7 @@ def main() -> None:
     HOME.mkdir(parents=True, exist_ok=True)
     if options.part == "real":
         show_progress()
-        run_really(options.scenario or ["*"], options.moment or [])
+        run_on_cluster(options.scenario or ["*"], options.moment or [])
     elif options.part == "virtual":
         run_in_virtual_time(options.scenario or ["*"], options.moment or [], options.seeds)
     elif options.part == "soak":
@@ -56,7 +55,7 @@ def main() -> None:
     write_page()
 
 
-def run_really(patterns: Sequence[str], moments: Sequence[Moment]) -> None:
+def run_on_cluster(patterns: Sequence[str], moments: Sequence[Moment]) -> None:
     """Run scenarios on a local cluster."""
     runs = [planned for pattern in patterns for planned in planned_runs(pattern, moments, [1])]
     with tempfile.TemporaryDirectory(prefix="stormwright-chaos-") as scratch, real_runner(Path(scratch)) as runner:
@@ -92,7 +91,7 @@ def run_soak(minutes: float) -> None:
         verdict = verdict_of(record)
         events = [each.to_dict() for each in record.events]
         samples = [each.to_dict() for each in record.samples[::6]]
-    found = {**stamp(), **verdict.to_dict(), "events": events, "samples, one a minute": samples}
+    found = {**stamp(), **verdict.to_dict(), "events": events, "samples_by_minute": samples}
     SOAK.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
@@ -123,10 +122,9 @@ def _rows_of_runs(results: Sequence[RunResult]) -> tuple[list[tuple[str, str, st
     moments = Counter(each.key.scenario for each in ran)
     enough = sum(count >= FEWEST_MOMENTS for count in moments.values())
     by_invariant = Counter(violation for each in ran for violation in {found.invariant for found in each.violations})
-
     plans = [each for each in ran if each.scenario.action is Action.PLAN and _kills(each, set(Target))]
     services = [each for each in plans if _kills(each, {Target.SERVICE})]
-    named = [naming for each in ran for naming in each.namings if naming.words]
+    named = [naming for each in ran for naming in each.namings if naming.words and naming.in_force_s >= NAMED_WITHIN_S]
     rows = [
         ("scenarios at five moments or more on the real cluster", "40", f"{enough}; {len(ran):,} runs in all"),
         ("runs that violate an invariant", "0", f"{sum(bool(each.violations) for each in ran)}"),
@@ -146,10 +144,8 @@ def _kills(run: RunResult, targets: Collection[Target]) -> bool:
 
 
 def _spread(runs: Sequence[RunResult]) -> str:
-    times = sorted(each.recovery_s for each in runs if each.recovery_s is not None)
-    if not times:
-        return "–"
-    return f"{times[math.ceil(0.95 * len(times)) - 1]:.1f} s; {times[-1]:.1f} s"
+    times = [each.recovery_s for each in runs if each.recovery_s is not None]
+    return f"{p95(times):.1f} s; {max(times):.1f} s" if times else "–"
 
 
 def _counts(values: Iterable[str]) -> str:

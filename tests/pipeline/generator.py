@@ -210,7 +210,7 @@ def _worker_records(
     worker = {
         "topology": topology.id, "supervisor": slot.supervisor, "host": f"host-of-{slot.supervisor}",
         "port": slot.port, "pid": rng.randrange(1000, 30000), "start_ms": start_ms - 60_000, "last": 0,
-        "connections": 3,
+        "connections": dice(slot.port).randrange(10),
     }  # fmt: skip
     while clock_ns < seconds * 1e9:
         # Whole milliseconds: the start of an interval is told no finer.
@@ -274,7 +274,7 @@ def _record(
         "written_ms": origin_ms + end_ns // 1_000_000 + rng.randrange(5),
         "process_cpu_ns": sum(e["cpu_ns"] for e in executors) + during(world.overhead_cores * 1e9),
         "heap_bytes": rng.randrange(10**9),
-        "heap_limit_bytes": 10**9,
+        "heap_limit_bytes": chance.randrange(10**9),
         "executors": executors,
         "streams": STREAMS,
         "pairs": pairs,

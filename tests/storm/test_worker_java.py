@@ -268,6 +268,12 @@ def test_larger_heap_than_that_of_the_standby_starts_cold_and_is_learnt(node: No
     assert node.start("c-3-3", heap="800m").seen()["standby"] == "true"
 
 
+def test_heap_in_gigabytes_has_standbys(node: Node) -> None:
+    node.start("a-1-1", heap="1g")
+    node.await_ready()
+    assert node.start("b-2-2", heap="2g").seen()["standby"] == "true"
+
+
 def test_worker_ends_when_it_uses_more_than_its_heap_although_its_standby_has_more(node: Node) -> None:
     node.start("a-1-1", heap="200m")
     node.await_ready()

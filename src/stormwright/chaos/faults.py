@@ -114,7 +114,7 @@ class ClusterProcesses:
     def _proc(self) -> Path:
         """Return ``/proc`` of the cluster's process namespace."""
         warden = self._cluster.warden_pid() if self._cluster.plan.namespaces else None
-        return Path(f"/proc/{warden}/root/proc") if warden else Path("/proc")
+        return Path("/proc", str(warden), "root", "proc") if warden else Path("/proc")
 
 
 # Injection ----------------------------------------------------------------------------------------

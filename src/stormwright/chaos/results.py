@@ -6,7 +6,7 @@ import json
 import logging
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -175,6 +175,11 @@ class RunStore:
                 log.warning("%s: an incomplete line is skipped", self._path)
 
 
+def p95(values: Sequence[float]) -> float:
+    """Return the least of `values` that 95 % of them do not exceed."""
+    return sorted(values)[math.ceil(0.95 * len(values)) - 1]
+
+
 def verdict_text(results: list[RunResult]) -> str:
     """Return one sentence about all results."""
     ran = [each for each in results if not each.skipped]
@@ -184,11 +189,10 @@ def verdict_text(results: list[RunResult]) -> str:
         for invariant in {violation.invariant for violation in each.violations}:
             counts[invariant] += 1
     failed = sum(bool(each.violations) for each in ran)
-    recoveries = sorted(each.recovery_s for each in ran if each.recovery_s is not None)
+    recoveries = [each.recovery_s for each in ran if each.recovery_s is not None]
     rest = f"; {skipped:,} skipped" if skipped else ""
     if recoveries:
-        p95_s = recoveries[math.ceil(0.95 * len(recoveries)) - 1]
-        rest += f"; recovery p95 {p95_s:.1f} s, longest {recoveries[-1]:.1f} s"
+        rest += f"; recovery p95 {p95(recoveries):.1f} s, longest {max(recoveries):.1f} s"
     if not ran:
         return f"no run{rest}"
     if not failed:

@@ -23,7 +23,7 @@ from stormwright.controller.planning.plan import Hop, Step, TopologyMove
 from stormwright.controller.reports import MoveLimits, MoveReport, log_reports, made
 from stormwright.controller.safety.pauses import Pauses
 from stormwright.controller.tally import Tally
-from stormwright.errors import MoveError, MoveStoppedError, NimbusError
+from stormwright.errors import MoveError, MoveStoppedError, NimbusError, StormwrightError
 from stormwright.formats.document.problem import problem_from_dict
 from stormwright.model import Problem, Supervisor, Topology, TopologyAssignment, WorkerSlot
 from stormwright.storm.bridge import Bridge
@@ -153,7 +153,7 @@ class Mover:
             try:
                 while clock.monotonic() < until and not self._are_settled(self._pauses.names):
                     clock.sleep(_LOOK_S)
-            except NimbusError as error:
+            except StormwrightError as error:
                 log.info("where paused topologies run is unknown: %s", error)
         return self._pauses.resume(self._nimbus.activate)
 

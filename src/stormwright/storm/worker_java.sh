@@ -66,15 +66,15 @@ renew_standbys() {
         mkdir "$options/renewing" 2>/dev/null || return
     fi
     echo $$ >"$options/renewing/pid"
-    sleep "$2"
     read -r owner <"$root/owner"
-    # In the group of a worker it would hinder the removal of the group.
-    if [ -e "$root/off" ] || ! kill -0 "$owner" 2>/dev/null; then
-        rm -rf "$options/renewing"
-        return
-    fi
+    # Before it sleeps: in the group of a worker it would hinder the removal of the group.
+    joined=yes
     if ! join_groups $$ "$owner"; then
-        log "no standby is loaded: the control groups of the supervisor (process $owner) may not be joined"
+        joined=""
+        ! kill -0 "$owner" 2>/dev/null || log "no standby is loaded: the control groups of process $owner may not be joined"
+    fi
+    [ -z "$joined" ] || sleep "$2"
+    if [ -z "$joined" ] || [ -e "$root/off" ] || ! kill -0 "$owner" 2>/dev/null; then
         rm -rf "$options/renewing"
         return
     fi
@@ -243,7 +243,7 @@ if make_root && [ ! -e "$root/off" ]; then
     case $heap in
         *[gG]) heap_mb=$((1024 * ${heap%?})) ;;
         *[mM]) heap_mb=$((${heap%?})) ;;
-        *) heap_mb=0 ;; # of a size in other units, or none, there are no standbys
+        *) heap_mb=0 ;; # other units, or none: no standbys
     esac
     if [ "$heap_mb" -gt 0 ] && mkdir -p "$options"; then
         touch "$options"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -165,3 +166,16 @@ def test_restarted_service_resumes_a_topology_once_its_old_workers_have_ended(cl
     assert {each["name"]: each["status"] for each in nimbus.cluster()["topologies"]}[name] == "ACTIVE"
     assert cluster.clock.monotonic() - began < MoveLimits().settle_s
     assert json.loads(paused.load() or "") == []
+
+
+def test_unreadable_placement_does_not_keep_a_topology_paused(cluster: Running, tmp_path: Path) -> None:
+    nimbus, name = cluster.storm.nimbus, to_node(cluster, 0, "n1").moves[0].topology.name
+    nimbus.deactivate(name)
+    paused = FileDocument(tmp_path / "left.json")
+    paused.save(json.dumps([name]))
+    cluster.clock.sleep(3)
+    unreadable = Mock(wraps=nimbus)
+    unreadable.problem.side_effect = lambda: {"nodes": "unreadable"}
+    mover = Mover(unreadable, cluster.bridge, cluster.tally, Pauses(paused), MoveLimits())
+    assert mover.resume() == [name]
+    assert {each["name"]: each["status"] for each in nimbus.cluster()["topologies"]}[name] == "ACTIVE"

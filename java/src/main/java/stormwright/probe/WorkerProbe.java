@@ -38,8 +38,8 @@ public final class WorkerProbe {
 
     /**
      * A move waits for records of workers that have just started, and of those that have just become idle: intervals are
-     * short for some time then, and one ends as soon as a steady flow of tuples ceases. Those that are configured to be
-     * long stay so.
+     * short for some time then, and one ends as soon as a steady flow of tuples stops. Configured intervals above
+     * {@link #LONG_INTERVAL_MS} are never shortened.
      */
     private static final long SHORT_INTERVAL_MS = 250;
     private static final long STARTING_NS = 20_000_000_000L;
@@ -140,11 +140,11 @@ public final class WorkerProbe {
     private synchronized void tick() {
         if (ended.getCount() > 0) {
             long nowNs = System.nanoTime();
-            boolean ceased = flow.hasCeased(meter.tuples()) && intervalMs <= LONG_INTERVAL_MS;
-            if (ceased) {
+            boolean stopped = mayShorten() && flow.hasStopped(meter.tuples());
+            if (stopped) {
                 shortUntilNs = nowNs + STOPPING_NS;
             }
-            if (ceased || nowNs - dueNs >= 0) {
+            if (stopped || nowNs - dueNs >= 0) {
                 writeRecord(false);
                 dueNs = nowNs + intervalNs(nowNs);
             }
@@ -152,14 +152,19 @@ public final class WorkerProbe {
         }
     }
 
-    /** The next look at the flow of tuples, or the next record if that is due before. */
+    /** Schedules the next sample of the flow, or the next record if that is due before. */
     private void schedule() {
         long dueMs = (dueNs - System.nanoTime()) / 1_000_000;
-        timer.schedule(this::tick, Math.max(1, Math.min(FlowWatch.LOOK_MS, dueMs)), TimeUnit.MILLISECONDS);
+        long nextMs = mayShorten() ? Math.min(FlowWatch.SAMPLE_MS, dueMs) : dueMs;
+        timer.schedule(this::tick, Math.max(1, nextMs), TimeUnit.MILLISECONDS);
+    }
+
+    private boolean mayShorten() {
+        return intervalMs <= LONG_INTERVAL_MS;
     }
 
     private long intervalNs(long nowNs) {
-        boolean isShort = nowNs - shortUntilNs < 0 && intervalMs <= LONG_INTERVAL_MS;
+        boolean isShort = nowNs - shortUntilNs < 0 && mayShorten();
         return 1_000_000 * (isShort ? Math.min(intervalMs, SHORT_INTERVAL_MS) : intervalMs);
     }
 

@@ -9,41 +9,41 @@ import org.junit.jupiter.api.Test;
 class FlowWatchTest {
     private final FlowWatch watch = new FlowWatch();
 
-    /** The looks at which the flow had ceased; a digit is the number of new tuples of a look. */
-    private List<Integer> ceased(String tuples) {
+    /** The samples at which the flow had stopped; a digit is the number of new tuples of a sample. */
+    private List<Integer> stops(String tuples) {
         List<Integer> found = new ArrayList<>();
         long total = 0;
-        for (int look = 0; look < tuples.length(); look++) {
-            total += Character.digit(tuples.charAt(look), 10);
-            if (watch.hasCeased(total)) {
-                found.add(look);
+        for (int sample = 0; sample < tuples.length(); sample++) {
+            total += Character.digit(tuples.charAt(sample), 10);
+            if (watch.hasStopped(total)) {
+                found.add(sample);
             }
         }
         return found;
     }
 
     @Test
-    void aSteadyFlowThatEndsHasCeasedOnceAtTheSecondLook() {
-        assertEquals(List.of(21), ceased("55555555555555555555000000"));
+    void aSteadyFlowStopsOnceAtTheSecondEmptySample() {
+        assertEquals(List.of(21), stops("55555555555555555555000000"));
     }
 
     @Test
-    void aFlowThatEndsInDropsCeasesWithEach() {
-        assertEquals(List.of(21, 24, 27), ceased("55555555555555555555" + "00100100100100"));
+    void aFlowWithStragglersStopsAfterEach() {
+        assertEquals(List.of(21, 24, 27), stops("55555555555555555555" + "00100100100100"));
     }
 
     @Test
     void aWorkerThatHasHadNoTupleHasNoFlow() {
-        assertEquals(List.of(), ceased("0000"));
+        assertEquals(List.of(), stops("0000"));
     }
 
     @Test
-    void aFlowWithGapsDoesNotCease() {
-        assertEquals(List.of(), ceased("900900900900900900900900900900900"));
+    void sparseTrafficDoesNotStop() {
+        assertEquals(List.of(), stops("900900900900900900900900900900900"));
     }
 
     @Test
-    void oneLookWithoutTuplesEndsNothing() {
-        assertEquals(List.of(), ceased("111111111111111111110101"));
+    void oneEmptySampleIsNoStop() {
+        assertEquals(List.of(), stops("111111111111111111110101"));
     }
 }
