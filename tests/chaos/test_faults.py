@@ -149,7 +149,7 @@ def test_killed_node_is_cut_until_it_is_back(bench: Bench) -> None:
 
 def test_connections_are_refused_for_nimbus_and_nodes(bench: Bench) -> None:
     bench.inject(FaultKind.REFUSE, Target.SERVICE)
-    route = ("ip", "route", "add", "unreachable", "198.18.0.1/32")
+    route = ("ip", "route", "replace", "unreachable", "198.18.0.1/32")
     assert bench.machine.commands == [(each, *route) for each in ("beside", "node1", "node2", "node3")]
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from stormwright.chaos.faults import FILLING
 from stormwright.chaos.scenarios import Fault, FaultKind, Target
 from stormwright.chaos.soak import ends_service, fault_by_chance
 from stormwright.chaos.soak_record import (
@@ -117,6 +118,7 @@ def test_this_process_and_its_directories_are_sampled(tmp_path: Path) -> None:
     assert min(found.memory_mb, found.files, found.threads) > 0
     (tmp_path / "history").mkdir()
     (tmp_path / "history" / "part").write_bytes(bytes(2**20))
+    (tmp_path / FILLING).write_bytes(bytes(2**20))
     assert state_sizes(tmp_path) == {"history": 1.0}
 
 

@@ -244,31 +244,22 @@ class RunAction:
         self.states[found.id] = found.state
         return found
 
-    def tend(self, *, may_stop: bool) -> None:
-        """Act as the operator: resume a stopped plan once, and end an evaluation, which takes minutes.
-
-        Parameters
-        ----------
-        may_stop
-            Whether a stage that is being evaluated may be stopped.
-        """
+    def continue_plan(self) -> None:
+        """Act as the operator once no fault is in force: resume a halted plan once, end a long evaluation."""
         plan = self.show()
         if plan is None:
             return
-        with suppress(StormwrightError):
-            self._tend(plan, may_stop)
-
-    def _tend(self, plan: Plan, may_stop: bool) -> None:
         client = self._lab.client
-        if plan.state == "evaluating" and may_stop:
-            client.stop(plan.id, "the run need not wait for the evaluation")
-        elif plan.state in HALTED_STATES:
-            changed = plan.why.startswith(("the cluster has changed", "as was asked"))
-            if changed or plan.id in self._resumed or may_stop is False:
-                client.discard(plan.id, "the run ends")
-            else:
-                self._resumed.add(plan.id)
-                client.resume(plan.id, _REASON)
+        with suppress(StormwrightError):
+            if plan.state == "evaluating":
+                client.stop(plan.id, "the run need not wait for the evaluation")
+            elif plan.state in HALTED_STATES:
+                changed = plan.why.startswith(("the cluster has changed", "as was asked"))
+                if changed or plan.id in self._resumed:
+                    client.discard(plan.id, "the run ends")
+                else:
+                    self._resumed.add(plan.id)
+                    client.resume(plan.id, _REASON)
 
     def has_ended(self) -> bool:
         """Return whether no plan of the run is in progress or waits."""
@@ -280,7 +271,7 @@ class RunAction:
         self.plan = plan
 
         def ended() -> bool:
-            self.tend(may_stop=True)
+            self.continue_plan()
             return self.has_ended()
 
         if not until(ended, _ENDED_S, 0.5):

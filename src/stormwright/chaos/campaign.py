@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 from typing import Protocol
 
@@ -174,9 +175,10 @@ def real_runner(directory: Path) -> Iterator[Runner]:
     from stormwright.chaos.run import run_scenario
 
     with Lab(directory / "lab") as lab:
+        numbers = count(1)  # a scenario is run again, with fewer faults, if it has failed
 
         def run(scenario: Scenario, moment: Moment, seed: int) -> RunResult:
-            name = f"{scenario.name}-{moment}-{seed}"
+            name = f"{next(numbers)}-{scenario.name}-{moment}-{seed}"
             return run_scenario(lab, scenario, moment, seed, directory / "ledgers" / name)
 
         yield run

@@ -30,8 +30,8 @@ Undo = Callable[[], object]
 #: Age in seconds from which a killed daemon is started again by the warden.
 RESTARTABLE_S = 16.0
 
-#: File that fills the disk of the service's state.
-_FILLING = "filling"
+#: Name of the file that fills the disk of the service's state.
+FILLING = "filling"
 
 # Cluster ------------------------------------------------------------------------------------------
 
@@ -405,13 +405,13 @@ class FaultInjector:
             for node in nodes:
                 self._on_node(node, *command)
 
-        route("add")
+        route("replace")  # it may be refused already
         return lambda: route("del")
 
     # State of the service -----------------------------------------------------------------------------
 
     def _fill_disk(self, fault: Fault, parts: MoveParts) -> Undo:  # noqa: ARG002
-        path = self._service.state / _FILLING
+        path = self._service.state / FILLING
         with path.open("wb", buffering=0) as file:
             for size in (2**20, 2**12, 1):
                 with suppress(OSError):  # the disk is full

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
@@ -91,16 +91,16 @@ def _drains(ledger: Ledger) -> bool:
     return ledger.facts.kind is not LedgerKind.CHECKPOINT and ledger.facts.unit != "tuples"
 
 
-def _emitted(ledger: Ledger) -> list[int]:
-    """Return the numbers emitted by each spout task; of a batch ledger those of all together."""
-    return [spout.emitted for spout in ledger.spouts] or [ledger.emitted]
+def _emitted(ledger: Ledger) -> dict[int, int]:
+    """Return spout task → numbers emitted; of a batch ledger -1 → those of all together."""
+    return {spout.task: spout.emitted for spout in ledger.spouts} or {-1: ledger.emitted}
 
 
-def _has_acked(directory: Path, numbers: Sequence[int]) -> bool:
+def _has_acked(directory: Path, numbers: Mapping[int, int]) -> bool:
     """Return whether all tasks have acked as many numbers, without a gap."""
     ledger = read_ledger(directory)
-    acked = [spout.low for spout in ledger.spouts] or [ledger.acked]
-    return all(low >= number for low, number in zip(acked, numbers, strict=True))
+    acked = {spout.task: spout.low for spout in ledger.spouts} | {-1: ledger.acked}
+    return all(acked.get(task, 0) >= number for task, number in numbers.items())
 
 
 def _is_drained(directory: Path) -> bool:
@@ -108,13 +108,11 @@ def _is_drained(directory: Path) -> bool:
     return ledger.emitted > 0 and not ledger.violations(drained=True)
 
 
-def _unacked(ledger: Ledger, numbers: Sequence[int]) -> list[LedgerViolation]:
+def _unacked(ledger: Ledger, numbers: Mapping[int, int]) -> list[LedgerViolation]:
     """Return tasks that have not acked as many numbers."""
-    missing = [
-        (spout, int((~spout.acked[:number]).sum())) for spout, number in zip(ledger.spouts, numbers, strict=True)
-    ]
+    missing = {spout.task: int((~spout.acked[: numbers.get(spout.task, 0)]).sum()) for spout in ledger.spouts}
     return [
-        LedgerViolation(ViolationKind.UNFINISHED, f"spout task {spout.task}", count)
-        for spout, count in missing
+        LedgerViolation(ViolationKind.UNFINISHED, f"spout task {task}", count)
+        for task, count in missing.items()
         if count
     ]

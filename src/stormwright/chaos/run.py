@@ -100,6 +100,7 @@ class _Run:
         self._recovery_s: float | None = None
         self._ended_s: float | None = None
         self._notes: list[str] = []
+        self._not_injected: list[str] = []
 
     def run(self) -> RunResult:
         """Run it; raises ClusterError if it cannot be prepared."""
@@ -131,11 +132,13 @@ class _Run:
             namings=namings,
             plan_state=self._action.states.get(self._action.plan, ""),
         )
+        if not found.violations:  # without its faults, a run shows nothing but violations
+            found = replace(found, skipped="; ".join(self._not_injected))
         return self.result(found)
 
     def result(self, found: RunResult) -> RunResult:
         """Return a result with the duration and notes of the run."""
-        details = {**found.details, "notes": self._notes, "starts": self._lab.service.starts}
+        details = {**found.details, "notes": [*self._notes, *self._not_injected], "starts": self._lab.service.starts}
         return replace(found, seconds=time.monotonic() - self._since_s, details=details)
 
     # Topologies ---------------------------------------------------------------------------------------
@@ -223,7 +226,7 @@ class _Run:
                 self._injector.inject(fault, self._action.parts)
             except FaultError as error:
                 if time.monotonic() > deadline_s:
-                    self._notes.append(f"not injected: {error}")
+                    self._not_injected.append(f"{fault} was not injected: {error}")
                     return
                 time.sleep(0.05)
             else:
@@ -240,7 +243,8 @@ class _Run:
         counting = False
         while time.monotonic() < deadline_s:
             with suppress(StormwrightError, OSError):
-                self._action.tend(may_stop=not self._injector.in_force)
+                if not self._injector.in_force:
+                    self._action.continue_plan()
                 if self._injector.in_force or self._missing():
                     counting = False
                 elif not counting:

@@ -263,7 +263,8 @@ class _Session:
 
         def ended() -> bool:
             in_force = injector is not None and injector.in_force
-            action.tend(may_stop=not in_force)
+            if not in_force:
+                action.continue_plan()
             waits = action.states.get(action.plan) in ("planning", "planned")  # a drain that has not begun yet
             return action.has_ended() and not waits and not in_force
 

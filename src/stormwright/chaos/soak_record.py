@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from stormwright.chaos.faults import FILLING
 from stormwright.errors import Fault, InputError
 from stormwright.storm.local_cluster.processes import stat
 
@@ -177,8 +178,8 @@ def sample_of(pid: int) -> ProcessSample | None:
 
 
 def state_sizes(directory: Path) -> dict[str, float]:
-    """Return the size in MB of each part of a directory."""
-    return {part.name: _size(part) / 2**20 for part in sorted(directory.iterdir())}
+    """Return the size in MB of each part of a directory, without the file that a fault fills the disk with."""
+    return {part.name: _size(part) / 2**20 for part in sorted(directory.iterdir()) if part.name != FILLING}
 
 
 def _size(path: Path) -> int:
