@@ -143,7 +143,7 @@ class RunAction:
         self._resumed: set[str] = set()
         #: Plan of the action; empty until it is started.
         self.plan = ""
-        #: State of every plan of the run.
+        #: State of every plan of the run: ``moved`` if all its steps are complete, whatever came after.
         self.states: dict[str, str] = {}
         self.parts: MoveParts
 
@@ -241,11 +241,14 @@ class RunAction:
             found = self._lab.client.show(self.plan)
         except StormwrightError:
             return None
-        self.states[found.id] = found.state
+        if found.step_count and found.steps_completed == found.step_count:
+            self.states[found.id] = "moved"
+        elif found.state != "discarded" or self.states.get(found.id) != "moved":
+            self.states[found.id] = found.state
         return found
 
     def continue_plan(self) -> None:
-        """Act as the operator once no fault is in force: resume a halted plan once, end a long evaluation."""
+        """Act as the operator once no fault is in force: end evaluations, which take minutes; resume once if halted."""
         plan = self.show()
         if plan is None:
             return
@@ -254,11 +257,12 @@ class RunAction:
             if plan.state == "evaluating":
                 client.stop(plan.id, "the run need not wait for the evaluation")
             elif plan.state in HALTED_STATES:
-                changed = plan.why.startswith(("the cluster has changed", "as was asked"))
-                if changed or plan.id in self._resumed:
+                moved = self.states[plan.id] == "moved"
+                if moved or plan.id in self._resumed or plan.why.startswith("the cluster has changed"):
                     client.discard(plan.id, "the run ends")
                 else:
-                    self._resumed.add(plan.id)
+                    if not plan.why.startswith("as was asked"):  # by the end of an evaluation, above
+                        self._resumed.add(plan.id)
                     client.resume(plan.id, _REASON)
 
     def has_ended(self) -> bool:

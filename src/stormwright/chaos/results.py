@@ -56,7 +56,7 @@ class RunResult:
     namings
         Whether the status has named each fault.
     plan_state
-        Final state of the plan.
+        Final state of the plan; ``moved`` if all its steps are complete.
     skipped
         Why it was not run; empty if it was.
     smallest
