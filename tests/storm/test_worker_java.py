@@ -114,7 +114,7 @@ class Node:
         """Kill all JVMs, also those that are being started; return whether there are any."""
         for pid in self.pids():
             kill(pid)
-        return bool(list(self.standbys.glob("jvms/*")) or list(self.standbys.glob("options/*/renewing")))
+        return bool(list(self.standbys.glob("jvms/*")) or list(self.standbys.glob("options/*/r*")))
 
     def log(self) -> str:
         file = self.standbys / "log"
@@ -212,13 +212,28 @@ def test_standby_that_does_not_answer_is_replaced_by_a_cold_start(node: Node) ->
     wait_until(lambda: not Path(f"/proc/{pid}").exists())
 
 
-def test_idle_standby_that_is_killed_is_reaped_and_the_next_worker_starts_cold(node: Node) -> None:
+def test_idle_standby_that_is_killed_is_reaped_and_replaced(node: Node) -> None:
     node.start("a-1-1")
     (standby,) = node.await_ready()
     pid = int((standby / "pid").read_text())
     os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: not standby.exists() and not Path(f"/proc/{pid}").exists())
-    assert node.start("b-2-2").seen()["standby"] == "false"
+    wait_until(lambda: not Path(f"/proc/{pid}").exists() and pid not in node.pids() and node.ready())
+    assert node.start("b-2-2").seen()["standby"] == "true"
+
+
+def test_standby_that_loads_while_its_supervisor_is_started_again_is_replaced(node: Node) -> None:
+    first = subprocess.Popen(["sleep", "600"])
+    node.standbys.mkdir(mode=0o700)
+    (node.standbys / "owner").write_text(f"{first.pid}\n")
+    node.start("a-1-1")
+    wait_until(node.pids)
+    (node.standbys / "owner").write_text(f"{os.getpid()}\n")
+    first.kill()
+    first.wait()
+    (standby,) = node.await_ready()
+    time.sleep(6.0)  # a standby looks for its supervisor every five seconds
+    assert standby in node.ready()
+    assert node.start("b-2-2").seen()["standby"] == "true"
 
 
 def test_one_standby_becomes_one_of_two_workers_that_start_at_once(node: Node) -> None:

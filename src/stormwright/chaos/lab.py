@@ -181,7 +181,8 @@ class Lab:
 
 
 def _config() -> LocalClusterConfig:
-    conf = {"executor.metrics.frequency.secs": 3}
+    # The timeout is Storm's own: once Nimbus was killed nothing can be activated before its session has expired.
+    conf = {"executor.metrics.frequency.secs": 3, "storm.zookeeper.session.timeout": 20_000}
     return demo_cluster(nodes=NODES, slots=SLOTS, cores_per_node=CORES, cpu_limits="auto", storm_conf=conf)
 
 

@@ -98,6 +98,8 @@ class Mover:
         self._pauses = pauses
         self._limits = limits
         self._policy = policy
+        #: Hosts whose supervisors have not answered.
+        self._unreached: set[str] = set()
 
     def move(self, step: Step, reason: str, stop: threading.Event | None = None) -> list[MoveReport]:
         """Pause the spouts, wait until the pending tuple trees are acked, swap the workers, resume.
@@ -303,14 +305,18 @@ class Mover:
 
     def _released(self, topology: str, supervisor: Supervisor) -> bool:
         try:
-            return self._nimbus.release(topology, supervisor)
+            released = self._nimbus.release(topology, supervisor)
         except NimbusError as error:
-            log.warning(
-                "%s: the stop request to the supervisor failed; it stops the worker at its next synchronization: %s",
-                supervisor.host,
-                error,
-            )
+            if supervisor.host not in self._unreached:  # it is called twice a second
+                log.warning(
+                    "%s: the stop request to the supervisor failed; it stops the worker at its next synchronization: %s",
+                    supervisor.host,
+                    error,
+                )
+            self._unreached.add(supervisor.host)
             return True
+        self._unreached.discard(supervisor.host)
+        return released
 
     def _require_placed(self, legs: Sequence[tuple[TopologyMove, Hop]], since: float) -> None:
         """Raise MoveError if Nimbus has not polled or placed topologies elsewhere; a later poll moves nothing."""

@@ -9,7 +9,7 @@
 #
 #   off, log            why there are no standbys on this node; what happened
 #   owner               process id of the supervisor
-#   options/KEY/        flags, class_path, heap, classes: of a set of options; renewing: lock of the process that renews
+#   options/KEY/        flags, class_path, heap, classes: of a set of options; renewing: link to the id of the process that renews
 #   jvms/KEY.N/         one standby, its working directory: pid, out; ready or taken, then running; fifos bell, answer, end
 #
 # Storm runs each worker under a JVM of its own, the LogWriter, which only copies what the worker prints; here it goes to
@@ -60,12 +60,11 @@ renew() {
 
 renew_standbys() {
     key=$1 options=$root/options/$1
-    if ! mkdir "$options/renewing" 2>/dev/null; then
-        read -r holder <"$options/renewing/pid" && kill -0 "$holder" 2>/dev/null && return
-        rm -rf "$options/renewing"
-        mkdir "$options/renewing" 2>/dev/null || return
+    if ! ln -s $$ "$options/renewing" 2>/dev/null; then
+        kill -0 "$(readlink "$options/renewing")" 2>/dev/null && return
+        rm -f "$options/renewing"
+        ln -s $$ "$options/renewing" 2>/dev/null || return
     fi
-    echo $$ >"$options/renewing/pid"
     read -r owner <"$root/owner"
     # Before it sleeps: in the group of a worker it would hinder the removal of the group.
     joined=yes
@@ -75,7 +74,7 @@ renew_standbys() {
     fi
     [ -z "$joined" ] || sleep "$2"
     if [ -z "$joined" ] || [ -e "$root/off" ] || ! kill -0 "$owner" 2>/dev/null; then
-        rm -rf "$options/renewing"
+        rm -f "$options/renewing"
         return
     fi
     idle=0
@@ -90,7 +89,7 @@ renew_standbys() {
         idle=$((idle + 1))
         setsid "$0" --run-standby "$key" "$number" "$owner" </dev/null >/dev/null 2>&1 &
     done
-    rm -rf "$options/renewing"
+    rm -f "$options/renewing"
     # Standbys of options that are out of use make room.
     # shellcheck disable=SC2012 # names are ours
     for old in $(ls -t "$root/options" | tail -n "+$((most_options + 1))"); do
@@ -103,7 +102,7 @@ renew_standbys() {
 
 # Parent of a standby: starts it, waits for its end, and reports that to the process whose place it has taken.
 run_standby() {
-    options=$root/options/$1 jvm=$root/jvms/$1.$2 owner=$3
+    key=$1 options=$root/options/$1 jvm=$root/jvms/$1.$2 owner=$3
     cd "$jvm" || exit
     mkfifo -m 600 bell answer end
     mkdir artifacts logs tmp
@@ -127,8 +126,13 @@ run_standby() {
     [ -e off ] && mv off "$root/off"
     echo "$code $([ -e running ] && echo running)" 1<>end
     log "standby $(cat pid) has ended, exit code $code$([ -e running ] || echo "; printed: $(tail -n 20 out)")"
+    # It was killed while it waited, or the supervisor was started again while it was loaded.
+    read -r current <"$root/owner"
+    again=
+    [ ! -e ready ] && [ "$owner" = "$current" ] || again=yes
     cd /
     rm -rf "$jvm"
+    [ -z "$again" ] || renew "$key" "$settle_s"
 }
 
 # Removes what an earlier start of the node has left, and loads standbys for the options of its latest workers.
@@ -136,10 +140,11 @@ supervisor_starts() {
     rm -f "$root/off"
     echo $$ >"$root/owner"
     for jvm in "$root"/jvms/*; do
+        pid=
         read -r pid 2>/dev/null <"$jvm/pid"
         is_standby "${pid:-none}" || rm -rf "$jvm"
     done
-    rm -rf "$root"/options/*/renewing
+    rm -f "$root"/options/*/renewing
     for known in "$root"/options/*; do
         [ -d "$known" ] && renew "${known##*/}" 5
     done

@@ -10,6 +10,7 @@ import java.lang.reflect.Method;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
 import java.nio.file.Path;
+import java.util.Collections;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
@@ -34,6 +35,10 @@ public final class Takeover {
 
     /** System property of a worker that was a standby: the maximum of its heap in bytes, below that of the JVM. */
     public static final String HEAP_PROPERTY = "stormwright.worker.heap.bytes";
+
+    /** Options with which a request does not collect all garbage. */
+    private static final List<String> NO_FULL_COLLECTION =
+            List.of("-XX:+DisableExplicitGC", "-XX:+ExplicitGCInvokesConcurrent");
 
     private static final String LIBRARY_PATH = "java.library.path";
     private static final String HEAP = "-Xmx";
@@ -83,8 +88,7 @@ public final class Takeover {
         }
         List<String> searched = List.of(System.getProperty(LIBRARY_PATH, "").split(File.pathSeparator));
         for (String directory : command.properties().getOrDefault(LIBRARY_PATH, "").split(File.pathSeparator)) {
-            String[] libraries = new File(directory).list((parent, name) -> name.endsWith(".so"));
-            require(libraries == null || libraries.length == 0 || searched.contains(directory),
+            require(searched.contains(directory) || names(Path.of(directory)).stream().noneMatch(name -> name.endsWith(".so")),
                     "native libraries are in " + directory);
         }
         Map<String, String> status = WorkerCommand.statusOf(Path.of("/proc/self"));
@@ -93,7 +97,17 @@ public final class Takeover {
         }
         long heap = heapBytes(command.options());
         require(heap <= ownHeapBytes(), "its heap is larger");
-        require(heap == ownHeapBytes() || !command.options().contains("-XX:+DisableExplicitGC"), "its heap is smaller");
+        require(heap == ownHeapBytes() || Collections.disjoint(command.options(), NO_FULL_COLLECTION), "its heap is smaller");
+        Path own = Path.of("").toAbsolutePath();
+        require(names(own.resolve("artifacts")).isEmpty() // logs of garbage collection, which are linked
+                        || Files.getFileStore(command.directory()).equals(Files.getFileStore(own)),
+                "its directory is on another file system than the standbys, set STORMWRIGHT_STANDBY_DIR");
+    }
+
+    /** Names in a directory; none if it cannot be read. */
+    private static List<String> names(Path directory) {
+        String[] found = directory.toFile().list();
+        return found == null ? List.of() : List.of(found);
     }
 
     private static void require(boolean fits, String reason) throws RefusedException {
