@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.kit.results import DIRECTORY, show_progress, stamp, write_results
-from stormwright.controller.planning.pauses import expected_pause, modelled_pause_s
+from stormwright.controller.planning.expected_pauses import expected_pause, modelled_pause_s
 from stormwright.controller.planning.plan import MoveBudget
 from stormwright.controller.planning.planner import plan_moves
 from stormwright.controller.policy import Decision

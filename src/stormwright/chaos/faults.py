@@ -16,7 +16,7 @@ from typing import Protocol
 
 from stormwright.chaos.invariants import WorkerPlace
 from stormwright.chaos.scenarios import NODES, Fault, FaultKind, Target
-from stormwright.chaos.service_process import CLOCK, SupervisedService
+from stormwright.chaos.service_process import CLOCK, GATEWAY, SPARK, SupervisedService
 from stormwright.errors import ClusterError
 from stormwright.storm.local_cluster import RunningCluster
 from stormwright.storm.local_cluster.daemons import NIMBUS, ZOOKEEPER
@@ -294,8 +294,7 @@ class FaultInjector:
             self._service.signal(number, fault.duration_s)
             return self._service.resume
         if target in (Target.GATEWAY, Target.SPARK):
-            part = "stormwright.NimbusGateway" if target is Target.GATEWAY else "org.apache.spark.deploy.SparkSubmit"
-            pids = [pid for pid in self._service.pids(part) if self._is_java(pid)]
+            pids = self._service.jvms(GATEWAY if target is Target.GATEWAY else SPARK)
             self._require(pids, target)
             for pid in pids:
                 machine.signal(pid, number)
@@ -336,11 +335,6 @@ class FaultInjector:
     def _require(self, pids: Sequence[int], target: Target) -> None:
         if not pids:
             raise FaultError(f"there is no process of {target} now")
-
-    def _is_java(self, pid: int) -> bool:
-        with suppress(OSError):
-            return Path(f"/proc/{pid}/exe").readlink().name == "java"
-        return False
 
     # Links and CPU ------------------------------------------------------------------------------------
 

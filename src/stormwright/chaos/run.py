@@ -26,9 +26,11 @@ from stormwright.errors import ClusterError, NimbusError, StormwrightError
 
 log = logging.getLogger(__name__)
 
-#: Tuples/s and workers of a ledger, and configuration of its topology.
+#: Tuples/s and workers of a ledger.
 RATE_TPS, WORKERS = 200.0, 3
-_CONF = {"topology.message.timeout.secs": 10, "stormwright.probe.interval.ms": 500}
+
+#: Configuration of its topology.
+CONF = {"topology.message.timeout.secs": 10, "stormwright.probe.interval.ms": 500}
 
 #: Longest waits in seconds: for workers and acks at first, the moment, recovery after the last fault, and the end.
 _UP_S, _MOMENT_S, RECOVERY_S, _END_S = 90.0, 120.0, 240.0, 40.0
@@ -144,7 +146,7 @@ class _Run:
     # Topologies ---------------------------------------------------------------------------------------
 
     def _submit(self) -> None:
-        conf = {**_CONF, "stormwright.probe.service.url": self._lab.cluster.service_url}
+        conf = {**CONF, "stormwright.probe.service.url": self._lab.cluster.service_url}
         for each in self._workloads:
             each.directory.mkdir(parents=True, exist_ok=True)
             each.submit(self._lab.cluster, conf)

@@ -37,6 +37,9 @@ TARGET, CLOCK, LOG = "target.json", "clock.txt", "service.log"
 #: Seconds from the end of a service until its supervision starts it again, and between two checks.
 RESTART_S, _POLL_S = 1.0, 0.05
 
+#: Main classes of a service's JVMs.
+GATEWAY, SPARK = "stormwright.NimbusGateway", "org.apache.spark.deploy.SparkSubmit"
+
 _PR_SET_PDEATHSIG = 1
 
 # Composition --------------------------------------------------------------------------------------
@@ -185,6 +188,15 @@ class SupervisedService:
                 if part.encode() in Path(f"/proc/{pid}/cmdline").read_bytes() and is_alive(pid):
                     found.append(pid)
         return sorted(found)
+
+    def jvms(self, main_class: str) -> list[int]:
+        """Return the JVMs that run a class, `GATEWAY` or `SPARK`, without the scripts that start them."""
+        found = []
+        for pid in self.pids(main_class):
+            with suppress(OSError):
+                if Path(f"/proc/{pid}/exe").readlink().name == "java":
+                    found.append(pid)
+        return found
 
     def orphans(self) -> list[int]:
         """Return processes of former services: those that do not descend from the current one."""

@@ -23,7 +23,9 @@ from stormwright.chaos.finishing import finish_ledgers
 from stormwright.chaos.lab import Lab, until
 from stormwright.chaos.ledger import read_ledger
 from stormwright.chaos.ledger_workload import LedgerWorkload
+from stormwright.chaos.run import CONF
 from stormwright.chaos.scenarios import CATALOGUE, Action, Fault, FaultKind, Target
+from stormwright.chaos.service_process import SPARK
 from stormwright.chaos.soak_record import (
     LedgerResult,
     ProcessSample,
@@ -55,9 +57,6 @@ _UP_S, _MOVE_S = 120.0, 240.0
 
 #: Attempts to select a worker that can move.
 _ATTEMPTS = 8
-
-_CONF = {"topology.message.timeout.secs": 10, "stormwright.probe.interval.ms": 500}
-_SPARK = "org.apache.spark.deploy.SparkSubmit"
 
 
 @dataclass(frozen=True)
@@ -199,7 +198,7 @@ class _Session:
         self._workload.submit(
             self._lab.cluster,
             {
-                **_CONF,
+                **CONF,
                 "stormwright.probe.service.url": self._lab.cluster.service_url,
                 "stormwright.rate.file": str(self._rate_file.absolute()),
             },
@@ -330,16 +329,9 @@ class _Session:
 
     def _sample(self) -> Sample:
         service = self._lab.service
-        pids = {"service": service.pid, "spark": next(filter(_is_java, service.pids(_SPARK)), None)}
+        pids = {"service": service.pid, "spark": next(iter(service.jvms(SPARK)), None)}
         found: dict[str, ProcessSample] = {}
         for name, pid in pids.items():
             if pid and (each := sample_of(pid)) is not None:
                 found[name] = each
         return Sample(round(self.elapsed_s, 1), self._session, found, state_sizes(service.state), self._rate_tps)
-
-
-def _is_java(pid: int) -> bool:
-    """Return whether a process is a JVM, not the script that starts it."""
-    with suppress(OSError):
-        return Path(f"/proc/{pid}/exe").readlink().name == "java"
-    return False

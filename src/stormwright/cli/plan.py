@@ -196,7 +196,7 @@ def _of_service(
 
 def _of_file(file: Path, wished: dict[str, object]) -> Plan:
     from stormwright.controller.objectives.objective import LexicographicObjective
-    from stormwright.controller.planning.pauses import expected_pause
+    from stormwright.controller.planning.expected_pauses import expected_pause
     from stormwright.controller.plans.description import plan_document, planned_step
     from stormwright.controller.plans.document import step_to_dict
     from stormwright.controller.plans.draft import FewestMoves, PlanScope, measured_rates, propose_moves

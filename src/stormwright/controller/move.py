@@ -309,7 +309,7 @@ class Mover:
         except NimbusError as error:
             if supervisor.host not in self._unreached:  # it is called twice a second
                 log.warning(
-                    "%s: the stop request to the supervisor failed; it stops the worker at its next synchronization: %s",
+                    "%s: the stop request to the supervisor failed; it stops the worker when it synchronizes: %s",
                     supervisor.host,
                     error,
                 )

@@ -10,7 +10,7 @@ import pytest
 
 from stormwright.controller.objectives.outlook import Outlook
 from stormwright.controller.objectives.placements import Placements
-from stormwright.controller.planning.pauses import LEG_S, START_CORE_S, expected_pause, modelled_pause_s
+from stormwright.controller.planning.expected_pauses import LEG_S, START_CORE_S, expected_pause, modelled_pause_s
 from stormwright.controller.planning.plan import MoveBudget, Step, TopologyMove
 from stormwright.controller.planning.planner import plan_moves
 from stormwright.controller.plans.description import plan_document, side_of

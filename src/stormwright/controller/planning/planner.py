@@ -10,9 +10,9 @@ import numpy as np
 
 from stormwright.controller.planning.capacity import MoveRoom
 from stormwright.controller.planning.detours import Batch, Helpers, through_spare_slots
+from stormwright.controller.planning.expected_pauses import starts_per_core
 from stormwright.controller.planning.groups import GroupSearch
 from stormwright.controller.planning.hops import make_move, unchanged_workers
-from stormwright.controller.planning.pauses import starts_per_core
 from stormwright.controller.planning.places import Place, workers_of
 from stormwright.controller.planning.plan import (
     Excluded,

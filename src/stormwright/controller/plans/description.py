@@ -11,7 +11,7 @@ import numpy as np
 
 from stormwright.controller.objectives.outlook import NODES, THROUGHPUT, inter_node_tps, nodes_used
 from stormwright.controller.objectives.placements import Placements
-from stormwright.controller.planning.pauses import Pause, PauseOf, modelled_pause_s
+from stormwright.controller.planning.expected_pauses import Pause, PauseOf, modelled_pause_s
 from stormwright.controller.planning.plan import Excluded, MovePlan, TopologyMove
 from stormwright.controller.plans.draft import Proposal, concerned, measured_rates
 from stormwright.controller.safety.move_kinds import MoveSafety, move_safety, restarted_shares

@@ -10,8 +10,8 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from stormwright.controller.planning.capacity import MoveRoom
+from stormwright.controller.planning.expected_pauses import starts_per_core
 from stormwright.controller.planning.hops import make_move
-from stormwright.controller.planning.pauses import starts_per_core
 from stormwright.controller.planning.places import workers_of
 from stormwright.controller.planning.plan import MoveBudget, MovePlan, Step
 from stormwright.controller.planning.planner import plan_moves

@@ -8,7 +8,7 @@ from dataclasses import asdict
 import orjson
 
 from stormwright.client import shapes
-from stormwright.controller.planning.pauses import modelled_pause_s
+from stormwright.controller.planning.expected_pauses import modelled_pause_s
 from stormwright.controller.planning.plan import Step
 from stormwright.controller.plans.document import placement_of
 from stormwright.controller.reports import MoveReport
@@ -147,7 +147,7 @@ class Journal:
         return [float(seconds) for (seconds,) in self._state.read(statement, *values)]
 
     def pause_parts(self, name: str | None = None) -> list[float]:
-        """Return `pauses` as parts of those that were modelled (`planning.pauses.modelled_pause_s`)."""
+        """Return `pauses` as parts of those that were modelled (`planning.expected_pauses.modelled_pause_s`)."""
         where, values = ("AND name = ?", (name,)) if name is not None else ("", ())
         statement = (
             f"SELECT pause_s / modelled_s FROM moves WHERE modelled_s > 0 {where} ORDER BY n DESC LIMIT {_PAUSES}"  # noqa: S608 (constants)

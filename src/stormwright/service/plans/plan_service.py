@@ -14,7 +14,7 @@ import orjson
 from stormwright.client import shapes
 from stormwright.client.shapes import DrainRequest
 from stormwright.controller.objectives.objective import LexicographicObjective
-from stormwright.controller.planning.pauses import Pause, expected_pause
+from stormwright.controller.planning.expected_pauses import Pause, expected_pause
 from stormwright.controller.plans.description import (
     SafetyOf,
     move_kinds,
