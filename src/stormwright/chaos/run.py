@@ -158,7 +158,8 @@ class _Run:
             return len(self._ids) == len(names)
 
         self._require(submitted, _UP_S, "the ledgers are submitted")
-        self._require(self._workers_run, _UP_S, "all workers run")
+        count = WORKERS * len(names)
+        self._require(lambda: len(self._assigned()) == count and self._workers_run(), _UP_S, "all workers run")
         self._require(self._acks.flow, _UP_S, "acks flow")
 
     def _require(self, reached: Callable[[], bool], limit_s: float, text: str) -> None:
