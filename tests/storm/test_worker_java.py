@@ -224,10 +224,10 @@ def test_idle_standby_that_is_killed_is_reaped_and_replaced(node: Node) -> None:
 def test_standby_that_loads_while_its_supervisor_is_started_again_is_replaced(node: Node) -> None:
     first = subprocess.Popen(["sleep", "600"])
     node.standbys.mkdir(mode=0o700)
-    (node.standbys / "owner").write_text(f"{first.pid}\n")
+    (node.standbys / "supervisor").write_text(f"{first.pid}\n")
     node.start("a-1-1")
     wait_until(node.pids)
-    (node.standbys / "owner").write_text(f"{os.getpid()}\n")
+    (node.standbys / "supervisor").write_text(f"{os.getpid()}\n")
     first.kill()
     first.wait()
     (standby,) = node.await_ready()
@@ -301,7 +301,7 @@ def test_worker_ends_when_it_uses_more_than_its_heap_although_its_standby_has_mo
 def test_idle_standby_ends_with_its_supervisor(node: Node) -> None:
     supervisor = subprocess.Popen(["sleep", "600"])
     node.standbys.mkdir(mode=0o700)
-    (node.standbys / "owner").write_text(f"{supervisor.pid}\n")
+    (node.standbys / "supervisor").write_text(f"{supervisor.pid}\n")
     worker = node.start("a-1-1")
     (standby,) = node.await_ready()
     supervisor.kill()

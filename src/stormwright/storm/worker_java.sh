@@ -8,9 +8,9 @@
 # set of options is started cold; its loaded classes are recorded for the standbys. What the directory holds:
 #
 #   off, log            why there are no standbys on this node; what happened
-#   owner               process id of the supervisor
+#   supervisor          process id of the supervisor
 #   options/KEY/        flags, class_path, heap, classes: of a set of options; renewing: link to the id of the process that renews
-#   jvms/KEY.N/         one standby, its working directory: pid, out; ready or taken, then running; fifos bell, answer, end
+#   jvms/KEY.N/         one standby, its working directory: pid, out; ready or taken, then running; fifos request, answer, end
 #
 # Storm runs each worker under a JVM of its own, the LogWriter, which only copies what the worker prints; here it goes to
 # a file, and that JVM is not started.
@@ -65,15 +65,15 @@ renew_standbys() {
         rm -f "$options/renewing"
         ln -s $$ "$options/renewing" 2>/dev/null || return
     fi
-    read -r owner <"$root/owner"
+    read -r supervisor <"$root/supervisor"
     # Before it sleeps: in the group of a worker it would hinder the removal of the group.
     joined=yes
-    if ! join_groups $$ "$owner"; then
+    if ! join_groups $$ "$supervisor"; then
         joined=""
-        ! kill -0 "$owner" 2>/dev/null || log "no standby is loaded: the control groups of process $owner may not be joined"
+        ! kill -0 "$supervisor" 2>/dev/null || log "no standby is loaded: the control groups of process $supervisor may not be joined"
     fi
     [ -z "$joined" ] || sleep "$2"
-    if [ -z "$joined" ] || [ -e "$root/off" ] || ! kill -0 "$owner" 2>/dev/null; then
+    if [ -z "$joined" ] || [ -e "$root/off" ] || ! kill -0 "$supervisor" 2>/dev/null; then
         rm -f "$options/renewing"
         return
     fi
@@ -87,7 +87,7 @@ renew_standbys() {
             number=$((number + 1))
         done
         idle=$((idle + 1))
-        setsid "$0" --run-standby "$key" "$number" "$owner" </dev/null >/dev/null 2>&1 &
+        setsid "$0" --run-standby "$key" "$number" "$supervisor" </dev/null >/dev/null 2>&1 &
     done
     rm -f "$options/renewing"
     # Standbys of options that are out of use make room.
@@ -102,9 +102,9 @@ renew_standbys() {
 
 # Parent of a standby: starts it, waits for its end, and reports that to the process whose place it has taken.
 run_standby() {
-    key=$1 options=$root/options/$1 jvm=$root/jvms/$1.$2 owner=$3
+    key=$1 options=$root/options/$1 jvm=$root/jvms/$1.$2 supervisor=$3
     cd "$jvm" || exit
-    mkfifo -m 600 bell answer end
+    mkfifo -m 600 request answer end
     mkdir artifacts logs tmp
     read -r heap <"$options/heap"
     read -r class_path <"$options/class_path"
@@ -119,7 +119,7 @@ run_standby() {
         -DLog4jContextSelector=org.apache.logging.log4j.core.selector.BasicContextSelector \
         -Dworkers.artifacts="$jvm/logs" -Dstorm.id=standby -Dworker.port=0 -Dlogfile.name=worker.log \
         -Djava.io.tmpdir="$jvm/tmp" -Dstormwright.class.path="$class_path" -cp "$class_path" \
-        stormwright.Standby "$jvm" "$owner" "$options/classes" >out 2>&1 &
+        stormwright.Standby "$jvm" "$supervisor" "$options/classes" >out 2>&1 &
     echo $! >pid
     wait $!
     code=$?
@@ -127,9 +127,9 @@ run_standby() {
     echo "$code $([ -e running ] && echo running)" 1<>end
     log "standby $(cat pid) has ended, exit code $code$([ -e running ] || echo "; printed: $(tail -n 20 out)")"
     # It was killed while it waited, or the supervisor was started again while it was loaded.
-    read -r current <"$root/owner"
+    read -r current <"$root/supervisor"
     again=
-    [ ! -e ready ] && [ "$owner" = "$current" ] || again=yes
+    [ ! -e ready ] && [ "$supervisor" = "$current" ] || again=yes
     cd /
     rm -rf "$jvm"
     [ -z "$again" ] || renew "$key" "$settle_s"
@@ -138,7 +138,7 @@ run_standby() {
 # Removes what an earlier start of the node has left, and loads standbys for the options of its latest workers.
 supervisor_starts() {
     rm -f "$root/off"
-    echo $$ >"$root/owner"
+    echo $$ >"$root/supervisor"
     for jvm in "$root"/jvms/*; do
         pid=
         read -r pid 2>/dev/null <"$jvm/pid"
@@ -216,7 +216,7 @@ esac
 [ "$common" != "$class_path" ] || count=0
 
 if make_root && [ ! -e "$root/off" ]; then
-    [ -e "$root/owner" ] || echo $PPID >"$root/owner"
+    [ -e "$root/supervisor" ] || echo $PPID >"$root/supervisor"
     key=$(printf '%s' "$flags$common" | cksum)
     key=${key%% *}-${key##* }
     options=$root/options/$key
@@ -224,10 +224,10 @@ if make_root && [ ! -e "$root/off" ]; then
         jvm=${ready%/ready}
         mv "$ready" "$jvm/taken" 2>/dev/null || continue # there is none, or another worker has taken it
         read -r pid <"$jvm/pid"
-        exec 3<>"$jvm/end" 4<>"$jvm/answer" # before it is rung: what it writes stays in an open fifo
+        exec 3<>"$jvm/end" 4<>"$jvm/answer" # before the request: what it writes stays in an open fifo
         if join_groups "$pid" $$; then
             [ "$(id -u)" != 0 ] || (cd "/proc/$pid/task" && exec renice -n "$(nice)" -p -- *) >/dev/null 2>&1
-            echo $$ 1<>"$jvm/bell"
+            echo $$ 1<>"$jvm/request"
             accepted=$(timeout "$accept_s" head -n 1 <&4)
         else
             accepted="its control groups cannot be changed"

@@ -11,16 +11,16 @@ import stormwright.standby.Takeover.RefusedException;
 import stormwright.standby.WorkerCommand;
 
 /**
- * A JVM that has loaded Storm's worker and waits to become one: {@code Standby DIRECTORY OWNER CLASSES}.
+ * A JVM that has loaded Storm's worker and waits to become one: {@code Standby DIRECTORY SUPERVISOR CLASSES}.
  *
  * <p>{@code worker_java.sh} starts it, in DIRECTORY. When the file {@code ready} is there, a process id that is written to
- * the fifo {@code bell} makes it the worker of that process, which runs {@code worker_java.sh} with the command of a
+ * the fifo {@code request} makes it the worker of that process, which runs {@code worker_java.sh} with the command of a
  * worker. It answers {@code yes}, or the reason for which it cannot, in the fifo {@code answer}, and writes the file
- * {@code running} once the worker has started. An idle standby ends with the supervisor, process OWNER. A version of
+ * {@code running} once the worker has started. An idle standby ends with the supervisor. A version of
  * Storm or of Java that it does not support makes it write the reason to the file {@code off} and end.
  */
 public final class Standby {
-    private static final long OWNER_CHECK_MS = 5_000;
+    private static final long SUPERVISOR_CHECK_MS = 5_000;
 
     private final Path directory;
     private volatile boolean taken;
@@ -34,7 +34,7 @@ public final class Standby {
         new Standby(Path.of(args[0])).run(Long.parseLong(args[1]), Path.of(args[2]));
     }
 
-    private void run(long owner, Path classes) throws Exception {
+    private void run(long supervisor, Path classes) throws Exception {
         String unsupported = Takeover.whyUnsupported();
         if (!unsupported.isEmpty()) {
             Files.writeString(directory.resolve("off"), unsupported + "\n");
@@ -42,11 +42,11 @@ public final class Standby {
         }
         Loader.load(classes);
         System.gc();
-        endWithOwner(owner);
+        endWithSupervisor(supervisor);
         // Opened for both directions, so that neither side waits for the other one to open it.
-        try (RandomAccessFile bell = open("bell"); RandomAccessFile answer = open("answer")) {
+        try (RandomAccessFile request = open("request"); RandomAccessFile answer = open("answer")) {
             Files.writeString(directory.resolve("ready"), "");
-            long pid = Long.parseLong(bell.readLine().strip());
+            long pid = Long.parseLong(request.readLine().strip());
             taken = true;
             become(pid, answer);
         }
@@ -80,13 +80,13 @@ public final class Standby {
         return new RandomAccessFile(directory.resolve(fifo).toFile(), "rw");
     }
 
-    private void endWithOwner(long owner) {
-        ProcessHandle supervisor = ProcessHandle.of(owner).orElse(null);
+    private void endWithSupervisor(long pid) {
+        ProcessHandle supervisor = ProcessHandle.of(pid).orElse(null);
         Thread watch = new Thread(() -> {
             // The directory may be removed by a cleaner of temporary files: no worker would ever find this standby.
             while (supervisor != null && supervisor.isAlive() && Files.exists(directory.resolve("pid"))) {
                 try {
-                    Thread.sleep(OWNER_CHECK_MS);
+                    Thread.sleep(SUPERVISOR_CHECK_MS);
                 } catch (InterruptedException e) {
                     return;
                 }
@@ -97,7 +97,7 @@ public final class Standby {
             if (!taken) {
                 Runtime.getRuntime().halt(0);
             }
-        }, "stormwright-standby-owner");
+        }, "stormwright-standby-supervisor");
         watch.setDaemon(true);
         watch.start();
     }
