@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -61,11 +62,12 @@ class Node:
     root: Path
     classes: Path
     count: int = 1
+    elsewhere: Path | None = None
     started: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     @property
     def standbys(self) -> Path:
-        return self.root / "standby"
+        return self.elsewhere or self.root / "standby"
 
     def start(self, topology: str, *options: str, heap: str = "200m", before: bool = False, **variables: str) -> Worker:
         """Start a worker as a supervisor does, which fails if what it writes is there `before`."""
@@ -273,6 +275,21 @@ def test_worker_with_another_start_environment_starts_cold(node: Node) -> None:
     node.await_ready()
     assert node.start("b-2-2", MALLOC_ARENA_MAX="2").seen()["standby"] == "false"
     assert "MALLOC_ARENA_MAX" in node.log()
+
+
+@pytest.fixture
+def shared_memory() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
+        yield Path(directory)
+
+
+def test_log_of_collections_on_another_file_system_starts_cold(shared_memory: Path, node: Node) -> None:
+    assert shared_memory.stat().st_dev != node.root.stat().st_dev
+    node.elsewhere = shared_memory / "standby"
+    node.start("a-1-1", "-Xlog:gc:file=artifacts/gc.log")
+    node.await_ready()
+    assert node.start("b-2-2", "-Xlog:gc:file=artifacts/gc.log").seen()["standby"] == "false"
+    assert "its directory is on another file system than the standbys, set STORMWRIGHT_STANDBY_DIR" in node.log()
 
 
 def test_larger_heap_than_that_of_the_standby_starts_cold_and_is_learnt(node: Node) -> None:
