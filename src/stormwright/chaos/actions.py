@@ -31,6 +31,10 @@ _REASON = "chaos"
 # Placement ----------------------------------------------------------------------------------------
 
 
+class NoFreeSlotError(ClusterError):
+    """The selected worker cannot move; another one may."""
+
+
 @dataclass(frozen=True)
 class Placement:
     """Placement of the topologies of a run.
@@ -95,7 +99,7 @@ class Placement:
         target = node[rng.choice(beside)]
         free = [slot for slot in range(len(self.problem.slots)) if slot not in taken and node[slot] == target]
         if not free:
-            raise ClusterError("there is no free slot beside another worker of the ledger")
+            raise NoFreeSlotError("there is no free slot beside another worker of the ledger")
         return source, rng.choice(free)
 
     def exchange(self) -> tuple[int, int]:

@@ -17,7 +17,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from stormwright.chaos.actions import Placement, RunAction
+from stormwright.chaos.actions import NoFreeSlotError, Placement, RunAction
 from stormwright.chaos.faults import FaultError, FaultInjector
 from stormwright.chaos.finishing import finish_ledgers
 from stormwright.chaos.lab import Lab, until
@@ -278,7 +278,7 @@ class _Session:
             try:
                 action.prepare()
             except StormwrightError as error:
-                if attempt == _ATTEMPTS - 1 or "slot" not in str(error):
+                if attempt == _ATTEMPTS - 1 or not isinstance(error, NoFreeSlotError):
                     self._note("note", f"{kind} not possible: {error}")
                     return False
             else:
