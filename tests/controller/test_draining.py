@@ -196,3 +196,27 @@ def test_stop_ends_the_wait() -> None:
     stop.set()
     topology = Draining("t", "t", [("n0", 6700)], policy=DrainPolicy(windows=True, limit_s=200))
     assert drain([topology], worker, worker.tally, 75.0, stop) == [topology]
+
+
+def test_drain_fails_soon_if_a_worker_dies() -> None:
+    worker = Windows(rate_tps=10, window_s=100)
+    begin_s = worker.clock.now_s
+    worker.clock.on_tick = lambda: None
+    with pytest.raises(MoveError, match="1 of 1 workers died"):
+        worker.drain(USUAL)
+    assert worker.clock.now_s - begin_s < 12.0
+
+
+def test_drain_fails_at_once_if_a_worker_is_replaced() -> None:
+    worker = Windows(rate_tps=10, window_s=100)
+    begin_s = worker.clock.now_s
+    numbers = itertools.count()
+
+    def report() -> None:
+        made = record("t", "n0", next(numbers), queue=0.1, length_ms=1000 * TICK_S)
+        worker.tally.add([made | {"worker": {**made["worker"], "pid": 2, "start_ms": 1}}])
+
+    worker.clock.on_tick = report
+    with pytest.raises(MoveError, match="1 of 1 workers died"):
+        worker.drain(USUAL)
+    assert worker.clock.now_s - begin_s < 2.0

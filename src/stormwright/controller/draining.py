@@ -24,6 +24,7 @@ from typing import Protocol
 from stormwright.clock import Clock
 from stormwright.controller.tally import Tally
 from stormwright.errors import MoveError
+from stormwright.perflog.records import WorkerId
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +37,9 @@ _STUCK_S, _TURNS = 2.0, 3
 #: Maximum seconds of a turn: on a busy machine spouts are activated late, and only records show that they were.
 _TURN_S = 5.0
 
+
+#: Seconds of silence from which a worker is taken to have died, rather than to be late.
+_DEAD_S = 8.0
 
 #: Maximum number of checkpoints for one move: each admits the tuples that arrive meanwhile.
 _CHECKPOINTS = 3
@@ -177,6 +181,17 @@ class Draining:
         if not done and not (stop and stop.is_set()):
             raise MoveError(f"{self.id}: no checkpoint was completed within {limit_s:g} s; nothing was moved")
 
+    def require_workers(self, lives: Collection[WorkerId], tally: Tally) -> None:
+        """Raise MoveError if a worker of `lives` has died.
+
+        The one that replaces it processes nothing until the topology is active (``BoltExecutor.init`` of Storm waits
+        for that): ticks stay in its queues, and it would not be drained before the time limit.
+        """
+        replaced = set(lives) - set(tally.lives(self.id, self.live))
+        if dead := len(replaced) or len(tally.unheard(self.id, self.live, _DEAD_S)):
+            count = f"{dead} of {len(self.live)} workers"
+            raise MoveError(f"{self.id}: {count} died while it was paused; nothing was moved")
+
     def _is_quiet(self, tally: Tally) -> bool:
         return tally.quiet(self.id, self.live, self.since)
 
@@ -211,8 +226,9 @@ def drain(
     Raises
     ------
     MoveError
-        No checkpoint was completed in time.
+        No checkpoint was completed in time, or a worker has died.
     """
+    lives = [tally.lives(each.id, each.live) for each in topologies]
     for each in topologies:
         each.pause(spouts, tally.clock)
     limit_s = max(limit_s, *(each.policy.limit_s or 0.0 for each in topologies), 0.0)
@@ -223,6 +239,8 @@ def drain(
             break
         if left_s <= 0:
             return [each for each in left if not each.is_replayable(tally)]
+        for each, known in zip(topologies, lives, strict=True):
+            each.require_workers(known, tally)
         for each in left:
             if each.needs_checkpoint(tally):
                 each.complete_checkpoint(spouts, tally, stop)

@@ -274,11 +274,13 @@ class Tally:
             worker = self._newest(topology).get(slot)
             return worker.connections if worker else 0
 
-    def unheard(self, topology: str, live: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
-        """Return live workers (supervisor, port) that do not report, or no longer report."""
+    def unheard(
+        self, topology: str, live: Iterable[tuple[str, int]], least_s: float = MIN_SILENT_S
+    ) -> list[tuple[str, int]]:
+        """Return live workers (supervisor, port) that do not report, or no longer report for `least_s` seconds."""
         with self._changed:
             newest = self._newest(topology)
-            return [slot for slot in live if slot not in newest or self._silent(newest[slot])]
+            return [slot for slot in live if slot not in newest or self._silent(newest[slot], least_s)]
 
     def _sweep(self) -> None:
         now = self.clock.monotonic()
@@ -291,8 +293,8 @@ class Tally:
     def _gone(self, worker: WorkerTally) -> bool:
         return worker.ended or self._silent(worker)
 
-    def _silent(self, worker: WorkerTally) -> bool:
-        return self.clock.monotonic() - worker.heard > max(SILENT_INTERVALS * worker.interval_s, MIN_SILENT_S)
+    def _silent(self, worker: WorkerTally, least_s: float = MIN_SILENT_S) -> bool:
+        return self.clock.monotonic() - worker.heard > max(SILENT_INTERVALS * worker.interval_s, least_s)
 
     def _newest(self, topology: str) -> dict[tuple[str, int], WorkerTally]:
         return {(life.supervisor, life.port): self._workers[life] for life in self._lives(topology)}
