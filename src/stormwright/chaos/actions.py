@@ -153,16 +153,9 @@ class RunAction:
 
     def prepare(self) -> None:
         """Make everything that comes before the action; raises ClusterError."""
-        placement = Placement.current(self._lab)
         self._known = {each.id for each in self._lab.client.plans(limit=1000).plans}
-        if self._action is Action.SWAP:
-            one, other = placement.exchange()
-            write_targets(self._lab.service.state, placement.targets({0: {one: other}, 1: {other: one}}))
-        else:
-            one, other = placement.one_worker(self._rng)
-            write_targets(self._lab.service.state, placement.targets({0: {one: other}}))
-        self.parts = _parts(placement, one, other)
         if self._action is Action.DRAIN:
+            placement = self._select_move()
             self._host = next(host for host, node in placement.node_of.items() if node == self.parts.source)
             return
         self._planned = self._made_plan()
@@ -173,6 +166,18 @@ class RunAction:
             self._known.add(self._planned)
             self.parts = _reversed(self.parts)
 
+    def _select_move(self) -> Placement:
+        """Select the move, and return the current placement."""
+        placement = Placement.current(self._lab)
+        if self._action is Action.SWAP:
+            one, other = placement.exchange()
+            write_targets(self._lab.service.state, placement.targets({0: {one: other}, 1: {other: one}}))
+        else:
+            one, other = placement.one_worker(self._rng)
+            write_targets(self._lab.service.state, placement.targets({0: {one: other}}))
+        self.parts = _parts(placement, one, other)
+        return placement
+
     def _made_plan(self) -> str:
         """Return a plan with moves; it takes some time until topologies are measured."""
         found: list[str] = []
@@ -181,6 +186,7 @@ class RunAction:
         def made() -> bool:
             nonlocal why
             client = self._lab.client
+            self._select_move()  # again, as Nimbus may have placed it elsewhere since
             plan = client.plan(_REASON, goals=["traffic"], least_gain_percent=0)
             plan = client.wait_until_planned(plan.id, 20.0)
             why = plan.why
