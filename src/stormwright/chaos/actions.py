@@ -90,6 +90,8 @@ class Placement:
     def one_worker(self, rng: random.Random) -> tuple[int, int]:
         """Return a used slot of the first topology, and a free slot beside another of its workers."""
         used = self._used(0)
+        if not used:  # of a Nimbus that has just started
+            raise ClusterError("Nimbus has not placed the ledger yet")
         node = self.problem.slot_node
         source = rng.choice(used)
         beside = [slot for slot in used if node[slot] != node[source]]
