@@ -40,7 +40,7 @@ def main() -> None:
     parser.add_argument("--part", choices=("real", "virtual", "soak", "page"), default="page")
     parser.add_argument("--scenario", action="append", help="pattern of names; repeatable")
     parser.add_argument("--moment", action="append", type=Moment, help="repeatable")
-    parser.add_argument("--seeds", type=int, default=60, help="of each schedule in virtual time")
+    parser.add_argument("--seeds", type=int, default=62, help="of each schedule in virtual time")
     parser.add_argument("--minutes", type=float, default=60.0, help="of the soak")
     options = parser.parse_args()
     HOME.mkdir(parents=True, exist_ok=True)
