@@ -116,6 +116,7 @@ class Node:
         """Kill all JVMs, also those that are being started; return whether there are any."""
         for pid in self.pids():
             kill(pid)
+        # By a pattern: `glob` looks up an exact name such as "renewing", and does not find a symbolic link to no file.
         return bool(list(self.standbys.glob("jvms/*")) or list(self.standbys.glob("options/*/r*")))
 
     def log(self) -> str:
@@ -277,6 +278,7 @@ def test_worker_with_another_start_environment_starts_cold(node: Node) -> None:
     assert "MALLOC_ARENA_MAX" in node.log()
 
 
+# Requested before `node`, so that it is torn down last: standbys run in it until then.
 @pytest.fixture
 def shared_memory() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:

@@ -232,15 +232,19 @@ def drain(
     for each in topologies:
         each.pause(spouts, tally.clock)
     limit_s = max(limit_s, *(each.policy.limit_s or 0.0 for each in topologies), 0.0)
-    deadline = tally.clock.monotonic() + limit_s
+    next_check_s = tally.clock.monotonic()
+    deadline = next_check_s + limit_s
     while left := [each for each in topologies if not each.is_drained(tally)]:
-        left_s = deadline - tally.clock.monotonic()
+        now_s = tally.clock.monotonic()
+        left_s = deadline - now_s
         if stop and stop.is_set():
             break
         if left_s <= 0:
             return [each for each in left if not each.is_replayable(tally)]
-        for each, known in zip(topologies, lives, strict=True):
-            each.require_workers(known, tally)
+        if now_s >= next_check_s:  # not at each record: it scans all workers of the cluster
+            next_check_s = now_s + _POLL_S
+            for each, known in zip(topologies, lives, strict=True):
+                each.require_workers(known, tally)
         for each in left:
             if each.needs_checkpoint(tally):
                 each.complete_checkpoint(spouts, tally, stop)

@@ -144,7 +144,8 @@ supervisor_starts() {
         read -r pid 2>/dev/null <"$jvm/pid"
         is_standby "${pid:-none}" || rm -rf "$jvm"
     done
-    rm -f "$root"/options/*/renewing
+    # Older versions made a directory of that name, in place of a link.
+    rm -rf "$root"/options/*/renewing
     for known in "$root"/options/*; do
         [ -d "$known" ] && renew "${known##*/}" 5
     done

@@ -39,13 +39,13 @@ public final class WorkerProbe {
     /**
      * A move waits for records of workers that have just started, and of those that have just become idle: intervals are
      * short for some time then, and one ends as soon as a steady flow of tuples stops. Configured intervals above
-     * {@link #LONG_INTERVAL_MS} are never shortened: after a short interval the service takes a worker for silent when it
-     * has not heard of it for that long.
+     * {@link #LONG_INTERVAL_MS} are never shortened: after a short record the service takes a worker that is silent for
+     * 2.5 s for dead, and the record of a long interval has to arrive by then.
      */
     private static final long SHORT_INTERVAL_MS = 250;
     private static final long STARTING_NS = 20_000_000_000L;
     private static final long STOPPING_NS = 1_000_000_000L;
-    private static final long LONG_INTERVAL_MS = 2_500;
+    private static final long LONG_INTERVAL_MS = 2_000;
 
     private final Map<String, Object> conf;
     private final Map<String, List<Edge>> edges;
