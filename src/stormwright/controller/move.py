@@ -25,7 +25,7 @@ from stormwright.controller.safety.pauses import Pauses
 from stormwright.controller.tally import Tally
 from stormwright.errors import MoveError, MoveStoppedError, NimbusError, StormwrightError
 from stormwright.formats.document.problem import problem_from_dict
-from stormwright.model import Problem, Supervisor, Topology, TopologyAssignment, WorkerSlot
+from stormwright.model import UNPLACED, Problem, Supervisor, Topology, TopologyAssignment, WorkerSlot
 from stormwright.storm.bridge import Bridge
 from stormwright.storm.occupancy import Order
 
@@ -168,12 +168,14 @@ class Mover:
             if topology.name not in names:
                 continue
             placed = problem.current.get(topology.id)
-            slots = set(placed.slots if placed else ())
-            strays = {slot for slot in self._tally.reporting(topology.id) if slot not in slots}
-            for node in {slot.supervisor for slot in strays} - {slot.supervisor for slot in slots}:
+            wanted = _tasks_by_slot(topology, placed) if placed else {}
+            reporting = self._tally.reporting(topology.id)
+            left = {slot.supervisor for slot in reporting} - {slot.supervisor for slot in wanted}
+            for node in left:
                 if node in problem.node_index:
                     self._released(topology.id, problem.supervisors[problem.node_index[node]])
-            settled &= not strays and not self._tally.unheard(topology.id, slots)
+            # A worker with other tasks than placed is about to end, even in a slot that the topology still has.
+            settled &= reporting == wanted
         return settled
 
     def _is_rebalanced(self, names: Collection[str]) -> bool:
@@ -360,12 +362,9 @@ class Mover:
         return up
 
     def _all_report(self, topology: Topology, leg: Hop, since: float) -> bool:
-        tasks: dict[WorkerSlot, set[int]] = {slot: set() for slot in leg.after.slots}
-        runs = zip(topology.executor_start_task.tolist(), topology.executor_end_task.tolist(), strict=True)
-        for slot, (first, last) in zip(leg.after.slot_of_executor, runs, strict=True):
-            tasks[leg.after.slots[slot]].update(range(first, last + 1))
+        tasks = _tasks_by_slot(topology, leg.after)
         return all(
-            self._tally.reports(topology.id, slot.supervisor, slot.port, frozenset(tasks[slot]), since)
+            self._tally.reports(topology.id, slot.supervisor, slot.port, tasks[slot], since)
             for slot in leg.started_workers
         )
 
@@ -374,6 +373,16 @@ def _before(move: TopologyMove, leg: Hop) -> TopologyAssignment:
     """Return the placement of a topology before a leg of its move."""
     number = move.legs.index(leg)
     return move.legs[number - 1].after if number else move.before
+
+
+def _tasks_by_slot(topology: Topology, placed: TopologyAssignment) -> dict[WorkerSlot, frozenset[int]]:
+    """Return the tasks that a placement has in each of its slots."""
+    tasks: dict[WorkerSlot, set[int]] = {slot: set() for slot in placed.slots}
+    runs = zip(topology.executor_start_task.tolist(), topology.executor_end_task.tolist(), strict=True)
+    for slot, (first, last) in zip(placed.slot_of_executor, runs, strict=True):
+        if slot != UNPLACED:
+            tasks[placed.slots[slot]].update(range(first, last + 1))
+    return {slot: frozenset(each) for slot, each in tasks.items()}
 
 
 def _astray(topology: str, leg: Hop, shown: Problem) -> tuple[set[WorkerSlot], list[Supervisor]]:

@@ -244,11 +244,11 @@ class Tally:
             newest = {(life.supervisor, life.port): life for life in self._lives(topology)}
         return [life for slot, life in newest.items() if slot in wanted]
 
-    def reporting(self, topology: str) -> set[WorkerSlot]:
-        """Return the slots from which workers of a topology report."""
+    def reporting(self, topology: str) -> dict[WorkerSlot, frozenset[int]]:
+        """Return the slots from which workers of a topology report, with their tasks except Storm's own (-1)."""
         with self._changed:
             lives = [life for life in self._lives(topology) if not self._gone(self._workers[life])]
-        return {WorkerSlot(life.supervisor, life.port) for life in lives}
+            return {WorkerSlot(life.supervisor, life.port): _tasks(self._workers[life]) for life in lives}
 
     def reports(self, topology: str, supervisor: str, port: int, tasks: frozenset[int], since: float) -> bool:
         """Return whether a worker with certain tasks has reported from a slot.
@@ -319,6 +319,10 @@ def _quiet(worker: WorkerTally, since: float) -> bool:
 
 def _has(worker: WorkerTally, task: int) -> bool:
     return any(first <= task <= last for first, last in worker.tasks)
+
+
+def _tasks(worker: WorkerTally) -> frozenset[int]:
+    return frozenset(task for first, last in worker.tasks for task in range(max(first, 0), last + 1))
 
 
 def _count(worker: WorkerTally, record: LogRecord, now_s: float) -> None:

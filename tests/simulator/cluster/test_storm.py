@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -162,10 +163,32 @@ def test_restarted_service_resumes_a_topology_once_its_old_workers_have_ended(cl
     cluster.storm.deliver = lambda lines: again.add(list(parse_lines(lines)))  # type: ignore[arg-type, return-value]
     began = cluster.clock.monotonic()
     assert Mover(nimbus, cluster.bridge, again, Pauses(paused), MoveLimits()).resume() == [name]
-    assert again.reporting(move.topology.id) == set(after.slots)
+    assert set(again.reporting(move.topology.id)) == set(after.slots)
     assert {each["name"]: each["status"] for each in nimbus.cluster()["topologies"]}[name] == "ACTIVE"
     assert cluster.clock.monotonic() - began < MoveLimits().settle_s
     assert json.loads(paused.load() or "") == []
+
+
+def test_restarted_service_resumes_a_topology_once_workers_with_other_executors_have_ended(
+    cluster: Running, tmp_path: Path
+) -> None:
+    """Nimbus places other executors in the same slots: workers there that still report are about to end."""
+    topology, nimbus = to_node(cluster, 0, "n1").moves[0].topology, cluster.storm.nimbus
+    before = cluster.bridge.snapshot().current[topology.id]
+    after = replace(before, slot_of_executor=tuple(reversed(before.slot_of_executor)))
+    nimbus.deactivate(topology.name)
+    cluster.clock.sleep(3)
+    cluster.bridge.order_all({topology.id: Order(after, "killed in the middle", before=before)})
+    nimbus.rebalance(topology.name, wait_s=3)
+    paused = FileDocument(tmp_path / "left.json")
+    paused.save(json.dumps([topology.name]))
+    again = Tally(clock=cluster.clock)
+    cluster.storm.deliver = lambda lines: again.add(list(parse_lines(lines)))  # type: ignore[arg-type, return-value]
+    mover = Mover(nimbus, cluster.bridge, again, Pauses(paused), MoveLimits(settle_s=30))
+    assert mover.resume() == [topology.name]
+    assert cluster.bridge.snapshot().current[topology.id] == after
+    workers = [each for each in cluster.storm.supervisors.workers.values() if each.topology == topology.id]
+    assert {(each.up, each.ending) for each in workers} == {(True, False)}
 
 
 def test_unreadable_placement_does_not_keep_a_topology_paused(cluster: Running, tmp_path: Path) -> None:
