@@ -32,7 +32,7 @@ POINTS: dict[str, tuple[Any, str, bool]] = {
     "after the state is written": (sink, "save", False),
     "before a processed file is deleted": (Path, "unlink", True),
     "after a processed file is deleted": (Path, "unlink", False),
-    "before Spark's commit": (sink.ProfileSink, "take", False),
+    "after the batch": (sink.ProfileSink, "take", False),
 }
 
 

@@ -9,26 +9,42 @@ A stream finds late and duplicate records by its state in the driver, `LiveState
 costs no state store, and the disk always holds the results of whole batches. Files at rest need no such state:
 there Spark itself removes duplicates.
 
-A batch of a stream goes one of two ways. Of few records Spark does nothing but read and unfold them, by a plan that is
-made once for all batches, and the driver adds up: planning is what such a batch costs. Many are added up by Spark.
+A batch of a stream goes one of two ways. Large ones are read, validated and summed by Spark. Of small ones planning
+would cost most, so the driver reads and validates the lines, as the service does, and Spark executes a plan over their
+records that is made once (`PreparedPanes`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from stormwright.errors import StormwrightError
-from stormwright.pipeline.measurement.panes import KEYS, VALUES, facts, no_fact, panes
-from stormwright.pipeline.measurement.windows import PANES, in_panes, records_in
-from stormwright.pipeline.parsing.clean import accepted, audit_columns, audited, distinct, validated
+from stormwright.perflog.columns import RECORD_COLUMNS
+from stormwright.pipeline.measurement.panes import panes
+from stormwright.pipeline.measurement.windows import PANES, records_in
+from stormwright.pipeline.parsing.clean import (
+    LATE,
+    RECORD_KEYS,
+    accepted,
+    audited,
+    distinct,
+    validated,
+)
+from stormwright.pipeline.parsing.source import landed_lines, read_files
 from stormwright.pipeline.settings import StreamSettings
+from stormwright.pipeline.spark.target import Location
+from stormwright.pipeline.streaming.prepared import PreparedPanes
 from stormwright.pipeline.streaming.progress import LiveState
+
+#: Largest batch whose lines the driver reads: some 10,000 records, which take it less than a second.
+SMALL_BYTES = 8 * 2**20
 
 
 class LinesOut(NamedTuple):
@@ -52,53 +68,79 @@ def pipeline(lines: DataFrame, settings: StreamSettings, taken: Column | None = 
     return LinesOut(distinct(records), audited(lines))
 
 
-def prepared(lines: DataFrame, settings: StreamSettings) -> DataFrame:
-    """Return lines of a stream prepared for `batch_of`."""
-    lines = validated(lines, settings.late_s)
-    if settings.rate == "bulk":
-        return lines
-    # A line's row of audit, which is no fact, comes right before its facts.
-    fact = F.explode(F.when(F.col("reason").isNull(), F.concat(no_fact(), facts())).otherwise(no_fact()))
-    of_line = F.col("fact.kind").isNull()
-    audit = [F.when(of_line, column).alias(name) for name, column in audit_columns().items()]
-    return lines.withColumn("fact", fact).select(*audit, "fact.*")
+class BatchPlan:
+    """The plan for batches of landed files.
+
+    Parameters
+    ----------
+    spark
+        Spark session.
+    directory
+        Directory for temporary files.
+    settings
+        Settings of the stream.
+    """
+
+    def __init__(self, spark: SparkSession, directory: Path, settings: StreamSettings) -> None:
+        self._spark, self._settings = spark, settings
+        self._prepared = PreparedPanes(spark, directory, settings)
+
+    def __call__(self, files: Sequence[Path], state: LiveState) -> StreamBatch:
+        """Return the output of a batch, given the state of the stream.
+
+        Raises
+        ------
+        StormwrightError
+            A file was changed while it was read.
+        InputError
+            One is not a landed file.
+        """
+        size = sum(path.stat().st_size for path in files)
+        return (
+            self._small(files, state) if size <= SMALL_BYTES else large_batch(self._spark, files, state, self._settings)
+        )
+
+    def _small(self, files: Sequence[Path], state: LiveState) -> StreamBatch:
+        lines = landed_lines(files)
+        audit = state.sorted_out(_audit_of(lines, self._settings.late_s), self._settings)
+        return StreamBatch(self._prepared(lines.filter(audit["new"]).select(RECORD_COLUMNS)), audit)
 
 
-def batch_of(rows: DataFrame, state: LiveState, settings: StreamSettings) -> StreamBatch:
-    """Return the output of a batch of `prepared` lines, given the state of the stream.
+def large_batch(
+    spark: SparkSession, files: Sequence[Location], state: LiveState, settings: StreamSettings
+) -> StreamBatch:
+    """Return the output of a batch that Spark reads, given the state of the stream.
 
     Raises
     ------
     StormwrightError
         A file was changed while it was read.
     """
-    facts, audit = (_of_many if settings.rate == "bulk" else _of_few)(rows, state, settings)
-    if records_in(facts) != (pc.sum(audit["new"]).as_py() or 0):
-        raise StormwrightError("a landed file was changed while it was read")
-    return StreamBatch(facts, audit)
-
-
-def _of_few(rows: DataFrame, state: LiveState, settings: StreamSettings) -> StreamBatch:
-    table = rows.toArrow()
-    of_line = pc.is_null(table["kind"])
-    line = np.cumsum(of_line.to_numpy()) - 1
-    audit = state.sorted_out(table.filter(of_line).drop_columns([*KEYS, *VALUES]), settings)
-    # Rows of one line are never apart, for nothing on their way has shuffled them.
-    taken = audit["new"].to_numpy()[line] & ~of_line.to_numpy()
-    start_ms = audit["start_ms"].take(pa.array(line[taken]))
-    facts = table.filter(pa.array(taken)).select([*KEYS, *VALUES])
-    return StreamBatch(in_panes(facts, start_ms.to_numpy(), settings), audit)
-
-
-def _of_many(lines: DataFrame, state: LiveState, settings: StreamSettings) -> StreamBatch:
     # Read once, used twice. Row numbers grow along a file.
+    lines = validated(read_files(spark, files), settings.late_s)
     lines = lines.withColumn("row", F.monotonically_increasing_id()).persist()
     try:
         audit = state.sorted_out(audited(lines).toArrow(), settings)
         facts = panes(accepted(_without(lines, audit)), settings).toArrow().cast(PANES)
     finally:
         lines.unpersist()
+    if records_in(facts) != (pc.sum(audit["new"]).as_py() or 0):
+        raise StormwrightError("a landed file was changed while it was read")
     return StreamBatch(facts, audit)
+
+
+def _audit_of(lines: pa.Table, late_s: int) -> pa.Table:
+    """Return an audit row, as `audited`, for each row of `landed_lines`."""
+    late = pc.less(lines["start_ms"], pc.subtract(lines["landed_ms"], late_s * 1000))
+    reason = pc.coalesce(lines["reason"], pc.if_else(late, LATE, None))
+    columns = {name: _part(lines, place) for name, place in RECORD_KEYS.items()}
+    others = {name: lines[name] for name in ("written_ms", "landed_ms", "file", "block", "row", "line")}
+    return pa.table({**columns, **others, "reason": reason})
+
+
+def _part(lines: pa.Table, place: str) -> pa.ChunkedArray:
+    name, _, part = place.partition(".")
+    return pc.struct_field(lines[name], part) if part else lines[name]
 
 
 def _without(lines: DataFrame, audit: pa.Table) -> DataFrame:

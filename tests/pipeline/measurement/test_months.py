@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
-from stormwright.pipeline.measurement.windows import PANES, in_panes, with_more, worker_seconds
+from stormwright.pipeline.measurement.windows import PANES, with_more, worker_seconds
 from stormwright.pipeline.settings import StreamSettings
-from stormwright.pipeline.spark import query_supervisor
-from stormwright.pipeline.streaming import sink, stream
+from stormwright.pipeline.streaming import sink
 from stormwright.pipeline.streaming.progress import SOURCE_RECORDS, LiveState
-from stormwright.pipeline.streaming.sink import ProfileSink
 from stormwright.pipeline.streaming.stream import LoadStream
 from tests.pipeline.generator import dice, encoded, land, make_world, records
 from tests.pipeline.streaming.test_stream import SETTINGS, START_MS, assert_profile, wait_until_read
@@ -27,15 +24,16 @@ BATCHES = 1200
 
 def batches(settings: StreamSettings) -> Iterator[tuple[pa.Table, pa.Table]]:
     """Of one record each 2.5 s from three workers: its facts, and its audit."""
+    slide_ms = settings.slide_s * 1000
     keys = {"kind": "node", "topology": "t", "supervisor": "s", "length_ns": 10**9, "cpu_ns": 5e8}
-    nothing = pa.schema([field for field in PANES if field.name != "pane_ms"])
     for number in count():
         start_ms = START_MS + number * 2500
         facts = [keys | {"first": start_ms // 1000, "second": port} for port in (1, 2, 3)]
         facts += [
             {"kind": "worker", "topology": "t", "supervisor": "s", "second": port, "records": 1} for port in (1, 2, 3)
         ]
-        table = pa.Table.from_pylist([dict.fromkeys(nothing.names) | fact for fact in facts], nothing)
+        pane = dict.fromkeys(PANES.names) | {"pane_ms": start_ms // slide_ms * slide_ms}
+        table = pa.Table.from_pylist([pane | fact for fact in facts], PANES)
         source_records = {"worker_topology": "t", "worker_supervisor": "s", "worker_pid": 1, "worker_start_ms": 1}
         audit = [source_records | {"worker_port": port, "seq": number, "start_ms": start_ms} for port in (1, 2, 3)]
         columns = pa.Table.from_pylist(audit, SOURCE_RECORDS)
@@ -43,7 +41,7 @@ def batches(settings: StreamSettings) -> Iterator[tuple[pa.Table, pa.Table]]:
             columns = columns.append_column(
                 name, pa.array([f"{number}.jsonl"] * 3 if name == "file" else [None] * 3, pa.string())
             )
-        yield in_panes(table, np.full(6, start_ms), settings), columns
+        yield table, columns
 
 
 @pytest.mark.slow
@@ -90,41 +88,6 @@ def test_unreadable_state_is_set_aside(tmp_path: Path, damage: str | None) -> No
     assert aside.name.startswith("panes-damaged-")
     sink.save(state, directory)
     assert sink.load(directory).facts().equals(state.facts())
-
-
-@pytest.mark.spark
-@pytest.mark.slow
-def test_restarted_queries_lose_no_records_and_reset_file_list_of_spark(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The list of files that Spark has read begins anew with each query; no record is lost or twice between two."""
-    monkeypatch.setattr(stream, "BATCHES_A_QUERY", 3)
-    monkeypatch.setattr(query_supervisor, "TIDY_S", 0.2)
-    world = make_world(17)
-    written = records(world, START_MS, 12, dice(17))
-    landing, state = tmp_path / "landing", tmp_path / "state"
-    log = state / SETTINGS.state_name / "checkpoint" / "sources" / "0"
-    queries = []
-    begin = ProfileSink.begin
-
-    def begun(sink: ProfileSink) -> Callable[[DataFrame, int], None]:
-        queries.append(sink.state.batch)
-        return begin(sink)
-
-    monkeypatch.setattr(ProfileSink, "begin", begun)
-    with LoadStream(landing, state, SETTINGS, spark) as running:
-        # At first something of every worker.
-        land(landing, map(encoded, written[:36]), written[35]["written_ms"])
-        for read, record in enumerate(written[36:], 37):
-            land(landing, [encoded(record)], record["written_ms"])
-            wait_until_read(running, read)
-            if len(queries) > 3:
-                break
-        assert len(queries) > 3
-        assert running.progress()["restarts"] == 0
-        assert running.progress()["ledger"] == {"read": read, "used": read, "duplicate": 0, "quarantined": 0}
-        assert_profile(running, world, written[:read])
-        assert len(list(log.glob("[0-9]*"))) < read - 36
 
 
 @pytest.mark.spark

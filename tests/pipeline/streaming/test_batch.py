@@ -16,8 +16,7 @@ from stormwright.pipeline.measurement.measurement import Measurement, measure
 from stormwright.pipeline.measurement.panes import KEYS
 from stormwright.pipeline.measurement.windows import PANES, worker_records, worker_seconds
 from stormwright.pipeline.parsing.clean import LATE, LineCounts
-from stormwright.pipeline.parsing.source import read_files
-from stormwright.pipeline.plan import batch_of, prepared
+from stormwright.pipeline.plan import BatchPlan, large_batch
 from stormwright.pipeline.settings import StreamSettings
 from stormwright.pipeline.streaming.batch import NEVER_LATE_S, TimeStretch, backfill, measure_files
 from stormwright.pipeline.streaming.progress import LiveState
@@ -180,11 +179,12 @@ def test_result_is_independent_of_batch_size(spark: SparkSession, tmp_path: Path
     lines = [*delivery.lines, *delivery.lines[:5]]
     files = land(tmp_path, lines, per_file=len(lines) // 2 + 1)
     found = []
-    for rate in ("low", "bulk"):
-        settings, state = StreamSettings(window_s=300, late_s=NEVER_LATE_S, rate=rate), LiveState()
+    settings = StreamSettings(window_s=300, late_s=NEVER_LATE_S)
+    small = BatchPlan(spark, tmp_path / "plan", settings)
+    for plan in (small, lambda files, state: large_batch(spark, files, state, settings)):
+        state = LiveState()
         for number, path in enumerate(files):
-            rows = prepared(read_files(spark, [path]), settings)
-            state = state.after(number, *batch_of(rows, state, settings), settings)
+            state = state.after(number, *plan([path], state), settings)
         facts = state.facts()
         nanoseconds = pc.round(facts["cpu_ns"])
         facts = facts.set_column(facts.schema.get_field_index("cpu_ns"), "cpu_ns", nanoseconds)

@@ -6,10 +6,10 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
-from stormwright.pipeline.parsing.source import read_files
-from stormwright.pipeline.plan import prepared
+from stormwright.pipeline.parsing.source import waiting_files
+from stormwright.pipeline.plan import BatchPlan
 from stormwright.pipeline.streaming.sink import ProfileSink
 from tests.pipeline.kills import Victim, assert_exact, booked, finish, supply
 from tests.pipeline.victim import POINTS, SETTINGS, set_trap
@@ -36,22 +36,24 @@ def test_nothing_is_lost_or_twice_wherever_a_batch_ends(
         sink.begin()
         return sink
 
-    def oldest() -> DataFrame:
-        return prepared(read_files(spark, sorted(landing.glob("*.jsonl"))[:5]), SETTINGS)
+    plan = BatchPlan(spark, tmp_path / "plan", SETTINGS)
+
+    def take_oldest(sink: ProfileSink) -> None:
+        sink.take(plan(waiting_files(landing, 5), sink.state))
 
     def end(point: str) -> None:
         raise KilledError(point)
 
-    started().take(oldest())
+    take_oldest(started())
     for point in POINTS:
         sink = started()
         with monkeypatch.context() as patch:
             set_trap(point, partial(end, point), patch.setattr)
             with pytest.raises(KilledError, match=point):
-                sink.take(oldest())
+                take_oldest(sink)
     sink = started()
     while list(landing.glob("*.jsonl")):
-        sink.take(oldest())
+        take_oldest(sink)
     outcome = assert_exact(state, world, supplied)
     assert min(outcome.ledger.values()) > 5
 

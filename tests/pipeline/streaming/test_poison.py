@@ -18,7 +18,7 @@ from stormwright.pipeline.parsing import quarantine as quarantine_module
 from stormwright.pipeline.parsing.quarantine import Quarantine, read_quarantines
 from stormwright.pipeline.parsing.source import prune
 from stormwright.pipeline.spark import query_supervisor
-from stormwright.pipeline.streaming.stream import poisonous
+from stormwright.pipeline.streaming.batches import poisonous
 from tests.pipeline.waiting import wait
 
 TRACEBACK = "Traceback (most recent call last):"

@@ -75,13 +75,6 @@ def merged(before: pa.Table, update: pa.Table) -> pa.Table:
     return _grouped(pa.concat_tables([before, update]), ["pane_ms", *KEYS])
 
 
-def in_panes(facts: pa.Table, start_ms: np.ndarray, settings: StreamSettings) -> pa.Table:
-    """Return facts (`KEYS`, `VALUES`) of records with these start times, one row per pane and key, as `PANES`."""
-    slide_ms = settings.slide_s * 1000
-    table = facts.add_column(0, "pane_ms", pa.array(start_ms // slide_ms * slide_ms, pa.int64()))
-    return _grouped(table, ["pane_ms", *KEYS]).cast(PANES)
-
-
 def by_pane(table: pa.Table, moment: str, slide_s: int) -> dict[int, pa.Table]:
     """Return the rows of each pane by its start; the moment (ms) in a column decides."""
     return _parts(table, table[moment].to_numpy() // (slide_s * 1000) * (slide_s * 1000))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
 from collections.abc import Iterable, Sequence
@@ -9,30 +10,45 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name in all of Spark's documentation
 
-from stormwright.perflog.landing import SUFFIX
+from stormwright.perflog.columns import LANDED, read_landed_file
+from stormwright.perflog.columns import SUFFIX as COLUMNAR_SUFFIX
+from stormwright.perflog.landing import SUFFIX, TEMPORARY_PREFIX
 from stormwright.pipeline.parsing.parsed import parsed, record_type
-from stormwright.pipeline.settings import StreamSettings
 from stormwright.pipeline.spark.target import Location, address
 
 #: Nothing else ends a line: not a carriage return, which is a blank in JSON.
 _LINES = {"lineSep": "\n"}
 
+#: Landed files, of JSON lines and of columns.
+SUFFIXES = (SUFFIX, COLUMNAR_SUFFIX)
 
-def read_stream(spark: SparkSession, landing: Path, settings: StreamSettings) -> DataFrame:
-    """Return a stream of the lines of present and future landed files."""
-    reader = (
-        spark.readStream.options(**_LINES)
-        .option("pathGlobFilter", f"*{SUFFIX}")
-        .option("maxFilesPerTrigger", settings.max_files_per_batch)
-        # Spark ignores files older than this relative to the newest: disabled, as a clock may have been set back.
-        .option("maxFileAge", "36500d")
-        # A batch that is repeated goes without the files that were set aside because it had failed over them.
-        .option("ignoreMissingFiles", "true")
-    )
-    return _with_origin(reader.text(str(landing.absolute())))
+_LINES_OF = pa.schema([*LANDED, ("file", pa.string()), ("block", pa.int64()), ("row", pa.int64())])
+
+
+def waiting_files(landing: Path, most: int | None = None) -> list[Path]:
+    """Return the landed files of a directory, at most so many, in the order in which they landed."""
+    found = []
+    for entry in os.scandir(landing) if landing.is_dir() else ():
+        if entry.name.endswith(SUFFIXES) and not entry.name.startswith(TEMPORARY_PREFIX):
+            # One may have been set aside meanwhile.
+            with suppress(FileNotFoundError):
+                found.append((entry.stat().st_mtime_ns, entry.path))
+    return [Path(path) for _, path in sorted(found)[:most]]
+
+
+def landed_lines(paths: Sequence[Path]) -> pa.Table:
+    """Return the rows of landed files as `LANDED`, with `file`, `block` and `row`; missing files are ignored."""
+    tables = [_LINES_OF.empty_table()]
+    for path in paths:
+        with suppress(FileNotFoundError):
+            rows = read_landed_file(path)
+            origin = [pa.repeat(path.name, len(rows)), pa.repeat(0, len(rows)), pa.array(range(len(rows)), pa.int64())]
+            tables.append(pa.Table.from_arrays([*rows.columns, *origin], schema=_LINES_OF))
+    return pa.concat_tables(tables).combine_chunks()
 
 
 def remove_files(landing: Path, names: Iterable[str], raw: Path | None) -> None:

@@ -22,8 +22,8 @@ from stormwright.pipeline.measurement.panes import panes
 from stormwright.pipeline.measurement.windows import worker_seconds
 from stormwright.pipeline.parsing.clean import LineCounts
 from stormwright.pipeline.parsing.quarantine import rejected
-from stormwright.pipeline.parsing.source import read_files, read_landed, read_records
-from stormwright.pipeline.plan import batch_of, pipeline, prepared
+from stormwright.pipeline.parsing.source import read_landed, read_records
+from stormwright.pipeline.plan import large_batch, pipeline
 from stormwright.pipeline.settings import StreamSettings
 from stormwright.pipeline.spark.target import Location, address, exists, inside, is_uri
 from stormwright.pipeline.streaming.progress import LiveState
@@ -227,7 +227,6 @@ def measure_files(
     Whenever the files landed, no record is late.
     """
     settings = settings or StreamSettings()
-    rows = prepared(read_files(spark, files), replace(settings, late_s=NEVER_LATE_S))
-    facts, audit = batch_of(rows, LiveState(), settings)
+    facts, audit = large_batch(spark, files, LiveState(), replace(settings, late_s=NEVER_LATE_S))
     ledger = LiveState().after(0, facts, audit, settings).ledger
     return measure(facts, worker_seconds(facts), settings), ledger

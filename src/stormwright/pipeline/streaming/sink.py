@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -15,7 +14,6 @@ from typing import Any, BinaryIO, Protocol
 import numpy as np
 import orjson
 import pyarrow as pa
-from pyspark.sql import DataFrame
 
 from stormwright.files import write_whole
 from stormwright.pipeline.measurement.measurement import Measurement, measure
@@ -24,7 +22,7 @@ from stormwright.pipeline.monitoring.alarms import SecondsFeed
 from stormwright.pipeline.parsing.clean import LineCounts
 from stormwright.pipeline.parsing.quarantine import Quarantine
 from stormwright.pipeline.parsing.source import remove_files
-from stormwright.pipeline.plan import batch_of
+from stormwright.pipeline.plan import StreamBatch
 from stormwright.pipeline.settings import StreamSettings
 from stormwright.pipeline.streaming.progress import LiveState, Pane
 
@@ -198,8 +196,6 @@ class ProfileSink:
         self._panes = directory / "panes"
         self._latest = latest
         self._latest_due = 0.0
-        self._busy = threading.Lock()
-        self._turn = 0
         self.quarantine = Quarantine(directory / "quarantine")
         self._lags_ms: deque[float] = deque(maxlen=MAX_LAGS)
         self.state = load(self._panes)
@@ -214,35 +210,17 @@ class ProfileSink:
         #: Known cores of the nodes, by supervisor.
         self.capacity_cores: Mapping[str, float] = {}
 
-    def begin(self) -> Callable[[DataFrame, int], None]:
-        """Prepare for a query over the landing directory and return the function for its batches.
-
-        Batches of queries before it are not taken any more.
-        """
-        self.end()
-        turn = self._turn
+    def begin(self) -> None:
+        """Take the files of the last batch out of the landing directory, if it was interrupted."""
         remove_files(self._landing, self.state.files, self._stored_directory())
 
-        def take_in_turn(rows: DataFrame, _: int) -> None:
-            with self._busy:
-                # A query that was stopped may have one more on its way.
-                if turn == self._turn:
-                    self.take(rows)
-
-        return take_in_turn
-
-    def end(self) -> None:
-        """Wait for the current batch and take no further one."""
-        with self._busy:
-            self._turn += 1
-
-    def take(self, rows: DataFrame, again: bool = False) -> None:
-        """Process one batch of rows from `stormwright.pipeline.plan.prepared`.
+    def take(self, output: StreamBatch, again: bool = False) -> None:
+        """Process the output of one batch.
 
         With `again` an earlier state has included it already: the panes that it closes are in the history.
         """
         batch = self.state.batch + 1
-        facts, audit = batch_of(rows, self.state, self._settings)
+        facts, audit = output
         self.quarantine.keep(batch, audit)
         state = self.state.after(batch, facts, audit, self._settings)
         seconds = with_more(self._seconds, worker_seconds(facts), self._settings.history_s)

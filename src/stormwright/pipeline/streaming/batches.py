@@ -1,0 +1,178 @@
+"""Batches over a landing directory: when they run, and what follows a failure."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+
+from stormwright.errors import StormwrightError
+from stormwright.perflog.landing import Landing
+from stormwright.pipeline.parsing.quarantine import Quarantine
+from stormwright.pipeline.parsing.source import waiting_files
+from stormwright.pipeline.settings import StreamSettings
+from stormwright.pipeline.spark.query_supervisor import FIRST_PAUSE_S, LONGEST_PAUSE_S, TIDY_S, cause
+from stormwright.pipeline.spark.scratch import scratch
+
+#: Seconds between looks at the landing directory.
+POLL_S = 0.1
+
+#: Processes landed files as one batch.
+Take = Callable[[Sequence[Path]], object]
+
+
+class BatchLoop:
+    """Processes the files of a landing directory in batches, from a thread, until it is stopped.
+
+    A batch begins `StreamSettings.trigger_s` after the last one at the earliest, and only if files wait. One that fails
+    is repeated after a pause, which doubles; once it has failed twice, files over which it fails alone are set aside.
+
+    Parameters
+    ----------
+    landing
+        The landing directory.
+    take
+        Processes one batch.
+    examine
+        Sets files aside that cannot be processed.
+    tidy
+        Called about once a minute.
+    settings
+        Settings of the stream.
+    """
+
+    def __init__(
+        self,
+        landing: Path,
+        take: Take,
+        examine: Callable[[], None],
+        tidy: Callable[[], None],
+        settings: StreamSettings,
+    ) -> None:
+        self._landing, self._take, self._examine, self._tidy = landing, take, examine, tidy
+        self._settings = settings
+        self._stopping = threading.Event()
+        self._failures = 0
+        self._tidied_s = time.monotonic()
+        #: Why the last batch failed, if none has completed since, or why the loop has ended.
+        self.error: str | None = None
+        self.restarts = 0
+        #: Duration of the last completed batch; None before.
+        self.batch_ms: int | None = None
+        self._thread = threading.Thread(target=self._run, name="stormwright-batches", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop after the current batch."""
+        self._stopping.set()
+        self._thread.join()
+
+    @property
+    def running(self) -> bool:
+        """Whether batches are processed as files land."""
+        return self._thread.is_alive()
+
+    def _run(self) -> None:
+        wait_s = 0.0
+        while not self._stopping.wait(wait_s):
+            begun = time.monotonic()
+            try:
+                done = self._next_batch()
+            except (Py4JError, ConnectionError) as error:
+                self.error = f"Spark has ended: {error}"
+                return
+            except Exception as error:  # whatever a batch may fail with
+                wait_s = self._after_failure(error)
+                continue
+            wait_s = max(self._settings.trigger_s - (time.monotonic() - begun), 0.0) if done else POLL_S
+
+    def _next_batch(self) -> bool:
+        """Process the files that wait; return whether there were any."""
+        if time.monotonic() - self._tidied_s > TIDY_S:
+            self._tidy()
+            self._tidied_s = time.monotonic()
+        if self._failures > 1:
+            self._examine()
+        files = waiting_files(self._landing, self._settings.max_files_per_batch)
+        if not files:
+            return False
+        begun = time.monotonic()
+        self._take(files)
+        self.batch_ms = round(1000 * (time.monotonic() - begun))
+        self._failures, self.error = 0, None
+        return True
+
+    def _after_failure(self, error: Exception) -> float:
+        """Note a failure and return the seconds until the batch is repeated."""
+        self._failures += 1
+        self.restarts += 1
+        self.error = _cause(error)
+        return float(min(FIRST_PAUSE_S * 2 ** (self._failures - 1), LONGEST_PAUSE_S))
+
+
+def _cause(error: Exception) -> str:
+    """Return one line about why a batch failed."""
+    if isinstance(error, StormwrightError):
+        return str(error)
+    return cause(str(error)) if isinstance(error, PySparkException) else f"{type(error).__name__}: {error}"
+
+
+# Files that fail ----------------------------------------------------------------------------------
+# Detection of files over which a batch fails; they are set aside whole so that the stream continues.
+
+#: Returns why files cannot be processed, None if they can.
+_Failure = Callable[[Sequence[Path]], str | None]
+
+
+def set_poison_aside(take: Take, landing: Path, quarantine: Quarantine, settings: StreamSettings) -> None:
+    """Move landed files that cannot be processed to the quarantine.
+
+    1. Each is tried as the only file of a batch, so that failures with other causes move no file.
+    2. Nothing is moved if not even a valid file can be processed: then the cause is the machine.
+
+    Parameters
+    ----------
+    take
+        Processes files as a batch without an effect.
+    landing
+        Directory of the stream's files.
+    quarantine
+        Quarantine that receives the files, with the reason.
+    settings
+        Settings of the stream; only as many of the oldest files as a batch can have had are tried.
+    """
+    files = waiting_files(landing, settings.max_files_per_batch)
+    with scratch("poison") as directory:
+
+        def failure(tried: Sequence[Path]) -> str | None:
+            try:
+                take(tried)
+            except Exception as error:  # whatever a batch may fail with
+                return f"{type(error).__name__}: {error}".splitlines()[0]
+            return None
+
+        found = poisonous(files, failure)
+        harmless = Landing(directory / "landing").write([b"{}"])
+        if harmless is None or failure([harmless]):  # (2)
+            return
+    for path, reason in found.items():
+        if path.exists():
+            quarantine.set_aside(path, f"the whole file, over which a batch fails: {reason}")
+
+
+def poisonous(files: Sequence[Path], failure: _Failure) -> dict[Path, str]:
+    """Return the files that fail alone, with the reason; found by bisection."""
+    reason = failure(files) if files else None
+    if reason is None:
+        return {}
+    if len(files) == 1:
+        return {files[0]: reason}
+    middle = len(files) // 2
+    return poisonous(files[:middle], failure) | poisonous(files[middle:], failure)
