@@ -53,3 +53,16 @@ def _cpu_s(pid: int) -> float:
     about = Path(f"/proc/{pid}/stat").read_text()
     user, system = about[about.rindex(")") + 2 :].split()[11:13]
     return (int(user) + int(system)) / _TICKS
+
+
+def resident_mb() -> dict[str, float]:
+    """Resident memory of this process (``python``) and of the JVM that it has started (``java``)."""
+    return {
+        "python": _resident_mb(os.getpid()),
+        "java": sum(map(_resident_mb, _children("java"))),
+    }
+
+
+def _resident_mb(pid: int) -> float:
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6

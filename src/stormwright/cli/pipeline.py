@@ -133,7 +133,7 @@ def quarantine(directory: Path, shown: int, as_json: bool) -> None:
         newest = text_table("landed", "file", "line", "reason", "text")
         for row in found.newest:
             number = str(row["line_number"] or "")
-            texts = [row["file"], number, row["reason"], (row["line"] or "")[:80]]
+            texts = [row["file"], number, row["reason"], (row["line"] or row["line_base64"] or "")[:80]]
             newest.add_row(in_utc(row["landed_ms"]), *texts)
         say()
         print_table(newest)

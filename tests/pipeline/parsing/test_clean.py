@@ -53,7 +53,7 @@ def test_record_is_late_if_landed_too_long_after_its_start(spark: SparkSession, 
         path = land(tmp_path / f"{after_ms}", [encoded(record)], record["start_ms"] + after_ms)
         (row,) = audited(validated(read_files(spark, [path]), late_s=30)).collect()
         assert row["reason"] == reason
-        assert (parse(row["line"].encode()) if reason else row["line"]) == (record if reason else None)
+        assert (parse(bytes(row["line"])) if reason else row["line"]) == (record if reason else None)
 
 
 def test_a_record_survives_the_way_through_spark(spark: SparkSession, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from base64 import b64decode
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -131,9 +132,12 @@ def test_invalid_line_is_quarantined_unchanged_with_its_number(spark: SparkSessi
     assert asdict(ledger) == {"read": 9, "used": 2, "duplicate": 0, "quarantined": 7}
     tables = (tmp_path / "into" / "quarantine").glob("*.json")
     rows = [orjson.loads(line) for table in tables for line in table.read_bytes().splitlines()]
-    kept = {row["line_number"]: row["line"] for row in rows}
-    told = [line.decode(errors="replace") for line in lines if line]
-    assert kept == {number: told[number - 1] for number in (2, 3, 4, 5, 6, 7, 9)}
+    found = {
+        row["line_number"]: b64decode(row["line_base64"]) if row.get("line_base64") else row["line"].encode()
+        for row in rows
+    }
+    numbered = [line for line in lines if line]
+    assert found == {number: numbered[number - 1] for number in (2, 3, 4, 5, 6, 7, 9)}
     assert [row["reason"] for row in rows if row["line_number"] < 6] == [NOT_A_RECORD] * 4
 
 

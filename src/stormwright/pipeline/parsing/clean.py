@@ -102,8 +102,7 @@ def validated(lines: DataFrame, late_s: int) -> DataFrame:
         F.when(F.col("start_ms") < F.col("landed_ms") - late_s * 1000, LATE),
     ]
     lines = lines.withColumn("reason", F.coalesce(*checks))
-    # Invalid bytes cannot be shown as text.
-    return lines.withColumn(LINE, F.when(F.col("reason").isNotNull(), F.make_valid_utf8(LINE)))
+    return lines.withColumn(LINE, F.when(F.col("reason").isNotNull(), F.col(LINE).cast("binary")))
 
 
 def accepted(lines: DataFrame) -> DataFrame:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import shutil
+from base64 import b64encode
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,7 +20,8 @@ from stormwright.errors import Fault, InputError
 from stormwright.files import write_whole
 
 #: The quarantine table. `line_number` counts the lines of a file from 1, blank ones left out; it is null where a whole
-#: file was set aside. `line` is null where only the file has it.
+#: file was set aside. `line` is null where only the file has it, and of one that is not UTF-8, which is in
+#: `line_base64`.
 QUARANTINE = pa.schema(
     [
         ("reason", pa.string()),
@@ -27,6 +29,7 @@ QUARANTINE = pa.schema(
         ("line_number", pa.int64()),
         ("landed_ms", pa.int64()),
         ("line", pa.string()),
+        ("line_base64", pa.string()),
     ]
 )
 
@@ -50,7 +53,24 @@ def rejected(audit: pa.Table) -> pa.Table:
     begins = np.flatnonzero(np.diff(file, prepend=-1))
     line_number = came - np.repeat(begins, np.diff(begins, append=len(file))) + 1
     in_order = audit.take(order).append_column("line_number", pa.array(line_number))
-    return in_order.filter(is_rejected.take(order)).select(QUARANTINE.names).cast(QUARANTINE)
+    found = in_order.filter(is_rejected.take(order))
+    texts = [_text(line) for line in found["line"].cast(pa.binary()).to_pylist()]
+    as_base64 = [
+        b64encode(line).decode() if line is not None and text is None else None
+        for line, text in zip(found["line"].to_pylist(), texts, strict=True)
+    ]
+    place = found.schema.get_field_index("line")
+    found = found.set_column(place, "line", pa.array(texts, pa.string()))
+    return (
+        found.append_column("line_base64", pa.array(as_base64, pa.string())).select(QUARANTINE.names).cast(QUARANTINE)
+    )
+
+
+def _text(line: bytes | None) -> str | None:
+    """Return a line as text, None if it is not UTF-8."""
+    with suppress(UnicodeDecodeError):
+        return None if line is None else line.decode()
+    return None
 
 
 #: Maximum size: beyond it the oldest files are deleted, down to this part of it.
@@ -81,9 +101,9 @@ class Quarantine:
     def set_aside(self, path: Path, reason: str) -> None:
         """Move a landed file that cannot be processed to the quarantine, and record the reason."""
         landed_ms = path.stat().st_mtime_ns // 1_000_000
-        row = {"reason": reason, "file": path.name, "line_number": None, "landed_ms": landed_ms, "line": None}
+        row = {"reason": reason, "file": path.name, "line_number": None, "landed_ms": landed_ms}
         # The note comes first: a crash in between repeats both.
-        self._write(f"file-{path.name}", pa.Table.from_pylist([row], QUARANTINE))
+        self._write(f"file-{path.name}", pa.Table.from_pylist([dict.fromkeys(QUARANTINE.names) | row], QUARANTINE))
         self._add(path.stat().st_size)
         shutil.move(path, self.files / path.name)
 
@@ -132,6 +152,7 @@ _RIGHT: dict[str, Callable[[Any], bool]] = {
     "file": lambda value: type(value) is str,
     "line_number": lambda value: value is None or type(value) is int,
     "line": lambda value: value is None or type(value) is str,
+    "line_base64": lambda value: value is None or type(value) is str,
 }
 
 

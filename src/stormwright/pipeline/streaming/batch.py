@@ -205,7 +205,7 @@ def _sums(frame: DataFrame, **sums: Column) -> dict[str, Any]:
 def _rejected(audit: DataFrame) -> DataFrame:
     """Return the quarantine table from the audit of whole files."""
     return audit.groupBy("file").applyInArrow(
-        rejected, "reason string, file string, line_number long, landed_ms long, line string"
+        rejected, "reason string, file string, line_number long, landed_ms long, line string, line_base64 string"
     )
 
 
