@@ -71,7 +71,14 @@ def test_backfill_refuses_to_replace_foreign_tables_or_landed_files(run, tmp_pat
 
 def row(reason, landed_ms, number, line="x"):
     return orjson.dumps(
-        {"reason": reason, "file": "f.jsonl", "line_number": number, "landed_ms": landed_ms, "line": line}
+        {
+            "reason": reason,
+            "file": "f.jsonl",
+            "line_number": number,
+            "landed_ms": landed_ms,
+            "line": line,
+            "line_base64": None,
+        }
     )
 
 

@@ -80,11 +80,11 @@ def landed_table(lines: Iterable[bytes], landed_ms: int, late_s: float = -math.i
     oldest_ms = landed_ms - late_s * 1000
     columns = record_columns([None if isinstance(row, RejectedLine) else row for row in found])
     reasons = [row.reason if isinstance(row, RejectedLine) else None for row in found]
-    kept = [
+    stored = [
         line if isinstance(row, RejectedLine) or row["start_ms"] < oldest_ms else None
         for line, row in zip(lines, found, strict=True)
     ]
-    others = [pa.repeat(landed_ms, len(lines)), pa.array(reasons, pa.string()), pa.array(kept, pa.binary())]
+    others = [pa.repeat(landed_ms, len(lines)), pa.array(reasons, pa.string()), pa.array(stored, pa.binary())]
     return pa.Table.from_arrays([*columns.columns, *others], schema=LANDED)
 
 

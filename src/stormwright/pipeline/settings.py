@@ -9,8 +9,8 @@ from typing import Literal, TypeAlias, get_args
 from stormwright.errors import Fault, InputError
 from stormwright.perflog.records import MAX_CLOCK_AHEAD_MS
 
-#: Rates: some hundred records a second beside the monitored system; thousands with all cores; or a backlog.
-RecordRate: TypeAlias = Literal["low", "high", "bulk"]
+#: Rates: some hundred records a second beside the monitored system, or thousands with all cores.
+RecordRate: TypeAlias = Literal["low", "high"]
 
 #: Version of the stored state of a stream. State of another version is ignored and a new one begun.
 STATE_VERSION = 3
@@ -46,7 +46,7 @@ class StreamSettings:
         Retention of processed files for backfills; 0 deletes them at once.
     rate
         "low" for some hundred records a second at most. "high" for thousands: Spark takes all cores, and a batch of few
-        records costs more. "bulk" for batches of hundreds of thousands: Spark adds up, not the driver.
+        records costs more.
     overload_percent
         Percent of a node's CPU from which it counts as overloaded in a profile; alarms use 100 %.
     alarm_after_s

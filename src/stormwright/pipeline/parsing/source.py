@@ -30,7 +30,7 @@ _LINES_OF = pa.schema([*LANDED, ("file", pa.string()), ("block", pa.int64()), ("
 
 
 def waiting_files(landing: Path, most: int | None = None) -> list[Path]:
-    """Return the landed files of a directory, at most so many, in the order in which they landed."""
+    """Return the landed files of a directory in the order in which they landed, the first `most` of them."""
     found = []
     for entry in os.scandir(landing) if landing.is_dir() else ():
         if entry.name.endswith(SUFFIXES) and not entry.name.startswith(TEMPORARY_PREFIX):

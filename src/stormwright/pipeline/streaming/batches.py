@@ -1,4 +1,4 @@
-"""Batches over a landing directory: when they run, and what follows a failure."""
+"""Batches over a landing directory: when they run, and how failures are handled."""
 
 from __future__ import annotations
 
