@@ -12,6 +12,9 @@ from typing import TextIO
 
 _STDOUT, _STDERR = 1, 2
 
+#: C's library, loaded once: each load also defines a class, which takes longer than the flush.
+_LIBC = ctypes.CDLL(None)
+
 
 class _Redirection:
     """Redirection from the first `begin` of several threads until the last `end`."""
@@ -77,4 +80,4 @@ def _flush() -> None:
     with suppress(OSError, ValueError, AttributeError):
         sys.stdout.flush()
     # Output of solvers waits in a buffer of C's if standard output is not a terminal.
-    ctypes.CDLL(None).fflush(None)
+    _LIBC.fflush(None)

@@ -31,9 +31,10 @@ class StandIn:
         self.params = params
 
     def schedule(self, problem: Problem) -> Assignment:
-        if problem.topologies[0].id == "warm-up":
-            return make_scheduler("even").schedule(problem)
         ends = time.perf_counter() + self.params.ms / 1000
+        answer = make_scheduler("even").schedule(problem)
+        if problem.topologies[0].id == "warm-up":
+            return answer
         while time.perf_counter() < ends:
             pass
         match self.params.end if self.params.seed == 0 else "answer":
@@ -44,7 +45,7 @@ class StandIn:
             case "hang":
                 while True:
                     time.sleep(3600)
-        return make_scheduler("even").schedule(problem)
+        return answer
 
 
 def offer(directory: Path) -> Path:

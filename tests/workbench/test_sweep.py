@@ -17,6 +17,7 @@ from stormwright import sketch
 from stormwright.errors import InputError, StormwrightError
 from stormwright.formats import write_problem
 from stormwright.model import cost_of
+from stormwright.pipeline.spark.target import SparkTarget
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.toolkit import registry
 from stormwright.schedulers.toolkit.resolve import choose_schedulers
@@ -24,7 +25,7 @@ from stormwright.workbench.comparison import compare
 from stormwright.workbench.generated_problems import READY
 from stormwright.workbench.sweep.cells import Sweep, SweepCell, SweepProblem, read_cells
 from stormwright.workbench.sweep.report import own_cells, summaries, write_sweep_report
-from stormwright.workbench.sweep.run import LONGEST_WAVE_S, WAVE_S, WAVES_AT_ONCE, next_size, part, to_do
+from stormwright.workbench.sweep.run import WAVE_S, part, small_jobs, to_do, wave_size
 from stormwright.workbench.sweep.table import LocalTable
 from stormwright.workbench.sweep.work import ROW, SweepPart, decide
 from tests.workbench import stand_in
@@ -331,12 +332,42 @@ def test_a_report_of_failures_alone(tmp_path: Path) -> None:
     assert "broke" in (tmp_path / "sweep.html").read_text()
 
 
-def test_wave_size_grows_until_target_duration() -> None:
-    assert next_size(8, 0.1, tasks=8, passed_s=0.1) == 64
-    assert next_size(100, WAVES_AT_ONCE * WAVE_S, tasks=8, passed_s=WAVE_S) == 100
-    assert next_size(100, 1000 * WAVE_S, tasks=8, passed_s=WAVE_S) == 8
-    assert next_size(100, WAVES_AT_ONCE * WAVE_S, tasks=8, passed_s=20 * WAVE_S) == 200
-    assert next_size(100, WAVES_AT_ONCE * LONGEST_WAVE_S, tasks=8, passed_s=1e6) == 100
+def test_wave_size_follows_measured_rate() -> None:
+    assert wave_size(100_000, 40.0, tasks=2) == 40 * WAVE_S
+    assert wave_size(100_000, 0.01, tasks=8) == 8, "a cell for every core"
+    assert wave_size(3, 0.01, tasks=8) == 3
+    assert 0 < wave_size(100_000, None, tasks=2) <= 1000, "nothing is known yet"
+    assert wave_size(10, None, tasks=8) == 5, "the other half is for the wave beside it"
+
+
+def test_last_waves_halve_until_they_are_short() -> None:
+    waiting, sizes = 390, []
+    while waiting:
+        sizes.append(wave_size(waiting, 40.0, tasks=2))
+        waiting -= sizes[-1]
+    assert sizes == [195, 100, 95]
+
+
+@pytest.mark.parametrize(("seconds", "rows"), [(0.0, 1), (60.0, 3), (None, 3)])
+def test_part_returns_decided_cells_when_time_is_up(tmp_path: Path, seconds: float | None, rows: int) -> None:
+    sweep = read_cells(write_spec(tmp_path, repeats=3))
+    decided_rows = decide(part(sweep, sweep.cells, seconds)).to_pylist()
+    assert [row["key"] for row in decided_rows] == [cell.key for cell in sweep.cells[:rows]]
+
+
+def test_rows_of_equal_placements_have_equal_figures(tmp_path: Path) -> None:
+    first, *others = decided(read_cells(write_spec(tmp_path, repeats=3)))
+    same = [name for name in ROW.names if name not in ("key", "repeat", "seconds", "ended_ms", "load_1min")]
+    assert all([other[name] for name in same] == [first[name] for name in same] for other in others)
+
+
+def test_own_settings_override_those_for_small_jobs() -> None:
+    own = {"spark.sql.codegen.wholeStage": "true", "spark.executor.memory": "2g"}
+    local, cluster = (small_jobs(SparkTarget(master, own)) for master in ("local[2]", "spark://host:7077"))
+    assert own.items() <= local.conf.items()
+    assert own.items() <= cluster.conf.items()
+    assert [key for key in cluster.conf if not key.startswith("spark.sql.")] == ["spark.executor.memory"]
+    assert local.conf.keys() > cluster.conf.keys()
 
 
 def test_packed_problems_are_unchanged_after_transfer(tmp_path: Path) -> None:

@@ -134,13 +134,13 @@ def _run(
 ) -> tuple[int, Any]:
     """Run the missing cells; return their number and the whole table."""
     from stormwright.pipeline.spark.session import working_session
-    from stormwright.workbench.sweep.run import run_cells, to_do
+    from stormwright.workbench.sweep.run import run_cells, small_jobs, to_do
 
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     shown = Progress(*columns, console=Console(stderr=True), transient=True)
     with shown as progress:
         bar = progress.add_task("starting Spark", total=None)
-        with working_session(target) as spark:
+        with working_session(small_jobs(target)) as spark:
             table = opened(spark)
             cells = to_do(sweep, table, retry_failed)
             progress.update(bar, description="cells", total=len(sweep.cells), completed=len(sweep.cells) - len(cells))

@@ -163,8 +163,10 @@ _Part = tuple[IndexArray, IndexArray, FloatArray]
 def _spread(flows: Flows, chosen: IndexArray, scopes: tuple[IntArray, ...]) -> list[_Part]:
     """Return the targets of some flows, scope by scope; each in order of flows and executors."""
     component, source, tps = flows.component[chosen], flows.source[chosen], flows.tps[chosen]
-    empty, all_ = (np.full(len(flows.executor_component), scope, np.int32) for scope in (UNPLACED, 0))
-    rest, narrower, parts = tps, _LocalMembers.of(flows, chosen, empty), []
+    if not len(chosen):
+        return [(chosen, chosen, tps)]
+    no_one = _LocalMembers.none(flows, chosen)
+    rest, narrower, parts = tps, no_one, []
     for scope in scopes:
         near = _LocalMembers.of(flows, chosen, scope)
         limited = np.flatnonzero(np.isfinite(flows.limit_tps[chosen]) & (scope[source] != UNPLACED))
@@ -178,11 +180,11 @@ def _spread(flows: Flows, chosen: IndexArray, scopes: tuple[IntArray, ...]) -> l
         parts.append(near.given(carried, narrower))
         rest, narrower = rest - carried, near
         rest[rest <= _ROUNDING * tps] = 0.0  # no tuple goes on for what rounding leaves over
-    whole = _LocalMembers.of(flows, chosen, all_)
+    whole = _LocalMembers.of(flows, chosen, np.zeros_like(no_one.scope))
     is_far = whole.size > narrower.size
     parts.append(whole.given(np.where(is_far, rest, 0.0), narrower))
     # Where all are near, what these could not take.
-    parts.append(whole.given(np.where(is_far, 0.0, rest), _LocalMembers.of(flows, chosen, empty)))
+    parts.append(whole.given(np.where(is_far, 0.0, rest), no_one))
     return parts
 
 
@@ -200,7 +202,15 @@ class _LocalMembers(NamedTuple):
     size: IndexArray
 
     @classmethod
+    def none(cls, flows: Flows, chosen: IndexArray) -> _LocalMembers:
+        """Return no members of any flow, as if no executor had a scope."""
+        scope = np.full(len(flows.executor_component), UNPLACED, np.int32)
+        nothing = np.zeros(len(chosen), np.int64)
+        return cls(chosen, flows.source[chosen], scope, np.empty(0, np.int64), nothing, nothing)
+
+    @classmethod
     def of(cls, flows: Flows, chosen: IndexArray, scope: IntArray) -> _LocalMembers:
+        """Return the members in `scope`, one of every executor; -1 for none."""
         width, source = np.int64(scope.max(initial=0) + 1), flows.source[chosen]
         inside = np.flatnonzero(scope != UNPLACED)
         keys = flows.executor_component[inside] * width + scope[inside]

@@ -315,8 +315,19 @@ def _run(problem: Problem, name: str, scheduler: Scheduler | StormwrightError) -
     return evaluate(problem, name, scheduler)
 
 
-def evaluate(problem: Problem, name: str, scheduler: Scheduler) -> ComparedRow:
-    """Return the row of a warm scheduler on `problem`; if it fails, the row has its error."""
+def evaluate(
+    problem: Problem,
+    name: str,
+    scheduler: Scheduler,
+    figures_of: Callable[[Problem, IntArray], PlacementFigures] | None = None,
+) -> ComparedRow:
+    """Return the row of a warm scheduler on `problem`; if it fails, the row has its error.
+
+    Parameters
+    ----------
+    figures_of
+        Returns the figures of a placement; by default `measure`.
+    """
     begin = time.perf_counter()
     try:
         answer = scheduler.schedule(problem)
@@ -324,7 +335,8 @@ def evaluate(problem: Problem, name: str, scheduler: Scheduler) -> ComparedRow:
         assignment = checked(problem, answer, name)
         # A Java scheduler reports its own time, without the transfer of the problem to its JVM.
         seconds = assignment.seconds or took
-        return ComparedRow(name, seconds, measure(problem, assignment.slot_of_executor), assignment)
+        figures = (figures_of or measure)(problem, assignment.slot_of_executor)
+        return ComparedRow(name, seconds, figures, assignment)
     except StormwrightError as error:
         return ComparedRow(name, time.perf_counter() - begin, error=str(error))
     except Exception as error:  # of another package, or a bug: the others are still worth comparing

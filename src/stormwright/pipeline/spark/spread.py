@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -18,8 +19,9 @@ _MOST_CORES = 4096
 
 def cores(spark: SparkSession) -> int:
     """Return the number of concurrent Spark tasks as far as known; executors may still be starting."""
-    numbers = spark.range(_MOST_CORES).select(F.spark_partition_id().alias("partition")).distinct()
-    return numbers.count()
+    partitions = spark.range(_MOST_CORES).select(F.spark_partition_id().alias("partition")).toArrow()
+    # Counted here, as Spark would start two more stages for it.
+    return int(pc.count_distinct(partitions["partition"]).as_py())
 
 
 def spread(

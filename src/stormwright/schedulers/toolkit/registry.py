@@ -145,7 +145,7 @@ def make_scheduler(
         scheduler, traits = kind(params), declared(kind)
     else:
         with PluginGuard(f"scheduler {name!r} cannot be made"):
-            traits = traits_of(name)
+            traits = declared(kind, heeds_tags=True)
             scheduler = PluginScheduler(name, kind(params), params, traits)
     if traits.heeds_limits and not traits.handles_isolation:
         scheduler = IsolatingScheduler(scheduler, params, traits)

@@ -7,6 +7,7 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
@@ -21,6 +22,8 @@ from stormwright.workbench.sweep.work import ROW, SweepPart, decide, row
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from stormwright.pipeline.spark.target import SparkTarget
 
 
 # History ------------------------------------------------------------------------------------------
@@ -77,19 +80,29 @@ class HistoryTable:
 
 # Run ----------------------------------------------------------------------------------------------
 
-#: How long a wave should take on all cores. What is killed in the middle has lost no more than the waves that ran; each
-#: wave costs some tenths of a second of planning and scheduling, and so does each of its tasks. So waves of long sweeps
-#: are longer: they take a part of the time that has passed, up to a limit, as rows and progress come once a wave.
-WAVE_S, WAVE_PART, LONGEST_WAVE_S = 5.0, 0.1, 30.0
+#: Seconds that each task of a wave has; it returns the rows of the cells that it has decided by then, and the others wait
+#: for the next wave. A killed sweep loses no more than these seconds, or than its longest cell takes. A wave has one
+#: task a core: each costs tenths of a second of CPU in Spark and Python, however many cells it has.
+WAVE_S = 5.0
 
-#: While a wave waits for its slowest cell, another one has the other cores.
+#: The same for waves that begin before any other has ended, of cells that may take any time.
+FIRST_WAVE_S = 0.5
+
+#: While one wave runs, the next one waits for cores: none is idle while a wave waits for its slowest task.
 WAVES_AT_ONCE = 2
 
-#: Tasks a core of a wave: the more, the more evenly cells of different lengths fill the cores; each costs milliseconds.
-_TASKS_A_CORE = 4
+#: Maximum number of cells a core before it is known how long they take.
+_FIRST_CELLS = 100
 
-#: How many times as many cells as the one before a wave may have: cells may become slower.
-_GROWTH = 8
+#: Seconds that the last waves should take at least. Each takes half of the cells that are left, so that all cores end
+#: at about the same time, however different cells are.
+_LAST_WAVE_S = 2.5
+
+#: Options of Spark for waves: small jobs, planned one by one, with a row a task. Generated code and the JVM's second
+#: compiler cost more than they save: on two cores 0.47 s of CPU a wave with Spark's defaults, 0.11 s with these. Options
+#: of the JVM only apply to one that is started here.
+_PLANNING = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+_JVM = {"spark.driver.defaultJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"}
 
 
 class CellBatch(NamedTuple):
@@ -97,6 +110,11 @@ class CellBatch(NamedTuple):
 
     cells: Sequence[SweepCell]
     begin_s: float
+
+
+def small_jobs(target: SparkTarget) -> SparkTarget:
+    """Return the target with options for waves, which its own settings override."""
+    return replace(target, conf={**_PLANNING, **(_JVM if target.local else {}), **target.conf})
 
 
 def to_do(sweep: Sweep, table: CellTable, retry_failed: bool) -> list[SweepCell]:
@@ -114,6 +132,7 @@ def run_cells(spark: SparkSession, sweep: Sweep, cells: Sequence[SweepCell], tab
     1. A wave that fails is halved until the cell that makes it fail stands alone: a scheduler may take the process that
        it runs in with it. That cell gets a row with the error.
     2. No wave is halved if not even an empty one succeeds: then the cause is Spark, or its workers' installation.
+    3. Cells that a wave had no time for are the first of the next one.
 
     Parameters
     ----------
@@ -134,14 +153,14 @@ def run_cells(spark: SparkSession, sweep: Sweep, cells: Sequence[SweepCell], tab
     from stormwright.pipeline.spark.query_supervisor import GONE, cause
     from stormwright.pipeline.spark.spread import cores, spread
 
-    def decided(part_cells: Sequence[SweepCell]) -> pa.Table:
-        parts = [part(sweep, part_cells[n::tasks]) for n in range(min(tasks, len(part_cells)) or 1)]
+    def decided(part_cells: Sequence[SweepCell], seconds: float) -> pa.Table:
+        parts = [part(sweep, part_cells[n::tasks], seconds) for n in range(min(tasks, len(part_cells)) or 1)]
         return spread(spark, decide, parts, ROW)
 
     def examined(wave: CellBatch, error: Exception) -> pa.Table | None:
         """Return the row of a cell that makes waves fail; None if it is not identified yet."""
         try:
-            decided([])  # (2)
+            decided([], WAVE_S)  # (2)
         except GONE as again:
             raise StormwrightError(f"the sweep cannot run on this Spark: {cause(str(again))}") from again
         if len(wave.cells) == 1:
@@ -152,31 +171,41 @@ def run_cells(spark: SparkSession, sweep: Sweep, cells: Sequence[SweepCell], tab
         halves.extend([wave.cells[:middle], wave.cells[middle:]])  # (1)
         return None
 
+    def begin_waves() -> None:
+        while (waiting or halves) and len(running) < WAVES_AT_ONCE:
+            size = wave_size(len(waiting), rate, tasks)
+            chosen = halves.popleft() if halves else [waiting.popleft() for _ in range(size)]
+            seconds = FIRST_WAVE_S if rate is None else WAVE_S
+            running[pool.submit(decided, chosen, seconds)] = CellBatch(chosen, time.monotonic())
+
     waiting = deque(cells)
     halves: deque[Sequence[SweepCell]] = deque()
     try:
-        tasks = _TASKS_A_CORE * cores(spark)
+        tasks = cores(spark)
     except GONE as error:
         raise StormwrightError(f"the sweep cannot run on this Spark: {cause(str(error))}") from error
-    size = tasks
     pool = ThreadPoolExecutor(WAVES_AT_ONCE, thread_name_prefix="stormwright-wave")
     running: dict[Future[pa.Table], CellBatch] = {}
-    begun_s = time.monotonic()
+    rate: float | None = None
+    ended_s = time.monotonic()
     try:
-        while waiting or halves or running:
-            while (waiting or halves) and len(running) < WAVES_AT_ONCE:
-                chosen = halves.popleft() if halves else [waiting.popleft() for _ in range(min(size, len(waiting)))]
-                running[pool.submit(decided, chosen)] = CellBatch(chosen, time.monotonic())
-            ended, _ = wait(running, return_when=FIRST_COMPLETED)
-            for future in ended:
+        begin_waves()
+        while running:
+            done, _ = wait(running, return_when=FIRST_COMPLETED)
+            for future in done:
                 wave = running.pop(future)
                 try:
                     rows: pa.Table | None = future.result()
                 except GONE as error:
                     rows = examined(wave, error)
+                # Its tasks had the cores since the wave before it ended.
+                begun_s, ended_s = max(wave.begin_s, ended_s), time.monotonic()
                 if rows is not None:
-                    now_s = time.monotonic()
-                    size = next_size(len(wave.cells), now_s - wave.begin_s, tasks, now_s - begun_s)
+                    rate = rows.num_rows / max(ended_s - begun_s, 1e-3)
+                    decided_keys = set(rows["key"].to_pylist())
+                    waiting.extendleft(cell for cell in reversed(wave.cells) if cell.key not in decided_keys)  # (3)
+                begin_waves()
+                if rows is not None:
                     table.append(rows)
                     yield rows
     finally:
@@ -184,23 +213,26 @@ def run_cells(spark: SparkSession, sweep: Sweep, cells: Sequence[SweepCell], tab
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def next_size(cells: int, seconds: float, tasks: int, passed_s: float) -> int:
+def wave_size(waiting: int, rate: float | None, tasks: int) -> int:
     """Return the number of cells of the next wave.
 
     Parameters
     ----------
-    cells, seconds
-        Cells of the completed batch, and its duration beside others.
+    waiting
+        Number of cells that no wave has.
+    rate
+        Cells/s of the last wave on all cores; None before one has ended.
     tasks
-        Number of tasks of a batch, which has at least as many cells.
-    passed_s
-        Since the sweep began.
+        Number of tasks of a wave.
     """
-    on_all_cores_s = max(seconds, 1e-3) / WAVES_AT_ONCE
-    wave_s = min(max(WAVE_S, WAVE_PART * passed_s), LONGEST_WAVE_S)
-    return max(tasks, min(round(cells * wave_s / on_all_cores_s), _GROWTH * cells))
+    half = -(-waiting // 2)
+    if rate is None:
+        return min(half, _FIRST_CELLS * tasks)
+    wanted = max(min(half, round(rate * WAVE_S)), round(rate * _LAST_WAVE_S), tasks)
+    return min(waiting, wanted)
 
 
-def part(sweep: Sweep, cells: Sequence[SweepCell]) -> SweepPart:
-    """Return cells with everything that a worker needs for them."""
-    return SweepPart({cell.problem: sweep.problems[cell.problem] for cell in cells}, cells, sweep.time_limit_s)
+def part(sweep: Sweep, cells: Sequence[SweepCell], seconds: float | None = None) -> SweepPart:
+    """Return cells with everything that a worker needs for them, and the seconds that it has."""
+    problems = {cell.problem: sweep.problems[cell.problem] for cell in cells}
+    return SweepPart(problems, cells, sweep.time_limit_s, seconds)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import os
 import signal
@@ -13,16 +14,18 @@ from functools import lru_cache
 from multiprocessing.connection import Connection
 from typing import Any
 
+import numpy as np
 import orjson
 import pyarrow as pa
 
 from stormwright import __version__
 from stormwright.errors import StormwrightError
 from stormwright.model import Problem, Scheduler
+from stormwright.model.arrays import IntArray
 from stormwright.schedulers.toolkit.from_scratch import apply_from_scratch, never
 from stormwright.schedulers.toolkit.resolve import resolve_scheduler
 from stormwright.schedulers.toolkit.traits import declared, warm_up
-from stormwright.workbench.comparison import ComparedRow, evaluate, measure
+from stormwright.workbench.comparison import ComparedRow, PlacementFigures, evaluate, measure
 from stormwright.workbench.sweep.cells import SweepCell, SweepProblem
 
 #: A row a cell; what a failed one has no figure for is null. Traffic in tuples/s.
@@ -76,16 +79,29 @@ ROW = pa.schema(
 
 @dataclass(frozen=True)
 class SweepPart:
-    """Cells that one task decides, with their problems."""
+    """Cells that one task decides, with their problems.
+
+    Parameters
+    ----------
+    problems, cells
+        The cells, and their problems by digest.
+    time_limit_s
+        Time limit of a cell; None for no limit.
+    seconds
+        No cell but the first begins later than that after the first one; None for no limit.
+    version
+        Version of this package on the driver.
+    """
 
     problems: Mapping[str, SweepProblem]
     cells: Sequence[SweepCell]
     time_limit_s: float | None
+    seconds: float | None = None
     version: str = __version__
 
 
 def decide(part: SweepPart) -> pa.RecordBatch:
-    """Return the rows (`ROW`) of a part.
+    """Return the rows (`ROW`) of a part's cells, without those that it has no time for.
 
     Raises
     ------
@@ -94,7 +110,12 @@ def decide(part: SweepPart) -> pa.RecordBatch:
     """
     if part.version != __version__:
         raise StormwrightError(f"stormwright is {__version__} on {socket.gethostname()}, {part.version} on the driver")
-    rows = [_decided(cell, part.problems[cell.problem], part.time_limit_s) for cell in part.cells]
+    end_s = math.inf if part.seconds is None else time.monotonic() + part.seconds
+    rows: list[dict[str, Any]] = []
+    for cell in part.cells:
+        if rows and time.monotonic() >= end_s:
+            break
+        rows.append(_decided(cell, part.problems[cell.problem], part.time_limit_s))
     return pa.RecordBatch.from_pylist(rows, ROW)
 
 
@@ -124,7 +145,7 @@ def _decided(cell: SweepCell, packed: SweepProblem, time_limit_s: float | None) 
         scheduler = _scheduler(cell, time_limit_s)
     except (StormwrightError, ImportError) as error:
         return row(cell, packed, error=str(error))
-    answer = evaluate(_unpacked(packed), cell.scheduler, scheduler)
+    answer = _evaluated(cell, packed, scheduler)
     return row(cell, packed, **_figures(answer), **_came(cell, packed, answer))
 
 
@@ -134,6 +155,19 @@ def _unpacked(packed: SweepProblem) -> Problem:
     # Derives the problem's arrays, so that the first scheduler is not charged for what all of them use.
     measure(problem, problem.current_slot)
     return problem
+
+
+def _evaluated(cell: SweepCell, packed: SweepProblem, scheduler: Scheduler) -> ComparedRow:
+    def figures_of(_: Problem, slot_of_executor: IntArray) -> PlacementFigures:
+        return _placement_figures(packed, slot_of_executor.tobytes())
+
+    return evaluate(_unpacked(packed), cell.scheduler, scheduler, figures_of)
+
+
+@lru_cache(maxsize=64)
+def _placement_figures(packed: SweepProblem, slots: bytes) -> PlacementFigures:
+    """Return the figures of a placement; repeats and seeds of simulations often have the same one."""
+    return measure(_unpacked(packed), np.frombuffer(slots, np.int32))
 
 
 def _scheduler(cell: SweepCell, time_limit_s: float | None) -> Scheduler:
@@ -255,9 +289,9 @@ def _decide_in_process(asking: Connection) -> None:
         except (StormwrightError, ImportError) as error:
             asking.send({"error": str(error)})
             continue
-        problem = _unpacked(packed)
+        _unpacked(packed)
         signal.setitimer(signal.ITIMER_REAL, time_limit_s)
-        answer = evaluate(problem, cell.scheduler, scheduler)
+        answer = _evaluated(cell, packed, scheduler)
         signal.setitimer(signal.ITIMER_REAL, 0)
         asking.send(_figures(answer) | _came(cell, packed, answer))
 

@@ -1,0 +1,63 @@
+"""Sweeps on a local Spark: waves, progress, and the table of a sweep that was interrupted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.testing import assertDataFrameEqual
+
+from stormwright.workbench.sweep import run
+from stormwright.workbench.sweep.cells import Sweep, read_cells
+from stormwright.workbench.sweep.run import run_cells, to_do
+from stormwright.workbench.sweep.table import LocalTable
+from tests.spark.programs import write_spec
+
+pytestmark = pytest.mark.spark
+
+#: Columns that depend on the cell alone.
+SAME = ["key", "scheduler", "seed", "repeat", "error", "cost", "valid", "nodes", "workers", "moved_executors"]
+
+
+@pytest.fixture
+def sweep(tmp_path: Path) -> Sweep:
+    return read_cells(
+        write_spec(tmp_path / "sweep.json", {"even": None, "random": None}, seeds=[*range(10)], repeats=2)
+    )
+
+
+@pytest.fixture
+def _waves_of_one_cell(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("WAVE_S", "FIRST_WAVE_S", "_LAST_WAVE_S"):
+        monkeypatch.setattr(run, name, 0.0)
+
+
+def cells_of(spark: SparkSession, directory: Path) -> DataFrame:
+    return spark.read.parquet(*sorted(map(str, directory.glob("*.parquet")))).select(SAME)
+
+
+@pytest.mark.usefixtures("_waves_of_one_cell")
+def test_each_wave_is_in_the_table_when_it_is_reported(spark: SparkSession, sweep: Sweep, tmp_path: Path) -> None:
+    table, reported = LocalTable(tmp_path / "cells"), 0
+    for rows in run_cells(spark, sweep, sweep.cells, table):
+        reported += rows.num_rows
+        assert table.read().num_rows == reported
+        assert rows.num_rows == 1, "one task has time for one cell"
+    assert reported == len(sweep.cells)
+
+
+def test_interrupted_sweep_resumes_to_the_same_table(
+    spark: SparkSession, sweep: Sweep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, parts = LocalTable(tmp_path / "whole"), LocalTable(tmp_path / "parts")
+    assert sum(rows.num_rows for rows in run_cells(spark, sweep, sweep.cells, whole)) == len(sweep.cells)
+    with monkeypatch.context() as short:
+        short.setattr(run, "FIRST_WAVE_S", 0.0)
+        interrupted = run_cells(spark, sweep, sweep.cells, parts)
+        done = next(interrupted).num_rows
+        interrupted.close()
+    missing = to_do(sweep, parts, retry_failed=False)
+    assert 0 < done == len(sweep.cells) - len(missing)
+    assert sum(rows.num_rows for rows in run_cells(spark, sweep, missing, parts)) == len(missing)
+    assertDataFrameEqual(cells_of(spark, tmp_path / "parts"), cells_of(spark, tmp_path / "whole"))
