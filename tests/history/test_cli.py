@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from stormwright.cli import BAD_INPUT, run
+from stormwright.cli.history import retain as retain_command
 from stormwright.errors import InputError
 from stormwright.formats import read_problem
 from stormwright.history.tables import session as session_module
@@ -132,6 +133,36 @@ def test_history_commands_run_from_ingest_to_reports(
     told = printed(capsys, "history", "decisions", *state, code=BAD_INPUT)
     assert damaged.name in told
     assert "Exception" not in told.partition("Encountered")[2]
+
+
+@pytest.mark.parametrize(
+    ("keep", "faulty"),
+    [
+        (["99999999999"], ["99999999999"]),
+        (["9" * 5000], ["9" * 5000]),
+        (["facts=0", "30", "moves=36526"], ["facts=0", "moves=36526"]),
+        (["facts=٣", "٣"], ["facts=٣", "٣"]),
+        (["fact=3", "=3"], ["fact=3", "=3"]),
+    ],
+)
+def test_invalid_retention_is_rejected_before_spark_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keep: list[str], faulty: list[str]
+) -> None:
+    started = MagicMock()
+    monkeypatch.setattr(session_module, "batch_session", started)
+    arguments = [*keep, "--state", str(tmp_path)]
+    with pytest.raises(InputError) as caught:
+        retain_command.main(arguments, standalone_mode=False)
+    assert [fault.path for fault in caught.value.faults] == faulty
+    assert run(["history", "retain", *arguments]) == BAD_INPUT
+    started.assert_not_called()
+
+
+@pytest.mark.parametrize("arguments", [["--limit", "٣"], ["overloads", "--after", "٣", "--state", "."], ["at", "٢٠٢٦"]])
+def test_options_of_history_take_no_other_digits_than_0_to_9(
+    capsys: pytest.CaptureFixture[str], arguments: list[str]
+) -> None:
+    assert arguments[-1 if arguments[0] != "overloads" else 2] in printed(capsys, "history", *arguments, code=BAD_INPUT)
 
 
 def test_ingest_without_staged_rows_is_reported_without_spark(

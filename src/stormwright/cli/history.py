@@ -286,13 +286,18 @@ def _print_days(count: int, done: str, as_json: bool) -> None:
 
 def _keep_days(keep: tuple[str, ...]) -> dict[str, int]:
     from stormwright.history.tables.definitions import TABLES
+    from stormwright.history.tables.ingest import MOST_DAYS
 
     found: dict[str, int] = {}
     faults = []
     for text in keep:
         name, equals, days = text.rpartition("=")
-        if not days.isdecimal():
-            faults.append(Fault("no number of days", text))
+        # int() has a limit of digits, and accepts those of all scripts.
+        is_short = days.isascii() and days.isdigit() and len(days) <= len(str(MOST_DAYS))
+        if not (is_short and 1 <= int(days) <= MOST_DAYS):
+            faults.append(Fault(f"the number of days must be from 1 to {MOST_DAYS:,}", text))
+        elif equals and name not in TABLES:
+            faults.append(Fault(f"no such table; there are {', '.join(TABLES)}", text))
         else:
             found |= {name: int(days)} if equals else dict.fromkeys(TABLES, int(days))
     if faults:
@@ -493,7 +498,9 @@ def _number(value: float | None) -> str:
 
 @click.group(cls=Verbs, invoke_without_command=True)
 @options.service
-@click.option("--limit", default=20, show_default=True, type=click.IntRange(1, MOST), help="Maximum number of entries.")
+@click.option(
+    "--limit", default=20, show_default=True, type=options.WholeRange(1, MOST), help="Maximum number of entries."
+)
 @click.option(
     "--audit",
     "audit_of",

@@ -96,11 +96,23 @@ PATH, OUTPUT_PATH = click.Path(path_type=Path), _OutputPath(path_type=Path)
 DAYS = click.IntRange(1, 36_525)
 
 
+class WholeRange(click.IntRange):
+    """A whole number in a range, without digits of other scripts, which click accepts."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """See click."""
+        if not str(value).isascii():
+            self.fail(f"{value} has other characters than the digits 0 to 9", param, ctx)
+        return int(super().convert(value, param, ctx))
+
+
 class FiniteRange(click.FloatRange):
-    """A number in a range, without ``inf`` and ``nan``, which click accepts."""
+    """A number in a range, without ``inf``, ``nan`` and digits of other scripts, which click accepts."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """See click."""
+        if not str(value).isascii():
+            self.fail(f"{value} has other characters than the digits 0 to 9", param, ctx)
         number = float(super().convert(value, param, ctx))
         if not isfinite(number):
             self.fail(f"{value} is no number that one can count to", param, ctx)

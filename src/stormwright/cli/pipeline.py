@@ -19,12 +19,19 @@ from stormwright.errors import Fault, InputError
 from stormwright.model.humanize import in_utc
 
 if TYPE_CHECKING:
+    from stormwright.pipeline.parsing.clean import LineCounts
     from stormwright.pipeline.spark.target import Location
 
 #: Up to a hundred years.
 _SECONDS = click.IntRange(1, 100 * 366 * 86_400)
 
-_LATE_HELP = "Seconds after its beginning that a record may land and count."
+_LATE_HELP = (
+    "Quarantine records that landed more than this many seconds after their interval began, as a service does (30 s). "
+    "Files then need their original modification times.  [default: no record is late]"
+)
+
+#: Part of the lines in quarantine from which a backfill warns.
+_MANY = 0.05
 
 
 @click.group(cls=options.Verbs)
@@ -42,7 +49,7 @@ def command() -> None:
 )
 @click.option("--from", "start", metavar="TIME", help="Start: ISO time (UTC by default), or ms since 1970.")
 @click.option("--to", "end", metavar="TIME", help="End, exclusive.")
-@click.option("--late", "late_s", default=30, show_default=True, type=_SECONDS, help=_LATE_HELP)
+@click.option("--late", "late_s", type=_SECONDS, help=_LATE_HELP)
 @click.option(
     "--window", "window_s", default=15, show_default=True, type=_SECONDS, help="Length of a window, in seconds."
 )
@@ -50,13 +57,13 @@ def command() -> None:
     "--slide", "slide_s", default=3, show_default=True, type=_SECONDS, help="Slide between panes, in seconds."
 )
 @options.spark
-@options.as_json("Print the ledger as JSON.")
+@options.as_json("Print the ledger as JSON, with the reasons of the quarantine and a warning if it has many lines.")
 def backfill(
     directories: tuple[str, ...],
     into: str,
     start: str | None,
     end: str | None,
-    late_s: int,
+    late_s: int | None,
     window_s: int,
     slide_s: int,
     master: str | None,
@@ -68,32 +75,48 @@ def backfill(
     DIRECTORIES hold landed files, or are the state directory of a service: then both waiting and retained files are
     read (`serve --keep-raw`). A URI (hdfs://…, s3a://…) has landed files.
 
-    The tables are `records`, `panes` (loads and traffic) and `quarantine`. A service treats records as late that land
-    30 s after their interval began; with a greater `--late` such records count like all others.
+    The tables are `records`, `panes` (loads and traffic) and `quarantine`. A record is in the period if its interval
+    begins there, whenever its file landed; a rejected line, if the earliest record of its file is. `--late 30`
+    reproduces what a service made of the files, and reads only those that landed near the period.
     """
     stretch_ms = _moments({"--from": start, "--to": end})
     files = _landed_in(directories)
     from stormwright.pipeline.settings import StreamSettings
     from stormwright.pipeline.spark.session import working_session
     from stormwright.pipeline.spark.target import SparkTarget, is_uri
-    from stormwright.pipeline.streaming.batch import TimeStretch, require_own
+    from stormwright.pipeline.streaming.batch import TimeStretch, count_reasons, require_own
     from stormwright.pipeline.streaming.batch import backfill as run
 
-    settings = StreamSettings(window_s=window_s, slide_s=slide_s, late_s=late_s)
+    settings = StreamSettings(window_s=window_s, slide_s=slide_s)
     target = SparkTarget.parsed(master, spark_conf)
     stretch = TimeStretch(stretch_ms["--from"], stretch_ms["--to"])
     require_own(into, files)
     if not is_uri(into):
         Path(into).mkdir(parents=True, exist_ok=True)  # before the work, where nothing could be written after it
     with Console(stderr=True).status("starting Spark") as status, working_session(target) as spark:
-        ledger = asdict(run(spark, files, into, stretch, settings, status.update))
+        counts = run(spark, files, into, stretch, settings, status.update, late_s)
+        reasons = count_reasons(spark, into) if counts.quarantined else {}
+    warning = _many_rejected(counts, reasons, into)
+    if warning is not None:
+        say(f"warning: {warning}", err=True)
     if as_json:
-        print_json(ledger)
+        print_json({**asdict(counts), "reasons": reasons, "warning": warning})
         return
     table = numbers_table("lines", "")
-    for what, count in ledger.items():
+    for what, count in asdict(counts).items():
         table.add_row(what, f"{count:,}")
     print_table(table)
+
+
+def _many_rejected(counts: LineCounts, reasons: dict[str, int], into: str) -> str | None:
+    """Return a warning if more than `_MANY` of the lines are in quarantine."""
+    if counts.quarantined <= _MANY * counts.read:
+        return None
+    (reason, lines), *_ = reasons.items()
+    return (
+        f"{counts.quarantined:,} of {counts.read:,} lines were rejected, see {into.rstrip('/')}/quarantine; the most "
+        f"frequent reason ({lines:,} lines) is: {reason}"
+    )
 
 
 @command.command()

@@ -65,7 +65,7 @@ def test_each_pane_is_stored_exactly_once_after_a_failed_batch(
     found = stored(store, FACTS)
     still_open = sink.load(state / SETTINGS.state_name / "panes").facts()
     everything = [row | {"cpu_ns": row["cpu_ns"] or 0.0} for row in by_key(found + still_open.to_pylist(), FACTS)]
-    backfill(spark, [landing, stream.raw], tmp_path / "batch", settings=SETTINGS)
+    backfill(spark, [landing, stream.raw], tmp_path / "batch", settings=SETTINGS, late_s=SETTINGS.late_s)
     in_batch: pa.Table = spark.read.parquet(str(tmp_path / "batch" / "panes")).toArrow()
     assert everything == rounded(by_key(in_batch.to_pylist(), FACTS))
     assert len(found) > 200

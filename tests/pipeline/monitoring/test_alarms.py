@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from collections import defaultdict
-from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -120,7 +119,7 @@ def test_alarms_of_a_stream_are_the_episodes_of_sql(spark: SparkSession, tmp_pat
     assert alarms["raised"] == len(expected)
     assert sorted((alarm.supervisor, alarm.start_s) for alarm in raised) == sorted(e[:2] for e in expected)
 
-    backfill(spark, [landing, stream.raw], tmp_path / "into", settings=replace(SETTINGS, late_s=60))
+    backfill(spark, [landing, stream.raw], tmp_path / "into", settings=SETTINGS, late_s=60)
     panes = spark.read.parquet(str(tmp_path / "into" / "panes"))
     capacities = [Capacity(node.id, CAPACITY) for node in PROBLEM.supervisors]
     report = episodes(panes, capacities, AFTER_S, SETTINGS.settle_s).collect()

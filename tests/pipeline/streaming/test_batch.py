@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
@@ -12,13 +13,14 @@ from pyspark.sql import SparkSession
 
 from stormwright.errors import InputError
 from stormwright.perflog import Landing
+from stormwright.perflog.records import NOT_A_RECORD
 from stormwright.pipeline.measurement.measurement import Measurement, measure
 from stormwright.pipeline.measurement.panes import KEYS
 from stormwright.pipeline.measurement.windows import PANES, worker_records, worker_seconds
 from stormwright.pipeline.parsing.clean import LATE, LineCounts
 from stormwright.pipeline.plan import BatchPlan, large_batch
 from stormwright.pipeline.settings import StreamSettings
-from stormwright.pipeline.streaming.batch import NEVER_LATE_S, TimeStretch, backfill, measure_files
+from stormwright.pipeline.streaming.batch import NEVER_LATE_S, TimeStretch, backfill, count_reasons, measure_files
 from stormwright.pipeline.streaming.progress import LiveState
 from tests.pipeline.generator import (
     CORE_HZ,
@@ -33,6 +35,7 @@ from tests.pipeline.generator import (
     records,
 )
 from tests.pipeline.oracle import (
+    Line,
     assert_equal,
     assert_same_work,
     expected_missing,
@@ -101,7 +104,7 @@ def test_measurement_is_correct_despite_malformed_duplicate_and_late_records(
     delivery = deliver(records(world, START_MS, 90, rng), rng, spoil=0.05, held=0.05)
     landed = land_files(tmp_path / "landing", delivery.in_files(40))
     outcome = expected_outcome(landed, SETTINGS.late_s)
-    ledger = backfill(spark, [tmp_path / "landing"], tmp_path / "into", settings=SETTINGS)
+    ledger = backfill(spark, [tmp_path / "landing"], tmp_path / "into", late_s=SETTINGS.late_s)
     assert asdict(ledger) == outcome.ledger
     reasons = Counter(reason == LATE for reason, *_ in outcome.quarantine)
     for share in (reasons[True], reasons[False], outcome.duplicate):
@@ -138,6 +141,54 @@ def assert_put_in(measurement: Measurement | None, world: World) -> None:
         assert load.headroom_cores == pytest.approx(capacity[node] - used, abs=0.01 * used)
 
 
+def test_files_copied_without_their_times_lose_no_record(spark: SparkSession, tmp_path: Path) -> None:
+    """All files seem to have landed a day after their records; rejected lines go where the records of their file are.
+
+    One file has no record, so its line counts when it landed.
+    """
+    rng = dice(6)
+    delivery = deliver(records(make_world(6), START_MS, 40, rng), rng, spoil=0.1)
+    files = [*delivery.in_files(20), [Line(b"no record", START_MS, reason=NOT_A_RECORD)]]
+    copied_ms, landing = START_MS + 86_400_000, tmp_path / "landing"
+    begins: dict[str, int] = {}
+    for lines in files:
+        path = land(landing, [line.body for line in lines], per_file=len(lines))[-1]
+        os.utime(path, ns=(copied_ms * 10**6, copied_ms * 10**6))
+        begins[path.name] = min((line.record["start_ms"] for line in lines if line.record), default=copied_ms)
+    whole = backfill(spark, [landing], tmp_path / "whole")
+    assert (whole.used, whole.duplicate) == (len(delivery.used), delivery.duplicate)
+    assert whole.quarantined == len(delivery.reasons) + 1
+
+    middle_ms = START_MS // 3000 * 3000 + 21_000
+    end_ms = START_MS // 3000 * 3000 + 60_000
+    parts = {
+        "first": TimeStretch(None, middle_ms),
+        "second": TimeStretch(middle_ms, end_ms),
+        "last": TimeStretch(end_ms),
+    }
+    ledgers = {name: backfill(spark, [landing], tmp_path / name, stretch) for name, stretch in parts.items()}
+    early = sum(record["start_ms"] < middle_ms for record in delivery.used)
+    assert {name: ledger.used for name, ledger in ledgers.items()} == {
+        "first": early, "second": len(delivery.used) - early, "last": 0,
+    }  # fmt: skip
+    assert ledgers["first"] + ledgers["second"] + ledgers["last"] == whole
+    rejected = {}
+    for name, stretch in parts.items():
+        rows = spark.read.json(str(tmp_path / name / "quarantine")).collect()
+        assert len(rows) == ledgers[name].quarantined > 0
+        for row in rows:
+            assert (stretch.start_ms or 0) <= begins[row["file"]] < (stretch.end_ms or 2**63)
+        rejected |= {(row["file"], row["line_number"]): row["reason"] for row in rows}
+        if rows:
+            assert count_reasons(spark, tmp_path / name) == Counter(row["reason"] for row in rows)
+    assert rejected == {
+        (path.name, number): line.reason
+        for path, lines in zip(Landing(landing).files(), files, strict=True)
+        for number, line in enumerate(lines, 1)
+        if line.reason is not None
+    }
+
+
 @pytest.mark.slow
 def test_backfill_rejects_missing_input_and_invalid_time_ranges(spark: SparkSession, tmp_path: Path) -> None:
     directory = tmp_path / "landing"
@@ -158,12 +209,11 @@ def test_backfill_rejects_missing_input_and_invalid_time_ranges(spark: SparkSess
 def test_lines_are_numbered_across_partitions_of_one_file(spark: SparkSession, tmp_path: Path) -> None:
     good = encoded(records(make_world(4), START_MS, 2, dice(4))[0])
     bad = [1, 2, 17, 40, 59, 60]
-    settings = StreamSettings(late_s=NEVER_LATE_S)
     lines = [b"no record" if number in bad else good for number in range(1, 61)]
     land(tmp_path / "landing", lines, per_file=60)
     spark.conf.set("spark.sql.files.maxPartitionBytes", str(10 * len(good)))
     try:
-        ledger = backfill(spark, [tmp_path / "landing"], tmp_path / "into", settings=settings)
+        ledger = backfill(spark, [tmp_path / "landing"], tmp_path / "into")
     finally:
         spark.conf.unset("spark.sql.files.maxPartitionBytes")
     assert ledger == LineCounts(read=60, used=1, duplicate=53, quarantined=6)

@@ -102,7 +102,9 @@ def test_stream_and_batch_make_the_same_of_the_same_files(spark: SparkSession, t
     # Two stretches that touch hold everything once.
     middle_ms = START_MS // 3000 * 3000 + 33_000
     parts = {tmp_path / "first": TimeStretch(end_ms=middle_ms), tmp_path / "second": TimeStretch(start_ms=middle_ms)}
-    ledgers = [backfill(spark, [landing, stream.raw], into, stretch, settings) for into, stretch in parts.items()]
+    ledgers = [
+        backfill(spark, [landing, stream.raw], into, stretch, late_s=settings.late_s) for into, stretch in parts.items()
+    ]
     assert min(ledger.used for ledger in ledgers) > 100
     assert asdict(ledgers[0] + ledgers[1]) == outcome.ledger
     in_batch = rows_in(file for into in parts for file in (into / "quarantine").glob("*.json"))

@@ -84,6 +84,9 @@ def _files_in(spark: SparkSession, into: Location) -> Iterator[str]:
 
 # Batch --------------------------------------------------------------------------------------------
 
+#: The type of the quarantine table, for Spark.
+_QUARANTINE = "reason string, file string, line_number long, landed_ms long, line string, line_base64 string"
+
 #: Upper bound of the time between two moments of a record.
 NEVER_LATE_S = 10**10
 
@@ -92,12 +95,18 @@ NEVER_LATE_S = 10**10
 class TimeStretch:
     """A range of time from `start_ms` up to but not including `end_ms`; None is an open end.
 
-    A record belongs to the range in which its interval begins; a rejected line, which has no reliable time, to the
-    one in which its file landed. So every line belongs to exactly one of two adjacent ranges.
+    A record belongs to the range in which its interval begins. A rejected line has no reliable time: it belongs to the
+    range of the earliest record in its file, or, if a batch checks lateness, to the one in which its file landed. So
+    every line belongs to exactly one of two adjacent ranges.
     """
 
     start_ms: int | None = None
     end_ms: int | None = None
+
+    @property
+    def is_bounded(self) -> bool:
+        """Return whether it has a start or an end."""
+        return self.start_ms is not None or self.end_ms is not None
 
     def holds(self, moment_ms: Column) -> Column:
         """Return whether a moment is inside."""
@@ -109,7 +118,7 @@ class TimeStretch:
         return reduce(and_, limits)
 
     def landed(self, late_s: int) -> TimeStretch:
-        """Return when files with lines of the stretch may have landed."""
+        """Return when files with lines of the stretch may have landed, if none counts after `late_s`."""
         return TimeStretch(
             None if self.start_ms is None else self.start_ms - MAX_CLOCK_AHEAD_MS,
             None if self.end_ms is None else self.end_ms + late_s * 1000,
@@ -123,19 +132,24 @@ def backfill(
     stretch: TimeStretch | None = None,
     settings: StreamSettings | None = None,
     report_step: Callable[[str], None] = lambda _: None,
+    late_s: int | None = None,
 ) -> LineCounts:
-    """Run the pipeline over files that landed in a stretch of time.
+    """Run the pipeline over the records of a stretch of time.
 
-    The result equals that of a stream with the same settings over the same files. With a greater `late_s` it includes
-    records that were too late for the stream.
+    No record is late unless `late_s` says so: files that were copied have other modification times. With the `late_s`
+    of a stream, its settings, and the original times, the result equals that of the stream over the same files.
+
+    1. Without `late_s` every file is read, and only records' own times decide. A rejected line counts where the
+       earliest record of its file begins; in a file without records, when the file landed.
+    2. With `late_s` only files that landed near the stretch are read. A rejected line counts when its file landed.
 
     Parameters
     ----------
     spark
         Spark session.
     directories
-        Directories of landed files with their original modification times: the landing directory and
-        where a stream retains processed files (`LoadStream.raw`). Paths, or URIs of a Hadoop file system.
+        Directories of landed files: the landing directory and where a stream retains processed files
+        (`LoadStream.raw`). Paths, or URIs of a Hadoop file system.
     into
         Output directory: the tables ``records`` (Parquet: used records, as columns, for
         `stormwright.pipeline.parsing.source.read_records`), ``panes`` (Parquet, as
@@ -144,9 +158,12 @@ def backfill(
     stretch
         Period, everything by default. It has to begin and end at panes.
     settings
-        Settings of the stream to reproduce; None for the defaults.
+        Lengths of panes and windows; None for the defaults. Their `late_s` is not used.
     report_step
         Called with a description of the next step.
+    late_s
+        Maximum time in seconds from the beginning of a record's interval until its file landed, as in `StreamSettings`;
+        the files must then have their original modification times. None for no limit.
 
     Returns
     -------
@@ -162,7 +179,8 @@ def backfill(
     _require_whole_panes(stretch, settings)
     require_own(into, directories, spark)
     directories = _existing(spark, directories)
-    near = stretch.landed(settings.late_s)
+    settings = replace(settings, late_s=NEVER_LATE_S if late_s is None else late_s)
+    near = TimeStretch() if late_s is None else stretch.landed(late_s)
     lines = read_landed(spark, directories, near.start_ms, near.end_ms)
     ends = pipeline(lines, settings, taken=stretch.holds(F.col("start_ms")))
     report_step("reading records")
@@ -174,14 +192,17 @@ def backfill(
     used = records.count()
     report_step("accounting for every line")
     audit, is_rejected = ends.audit.persist(), F.col("reason").isNotNull()
+    # Files are in the stretch as a whole, so their lines are numbered right.
+    rows, file_ms = (_with_begin(audit), "begin_ms") if late_s is None and stretch.is_bounded else (audit, "landed_ms")
+    in_stretch = stretch.holds(F.col(file_ms))
     try:
         # However often a record was delivered.
         counts = _sums(
-            audit,
+            rows,
             accepted=F.count_if(~is_rejected & stretch.holds(F.col("start_ms"))),
-            quarantined=F.count_if(is_rejected & stretch.holds(F.col("landed_ms"))),
+            quarantined=F.count_if(is_rejected & in_stretch),
         )
-        _rejected(audit.where(stretch.holds(F.col("landed_ms")))).write.mode("overwrite").json(quarantine_path)
+        _rejected(rows.where(in_stretch)).write.mode("overwrite").json(quarantine_path)
     finally:
         audit.unpersist()
     return LineCounts.of(used=used, **counts)
@@ -202,11 +223,22 @@ def _sums(frame: DataFrame, **sums: Column) -> dict[str, Any]:
     return row.asDict()
 
 
+def _with_begin(audit: DataFrame) -> DataFrame:
+    """Add `begin_ms`: when the earliest record of a line's file begins, or without records when the file landed."""
+    begins = audit.groupBy("file").agg(F.coalesce(F.min("start_ms"), F.min("landed_ms")).alias("begin_ms"))
+    return audit.join(begins, "file")
+
+
 def _rejected(audit: DataFrame) -> DataFrame:
     """Return the quarantine table from the audit of whole files."""
-    return audit.groupBy("file").applyInArrow(
-        rejected, "reason string, file string, line_number long, landed_ms long, line string, line_base64 string"
-    )
+    return audit.groupBy("file").applyInArrow(rejected, _QUARANTINE)
+
+
+def count_reasons(spark: SparkSession, into: Location) -> dict[str, int]:
+    """Return the number of lines in the quarantine of a backfill by reason, the most frequent first."""
+    table = spark.read.schema(_QUARANTINE).json(address(inside(into, QUARANTINE)))
+    rows = table.groupBy("reason").count().orderBy(F.desc("count"), "reason").collect()
+    return {row["reason"]: row["count"] for row in rows}
 
 
 def _require_whole_panes(stretch: TimeStretch, settings: StreamSettings) -> None:
