@@ -80,9 +80,9 @@ class HistoryTable:
 
 # Run ----------------------------------------------------------------------------------------------
 
-#: Seconds that each task of a wave has; it returns the rows of the cells that it has decided by then, and the others wait
-#: for the next wave. A killed sweep loses no more than these seconds, or than its longest cell takes. A wave has one
-#: task a core: each costs tenths of a second of CPU in Spark and Python, however many cells it has.
+#: Seconds that each task of a wave has; it returns the rows of the cells that it has decided by then, and the others
+#: wait for the next wave. A killed sweep loses no more than these seconds, or than its longest cell takes. A wave has
+#: one task a core: each costs tenths of a second of CPU in Spark and Python, however many cells it has.
 WAVE_S = 5.0
 
 #: The same for waves that begin before any other has ended, of cells that may take any time.
@@ -99,8 +99,8 @@ _FIRST_CELLS = 100
 _LAST_WAVE_S = 2.5
 
 #: Options of Spark for waves: small jobs, planned one by one, with a row a task. Generated code and the JVM's second
-#: compiler cost more than they save: on two cores 0.47 s of CPU a wave with Spark's defaults, 0.11 s with these. Options
-#: of the JVM only apply to one that is started here.
+#: compiler cost more than they save: on two cores 0.47 s of CPU a wave with Spark's defaults, 0.11 s with these.
+#: Options of the JVM only apply to one that is started here.
 _PLANNING = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 _JVM = {"spark.driver.defaultJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"}
 
