@@ -39,7 +39,7 @@ def test_links_are_limited(storm_cluster):
     if not storm_cluster.plan.namespaces:
         assert why_no_namespaces() in storm_cluster.describe_network()
         assert storm_cluster.net_bytes() == {}
-        return
+        pytest.skip(f"nodes without links: {why_no_namespaces()}")
     for prefix, device in [
         (storm_cluster.command_on_node("node1"), "eth0"),
         (storm_cluster.command_beside_nimbus(), "node1"),

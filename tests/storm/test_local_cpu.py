@@ -206,7 +206,7 @@ def test_a_busy_node_gets_its_cores(place, monkeypatch):
     up = place.command("up", "--nodes", "1", "--cores-per-node", "0.3")
     if reason := cpu.why_no_limits(place.directory, 0.3):
         assert (up.returncode, reason in up.stderr) == (2, True)
-        return
+        pytest.skip(f"no CPU limits: {reason}")
     assert up.returncode == 0, up.stderr
     monkeypatch.setattr("tempfile.tempdir", str(place.directory))
     cluster = RunningCluster.find()
