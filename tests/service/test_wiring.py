@@ -21,7 +21,7 @@ from stormwright.service.settings import ServiceSettings
 from tests.schedulers.builders import load, nodes, problem, topology
 
 
-class EndedQuery:
+class EndedLoop:
     running = False
     error = "Spark has ended: connection refused"
 
@@ -29,7 +29,7 @@ class EndedQuery:
 def test_the_service_ends_when_spark_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It could only look on while records pile up; what supervises it starts it again."""
     service = Service(ServiceSettings(tmp_path, "127.0.0.1", 0), make_scheduler("online"), "online", [])
-    monkeypatch.setattr(service.stream, "_query", EndedQuery())
+    monkeypatch.setattr(service.stream, "_loop", EndedLoop())
     with pytest.raises(StormwrightError, match=r"Spark has ended: connection refused; restart the service"):
         service.run(threading.Event(), every_s=0)
 

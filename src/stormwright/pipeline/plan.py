@@ -109,7 +109,18 @@ class BatchPlan:
 def large_batch(
     spark: SparkSession, files: Sequence[Location], state: LiveState, settings: StreamSettings
 ) -> StreamBatch:
-    """Return the output of a batch that Spark reads, given the state of the stream.
+    """Return the output of a batch that Spark reads.
+
+    Parameters
+    ----------
+    spark
+        Spark session.
+    files
+        Landed files.
+    state
+        State of the stream before the batch.
+    settings
+        Settings of the stream.
 
     Raises
     ------

@@ -321,10 +321,14 @@ def evaluate(
     scheduler: Scheduler,
     figures_of: Callable[[Problem, IntArray], PlacementFigures] | None = None,
 ) -> ComparedRow:
-    """Return the row of a warm scheduler on `problem`; if it fails, the row has its error.
+    """Return the row of a warm scheduler on a problem; if it fails, the row has its error.
 
     Parameters
     ----------
+    problem
+        Problem to solve.
+    name, scheduler
+        Name of the scheduler, and the scheduler.
     figures_of
         Returns the figures of a placement; by default `measure`.
     """
