@@ -122,6 +122,18 @@ class Staging:
                 sizes.append(path.stat().st_size)
         return len(sizes), sum(sizes)
 
+    def pending(self, table: Table) -> list[tuple[int | None, Path]]:
+        """Return the files whose rows may not be in the table yet, with the number of their chunk, or None.
+
+        Rows move on meanwhile: from staging to a chunk, whose rows may be in the table as well, and then to the table.
+        Each file is returned once; read the table after this, so that no row is missed.
+        """
+        versions = self._directory.glob(f"staging/{table.name}/v*")
+        staged = [path for directory in versions for path in _visible(directory)]
+        begun = [(int(chunk.name), path) for chunk in self._begun(table.name) for path in _visible(chunk)]
+        moved = {path.name for _, path in begun}
+        return [*begun, *((None, path) for path in sorted(staged) if path.name not in moved)]
+
     def chunks(self, table: Table) -> Iterator[Chunk]:
         """Yield the chunks to write: unfinished ones, then all staged rows."""
         for directory in self._begun(table.name):

@@ -218,13 +218,39 @@ class Store(Protocol):
         """Return the size of the files."""
 
 
-class _Part(NamedTuple):
+class Part(NamedTuple):
     """A directory of files: chunk `number`, or a whole day up to and including chunk `number`."""
 
     root: str
     day: date
     version: int
     number: int
+
+    @property
+    def whole(self) -> bool:
+        """Whether it is a whole day, rather than one chunk of it."""
+        return self.root == _WHOLE
+
+
+def part_of(path: str) -> Part | None:
+    """Return the part that a file of a table belongs to; None if it is a file that does not count."""
+    if not (match := _PART.search(path)):
+        return None
+    root, day, version, number = match.groups()
+    return Part(root, date.fromisoformat(day), int(version), int(number))
+
+
+def visible_parts(parts: Collection[Part]) -> list[Part]:
+    """Return the parts that count, in which each row is once (2 of `ParquetStore`)."""
+    through = {part.day: part.number for part in sorted(parts, key=lambda p: p.number) if part.whole}
+    counting = [
+        part
+        for part in parts
+        if (part.number == through[part.day] if part.whole else part.number > through.get(part.day, -1))
+    ]
+    # What was written again after an upgrade, in the place of what an older version of this code had written.
+    newest = {(part.root, part.day, part.number): part for part in sorted(counting, key=lambda p: p.version)}
+    return list(newest.values())
 
 
 _CHUNKS, _WHOLE = "chunks", "days"
@@ -281,7 +307,7 @@ class ParquetStore:
     def compact(self, table: Table, day: date) -> None:
         """See `Store`."""
         visible = [part for part in self._visible(table) if part.day == day]
-        whole = len(visible) == 1 and visible[0].root == _WHOLE and visible[0].version == table.version
+        whole = len(visible) == 1 and visible[0].whole and visible[0].version == table.version
         through = max(part.number for part in visible)
         if not whole:
             rows = self._read(table, visible)
@@ -290,7 +316,7 @@ class ParquetStore:
             rows = rows.repartitionByRange(files, *order).sortWithinPartitions(*order)
             self._write(table, rows, _WHOLE, through)
         # Also what an earlier compaction did not come to delete.
-        remaining = _Part(_WHOLE, day, table.version, through)
+        remaining = Part(_WHOLE, day, table.version, through)
         if any(part.root == _CHUNKS for part in self._parts(table, day)):
             self._clear(f"{table.name}/{_CHUNKS}/day={day}")
         for part in set(self._parts(table, day)) - {remaining}:
@@ -341,7 +367,7 @@ class ParquetStore:
         nothing = self._spark.createDataFrame([], "nothing string, of string")
         nothing.write.mode("overwrite").options(**_CLEARING).partitionBy("of").parquet(self._path(path))
 
-    def _parts(self, table: Table, day: date | None = None) -> list[_Part]:
+    def _parts(self, table: Table, day: date | None = None) -> list[Part]:
         files = self._spark.read.schema(table.ddl).option("recursiveFileLookup", "true")
         try:
             paths = files.parquet(self._path(table.name)).inputFiles()
@@ -349,23 +375,14 @@ class ParquetStore:
             if error.getCondition() != NOT_FOUND:
                 raise
             return []
-        found = {_part(match) for path in paths if (match := _PART.search(path))}
+        found = {part for path in paths if (part := part_of(path))}
         return sorted(part for part in found if day is None or part.day == day)
 
-    def _visible(self, table: Table) -> list[_Part]:
+    def _visible(self, table: Table) -> list[Part]:
         """Return the visible parts (2)."""
-        parts = self._parts(table)
-        through = {part.day: part.number for part in sorted(parts, key=lambda p: p.number) if part.root == _WHOLE}
-        counting = [
-            part
-            for part in parts
-            if (part.number > through.get(part.day, -1) if part.root == _CHUNKS else part.number == through[part.day])
-        ]
-        # What was written again after an upgrade, in the place of what an older version of this code had written.
-        newest = {(part.root, part.day, part.number): part for part in sorted(counting, key=lambda p: p.version)}
-        return list(newest.values())
+        return visible_parts(self._parts(table))
 
-    def _read(self, table: Table, parts: Collection[_Part]) -> DataFrame:
+    def _read(self, table: Table, parts: Collection[Part]) -> DataFrame:
         frames = [
             self._read_alike(table, root, version, [p for p in parts if (p.root, p.version) == (root, version)])
             for root, version in sorted({(part.root, part.version) for part in parts})
@@ -374,7 +391,7 @@ class ParquetStore:
             return self._spark.createDataFrame([], f"{table.ddl}, {DAY} date")
         return reduce(DataFrame.unionByName, frames)
 
-    def _read_alike(self, table: Table, root: str, version: int, parts: Iterable[_Part]) -> DataFrame:
+    def _read_alike(self, table: Table, root: str, version: int, parts: Iterable[Part]) -> DataFrame:
         """Return rows of directories of one kind and version, in the newest version."""
         number = _NUMBER[root]
         reader = self._spark.read.option("basePath", self._path(table.name, root))
@@ -385,11 +402,6 @@ class ParquetStore:
             for part in parts
         ]
         return table.migrated(reader.parquet(*paths), version).select(*table.columns, DAY)
-
-
-def _part(match: re.Match[str]) -> _Part:
-    root, day, version, number = match.groups()
-    return _Part(root, date.fromisoformat(day), int(version), int(number))
 
 
 def keep_order(spark: SparkSession) -> None:
