@@ -15,16 +15,12 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name in all of Spark's documentation
 
 from stormwright.perflog.columns import LANDED, read_landed_file
-from stormwright.perflog.columns import SUFFIX as COLUMNAR_SUFFIX
-from stormwright.perflog.landing import SUFFIX, TEMPORARY_PREFIX
+from stormwright.perflog.landing import SUFFIX, SUFFIXES, TEMPORARY_PREFIX
 from stormwright.pipeline.parsing.parsed import parsed, record_type
 from stormwright.pipeline.spark.target import Location, address
 
 #: Nothing else ends a line: not a carriage return, which is a blank in JSON.
 _LINES = {"lineSep": "\n"}
-
-#: Landed files, of JSON lines and of columns.
-SUFFIXES = (SUFFIX, COLUMNAR_SUFFIX)
 
 _LINES_OF = pa.schema([*LANDED, ("file", pa.string()), ("block", pa.int64()), ("row", pa.int64())])
 
@@ -66,10 +62,10 @@ def remove_files(landing: Path, names: Iterable[str], raw: Path | None) -> None:
 def prune(raw: Path, keep_s: float) -> None:
     """Delete retained files that landed more than `keep_s` ago."""
     oldest_s = time.time() - keep_s
-    for path in raw.glob(f"*{SUFFIX}"):
+    for path in raw.iterdir() if raw.is_dir() else ():
         # Deletion is retried next time.
         with suppress(OSError):
-            if path.stat().st_mtime < oldest_s:
+            if path.name.endswith(SUFFIXES) and path.stat().st_mtime < oldest_s:
                 path.unlink()
 
 
