@@ -60,9 +60,9 @@ def command(
     output: Path | None,
     as_json: bool,
 ) -> None:
-    """RECORDS are files of the log or directories with such files (*.jsonl, *.parquet): the landing directory, or the state
-    directory of a service. One minute of one placement is enough; more placements give better estimates. If nothing
-    was measured yet, `--storm-home` runs a built-in topology.
+    """RECORDS are files of the log or directories with such files (*.jsonl, *.parquet): the landing directory, or the
+    state directory of a service. One minute of one placement is enough; more placements give better estimates. If
+    nothing was measured yet, `--storm-home` runs a built-in topology.
 
     Costs that the records do not determine keep their defaults, and have wide intervals. Intervals contain the true
     cost 19 times in 20.
