@@ -33,7 +33,7 @@ PATIENCE_S = 90.0
 
 @dataclass
 class Supply:
-    """Lands the files of a delivery, lines and columns in turn, one every so often, from a thread; a context manager."""
+    """Lands the files of a delivery, lines and columns in turn, from a thread; a context manager."""
 
     landing: Path
     files: list[list[Line]]

@@ -241,9 +241,9 @@ def test_result_is_independent_of_batch_size(spark: SparkSession, tmp_path: Path
     for path in files:
         landed_ms = path.stat().st_mtime_ns // 10**6
         columns.append(land_columns(tmp_path / "columns", path.read_bytes().splitlines(), landed_ms, columns_late_s=30))
-    for plan, files in ((small, files), (large, files), (small, columns), (large, columns)):
+    for plan, landed in ((small, files), (large, files), (small, columns), (large, columns)):
         state = LiveState()
-        for number, path in enumerate(files):
+        for number, path in enumerate(landed):
             state = state.after(number, *plan([path], state), settings)
         facts = state.facts()
         nanoseconds = pc.round(facts["cpu_ns"])
