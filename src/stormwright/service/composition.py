@@ -310,7 +310,15 @@ def build_web(
     view, intake = cluster.view, measurement.intake
     dashboard = DashboardState(
         Sources(
-            view.problem, status, view.age_s, view.unfit, plan_service, trials, settings.clock, cluster.health.findings
+            view.problem,
+            status,
+            view.age_s,
+            view.unfit,
+            plan_service,
+            trials,
+            settings.clock,
+            cluster.health.findings,
+            measurement.stream.prompt,
         )
     )
     auth = AuthMiddleware.of(settings.access, settings.host, settings.state_dir / AUDIT)
