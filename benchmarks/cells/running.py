@@ -24,6 +24,7 @@ from stormwright.model.arrays import IntArray
 from stormwright.perflog.records import RejectedLine, parse_lines
 from stormwright.schedulers import make_scheduler
 from stormwright.service.http.app import make_app
+from stormwright.service.http.deliveries import BodyRecipient
 from stormwright.service.http.server import HttpServer
 from stormwright.storm.bridge import Bridge
 from stormwright.storm.gateway import NimbusGateway
@@ -57,7 +58,9 @@ class Watch:
         self.records: list[dict[str, Any]] = []
         make_scheduler("even")  # imported before Nimbus waits for it
         self.bridge = Bridge(self, "cells")
-        self.http = HttpServer(make_app(self.bridge, self._take, dict), cluster.service_host, cluster.service_port)
+        self.http = HttpServer(
+            make_app(self.bridge, BodyRecipient(self._take), dict), cluster.service_host, cluster.service_port
+        )
 
     def schedule(self, problem: Problem) -> Assignment:
         """Everything stays where it is; what is nowhere goes where the placement says."""

@@ -20,7 +20,7 @@ from typing import Any
 from benchmarks.kit.cpu_time import Spent, resident_mb
 from benchmarks.kit.results import write_results
 from benchmarks.pipeline.records import Workers
-from stormwright.perflog import Landing
+from stormwright.perflog.columns import RecordLanding, landed_table
 from stormwright.pipeline.settings import StreamSettings
 
 #: Most cores of Spark's JVM by number of workers, and without records.
@@ -107,12 +107,13 @@ def feed(options: argparse.Namespace) -> None:
     """Let workers write a record a second each, shipped ten times a second."""
     rate = int(options.workers)
     workers = Workers(rate, round(time.time() * 1000) - 1000)
-    landing = Landing(options.directory / "landing")
+    landing = RecordLanding(options.directory / "landing")
     begun, written = time.time(), 0
     while (elapsed := time.time() - begun) < options.seconds + WARM_S:
         due = int(elapsed * rate)
         now_ms = round(time.time() * 1000)
-        landing.write(workers.record(number % rate, number // rate, now_ms) for number in range(written, due))
+        lines = [workers.record(number % rate, number // rate, now_ms) for number in range(written, due)]
+        landing.write(landed_table(lines, now_ms, StreamSettings.late_s))
         written = due
         time.sleep(max(0.0, SHIP_S - (time.time() - begun - elapsed)))
 

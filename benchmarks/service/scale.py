@@ -36,7 +36,7 @@ from stormwright.controller.tally import Tally
 from stormwright.documents import FileDocument
 from stormwright.explain.obstacles import status_texts
 from stormwright.history.evaluation.window import ObservedTraffic
-from stormwright.perflog.landing import Landing
+from stormwright.perflog.columns import RecordLanding
 from stormwright.schedulers import make_scheduler
 from stormwright.service.http.app import Questions, make_app
 from stormwright.service.http.server import HttpServer, most_connections
@@ -197,11 +197,11 @@ def serve(port: int, state: str, stop: Any) -> None:
     """The service's endpoints, with everything that a delivery goes through before it is answered."""
     observed = ObservedTraffic(60.0)
     history = SimpleNamespace(count=observed.add)
-    landing = Landing(Path(state) / "landing")
+    landing = RecordLanding(Path(state) / "landing")
     calibration = CostCalibration(FileDocument(Path(state) / "costs.json"))
     intake = Intake(landing, Tally(), history, calibration)  # type: ignore[arg-type]  # a history that only counts
     bridge = Bridge(make_scheduler("even"), "even", None, status_texts)
-    app = make_app(bridge, intake.take, dict, count=intake.count)  # type: ignore[arg-type]  # no status
+    app = make_app(bridge, intake, dict)  # type: ignore[arg-type]  # no status
     with HttpServer(app, HOST, port):
         while not stop.wait(1.0):
             for path in landing.files():

@@ -30,7 +30,8 @@ from stormwright.cli.triggers import by_goal
 from stormwright.client import Client
 from stormwright.controller.tally import Tally
 from stormwright.errors import StormwrightError
-from stormwright.perflog.records import RejectedLine, read_file
+from stormwright.perflog.columns import landed_results
+from stormwright.perflog.records import RejectedLine
 from stormwright.pipeline.settings import StreamSettings
 from stormwright.plan import HALTED_STATES, Plan
 from stormwright.schedulers import make_scheduler
@@ -222,10 +223,10 @@ def _told(client: Client, plan: Plan, moment: str) -> dict[str, Any]:
 def count(state: Path) -> dict[str, int]:
     """Topology → tuple trees begun, and neither acked nor failed, or failed, in all records that landed."""
     tally = Tally()
-    files = sorted(each for part in ("landing", "stream/raw") for each in (state / part).rglob("*.jsonl"))
+    files = sorted(each for part in ("landing", "stream/raw") for each in (state / part).rglob("*.parquet"))
     names = set()
     for file in files:
-        records = [each for each in read_file(file) if not isinstance(each, RejectedLine)]
+        records = [each for each in landed_results(file) if not isinstance(each, RejectedLine)]
         names |= {each["worker"]["topology"] for each in records}
         tally.add(records)
     totals = {name: tally.totals(name) for name in sorted(names)}

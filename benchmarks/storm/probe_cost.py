@@ -29,6 +29,7 @@ from statistics import median
 from benchmarks.kit.results import ROOT, write_results
 from stormwright.schedulers import make_scheduler
 from stormwright.service.http.app import make_app
+from stormwright.service.http.deliveries import BodyRecipient
 from stormwright.service.http.server import HttpServer
 from stormwright.storm.bridge import Bridge
 from stormwright.storm.gateway import NimbusGateway
@@ -68,7 +69,7 @@ def main() -> None:
     parser.add_argument("--phase", type=float, default=3)
     options = parser.parse_args()
     config = demo_cluster(link=None)
-    app = make_app(Bridge(make_scheduler("even"), "even"), lambda _: None, dict)
+    app = make_app(Bridge(make_scheduler("even"), "even"), BodyRecipient(lambda _: None), dict)
     runs: dict[str, list[Run]] = {PROBE: [], NOTHING: []}
     with LocalCluster(config) as cluster:
         _add_test_classes(cluster)

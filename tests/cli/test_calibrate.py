@@ -130,7 +130,7 @@ def test_calibrate_rejects_missing_files_and_overwriting_its_input(run, log, tmp
     empty.mkdir()
     code, _, err = run("calibrate", empty)
     assert code == 2
-    assert "no file *.jsonl in this directory" in err
+    assert "no file *.jsonl or *.parquet in this directory" in err
     assert run("calibrate")[0] == 2
     code, _, err = run("calibrate", log, "-o", log)
     assert code == 2

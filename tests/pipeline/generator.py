@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import time
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -20,6 +21,7 @@ import numpy as np
 from stormwright.model import Component, ExecutorRun, Grouping, Problem, Supervisor, Topology, TopologyAssignment
 from stormwright.model.cluster import WorkerSlot
 from stormwright.perflog import Landing
+from stormwright.perflog.columns import RecordLanding, landed_table
 from stormwright.perflog.records import (
     CLOCK_AHEAD,
     CPU_IMPOSSIBLE,
@@ -357,10 +359,16 @@ def deliver(
     return delivery
 
 
-def land(directory: Path, bodies: Iterable[bytes], landed_ms: int | None = None) -> Path:
-    """Let a file appear in a directory as if it had landed at a moment."""
+def land(
+    directory: Path, bodies: Iterable[bytes], landed_ms: int | None = None, *, columns_late_s: float | None = None
+) -> Path:
+    """Let a file appear in a directory as if it had landed at a moment; with a limit of lateness one of columns."""
     aside = directory.with_name(f"{directory.name}-aside")
-    path = Landing(aside).write(bodies)
+    if columns_late_s is None:
+        path = Landing(aside).write(bodies)
+    else:
+        now_ms = time.time_ns() // 10**6 if landed_ms is None else landed_ms
+        path = RecordLanding(aside).write(landed_table(bodies, now_ms, columns_late_s))
     assert path is not None
     if landed_ms is not None:
         os.utime(path, ns=(landed_ms * 10**6, landed_ms * 10**6))

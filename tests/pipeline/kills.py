@@ -33,7 +33,7 @@ PATIENCE_S = 90.0
 
 @dataclass
 class Supply:
-    """Lands the files of a delivery, one every so often, from a thread; a context manager."""
+    """Lands the files of a delivery, lines and columns in turn, from a thread; a context manager."""
 
     landing: Path
     files: list[list[Line]]
@@ -53,9 +53,10 @@ class Supply:
         self.pause_s = 0
 
     def _land(self) -> None:
-        for file in self.files:
+        for number, file in enumerate(self.files):
             landed_ms = file[-1].arrived_ms
-            path = land(self.landing, (line.body for line in file), landed_ms)
+            late_s = SETTINGS.late_s if number % 2 else None
+            path = land(self.landing, (line.body for line in file), landed_ms, columns_late_s=late_s)
             self.landed[path.name] = (landed_ms, file)
             if self.pause_s:
                 time.sleep(self.pause_s)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from stormwright.controller.tally import Tally
-from stormwright.perflog.landing import Landing
+from stormwright.perflog.columns import RecordLanding
 from stormwright.perflog.records import encode
 from stormwright.perflog.schema import LATENCY_EDGES_MS
 from stormwright.service.http.deliveries import Deliveries
@@ -24,8 +24,8 @@ def line(seq: int) -> bytes:
     return encode({**record("t", "n0", seq), "complete_latency": latency})
 
 
-def intake(directory: Path, count: Any) -> tuple[Intake, Landing]:
-    landing = Landing(directory)
+def intake(directory: Path, count: Any) -> tuple[Intake, RecordLanding]:
+    landing = RecordLanding(directory)
     return Intake(landing, Tally(), SimpleNamespace(count=count)), landing  # type: ignore[arg-type]
 
 
@@ -40,7 +40,7 @@ def test_stored_delivery_is_accepted_despite_counting_failure(tmp_path: Path, ca
     taking, landing = intake(tmp_path, count)
 
     async def deliver(*seqs: int) -> None:
-        through = Deliveries(taking.take, taking.count)
+        through = Deliveries(taking)
         for seq in seqs:
             assert await through.take(encode(record("t", "n0", seq))) is None
 
@@ -63,13 +63,13 @@ def test_delivery_fails_if_disk_write_fails(tmp_path: Path, monkeypatch: pytest.
     taking, _ = intake(tmp_path, lambda _: None)
     monkeypatch.setattr("stormwright.perflog.landing.write_whole", full)
     with pytest.raises(OSError, match="No space left"):
-        taking.take([line(0)])
+        taking.store([taking.parse([line(0)])])
 
 
 def test_only_valid_records_are_counted_once_each(tmp_path: Path) -> None:
     counted: list[dict[str, Any]] = []
     taking, _ = intake(tmp_path, counted.extend)
-    taking.count([line(0) + b"\n" + line(0), b"nonsense\n", line(1)])
+    taking.count(taking.parse([line(0) + b"\n" + line(0), b"nonsense\n", line(1)]))
     assert [each["seq"] for each in counted] == [0, 1]
 
 
@@ -77,6 +77,6 @@ def test_nothing_is_collected_while_records_are_counted(tmp_path: Path) -> None:
     """Each collection looks at all that the service holds, and Nimbus may wait for it."""
     enabled: list[bool] = []
     taking, _ = intake(tmp_path, lambda _: enabled.append(gc.isenabled()))
-    taking.count([line(0)])
+    taking.count(taking.parse([line(0)]))
     assert enabled == [False]
     assert gc.isenabled()

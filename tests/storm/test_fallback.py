@@ -20,6 +20,7 @@ from stormwright.model.constraints.violations import CrowdedNode, IncompatibleEx
 from stormwright.model.topology_config import MACHINES
 from stormwright.schedulers import make_scheduler
 from stormwright.service.http.app import make_app
+from stormwright.service.http.deliveries import BodyRecipient
 from stormwright.service.http.server import HttpServer
 from stormwright.storm.bridge import Bridge
 from stormwright.storm.gateway import NimbusGateway
@@ -164,7 +165,7 @@ def test_resource_aware_fallback_works_while_service_comes_and_goes(
     bridge = Bridge(make_scheduler("even"), "even")
 
     def service() -> HttpServer:
-        app = make_app(bridge, lambda _: None, lambda: pytest.fail("nobody asks"))
+        app = make_app(bridge, BodyRecipient(lambda _: None), lambda: pytest.fail("nobody asks"))
         return HttpServer(app, watched.cluster.service_host, watched.cluster.service_port)
 
     def runs(topology: str) -> list[WorkerSlot]:

@@ -18,6 +18,7 @@ from stormwright.chaos.invariants import WorkerPlace
 from stormwright.chaos.scenarios import NODES, Fault, FaultKind, Target
 from stormwright.chaos.service_process import CLOCK, GATEWAY, SPARK, SupervisedService
 from stormwright.errors import ClusterError
+from stormwright.perflog.landing import SUFFIXES
 from stormwright.storm.local_cluster import RunningCluster
 from stormwright.storm.local_cluster.daemons import NIMBUS, ZOOKEEPER
 from stormwright.storm.local_cluster.network import limit_arguments
@@ -423,7 +424,7 @@ class FaultInjector:
         self._service.signal(signal.SIGKILL, max(fault.duration_s, 1.0))
         state, name = self._service.state, str(fault.parameters["file"])
         if name == "landing":
-            newest = max((state / name).glob("*.jsonl"), default=None)
+            newest = max((each for each in (state / name).iterdir() if each.name.endswith(SUFFIXES)), default=None)
             path = newest or state / name / "0.jsonl"
             content = newest.read_bytes() if newest else b'{"worker": {"topology": "half'
             path.write_bytes(content[: len(content) // 2])

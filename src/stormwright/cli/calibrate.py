@@ -60,9 +60,9 @@ def command(
     output: Path | None,
     as_json: bool,
 ) -> None:
-    """RECORDS are files of the log or directories with such files (*.jsonl): the landing directory, or the state
-    directory of a service. One minute of one placement is enough; more placements give better estimates. If nothing
-    was measured yet, `--storm-home` runs a built-in topology.
+    """RECORDS are files of the log or directories with such files (*.jsonl, *.parquet): the landing directory, or the
+    state directory of a service. One minute of one placement is enough; more placements give better estimates. If
+    nothing was measured yet, `--storm-home` runs a built-in topology.
 
     Costs that the records do not determine keep their defaults, and have wide intervals. Intervals contain the true
     cost 19 times in 20.
@@ -111,16 +111,16 @@ def _run(storm_home: Path, address: tuple[str, int], file: Path, *, rate_tps: fl
 
 
 def _files(given: Sequence[Path]) -> Iterator[Path]:
-    from stormwright.perflog.landing import SUFFIX
+    from stormwright.perflog.landing import SUFFIXES
 
     for path in given:
         if not path.is_dir():
             yield path
             continue
         within = [path / "landing", path / "stream" / "raw"] if (path / "landing").is_dir() else [path]
-        found = sorted(file for directory in within for file in directory.glob(f"*{SUFFIX}"))
+        found = sorted(file for directory in within for suffix in SUFFIXES for file in directory.glob(f"*{suffix}"))
         if not found:
-            raise InputError("records", [Fault(f"no file *{SUFFIX} in this directory", str(path))])
+            raise InputError("records", [Fault(f"no file *{' or *'.join(SUFFIXES)} in this directory", str(path))])
         yield from found
 
 

@@ -8,7 +8,7 @@ documented.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from io import BytesIO
 from pathlib import Path
 
@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from stormwright.errors import Fault, InputError
+from stormwright.perflog.landing import COLUMNS_SUFFIX, LandingDirectory
 from stormwright.perflog.records import LogRecord, RejectedLine, parse
 from stormwright.perflog.schema import RECORD, Constants, Fraction, Listing, Row, Structure, Text, Type, WholeNumber
 
@@ -23,7 +24,11 @@ from stormwright.perflog.schema import RECORD, Constants, Fraction, Listing, Row
 FORMAT = 1
 _FORMAT_KEY = b"stormwright.landing"
 
-SUFFIX = ".parquet"
+#: Up to how many rows a file has no dictionaries.
+_FEW_ROWS = 100
+
+#: Rows of a file that are Python objects at once.
+_READ_AT_ONCE = 10_000
 
 
 def arrow_type(kind: Type) -> pa.DataType:
@@ -64,18 +69,24 @@ def record_columns(records: Sequence[LogRecord | None]) -> pa.Table:
 
 
 def landed_table(lines: Iterable[bytes], landed_ms: int, late_s: float = -math.inf) -> pa.Table:
-    """Return lines, except blank ones, as `LANDED`.
+    """Return lines, except blank ones, as `LANDED`, for the parameters of `landed_rows`."""
+    return landed_rows([line for line in lines if line.strip()], landed_ms, late_s)[1]
+
+
+def landed_rows(
+    lines: Sequence[bytes], landed_ms: int, late_s: float
+) -> tuple[list[LogRecord | RejectedLine], pa.Table]:
+    """Parse lines; return the result of each, and all as `LANDED`.
 
     Parameters
     ----------
     lines
-        Lines of a performance log.
+        Lines of a performance log, without blank ones.
     landed_ms
         When they landed.
     late_s
-        Seconds after which a record is late, so that its line is stored as well; by default all are.
+        Seconds after which a record is late, so that its line is stored as well.
     """
-    lines = [line for line in lines if line.strip()]
     found = [parse(line, landed_ms) for line in lines]
     oldest_ms = landed_ms - late_s * 1000
     columns = record_columns([None if isinstance(row, RejectedLine) else row for row in found])
@@ -85,14 +96,34 @@ def landed_table(lines: Iterable[bytes], landed_ms: int, late_s: float = -math.i
         for line, row in zip(lines, found, strict=True)
     ]
     others = [pa.repeat(landed_ms, len(lines)), pa.array(reasons, pa.string()), pa.array(stored, pa.binary())]
-    return pa.Table.from_arrays([*columns.columns, *others], schema=LANDED)
+    return found, pa.Table.from_arrays([*columns.columns, *others], schema=LANDED)
 
 
 def as_file(table: pa.Table) -> bytes:
     """Return a table of `LANDED` as a Parquet file."""
     file = BytesIO()
-    pq.write_table(table, file, compression="zstd", compression_level=1)
+    # Dictionaries cost a few rows more than they save.
+    pq.write_table(table, file, compression="zstd", compression_level=1, use_dictionary=len(table) > _FEW_ROWS)
     return file.getvalue()
+
+
+class RecordLanding(LandingDirectory[pa.Table]):
+    """Writer of rows of `LANDED` into Parquet files."""
+
+    suffix = COLUMNS_SUFFIX
+
+    def write(self, rows: pa.Table) -> Path | None:
+        """Land rows and return the path of their file; None if there are none.
+
+        Raises
+        ------
+        OSError
+            They could not be written, or may not survive a power failure: deliver them again.
+        """
+        return self._land(rows) if rows.num_rows else None
+
+    def _content(self, rows: Sequence[pa.Table]) -> bytes:
+        return as_file(pa.concat_tables(rows))
 
 
 def read_landed_file(path: Path, columns: list[str] | None = None) -> pa.Table:
@@ -110,7 +141,7 @@ def read_landed_file(path: Path, columns: list[str] | None = None) -> pa.Table:
     InputError
         It is no such file, or of a later version.
     """
-    if path.suffix != SUFFIX:
+    if path.suffix != COLUMNS_SUFFIX:
         landed_ms = path.stat().st_mtime_ns // 1_000_000
         return landed_table(path.read_bytes().split(b"\n"), landed_ms)
     try:
@@ -123,3 +154,19 @@ def read_landed_file(path: Path, columns: list[str] | None = None) -> pa.Table:
     except pa.ArrowInvalid as error:
         raise InputError("landed file", [Fault(f"is damaged: {error}", str(path))]) from error
     return table if columns else table.cast(LANDED)
+
+
+def landed_results(path: Path) -> Iterator[LogRecord | RejectedLine]:
+    """Yield the rows of a landed Parquet file, as `stormwright.perflog.records.parse_lines` those of lines.
+
+    Raises
+    ------
+    InputError
+        It is no such file, or of a later version.
+    """
+    for rows in read_landed_file(path).to_batches(_READ_AT_ONCE):
+        for row in rows.to_pylist():
+            if row["reason"] is None:
+                yield {name: row[name] for name in RECORD_COLUMNS}
+            else:
+                yield RejectedLine(row["reason"], row["line"])

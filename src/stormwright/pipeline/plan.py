@@ -2,16 +2,17 @@
 
 ::
 
-    lines ─▶ validated ─┬─▶ audited ─▶ late and duplicate records ─┐
-                        └─▶ accepted ◀── without those ────────────┘─▶ panes
+    landed rows ─┬─▶ audited ─▶ late and duplicate records ─┐
+                 └─▶ accepted ◀── without those ────────────┘─▶ panes
+
+Rows are a line each, valid or not: landed as columns, or parsed and validated from JSON lines as they are read.
 
 A stream finds late and duplicate records by its state in the driver, `LiveState`. Spark keeps none, so a batch
 costs no state store, and the disk always holds the results of whole batches. Files at rest need no such state:
 there Spark itself removes duplicates.
 
-A batch of a stream goes one of two ways. Large ones are read, validated and summed by Spark. Of small ones planning
-would cost most, so the driver reads and validates the lines, as the service does, and Spark executes a plan over their
-records that is made once (`PreparedPanes`).
+A batch of a stream goes one of two ways. Large ones are read and summed by Spark. Of small ones planning would cost
+most, so the driver reads the rows, and Spark executes a plan over their records that is made once (`PreparedPanes`).
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from stormwright.errors import StormwrightError
 from stormwright.perflog.columns import RECORD_COLUMNS
+from stormwright.perflog.records import encode
 from stormwright.pipeline.measurement.panes import panes
 from stormwright.pipeline.measurement.windows import PANES, records_in
 from stormwright.pipeline.parsing.clean import (
@@ -35,16 +37,15 @@ from stormwright.pipeline.parsing.clean import (
     accepted,
     audited,
     distinct,
-    validated,
 )
-from stormwright.pipeline.parsing.source import landed_lines, read_files
+from stormwright.pipeline.parsing.source import is_columnar, landed_lines, read_files, rows_in
 from stormwright.pipeline.settings import StreamSettings
 from stormwright.pipeline.spark.target import Location
 from stormwright.pipeline.streaming.prepared import PreparedPanes
 from stormwright.pipeline.streaming.progress import LiveState
 
-#: Largest batch whose lines the driver reads: some 10,000 records, which take it less than a second.
-SMALL_BYTES = 8 * 2**20
+#: Largest batch whose rows the driver reads, which takes it less than a second.
+SMALL_ROWS = 10_000
 
 
 class LinesOut(NamedTuple):
@@ -61,11 +62,9 @@ class StreamBatch(NamedTuple):
     audit: pa.Table
 
 
-def pipeline(lines: DataFrame, settings: StreamSettings, taken: Column | None = None) -> LinesOut:
-    """Return records and audit of lines as read; with `taken` only such records are used."""
-    lines = validated(lines, settings.late_s)
-    records = accepted(lines if taken is None else lines.where(taken))
-    return LinesOut(distinct(records), audited(lines))
+def pipeline(rows: DataFrame, taken: Column | None = None) -> LinesOut:
+    """Return records and audit of rows as `read_landed`; with `taken` only such records are used."""
+    return LinesOut(distinct(accepted(rows if taken is None else rows.where(taken))), audited(rows))
 
 
 class BatchPlan:
@@ -95,10 +94,9 @@ class BatchPlan:
         InputError
             One is not a landed file.
         """
-        size = sum(path.stat().st_size for path in files)
-        return (
-            self._small(files, state) if size <= SMALL_BYTES else large_batch(self._spark, files, state, self._settings)
-        )
+        if rows_in(files) <= SMALL_ROWS:
+            return self._small(files, state)
+        return large_batch(self._spark, files, state, self._settings)
 
     def _small(self, files: Sequence[Path], state: LiveState) -> StreamBatch:
         lines = landed_lines(files)
@@ -127,26 +125,36 @@ def large_batch(
     StormwrightError
         A file was changed while it was read.
     """
-    # Read once, used twice. Row numbers grow along a file.
-    lines = validated(read_files(spark, files), settings.late_s)
-    lines = lines.withColumn("row", F.monotonically_increasing_id()).persist()
+    rows = read_files(spark, files, settings.late_s)
+    # Lines are parsed once and used twice; columns are read again faster than they are stored.
+    if not all(map(is_columnar, files)):
+        rows.persist()
     try:
-        audit = state.sorted_out(audited(lines).toArrow(), settings)
-        facts = panes(accepted(_without(lines, audit)), settings).toArrow().cast(PANES)
+        audit = state.sorted_out(audited(rows).toArrow(), settings)
+        facts = panes(accepted(_without(rows, audit)), settings).toArrow().cast(PANES)
     finally:
-        lines.unpersist()
+        rows.unpersist()
     if records_in(facts) != (pc.sum(audit["new"]).as_py() or 0):
         raise StormwrightError("a landed file was changed while it was read")
     return StreamBatch(facts, audit)
 
 
-def _audit_of(lines: pa.Table, late_s: int) -> pa.Table:
+def _audit_of(rows: pa.Table, late_s: int) -> pa.Table:
     """Return an audit row, as `audited`, for each row of `landed_lines`."""
-    late = pc.less(lines["start_ms"], pc.subtract(lines["landed_ms"], late_s * 1000))
-    reason = pc.coalesce(lines["reason"], pc.if_else(late, LATE, None))
-    columns = {name: _part(lines, place) for name, place in RECORD_KEYS.items()}
-    others = {name: lines[name] for name in ("written_ms", "landed_ms", "file", "block", "row", "line")}
-    return pa.table({**columns, **others, "reason": reason})
+    is_late = pc.less(rows["start_ms"], pc.subtract(rows["landed_ms"], late_s * 1000))
+    reason = pc.coalesce(rows["reason"], pc.if_else(is_late, LATE, None))
+    columns = {name: _part(rows, place) for name, place in RECORD_KEYS.items()}
+    others = {name: rows[name] for name in ("written_ms", "landed_ms", "file", "block", "row")}
+    return pa.table({**columns, **others, "line": _lines(rows, reason), "reason": reason})
+
+
+def _lines(rows: pa.Table, reason: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return the line of each row with a reason; one that is late only by these settings was not stored."""
+    lines, missing = rows["line"], pc.and_(pc.is_valid(reason), pc.is_null(rows["line"]))
+    if not pc.any(missing).as_py():
+        return lines
+    records = rows.filter(missing).select(RECORD_COLUMNS).to_pylist()
+    return pc.replace_with_mask(lines.combine_chunks(), missing.combine_chunks(), pa.array(map(encode, records)))
 
 
 def _part(lines: pa.Table, place: str) -> pa.ChunkedArray:
@@ -154,9 +162,10 @@ def _part(lines: pa.Table, place: str) -> pa.ChunkedArray:
     return pc.struct_field(lines[name], part) if part else lines[name]
 
 
-def _without(lines: DataFrame, audit: pa.Table) -> DataFrame:
-    """Return the lines without the records that are excluded."""
-    left_out = audit.filter(pc.and_(pc.invert(audit["new"]), audit["record"])).select(["row"])
+def _without(rows: DataFrame, audit: pa.Table) -> DataFrame:
+    """Return the rows without the records that are excluded."""
+    place = ["file", "row"]
+    left_out = audit.filter(pc.and_(pc.invert(audit["new"]), audit["record"])).select(place)
     if not left_out.num_rows:
-        return lines
-    return lines.join(F.broadcast(lines.sparkSession.createDataFrame(left_out)), "row", "left_anti")
+        return rows
+    return rows.join(F.broadcast(rows.sparkSession.createDataFrame(left_out)), place, "left_anti")

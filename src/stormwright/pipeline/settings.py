@@ -38,8 +38,8 @@ class StreamSettings:
         Maximum time for which the overload of a node is tracked.
     core_hz, core_hz_of
         Speed of one core in Hz, and exceptions by supervisor. Default: the problem's own `core_hz`.
-    trigger_s
-        Time between two batches.
+    trigger_s, prompt_trigger_s
+        Time between two batches, and while somebody watches the results (`LoadStream.prompt`).
     max_files_per_batch
         Maximum landed files per batch; the others wait for the next.
     keep_raw_s
@@ -63,6 +63,7 @@ class StreamSettings:
     core_hz: float | None = None
     core_hz_of: Mapping[str, float] = field(default_factory=dict)
     trigger_s: float = 2.5
+    prompt_trigger_s: float = 0.85
     max_files_per_batch: int = 1000
     keep_raw_s: int = 0
     rate: RecordRate = "low"
@@ -74,7 +75,15 @@ class StreamSettings:
     def __post_init__(self) -> None:
         faults = [
             Fault(f"{name} is {getattr(self, name)}, must be positive", f"$.{name}")
-            for name in ("window_s", "slide_s", "late_s", "trigger_s", "max_files_per_batch", "heap_mb")
+            for name in (
+                "window_s",
+                "slide_s",
+                "late_s",
+                "trigger_s",
+                "prompt_trigger_s",
+                "max_files_per_batch",
+                "heap_mb",
+            )
             if getattr(self, name) <= 0
         ]
         if not 0 < self.overload_percent <= 100:

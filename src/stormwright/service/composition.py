@@ -30,7 +30,7 @@ from stormwright.defaults import KEEPING
 from stormwright.explain.obstacles import status_texts
 from stormwright.history.tables.ingest import ClosedPanes
 from stormwright.model import Problem
-from stormwright.perflog.landing import Landing
+from stormwright.perflog.columns import RecordLanding
 from stormwright.pipeline.monitoring.alarms import Alarm
 from stormwright.pipeline.streaming.progress import with_names
 from stormwright.pipeline.streaming.stream import LoadStream
@@ -155,16 +155,18 @@ def build_measurement(
     directory, clock = settings.state_dir, settings.clock
     tally, slow = Tally(keep_records=settings.keep_records, clock=clock), SlowNodeMonitor()
     heaps, workers = LiveHeaps(clock), WorkerReports(clock)
-    landing = Landing(directory / "landing", clock)
+    landing = RecordLanding(directory / "landing", clock)
+    stream_settings = settings.stream_of(storage.costs.core_hz, overload_percent)
     stream = loads or LoadStream(
         landing.directory,
         directory / "stream",
-        settings.stream_of(storage.costs.core_hz, overload_percent),
+        stream_settings,
         history=ClosedPanes(storage.history.staging),
         on_alarm=on_alarm,
     )
     costs = None if loads else storage.costs
-    intake = Intake(landing, tally, storage.history, costs, (slow.count, heaps.count, workers.count))
+    watchers = (slow.count, heaps.count, workers.count)
+    intake = Intake(landing, tally, storage.history, costs, watchers, stream_settings.late_s, clock)
     return Measurement(tally, heaps, slow, stream, intake, workers)
 
 
@@ -308,14 +310,22 @@ def build_web(
     view, intake = cluster.view, measurement.intake
     dashboard = DashboardState(
         Sources(
-            view.problem, status, view.age_s, view.unfit, plan_service, trials, settings.clock, cluster.health.findings
+            view.problem,
+            status,
+            view.age_s,
+            view.unfit,
+            plan_service,
+            trials,
+            settings.clock,
+            cluster.health.findings,
+            measurement.stream.prompt,
         )
     )
     auth = AuthMiddleware.of(settings.access, settings.host, settings.state_dir / AUDIT)
     figures = Figures(dashboard.scene, view.age_s, plan_service.modes, storage.state)
     pages = Site(dashboard, auth)
     routes = api_routes(plan_service, pages.overview)
-    app = make_app(cluster.bridge, intake.take, status, view.problem, intake.count, routes, pages, figures)
+    app = make_app(cluster.bridge, intake, status, view.problem, routes, pages, figures)
     return Web(HttpServer(app, settings.host, settings.port, auth, settings.access.tls), dashboard)
 
 

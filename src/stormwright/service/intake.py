@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
+import pyarrow as pa
+
+from stormwright.clock import WALL, Clock
 from stormwright.controller.tally import Tally
 from stormwright.gc_pause import collection_paused
-from stormwright.perflog.landing import Landing
-from stormwright.perflog.records import LogRecord, RejectedLine, parse_lines
+from stormwright.perflog.columns import RecordLanding, landed_rows
+from stormwright.perflog.records import LogRecord, RejectedLine
 from stormwright.service.on_change import OnChange
 from stormwright.service.storage.calibration import CostCalibration
 from stormwright.service.storage.history import ServiceHistory
@@ -16,8 +20,16 @@ from stormwright.service.storage.history import ServiceHistory
 log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True)
+class ParsedDeliveries:
+    """Deliveries as the valid records among their lines, and as rows to land, valid or not."""
+
+    records: Sequence[LogRecord]
+    rows: pa.Table
+
+
 class Intake:
-    """Stores deliveries on disk, valid or not, and then counts their valid records.
+    """Stores deliveries on disk, valid or not, and then counts their valid records. Each line is parsed once.
 
     Parameters
     ----------
@@ -27,25 +39,40 @@ class Intake:
         Count records, each once.
     watchers
         Called with the new records.
+    late_s
+        Seconds after which a record is late, so that its line is stored as it came.
+    clock
+        Time of landing.
     """
 
     def __init__(
         self,
-        landing: Landing,
+        landing: RecordLanding,
         tally: Tally,
         history: ServiceHistory,
         calibration: CostCalibration | None = None,
         watchers: Sequence[Callable[[Sequence[LogRecord]], None]] = (),
+        late_s: float = 0.0,
+        clock: Clock = WALL,
     ) -> None:
         self._landing = landing
         self._tally = tally
         self._history = history
         self._calibration, self._watchers = calibration, watchers
+        self._late_s, self._clock = late_s, clock
         self._log_changed = OnChange(log.error)
         #: Why the last deliveries could not be stored; empty if they could.
         self.storing_error = ""
 
-    def take(self, bodies: Sequence[bytes]) -> None:
+    def parse(self, bodies: Sequence[bytes]) -> ParsedDeliveries:
+        """Parse deliveries, without an effect."""
+        lines = [line for body in bodies for line in body.split(b"\n") if line.strip()]
+        # Of thousands of records, which are gone at once, there is nothing to collect.
+        with collection_paused():
+            found, rows = landed_rows(lines, round(self._clock.time() * 1000), self._late_s)
+        return ParsedDeliveries([row for row in found if not isinstance(row, RejectedLine)], rows)
+
+    def store(self, parsed: Sequence[ParsedDeliveries]) -> None:
         """Store deliveries; when this returns they are safe on disk.
 
         Raises
@@ -54,19 +81,17 @@ class Intake:
             They could not be stored.
         """
         try:
-            self._landing.write(_lines(bodies))
+            self._landing.write(pa.concat_tables(each.rows for each in parsed))
         except OSError as error:
             self.storing_error = error.strerror or str(error)
             raise
         self.storing_error = ""
 
-    def count(self, bodies: Sequence[bytes]) -> None:
+    def count(self, parsed: ParsedDeliveries) -> None:
         """Count durable deliveries; failures are logged, and do not affect durability."""
         try:
-            # Of thousands of records, which are gone at once, there is nothing to collect.
             with collection_paused():
-                records = (record for record in parse_lines(_lines(bodies)) if not isinstance(record, RejectedLine))
-                new = self._tally.add(records)
+                new = self._tally.add(parsed.records)
                 self._history.count(new)
                 if self._calibration:
                     self._calibration.count(new)
@@ -77,7 +102,3 @@ class Intake:
             log.debug("what failed", exc_info=error)
         else:
             self._log_changed.over()
-
-
-def _lines(bodies: Sequence[bytes]) -> list[bytes]:
-    return [line for body in bodies for line in body.split(b"\n")]

@@ -34,6 +34,9 @@ class Loads(Protocol):
     def note(self, problem: Problem) -> None:
         """Pass the current problem to the source."""
 
+    def prompt(self) -> None:
+        """Measure more often for some seconds, as somebody watches."""
+
     def require_running(self) -> None:
         """Raise StormwrightError if the source has ended and cannot go on."""
 

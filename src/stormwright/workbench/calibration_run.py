@@ -14,7 +14,7 @@ from starlette.applications import Starlette
 from stormwright.errors import ClusterError, NimbusError
 from stormwright.predict.calibration.windows import WARM_S
 from stormwright.service.http.app import Endpoints
-from stormwright.service.http.deliveries import Deliveries
+from stormwright.service.http.deliveries import BodyRecipient, Deliveries
 from stormwright.service.http.server import HttpServer
 
 log = logging.getLogger(__name__)
@@ -84,7 +84,7 @@ def run_calibration(
     name = f"stormwright-calibration-{int(time.time())}"
     args = {"name": name, **_SIZES, "workers": 3, "rate": f"{rate_tps:g}"}
     conf = {"stormwright.probe.service.url": f"http://{reached}:{port}", "stormwright.probe.interval.ms": 1000}
-    with HttpServer(Endpoints(Starlette(), Deliveries(records.take)), host, port):
+    with HttpServer(Endpoints(Starlette(), Deliveries(BodyRecipient(records.take))), host, port):
         log.info("submitting %s, %g tuple trees/s", name, rate_tps)
         try:
             submit(_TOPOLOGY, [f"{key}={value}" for key, value in args.items()], conf)

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from stormwright.perflog import Landing
 from stormwright.pipeline.measurement.panes import panes, summed_facts
-from stormwright.pipeline.parsing.clean import accepted, validated
+from stormwright.pipeline.parsing.clean import accepted
 from stormwright.pipeline.parsing.source import read_files
 from stormwright.pipeline.settings import StreamSettings
 from stormwright.pipeline.streaming.batch import NEVER_LATE_S
@@ -24,7 +24,7 @@ def summed(request: pytest.FixtureRequest, spark: SparkSession) -> Callable[[Pat
     """Facts of a file's records, summed per pane."""
 
     def of_file(path: Path) -> DataFrame:
-        records = accepted(validated(read_files(spark, [path]), NEVER_LATE_S))
+        records = accepted(read_files(spark, [path], NEVER_LATE_S))
         facts: DataFrame = request.param(records, StreamSettings())
         return facts
 

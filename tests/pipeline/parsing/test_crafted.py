@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from stormwright.perflog import RejectedLine, parse, parse_lines
 from stormwright.perflog.records import MAX_LINE_BYTES, NOT_A_RECORD
-from stormwright.pipeline.parsing.clean import audited, validated
+from stormwright.pipeline.parsing.clean import audited
 from stormwright.pipeline.parsing.parsed import NOT_A_TEXT
 from stormwright.pipeline.parsing.source import read_files
 from stormwright.pipeline.streaming.batch import NEVER_LATE_S, backfill, measure_files
@@ -113,7 +113,7 @@ def test_only_ambiguous_texts_are_parsed_twice():
 
 def test_spark_and_python_agree_about_every_line(spark: SparkSession, tmp_path: Path) -> None:
     path = landed(tmp_path / "landing", CRAFTED)
-    rows = audited(validated(read_files(spark, [path]), NEVER_LATE_S)).collect()
+    rows = audited(read_files(spark, [path], NEVER_LATE_S)).collect()
     assert len(rows) == len(CRAFTED)
     found = {line[:2000]: row["reason"] for line, row in zip(CRAFTED, rows, strict=True)}
     expected = {line[:2000]: item.reason if isinstance(item := parse(line), RejectedLine) else None for line in CRAFTED}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from stormwright.pipeline.measurement.measurement import Measurement, measure
 from stormwright.pipeline.measurement.panes import KEYS
 from stormwright.pipeline.measurement.windows import PANES, worker_records, worker_seconds
 from stormwright.pipeline.parsing.clean import LATE, LineCounts
-from stormwright.pipeline.plan import BatchPlan, large_batch
+from stormwright.pipeline.plan import BatchPlan, StreamBatch, large_batch
 from stormwright.pipeline.settings import StreamSettings
 from stormwright.pipeline.streaming.batch import NEVER_LATE_S, TimeStretch, backfill, count_reasons, measure_files
 from stormwright.pipeline.streaming.progress import LiveState
@@ -34,6 +35,7 @@ from tests.pipeline.generator import (
     make_world,
     records,
 )
+from tests.pipeline.generator import land as land_columns
 from tests.pipeline.oracle import (
     Line,
     assert_equal,
@@ -231,15 +233,25 @@ def test_result_is_independent_of_batch_size(spark: SparkSession, tmp_path: Path
     found = []
     settings = StreamSettings(window_s=300, late_s=NEVER_LATE_S)
     small = BatchPlan(spark, tmp_path / "plan", settings)
-    for plan in (small, lambda files, state: large_batch(spark, files, state, settings)):
+
+    def large(files: Sequence[Path], state: LiveState) -> StreamBatch:
+        return large_batch(spark, files, state, settings)
+
+    columns = []
+    for path in files:
+        landed_ms = path.stat().st_mtime_ns // 10**6
+        columns.append(land_columns(tmp_path / "columns", path.read_bytes().splitlines(), landed_ms, columns_late_s=30))
+    for plan, landed in ((small, files), (large, files), (small, columns), (large, columns)):
         state = LiveState()
-        for number, path in enumerate(files):
+        for number, path in enumerate(landed):
             state = state.after(number, *plan([path], state), settings)
         facts = state.facts()
         nanoseconds = pc.round(facts["cpu_ns"])
         facts = facts.set_column(facts.schema.get_field_index("cpu_ns"), "cpu_ns", nanoseconds)
         found.append((state.ledger, facts.sort_by([(name, "ascending") for name in ("pane_ms", *KEYS)])))
-    assert found[0][0] == found[1][0]
-    assert found[0][0].used == len(delivery.used)
-    assert found[0][0].duplicate > delivery.duplicate
-    assert found[0][1].to_pylist() == found[1][1].to_pylist()
+    ledger, facts = found[0]
+    assert ledger.used == len(delivery.used)
+    assert ledger.duplicate > delivery.duplicate
+    for each in found[1:]:
+        assert each[0] == ledger
+        assert each[1].to_pylist() == facts.to_pylist()

@@ -52,7 +52,7 @@ def test_nothing_is_lost_or_twice_wherever_a_batch_ends(
             with pytest.raises(KilledError, match=point):
                 take_oldest(sink)
     sink = started()
-    while list(landing.glob("*.jsonl")):
+    while waiting_files(landing):
         take_oldest(sink)
     outcome = assert_exact(state, world, supplied)
     assert min(outcome.ledger.values()) > 5

@@ -28,6 +28,7 @@ from stormwright.service.dashboard.sources import Sources
 from stormwright.service.dashboard.state import DashboardState
 from stormwright.service.http.api import api_routes
 from stormwright.service.http.app import make_app
+from stormwright.service.http.deliveries import BodyRecipient
 from stormwright.service.http.server import HttpServer
 from stormwright.storm.bridge import Bridge
 from tests.service.dashboard.sites import SERVED, Parrot
@@ -111,7 +112,7 @@ def guarded(
             pages = Site(known, door)
             made = make_app(
                 Bridge(make_scheduler("even"), "even"),
-                delivered.extend,
+                BodyRecipient(delivered.extend),
                 lambda: SERVED,
                 nimbus.look,
                 operating=api_routes(nimbus.plan_service, pages.overview),

@@ -19,7 +19,7 @@ from stormwright.service.auth.sessions import SECURE_COOKIE
 from stormwright.service.auth.settings import Tls, tls_context
 from stormwright.service.http import server
 from stormwright.service.http.app import Endpoints
-from stormwright.service.http.deliveries import Deliveries
+from stormwright.service.http.deliveries import BodyRecipient, Deliveries
 from stormwright.service.http.server import HttpServer
 from stormwright.storm.jvm import LIGHT, STORM_HOME, STORMWRIGHT_JAR, java_command, require_java
 from tests.service.auth.authorities import Authority
@@ -136,7 +136,7 @@ def test_tls_certificate_is_renewed_without_restart(ours: Authority, others: Aut
             with context.wrap_socket(one) as channel:
                 return channel.getpeercert(binary_form=True)
 
-    with HttpServer(Endpoints(app, Deliveries(lambda _: None)), HOST, port, None, tls) as serving:
+    with HttpServer(Endpoints(app, Deliveries(BodyRecipient(lambda _: None))), HOST, port, None, tls) as serving:
         before = shown()
         good = pair.certificate.read_bytes()
         pair.certificate.write_bytes(others.certify(HOST).certificate.read_bytes())

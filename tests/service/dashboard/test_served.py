@@ -23,6 +23,7 @@ from stormwright.service.dashboard.sources import Sources
 from stormwright.service.dashboard.state import DashboardState
 from stormwright.service.dashboard.trials import Change
 from stormwright.service.http.app import make_app
+from stormwright.service.http.deliveries import BodyRecipient
 from stormwright.service.http.server import HttpServer
 from stormwright.storm.bridge import Bridge
 from stormwright.workbench.live_trials import LiveTrials
@@ -40,7 +41,7 @@ def serving(problem: Problem) -> Iterator[http.client.HTTPConnection]:
         number = free.getsockname()[1]
     bridge = Bridge(make_scheduler("even"), "even")
     with DashboardState(Sources(lambda: problem, lambda: SERVED, lambda: 1.0)) as known:
-        app = make_app(bridge, lambda _: None, lambda: SERVED, lambda: problem, pages=Site(known))
+        app = make_app(bridge, BodyRecipient(lambda _: None), lambda: SERVED, lambda: problem, pages=Site(known))
         with HttpServer(app, HOST, number):
             connection = http.client.HTTPConnection(HOST, number, timeout=60)
             yield connection

@@ -26,6 +26,7 @@ from stormwright.service.dashboard.sources import Sources
 from stormwright.service.dashboard.state import DashboardState
 from stormwright.service.http.api import EVERY_ENDPOINT, OVERVIEW, api_routes
 from stormwright.service.http.app import make_app
+from stormwright.service.http.deliveries import BodyRecipient
 from stormwright.service.http.server import HttpServer
 from stormwright.service.plans.store import PlanStore
 from stormwright.storm.bridge import Bridge
@@ -63,7 +64,7 @@ def port(nimbus: Nimbus) -> Iterator[int]:
     bridge = Bridge(make_scheduler("even"), "even")
     with DashboardState(Sources(nimbus.look, lambda: SERVED, lambda: 4.0, dict, nimbus.plan_service)) as known:
         routes = api_routes(nimbus.plan_service, Site(known).overview)
-        app = make_app(bridge, lambda _: None, lambda: STATUS, operating=routes)
+        app = make_app(bridge, BodyRecipient(lambda _: None), lambda: STATUS, operating=routes)
         with HttpServer(app, HOST, number):
             yield number
 

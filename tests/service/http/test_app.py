@@ -21,7 +21,7 @@ from stormwright.model.problem import CHECKED
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.toolkit.traits import warm_up
 from stormwright.service.http.app import make_app
-from stormwright.service.http.deliveries import MAX_DELIVERY_BYTES
+from stormwright.service.http.deliveries import MAX_DELIVERY_BYTES, BodyRecipient
 from stormwright.service.http.metrics import CONTENT_TYPE, metrics_text
 from stormwright.service.http.server import HttpServer
 from stormwright.storm.bridge import Bridge
@@ -45,7 +45,7 @@ def serving(delivered: list[bytes], scheduler: str) -> Iterator[int]:
     clusters = iter([None, CLUSTER])
     bridge = Bridge(make_scheduler(scheduler), scheduler)
     assert bridge.warm_up(warm_up, 600)
-    app = make_app(bridge, delivered.extend, lambda: STATUS, lambda: next(clusters))
+    app = make_app(bridge, BodyRecipient(delivered.extend), lambda: STATUS, lambda: next(clusters))
     with HttpServer(app, HOST, number):
         yield number
 
@@ -85,7 +85,7 @@ def test_unavailable_listen_address_raises_one_clear_error(
     port: int, host: str, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     bridge = Bridge(make_scheduler("even"), "even")
-    app = make_app(bridge, lambda _: None, lambda: STATUS, lambda: None)
+    app = make_app(bridge, BodyRecipient(lambda _: None), lambda: STATUS, lambda: None)
     server = HttpServer(app, host, port)
     with pytest.raises(ClusterError, match=rf"{host}:{port}: cannot be listened at \(.*\): stop what does") as told:
         server.__enter__()

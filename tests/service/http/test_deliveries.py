@@ -11,12 +11,18 @@ from typing import Any
 import pytest
 
 from stormwright.service.http import deliveries
-from stormwright.service.http.deliveries import Deliveries, DeliveryRefusal, Take
+from stormwright.service.http.deliveries import BodyRecipient, Deliveries, DeliveryRefusal, Take
+
+
+class Counting(BodyRecipient):
+    def __init__(self, take: Take, count: Take) -> None:
+        super().__init__(take)
+        object.__setattr__(self, "count", count)
 
 
 def kept(ingest: Take, use: Callable[[Deliveries], Any], count: Take = lambda _: None) -> Any:
     async def run() -> Any:
-        return await asyncio.wait_for(use(Deliveries(ingest, count)), 20)
+        return await asyncio.wait_for(use(Deliveries(Counting(ingest, count))), 20)
 
     return asyncio.run(run())
 
@@ -170,7 +176,7 @@ def test_deliveries_stored_during_shutdown_are_acknowledged() -> None:
     told: list[DeliveryRefusal | None] = []
 
     async def end_while_nimbus_asks() -> None:
-        deliveries = Deliveries(kept.extend, lambda _: None)
+        deliveries = Deliveries(BodyRecipient(kept.extend))
 
         async def ask() -> None:
             with deliveries.held():

@@ -21,6 +21,7 @@ from stormwright.model import Assignment, Problem
 from stormwright.schedulers import make_scheduler
 from stormwright.service.http import asgi, deliveries, server
 from stormwright.service.http.app import MAX_QUESTION_BYTES, make_app
+from stormwright.service.http.deliveries import BodyRecipient
 from stormwright.service.http.server import MOST_HEAD_BYTES, HttpServer
 from stormwright.storm.bridge import Bridge
 from tests.controller.builders import problem, topology
@@ -36,7 +37,7 @@ def serving(bridge: Bridge | None = None, ingest: Any = lambda _: None) -> Itera
     with socket.socket() as free:
         free.bind((HOST, 0))
         number = free.getsockname()[1]
-    app = make_app(bridge or Bridge(make_scheduler("even"), "even"), ingest, lambda: STATUS)
+    app = make_app(bridge or Bridge(make_scheduler("even"), "even"), BodyRecipient(ingest), lambda: STATUS)
     with HttpServer(app, HOST, number):
         yield number
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from stormwright.service.http.app import Endpoints
-from stormwright.service.http.deliveries import Deliveries
+from stormwright.service.http.deliveries import BodyRecipient, Deliveries
 from stormwright.service.http.server import HttpServer
 from tests.service.http.test_app import HOST
 
@@ -35,7 +35,7 @@ def test_slow_reader_is_disconnected_on_stop() -> None:
     with socket.socket() as free:
         free.bind((HOST, 0))
         port = free.getsockname()[1]
-    with HttpServer(Endpoints(app, Deliveries(lambda _: None)), HOST, port):
+    with HttpServer(Endpoints(app, Deliveries(BodyRecipient(lambda _: None))), HOST, port):
         there = socket.create_connection((HOST, port), timeout=5)
         there.sendall(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
         assert there.recv(1)

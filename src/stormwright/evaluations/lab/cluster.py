@@ -24,6 +24,7 @@ from stormwright.model import UNPLACED, Assignment, Problem, Scheduler
 from stormwright.perflog.records import RejectedLine, parse_lines
 from stormwright.schedulers import make_scheduler
 from stormwright.service.http.app import make_app
+from stormwright.service.http.deliveries import BodyRecipient
 from stormwright.service.http.server import HttpServer
 from stormwright.storm.bridge import Bridge
 from stormwright.storm.gateway import NimbusGateway
@@ -151,7 +152,7 @@ class ClusterLab:
         with ExitStack() as starting:
             self.cluster = starting.enter_context(LocalCluster(self._config()))
             self.nimbus = starting.enter_context(self.cluster.gateway())
-            app = make_app(self.bridge, self._take, dict)  # type: ignore[arg-type]
+            app = make_app(self.bridge, BodyRecipient(self._take), dict)  # type: ignore[arg-type]
             starting.enter_context(HttpServer(app, self.cluster.service_host, self.cluster.service_port))
             self._closing = starting.pop_all()
         return self

@@ -75,11 +75,11 @@ Fact: TypeAlias = Callable[[Column, Column], dict[str, Column]]
 
 
 class _Kind(NamedTuple):
-    """Facts of one kind (or two): one per non-zero element of a list in a record."""
+    """Facts of one kind (or two): one per element of a list in a record, of `counts` one per non-zero element."""
 
     each: Column
     fact: Fact
-    without_zeros: bool = False
+    counts: bool = False
 
 
 def panes(records: DataFrame, settings: StreamSettings) -> DataFrame:
@@ -88,34 +88,42 @@ def panes(records: DataFrame, settings: StreamSettings) -> DataFrame:
     A record belongs to the pane in which its interval begins. Each kind is unfolded and summed separately, with no more
     columns than it has, which is quick for many records.
     """
-    in_panes = records.select("*", _pane_ms(settings))
-    return reduce(DataFrame.union, (_summed(in_panes, kind) for kind in _kinds()))
+    flat = _flat(records, settings)
+    return reduce(DataFrame.union, (_summed(flat, kind) for kind in _kinds()))
 
 
 def summed_facts(records: DataFrame, settings: StreamSettings) -> DataFrame:
     """Return the same as `panes`, from one list of all facts of a record: less to execute for few records."""
     facts = F.concat(*map(_unfolded, _kinds()))
-    unfolded = records.select(_pane_ms(settings), F.explode(facts).alias("fact")).select("pane_ms", "fact.*")
+    unfolded = _flat(records, settings).select("pane_ms", F.explode(facts).alias("fact")).select("pane_ms", "fact.*")
     return unfolded.groupBy("pane_ms", *KEYS).agg(*(_HOW[name](name).alias(name) for name in VALUES))
+
+
+def _flat(records: DataFrame, settings: StreamSettings) -> DataFrame:
+    """Return records with their pane, and without structures: Spark would copy a whole one into each fact."""
+    pane_ms = F.col("start_ms") - F.col("start_ms") % (settings.slide_s * 1000)
+    return records.select(
+        pane_ms.alias("pane_ms"),
+        *(F.col(f"worker.{name}") for name in ("topology", "supervisor", "port")),
+        F.col("worker.start_ms").alias("worker_start_ms"),
+        *("seq", "start_ms", "length_ns", "process_cpu_ns", "heap_bytes", "executors", "streams", "pairs"),
+        F.col("complete_latency.counts").alias("counts"),
+    )
 
 
 def _unfolded(kind: _Kind) -> Column:
     each = F.transform(kind.each, lambda element, place: F.struct(*_in_order(kind.fact(element, place))))
-    return F.filter(each, lambda fact: fact.tuples > 0) if kind.without_zeros else each
-
-
-def _pane_ms(settings: StreamSettings) -> Column:
-    return (F.col("start_ms") - F.col("start_ms") % (settings.slide_s * 1000)).alias("pane_ms")
+    return F.filter(each, lambda fact: fact.tuples > 0) if kind.counts else each
 
 
 def _summed(records: DataFrame, kind: _Kind) -> DataFrame:
     """Return the facts of one kind, summed by their keys."""
     place, each = F.col("place"), F.col("each")
-    unfolded = records.select("*", F.posexplode(kind.each).alias("place", "each"))
-    if kind.without_zeros:
-        unfolded = unfolded.where(each > 0)
-    own = _in_order(kind.fact(each, place), missing=False)
-    columns = unfolded.select("pane_ms", *own)
+    if kind.counts:
+        unfolded = records.select("*", F.posexplode(kind.each).alias("place", "each")).where(each > 0)
+    else:
+        unfolded = records.select("*", F.explode(kind.each).alias("each"))
+    columns = unfolded.select("pane_ms", *_in_order(kind.fact(each, place), missing=False))
     names = columns.columns
     sums = [_HOW[name](name).alias(name) for name in names if name in VALUES]
     summed = columns.groupBy(*(name for name in names if name not in VALUES)).agg(*sums)
@@ -143,7 +151,7 @@ def _kinds() -> tuple[_Kind, ...]:
             "kind": F.lit("node"),
             **_worker(),
             "first": F.floor(F.col("start_ms") / 1000) + second,
-            "second": F.col("worker.port"),
+            "second": F.col("port"),
             "length_ns": inside_ns,
             "cpu_ns": F.col("process_cpu_ns") * (inside_ns / F.col("length_ns")),
         }
@@ -151,14 +159,14 @@ def _kinds() -> tuple[_Kind, ...]:
     return (
         _Kind(F.col("executors"), _executor),
         _Kind(F.col("pairs"), _pair),
-        _Kind(F.col("complete_latency.counts"), _latency, without_zeros=True),
+        _Kind(F.col("counts"), _latency, counts=True),
         _Kind(seconds, node),
         _Kind(F.array(F.lit(1)), _records),
     )
 
 
 def _worker() -> dict[str, Column]:
-    return {"topology": F.col("worker.topology"), "supervisor": F.col("worker.supervisor")}
+    return {"topology": F.col("topology"), "supervisor": F.col("supervisor")}
 
 
 def _executor(executor: Column, _: Column) -> dict[str, Column]:
@@ -179,7 +187,7 @@ def _pair(pair: Column, _: Column) -> dict[str, Column]:
     follows = grouping.isin(*sorted(PLACEMENT_FOLLOWING))
     return {
         "kind": F.when(follows, "flow").otherwise("pair"),
-        "topology": F.col("worker.topology"),
+        "topology": F.col("topology"),
         "component": component,
         "grouping": grouping,
         "stream": name,
@@ -192,15 +200,15 @@ def _pair(pair: Column, _: Column) -> dict[str, Column]:
 
 
 def _latency(count: Column, bucket: Column) -> dict[str, Column]:
-    return {"kind": F.lit("latency"), "topology": F.col("worker.topology"), "first": bucket, "tuples": count}
+    return {"kind": F.lit("latency"), "topology": F.col("topology"), "first": bucket, "tuples": count}
 
 
 def _records(one: Column, _: Column) -> dict[str, Column]:
     return {
         "kind": F.lit("worker"),
         **_worker(),
-        "first": F.col("worker.start_ms"),
-        "second": F.col("worker.port"),
+        "first": F.col("worker_start_ms"),
+        "second": F.col("port"),
         "records": one,
         "lowest_seq": F.col("seq"),
         "highest_seq": F.col("seq"),

@@ -5,6 +5,7 @@ The rules and messages are those of `stormwright.perflog.records`, plus one abou
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from functools import reduce
 from operator import and_
@@ -13,6 +14,7 @@ import numpy as np
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
+from stormwright.perflog.columns import RECORD_COLUMNS
 from stormwright.perflog.records import (
     CLOCK_AHEAD,
     CPU_IMPOSSIBLE,
@@ -105,9 +107,21 @@ def validated(lines: DataFrame, late_s: int) -> DataFrame:
     return lines.withColumn(LINE, F.when(F.col("reason").isNotNull(), F.col(LINE).cast("binary")))
 
 
+def late_marked(rows: DataFrame, late_s: int) -> DataFrame:
+    """Set `reason` and, if it was not stored, the line of landed rows whose records are late; see `validated`."""
+    late = F.col("reason").isNull() & (F.col("start_ms") < F.col("landed_ms") - late_s * 1000)
+    line = F.to_json(F.struct(*RECORD_COLUMNS), {"ignoreNullFields": "false"}).cast("binary")
+    return rows.withColumns(
+        {
+            "reason": F.coalesce("reason", F.when(late, LATE)),
+            LINE: F.coalesce(LINE, F.when(late, line)),
+        }
+    )
+
+
 def accepted(lines: DataFrame) -> DataFrame:
     """Return the records among validated lines, including duplicates."""
-    return lines.where(F.col("reason").isNull()).select(*(field.name for field in RECORD.fields))
+    return lines.where(F.col("reason").isNull()).select(*RECORD_COLUMNS)
 
 
 def distinct(records: DataFrame) -> DataFrame:
@@ -187,24 +201,40 @@ def _all_in_range(element: Type, values: Column) -> Column:
             common = WholeNumber(max(n.minimum for _, n in columns), min(n.maximum for _, n in columns))
             return _all_in_range(common, F.flatten(values)) & F.forall(values, lambda row: F.size(row) == len(columns))
         case Structure(fields):
-            return reduce(and_, (_field_in_range(field, values[field.name]) for field in fields))
+            return reduce(and_, (_fields_in_range(alike, values) for alike in _alike(fields)))
         case Text():
             return _all_there(values, "")
         case _:
             return F.lit(False)
 
 
-def _field_in_range(field: Field, values: Column) -> Column:
-    """Return the result of `_all_in_range` for one field of all elements."""
-    match field.type:
-        case WholeNumber() as number if field.nullable:
-            return F.coalesce(_all_between(values, number), F.lit(True))
-        case Text() if field.nullable:
+def _alike(fields: Sequence[Field]) -> Iterable[Sequence[Field]]:
+    """Return fields in groups of the same type and nullability."""
+    groups: dict[tuple[Type, bool], list[Field]] = {}
+    for field in fields:
+        groups.setdefault((field.type, field.nullable), []).append(field)
+    return groups.values()
+
+
+def _fields_in_range(fields: Sequence[Field], values: Column) -> Column:
+    """Return the result of `_all_in_range` for some fields, of the same type, of all elements.
+
+    As one list, since each list costs more than its elements.
+    """
+    first, parts = fields[0], [values[field.name] for field in fields]
+    together = F.flatten(F.array(*parts)) if len(parts) > 1 else parts[0]
+    match first.type:
+        case WholeNumber() as number if first.nullable:
+            return F.coalesce(_all_between(together, number), F.lit(True))
+        case Text() if first.nullable:
             return F.lit(True)
-        case Fraction() if field.nullable:
-            return F.coalesce((F.array_min(values) >= 0.0) & (F.array_max(values) <= 1.0), F.lit(True))
+        case Fraction() if first.nullable:
+            return F.coalesce((F.array_min(together) >= 0.0) & (F.array_max(together) <= 1.0), F.lit(True))
+        case Listing(element, 0, None) if first.nullable:
+            present = F.array_compact(together)
+            return (F.size(present) == 0) | F.coalesce(_all_in_range(element, F.flatten(present)), F.lit(False))
         case kind:
-            return _all_in_range(kind, values)
+            return _all_in_range(kind, together)
 
 
 def _all_there(values: Column, impossible: int | str) -> Column:

@@ -1,4 +1,4 @@
-"""Landed files as a DataFrame of lines with their origin."""
+"""Landed files, of JSON lines or of columns, as rows with their origin."""
 
 from __future__ import annotations
 
@@ -8,25 +8,28 @@ import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import reduce
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its name in all of Spark's documentation
 
 from stormwright.perflog.columns import LANDED, read_landed_file
-from stormwright.perflog.columns import SUFFIX as COLUMNAR_SUFFIX
-from stormwright.perflog.landing import SUFFIX, TEMPORARY_PREFIX
-from stormwright.pipeline.parsing.parsed import parsed, record_type
+from stormwright.perflog.landing import COLUMNS_SUFFIX, SUFFIX, SUFFIXES, TEMPORARY_PREFIX
+from stormwright.pipeline.parsing.clean import late_marked, validated
+from stormwright.pipeline.parsing.parsed import LINE, parsed, record_type
 from stormwright.pipeline.spark.target import Location, address
 
 #: Nothing else ends a line: not a carriage return, which is a blank in JSON.
 _LINES = {"lineSep": "\n"}
 
-#: Landed files, of JSON lines and of columns.
-SUFFIXES = (SUFFIX, COLUMNAR_SUFFIX)
+#: Of a short record.
+_BYTES_PER_LINE = 600
 
 _LINES_OF = pa.schema([*LANDED, ("file", pa.string()), ("block", pa.int64()), ("row", pa.int64())])
+_COLUMNS = _LINES_OF.names
 
 
 def waiting_files(landing: Path, most: int | None = None) -> list[Path]:
@@ -51,6 +54,17 @@ def landed_lines(paths: Sequence[Path]) -> pa.Table:
     return pa.concat_tables(tables).combine_chunks()
 
 
+def rows_in(paths: Sequence[Path]) -> int:
+    """Return about how many rows landed files have."""
+    return sum(map(_rows_in, paths))
+
+
+def _rows_in(path: Path) -> int:
+    with suppress(FileNotFoundError, pa.ArrowInvalid):
+        return pq.read_metadata(path).num_rows if is_columnar(path) else path.stat().st_size // _BYTES_PER_LINE
+    return 0
+
+
 def remove_files(landing: Path, names: Iterable[str], raw: Path | None) -> None:
     """Delete processed files, or move them to `raw`; missing files are ignored."""
     for name in names:
@@ -66,22 +80,30 @@ def remove_files(landing: Path, names: Iterable[str], raw: Path | None) -> None:
 def prune(raw: Path, keep_s: float) -> None:
     """Delete retained files that landed more than `keep_s` ago."""
     oldest_s = time.time() - keep_s
-    for path in raw.glob(f"*{SUFFIX}"):
+    for path in raw.iterdir() if raw.is_dir() else ():
         # Deletion is retried next time.
         with suppress(OSError):
-            if path.stat().st_mtime < oldest_s:
+            if path.name.endswith(SUFFIXES) and path.stat().st_mtime < oldest_s:
                 path.unlink()
 
 
-def read_files(spark: SparkSession, paths: Sequence[Location]) -> DataFrame:
-    """Return all lines of the files."""
-    return _read(spark, paths)
+def read_files(spark: SparkSession, paths: Sequence[Location], late_s: int) -> DataFrame:
+    """Return the rows of landed files; see `read_landed`."""
+    lines = [path for path in paths if not is_columnar(path)]
+    columns = [path for path in paths if is_columnar(path)]
+    found = [_read_lines(spark, lines, late_s)] if lines else []
+    found += [_read_columns(spark, columns, late_s)] if columns else []
+    return reduce(DataFrame.unionByName, found)
 
 
 def read_landed(
-    spark: SparkSession, directories: Sequence[Location], start_ms: int | None = None, end_ms: int | None = None
+    spark: SparkSession,
+    directories: Sequence[Location],
+    late_s: int,
+    start_ms: int | None = None,
+    end_ms: int | None = None,
 ) -> DataFrame:
-    """Return all lines of files in directories that landed, to the second, in a stretch of time.
+    """Return the rows of files in directories that landed, to the second, in a stretch of time.
 
     Parameters
     ----------
@@ -89,15 +111,30 @@ def read_landed(
         Spark session.
     directories
         Directories of this machine or of any Hadoop file system.
+    late_s
+        Seconds after which a record is late.
     start_ms, end_ms
         Period in ms since 1970; None for open ends. Files land at their modification time.
+
+    Returns
+    -------
+    DataFrame
+        A row per line, as `stormwright.perflog.columns.LANDED`, `reason` being set for late records as well, and its
+        origin: `file`, `block` that was read, and `row`, which grows along a block.
     """
-    limits = {"pathGlobFilter": f"*{SUFFIX}"}
+    limits = {}
     if start_ms is not None:
         limits["modifiedAfter"] = _timestamp(start_ms // 1000 - 1)
     if end_ms is not None:
         limits["modifiedBefore"] = _timestamp(end_ms // 1000 + 1)
-    return _read(spark, directories, **limits)
+    lines = _read_lines(spark, directories, late_s, pathGlobFilter=f"*{SUFFIX}", **limits)
+    columns = _read_columns(spark, directories, late_s, pathGlobFilter=f"*{COLUMNS_SUFFIX}", **limits)
+    return lines.unionByName(columns)
+
+
+def is_columnar(path: Location) -> bool:
+    """Return whether a landed file has columns, not JSON lines."""
+    return str(path).endswith(COLUMNS_SUFFIX)
 
 
 def read_records(spark: SparkSession, table: Location) -> DataFrame:
@@ -105,22 +142,25 @@ def read_records(spark: SparkSession, table: Location) -> DataFrame:
     return spark.read.schema(record_type()).parquet(address(table))
 
 
-def _read(spark: SparkSession, paths: Sequence[Location], **options: str) -> DataFrame:
+def _read_lines(spark: SparkSession, paths: Sequence[Location], late_s: int, **options: str) -> DataFrame:
     lines = spark.read.options(**_LINES, **options).text([address(path) for path in paths])
-    # Numbers grow along a file. In a stream they are neither available nor needed.
-    return _with_origin(lines, F.monotonically_increasing_id())
+    # Numbers grow along a file.
+    row = F.monotonically_increasing_id()
+    landed_ms = F.unix_millis("_metadata.file_modification_time").alias("landed_ms")
+    block = F.col("_metadata.file_block_start").alias("block")
+    return validated(parsed(lines, *_origin(block, row), landed_ms), late_s).select(*_COLUMNS)
+
+
+def _read_columns(spark: SparkSession, paths: Sequence[Location], late_s: int, **options: str) -> DataFrame:
+    landed_type = record_type().add("landed_ms", "long").add("reason", "string").add(LINE, "binary")
+    rows = spark.read.options(**options).schema(landed_type).parquet(*(address(path) for path in paths))
+    origin = _origin(F.lit(0).cast("long").alias("block"), F.col("_metadata.row_index"))
+    return late_marked(rows.select("*", *origin), late_s).select(*_COLUMNS)
+
+
+def _origin(block: Column, row: Column) -> tuple[Column, ...]:
+    return F.col("_metadata.file_name").alias("file"), block, row.alias("row")
 
 
 def _timestamp(second: int) -> str:
     return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
-
-
-def _with_origin(lines: DataFrame, row: Column | None = None) -> DataFrame:
-    """Add the origin of each line (file, read block, row) and the landing time of its file."""
-    return parsed(
-        lines,
-        F.col("_metadata.file_name").alias("file"),
-        F.col("_metadata.file_block_start").alias("block"),
-        (F.lit(None) if row is None else row).cast("long").alias("row"),
-        F.unix_millis("_metadata.file_modification_time").alias("landed_ms"),
-    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -21,6 +22,9 @@ from stormwright.pipeline.spark.scratch import scratch
 #: Seconds between looks at the landing directory.
 POLL_S = 0.1
 
+#: Seconds for which results are prompt once somebody has watched them.
+PROMPT_S = 10.0
+
 #: Processes landed files as one batch.
 Take = Callable[[Sequence[Path]], object]
 
@@ -28,8 +32,9 @@ Take = Callable[[Sequence[Path]], object]
 class BatchLoop:
     """Processes the files of a landing directory in batches, from a thread, until it is stopped.
 
-    A batch begins `StreamSettings.trigger_s` after the last one at the earliest, and only if files wait. One that fails
-    is repeated after a pause, which doubles; once it has failed twice, files over which it fails alone are set aside.
+    A batch begins `StreamSettings.trigger_s` after the last one at the earliest, after `prompt` sooner for a while, and
+    only if files wait. One that fails is repeated after a pause, which doubles; once it has failed twice, files over
+    which it fails alone are set aside.
 
     Parameters
     ----------
@@ -58,6 +63,7 @@ class BatchLoop:
         self._stopping = threading.Event()
         self._failures = 0
         self._tidied_s = time.monotonic()
+        self._begun_s = self._prompt_until_s = -math.inf
         #: Why the last batch failed, if none has completed since, or why the loop has ended.
         self.error: str | None = None
         self.restarts = 0
@@ -73,6 +79,10 @@ class BatchLoop:
         """Stop after the current batch."""
         self._stopping.set()
         self._thread.join()
+
+    def prompt(self) -> None:
+        """Process files every `StreamSettings.prompt_trigger_s` for the next seconds."""
+        self._prompt_until_s = time.monotonic() + PROMPT_S
 
     @property
     def running(self) -> bool:
@@ -91,13 +101,16 @@ class BatchLoop:
             except Exception as error:  # whatever a batch may fail with
                 wait_s = self._after_failure(error)
                 continue
-            wait_s = max(self._settings.trigger_s - (time.monotonic() - begun), 0.0) if done else POLL_S
+            self._begun_s = begun if done else self._begun_s
+            wait_s = POLL_S
 
     def _next_batch(self) -> bool:
         """Process the files that wait; return whether there were any."""
         if time.monotonic() - self._tidied_s > TIDY_S:
             self._tidy()
             self._tidied_s = time.monotonic()
+        if time.monotonic() < self._begun_s + self._interval_s:
+            return False
         if self._failures > 1:
             self._examine()
         files = waiting_files(self._landing, self._settings.max_files_per_batch)
@@ -108,6 +121,13 @@ class BatchLoop:
         self.batch_ms = round(1000 * (time.monotonic() - begun))
         self._failures, self.error = 0, None
         return True
+
+    @property
+    def _interval_s(self) -> float:
+        """Time from the beginning of a batch to that of the next."""
+        settings = self._settings
+        is_prompt = time.monotonic() < self._prompt_until_s
+        return min(settings.trigger_s, settings.prompt_trigger_s) if is_prompt else settings.trigger_s
 
     def _after_failure(self, error: Exception) -> float:
         """Note a failure and return the seconds until the batch is repeated."""

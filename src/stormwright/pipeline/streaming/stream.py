@@ -163,6 +163,11 @@ class LoadStream:
         self._loop = None
         loop.stop()
 
+    def prompt(self) -> None:
+        """Measure every `StreamSettings.prompt_trigger_s` for the next seconds, as somebody watches."""
+        if loop := self._loop:
+            loop.prompt()
+
     def require_running(self) -> None:
         """Raise unless the started stream still runs.
 

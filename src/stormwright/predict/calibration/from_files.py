@@ -9,6 +9,7 @@ from pathlib import Path
 
 from stormwright.errors import Fault, InputError
 from stormwright.formats.files.json_files import opened, source_of
+from stormwright.perflog.landing import COLUMNS_SUFFIX
 from stormwright.perflog.records import LogRecord, RejectedLine, parse_lines
 from stormwright.perflog.schema import IDENTITY
 from stormwright.predict.calibration.calibration import Calibration, calibrated, learn
@@ -70,14 +71,13 @@ class _RecordReader:
 
     def records(self, files: Iterable[Path]) -> Iterator[LogRecord]:
         for path in files:
-            with opened(path) as file:
-                for record in parse_lines(file):
-                    self.lines += 1
-                    if isinstance(record, RejectedLine):
-                        self.rejected += 1
-                        self.reason = self.reason or record.reason
-                    elif self._is_new(record):
-                        yield record
+            for record in _results(path):
+                self.lines += 1
+                if isinstance(record, RejectedLine):
+                    self.rejected += 1
+                    self.reason = self.reason or record.reason
+                elif self._is_new(record):
+                    yield record
 
     def _is_new(self, record: LogRecord) -> bool:
         identity = (*(record["worker"][name] for name in IDENTITY), record["seq"], record["start_ms"])
@@ -86,6 +86,16 @@ class _RecordReader:
             return False
         self._identities.add(identity)
         return True
+
+
+def _results(path: Path) -> Iterator[LogRecord | RejectedLine]:
+    if path.suffix == COLUMNS_SUFFIX:
+        from stormwright.perflog.columns import landed_results
+
+        yield from landed_results(path)
+    else:
+        with opened(path) as file:
+            yield from parse_lines(file)
 
 
 def _why_nothing(reading: _RecordReader, windows: Windows) -> str:

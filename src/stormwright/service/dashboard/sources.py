@@ -38,6 +38,8 @@ class Sources:
         Of the cluster.
     health
         Faults of the cluster, worst first.
+    watched
+        Called every few seconds while a page is open.
     """
 
     problem: Callable[[], Problem | None]
@@ -48,3 +50,4 @@ class Sources:
     trials: Trials | None = None
     clock: Clock = WALL
     health: Callable[[], Sequence[Concern]] = tuple
+    watched: Callable[[], None] = lambda: None

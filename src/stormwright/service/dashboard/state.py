@@ -223,7 +223,8 @@ class DashboardState:
         )
 
     def version(self) -> str:
-        """Changes when something that a page shows has."""
+        """Changes when something that a page shows has; open pages compare it every few seconds."""
+        self.sources.watched()
         scene = self._scenes.get()
         plans = [(each.id, each.state, each.stage, each.steps_completed) for each in self.plans(most=20).plans]
         trials = [(each.id, each.state) for each in self.trials.trials()]

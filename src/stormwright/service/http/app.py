@@ -27,7 +27,7 @@ from stormwright.model import Problem
 from stormwright.service.auth.roles import HEALTH
 from stormwright.service.dashboard.site import Site, wants_pages
 from stormwright.service.http.asgi import App, Bodies
-from stormwright.service.http.deliveries import MAX_DELIVERY_BYTES, MAX_WAITING_BYTES, PERFLOG, Deliveries, Take
+from stormwright.service.http.deliveries import MAX_DELIVERY_BYTES, MAX_WAITING_BYTES, PERFLOG, Deliveries, Recipient
 from stormwright.service.http.metrics import CONTENT_TYPE, DETAILS, metrics_text
 from stormwright.service.status import ServiceStatus
 from stormwright.storm.bridge import Bridge, NimbusAnswer
@@ -150,10 +150,9 @@ class Endpoints:
 
 def make_app(
     bridge: Bridge,
-    ingest: Take,
+    recipient: Recipient[Any],
     status: Callable[[], ServiceStatus],
     problem: Callable[[], Problem | None] = lambda: None,
-    count: Take = lambda _: None,
     operating: Sequence[Route] = (),
     pages: Site | None = None,
     figures: Callable[[str], Iterable[Metric]] = lambda _: (),
@@ -164,14 +163,12 @@ def make_app(
     ----------
     bridge
         Answers Nimbus's questions.
-    ingest
-        Takes bodies of perflog deliveries; returns once they are safe on disk.
+    recipient
+        Recipient of deliveries of records.
     status
         What the service does, for ``/v1/status`` and ``/metrics``.
     problem
         The cluster as it is now, with the load that was measured; None before the first poll of Nimbus.
-    count
-        Counts what is in bodies that are safe, some at a time; a question of Nimbus comes in between.
     operating
         What people and programs operate the service by (`stormwright.service.http.api.api_routes`).
     pages
@@ -179,7 +176,7 @@ def make_app(
     figures
         What ``/metrics`` has beyond the status, in one of `DETAILS`.
     """
-    questions, deliveries = Questions(bridge), Deliveries(ingest, count)
+    questions, deliveries = Questions(bridge), Deliveries(recipient)
     of_questions = Bodies(MAX_QUESTION_BYTES, 2 * MAX_QUESTION_BYTES)
     of_deliveries = Bodies(MAX_DELIVERY_BYTES, MAX_WAITING_BYTES)
 

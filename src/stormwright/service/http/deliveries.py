@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import TypeAlias
+from itertools import chain
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import orjson
 
@@ -28,7 +29,7 @@ MAX_WAITING_BYTES = 4 * MAX_DELIVERY_BYTES
 #: Maximum bytes of incomplete short deliveries, over all connections.
 MAX_BEGUN_BYTES = MAX_DELIVERY_BYTES
 
-#: Deliveries that are counted and answered at once; more would delay a request of Nimbus.
+#: Deliveries that are parsed, or counted and answered, at once; more would delay a request of Nimbus.
 TAKEN_AT_ONCE = 250
 
 #: Maximum seconds that deliveries wait while a request of Nimbus is answered: probes can wait longer, but a client
@@ -57,20 +58,65 @@ _Delivery: TypeAlias = tuple[bytes, _Reply]
 #: Takes bodies of deliveries.
 Take: TypeAlias = Callable[[Sequence[bytes]], None]
 
+_Parsed = TypeVar("_Parsed")
 
-class Deliveries:
-    """Hands bodies to `ingest` on a thread of its own, all that came while it was busy at once, then to `count`.
+
+class _TakingError(Exception):
+    """A recipient failed, in any way."""
+
+    def __init__(self, cause: BaseException) -> None:
+        super().__init__(str(cause))
+        self.cause = cause
+
+
+class Recipient(Protocol[_Parsed]):
+    """Recipient of deliveries. Few are parsed or counted at once, as a request of Nimbus may wait."""
+
+    def parse(self, bodies: Sequence[bytes]) -> _Parsed:
+        """Parse deliveries, without an effect."""
+
+    def store(self, parsed: Sequence[_Parsed]) -> None:
+        """Store deliveries; return once they are safe on disk, raise if none of them is."""
+
+    def count(self, parsed: _Parsed) -> None:
+        """Count stored deliveries."""
+
+
+@dataclass(frozen=True)
+class BodyRecipient:
+    """Recipient of bodies as they are.
 
     Parameters
     ----------
-    ingest
-        Takes bodies; returns once they are safe on disk, raises where none of them is.
-    count
-        Takes the same bodies, some at a time, once they are safe.
+    take
+        Takes bodies; returns once they are safe on disk, raises if none of them is.
     """
 
-    def __init__(self, ingest: Take, count: Take = lambda _: None) -> None:
-        self._ingest, self._count = ingest, count
+    take: Take
+
+    def parse(self, bodies: Sequence[bytes]) -> Sequence[bytes]:
+        """Return the bodies."""
+        return bodies
+
+    def store(self, parsed: Sequence[Sequence[bytes]]) -> None:
+        """Take the bodies."""
+        self.take(list(chain.from_iterable(parsed)))
+
+    def count(self, parsed: Sequence[bytes]) -> None:
+        """Count nothing."""
+
+
+class Deliveries:
+    """Passes deliveries to a recipient on a thread of its own: all that came while it was busy are stored at once.
+
+    Parameters
+    ----------
+    recipient
+        The recipient.
+    """
+
+    def __init__(self, recipient: Recipient[Any]) -> None:
+        self._recipient = recipient
         self._thread = ThreadPoolExecutor(1, "stormwright-deliveries")
         self._waiting: list[_Delivery] = []
         self._bytes = 0
@@ -128,20 +174,18 @@ class Deliveries:
     async def _work(self) -> None:
         taken: list[_Delivery] = []
         stored = False
-        run = asyncio.get_running_loop().run_in_executor
         try:
             while self._waiting:
                 await self._give_way(HELD_S)
                 taken, self._waiting, stored = self._waiting, [], False
-                refusal = await run(self._thread, self._taken, [body for body, _ in taken])
+                parsed, refusal = await self._stored([body for body, _ in taken])
                 stored = refusal is None
                 until = time.monotonic() + HELD_S
                 while taken:
                     await self._give_way(until - time.monotonic())
-                    some = taken[:TAKEN_AT_ONCE]
+                    some, taken = taken[:TAKEN_AT_ONCE], taken[TAKEN_AT_ONCE:]
                     if not refusal:
-                        await self._counted([body for body, _ in some])
-                    taken = taken[TAKEN_AT_ONCE:]
+                        await self._counted(parsed.pop(0))
                     self._answer(some, refusal)
         except Exception as error:  # no thread can be had
             self._say(error)
@@ -152,9 +196,33 @@ class Deliveries:
             self._answer(taken, None if stored else refused)
             self._answer(left, refused)
 
-    async def _counted(self, bodies: Sequence[bytes]) -> None:
+    async def _stored(self, bodies: Sequence[bytes]) -> tuple[list[Any], DeliveryRefusal | None]:
+        """Store deliveries; return them parsed, `TAKEN_AT_ONCE` each, or why they are refused."""
+        parsed: list[Any] = []
+        until = time.monotonic() + HELD_S
         try:
-            await asyncio.get_running_loop().run_in_executor(self._thread, self._count, bodies)
+            for begin in range(0, len(bodies), TAKEN_AT_ONCE):
+                await self._give_way(until - time.monotonic())
+                parsed.append(await self._run(self._recipient.parse, bodies[begin : begin + TAKEN_AT_ONCE]))
+            await self._run(self._recipient.store, parsed)
+        except _TakingError as error:
+            self._say(error.cause)
+            return [], DeliveryRefusal(503, f"not kept: {_reply_text(error.cause)}")
+        self._log_failure.over()
+        return parsed, None
+
+    async def _run(self, call: Callable[[Any], Any], given: Any) -> Any:
+        def attempt() -> Any:
+            try:
+                return call(given)
+            except BaseException as error:  # whatever it was, those who wait get a reply
+                raise _TakingError(error) from error
+
+        return await asyncio.get_running_loop().run_in_executor(self._thread, attempt)
+
+    async def _counted(self, parsed: Any) -> None:
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._thread, self._recipient.count, parsed)
         except Exception as error:  # were they refused now, they would come again, and be on disk twice
             log.error("deliveries on disk are missing in the live counts: %s", _reply_text(error))
 
@@ -169,15 +237,6 @@ class Deliveries:
                 reply(refusal)
             except Exception as error:  # it is nobody else's
                 log.error("who made a delivery cannot be answered: %s", _reply_text(error))
-
-    def _taken(self, bodies: Sequence[bytes]) -> DeliveryRefusal | None:
-        try:
-            self._ingest(bodies)
-        except BaseException as error:  # whatever it was, those who wait get a reply
-            self._say(error)
-            return DeliveryRefusal(503, f"not kept: {_reply_text(error)}")
-        self._log_failure.over()
-        return None
 
     def _say(self, error: BaseException) -> None:
         self._log_failure(f"deliveries of probes cannot be kept, and are asked for again: {_reply_text(error)}")

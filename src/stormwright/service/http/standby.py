@@ -25,7 +25,7 @@ from stormwright.service.dashboard.site import wants_pages
 from stormwright.service.dashboard.views.page import Page
 from stormwright.service.http.api import routes_of
 from stormwright.service.http.app import Endpoints
-from stormwright.service.http.deliveries import Deliveries
+from stormwright.service.http.deliveries import BodyRecipient, Deliveries
 from stormwright.service.http.endpoints import ENDPOINTS
 from stormwright.service.http.metrics import CONTENT_TYPE, LEADS, ReadyMetrics, gauge
 from stormwright.service.leader_election.standby import StandbyService
@@ -95,7 +95,7 @@ def standing_app(standing: StandbyService, auth: AuthMiddleware) -> Endpoints:
             Route("/{path:path}", elsewhere, methods=_METHODS),
         ]
     )
-    return Endpoints(app, Deliveries(refuse))
+    return Endpoints(app, Deliveries(BodyRecipient(refuse)))
 
 
 def refusal_reason(standing: StandbyService) -> str:

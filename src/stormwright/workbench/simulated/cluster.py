@@ -14,9 +14,10 @@ from stormwright.link_speed import link_bits_per_s
 from stormwright.model import LoadProfile, Problem, Supervisor, TopologyAssignment
 from stormwright.model.assignment import UNPLACED
 from stormwright.model.cluster import DEFAULT_CORE_HZ
-from stormwright.perflog.landing import SUFFIX
+from stormwright.perflog.landing import COLUMNS_SUFFIX
 from stormwright.schedulers import make_scheduler
 from stormwright.service.composition import Service
+from stormwright.service.intake import ParsedDeliveries
 from stormwright.simulator.cluster.clock import VirtualClock
 from stormwright.simulator.cluster.nimbus import VirtualNimbus
 from stormwright.simulator.cluster.storm import VirtualStorm
@@ -100,20 +101,20 @@ class RecordShipping:
 
     def __init__(self, service: Service, clock: VirtualClock) -> None:
         self._intake, self._directory = service.intake, service.settings.state_dir / "landing"
-        self._lines: list[bytes] = []
+        self._parsed: list[ParsedDeliveries] = []
         self._clock = clock
         clock.every(_LAND_S, self._land)
 
     def take(self, lines: Sequence[bytes]) -> None:
         """Process lines of the performance log."""
-        body = b"\n".join(lines)
-        self._intake.count([body])
-        self._lines.append(body)
+        parsed = self._intake.parse(lines)
+        self._intake.count(parsed)
+        self._parsed.append(parsed)
 
     def _land(self) -> None:
-        lines, self._lines = self._lines, []
-        if lines:
-            self._intake.take(lines)
+        parsed, self._parsed = self._parsed, []
+        if parsed:
+            self._intake.store(parsed)
         until_s = time.monotonic() + _STILL_S
         while self._behind_s() > _AHEAD_S:
             if time.monotonic() > until_s:
@@ -123,7 +124,7 @@ class RecordShipping:
     def _behind_s(self) -> float:
         """Return the age of the oldest waiting file, in virtual seconds."""
         waiting = []
-        for path in self._directory.glob(f"*{SUFFIX}"):
+        for path in self._directory.glob(f"*{COLUMNS_SUFFIX}"):
             try:
                 waiting.append(path.stat().st_mtime)
             except FileNotFoundError:  # it was read meanwhile

@@ -257,6 +257,9 @@ class CountedLoads:
     def note(self, problem: Problem) -> None:
         """Do nothing; the topologies are known."""
 
+    def prompt(self) -> None:
+        """Do nothing: virtual time has no cost."""
+
     def require_running(self) -> None:
         """Do nothing; it always runs."""
 

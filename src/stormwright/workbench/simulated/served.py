@@ -77,7 +77,7 @@ class ServedCluster:
 
         def deliver(lines: Sequence[bytes]) -> None:
             for first in range(0, len(lines), _TOGETHER):
-                service.intake.count(lines[first : first + _TOGETHER])
+                service.intake.count(service.intake.parse(lines[first : first + _TOGETHER]))
 
         problem, self.storm.nimbus.ask = self._problem, service.bridge.answer
         for number, topology in enumerate(problem.topologies):
