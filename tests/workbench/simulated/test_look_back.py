@@ -70,7 +70,7 @@ def demonstrated(state: Path, look_back: bool) -> tuple[DemoResult, DemoSettings
     loads = CountedLoads(cluster.storm, every_s=5.0)
     with Service(served, settings.scheduler, "optimizer", cluster.gateway_command(), loads=loads) as service:
         cluster.storm.nimbus.ask = service.bridge.answer
-        cluster.storm.deliver = lambda lines: service.intake.count([b"\n".join(lines)])
+        cluster.storm.deliver = lambda lines: service.intake.count(service.intake.parse(lines))
         return demonstrate(settings, cluster, service), settings, service.status().refused
 
 

@@ -152,7 +152,8 @@ def running(
     def count(lines: list[bytes]) -> None:
         records.extend(each for each in parse_lines(lines) if not isinstance(each, RejectedLine))
 
-    nobody = SimpleNamespace(bridge=SimpleNamespace(answer=nothing), intake=SimpleNamespace(count=count))
+    intake = SimpleNamespace(parse=lambda lines: lines, count=count)
+    nobody = SimpleNamespace(bridge=SimpleNamespace(answer=nothing), intake=intake)
     cluster.begin(cast(Service, nobody))
     cluster.clock.sleep(seconds)
     return cluster, records

@@ -14,7 +14,8 @@ from pyspark.sql.datasource import InputPartition
 
 from stormwright.errors import Fault, InputError
 from stormwright.history.data_source.scan import Scan, SourceTable, both, scanned, settled
-from stormwright.perflog.columns import LANDED, RECORD_COLUMNS, SUFFIX, read_landed_file
+from stormwright.perflog.columns import LANDED, RECORD_COLUMNS, read_landed_file
+from stormwright.perflog.landing import COLUMNS_SUFFIX
 from stormwright.perflog.records import MAX_CLOCK_AHEAD_MS
 from stormwright.pipeline.parsing.source import waiting_files
 
@@ -118,7 +119,7 @@ class Records(SourceTable):
         for directory in self._directories:
             path = directory / name
             try:
-                if condition is not None and path.suffix == SUFFIX:
+                if condition is not None and path.suffix == COLUMNS_SUFFIX:
                     fragment = ds.ParquetFileFormat().make_fragment(str(path), fs.LocalFileSystem())
                     if not fragment.subset(condition, schema=LANDED).row_groups:
                         return LANDED.empty_table()
