@@ -290,6 +290,7 @@ def _rows(found: dict[str, Any], options: argparse.Namespace) -> list[tuple[str,
     rows = f"{options.records / 1e6:g} M records → {options.records * FACTS / 1e6:g} M facts → {batch['rows']} rows"
     duckdb = f"{ours_cpu_s:.2f} s / {duckdb_cpu_s:.2f} s; DuckDB takes {duckdb_s:.2f} s by the clock"
     cores = f"{live['cores']:.2f} cores, of them Python {live['python_cores']:.2f}"
+    backfill = f"{batch['backfill_s']:.1f} s, {batch['backfill_cpu_s']:.1f} s CPU"
     return [
         (f"records of {options.workers} workers: size, pairs, facts", "250, 6, 12", f"{size:.0f}, {PAIRS}, {FACTS}"),
         *of_stream("columns", "≥ 90 k/s"),
@@ -301,7 +302,7 @@ def _rows(found: dict[str, Any], options: argparse.Namespace) -> list[tuple[str,
         ("its CPU time / DuckDB's for the same", "", f"{ours_cpu_s / duckdb_cpu_s:.1f} ({duckdb})"),
         ("result identical to DuckDB's", "yes", "yes" if batch["identical"] else "no"),
         ("floor: only the tuples of the pairs are added up", "", f"{pairs_s:.2f} s, {pairs_cpu_s:.2f} s CPU"),
-        ("backfill from JSON lines, cold", "≤ 30 s", f"{batch['backfill_s']:.1f} s, {batch['backfill_cpu_s']:.1f} s CPU"),
+        ("backfill from JSON lines, cold", "≤ 30 s", backfill),
     ]  # fmt: skip
 
 
