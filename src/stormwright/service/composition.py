@@ -156,15 +156,16 @@ def build_measurement(
     tally, slow = Tally(keep_records=settings.keep_records, clock=clock), SlowNodeMonitor()
     heaps, workers = LiveHeaps(clock), WorkerReports(clock)
     landing = Landing(directory / "landing", clock)
+    costs = None if loads else storage.costs
+    intake = Intake(landing, tally, storage.history, costs, (slow.count, heaps.count, workers.count))
     stream = loads or LoadStream(
         landing.directory,
         directory / "stream",
         settings.stream_of(storage.costs.core_hz, overload_percent),
         history=ClosedPanes(storage.history.staging),
         on_alarm=on_alarm,
+        on_messages=intake.count,
     )
-    costs = None if loads else storage.costs
-    intake = Intake(landing, tally, storage.history, costs, (slow.count, heaps.count, workers.count))
     return Measurement(tally, heaps, slow, stream, intake, workers)
 
 
