@@ -69,11 +69,11 @@ def record_columns(records: Sequence[LogRecord | None]) -> pa.Table:
 
 
 def landed_table(lines: Iterable[bytes], landed_ms: int, late_s: float = -math.inf) -> pa.Table:
-    """Return lines, except blank ones, as `LANDED`, for the parameters of `landed_rows`."""
-    return landed_rows([line for line in lines if line.strip()], landed_ms, late_s)[1]
+    """Return lines, except blank ones, as `LANDED`, for the parameters of `parsed_rows`."""
+    return parsed_rows([line for line in lines if line.strip()], landed_ms, late_s)[1]
 
 
-def landed_rows(
+def parsed_rows(
     lines: Sequence[bytes], landed_ms: int, late_s: float
 ) -> tuple[list[LogRecord | RejectedLine], pa.Table]:
     """Parse lines; return the result of each, and all as `LANDED`.

@@ -69,8 +69,9 @@ class LandingDirectory(ABC, Generic[Rows]):
             if delivery.path is None and delivery.error is None:
                 time.sleep(max(0.0, self._next_s - time.monotonic()))
                 self._land_waiting()
-        if delivery.path is None:
-            raise delivery.error or AssertionError("landed without a file")
+        if delivery.error is not None:
+            raise delivery.error
+        assert delivery.path is not None  # noqa: S101 (for the type checker)
         return delivery.path
 
     def files(self) -> list[Path]:

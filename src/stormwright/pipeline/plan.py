@@ -21,13 +21,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from stormwright.errors import StormwrightError
-from stormwright.perflog.columns import RECORD_COLUMNS
+from stormwright.perflog.columns import RECORD_COLUMNS, read_landed_file
 from stormwright.perflog.records import encode
 from stormwright.pipeline.measurement.panes import panes
 from stormwright.pipeline.measurement.windows import PANES, records_in
@@ -38,7 +39,7 @@ from stormwright.pipeline.parsing.clean import (
     audited,
     distinct,
 )
-from stormwright.pipeline.parsing.source import is_columnar, landed_lines, read_files, rows_in
+from stormwright.pipeline.parsing.source import is_columnar, read_files, read_rows, rows_in
 from stormwright.pipeline.settings import StreamSettings
 from stormwright.pipeline.spark.target import Location
 from stormwright.pipeline.streaming.prepared import PreparedPanes
@@ -95,13 +96,15 @@ class BatchPlan:
             One is not a landed file.
         """
         if rows_in(files) <= SMALL_ROWS:
-            return self._small(files, state)
-        return large_batch(self._spark, files, state, self._settings)
+            facts, audit = self._small(files, state)
+        else:
+            facts, audit = large_batch(self._spark, files, state, self._settings)
+        return StreamBatch(facts, _with_lines(audit, files))
 
     def _small(self, files: Sequence[Path], state: LiveState) -> StreamBatch:
-        lines = landed_lines(files)
-        audit = state.sorted_out(_audit_of(lines, self._settings.late_s), self._settings)
-        return StreamBatch(self._prepared(lines.filter(audit["new"]).select(RECORD_COLUMNS)), audit)
+        rows = read_rows(files)
+        audit = state.sorted_out(_audit_of(rows, self._settings.late_s), self._settings)
+        return StreamBatch(self._prepared(rows.filter(audit["new"]).select(RECORD_COLUMNS)), audit)
 
 
 def large_batch(
@@ -140,26 +143,33 @@ def large_batch(
 
 
 def _audit_of(rows: pa.Table, late_s: int) -> pa.Table:
-    """Return an audit row, as `audited`, for each row of `landed_lines`."""
+    """Return an audit row, as `audited`, for each row of `read_rows`."""
     is_late = pc.less(rows["start_ms"], pc.subtract(rows["landed_ms"], late_s * 1000))
     reason = pc.coalesce(rows["reason"], pc.if_else(is_late, LATE, None))
     columns = {name: _part(rows, place) for name, place in RECORD_KEYS.items()}
-    others = {name: rows[name] for name in ("written_ms", "landed_ms", "file", "block", "row")}
-    return pa.table({**columns, **others, "line": _lines(rows, reason), "reason": reason})
+    others = {name: rows[name] for name in ("written_ms", "landed_ms", "file", "block", "row", "line")}
+    return pa.table({**columns, **others, "reason": reason})
 
 
-def _lines(rows: pa.Table, reason: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return the line of each row with a reason; one that is late only by these settings was not stored."""
-    lines, missing = rows["line"], pc.and_(pc.is_valid(reason), pc.is_null(rows["line"]))
-    if not pc.any(missing).as_py():
-        return lines
-    records = rows.filter(missing).select(RECORD_COLUMNS).to_pylist()
-    return pc.replace_with_mask(lines.combine_chunks(), missing.combine_chunks(), pa.array(map(encode, records)))
+def _with_lines(audit: pa.Table, files: Sequence[Path]) -> pa.Table:
+    """Add the lines of rejected records that landed as columns alone, as nothing was wrong with them then."""
+    is_missing = pc.and_(pc.is_valid(audit["reason"]), pc.is_null(audit["line"]))
+    if not pc.any(is_missing).as_py():
+        return audit
+    lines, places = audit["line"].to_pylist(), np.flatnonzero(is_missing.to_numpy())
+    names, rows = (audit[name].take(places).to_pylist() for name in ("file", "row"))
+    paths = {path.name: path for path in files if is_columnar(path)}
+    for name in paths.keys() & set(names):
+        own = [(place, row) for place, row, of in zip(places, rows, names, strict=True) if of == name]
+        records = read_landed_file(paths[name]).select(RECORD_COLUMNS).take([row for _, row in own]).to_pylist()
+        for (place, _), record in zip(own, records, strict=True):
+            lines[place] = encode(record)
+    return audit.set_column(audit.schema.get_field_index("line"), "line", pa.array(lines, pa.binary()))
 
 
-def _part(lines: pa.Table, place: str) -> pa.ChunkedArray:
+def _part(rows: pa.Table, place: str) -> pa.ChunkedArray:
     name, _, part = place.partition(".")
-    return pc.struct_field(lines[name], part) if part else lines[name]
+    return pc.struct_field(rows[name], part) if part else rows[name]
 
 
 def _without(rows: DataFrame, audit: pa.Table) -> DataFrame:

@@ -39,7 +39,7 @@ class StreamSettings:
     core_hz, core_hz_of
         Speed of one core in Hz, and exceptions by supervisor. Default: the problem's own `core_hz`.
     trigger_s, prompt_trigger_s
-        Time between two batches, and while somebody watches the results (`LoadStream.prompt`).
+        Time between two batches, and while somebody watches the results (`LoadStream.measure_promptly`).
     max_files_per_batch
         Maximum landed files per batch; the others wait for the next.
     keep_raw_s

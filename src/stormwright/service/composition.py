@@ -318,7 +318,7 @@ def build_web(
             trials,
             settings.clock,
             cluster.health.findings,
-            measurement.stream.prompt,
+            measurement.stream.measure_promptly,
         )
     )
     auth = AuthMiddleware.of(settings.access, settings.host, settings.state_dir / AUDIT)

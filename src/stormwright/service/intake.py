@@ -11,7 +11,7 @@ import pyarrow as pa
 from stormwright.clock import WALL, Clock
 from stormwright.controller.tally import Tally
 from stormwright.gc_pause import collection_paused
-from stormwright.perflog.columns import RecordLanding, landed_rows
+from stormwright.perflog.columns import RecordLanding, parsed_rows
 from stormwright.perflog.records import LogRecord, RejectedLine
 from stormwright.service.on_change import OnChange
 from stormwright.service.storage.calibration import CostCalibration
@@ -69,7 +69,7 @@ class Intake:
         lines = [line for body in bodies for line in body.split(b"\n") if line.strip()]
         # Of thousands of records, which are gone at once, there is nothing to collect.
         with collection_paused():
-            found, rows = landed_rows(lines, round(self._clock.time() * 1000), self._late_s)
+            found, rows = parsed_rows(lines, round(self._clock.time() * 1000), self._late_s)
         return ParsedDeliveries([row for row in found if not isinstance(row, RejectedLine)], rows)
 
     def store(self, parsed: Sequence[ParsedDeliveries]) -> None:

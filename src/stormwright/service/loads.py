@@ -34,7 +34,7 @@ class Loads(Protocol):
     def note(self, problem: Problem) -> None:
         """Pass the current problem to the source."""
 
-    def prompt(self) -> None:
+    def measure_promptly(self) -> None:
         """Measure more often for some seconds, as somebody watches."""
 
     def require_running(self) -> None:

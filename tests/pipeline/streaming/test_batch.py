@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from stormwright.errors import InputError
-from stormwright.perflog import Landing
+from stormwright.perflog import Landing, parse
 from stormwright.perflog.records import NOT_A_RECORD
 from stormwright.pipeline.measurement.measurement import Measurement, measure
 from stormwright.pipeline.measurement.panes import KEYS
@@ -255,3 +255,22 @@ def test_result_is_independent_of_batch_size(spark: SparkSession, tmp_path: Path
     for each in found[1:]:
         assert each[0] == ledger
         assert each[1].to_pylist() == facts.to_pylist()
+
+
+@pytest.mark.parametrize("small_rows", [0, 10_000])
+def test_record_that_became_late_after_landing_is_quarantined_with_its_line(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small_rows: int
+) -> None:
+    """It landed as columns alone, under settings by which it was not late."""
+    monkeypatch.setattr("stormwright.pipeline.plan.SMALL_ROWS", small_rows)
+    good = records(make_world(4), START_MS, 2, dice(4))
+    late, *_ = good
+    landed_ms = late["start_ms"] + 31_000
+    lines = [b"no record", *(encoded(each | {"start_ms": landed_ms - 1000}) for each in good[1:]), encoded(late)]
+    path = land_columns(tmp_path / "landing", lines, landed_ms, columns_late_s=3600)
+    plan = BatchPlan(spark, tmp_path / "plan", StreamSettings(late_s=30))
+    rejected = [row for row in plan([path], LiveState()).audit.to_pylist() if row["reason"]]
+    assert [row["row"] for row in rejected] == [0, len(lines) - 1]
+    assert [row["reason"] for row in rejected] == [NOT_A_RECORD, LATE]
+    assert rejected[0]["line"] == b"no record"
+    assert parse(rejected[1]["line"]) == late

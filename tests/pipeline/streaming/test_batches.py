@@ -30,7 +30,7 @@ def test_batches_follow_sooner_while_somebody_watches(tmp_path: Path) -> None:
         landing.write([b"2"])
         time.sleep(0.5)
         assert taken == ["1"]
-        loop.prompt()
+        loop.run_promptly()
         wait(lambda: taken == ["1", "2"], lambda: taken)
     finally:
         loop.stop()

@@ -123,11 +123,12 @@ def test_files_failing_only_together_are_not_blamed() -> None:
 
 def test_old_quarantined_files_are_deleted(tmp_path: Path) -> None:
     now_s = time.time()
-    for name, age_s in (("old.jsonl", 100), ("new.jsonl", 20), ("old.txt", 100)):
+    ages_s = {"old.jsonl": 100, "old.parquet": 100, "new.jsonl": 20, "new.parquet": 20, "old.txt": 100}
+    for name, age_s in ages_s.items():
         (tmp_path / name).touch()
         os.utime(tmp_path / name, (now_s - age_s, now_s - age_s))
     prune(tmp_path, keep_s=60)
-    assert {path.name for path in tmp_path.iterdir()} == {"new.jsonl", "old.txt"}
+    assert {path.name for path in tmp_path.iterdir()} == {"new.jsonl", "new.parquet", "old.txt"}
     prune(tmp_path / "not there", keep_s=60)
 
 

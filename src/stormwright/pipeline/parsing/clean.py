@@ -108,10 +108,7 @@ def validated(lines: DataFrame, late_s: int) -> DataFrame:
 
 
 def late_marked(rows: DataFrame, late_s: int) -> DataFrame:
-    """Set `reason` of landed rows whose records are late; see `validated`.
-
-    The line of one that was not late by the settings with which it landed is not there, but its columns are.
-    """
+    """Set `reason` of landed rows whose records are late; see `validated`."""
     late = F.when(F.col("start_ms") < F.col("landed_ms") - late_s * 1000, LATE)
     return rows.withColumn("reason", F.coalesce("reason", late))
 

@@ -28,8 +28,8 @@ _LINES = {"lineSep": "\n"}
 #: Of a short record.
 _BYTES_PER_LINE = 600
 
-_LINES_OF = pa.schema([*LANDED, ("file", pa.string()), ("block", pa.int64()), ("row", pa.int64())])
-_COLUMNS = _LINES_OF.names
+_ROWS = pa.schema([*LANDED, ("file", pa.string()), ("block", pa.int64()), ("row", pa.int64())])
+_ROW_COLUMNS = _ROWS.names
 
 
 def waiting_files(landing: Path, most: int | None = None) -> list[Path]:
@@ -43,14 +43,14 @@ def waiting_files(landing: Path, most: int | None = None) -> list[Path]:
     return [Path(path) for _, path in sorted(found)[:most]]
 
 
-def landed_lines(paths: Sequence[Path]) -> pa.Table:
+def read_rows(paths: Sequence[Path]) -> pa.Table:
     """Return the rows of landed files as `LANDED`, with `file`, `block` and `row`; missing files are ignored."""
-    tables = [_LINES_OF.empty_table()]
+    tables = [_ROWS.empty_table()]
     for path in paths:
         with suppress(FileNotFoundError):
             rows = read_landed_file(path)
             origin = [pa.repeat(path.name, len(rows)), pa.repeat(0, len(rows)), pa.array(range(len(rows)), pa.int64())]
-            tables.append(pa.Table.from_arrays([*rows.columns, *origin], schema=_LINES_OF))
+            tables.append(pa.Table.from_arrays([*rows.columns, *origin], schema=_ROWS))
     return pa.concat_tables(tables).combine_chunks()
 
 
@@ -148,14 +148,14 @@ def _read_lines(spark: SparkSession, paths: Sequence[Location], late_s: int, **o
     row = F.monotonically_increasing_id()
     landed_ms = F.unix_millis("_metadata.file_modification_time").alias("landed_ms")
     block = F.col("_metadata.file_block_start").alias("block")
-    return validated(parsed(lines, *_origin(block, row), landed_ms), late_s).select(*_COLUMNS)
+    return validated(parsed(lines, *_origin(block, row), landed_ms), late_s).select(*_ROW_COLUMNS)
 
 
 def _read_columns(spark: SparkSession, paths: Sequence[Location], late_s: int, **options: str) -> DataFrame:
     landed_type = record_type().add("landed_ms", "long").add("reason", "string").add(LINE, "binary")
     rows = spark.read.options(**options).schema(landed_type).parquet(*(address(path) for path in paths))
     origin = _origin(F.lit(0).cast("long").alias("block"), F.col("_metadata.row_index"))
-    return late_marked(rows.select("*", *origin), late_s).select(*_COLUMNS)
+    return late_marked(rows.select("*", *origin), late_s).select(*_ROW_COLUMNS)
 
 
 def _origin(block: Column, row: Column) -> tuple[Column, ...]:

@@ -32,9 +32,9 @@ Take = Callable[[Sequence[Path]], object]
 class BatchLoop:
     """Processes the files of a landing directory in batches, from a thread, until it is stopped.
 
-    A batch begins `StreamSettings.trigger_s` after the last one at the earliest, after `prompt` sooner for a while, and
-    only if files wait. One that fails is repeated after a pause, which doubles; once it has failed twice, files over
-    which it fails alone are set aside.
+    A batch begins `StreamSettings.trigger_s` after the last one at the earliest (`prompt_trigger_s` for a while after
+    `run_promptly`), and only if files wait. One that fails is repeated after a pause, which doubles; once it has failed
+    twice, files over which it fails alone are set aside.
 
     Parameters
     ----------
@@ -63,6 +63,7 @@ class BatchLoop:
         self._stopping = threading.Event()
         self._failures = 0
         self._tidied_s = time.monotonic()
+        #: When the last completed batch began, and until when batches follow promptly (`time.monotonic`).
         self._begun_s = self._prompt_until_s = -math.inf
         #: Why the last batch failed, if none has completed since, or why the loop has ended.
         self.error: str | None = None
@@ -80,7 +81,7 @@ class BatchLoop:
         self._stopping.set()
         self._thread.join()
 
-    def prompt(self) -> None:
+    def run_promptly(self) -> None:
         """Process files every `StreamSettings.prompt_trigger_s` for the next seconds."""
         self._prompt_until_s = time.monotonic() + PROMPT_S
 
@@ -92,35 +93,33 @@ class BatchLoop:
     def _run(self) -> None:
         wait_s = 0.0
         while not self._stopping.wait(wait_s):
-            begun = time.monotonic()
             try:
-                done = self._next_batch()
+                self._next_batch()
             except (Py4JError, ConnectionError) as error:
                 self.error = f"Spark has ended: {error}"
                 return
             except Exception as error:  # whatever a batch may fail with
                 wait_s = self._after_failure(error)
                 continue
-            self._begun_s = begun if done else self._begun_s
             wait_s = POLL_S
 
-    def _next_batch(self) -> bool:
-        """Process the files that wait; return whether there were any."""
+    def _next_batch(self) -> None:
+        """Process the files that wait, if it is time for a batch."""
         if time.monotonic() - self._tidied_s > TIDY_S:
             self._tidy()
             self._tidied_s = time.monotonic()
         if time.monotonic() < self._begun_s + self._interval_s:
-            return False
+            return
         if self._failures > 1:
             self._examine()
         files = waiting_files(self._landing, self._settings.max_files_per_batch)
         if not files:
-            return False
+            return
         begun = time.monotonic()
         self._take(files)
+        self._begun_s = begun
         self.batch_ms = round(1000 * (time.monotonic() - begun))
         self._failures, self.error = 0, None
-        return True
 
     @property
     def _interval_s(self) -> float:

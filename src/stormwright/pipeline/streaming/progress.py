@@ -87,7 +87,7 @@ def with_names(progress: Progress, name: Callable[[str], str]) -> Progress:
 
 # State --------------------------------------------------------------------------------------------
 
-#: The file was moved here, with its old time, or a clock was set back. The line itself is in the file alone.
+#: The file was moved here, with its old time, or a clock was set back.
 OVERTAKEN = "late: files that landed long after this one were read before it"
 
 _TEXTS = {f"worker_{part.name}" for part in WORKER.fields if part.name in IDENTITY and part.type == Text()}

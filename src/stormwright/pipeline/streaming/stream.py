@@ -40,7 +40,8 @@ class LoadStream:
     Parameters
     ----------
     landing
-        Directory that `stormwright.perflog.Landing` writes to. Files are deleted once they are processed.
+        Directory of landed files, as of `stormwright.perflog.columns.RecordLanding`. They are deleted once they are
+        processed.
     state_dir
         Directory of checkpoint, panes, ledger, quarantine, ``latest.json`` and Spark's log. A stream over the
         same directory resumes where the last one ended, even if that one was killed.
@@ -163,10 +164,10 @@ class LoadStream:
         self._loop = None
         loop.stop()
 
-    def prompt(self) -> None:
+    def measure_promptly(self) -> None:
         """Measure every `StreamSettings.prompt_trigger_s` for the next seconds, as somebody watches."""
         if loop := self._loop:
-            loop.prompt()
+            loop.run_promptly()
 
     def require_running(self) -> None:
         """Raise unless the started stream still runs.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
-from stormwright.errors import Fault, InputError
+from stormwright.errors import Fault, InputError, MissingDependencyError
 from stormwright.formats.files.json_files import opened, source_of
 from stormwright.perflog.landing import COLUMNS_SUFFIX
 from stormwright.perflog.records import LogRecord, RejectedLine, parse_lines
@@ -89,13 +89,16 @@ class _RecordReader:
 
 
 def _results(path: Path) -> Iterator[LogRecord | RejectedLine]:
-    if path.suffix == COLUMNS_SUFFIX:
-        from stormwright.perflog.columns import landed_results
+    with opened(path) as file:
+        yield from _landed_results(path) if path.suffix == COLUMNS_SUFFIX else parse_lines(file)
 
-        yield from landed_results(path)
-    else:
-        with opened(path) as file:
-            yield from parse_lines(file)
+
+def _landed_results(path: Path) -> Iterator[LogRecord | RejectedLine]:
+    try:
+        from stormwright.perflog.columns import landed_results
+    except ImportError as error:
+        raise MissingDependencyError(f"{path} needs pyarrow: pip install 'stormwright[spark]'") from error
+    yield from landed_results(path)
 
 
 def _why_nothing(reading: _RecordReader, windows: Windows) -> str:

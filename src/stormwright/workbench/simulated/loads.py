@@ -257,7 +257,7 @@ class CountedLoads:
     def note(self, problem: Problem) -> None:
         """Do nothing; the topologies are known."""
 
-    def prompt(self) -> None:
+    def measure_promptly(self) -> None:
         """Do nothing: virtual time has no cost."""
 
     def require_running(self) -> None:
