@@ -8,11 +8,12 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import orjson
 
@@ -69,9 +70,10 @@ class Victim:
     landing: Path
     state: Path
     point: str | None = None
+    topic: Sequence[str] = ()
 
     def __enter__(self) -> Victim:
-        arguments = [str(self.landing), str(self.state), *([self.point] if self.point else [])]
+        arguments = [str(self.landing), str(self.state), self.point or "", *self.topic]
         self.begun = time.monotonic()
         self.process = subprocess.Popen(
             [sys.executable, "-m", "tests.pipeline.victim", *arguments],
@@ -130,6 +132,14 @@ def supply(landing: Path, seed: int, seconds: float, per_file: int, pause_s: flo
 def assert_exact(state: Path, world: World, supplied: Supply) -> Outcome:
     """Compare what is on disk with what plain Python makes of the same files."""
     outcome = expected_outcome(supplied.landed, SETTINGS.late_s)
+    rows = assert_counted(state, world, outcome)
+    kept = sorted((row["reason"], row["file"], row["line_number"], row["landed_ms"]) for row in rows)
+    assert kept == sorted(outcome.quarantine)
+    return outcome
+
+
+def assert_counted(state: Path, world: World, outcome: Outcome) -> list[dict[str, Any]]:
+    """Compare ledger and loads on disk with an outcome; return the rows of the quarantine."""
     found = sink.load(_directory(state))
     assert asdict(found.ledger) == outcome.ledger
     facts = found.facts()
@@ -137,12 +147,9 @@ def assert_exact(state: Path, world: World, supplied: Supply) -> Outcome:
     assert measurement is not None
     expected = expected_profile(outcome.used, world.problem, SETTINGS.window_s, SETTINGS.slide_s, SETTINGS.settle_s)
     assert_equal(found_profile(measurement.profile(world.problem), world.problem), expected, relative=1e-9)
-    rows = [
+    return [
         orjson.loads(line) for path in state.glob("*/quarantine/*.jsonl") for line in path.read_bytes().splitlines()
     ]
-    kept = sorted((row["reason"], row["file"], row["line_number"], row["landed_ms"]) for row in rows)
-    assert kept == sorted(outcome.quarantine)
-    return outcome
 
 
 def finish(victim: Victim, supplied: Supply) -> None:

@@ -1,4 +1,4 @@
-"""A process with a stream in it, to be killed: ``python -m tests.pipeline.victim LANDING STATE [POINT]``.
+"""A process with a stream in it, to be killed: ``python -m tests.pipeline.victim LANDING STATE POINT [BROKER TOPIC]``.
 
 At a forced point it kills itself, at once and with its JVM, the first time that it gets there after `AFTER` batches.
 """
@@ -10,13 +10,15 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from stormwright.pipeline.parsing.quarantine import Quarantine
-from stormwright.pipeline.settings import StreamSettings
-from stormwright.pipeline.streaming import sink
+from stormwright.pipeline.settings import KafkaTopic, StreamSettings
+from stormwright.pipeline.streaming import kafka, sink
 from stormwright.pipeline.streaming.stream import LoadStream
+from tests.pipeline.kafka_broker import CONNECTOR
 
 #: All panes stay open, so that in the end there is a place to look for every record.
 SETTINGS = StreamSettings(window_s=600, trigger_s=0.1, max_files_per_batch=8)
@@ -35,10 +37,18 @@ POINTS: dict[str, tuple[Any, str, bool]] = {
     "after the batch": (sink.ProfileSink, "take", False),
 }
 
+#: The same of a batch of messages from Kafka.
+KAFKA_POINTS: dict[str, tuple[Any, str, bool]] = {
+    "before messages are staged": (kafka, "write_whole", True),
+    "before the mark is written": (kafka.MessageLanding, "_set_mark", True),
+    "after the mark is written": (kafka.MessageLanding, "_set_mark", False),
+    "after messages have landed": (kafka.MessageLanding, "land", False),
+}
+
 
 def set_trap(point: str, spring: Callable[[], None], replace: Callable[[Any, str, Any], None] = setattr) -> None:
     """Have `spring` called when a batch gets to a forced point."""
-    owner, name, before = POINTS[point]
+    owner, name, before = {**POINTS, **KAFKA_POINTS}[point]
     do = getattr(owner, name)
 
     def trapped(*args: Any, **kwargs: Any) -> Any:
@@ -60,10 +70,15 @@ def _is_meant(name: str, args: tuple[Any, ...]) -> bool:
     return name != "unlink" or bool(args[0].parent.name == "landing")
 
 
+def of_topic(broker: str, topic: str) -> StreamSettings:
+    """The settings with a topic, of which a batch has few messages."""
+    return replace(SETTINGS, kafka=KafkaTopic(broker, topic, {"maxOffsetsPerTrigger": "40"}, CONNECTOR))
+
+
 def main() -> None:
-    landing, state = Path(sys.argv[1]), Path(sys.argv[2])
-    stream = LoadStream(landing, state, SETTINGS)
-    if sys.argv[3:]:
+    landing, state, point, *topic = sys.argv[1:]
+    stream = LoadStream(Path(landing), Path(state), of_topic(*topic) if topic else SETTINGS)
+    if point:
         reached = 0
 
         def spring() -> None:
@@ -72,7 +87,7 @@ def main() -> None:
             if reached > AFTER:
                 os.killpg(0, signal.SIGKILL)
 
-        set_trap(sys.argv[3], spring)
+        set_trap(point, spring)
     with stream:
         print("started", flush=True)
         while True:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
 from stormwright.errors import Fault, InputError
@@ -17,6 +19,63 @@ STATE_VERSION = 3
 
 #: Files of several writers become visible a little out of order.
 ORDER_SLACK_S = 5
+
+
+#: Options of Spark's Kafka source that follow from other settings → the setting.
+_KAFKA_OPTIONS = {
+    "kafka.bootstrap.servers": "the brokers",
+    **dict.fromkeys(("subscribe", "subscribepattern", "assign"), "the topic"),
+}
+
+
+@dataclass(frozen=True)
+class KafkaTopic:
+    """A Kafka topic that a stream reads.
+
+    Parameters
+    ----------
+    brokers
+        Addresses, ``HOST:PORT`` separated by commas, of one or more brokers.
+    name
+        Name of the topic.
+    options
+        Further options of Spark's Kafka source, such as ``kafka.security.protocol`` or ``startingOffsets``.
+    jars
+        Directory with the jars of Spark's Kafka connector; None to fetch them from a Maven repository.
+
+    Raises
+    ------
+    InputError
+        On creation: an invalid address or name, or an option that follows from these; all faults at once.
+    """
+
+    brokers: str
+    name: str
+    options: Mapping[str, str] = field(default_factory=dict)
+    jars: Path | None = None
+
+    def __post_init__(self) -> None:
+        faults = [
+            Fault(f"{address!r} should be HOST:PORT", "$.brokers")
+            for address in self.brokers.split(",")
+            if not re.fullmatch(r"(\[[0-9a-fA-F:.]+\]|[^\s:/,;\[\]]+):\d{1,5}", address)
+        ]
+        if not re.fullmatch(r"[A-Za-z0-9._-]{1,249}", self.name) or self.name in (".", ".."):
+            what = f"{self.name!r} is no name of a topic: at most 249 letters, digits, dots, dashes and underscores"
+            faults.append(Fault(what, "$.name"))
+        faults += [
+            Fault(f"{key} follows from {_KAFKA_OPTIONS[key.lower()]}: leave it out", "$.options")
+            for key in self.options
+            if key.lower() in _KAFKA_OPTIONS
+        ]
+        if faults:
+            raise InputError("Kafka", faults)
+
+    @property
+    def addresses(self) -> list[tuple[str, int]]:
+        """Hosts and ports of the brokers."""
+        pairs = (address.rpartition(":") for address in self.brokers.split(","))
+        return [(host.strip("[]"), int(port)) for host, _, port in pairs]
 
 
 @dataclass(frozen=True)
@@ -53,6 +112,8 @@ class StreamSettings:
         X: an alarm is raised for a node that has been at or over its capacity for longer; None for no alarms.
     heap_mb, niceness
         Heap and niceness of the Spark JVM, which shares its machine with the monitored system.
+    kafka
+        Topic whose messages are landed, besides the files of the landing directory; None for none.
     """
 
     window_s: int = 15
@@ -71,6 +132,7 @@ class StreamSettings:
     alarm_after_s: float | None = None
     heap_mb: int = 1024
     niceness: int = 0
+    kafka: KafkaTopic | None = None
 
     def __post_init__(self) -> None:
         faults = [

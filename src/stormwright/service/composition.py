@@ -157,16 +157,17 @@ def build_measurement(
     heaps, workers = LiveHeaps(clock), WorkerReports(clock)
     landing = RecordLanding(directory / "landing", clock)
     stream_settings = settings.stream_of(storage.costs.core_hz, overload_percent)
+    costs = None if loads else storage.costs
+    watchers = (slow.count, heaps.count, workers.count)
+    intake = Intake(landing, tally, storage.history, costs, watchers, stream_settings.late_s, clock)
     stream = loads or LoadStream(
         landing.directory,
         directory / "stream",
         stream_settings,
         history=ClosedPanes(storage.history.staging),
         on_alarm=on_alarm,
+        on_messages=lambda bodies: intake.count(intake.parse(bodies)),
     )
-    costs = None if loads else storage.costs
-    watchers = (slow.count, heaps.count, workers.count)
-    intake = Intake(landing, tally, storage.history, costs, watchers, stream_settings.late_s, clock)
     return Measurement(tally, heaps, slow, stream, intake, workers)
 
 

@@ -158,7 +158,7 @@ def test_failed_stream_start_stops_spark(
         raise MemoryError(fails)
 
     found, run = FakeSpark(), "stormwright.pipeline.streaming.stream"
-    monkeypatch.setattr(f"{run}.spark_session", lambda *_: found)
+    monkeypatch.setattr(f"{run}.connected_session", lambda *_: found)
     monkeypatch.setattr(f"{run}.BatchPlan", lambda *_: None)
     monkeypatch.setattr(f"{run}.{fails}", failing)
     stream = LoadStream(tmp_path / "landing", tmp_path / "state", SETTINGS)
@@ -182,7 +182,7 @@ def test_stream_stop_completes_despite_partial_failure(tmp_path: Path, monkeypat
             raise OSError("no space left on device")
 
     found, run = FakeSpark(), "stormwright.pipeline.streaming.stream"
-    monkeypatch.setattr(f"{run}.spark_session", lambda *_: found)
+    monkeypatch.setattr(f"{run}.connected_session", lambda *_: found)
     monkeypatch.setattr(f"{run}.BatchPlan", lambda *_: None)
     monkeypatch.setattr(f"{run}.BatchLoop", lambda *_, **__: Loop())
     stream = LoadStream(tmp_path / "landing", tmp_path / "state", SETTINGS)

@@ -17,6 +17,7 @@ from stormwright.cli.progress import shown
 from stormwright.cli.responses import on_anomaly
 from stormwright.cli.serve.config import ConfigurableCommand, given
 from stormwright.cli.serve.event_log import SHAPES, beginning
+from stormwright.cli.serve.kafka import kafka_options
 from stormwright.cli.serve.pair import pair_options, paired
 from stormwright.cli.serve.prepare import ServiceParts, prepared
 from stormwright.cli.serve.simulated import RealClusterOption, simulated, somewhere
@@ -207,6 +208,7 @@ _SECONDS = options.FiniteRange(0, 1e6)
     help="Certificate authority (PEM) of the client certificates that Nimbus and probes must present; tokens are "
     "then not enough for them.",
 )
+@kafka_options
 @pair_options
 @options.log_format
 @click.option(

@@ -11,6 +11,7 @@ from typing import Any
 
 from stormwright.cli.lines import say
 from stormwright.cli.output import print_json
+from stormwright.cli.serve.kafka import answering, topic_of
 from stormwright.cli.serve.pair import found, pair_of
 from stormwright.cli.serve.prepare import prepared
 from stormwright.errors import Fault, InputError, StormwrightError
@@ -45,6 +46,7 @@ def tried(values: Mapping[str, Any], lock: str, log_format: str = "text") -> int
         ("address", lambda: _address(values["host"], values["port"])),
         ("state", lambda: _state(values["state_dir"], lock)),
         *((("pair", lambda: _pair(values)),) if values["pair"] else ()),
+        *((("Kafka", lambda: _kafka(values)),) if values["kafka_brokers"] and not values["simulated"] else ()),
     )
     code = 0
     for name, attempt in tries:
@@ -102,6 +104,14 @@ def _pair(values: Mapping[str, Any]) -> str:
     if pair is None or faults:
         raise InputError("serve", faults)
     return found(pair)
+
+
+def _kafka(values: Mapping[str, Any]) -> str:
+    faults: list[Fault] = []
+    topic = topic_of(values, faults)
+    if topic is None or faults:
+        raise InputError("serve", faults)
+    return answering(topic)
 
 
 def _address(host: str, port: int) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from stormwright.cli.deciding import Deciding, decided_by
 from stormwright.cli.serve.access import access_of
 from stormwright.cli.serve.config import source_of
+from stormwright.cli.serve.kafka import topic_of
 from stormwright.cli.serve.pair import Pair, pair_of
 from stormwright.cli.serve.simulated import cluster_of, without_effect
 from stormwright.cli.triggers import by_goal, triggers_from_options
@@ -72,7 +73,7 @@ def prepared(values: Mapping[str, Any]) -> ServiceParts:
 
     name, assignments, from_scratch = values["scheduler_name"], values["assignments"], values["from_scratch"]
     faults = without_effect(values)
-    access, pair = access_of(values, faults), pair_of(values, faults)
+    access, pair, topic = access_of(values, faults), pair_of(values, faults), topic_of(values, faults)
     (scheduler, objective, adapts), hook, gateway = _checked(
         (name, assignments, values["objective"], from_scratch),
         values["initial"],
@@ -105,7 +106,9 @@ def prepared(values: Mapping[str, Any]) -> ServiceParts:
         ),
         forecast_min=values["forecast_min"],
         clock=cluster.clock if cluster else WALL,
-        stream=StreamSettings(keep_raw_s=round(values["keep_raw_h"] * 3600), alarm_after_s=values["alarm_after_s"]),
+        stream=StreamSettings(
+            keep_raw_s=round(values["keep_raw_h"] * 3600), alarm_after_s=values["alarm_after_s"], kafka=topic
+        ),
     )
     return ServiceParts(settings, scheduler, name, gateway, by_goal(name, assignments, from_scratch), pair, cluster)
 

@@ -24,6 +24,7 @@ _REAL: Mapping[str, str] = {
     "storm_home": "no Storm runs under --simulated: leave out one of them",
     "alarm_after_s": _NO_SPARK,
     "keep_raw_h": _NO_SPARK,
+    **dict.fromkeys(("kafka_brokers", "kafka_topic", "kafka_conf", "kafka_jars"), _NO_SPARK),
     "history_uri": _NO_SPARK,
     "history_format": _NO_SPARK,
     "keep_history_days": _NO_SPARK,

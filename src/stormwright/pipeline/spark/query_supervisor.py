@@ -19,6 +19,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 # Figures of the running queries, as reported by Spark after every batch.
 
 
+#: Name that Spark's Kafka source gives to the figure.
+_BEHIND = "maxOffsetsBehindLatest"
+
+
 @dataclass(frozen=True)
 class BatchFigures:
     """Figures of the last batch of a query.
@@ -33,6 +37,8 @@ class BatchFigures:
         State that the query holds between batches.
     watermark_lag_s
         Lag of the watermark behind the clock; None without one.
+    offsets_behind
+        Messages that the batch left unread in the partition with most of them; None if the source has no offsets.
     """
 
     batch: int
@@ -40,6 +46,7 @@ class BatchFigures:
     state_rows: int
     state_bytes: int
     watermark_lag_s: float | None
+    offsets_behind: int | None = None
 
 
 class QueryFigures(StreamingQueryListener):
@@ -77,6 +84,9 @@ class QueryFigures(StreamingQueryListener):
             state_rows=sum(operator.numRowsTotal for operator in progress.stateOperators),
             state_bytes=sum(operator.memoryUsedBytes for operator in progress.stateOperators),
             watermark_lag_s=_seconds_between(watermark, progress.timestamp) if watermark else None,
+            offsets_behind=max(
+                (int(source.metrics[_BEHIND]) for source in progress.sources if _BEHIND in source.metrics), default=None
+            ),
         )
 
     def onQueryIdle(self, event: Any) -> None:  # noqa: N802

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
@@ -160,13 +161,19 @@ appender.file.strategy.max = 1
 """
 
 
-def spark_session(directory: Path, settings: StreamSettings) -> SparkSession:
+def spark_session(
+    directory: Path, settings: StreamSettings, conf: Mapping[str, str] = MappingProxyType({})
+) -> SparkSession:
     """Start the live stream's Spark in a JVM of its own, or join the session of this process.
 
     Parameters
     ----------
     directory
         Directory for Spark's configuration, temporary files and log (``spark.log``).
+    settings
+        Settings of the stream.
+    conf
+        Further settings of Spark.
 
     Raises
     ------
@@ -177,7 +184,7 @@ def spark_session(directory: Path, settings: StreamSettings) -> SparkSession:
     """
     find_java("Spark")
     log = _configure(directory.absolute(), settings.niceness)
-    return _started("local[1]", live(directory.absolute(), settings), lambda: f"see {log}")
+    return _started("local[1]", {**live(directory.absolute(), settings), **conf}, lambda: f"see {log}")
 
 
 def batch_session(directory: Path, target: SparkTarget | None = None) -> SparkSession:

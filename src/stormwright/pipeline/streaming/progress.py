@@ -46,6 +46,9 @@ class Progress(TypedDict):
         Spark's figures of the last batches, and restarts, by query.
     alarms
         Active and recent alarms, each with the name of its ``node``; None if alarms are disabled.
+    kafka
+        Brokers and topic whose messages land, whether they do (``running``, ``error``), and the number of messages that
+        have not been read (``messages_behind``); None without a topic.
     """
 
     running: bool
@@ -62,6 +65,7 @@ class Progress(TypedDict):
     complete_latency_ms: NotRequired[Mapping[str, Mapping[str, float | None]]]
     queries: NotRequired[Mapping[str, Any]]
     alarms: NotRequired[Mapping[str, Any] | None]
+    kafka: NotRequired[Mapping[str, Any] | None]
 
 
 def with_names(progress: Progress, name: Callable[[str], str]) -> Progress:

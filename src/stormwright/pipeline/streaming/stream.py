@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -23,9 +23,10 @@ from stormwright.pipeline.parsing.source import prune, waiting_files
 from stormwright.pipeline.plan import BatchPlan
 from stormwright.pipeline.settings import StreamSettings
 from stormwright.pipeline.spark.query_supervisor import GONE, QueryFigures
-from stormwright.pipeline.spark.session import spark_session, temporary
+from stormwright.pipeline.spark.session import temporary
 from stormwright.pipeline.spark.target import local_path
 from stormwright.pipeline.streaming.batches import BatchLoop, set_poison_aside
+from stormwright.pipeline.streaming.kafka import QUERY, KafkaStream, connected_session
 from stormwright.pipeline.streaming.progress import LiveState, Progress
 from stormwright.pipeline.streaming.sink import ClosedPaneKeeper, ProfileSink
 
@@ -53,6 +54,8 @@ class LoadStream:
         Receives complete panes; None to drop them.
     on_alarm
         Called with every new alarm, from a thread of the stream.
+    on_messages
+        Called with the values of messages of `StreamSettings.kafka` that have landed, from a thread of the stream.
     """
 
     def __init__(
@@ -63,6 +66,7 @@ class LoadStream:
         spark: SparkSession | None = None,
         history: ClosedPaneKeeper | None = None,
         on_alarm: Callable[[Alarm], None] = lambda _: None,
+        on_messages: Callable[[Sequence[bytes]], None] = lambda _: None,
     ) -> None:
         self.settings = settings or StreamSettings()
         self._landing = local_path(landing, "landing directory")
@@ -73,6 +77,8 @@ class LoadStream:
         self._figures = QueryFigures()
         self._on_alarm = on_alarm
         self._alarms: AlarmStream | None = None
+        self._on_messages = on_messages
+        self._kafka: KafkaStream | None = None
         self._loop: BatchLoop | None = None
         self._sink: ProfileSink | None = None
         self._noted: Problem | None = None
@@ -140,6 +146,12 @@ class LoadStream:
         if self._alarms:
             ending.callback(self._alarms.stop)
             self._alarms.start(spark)
+        if self.settings.kafka:
+            self._kafka = KafkaStream(
+                self.settings.kafka, self._landing, self._state_dir / "kafka", self.settings, self._on_messages
+            )
+            ending.callback(self._kafka.stop)
+            self._kafka.start(spark)
 
     def _batch_loop(self, plan: BatchPlan, sink: ProfileSink) -> BatchLoop:
         def examine() -> None:
@@ -216,12 +228,13 @@ class LoadStream:
 
     def progress(self) -> Progress:
         """Return the progress; a stream that was not started has neither batches nor loads."""
-        sink, loop = self._sink, self._loop
+        sink, loop, kafka = self._sink, self._loop, self._kafka
         if sink is None:
             return {"running": False, "error": None, "batch": -1}
+        queries = self._figures.as_dict()
         return {
             "running": loop is not None and loop.running,
-            "error": loop.error if loop else None,
+            "error": (loop.error if loop else None) or (kafka.error if kafka else None),
             "restarts": loop.restarts if loop else 0,
             "files_set_aside": sink.quarantine.files_set_aside(),
             "batch": sink.state.batch,
@@ -232,8 +245,9 @@ class LoadStream:
             "unknown_tuples": self._unknown_tuples(),
             "nodes": _nodes(sink),
             "complete_latency_ms": sink.measurement.complete_latency_ms if sink.measurement else {},
-            "queries": {"loads": _figures(sink, loop), **self._figures.as_dict()},
+            "queries": {"loads": _figures(sink, loop), **queries},
             "alarms": self._alarms.status() if self._alarms else None,
+            "kafka": kafka.status(queries.get(QUERY, {})) if kafka else None,
         }
 
     def _unknown_tuples(self) -> dict[str, int]:
@@ -251,7 +265,7 @@ class LoadStream:
             sink.take(plan([path for path in retained if path.stat().st_mtime_ns > oldest_ns], sink.state), again=True)
 
     def _start_spark(self, ending: ExitStack) -> SparkSession:
-        self._own_spark = spark = spark_session(self._state_dir / "spark", self.settings)
+        self._own_spark = spark = connected_session(self._state_dir / "spark", self.settings)
         ending.callback(self._stop_spark, spark)
         return spark
 
@@ -274,6 +288,7 @@ def _figures(sink: ProfileSink, loop: BatchLoop | None) -> dict[str, Any]:
         "state_rows": sum(pane.source_records.num_rows for pane in panes),
         "state_bytes": sum(pane.source_records.nbytes + pane.facts.nbytes for pane in panes),
         "watermark_lag_s": None,
+        "offsets_behind": None,
         "restarts": loop.restarts if loop else 0,
     }
 
