@@ -69,6 +69,15 @@ def test_serve_option_defaults_match_settings():
         (["--scheduler", "online", "--set", "overload_s=-1"], "overload_s: should be from 0 to 1e+06, got -1.0"),
         (["--set", "period_s=5"], "period_s: unknown parameter"),
         (["--storm-home", "/no/such/place"], "'/no/such/place' does not exist"),
+        (["--kafka-topic", "perflog"], "--kafka-topic: has no effect without --kafka"),
+        (["--kafka", "kafka:9092"], "--kafka: needs a topic: pass --kafka-topic"),
+        (["--kafka", "kafka", "--kafka-topic", "perflog"], "--kafka: 'kafka' should be HOST:PORT"),
+        (["--kafka", "kafka:9092", "--kafka-topic", "per flog"], "--kafka-topic: 'per flog' is no name of a topic"),
+        (["--kafka", "kafka:9092", "--kafka-topic", "a", "--kafka-conf", "a"], "--kafka-conf: should be KEY=VALUE"),
+        (
+            ["--kafka", "kafka:9092", "--kafka-topic", "a", "--kafka-conf", "subscribe=b"],
+            "--kafka-conf: subscribe follows from the topic: leave it out",
+        ),
     ],
 )
 def test_bad_options_end_with_2(run, tmp_path, arguments, said):

@@ -51,6 +51,9 @@ class Broker:
             "log.dirs": directory / "data",
             "auto.create.topics.enable": "false",
             "offsets.topic.replication.factor": 1,
+            # A broker that starts again waits until its former session has ended.
+            "broker.session.timeout.ms": 2000,
+            "broker.heartbeat.interval.ms": 500,
             "num.network.threads": 1,
             "num.io.threads": 2,
             # Messages are as old as tests say.

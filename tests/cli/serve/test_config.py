@@ -58,6 +58,10 @@ def test_every_option_may_stand_in_the_file(told, tmp_path):
     forecast = 11
     on-failure = "page-me"
     keep-raw = 1.5
+    kafka = "kafka1:9092,kafka2:9092"
+    kafka-topic = "perflog"
+    kafka-conf = ["startingOffsets=latest"]
+    kafka-jars = "/"
     simulated = "cluster.json"
     trace = "rates.csv"
     speed = 2

@@ -107,6 +107,18 @@ def test_check_reports_each_fault_on_its_own_line(check, tmp_path, monkeypatch):
     assert f"(process {os.getpid()})" in lines[-1]
 
 
+def test_check_reports_whether_a_kafka_broker_accepts_connections(check):
+    with socket.socket() as broker:
+        broker.bind(("127.0.0.1", 0))
+        broker.listen()
+        address = f"127.0.0.1:{broker.getsockname()[1]}"
+        code, lines = check("--kafka", f"127.0.0.1:{free_port()},{address}", "--kafka-topic", "perflog")
+    assert (code, lines[-1]) == (0, f"ok      Kafka: {address} accepts connections")
+    code, lines = check("--kafka", address, "--kafka-topic", "perflog")
+    assert code == 2
+    assert lines[-1].startswith(f"wrong   Kafka: no Kafka broker answers ({address}: ")
+
+
 def test_check_reports_unresolvable_host(check):
     code, lines = check("--host", "no.such.host.invalid")
     assert code == 2

@@ -272,7 +272,7 @@ QUERY = "kafka"
 
 #: Messages of a batch, and where a query without a checkpoint begins; options of the topic override them.
 _DEFAULTS = {
-    "maxOffsetsPerTrigger": "20000",
+    "maxOffsetsPerTrigger": "10000",
     "startingOffsets": "earliest",
     # Without a broker Kafka's client waits for a minute by default, three times, before there is an error to report.
     "fetchOffset.numRetries": "1",
