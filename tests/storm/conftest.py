@@ -172,7 +172,7 @@ def _more(after: dict[str, set[Any]], before: dict[str, set[Any]]) -> dict[str, 
     return {kind: there - before[kind] for kind, there in after.items() if there - before[kind]}
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def eventually() -> Callable[[Callable[[], bool], str], None]:
     """Wait for something that must happen, within a time that is generous even for a very busy machine."""
 

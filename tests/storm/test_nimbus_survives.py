@@ -56,8 +56,10 @@ def gateway(storm_cluster):
 
 
 @pytest.fixture(scope="module")
-def topology_id(storm_cluster, gateway):
-    """A topology submitted while no service is there."""
+def topology_id(storm_cluster, gateway, eventually):
+    """A topology submitted while no service is there, and all supervisors are."""
+    # One may be missing for a moment: it ends when a topology is killed while it fetches its files.
+    eventually(lambda: len(gateway.cluster()["supervisors"]) == 3, "Nimbus knows all supervisors")
     storm_cluster.run_topology("stormwright.topologies.Exclamation", ["name=survivor", "rate=100"])
     (found,) = [topology["id"] for topology in gateway.cluster()["topologies"] if topology["name"] == "survivor"]
     yield found
@@ -97,5 +99,4 @@ def test_faulty_service_leaves_placement_unchanged_with_reason_in_status(
         text = status_with(gateway, topology_id, why)
     assert "stormwright" in text
     assert placement(gateway, topology_id) == before
-    # A supervisor may be missing for a moment: Storm's end when a topology is killed while they fetch its files.
     eventually(lambda: len(gateway.cluster()["supervisors"]) == 3, "Nimbus knows all supervisors")

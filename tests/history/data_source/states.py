@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any
 
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import CaseInsensitiveDict, InputPartition
+from pyspark.sql.streaming.query import StreamingQuery
 
 from stormwright.history.data_source.source import StormwrightSource
 from stormwright.history.tables.definitions import Table
@@ -52,6 +54,25 @@ class State:
         assert self.spark is not None
         reader = self.spark.read.format("stormwright").option("table", table)
         return reader.options(**options).load(str(self.directory))
+
+
+def finish(start: Callable[[], StreamingQuery], wait: Callable[[StreamingQuery], Any]) -> None:
+    """Start a query, wait for its end and stop it.
+
+    Spark gives the process of a source ten seconds to start, which a busy machine may exceed: then the query is
+    repeated, as an operator would.
+    """
+    for attempt in range(5):
+        query = start()
+        try:
+            wait(query)
+        except StreamingQueryException as error:
+            if attempt == 4 or "Python worker failed to connect back" not in str(error):
+                raise
+        else:
+            return
+        finally:
+            query.stop()
 
 
 def source(**options: str) -> StormwrightSource:

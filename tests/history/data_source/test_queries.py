@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.testing import assertDataFrameEqual
 
 from stormwright.history.tables.definitions import DECISIONS, EVALUATIONS, FACTS, MOVES, SNAPSHOTS
-from tests.history.data_source.states import State
+from tests.history.data_source.states import State, finish
 from tests.history.samples import Row as Fact
 from tests.pipeline.generator import dice
 
@@ -167,11 +168,7 @@ def test_outcome_of_each_move(spark: SparkSession, state: State) -> None:
 
 
 def test_documented_stream_writes_every_load(spark: SparkSession, state: State) -> None:
-    query = run(spark, PYTHON[1], state)["query"]
-    try:
-        query.processAllAvailable()
-    finally:
-        query.stop()
+    finish(lambda: run(spark, PYTHON[1], state)["query"], StreamingQuery.processAllAvailable)
     written = spark.read.parquet(str(state.directory.parent / "loads"))
     executors = [row for row in facts() if row["kind"] == "executor"]
     expected = [(row["pane_ms"], row["topology"], row["cpu_ns"] / row["length_ns"] * CORE_HZ) for row in executors]

@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 from stormwright.errors import InputError
 from stormwright.history.tables.definitions import FACTS
 from stormwright.perflog.columns import as_file, landed_table
-from tests.history.data_source.states import State, read, source
+from tests.history.data_source.states import State, finish, read, source
 from tests.history.samples import DAY_MS, START_MS, by_key, facts
 from tests.pipeline.generator import Delivery, deliver, dice, encoded, make_world, records
 
@@ -24,25 +25,9 @@ FIRST_MS = START_MS // DAY_MS * DAY_MS
 
 
 def process(frame: DataFrame, checkpoint: Path, take: Callable[[DataFrame, int], None]) -> None:
-    """Process the rows that are there, from where the last query ended.
-
-    Spark gives the process of a source ten seconds to start, which a busy machine may exceed: then the query is
-    repeated, as an operator would.
-    """
-    for attempt in range(5):
-        query = (
-            frame.writeStream.foreachBatch(take)
-            .option("checkpointLocation", str(checkpoint))
-            .trigger(availableNow=True)
-            .start()
-        )
-        try:
-            query.awaitTermination()
-        except StreamingQueryException as error:
-            if attempt == 4 or "Python worker failed to connect back" not in str(error):
-                raise
-        else:
-            return
+    """Process the rows that are there, from where the last query ended."""
+    writer = frame.writeStream.foreachBatch(take).option("checkpointLocation", str(checkpoint))
+    finish(lambda: writer.trigger(availableNow=True).start(), StreamingQuery.awaitTermination)
 
 
 def test_stream_has_each_row_once_over_restarts(spark: SparkSession, tmp_path: Path) -> None:
