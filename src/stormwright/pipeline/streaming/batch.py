@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark import StorageLevel
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from stormwright.errors import Fault, InputError
@@ -21,7 +22,6 @@ from stormwright.pipeline.measurement.measurement import Measurement, measure
 from stormwright.pipeline.measurement.panes import panes
 from stormwright.pipeline.measurement.windows import worker_seconds
 from stormwright.pipeline.parsing.clean import LineCounts
-from stormwright.pipeline.parsing.quarantine import rejected
 from stormwright.pipeline.parsing.source import read_landed, read_records
 from stormwright.pipeline.plan import large_batch, pipeline
 from stormwright.pipeline.settings import StreamSettings
@@ -181,31 +181,31 @@ def backfill(
     directories = _existing(spark, directories)
     settings = replace(settings, late_s=NEVER_LATE_S if late_s is None else late_s)
     near = TimeStretch() if late_s is None else stretch.landed(late_s)
-    rows = read_landed(spark, directories, settings.late_s, near.start_ms, near.end_ms)
-    ends = pipeline(rows, taken=stretch.holds(F.col("start_ms")))
     report_step("reading records")
-    ends.records.write.mode("overwrite").parquet(address(inside(into, RECORDS)))
-    records = read_records(spark, inside(into, RECORDS))
-    panes_path, quarantine_path = address(inside(into, PANES)), address(inside(into, QUARANTINE))
-    report_step("adding up loads and traffic")
-    panes(records, settings).write.mode("overwrite").parquet(panes_path)
-    used = records.count()
-    report_step("accounting for every line")
-    audit, is_rejected = ends.audit.persist(), F.col("reason").isNotNull()
-    # Files are in the stretch as a whole, so their lines are numbered right.
-    rows, file_ms = (_with_begin(audit), "begin_ms") if late_s is None and stretch.is_bounded else (audit, "landed_ms")
-    in_stretch = stretch.holds(F.col(file_ms))
+    # Parsed once and used twice. Most rows would not fit in memory, and what does is evicted by the sums of panes.
+    rows = read_landed(spark, directories, settings.late_s, near.start_ms, near.end_ms).persist(StorageLevel.DISK_ONLY)
     try:
+        ends = pipeline(rows, taken=stretch.holds(F.col("start_ms")))
+        ends.records.write.mode("overwrite").parquet(address(inside(into, RECORDS)))
+        report_step("adding up loads and traffic")
+        records = read_records(spark, inside(into, RECORDS))
+        panes(records, settings).write.mode("overwrite").parquet(address(inside(into, PANES)))
+        report_step("accounting for every line")
+        # Files are in the stretch as a whole, so their lines are numbered right.
+        by_begin = late_s is None and stretch.is_bounded
+        audit, file_ms = (_with_begin(ends.audit), "begin_ms") if by_begin else (ends.audit, "landed_ms")
+        is_rejected, in_stretch = F.col("reason").isNotNull(), stretch.holds(F.col(file_ms))
         # However often a record was delivered.
         counts = _sums(
-            rows,
+            audit,
             accepted=F.count_if(~is_rejected & stretch.holds(F.col("start_ms"))),
             quarantined=F.count_if(is_rejected & in_stretch),
         )
-        _rejected(rows.where(in_stretch)).write.mode("overwrite").json(quarantine_path)
+        quarantine = _rejected(audit.where(in_stretch))
+        quarantine.write.mode("overwrite").json(address(inside(into, QUARANTINE)))
     finally:
-        audit.unpersist()
-    return LineCounts.of(used=used, **counts)
+        rows.unpersist()
+    return LineCounts.of(used=records.count(), **counts)
 
 
 def _existing(spark: SparkSession, directories: Sequence[Location]) -> list[Location]:
@@ -230,8 +230,19 @@ def _with_begin(audit: DataFrame) -> DataFrame:
 
 
 def _rejected(audit: DataFrame) -> DataFrame:
-    """Return the quarantine table from the audit of whole files."""
-    return audit.groupBy("file").applyInArrow(rejected, _QUARANTINE)
+    """Return the quarantine table, as `stormwright.pipeline.parsing.quarantine.QUARANTINE`, from the audit of whole files."""
+    files = audit.where(F.col("reason").isNotNull()).select("file").distinct()
+    in_file = Window.partitionBy("file").orderBy("block", "row")
+    lines = audit.join(F.broadcast(files), "file", "left_semi").withColumn("line_number", F.row_number().over(in_file))
+    text = F.col("line").cast("string")
+    return lines.where(F.col("reason").isNotNull()).select(
+        "reason",
+        "file",
+        F.col("line_number").cast("long"),
+        "landed_ms",
+        F.when(F.is_valid_utf8(text), text).alias("line"),
+        F.when(~F.is_valid_utf8(text), F.base64("line")).alias("line_base64"),
+    )
 
 
 def count_reasons(spark: SparkSession, into: Location) -> dict[str, int]:
