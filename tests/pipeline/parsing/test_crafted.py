@@ -16,8 +16,8 @@ from pyspark.sql import SparkSession
 
 from stormwright.perflog import RejectedLine, parse, parse_lines
 from stormwright.perflog.records import MAX_LINE_BYTES, NOT_A_RECORD
-from stormwright.perflog.schema import RECORD as SCHEMA
 from stormwright.perflog.schema import IDENTITY, Fraction, Listing, Row, Structure, Type, WholeNumber
+from stormwright.perflog.schema import RECORD as SCHEMA
 from stormwright.pipeline.parsing.clean import audited
 from stormwright.pipeline.parsing.parsed import NOT_A_TEXT
 from stormwright.pipeline.parsing.source import read_files
