@@ -104,8 +104,9 @@ class StreamSettings:
     keep_raw_s
         Retention of processed files for backfills; 0 deletes them at once.
     rate
-        "low" for some hundred records a second at most. "high" for thousands: Spark takes all cores, and a batch of few
-        records costs more.
+        "low" for live records: Spark takes one core and little memory, and compiles little. "high" for hours of records
+        at once: Spark takes all cores, and a batch of few records costs more. None for high if a backlog has landed
+        when a stream starts.
     overload_percent
         Percent of a node's CPU from which it counts as overloaded in a profile; alarms use 100 %.
     alarm_after_s
@@ -127,7 +128,7 @@ class StreamSettings:
     prompt_trigger_s: float = 0.85
     max_files_per_batch: int = 1000
     keep_raw_s: int = 0
-    rate: RecordRate = "low"
+    rate: RecordRate | None = None
     overload_percent: float = 100.0
     alarm_after_s: float | None = None
     heap_mb: int = 1024
@@ -151,7 +152,7 @@ class StreamSettings:
         if not 0 < self.overload_percent <= 100:
             wrong = f"overload_percent is {self.overload_percent}, must be above 0, at most 100"
             faults.append(Fault(wrong, "$.overload_percent"))
-        if self.rate not in get_args(RecordRate):
+        if self.rate not in (None, *get_args(RecordRate)):
             faults.append(Fault(f"rate is {self.rate!r}, must be one of {', '.join(get_args(RecordRate))}", "$.rate"))
         if self.alarm_after_s is not None and not self.alarm_after_s > 0:
             faults.append(Fault(f"alarm_after_s is {self.alarm_after_s}, must be positive", "$.alarm_after_s"))

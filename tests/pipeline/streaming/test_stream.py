@@ -14,13 +14,15 @@ from pyspark.sql import SparkSession
 
 from stormwright.errors import StormwrightError
 from stormwright.perflog import Landing
+from stormwright.perflog.columns import RecordLanding, landed_table
 from stormwright.pipeline.measurement.windows import PANES
 from stormwright.pipeline.parsing.clean import LATE
 from stormwright.pipeline.parsing.quarantine import QUARANTINE
+from stormwright.pipeline.settings import RecordRate
 from stormwright.pipeline.streaming import sink
 from stormwright.pipeline.streaming.batch import TimeStretch, backfill
 from stormwright.pipeline.streaming.progress import OVERTAKEN
-from stormwright.pipeline.streaming.stream import LoadStream, StreamSettings
+from stormwright.pipeline.streaming.stream import BACKLOG_ROWS, LoadStream, StreamSettings
 from tests.pipeline.generator import World, deliver, dice, encoded, land, land_files, make_world, records
 from tests.pipeline.oracle import Record, assert_equal, expected_outcome, expected_profile, found_profile
 from tests.pipeline.waiting import wait_for, wait_until_read
@@ -167,6 +169,25 @@ def test_failed_stream_start_stops_spark(
     assert found.asked == asked
     assert not stream.progress()["running"]
     assert stream.spark is None
+
+
+@pytest.mark.parametrize(("rows", "given", "rate"), [
+    (10, None, "low"), (BACKLOG_ROWS + 1, None, "high"), (BACKLOG_ROWS + 1, "low", "low"),
+])  # fmt: skip
+def test_stream_starts_at_high_rate_if_backlog_has_landed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int, given: RecordRate | None, rate: RecordRate
+) -> None:
+    rates: list[RecordRate | None] = []
+
+    def start(_: Path, settings: StreamSettings) -> None:
+        rates.append(settings.rate)
+        raise StormwrightError("no Spark in this test")
+
+    monkeypatch.setattr("stormwright.pipeline.streaming.stream.connected_session", start)
+    RecordLanding(tmp_path / "landing").write(landed_table([b"rejected"] * rows, START_MS))
+    with pytest.raises(StormwrightError, match="no Spark"):
+        LoadStream(tmp_path / "landing", tmp_path / "state", replace(SETTINGS, rate=given)).start()
+    assert rates == [rate]
 
 
 def test_stream_stop_completes_despite_partial_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 
 from stormwright.errors import Fault, InputError, StormwrightError
 from stormwright.java import find_java
-from stormwright.pipeline.settings import RecordRate, StreamSettings
+from stormwright.pipeline.settings import StreamSettings
 from stormwright.pipeline.spark import remote
 from stormwright.pipeline.spark.scratch import scratch
 from stormwright.pipeline.spark.target import EVERYWHERE, SparkTarget, first_line
@@ -67,19 +67,21 @@ def of_this_machine(directory: Path, heap_mb: int, java: str = "") -> dict[str, 
     }
 
 
+#: What differs where batches hold many records.
+_HIGH = {"spark.master": "local[*]", "spark.sql.shuffle.partitions": str(max(2, os.cpu_count() or 1))}
+
+
 def live(directory: Path, settings: StreamSettings) -> dict[str, str]:
     """Return options for a stream beside the monitored system: least CPU, unless its rate is high."""
+    is_high = settings.rate == "high"
+    # A small heap on a busy machine: no parallel collector, no second compiler.
+    java = "-XX:+UseParallelGC" if is_high else "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
     return {
-        # A small heap on a busy machine: no parallel collector, no second compiler.
-        **of_this_machine(directory, settings.heap_mb, "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"),
+        **of_this_machine(directory, settings.heap_mb, java),
         # Hundreds of records a second fit one task; every further partition is a state store more per batch.
         "spark.sql.shuffle.partitions": "1",
-        # Every batch is planned again, and holds so few rows that planning dominates its cost: measured at 6 records/s,
-        # 0.46 s of CPU a batch with these, 0.75 s with Spark's defaults (at 100 records/s 1.35 s and 1.2 s).
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        # Large batches are planned again, and planning dominates their cost.
         "spark.sql.constraintPropagation.enabled": "false",
-        "spark.sql.subexpressionElimination.enabled": "false",
         "spark.sql.streaming.stateStore.stateSchemaCheck": "false",
         "spark.sql.ui.explainMode": "simple",
         "spark.sql.maxPlanStringLength": "1000",
@@ -89,7 +91,11 @@ def live(directory: Path, settings: StreamSettings) -> dict[str, str]:
         "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINT_FILES,
         # The log of files ever read is rewritten as a whole at each compaction.
         "spark.sql.streaming.fileSource.log.compactInterval": "200",
-        **rate_options(settings.rate),
+        # Batches are planned once, as what they hold is known by then.
+        "spark.sql.adaptive.enabled": "false",
+        # What is read once and used twice stays for a moment only.
+        "spark.sql.inMemoryColumnarStorage.compressed": "false",
+        **(_HIGH if is_high else {}),
     }
 
 
@@ -103,32 +109,6 @@ def batch(directory: Path) -> dict[str, str]:
 
 #: Options for the driver of a cluster. Partitions and addresses are left to the cluster's own configuration.
 CLUSTER = {**EVERYWHERE, "spark.ui.showConsoleProgress": "false"}
-
-
-# Rates --------------------------------------------------------------------------------------------
-# Spark's options by rate of records: low, where planning dominates the cost of a batch, or high.
-
-
-_BOTH = {
-    # Batches are planned once, as what they hold is known by then.
-    "spark.sql.adaptive.enabled": "false",
-    # What is read once and used twice stays for a moment only.
-    "spark.sql.inMemoryColumnarStorage.compressed": "false",
-}
-
-_HIGH = {
-    "spark.master": "local[*]",
-    "spark.driver.extraJavaOptions": "-XX:+UseParallelGC",
-    "spark.sql.shuffle.partitions": str(max(2, os.cpu_count() or 1)),
-    "spark.sql.codegen.wholeStage": "true",
-    "spark.sql.codegen.factoryMode": "FALLBACK",
-    "spark.sql.subexpressionElimination.enabled": "true",
-}
-
-
-def rate_options(rate: RecordRate) -> dict[str, str]:
-    """Return options of the session for a rate, which override others."""
-    return _BOTH | ({} if rate == "low" else _HIGH)
 
 
 # Session ------------------------------------------------------------------------------------------

@@ -230,7 +230,7 @@ def _with_begin(audit: DataFrame) -> DataFrame:
 
 
 def _rejected(audit: DataFrame) -> DataFrame:
-    """Return the quarantine table, as `stormwright.pipeline.parsing.quarantine.QUARANTINE`, from the audit of whole files."""
+    """Return the quarantine table from the audit of whole files; see `stormwright.pipeline.parsing.quarantine`."""
     files = audit.where(F.col("reason").isNotNull()).select("file").distinct()
     in_file = Window.partitionBy("file").orderBy("block", "row")
     lines = audit.join(F.broadcast(files), "file", "left_semi").withColumn("line_number", F.row_number().over(in_file))

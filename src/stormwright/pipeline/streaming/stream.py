@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -19,9 +19,9 @@ from stormwright.file_lock import alone
 from stormwright.model import LoadProfile, Problem
 from stormwright.pipeline.measurement.measurement import Measurement, capacity_cores
 from stormwright.pipeline.monitoring.alarms import Alarm, AlarmStream
-from stormwright.pipeline.parsing.source import prune, waiting_files
+from stormwright.pipeline.parsing.source import prune, rows_in, waiting_files
 from stormwright.pipeline.plan import BatchPlan
-from stormwright.pipeline.settings import StreamSettings
+from stormwright.pipeline.settings import RecordRate, StreamSettings
 from stormwright.pipeline.spark.query_supervisor import GONE, QueryFigures
 from stormwright.pipeline.spark.session import temporary
 from stormwright.pipeline.spark.target import local_path
@@ -31,6 +31,9 @@ from stormwright.pipeline.streaming.progress import LiveState, Progress
 from stormwright.pipeline.streaming.sink import ClosedPaneKeeper, ProfileSink
 
 __all__ = ["LoadStream", "StreamSettings"]
+
+#: Landed rows from which a stream begins at the high rate: about a minute of 1,600 workers.
+BACKLOG_ROWS = 100_000
 
 
 class LoadStream:
@@ -264,8 +267,15 @@ class LoadStream:
         with suppress(PySparkException, StormwrightError, OverflowError):
             sink.take(plan([path for path in retained if path.stat().st_mtime_ns > oldest_ns], sink.state), again=True)
 
+    def _rate(self) -> RecordRate:
+        """Return "high" if a backlog has landed."""
+        first_batch = waiting_files(self._landing, self.settings.max_files_per_batch)
+        return "high" if rows_in(first_batch) > BACKLOG_ROWS else "low"
+
     def _start_spark(self, ending: ExitStack) -> SparkSession:
-        self._own_spark = spark = connected_session(self._state_dir / "spark", self.settings)
+        # Memory and compilers of a JVM are chosen when it starts.
+        settings = replace(self.settings, rate=self.settings.rate or self._rate())
+        self._own_spark = spark = connected_session(self._state_dir / "spark", settings)
         ending.callback(self._stop_spark, spark)
         return spark
 
