@@ -89,10 +89,10 @@ def test_only_file_systems_with_atomic_renames_count_as_such() -> None:
     [
         (
             'org.apache.hadoop.fs.UnsupportedFileSystemException: No FileSystem for scheme "foo"',
-            MissingDependencyError,
+            InputError,
             "spark.hadoop.fs.foo.impl",
         ),
-        ('No FileSystem for scheme "s3"', MissingDependencyError, "write s3a://"),
+        ('No FileSystem for scheme "s3"', InputError, "write s3a://"),
         (
             "java.lang.ClassNotFoundException: Class org.apache.hadoop.fs.s3a.S3AFileSystem not found",
             MissingDependencyError,

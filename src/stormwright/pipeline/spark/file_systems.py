@@ -134,7 +134,7 @@ def exists(spark: SparkSession, location: Location) -> bool:
     Raises
     ------
     InputError
-        Spark cannot look there: it knows no such bucket, or is not let in.
+        Spark cannot look there: it knows no such file system or bucket, or is not let in.
     MissingDependencyError
         The jars of the file system are missing.
     """
@@ -164,7 +164,9 @@ def file_system_error(error: Exception) -> StormwrightError | None:
     """Return an error of a Hadoop file system as a sentence with advice; None for any other error."""
     text = str(error)
     if match := _UNKNOWN_SCHEME.search(text):
-        return MissingDependencyError(f"Spark has no file system for {match[1]}://: {_class_hint(match[1])}")
+        return InputError(
+            "location", [Fault(f"Spark has no such file system: {_class_hint(match[1])}", f"{match[1]}://")]
+        )
     if match := _NO_FILE_SYSTEM.search(text):
         scheme, package = _PACKAGES.get(match[1], (match[1], "NAME"))
         return MissingDependencyError(
