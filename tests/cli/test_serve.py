@@ -52,6 +52,8 @@ def test_serve_option_defaults_match_settings():
         (["--cool-down", -1], "'--cool-down': -1.0 is not in the range"),
         (["--gain", 101], "'--gain': 101.0 is not in the range"),
         (["--history-format", "orc"], "orc: unknown; there are parquet, delta"),
+        (["--history-conf", "spark.a"], "--history-conf: should be KEY=VALUE"),
+        (["--history-conf", "fs.s3a.endpoint=a"], "--history-conf: 'fs.s3a.endpoint' is no setting of Spark"),
         (["--scheduler", "nobody"], "nobody: unknown scheduler"),
         (["--initial", "nobody"], "--initial nobody: unknown scheduler"),
         (["--on-failure", "no.such:hook"], "--on-failure no.such:hook: cannot be loaded"),

@@ -91,7 +91,7 @@ def opened(where: HistoryLocation, to_read: bool = True) -> Iterator[tuple[Spark
     check_format(kind)
     if to_read and uri is None and not Path(place.removeprefix("file://")).is_dir():
         raise _nothing_at(place)  # without starting Spark
-    with history_session(kind, target) as spark:
+    with history_session(kind, target, place) as spark:
         store = open_store(spark, place, kind)
         if to_read and not any(store.days(table) for table in TABLES.values()):
             raise _nothing_at(place)

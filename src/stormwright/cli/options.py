@@ -292,6 +292,18 @@ def log_format(function: Function) -> Function:
     return click.option("--log-format", type=kinds, default="text", show_default=True, help=text)(function)
 
 
+class _LineType(click.types.StringParamType):
+    """Text; an environment variable has one value a line, as values have blanks."""
+
+    def split_envvar_value(self, rv: str) -> Sequence[str]:
+        """See click."""
+        return [line for line in rv.splitlines() if line.strip()]
+
+
+#: Type of an option that can be repeated.
+LINES = _LineType()
+
+
 def spark(function: Function) -> Function:
     """Add ``--master`` and ``--spark-conf``, for `stormwright.pipeline.spark.target.SparkTarget.parsed`."""
     master = click.option(
@@ -302,5 +314,13 @@ def spark(function: Function) -> Function:
         help="Spark master: local[N], spark://HOST:PORT or sc://HOST:PORT (Spark Connect).  [default: local[*]; "
         "under spark-submit what that says]",
     )
-    conf = click.option("--spark-conf", multiple=True, metavar="KEY=VALUE", help="Spark setting.")
+    conf = click.option(
+        "--spark-conf",
+        envvar="STORMWRIGHT_SPARK_CONF",
+        show_envvar=True,
+        type=LINES,
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="Spark setting; in the environment variable one a line.",
+    )
     return master(conf(function))

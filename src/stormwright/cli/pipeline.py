@@ -93,7 +93,7 @@ def backfill(
     require_own(into, files)
     if not is_uri(into):
         Path(into).mkdir(parents=True, exist_ok=True)  # before the work, where nothing could be written after it
-    with Console(stderr=True).status("starting Spark") as status, working_session(target) as spark:
+    with Console(stderr=True).status("starting Spark") as status, working_session(target, [*files, into]) as spark:
         counts = run(spark, files, into, stretch, settings, status.update, late_s)
         reasons = count_reasons(spark, into) if counts.quarantined else {}
     warning = _many_rejected(counts, reasons, into)

@@ -87,7 +87,9 @@ def command(
         blank_figure(1, 1)
     where = table or f"{spec.stem}-cells"
     try:
-        decided, cells = _run(sweep, lambda spark: _table(where, spark, state_dir, spec.stem), retry_failed, target)
+        decided, cells = _run(
+            sweep, lambda spark: _table(where, spark, state_dir, spec.stem), retry_failed, target, where
+        )
     except KeyboardInterrupt:
         say(f"stopped; decided cells are stored in {where}; the same command continues from there", err=True)
         raise
@@ -130,9 +132,19 @@ def _table(where: str, spark: SparkSession, state_dir: Path | None, name: str) -
 
 
 def _run(
-    sweep: Sweep, opened: Callable[[SparkSession], CellTable], retry_failed: bool, target: SparkTarget
+    sweep: Sweep, opened: Callable[[SparkSession], CellTable], retry_failed: bool, target: SparkTarget, where: str
 ) -> tuple[int, Any]:
-    """Run the missing cells; return their number and the whole table."""
+    """Run the missing cells of a `sweep` on a `target`; return their number and the whole table.
+
+    Parameters
+    ----------
+    opened
+        Opens the table.
+    retry_failed
+        Whether to run failed cells again.
+    where
+        Location of the table.
+    """
     from stormwright.pipeline.spark.session import working_session
     from stormwright.workbench.sweep.run import run_cells, small_jobs, to_do
 
@@ -140,7 +152,7 @@ def _run(
     shown = Progress(*columns, console=Console(stderr=True), transient=True)
     with shown as progress:
         bar = progress.add_task("starting Spark", total=None)
-        with working_session(small_jobs(target)) as spark:
+        with working_session(small_jobs(target), [where]) as spark:
             table = opened(spark)
             cells = to_do(sweep, table, retry_failed)
             progress.update(bar, description="cells", total=len(sweep.cells), completed=len(sweep.cells) - len(cells))

@@ -67,6 +67,7 @@ def test_every_option_may_stand_in_the_file(told, tmp_path):
     speed = 2
     history = "file:///history"
     history-format = "delta"
+    history-conf = ["spark.hadoop.fs.s3a.endpoint=https://s3.example"]
     keep-history-days = 7
     log-format = "json"
     tokens = "/etc/stormwright/tokens.json"

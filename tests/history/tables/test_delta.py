@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
+from collections import Counter
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from unittest.mock import MagicMock
@@ -16,6 +16,9 @@ from pyspark.errors import AnalysisException
 from stormwright.errors import MissingDependencyError, StormwrightError
 from stormwright.history.tables import store
 from stormwright.history.tables.definitions import FACTS
+from stormwright.history.tables.store import day_at
+from tests.history.samples import by_key
+from tests.history.table_contract import check_contract, the_rows
 
 
 def test_the_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -24,7 +27,7 @@ def test_the_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(store, "version", missing)
     with pytest.raises(MissingDependencyError, match=r"stormwright\[delta\]"):
-        store.delta_conf()
+        store.delta_packages()
 
 
 @pytest.mark.parametrize(("committed", "told"), [(False, None), (True, "is there and cannot be read: the log is gone")])
@@ -51,25 +54,75 @@ def test_unreadable_delta_table_is_an_error_instead_of_empty(
     assert set(looked) == {"file:///tables/facts/version=1/_delta_log/*.json"}
 
 
-@pytest.mark.spark
-@pytest.mark.slow
-def test_delta_rows_are_stored_exactly_once(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Tables in Delta format that the contract has left."""
     try:
         version("delta-spark")
     except PackageNotFoundError:
         pytest.skip("delta-spark is not installed")
-    root = Path(__file__).parents[3]
+    directory = tmp_path_factory.mktemp("delta")
+    check_contract("delta", directory.as_uri(), {}, {})
+    return directory
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_delta_rows_are_stored_exactly_once(tables: Path) -> None:
+    assert [path.name for path in tables.iterdir()] == ["facts"]
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_plain_spark_reads_the_delta_tables(tables: Path) -> None:
+    """With the settings of Delta's own documentation, and no code of stormwright."""
+    program = tables.parent / "plain_spark.py"
+    program.write_text(PLAIN_SPARK, encoding="utf-8")
+    jars = f"io.delta:delta-spark_4.2_2.13:{version('delta-spark')}"
     done = subprocess.run(
-        [sys.executable, "-m", "tests.history.in_delta", str(tmp_path)],
-        cwd=root,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(root), *sys.path])},
+        [sys.executable, str(program), jars, f"{tables.as_uri()}/facts/version=1"],
         capture_output=True,
         text=True,
-        check=False,
+        check=True,
     )
-    if "cannot be had" in done.stderr:
-        pytest.skip("the jars of Delta cannot be had here")
-    assert done.returncode == 0, done.stderr[-3000:]
-    told = json.loads(done.stdout.splitlines()[-1])
-    assert told == dict.fromkeys(told, True)
-    assert len(told) == 6
+    rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    assert by_key([dict.fromkeys(FACTS.columns) | row for row in rows], FACTS) == by_key(the_rows(), FACTS)
+
+
+PLAIN_SPARK = """
+import sys
+from pyspark.sql import SparkSession
+
+jars, path = sys.argv[1:]
+conf = {
+    "spark.jars.packages": jars,
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    # As Delta's dependencies are among Spark's jars.
+    "spark.jars.excludes": "org.*:*,com.*:*,io.netty:*,jakarta.*:*,javax.*:*",
+}
+spark = SparkSession.builder.master("local[2]").config(map=conf).getOrCreate()
+for row in spark.read.format("delta").load(path).toJSON().collect():
+    print(row)
+spark.stop()
+"""
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_duckdb_reads_the_delta_tables(tables: Path) -> None:
+    """By way of Delta's own reader in Rust, without Java; dictionaries have the columns in another order."""
+    duckdb = pytest.importorskip("duckdb")
+    deltalake = pytest.importorskip("deltalake", reason="deltalake, a reader of Delta tables, is not installed")
+    rows = deltalake.DeltaTable(str(tables / "facts" / "version=1")).to_pyarrow_dataset()
+    columns = ", ".join(FACTS.columns)
+    with duckdb.connect() as database:
+        database.register("facts", rows)
+        found = database.execute(f"SELECT {columns} FROM facts").fetchall()  # noqa: S608
+        days = database.execute("SELECT day, count(*) FROM facts GROUP BY day ORDER BY day").fetchall()
+    assert by_key([dict(zip(FACTS.columns, row, strict=True)) for row in found], FACTS) == by_key(the_rows(), FACTS)
+    of_days = Counter(day_at(row["pane_ms"]) for row in the_rows())
+    assert days == sorted(of_days.items())

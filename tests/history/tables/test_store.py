@@ -14,6 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from stormwright.cli.progress import shown
 from stormwright.errors import InputError
 from stormwright.history.tables import staging as staging_module
+from stormwright.history.tables import store as store_module
 from stormwright.history.tables.definitions import FACTS, SNAPSHOTS, Table
 from stormwright.history.tables.ingest import compact, ingest, retain
 from stormwright.history.tables.staging import Staging
@@ -159,3 +160,20 @@ def in_milliseconds(rows: DataFrame) -> DataFrame:
 
 def with_document(rows: DataFrame) -> DataFrame:
     return rows.withColumn("document", F.lit("{}"))
+
+
+def test_compacted_day_is_one_file_where_a_rename_is_not_atomic(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A crash could not leave a part of it."""
+    rows = facts(1, 4, seed=5)
+    monkeypatch.setattr(store_module, "ROWS_A_FILE", 20)
+    for atomic in (True, False):
+        monkeypatch.setattr(store_module, "renames_at_once", lambda _, atomic=atomic: atomic)
+        store = store_at(spark, tmp_path / str(atomic))
+        store.write(FACTS, frame(spark, rows, FACTS), 1)
+        assert compact(store, LATER) == 1
+        assert stored(store, FACTS) == by_key(rows, FACTS)
+    counts = {atomic: len([*(tmp_path / atomic).rglob("*.parquet")]) for atomic in ("True", "False")}
+    assert counts["True"] > 1
+    assert counts["False"] == 1

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -22,6 +23,7 @@ from stormwright.controller.reports import MoveReport
 from stormwright.errors import InputError, StormwrightError
 from stormwright.history.tables.store import as_uri, tables_below
 from stormwright.model import Assignment
+from stormwright.pipeline.spark.target import SparkTarget
 from stormwright.service.storage import history as history_module
 from stormwright.service.storage.database import FILE, State
 from stormwright.service.storage.history import HistorySettings, ServiceHistory
@@ -160,6 +162,39 @@ def test_old_days_are_tidied_once_a_day_in_another_process(
         f"-m stormwright history compact {place}",
         f"-m stormwright history retain 90 {place}",
     ]
+
+
+@pytest.mark.parametrize(
+    ("settings", "separate"),
+    [
+        (HistorySettings(), False),
+        (HistorySettings("/data"), False),
+        (HistorySettings("hdfs://name/x"), False),
+        (HistorySettings(format="delta"), True),
+        (HistorySettings("s3a://bucket/x"), True),
+        (HistorySettings("hdfs://name/x", conf={"spark.hadoop.a": "b"}), True),
+    ],
+)
+def test_spark_of_the_stream_ingests_only_without_further_jars_and_settings(
+    settings: HistorySettings, separate: bool
+) -> None:
+    assert settings.separate is separate
+
+
+def test_settings_of_the_tables_are_not_on_a_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "python"
+    called = f'echo "$*" > {tmp_path}/arguments; echo "$STORMWRIGHT_SPARK_CONF" > {tmp_path}/conf'
+    program.write_text(f"#!/bin/sh\n{called}\n", encoding="utf-8")
+    program.chmod(0o755)
+    monkeypatch.setattr(history_module.sys, "executable", str(program))
+    conf = {"spark.hadoop.fs.s3a.secret.key": "the secret", "spark.hadoop.a": "b=c"}
+    settings = HistorySettings("s3a://bucket/x", conf=conf)
+    ServiceHistory(settings, tmp_path, State(tmp_path / FILE), "online").ingest(MagicMock())
+    arguments = (tmp_path / "arguments").read_text(encoding="utf-8")
+    assert arguments.split()[:4] == ["-m", "stormwright", "history", "ingest"]
+    assert "secret" not in arguments
+    passed = (tmp_path / "conf").read_text(encoding="utf-8").splitlines()
+    assert SparkTarget.parsed(None, passed).conf == conf
 
 
 def test_maintenance_process_failure_is_propagated(

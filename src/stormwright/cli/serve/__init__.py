@@ -185,6 +185,13 @@ _SECONDS = options.FiniteRange(0, 1e6)
 )
 @click.option("--history-format", default="parquet", show_default=True, help="Format of the tables.")
 @click.option(
+    "--history-conf",
+    type=options.LINES,
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Spark setting for the tables, such as spark.hadoop.fs.s3a.endpoint=URL; in a variable, one a line.",
+)
+@click.option(
     "--keep-history-days", default=90, show_default=True, type=options.DAYS, help="Retention of the history, in days."
 )
 @click.option(

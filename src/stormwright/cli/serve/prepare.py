@@ -74,6 +74,7 @@ def prepared(values: Mapping[str, Any]) -> ServiceParts:
     name, assignments, from_scratch = values["scheduler_name"], values["assignments"], values["from_scratch"]
     faults = without_effect(values)
     access, pair, topic = access_of(values, faults), pair_of(values, faults), topic_of(values, faults)
+    history_conf = _history_conf(values["history_conf"], faults)
     (scheduler, objective, adapts), hook, gateway = _checked(
         (name, assignments, values["objective"], from_scratch),
         values["initial"],
@@ -102,7 +103,11 @@ def prepared(values: Mapping[str, Any]) -> ServiceParts:
         budget=MoveBudget(values["max_topologies"], values["max_executors"]),
         budget_adapts=True,
         history=HistorySettings(
-            values["history_uri"], values["history_format"], values["keep_history_days"], tables=cluster is None
+            values["history_uri"],
+            values["history_format"],
+            values["keep_history_days"],
+            tables=cluster is None,
+            conf=history_conf,
         ),
         forecast_min=values["forecast_min"],
         clock=cluster.clock if cluster else WALL,
@@ -111,6 +116,20 @@ def prepared(values: Mapping[str, Any]) -> ServiceParts:
         ),
     )
     return ServiceParts(settings, scheduler, name, gateway, by_goal(name, assignments, from_scratch), pair, cluster)
+
+
+def _history_conf(texts: Sequence[str], faults: list[Fault]) -> dict[str, str]:
+    """Return the settings of Spark for the tables, collecting faults without values, which may be secrets."""
+    from stormwright.pipeline.spark.target import SparkTarget
+
+    option = source_of("--history-conf")
+    faults += [Fault("should be KEY=VALUE", option) for text in texts if "=" not in text]
+    conf = dict(text.split("=", 1) for text in texts if "=" in text)
+    try:
+        SparkTarget(conf=conf)
+    except InputError as error:
+        faults += [Fault(fault.message, option) for fault in error.faults]
+    return conf
 
 
 def _modes(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -31,7 +31,7 @@ CHANGEABLE = frozenset(
 MODES = {"mode": "default", "responses": "responses", "windows": "windows", "time_zone": "time_zone"}
 
 #: Options whose values are not logged.
-SECRET = frozenset({"notify", "kafka_conf"})
+SECRET = frozenset({"notify", "kafka_conf", "history_conf"})
 
 
 class ReloadableSettings(Protocol):

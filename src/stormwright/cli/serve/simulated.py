@@ -27,6 +27,7 @@ _REAL: Mapping[str, str] = {
     **dict.fromkeys(("kafka_brokers", "kafka_topic", "kafka_conf", "kafka_jars"), _NO_SPARK),
     "history_uri": _NO_SPARK,
     "history_format": _NO_SPARK,
+    "history_conf": _NO_SPARK,
     "keep_history_days": _NO_SPARK,
     "pair": _ONE,
     "pair_secret": _ONE,

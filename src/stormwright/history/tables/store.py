@@ -19,7 +19,8 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from stormwright.errors import Fault, InputError, MissingDependencyError, StormwrightError
 from stormwright.history.tables.definitions import Table
-from stormwright.pipeline.spark.target import exists, first_line
+from stormwright.pipeline.spark.file_systems import exists, renames_at_once
+from stormwright.pipeline.spark.target import first_line
 
 # Delta tables -------------------------------------------------------------------------------------
 # The tables in Delta format, whose log makes each write count at once.
@@ -27,8 +28,19 @@ from stormwright.pipeline.spark.target import exists, first_line
 CHUNK = "chunk"
 
 
-def delta_conf() -> Mapping[str, str]:
-    """Return the required configuration of a Spark session, which fetches the jars from a Maven repository.
+#: Required settings of a Spark session.
+DELTA_CONF: Mapping[str, str] = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    # The log of a table is short: 50 partitions of it, the default, cost seconds a write.
+    "spark.databricks.delta.snapshotPartitions": "2",
+    # Tasks in which files are listed that no longer count: 10,000 by default, minutes for a handful of files.
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "4",
+}
+
+
+def delta_packages() -> tuple[str, ...]:
+    """Return the required jars, as Maven coordinates.
 
     Raises
     ------
@@ -41,17 +53,7 @@ def delta_conf() -> Mapping[str, str]:
         raise MissingDependencyError(
             "tables in Delta format need delta-spark: pip install 'stormwright[delta]'"
         ) from error
-    return {
-        "spark.jars.packages": f"io.delta:delta-spark_4.2_2.13:{jars}",
-        # What Delta needs besides its own, Spark has.
-        "spark.jars.excludes": "org.*:*,com.*:*,io.netty:*,jakarta.*:*,javax.*:*",
-        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-        # The log of a table is short: 50 partitions of it, the default, cost seconds a write.
-        "spark.databricks.delta.snapshotPartitions": "2",
-        # Tasks in which files are listed that no longer count: 10,000 by default, minutes for a handful of files.
-        "spark.sql.sources.parallelPartitionDiscovery.parallelism": "4",
-    }
+    return (f"io.delta:delta-spark_4.2_2.13:{jars}",)
 
 
 class DeltaStore:
@@ -258,7 +260,11 @@ _NUMBER = {_CHUNKS: "chunk", _WHOLE: "through"}
 _PART = re.compile(r"/(chunks|days)/day=(\d{4}-\d\d-\d\d)/version=(\d+)/(?:chunk|through)=(\d+)/[^/]+$")
 
 #: Partitions that are written are replaced, all others stay; and no marker files.
-_REPLACING = {"partitionOverwriteMode": "dynamic", "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false"}
+_REPLACING = {
+    "partitionOverwriteMode": "dynamic",
+    "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+    "maxRecordsPerFile": "0",  # (3)
+}
 _CLEARING = {"partitionOverwriteMode": "static", "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false"}
 
 
@@ -274,11 +280,13 @@ class ParquetStore:
     2. Numbers of chunks grow. If a whole day exists, its chunks up to that number are not read, nor is an older whole:
        a
        compaction takes effect with the one rename, and replaced files are deleted later.
+    3. Object stores rename a directory file by file. There a whole day is one file of any size, which is renamed at
+       once: of several, some would be missing after a crash, although the day's chunks are no longer read.
 
     Parameters
     ----------
     uri
-        Directory that Spark can write to, such as ``file:///var/lib/…`` or ``hdfs://…``.
+        Directory that Spark can write to, such as ``file:///var/lib/…``, ``hdfs://…`` or ``s3a://…``.
     """
 
     def __init__(self, spark: SparkSession, uri: str) -> None:
@@ -311,7 +319,7 @@ class ParquetStore:
         through = max(part.number for part in visible)
         if not whole:
             rows = self._read(table, visible)
-            files = max(1, round(rows.count() / ROWS_A_FILE))
+            files = _files_for(rows.count()) if renames_at_once(self._uri) else 1  # (3)
             order = table.order or table.key
             rows = rows.repartitionByRange(files, *order).sortWithinPartitions(*order)
             self._write(table, rows, _WHOLE, through)

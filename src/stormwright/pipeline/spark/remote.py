@@ -12,6 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from stormwright.errors import Fault, InputError, MissingDependencyError, StormwrightError
+from stormwright.pipeline.spark.file_systems import file_system_error
 from stormwright.pipeline.spark.target import EVERYWHERE, SparkTarget, first_line
 
 #: Time limit for a master to accept a connection, and for a Connect server to answer.
@@ -88,13 +89,15 @@ def spark_errors() -> Iterator[None]:
 
     Raises
     ------
+    InputError, MissingDependencyError
+        A location cannot be accessed, or the jars of its file system are missing.
     StormwrightError
-        Spark raised an error.
+        Spark raised another error.
     """
     try:
         yield
     except (PySparkException, Py4JError) as error:
-        raise StormwrightError(f"Spark failed: {first_line(error)}") from error
+        raise (file_system_error(error) or StormwrightError(f"Spark failed: {first_line(error)}")) from error
 
 
 def _require_server(url: str) -> None:

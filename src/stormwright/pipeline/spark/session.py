@@ -9,7 +9,7 @@ import shutil
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
@@ -23,8 +23,9 @@ from stormwright.errors import Fault, InputError, StormwrightError
 from stormwright.java import find_java
 from stormwright.pipeline.settings import StreamSettings
 from stormwright.pipeline.spark import remote
+from stormwright.pipeline.spark.file_systems import jars_error, with_jars
 from stormwright.pipeline.spark.scratch import scratch
-from stormwright.pipeline.spark.target import EVERYWHERE, SparkTarget, first_line
+from stormwright.pipeline.spark.target import EVERYWHERE, Location, SparkTarget, first_line
 
 # Options ------------------------------------------------------------------------------------------
 # Spark's settings for the two kinds of work, each with its reason: a lean live stream, and batches.
@@ -62,6 +63,10 @@ def of_this_machine(directory: Path, heap_mb: int, java: str = "") -> dict[str, 
         "spark.ui.showConsoleProgress": "false",
         # Hadoop's default runs a chmod process for every file that it makes, some 90 a batch of the stream.
         "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+        # The S3 client's buffers on disk, its default, need the file system that this replaces; in memory, small ones
+        # do: an object may have 10,000 of them.
+        "spark.hadoop.fs.s3a.fast.upload.buffer": "bytebuffer",
+        "spark.hadoop.fs.s3a.multipart.size": "8M",
         # Many small files are listed by the driver, not by a job with a task a file.
         "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
     }
@@ -182,7 +187,8 @@ def batch_session(directory: Path, target: SparkTarget | None = None) -> SparkSe
     InputError
         A setting that cannot be made there, or ``--master`` under spark-submit.
     MissingDependencyError
-        There is no Java, or it is too old; a Connect server needs none here, but packages of its own.
+        There is no Java, or it is too old; a Connect server needs none here, but packages of its own. Or jars could not
+        be fetched.
     StormwrightError
         There is nothing at the address, or Spark did not come up.
     """
@@ -197,8 +203,12 @@ def batch_session(directory: Path, target: SparkTarget | None = None) -> SparkSe
     if target.local:
         log = _configure(directory.absolute(), niceness=0)
         options = {**batch(directory.absolute()), **target.conf}
-        # The directory may not outlive the error.
-        return _started(target.master or "local[*]", options, lambda: _last_words(log))
+        try:
+            # The directory may not outlive the error.
+            return _started(target.master or "local[*]", options, lambda: _last_words(log))
+        except StormwrightError as error:
+            printed = log.read_text("utf-8", errors="replace") if log.exists() else ""
+            raise jars_error(target, printed) or error from error
     remote.require_master(target)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if not os.environ.keys() & {"SPARK_CONF_DIR", "SPARK_HOME"}:
@@ -211,8 +221,15 @@ def batch_session(directory: Path, target: SparkTarget | None = None) -> SparkSe
 
 
 @contextmanager
-def working_session(target: SparkTarget | None = None) -> Iterator[SparkSession]:
+def working_session(target: SparkTarget | None = None, locations: Sequence[Location] = ()) -> Iterator[SparkSession]:
     """Yield a `batch_session` that ends with the block and leaves nothing on this machine.
+
+    Parameters
+    ----------
+    target
+        As for `batch_session`.
+    locations
+        Locations that will be accessed, whose file systems may need jars (`with_jars`).
 
     Raises
     ------
@@ -221,7 +238,7 @@ def working_session(target: SparkTarget | None = None) -> Iterator[SparkSession]
     """
     with scratch("spark") as directory:
         of_ours = signal.getsignal(signal.SIGINT)
-        spark = batch_session(directory, target)
+        spark = batch_session(directory, with_jars(target or SparkTarget(), locations))
         try:
             with remote.spark_errors(), _interrupted_quietly(of_ours):
                 yield spark

@@ -7,10 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
-
 from stormwright.errors import Fault, InputError
 
 #: Setting that has the same meaning for all targets and can be changed in a running session.
@@ -55,27 +51,13 @@ def local_path(location: Location, what: str) -> Path:
     return Path(location)
 
 
-def exists(spark: SparkSession, location: Location) -> bool:
-    """Return whether Spark finds anything at a location.
-
-    Raises
-    ------
-    InputError
-        Spark cannot look there: it knows no such file system, or is not let in.
-    """
-    try:
-        # Spark looks when it needs the columns.
-        return bool(spark.read.format("binaryFile").load(address(location)).columns)
-    except (PySparkException, Py4JError) as error:
-        if isinstance(error, PySparkException) and error.getCondition() == "PATH_NOT_FOUND":
-            return False
-        raise InputError("location", [Fault(f"Spark cannot look there: {first_line(error)}", str(location))]) from error
-
-
 # Where Spark runs ---------------------------------------------------------------------------------
 
 #: Environment variable equivalent to ``--master``.
 MASTER_VARIABLE = "STORMWRIGHT_SPARK_MASTER"
+
+#: Environment variable equivalent to ``--spark-conf``, one setting a line: others can see a command line.
+CONF_VARIABLE = "STORMWRIGHT_SPARK_CONF"
 
 _HOST_AND_PORT = r"(?:\[[0-9a-fA-F:.]+\]|[^\s:/,;\[\]]+):\d{1,5}"
 

@@ -25,7 +25,8 @@ from stormwright.pipeline.parsing.clean import LineCounts
 from stormwright.pipeline.parsing.source import read_landed, read_records
 from stormwright.pipeline.plan import large_batch, pipeline
 from stormwright.pipeline.settings import StreamSettings
-from stormwright.pipeline.spark.target import Location, address, exists, inside, is_uri
+from stormwright.pipeline.spark.file_systems import exists
+from stormwright.pipeline.spark.target import Location, address, inside, is_uri
 from stormwright.pipeline.streaming.progress import LiveState
 
 # Output directory ---------------------------------------------------------------------------------

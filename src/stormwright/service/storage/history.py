@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, date, datetime
 from functools import partial
 from pathlib import Path
@@ -36,10 +36,11 @@ from stormwright.history.evaluation.window import ObservedTraffic
 from stormwright.history.tables.definitions import DECISIONS, EVALUATIONS, MOVES, PROFILES, SNAPSHOTS, Table
 from stormwright.history.tables.ingest import ingest as ingest_staged
 from stormwright.history.tables.staging import Staging
-from stormwright.history.tables.store import check_format, open_store, tables_below
+from stormwright.history.tables.store import as_uri, check_format, open_store, tables_below
 from stormwright.model import LoadProfile, Problem, cost_of
 from stormwright.perflog.records import LogRecord
-from stormwright.pipeline.spark.target import MASTER_VARIABLE
+from stormwright.pipeline.spark.file_systems import renames_at_once
+from stormwright.pipeline.spark.target import CONF_VARIABLE, MASTER_VARIABLE
 from stormwright.service.storage.database import State
 
 if TYPE_CHECKING:
@@ -330,6 +331,8 @@ class HistorySettings:
         Retention of each table, in days.
     ingest_every_s, tables
         Seconds between two ingestions, and whether there are tables: not without Spark.
+    conf
+        Settings of Spark for the tables, such as credentials of an object store.
     """
 
     uri: str | None = None
@@ -337,9 +340,16 @@ class HistorySettings:
     keep_days: int = 90
     ingest_every_s: float = 600.0
     tables: bool = True
+    conf: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_format(self.format)
+
+    @property
+    def separate(self) -> bool:
+        """Whether another process ingests the rows: the stream's Spark lacks these settings, or jars."""
+        is_object_store = self.uri is not None and not renames_at_once(as_uri(self.uri))
+        return self.format != "parquet" or bool(self.conf) or is_object_store
 
 
 class ServiceHistory:
@@ -480,9 +490,9 @@ class ServiceHistory:
         Raises
         ------
         StormwrightError
-            The separate process for Delta, which the stream's Spark does not support, failed.
+            The separate process failed.
         """
-        if self._settings.format == "delta":
+        if self._settings.separate:
             self._run_verb(["ingest"])
             rows = None
         else:
@@ -512,6 +522,8 @@ class ServiceHistory:
         command = [sys.executable, "-m", "stormwright", "history", *arguments, *place]
         # On this machine, as the stream does, whatever cluster other verbs use: the tables may be local.
         environment = {name: value for name, value in os.environ.items() if name != MASTER_VARIABLE}
+        if self._settings.conf:
+            environment[CONF_VARIABLE] = "\n".join(f"{key}={value}" for key, value in self._settings.conf.items())
         with Popen(command, stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE, text=True, env=environment) as process:
             while True:
                 try:

@@ -84,7 +84,7 @@ class RemoteTable:
     """A table written by Spark, on any file system that it supports."""
 
     def __init__(self, uri: str, spark: SparkSession) -> None:
-        from stormwright.pipeline.spark.target import exists
+        from stormwright.pipeline.spark.file_systems import exists
 
         self._uri, self._spark = uri, spark
         self._exists = exists(spark, uri)
