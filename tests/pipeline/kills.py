@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -150,6 +150,31 @@ def assert_counted(state: Path, world: World, outcome: Outcome) -> list[dict[str
     return [
         orjson.loads(line) for path in state.glob("*/quarantine/*.jsonl") for line in path.read_bytes().splitlines()
     ]
+
+
+def made_messages(seed: int, seconds: float) -> tuple[World, list[Line], Outcome]:
+    """Lines with spoilt ones, late ones and repetitions among them, and what must become of them as messages."""
+    rng = Random(seed)  # noqa: S311 - nothing to keep secret
+    world = make_world(seed)
+    lines = deliver(records(world, START_MS, seconds, rng), rng, spoil=0.1, held=0.03).arriving
+    # A message lands at its own timestamp, so each line is as one in a file of its own.
+    outcome = expected_outcome({str(n): (line.arrived_ms, [line]) for n, line in enumerate(lines)}, SETTINGS.late_s)
+    return world, lines, outcome
+
+
+def messages(lines: Sequence[Line]) -> Iterator[tuple[bytes | None, int]]:
+    """A message for each line; some without a value in between."""
+    for number, line in enumerate(lines):
+        yield line.body, line.arrived_ms
+        if number % 10 == 0:
+            yield None, line.arrived_ms
+
+
+def assert_exact_messages(state: Path, world: World, outcome: Outcome) -> None:
+    """Compare what is on disk with what plain Python makes of the same messages."""
+    rows = assert_counted(state, world, outcome)
+    expected = sorted((reason, landed_ms) for reason, _, _, landed_ms in outcome.quarantine)
+    assert sorted((row["reason"], row["landed_ms"]) for row in rows) == expected
 
 
 def finish(victim: Victim, supplied: Supply) -> None:

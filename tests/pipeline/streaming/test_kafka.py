@@ -15,10 +15,8 @@ from stormwright.perflog.columns import read_landed_file
 from stormwright.pipeline.settings import KafkaTopic, StreamSettings
 from stormwright.pipeline.streaming.kafka import KafkaStream, MessageLanding, connector_conf
 from stormwright.pipeline.streaming.stream import LoadStream
-from tests.pipeline.generator import World, deliver, dice, make_world, records
 from tests.pipeline.kafka_broker import CONNECTOR, JARS, Broker, Topic
-from tests.pipeline.kills import START_MS, Victim, assert_counted, booked
-from tests.pipeline.oracle import Line, Outcome, expected_outcome
+from tests.pipeline.kills import START_MS, Victim, assert_exact_messages, booked, made_messages, messages
 from tests.pipeline.victim import KAFKA_POINTS, SETTINGS, of_topic, set_trap
 from tests.pipeline.waiting import wait, wait_for, wait_until_read
 
@@ -34,35 +32,10 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
         yield broker
 
 
-def made_lines(seed: int, seconds: float) -> tuple[World, list[Line], Outcome]:
-    """Lines with spoilt ones, late ones and repetitions among them, and what must become of them as messages."""
-    rng = dice(seed)
-    world = make_world(seed)
-    lines = deliver(records(world, START_MS, seconds, rng), rng, spoil=0.1, held=0.03).arriving
-    # A message lands at its own timestamp, so each line is as one in a file of its own.
-    outcome = expected_outcome({str(n): (line.arrived_ms, [line]) for n, line in enumerate(lines)}, SETTINGS.late_s)
-    return world, lines, outcome
-
-
-def messages(lines: list[Line]) -> Iterator[tuple[bytes | None, int]]:
-    """A message for each line; some without a value in between."""
-    for number, line in enumerate(lines):
-        yield line.body, line.arrived_ms
-        if number % 10 == 0:
-            yield None, line.arrived_ms
-
-
-def assert_exact(state: Path, world: World, outcome: Outcome) -> None:
-    """Compare what is on disk with what plain Python makes of the same lines."""
-    rows = assert_counted(state, world, outcome)
-    expected = sorted((reason, landed_ms) for reason, _, _, landed_ms in outcome.quarantine)
-    assert sorted((row["reason"], row["landed_ms"]) for row in rows) == expected
-
-
 def test_messages_count_as_landed_lines_while_broker_restarts(
     spark: SparkSession, tmp_path: Path, broker: Broker
 ) -> None:
-    world, lines, outcome = made_lines(seed=41, seconds=50)
+    world, lines, outcome = made_messages(seed=41, seconds=50)
     topic = Topic(spark, broker, "restarts")
     half, landed = len(lines) // 2, []
     topic.produce(messages(lines[:half]))
@@ -81,14 +54,14 @@ def test_messages_count_as_landed_lines_while_broker_restarts(
     assert landed == [line.body for line in lines]
     assert min(outcome.ledger.values()) > 5
     assert {reason.partition(":")[0] for reason, *_ in outcome.quarantine} >= {"late", "version"}
-    assert_exact(tmp_path / "state", world, outcome)
+    assert_exact_messages(tmp_path / "state", world, outcome)
 
 
 def test_failed_batch_is_repeated_without_loss_or_duplicates(
     spark: SparkSession, tmp_path: Path, broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At each point once, in a query that Spark starts again."""
-    world, lines, outcome = made_lines(seed=42, seconds=24)
+    world, lines, outcome = made_messages(seed=42, seconds=24)
     topic = Topic(spark, broker, "fails", partitions=2)
     for partition in range(2):
         topic.produce(messages(lines[partition::2]), partition)
@@ -107,13 +80,13 @@ def test_failed_batch_is_repeated_without_loss_or_duplicates(
         wait_for(stream, lambda: not due)
         restarts = stream.progress()["queries"]["kafka"]["restarts"]
     assert restarts == len(KAFKA_POINTS)
-    assert_exact(tmp_path / "state", world, outcome)
+    assert_exact_messages(tmp_path / "state", world, outcome)
 
 
 @pytest.mark.slow
 def test_nothing_is_lost_or_twice_after_kills(spark: SparkSession, tmp_path: Path, broker: Broker) -> None:
     """Killed with its JVM at each point, and by the way at some moment while the broker is away."""
-    world, lines, outcome = made_lines(seed=43, seconds=60)
+    world, lines, outcome = made_messages(seed=43, seconds=60)
     topic = Topic(spark, broker, "kills")
     landing, state = tmp_path / "landing", tmp_path / "state"
     landing.mkdir()
@@ -133,7 +106,7 @@ def test_nothing_is_lost_or_twice_after_kills(spark: SparkSession, tmp_path: Pat
     with Victim(landing, state, topic=of) as victim:
         victim.wait(lambda: booked(state)["ledger"]["read"] >= len(lines))
         assert victim.process.poll() is None, "the stream has ended by itself"
-    assert_exact(state, world, outcome)
+    assert_exact_messages(state, world, outcome)
 
 
 def test_error_names_missing_topic(spark: SparkSession, tmp_path: Path, broker: Broker) -> None:
