@@ -1,9 +1,9 @@
 """The stream of loads with its state in Spark: two Structured Streaming queries over the same landed files.
 
-============  ========================================================================================================
-native        `dropDuplicates` on the key of a record, then facts summed by pane; both within a watermark, in update mode
-processor     `transformWithState`: a processor per worker removes duplicates, marks late records and sums panes
-============  ========================================================================================================
+=========  ===========================================================================================================
+native     `dropDuplicates` on the key of a record, then facts summed by pane, both within a watermark; update mode
+processor  `transformWithState`: a processor per worker removes duplicates, marks late records and sums panes
+=========  ===========================================================================================================
 
 Both write the rows of a batch to a file named by its number, so that a repeated batch replaces its own.
 """
@@ -263,7 +263,10 @@ def start_query(
             file.write_table(table)
         temporary.replace(results / f"{batch}{SUFFIX}")
 
-    facts = QUERIES[kind](landed_rows(spark, landing, settings, live=True), settings)
+    rows = landed_rows(spark, landing, settings, live=True)
+    facts = QUERIES[kind](
+        rows.observe("lines", F.count(F.lit(1)).alias("read"), F.count("reason").alias("rejected")), settings
+    )
     writer = facts.writeStream.outputMode("update").queryName("loads").foreachBatch(write)
     trigger = {"availableNow": True} if until_empty else {"processingTime": f"{settings.trigger_s} seconds"}
     return writer.option("checkpointLocation", str(directory / "checkpoint")).trigger(**trigger).start()
