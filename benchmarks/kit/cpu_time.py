@@ -32,8 +32,14 @@ class Spent:
         return self.python_s + self.jvm_s
 
 
-def _children(name: str) -> list[int]:
-    """Descendants of this process that run a program."""
+def python_workers_s() -> float:
+    """CPU seconds of the Python workers that the JVM has started, of those that have ended too."""
+    found = (pid for java in _children("java") for name in ("python", "python3") for pid in _children(name, java))
+    return sum(_cpu_s(pid, with_ended=True) for pid in found)
+
+
+def _children(name: str, of: int | None = None) -> list[int]:
+    """Descendants of a process, by default this one, that run a program."""
     parents, names = {}, {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -43,16 +49,17 @@ def _children(name: str) -> list[int]:
         pid = int(path.parent.name)
         names[pid] = about[about.index("(") + 1 : about.rindex(")")]
         parents[pid] = int(about[about.rindex(")") + 2 :].split()[1])
-    found = {os.getpid()}
+    found = {of or os.getpid()}
     while more := {pid for pid, parent in parents.items() if parent in found} - found:
         found |= more
     return [pid for pid in found if names.get(pid) == name]
 
 
-def _cpu_s(pid: int) -> float:
+def _cpu_s(pid: int, with_ended: bool = False) -> float:
+    """CPU seconds of a process; with those of its children that have ended."""
     about = Path(f"/proc/{pid}/stat").read_text()
-    user, system = about[about.rindex(")") + 2 :].split()[11:13]
-    return (int(user) + int(system)) / _TICKS
+    ticks = about[about.rindex(")") + 2 :].split()[11 : 15 if with_ended else 13]
+    return sum(map(int, ticks)) / _TICKS
 
 
 def resident_mb() -> dict[str, float]:

@@ -88,19 +88,31 @@ def panes(records: DataFrame, settings: StreamSettings) -> DataFrame:
     A record belongs to the pane in which its interval begins. Each kind is unfolded and summed separately, with no more
     columns than it has, which is quick for many records.
     """
-    flat = _flat(records, settings)
+    flat = flat_records(records, settings)
     return reduce(DataFrame.union, (_summed(flat, kind) for kind in _kinds()))
 
 
 def summed_facts(records: DataFrame, settings: StreamSettings) -> DataFrame:
     """Return the same as `panes`, from one list of all facts of a record: less to execute for few records."""
-    facts = F.concat(*map(_unfolded, _kinds()))
-    unfolded = _flat(records, settings).select("pane_ms", F.explode(facts).alias("fact")).select("pane_ms", "fact.*")
-    return unfolded.groupBy("pane_ms", *KEYS).agg(*(_HOW[name](name).alias(name) for name in VALUES))
+    facts = flat_records(records, settings).select("pane_ms", F.explode(all_facts()).alias("fact"))
+    return facts.select("pane_ms", "fact.*").groupBy("pane_ms", *KEYS).agg(*sums())
 
 
-def _flat(records: DataFrame, settings: StreamSettings) -> DataFrame:
-    """Return records with their pane, and without structures: Spark would copy a whole one into each fact."""
+def all_facts() -> Column:
+    """Return all facts of a record of `flat_records`, as a list of structures of `KEYS` and `VALUES`."""
+    return F.concat(*map(_unfolded, _kinds()))
+
+
+def sums() -> list[Column]:
+    """Return the `VALUES` of several facts with the same keys as those of one fact."""
+    return [_HOW[name](name).alias(name) for name in VALUES]
+
+
+def flat_records(records: DataFrame, settings: StreamSettings, *others: str) -> DataFrame:
+    """Return records with their pane and without structures, of which Spark would copy a whole one into each fact.
+
+    Columns named in `others` are added unchanged.
+    """
     pane_ms = F.col("start_ms") - F.col("start_ms") % (settings.slide_s * 1000)
     return records.select(
         pane_ms.alias("pane_ms"),
@@ -108,6 +120,7 @@ def _flat(records: DataFrame, settings: StreamSettings) -> DataFrame:
         F.col("worker.start_ms").alias("worker_start_ms"),
         *("seq", "start_ms", "length_ns", "process_cpu_ns", "heap_bytes", "executors", "streams", "pairs"),
         F.col("complete_latency.counts").alias("counts"),
+        *others,
     )
 
 

@@ -117,7 +117,9 @@ def _typed(record: Column, body: Column) -> Column:
     # It begins with a separator.
     texts = F.concat_ws(_SEPARATOR, F.lit(""), *_texts(RECORD, record))
     again = F.from_json(body, record_type(VariantType()), _OPTIONS)
-    return F.when(F.rlike(texts, F.lit(NOT_A_TEXT)), _is_typed(RECORD, again)).otherwise(F.lit(True))
+    # As a list of one: within a condition, Spark would parse the line again for each of its texts.
+    typed = F.forall(F.array(again), lambda record: _is_typed(RECORD, record))
+    return F.when(F.rlike(texts, F.lit(NOT_A_TEXT)), typed).otherwise(F.lit(True))
 
 
 def _texts(kind: Type, value: Column) -> Iterator[Column]:
