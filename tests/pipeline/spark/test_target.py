@@ -142,13 +142,16 @@ def test_a_cluster_without_free_cores_is_not_waited_for(monkeypatch: pytest.Monk
     assert session.stopped.is_set()
 
 
-def test_batches_have_generated_code_and_streams_do_not(tmp_path: Path) -> None:
-    live = spark_options.live(tmp_path, StreamSettings())
+def test_only_streams_of_live_records_save_cores_and_compilers(tmp_path: Path) -> None:
+    live, high = (spark_options.live(tmp_path, StreamSettings(rate=rate)) for rate in (None, "high"))
     batch = spark_options.batch(tmp_path)
+    java = "spark.driver.extraJavaOptions"
     assert live["spark.sql.shuffle.partitions"] == "1"
     assert batch["spark.sql.shuffle.partitions"] == "4"
-    assert "spark.sql.codegen.wholeStage" in live
-    assert "spark.sql.codegen.wholeStage" not in batch
+    assert "TieredStopAtLevel" in live[java]
+    assert not any("TieredStopAtLevel" in options[java] for options in (high, batch))
+    assert high["spark.master"] == "local[*]"
+    assert all("java.io.tmpdir" in options[java] for options in (live, high, batch))
 
 
 def test_locations(tmp_path: Path) -> None:
