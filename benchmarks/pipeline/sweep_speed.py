@@ -7,8 +7,7 @@ Each place has a process of its own: local[2], a standalone cluster of two worke
 server with two. Two sweeps of short cells a session, from the session to the last row in the table: the first one also
 starts Python's workers. On local[2] a third one has the long cells. Ideal is cells × time / 2. The part of the time of
 the cores in cells is cells × time / (cores × wall time); the rest is Spark, Python and the table, and the evaluation of
-placements, which all are the same one here, so that a worker evaluates it once. The table is a directory of this
-machine.
+placements, each of which is another one. The table is a directory of this machine.
 
 Then as many cells on local[2] that each place a word count with 9,000 trees/s on three nodes and run it for so many
 virtual seconds: which part of the time of two cores, from the session's begin to the last row, was in the simulator.
@@ -197,7 +196,9 @@ def _in_one_session(options: argparse.Namespace, sizes: Sequence[tuple[int, floa
         try:
             seconds = []
             for number, (cells, ms) in enumerate(sizes):
-                spec = write_spec(directory / "sweep.json", {stand_in.NAME: {"ms": ms}}, seeds=[*range(cells)])
+                spec = write_spec(
+                    directory / "sweep.json", {stand_in.NAME: {"ms": ms, "placement": "random"}}, seeds=[*range(cells)]
+                )
                 seconds.append(_timed(spark, read_cells(spec), directory / str(number)))
             return seconds
         finally:

@@ -19,11 +19,12 @@ NAME = "stand_in"
 class StandInParams(Params):
     ms: float = param(5.0, "how long it takes", low=0)
     end: str = param("answer", "how it ends with seed 0", choices=("answer", "raise", "die", "hang"))
-    seed: int = param(0, "of nothing")
+    placement: str = param("even", "scheduler whose placement it gives", choices=("even", "random"))
+    seed: int = param(0, "of that placement")
 
 
 class StandIn:
-    """Answers as `even` does, if it answers."""
+    """Answers as another scheduler does, if it answers."""
 
     params_type = StandInParams
 
@@ -32,7 +33,8 @@ class StandIn:
 
     def schedule(self, problem: Problem) -> Assignment:
         ends = time.perf_counter() + self.params.ms / 1000
-        answer = make_scheduler("even").schedule(problem)
+        seed = {"seed": self.params.seed} if self.params.placement == "random" else {}
+        answer = make_scheduler(self.params.placement, **seed).schedule(problem)
         if problem.topologies[0].id == "warm-up":
             return answer
         while time.perf_counter() < ends:

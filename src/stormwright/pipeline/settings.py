@@ -98,7 +98,8 @@ class StreamSettings:
     core_hz, core_hz_of
         Speed of one core in Hz, and exceptions by supervisor. Default: the problem's own `core_hz`.
     trigger_s, prompt_trigger_s
-        Time between two batches, and while somebody watches the results (`LoadStream.measure_promptly`).
+        Time between the begins of two batches; and while somebody watches the results
+        (`LoadStream.measure_promptly`), from the begin of a batch to the end of the next.
     max_files_per_batch
         Maximum landed files per batch; the others wait for the next.
     keep_raw_s
@@ -125,7 +126,7 @@ class StreamSettings:
     core_hz: float | None = None
     core_hz_of: Mapping[str, float] = field(default_factory=dict)
     trigger_s: float = 2.5
-    prompt_trigger_s: float = 0.85
+    prompt_trigger_s: float = 0.9
     max_files_per_batch: int = 1000
     keep_raw_s: int = 0
     rate: RecordRate | None = None

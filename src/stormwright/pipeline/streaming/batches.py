@@ -32,8 +32,9 @@ Take = Callable[[Sequence[Path]], object]
 class BatchLoop:
     """Processes the files of a landing directory in batches, from a thread, until it is stopped.
 
-    A batch begins `StreamSettings.trigger_s` after the last one at the earliest (`prompt_trigger_s` for a while after
-    `run_promptly`), and only if files wait. One that fails is repeated after a pause, which doubles; once it has failed
+    A batch begins `StreamSettings.trigger_s` after the last one at the earliest, and only if files wait. For a while
+    after `run_promptly` it begins so early that it ends, if it takes as long as the last one, `prompt_trigger_s` after
+    that one began. One that fails is repeated after a pause, which doubles; once it has failed
     twice, files over which it fails alone are set aside.
 
     Parameters
@@ -82,7 +83,7 @@ class BatchLoop:
         self._thread.join()
 
     def run_promptly(self) -> None:
-        """Process files every `StreamSettings.prompt_trigger_s` for the next seconds."""
+        """Process files for the next seconds as soon as `StreamSettings.prompt_trigger_s` demands."""
         self._prompt_until_s = time.monotonic() + PROMPT_S
 
     @property
@@ -124,9 +125,9 @@ class BatchLoop:
     @property
     def _interval_s(self) -> float:
         """Time from the beginning of a batch to that of the next."""
-        settings = self._settings
+        trigger_s, prompt_s = self._settings.trigger_s, self._settings.prompt_trigger_s
         is_prompt = time.monotonic() < self._prompt_until_s
-        return min(settings.trigger_s, settings.prompt_trigger_s) if is_prompt else settings.trigger_s
+        return min(trigger_s, prompt_s - (self.batch_ms or 0) / 1000) if is_prompt else trigger_s
 
     def _after_failure(self, error: Exception) -> float:
         """Note a failure and return the seconds until the batch is repeated."""

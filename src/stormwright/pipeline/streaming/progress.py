@@ -33,7 +33,7 @@ class Progress(TypedDict):
     profile_age_s
         Seconds since the last profile.
     lag_ms
-        p50 and p95 of the time from a record's writing until a profile held it.
+        p50 and p95 of the time from a record's writing until a profile held it, for the last minute with records.
     ledger
         Counts of lines by result.
     unknown_tuples

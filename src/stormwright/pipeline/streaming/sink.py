@@ -151,8 +151,8 @@ def _tidy(directory: Path) -> None:
 
 # Sink ---------------------------------------------------------------------------------------------
 
-#: Number of records whose delay is stored.
-MAX_LAGS = 5_000
+#: Seconds for which the delays of records are stored, and of how many records of a batch at most.
+LAGS_S, MAX_LAGS = 60.0, 5_000
 
 #: The newest measurement is written as JSON at most for this share of the time.
 LATEST_SHARE = 0.02
@@ -197,7 +197,8 @@ class ProfileSink:
         self._latest = latest
         self._latest_due = 0.0
         self.quarantine = Quarantine(directory / "quarantine")
-        self._lags_ms: deque[float] = deque(maxlen=MAX_LAGS)
+        #: When a batch was measured (`time.monotonic`), and the delays of its records in ms.
+        self._lags: deque[tuple[float, np.ndarray]] = deque()
         self.state = load(self._panes)
         self.closed = history
         if history:
@@ -235,17 +236,24 @@ class ProfileSink:
         self._seconds, self.measurement, self.state = seconds, measurement, state
         if self._feed and measurement:
             self._feed.write(measurement.node_series, self.capacity_cores)
-        self.measured_s, now_ms = time.monotonic(), time.time() * 1000
-        written_ms = audit["written_ms"].filter(audit["new"])
-        self._lags_ms.extend(now_ms - ms for ms in written_ms.to_pylist())
+        self.measured_s = time.monotonic()
+        self._note_lags(audit["written_ms"].filter(audit["new"]).to_numpy())
         if time.monotonic() >= self._latest_due:
             self.write_latest()
         remove_files(self._landing, state.files, self._stored_directory())
 
+    def _note_lags(self, written_ms: np.ndarray) -> None:
+        """Store the delays of the records of a batch that has just been measured."""
+        some = written_ms[:: 1 + len(written_ms) // MAX_LAGS]
+        now_s = time.monotonic()
+        self._lags.append((now_s, time.time() * 1000 - some))
+        while self._lags[0][0] < now_s - LAGS_S:
+            self._lags.popleft()
+
     def lag_ms(self) -> dict[str, float]:
-        """Return quantiles of the time from a record's writing until a profile held it, for recent records."""
-        lags = list(self._lags_ms)
-        return {f"p{share}": float(np.percentile(lags, share)) for share in (50, 95)} if lags else {}
+        """Return quantiles of the time from a record's writing until a profile held it, for the last minute."""
+        lags = np.concatenate([[], *(lags for _, lags in list(self._lags))])
+        return {f"p{share}": float(np.percentile(lags, share)) for share in (50, 95)} if len(lags) else {}
 
     def write_latest(self) -> None:
         """Write the newest measurement as JSON."""
