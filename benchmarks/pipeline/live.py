@@ -78,7 +78,7 @@ def stream(options: argparse.Namespace) -> dict[str, Any]:
         landing_s = WARM_S + options.seconds + options.unwatched_s
         arguments = ["--workers", options.workers, "--seconds", str(landing_s), "--directory", str(directory)]
         feeder = subprocess.Popen([sys.executable, "-m", __spec__.name, "--part", "feed", *arguments])
-        time.sleep(WARM_S)
+        phase(running, WARM_S, watch=True)
         watched = phase(running, options.seconds, watch=True)
         memory = resident_mb()
         unwatched = phase(running, options.unwatched_s)
