@@ -96,7 +96,9 @@ def phase(stream: LoadStream, seconds: float, watch: bool = False) -> dict[str, 
     while (spent := Spent.now() - begun).wall_s < seconds:
         if watch:
             stream.measure_promptly()
-        lags.append(stream.progress()["lag_ms"])
+        # None before the first batch.
+        if lag := stream.progress()["lag_ms"]:
+            lags.append(lag)
         time.sleep(LOOK_S)
     batches = stream.progress()["batch"] - batch
     return {
