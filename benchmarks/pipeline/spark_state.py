@@ -218,7 +218,7 @@ def bulk_part(options: argparse.Namespace) -> dict[str, Any]:
 def live_part(options: argparse.Namespace) -> dict[str, Any]:
     """Records that land as they are written, ten times a second."""
     directory = options.directory
-    settings = StreamSettings(trigger_s=1, rate="high" if options.rate > 500 else "low", heap_mb=2000)
+    settings = StreamSettings(trigger_s=1, heap_mb=2000)
     with running(options.kind, directory / "landing", directory / "state", settings) as stream:
         arguments = ["--rate", options.rate, "--live-s", options.live_s, "--directory", directory]
         feeder = subprocess.Popen([sys.executable, "-m", speed.__name__, "--part", "feed", *map(str, arguments)])

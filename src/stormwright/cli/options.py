@@ -292,6 +292,17 @@ def log_format(function: Function) -> Function:
     return click.option("--log-format", type=kinds, default="text", show_default=True, help=text)(function)
 
 
+def group(*parameters: Callable[[Function], Function]) -> Callable[[Function], Function]:
+    """Return a decorator that adds several options, in this order."""
+
+    def add(function: Function) -> Function:
+        for parameter in reversed(parameters):
+            function = parameter(function)
+        return function
+
+    return add
+
+
 class _LineType(click.types.StringParamType):
     """Text; an environment variable has one value a line, as values have blanks."""
 

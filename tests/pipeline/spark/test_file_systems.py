@@ -130,4 +130,4 @@ def test_errors_of_file_systems_state_what_to_do(text: str, kind: type[Exception
 
 
 def test_other_errors_are_not_of_file_systems() -> None:
-    assert file_system_error(RuntimeError("java.nio.file.AccessDeniedException: /root/x")) is None
+    assert file_system_error(RuntimeError("java.nio.file.AccessDeniedException: /srv/x")) is None

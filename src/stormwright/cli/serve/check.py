@@ -7,7 +7,7 @@ import socket
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from stormwright.cli.lines import say
 from stormwright.cli.output import print_json
@@ -16,6 +16,8 @@ from stormwright.cli.serve.pair import found, pair_of
 from stormwright.cli.serve.prepare import prepared
 from stormwright.errors import Fault, InputError, StormwrightError
 from stormwright.file_lock import alone
+
+_Part = TypeVar("_Part")
 
 #: Exit code where something is wrong.
 WRONG = 2
@@ -45,8 +47,12 @@ def tried(values: Mapping[str, Any], lock: str, log_format: str = "text") -> int
         *(() if values["simulated"] else real),
         ("address", lambda: _address(values["host"], values["port"])),
         ("state", lambda: _state(values["state_dir"], lock)),
-        *((("pair", lambda: _pair(values)),) if values["pair"] else ()),
-        *((("Kafka", lambda: _kafka(values)),) if values["kafka_brokers"] and not values["simulated"] else ()),
+        *((("pair", lambda: found(_required(pair_of, values))),) if values["pair"] else ()),
+        *(
+            (("Kafka", lambda: answering(_required(topic_of, values))),)
+            if values["kafka_brokers"] and not values["simulated"]
+            else ()
+        ),
     )
     code = 0
     for name, attempt in tries:
@@ -98,20 +104,13 @@ def _nimbus(storm_home: Path) -> str:
     return f"answers, with {' and '.join(counts)}"
 
 
-def _pair(values: Mapping[str, Any]) -> str:
+def _required(part_of: Callable[[Mapping[str, Any], list[Fault]], _Part | None], values: Mapping[str, Any]) -> _Part:
+    """Return a part of the settings, which the values have."""
     faults: list[Fault] = []
-    pair = pair_of(values, faults)
-    if pair is None or faults:
+    part = part_of(values, faults)
+    if part is None or faults:
         raise InputError("serve", faults)
-    return found(pair)
-
-
-def _kafka(values: Mapping[str, Any]) -> str:
-    faults: list[Fault] = []
-    topic = topic_of(values, faults)
-    if topic is None or faults:
-        raise InputError("serve", faults)
-    return answering(topic)
+    return part
 
 
 def _address(host: str, port: int) -> str:

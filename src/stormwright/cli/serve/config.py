@@ -13,7 +13,7 @@ import click
 from click.core import ParameterSource
 
 from stormwright.cli.options import ValidatedCommand
-from stormwright.errors import nearest
+from stormwright.errors import Fault, nearest
 
 # Options from file and environment ----------------------------------------------------------------
 # A verb whose options can also be set by a file and environment variables.
@@ -79,6 +79,22 @@ def given() -> tuple[str, ...]:
     """Return the command line of the current verb."""
     arguments: tuple[str, ...] = click.get_current_context().meta[_GIVEN]
     return arguments
+
+
+def key_values(texts: Sequence[str], option: str, faults: list[Fault]) -> dict[str, str]:
+    """Return the settings in ``KEY=VALUE`` texts of an option.
+
+    Parameters
+    ----------
+    texts
+        Values of the option.
+    option
+        Its name.
+    faults
+        Collects the faults, without values, which may be secrets.
+    """
+    faults += [Fault("should be KEY=VALUE", source_of(option)) for text in texts if "=" not in text]
+    return dict(text.split("=", 1) for text in texts if "=" in text)
 
 
 def source_of(option: str) -> str:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from stormwright.cli.serve.config import source_of
+from stormwright.cli import options
+from stormwright.cli.serve.config import key_values, source_of
 from stormwright.errors import Fault, InputError, StormwrightError
 
 if TYPE_CHECKING:
     from stormwright.pipeline.settings import KafkaTopic
-
-Command = Callable[..., Any]
 
 #: Seconds for a broker to accept a connection.
 _ANSWERS_S = 5.0
@@ -23,15 +22,8 @@ _ANSWERS_S = 5.0
 #: Part of `stormwright.pipeline.settings.KafkaTopic` → its option.
 _OPTION = {"$.brokers": "--kafka", "$.name": "--kafka-topic", "$.options": "--kafka-conf"}
 
-
-def kafka_options(command: Command) -> Command:
-    """Add the options of a Kafka topic to a verb."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
-
-
-_OPTIONS = (
+#: Decorator: the options of a Kafka topic.
+kafka_options = options.group(
     click.option(
         "--kafka",
         "kafka_brokers",
@@ -41,9 +33,11 @@ _OPTIONS = (
     click.option("--kafka-topic", metavar="TOPIC", help="Topic whose messages are lines of the performance log."),
     click.option(
         "--kafka-conf",
+        type=options.LINES,
         multiple=True,
         metavar="KEY=VALUE",
-        help="Option of Spark's Kafka source, as in kafka.security.protocol=SSL or startingOffsets=latest.",
+        help="Option of Spark's Kafka source, as in kafka.security.protocol=SSL or startingOffsets=latest; in a "
+        "variable, one a line.",
     ),
     click.option(
         "--kafka-jars",
@@ -75,13 +69,9 @@ def topic_of(values: Mapping[str, Any], faults: list[Fault]) -> KafkaTopic | Non
     if name is None:
         faults.append(Fault("needs a topic: pass --kafka-topic", source_of("--kafka")))
         return None
-    # A value may be a password.
-    wrong = [Fault("should be KEY=VALUE", source_of("--kafka-conf")) for text in conf if "=" not in text]
-    faults += wrong
-    if wrong:
-        return None
+    settings = key_values(conf, "--kafka-conf", faults)
     try:
-        return KafkaTopic(brokers, name, dict(text.split("=", 1) for text in conf), values["kafka_jars"])
+        return KafkaTopic(brokers, name, settings, values["kafka_jars"])
     except InputError as error:
         faults += [Fault(fault.message, source_of(_OPTION[fault.path])) for fault in error.faults]
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import socket
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,17 +25,8 @@ if TYPE_CHECKING:
 # Options ------------------------------------------------------------------------------------------
 # The options of one of several services beside a cluster.
 
-Command = Callable[..., Any]
-
-
-def pair_options(command: Command) -> Command:
-    """Add the options of leader election to a verb."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
-
-
-_OPTIONS = (
+#: Decorator: the options of leader election.
+pair_options = options.group(
     click.option(
         "--pair",
         metavar="ZOOKEEPER",

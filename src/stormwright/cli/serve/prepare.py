@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from stormwright.cli.deciding import Deciding, decided_by
 from stormwright.cli.serve.access import access_of
-from stormwright.cli.serve.config import source_of
+from stormwright.cli.serve.config import key_values, source_of
 from stormwright.cli.serve.kafka import topic_of
 from stormwright.cli.serve.pair import Pair, pair_of
 from stormwright.cli.serve.simulated import cluster_of, without_effect
@@ -122,13 +122,11 @@ def _history_conf(texts: Sequence[str], faults: list[Fault]) -> dict[str, str]:
     """Return the settings of Spark for the tables, collecting faults without values, which may be secrets."""
     from stormwright.pipeline.spark.target import SparkTarget
 
-    option = source_of("--history-conf")
-    faults += [Fault("should be KEY=VALUE", option) for text in texts if "=" not in text]
-    conf = dict(text.split("=", 1) for text in texts if "=" in text)
+    conf = key_values(texts, "--history-conf", faults)
     try:
         SparkTarget(conf=conf)
     except InputError as error:
-        faults += [Fault(fault.message, option) for fault in error.faults]
+        faults += [Fault(fault.message, source_of("--history-conf")) for fault in error.faults]
     return conf
 
 
