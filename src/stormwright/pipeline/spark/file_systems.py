@@ -29,11 +29,11 @@ S3_PACKAGES = (
 
 #: Dependencies of packages that Spark has itself, or that are not used. Not ``org.*``, as it holds for packages, too.
 _EXCLUDES = (
-    *("com.*:*", "commons-*:*", "io.airlift:*", "io.netty:*", "jakarta.*:*", "javax.*:*", "org.antlr:*"),
-    *("org.apache.hadoop:hadoop-client*", "org.apache.httpcomponents:*", "org.apache.logging.log4j:*"),
-    *("org.apache.parquet:*", "org.locationtech.jts:*", "org.openapitools:*", "org.roaringbitmap:*"),
-    *("org.scala-lang:*", "org.slf4j:*", "org.wildfly.openssl:*", "org.xerial.snappy:*"),
-    "software.amazon.awssdk:bundle",
+    *("at.yawk.lz4:*", "com.*:*", "commons-*:*", "io.airlift:*", "io.netty:*", "jakarta.*:*", "javax.*:*"),
+    *("org.antlr:*", "org.apache.hadoop:hadoop-client*", "org.apache.httpcomponents:*"),
+    *("org.apache.logging.log4j:*", "org.apache.parquet:*", "org.apache.spark:spark-tags*"),
+    *("org.locationtech.jts:*", "org.openapitools:*", "org.roaringbitmap:*", "org.scala-lang*:*", "org.slf4j:*"),
+    *("org.wildfly.openssl:*", "org.xerial.snappy:*", "software.amazon.awssdk:bundle"),
 )
 
 #: Settings with which a user names jars, so that none are fetched.
@@ -44,6 +44,22 @@ _NO_JARS = ("FAILED DOWNLOADS", "UNRESOLVED DEPENDENCIES")
 
 #: Seconds for an S3 server to accept a connection: Hadoop's client would retry for minutes.
 _ANSWERS_S = 10.0
+
+
+def fetching(packages: Sequence[str]) -> dict[str, str]:
+    """Return the settings of Spark that fetch packages from a Maven repository, except jars that Spark has.
+
+    Parameters
+    ----------
+    packages
+        Maven coordinates.
+    """
+    return {"spark.jars.packages": ",".join(packages), "spark.jars.excludes": ",".join(_EXCLUDES)}
+
+
+def could_not_fetch(log: str) -> bool:
+    """Return whether packages could not be fetched, by the log of a Spark that did not start."""
+    return any(mark in log for mark in _NO_JARS)
 
 
 def with_jars(
@@ -76,15 +92,13 @@ def with_jars(
     if target.local and any(_scheme(location) == "s3a" for location in locations):
         _require_endpoint(target)
         packages = (*packages, *S3_PACKAGES)
-    fetched = {}
-    if packages and not target.conf.keys() & set(_OWN_JARS):
-        fetched = {"spark.jars.packages": ",".join(packages), "spark.jars.excludes": ",".join(_EXCLUDES)}
+    fetched = fetching(packages) if packages and not target.conf.keys() & set(_OWN_JARS) else {}
     return replace(target, conf={**fetched, **conf, **target.conf})
 
 
 def jars_error(target: SparkTarget, log: str) -> MissingDependencyError | None:
     """Return the error where Spark did not start because packages could not be fetched, by its log."""
-    if not any(mark in log for mark in _NO_JARS):
+    if not could_not_fetch(log):
         return None
     wanted = target.conf.get("spark.jars.packages", "a package")
     return MissingDependencyError(

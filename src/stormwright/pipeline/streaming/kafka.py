@@ -40,6 +40,7 @@ from stormwright.files import sync_directory, write_whole
 from stormwright.perflog.columns import LANDED, as_file, landed_table
 from stormwright.perflog.landing import COLUMNS_SUFFIX
 from stormwright.pipeline.settings import KafkaTopic, StreamSettings
+from stormwright.pipeline.spark.file_systems import could_not_fetch, fetching
 from stormwright.pipeline.spark.query_supervisor import SupervisedQuery
 from stormwright.pipeline.spark.session import spark_session
 
@@ -48,15 +49,6 @@ from stormwright.pipeline.spark.session import spark_session
 
 #: Has the version of Spark.
 _CONNECTOR = "spark-sql-kafka-0-10_2.13"
-
-#: Parts of the connector that Spark brings itself. What else it needs: its token provider, Kafka's client, a pool.
-_IN_SPARK = (
-    *("at.yawk.lz4:*", "com.google.code.findbugs:*", "org.apache.hadoop:*", "org.scala-lang:*"),
-    *("org.scala-lang.modules:*", "org.slf4j:*", "org.xerial.snappy:*", "org.apache.spark:spark-tags_2.13"),
-)
-
-#: In Spark's log, where jars could not be fetched.
-_NO_JARS = (b"FAILED DOWNLOADS", b"UNRESOLVED DEPENDENCIES")
 
 
 def connector_conf(topic: KafkaTopic, directory: Path) -> Mapping[str, str]:
@@ -75,11 +67,8 @@ def connector_conf(topic: KafkaTopic, directory: Path) -> Mapping[str, str]:
         The directory of jars has no connector of this version of Spark.
     """
     if topic.jars is None:
-        return {
-            "spark.jars.packages": f"org.apache.spark:{_CONNECTOR}:{pyspark.__version__}",
-            "spark.jars.excludes": ",".join(_IN_SPARK),
-            "spark.jars.ivy": str(directory.absolute()),
-        }
+        package = f"org.apache.spark:{_CONNECTOR}:{pyspark.__version__}"
+        return {**fetching([package]), "spark.jars.ivy": str(directory.absolute())}
     connector = topic.jars / f"{_CONNECTOR}-{pyspark.__version__}.jar"
     if not connector.is_file():
         raise MissingDependencyError(
@@ -107,8 +96,8 @@ def connected_session(directory: Path, settings: StreamSettings) -> SparkSession
         return spark_session(directory, settings, conf)
     except StormwrightError as error:
         # Of earlier starts the log may say the same.
-        printed = log.read_bytes()[begin:] if log.exists() else b""
-        if settings.kafka.jars is None and any(mark in printed for mark in _NO_JARS):
+        printed = log.read_bytes()[begin:].decode("utf-8", "replace") if log.exists() else ""
+        if settings.kafka.jars is None and could_not_fetch(printed):
             raise MissingDependencyError(
                 f"{conf['spark.jars.packages']} could not be fetched from any Maven repository of Spark: copy its jars "
                 f"to a directory and pass --kafka-jars; {log} says more"
