@@ -34,8 +34,14 @@ class Spent:
 
 def python_workers_s() -> float:
     """CPU seconds of the Python workers that the JVM has started, of those that have ended too."""
-    found = (pid for java in _children("java") for name in ("python", "python3") for pid in _children(name, java))
-    return sum(_cpu_s(pid, with_ended=True) for pid in found)
+    return sum(_cpu_s(pid, with_ended=True) for pid in _python_workers(os.getpid()))
+
+
+def _python_workers(pid: int) -> list[int]:
+    """Python processes of the JVM that a process has started."""
+    return [
+        found for java in _children("java", pid) for name in ("python", "python3") for found in _children(name, java)
+    ]
 
 
 def _children(name: str, of: int | None = None) -> list[int]:
@@ -62,11 +68,12 @@ def _cpu_s(pid: int, with_ended: bool = False) -> float:
     return sum(map(int, ticks)) / _TICKS
 
 
-def resident_mb() -> dict[str, float]:
-    """Resident memory of this process (``python``) and of the JVM that it has started (``java``)."""
+def resident_mb(pid: int | None = None) -> dict[str, float]:
+    """Resident memory of a process (by default this one) and its JVM's Python workers, and of the JVM (``java``)."""
+    pid = pid or os.getpid()
     return {
-        "python": _resident_mb(os.getpid()),
-        "java": sum(map(_resident_mb, _children("java"))),
+        "python": sum(map(_resident_mb, [pid, *_python_workers(pid)])),
+        "java": sum(map(_resident_mb, _children("java", pid))),
     }
 
 

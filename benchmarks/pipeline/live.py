@@ -5,12 +5,16 @@
 Each number of workers has a process of its own. Every worker writes a record a second; they are shipped ten times a
 second. Once the JVM is warm nothing but the stream runs beside the feeder. First results are prompt, as while a page of
 the dashboard is open or a plan is carried out, then nobody watches them, then nothing lands.
+
+Last, `stormwright serve` as an operator starts it: memory of its process and of Spark's JVM, after five minutes in
+which 100 workers delivered their records over HTTP, Nimbus asked every ten seconds, and a page was open.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import signal
 import subprocess
 import sys
 import tempfile
@@ -18,17 +22,27 @@ import time
 from pathlib import Path
 from statistics import median
 from typing import Any
+from urllib.request import urlopen
 
 from benchmarks.kit.cpu_time import Spent, resident_mb
 from benchmarks.kit.results import write_results
 from benchmarks.pipeline.records import Workers
+from benchmarks.service.nimbus_question import Cluster
+from benchmarks.service.scale import HOST, Delivering, Load, answered_s, await_port
 from stormwright.perflog.columns import RecordLanding, landed_table
 from stormwright.pipeline.settings import StreamSettings
 from stormwright.pipeline.streaming.stream import LoadStream
+from stormwright.storm.local_cluster.network import free_ports
 
 #: Most cores of Spark's JVM by number of workers, and without records.
 ASKED = {3: 0.08, 100: 0.20, 1600: 0.8}
 ASKED_IDLE = 0.05
+
+#: Most MB of a whole service, and its workers.
+ASKED_SERVICE_MB, SERVICE_WORKERS = 900, 100
+
+#: Seconds between two questions of Nimbus (Storm's default), and between two updates of an open page.
+ASK_S, PAGE_S = 10, 2
 
 #: Seconds until the JVM is warm.
 WARM_S = 60
@@ -58,7 +72,10 @@ def main() -> None:
     for workers in map(int, options.workers.split(",")):
         found[workers] = _apart(workers, options)
         print(f"{workers} workers: {json.dumps(found[workers])}", file=sys.stderr, flush=True)
-    write_results("pipeline-live", "What the live stream costs", _rows(found), {"found": found})
+    service = serve(options.seconds)
+    print(f"service: {json.dumps(service)}", file=sys.stderr, flush=True)
+    rows = [*_rows(found), _service_row(service)]
+    write_results("pipeline-live", "What the live stream costs", rows, {"found": found, "service": service})
 
 
 def _apart(workers: int, options: argparse.Namespace) -> dict[str, Any]:
@@ -123,6 +140,44 @@ def feed(options: argparse.Namespace) -> None:
         landing.write(landed_table(lines, now_ms, StreamSettings.late_s))
         written = due
         time.sleep(max(0.0, SHIP_S - (time.time() - begun - elapsed)))
+
+
+def serve(seconds: float) -> dict[str, float]:
+    """Memory of a whole service in MB, and records used, after some time of deliveries."""
+    (port,) = free_ports(1, first=27_000)
+    question = Cluster(SERVICE_WORKERS // 10, 10 * SERVICE_WORKERS, SERVICE_WORKERS // 4).question(0)
+    with tempfile.TemporaryDirectory(prefix="stormwright-live-") as state:
+        command = [sys.executable, "-m", "stormwright", "serve", "--state", state, "--port", str(port)]
+        service = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        try:
+            await_port(port)
+            delivering, load, begun = Delivering(port, SERVICE_WORKERS), Load(), time.monotonic()
+            while (elapsed := time.monotonic() - begun) < seconds:
+                if len(load.asked_s) <= elapsed / ASK_S:
+                    load.asked_s.append(answered_s(port, question))
+                _get(port, "/")
+                delivering.go_on(PAGE_S, load)
+            memory = resident_mb(service.pid)
+            ledger = json.loads(_get(port, "/v1/status"))["pipeline"]["ledger"]
+            delivering.close()
+        finally:
+            service.send_signal(signal.SIGINT)
+            service.wait()
+    assert not load.refused, f"{load.refused} deliveries refused"
+    assert ledger["used"] == ledger["read"] > 0, ledger
+    return {**memory, "records": ledger["used"]}
+
+
+def _get(port: int, path: str) -> bytes:
+    with urlopen(f"http://{HOST}:{port}{path}") as answer:
+        content: bytes = answer.read()
+    return content
+
+
+def _service_row(memory: dict[str, float]) -> tuple[str, str, str]:
+    name = f"{SERVICE_WORKERS} workers: resident, the whole service with Spark"
+    total = f"{memory['java'] + memory['python']:.0f} MB: JVM {memory['java']:.0f}, Python {memory['python']:.0f}"
+    return name, f"≤ {ASKED_SERVICE_MB} MB", total
 
 
 def _rows(found: dict[int, dict[str, Any]]) -> list[tuple[str, str, str]]:

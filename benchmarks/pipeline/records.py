@@ -21,12 +21,14 @@ class Workers:
         Workers, ten to a topology.
     start_ms
         When the first interval of the first worker begins; those of the others do so within a second of it.
+    topology
+        Format of a topology's identifier, from its number.
     """
 
-    def __init__(self, count: int, start_ms: int) -> None:
+    def __init__(self, count: int, start_ms: int, topology: str = "t-{}") -> None:
         self.count = count
         self._start_ms = start_ms
-        self._lines = [_line(worker, start_ms) for worker in range(count)]
+        self._lines = [_line(worker, start_ms, topology) for worker in range(count)]
 
     def second(self, number: int, written_ms: int | None = None) -> Iterator[bytes]:
         """What all workers write of one second, in the order of their intervals."""
@@ -44,12 +46,12 @@ class Workers:
         )  # fmt: skip
 
 
-def _line(worker: int, start_ms: int) -> bytes:
+def _line(worker: int, start_ms: int, name: str) -> bytes:
     topology, place = divmod(worker, 10)
     task = 1 + place
     pairs = ",".join(f"[{task},{20 + pair},0,%d,{2000 + pair}]" for pair in range(PAIRS))
     return (
-        f'{{"version":1,"worker":{{"topology":"t-{topology}","supervisor":"s-{place}","host":"h-{place}",'
+        f'{{"version":1,"worker":{{"topology":"{name.format(topology)}","supervisor":"s-{place}","host":"h-{place}",'
         f'"port":{6700 + topology % 100},"pid":{1000 + worker},"start_ms":{start_ms - 60_000}}},"seq":%d,"start_ms":%d,'
         '"length_ns":1000000000,"written_ms":%d,"process_cpu_ns":%d,"heap_bytes":123456789,'
         f'"executors":[{{"component":"split","first_task":{task},"last_task":{task},"cpu_ns":%d,"received":%d,'

@@ -7,6 +7,9 @@ from typing import Any
 import numpy as np
 import orjson
 
+#: Format of a topology's identifier, from its number.
+TOPOLOGY_ID = "topology-{0}-{0}-1700000000"
+
 SLOTS_A_NODE, NODES_A_RACK, EXECUTORS_A_WORKER = 4, 25, 10
 
 #: Parallelism of components and what each listens to, in parts of a topology of 100 executors.
@@ -113,7 +116,7 @@ def _topology(number: int, executors: int) -> dict[str, Any]:
         for index, (name, _, sources) in enumerate(_COMPONENTS)
     ]
     return {
-        "id": f"topology-{number}-{number + 1}-1700000000",
+        "id": TOPOLOGY_ID.format(number),
         "name": f"topology-{number}",
         "owner": "storm",
         "launch_time": 1_700_000_000 + number,

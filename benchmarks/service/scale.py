@@ -31,7 +31,7 @@ import numpy as np
 
 from benchmarks.kit.results import write_results
 from benchmarks.pipeline.records import Workers
-from benchmarks.service.nimbus_question import Cluster
+from benchmarks.service.nimbus_question import TOPOLOGY_ID, Cluster
 from stormwright.controller.tally import Tally
 from stormwright.documents import FileDocument
 from stormwright.explain.obstacles import status_texts
@@ -171,12 +171,12 @@ def run(question: bytes, workers: int, seconds: float) -> Load:
     with tempfile.TemporaryDirectory() as state:
         service = multiprocessing.get_context("spawn").Process(target=serve, args=(port, state, stop))
         service.start()
-        _await(port)
+        await_port(port)
         assert service.pid
         load, over = Load(), threading.Event()
         asking = threading.Thread(target=_ask, args=(port, question, load, over))
         # What a service does once in its life is none of what is measured here.
-        _asked_s(port, question)
+        answered_s(port, question)
         delivering = Delivering(port, workers)
         delivering.go_on(WARM_UP_S, Load())
         asking.start()
@@ -208,7 +208,7 @@ def serve(port: int, state: str, stop: Any) -> None:
                 path.unlink()
 
 
-def _await(port: int) -> None:
+def await_port(port: int) -> None:
     while True:
         try:
             socket.create_connection((HOST, port)).close()
@@ -220,11 +220,11 @@ def _await(port: int) -> None:
 
 def _ask(port: int, question: bytes, load: Load, over: threading.Event) -> None:
     while not over.is_set():
-        load.asked_s.append(_asked_s(port, question))
+        load.asked_s.append(answered_s(port, question))
         over.wait(ASK_EVERY_S)
 
 
-def _asked_s(port: int, question: bytes) -> float:
+def answered_s(port: int, question: bytes) -> float:
     begin = time.monotonic()
     nimbus = http.client.HTTPConnection(HOST, port)
     nimbus.request("POST", "/v1/schedule", question)
@@ -240,7 +240,7 @@ class Delivering:
 
     def __init__(self, port: int, workers: int) -> None:
         self._connections = [socket.create_connection((HOST, port)) for _ in range(workers)]
-        self._workers = Workers(workers, int(time.time() * 1000))
+        self._workers = Workers(workers, int(time.time() * 1000), TOPOLOGY_ID)
         self._waiting = selectors.DefaultSelector()
         for number, connection in enumerate(self._connections):
             connection.setblocking(False)
