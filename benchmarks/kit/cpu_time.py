@@ -77,6 +77,13 @@ def resident_mb(pid: int | None = None) -> dict[str, float]:
     }
 
 
+def peak_resident_mb() -> float:
+    """Peak resident memory of this process, the JVM that it has started, and its Python workers."""
+    pids = [os.getpid(), *_children("java"), *_python_workers(os.getpid())]
+    statuses = [Path(f"/proc/{pid}/status").read_text() for pid in pids]
+    return sum(int(status.split("VmHWM:")[1].split()[0]) for status in statuses) * 1024 / 1e6
+
+
 def _resident_mb(pid: int) -> float:
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6

@@ -30,6 +30,7 @@ import numpy as np
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+from benchmarks.kit.cpu_time import peak_resident_mb
 from benchmarks.kit.results import write_results
 from stormwright.history.reports import topology_reports
 from stormwright.history.tables.definitions import FACTS
@@ -91,6 +92,8 @@ def _measure(options: argparse.Namespace) -> None:
         (f"a month's report by topology, {rows:,} pair-rows, {count} of the cores, s", "≤ 60", f"{each['seconds']:.1f}")
         for count, each in found.items()
     ]
+    memory = f"{most['peak_mb'] / 1000:.1f} GB"
+    figures.append((f"peak memory on {cores[-1]} of the cores, JVM and Python", "≤ 4 GB", memory))
     if len(cores) > 1:
         speed_up = f"{least['seconds'] / most['seconds']:.2f}"
         figures.append((f"times as fast on {cores[-1]} as on {cores[0]}", f"near {cores[-1] / cores[0]:g}", speed_up))
@@ -175,6 +178,7 @@ def _report(options: argparse.Namespace) -> dict[str, Any]:
     assert reports[0].sent_bytes == 60 * reports[0].sent_tuples
     told = {
         "seconds": seconds,
+        "peak_mb": peak_resident_mb(),
         "rows": store.read(FACTS).count(),
         "bytes": store.size_bytes(FACTS),
         "sent_tuples": sum(report.sent_tuples for report in reports),
