@@ -26,6 +26,9 @@ JAVA_SOURCES := $(shell find java/src -type f)
 # Besides 2.8.3, with which all else is built and run: the newest of older lines, and the oldest of its own.
 STORM_VERSIONS := 2.6.4 2.7.1 2.8.0
 
+# Besides 4.2.0, the same.
+SPARK_VERSIONS := 4.0.5 4.1.4 4.2.1 4.3.0
+
 # What each step of the set-up leaves when it has completed; an interrupted step is done again.
 COMPILER := .venv/.compiler
 PYTHON := .venv/.complete
@@ -40,7 +43,7 @@ MACHINE_CODE := build/.machine-code
 JAVA_SAYS := build/java-test.log
 JAVA_FAILED := build/.java-test-failed
 
-.PHONY: help demo test test-all properties chaos chaos-virtual soak java-test python-test storm-versions lint docs fresh-docs wheel setup clean missing
+.PHONY: help demo test test-all properties chaos chaos-virtual soak java-test python-test storm-versions spark-versions lint docs fresh-docs wheel setup clean missing
 
 help: ## show this
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -88,6 +91,13 @@ storm-versions: setup ## the Java sources compiled and tested with other version
 	  echo "test: Java, Storm $$version"; \
 	  mvn -q -B -f java/pom.xml -P '!storm-layout' -Dstorm.version=$$version -Doutput=../build/storm-versions/$$version test; \
 	  grep -h '^Tests run' build/storm-versions/$$version/surefire-reports/*.txt; \
+	done
+
+spark-versions: setup ## the tests of the pipeline with other versions of Spark, without those of Kafka (options: ARGS="-x")
+	@for version in $(SPARK_VERSIONS); do \
+	  echo "test: Python, Spark $$version"; \
+	  $(BIN)/python -m pip install --quiet --upgrade --target build/spark-versions/$$version pyspark==$$version; \
+	  PYTHONPATH=$$PWD/build/spark-versions/$$version $(PYTEST) -m "spark and not slow" $(ARGS); \
 	done
 
 lint: $(PYTHON) ## style and types

@@ -73,9 +73,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     # Others are not to wait for the import.
     from stormwright.pipeline.settings import StreamSettings
     from stormwright.pipeline.spark.session import spark_session
-    from tests.pipeline.kafka_broker import CONNECTOR
+    from tests.pipeline.kafka_broker import CONNECTOR, has_jars
 
-    jars = {"spark.jars": ",".join(map(str, CONNECTOR.glob("*.jar")))} if CONNECTOR.exists() else {}
+    jars = {"spark.jars": ",".join(map(str, CONNECTOR.glob("*.jar")))} if has_jars() else {}
     session = spark_session(tmp_path_factory.mktemp("spark"), StreamSettings(niceness=0), jars)
     yield session
     session.stop()

@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import pyspark
 from pyspark.sql import SparkSession
 
 from stormwright.java import find_java
@@ -19,6 +20,12 @@ from stormwright.storm.local_cluster.network import free_ports
 #: What `tools/setup kafka` fetches.
 JARS = Path(__file__).resolve().parents[2] / "build" / "kafka"
 CONNECTOR = JARS / "connector"
+
+
+def has_jars() -> bool:
+    """Return whether there are jars, and those of the connector are for this version of Spark."""
+    return any(CONNECTOR.glob(f"spark-sql-kafka-*-{pyspark.__version__}.jar"))
+
 
 #: Seconds until a broker answers.
 UP_S = 60.0

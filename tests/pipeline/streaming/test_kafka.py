@@ -15,7 +15,7 @@ from stormwright.perflog.columns import read_landed_file
 from stormwright.pipeline.settings import KafkaTopic, StreamSettings
 from stormwright.pipeline.streaming.kafka import KafkaStream, MessageLanding, connector_conf
 from stormwright.pipeline.streaming.stream import LoadStream
-from tests.pipeline.kafka_broker import CONNECTOR, JARS, Broker, Topic
+from tests.pipeline.kafka_broker import CONNECTOR, Broker, Topic, has_jars
 from tests.pipeline.kills import START_MS, Victim, assert_exact_messages, booked, made_messages, messages
 from tests.pipeline.victim import KAFKA_POINTS, SETTINGS, of_topic, set_trap
 from tests.pipeline.waiting import wait, wait_for, wait_until_read
@@ -26,8 +26,8 @@ pytestmark = pytest.mark.spark
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """One broker for all tests."""
-    if not (JARS / ".complete").exists():
-        pytest.skip("no jars of Kafka: tools/setup kafka fetches them")
+    if not has_jars():
+        pytest.skip("no jars of Kafka for this version of Spark: tools/setup kafka fetches those of the pinned one")
     with Broker(tmp_path_factory.mktemp("kafka")) as broker:
         yield broker
 
@@ -206,7 +206,7 @@ def test_connector_is_fetched_or_in_directory(tmp_path: Path) -> None:
     assert fetched["spark.jars.packages"].startswith("org.apache.spark:spark-sql-kafka-0-10_2.13:")
     with pytest.raises(MissingDependencyError, match=r"spark-sql-kafka-0-10_2.13-.* is missing"):
         connector_conf(KafkaTopic("kafka:9092", "perflog", jars=tmp_path), tmp_path)
-    if CONNECTOR.exists():
+    if has_jars():
         jars = connector_conf(KafkaTopic("kafka:9092", "perflog", jars=CONNECTOR), tmp_path)
         assert jars["spark.jars"].count(".jar") == 4
 
