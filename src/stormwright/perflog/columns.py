@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from io import BytesIO
 from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -69,34 +70,40 @@ def record_columns(records: Sequence[LogRecord | None]) -> pa.Table:
 
 
 def landed_table(lines: Iterable[bytes], landed_ms: int, late_s: float = -math.inf) -> pa.Table:
-    """Return lines, except blank ones, as `LANDED`, for the parameters of `parsed_rows`."""
-    return parsed_rows([line for line in lines if line.strip()], landed_ms, late_s)[1]
+    """Return lines, except blank ones, that landed together as `LANDED`; see `parsed_rows`."""
+    found = [line for line in lines if line.strip()]
+    return parsed_rows(found, [landed_ms] * len(found), late_s).table
 
 
-def parsed_rows(
-    lines: Sequence[bytes], landed_ms: int, late_s: float
-) -> tuple[list[LogRecord | RejectedLine], pa.Table]:
-    """Parse lines; return the result of each, and all as `LANDED`.
+class ParsedRows(NamedTuple):
+    """The valid records among lines, and all lines as `LANDED`."""
+
+    records: list[LogRecord]
+    table: pa.Table
+
+
+def parsed_rows(lines: Sequence[bytes], landed_ms: Sequence[int], late_s: float) -> ParsedRows:
+    """Parse lines.
 
     Parameters
     ----------
     lines
         Lines of a performance log, without blank ones.
     landed_ms
-        When they landed.
+        When each landed.
     late_s
         Seconds after which a record is late, so that its line is stored as well.
     """
-    found = [parse(line, landed_ms) for line in lines]
-    oldest_ms = landed_ms - late_s * 1000
+    found = list(map(parse, lines, landed_ms))
     columns = record_columns([None if isinstance(row, RejectedLine) else row for row in found])
     reasons = [row.reason if isinstance(row, RejectedLine) else None for row in found]
     stored = [
-        line if isinstance(row, RejectedLine) or row["start_ms"] < oldest_ms else None
-        for line, row in zip(lines, found, strict=True)
+        line if isinstance(row, RejectedLine) or row["start_ms"] < moment_ms - late_s * 1000 else None
+        for line, row, moment_ms in zip(lines, found, landed_ms, strict=True)
     ]
-    others = [pa.repeat(landed_ms, len(lines)), pa.array(reasons, pa.string()), pa.array(stored, pa.binary())]
-    return found, pa.Table.from_arrays([*columns.columns, *others], schema=LANDED)
+    others = [pa.array(landed_ms, pa.int64()), pa.array(reasons, pa.string()), pa.array(stored, pa.binary())]
+    records = [row for row in found if not isinstance(row, RejectedLine)]
+    return ParsedRows(records, pa.Table.from_arrays([*columns.columns, *others], schema=LANDED))
 
 
 def as_file(table: pa.Table) -> bytes:

@@ -57,10 +57,11 @@ class LinesOut(NamedTuple):
 
 
 class StreamBatch(NamedTuple):
-    """Output of a batch of a stream: facts per pane as `PANES`, and one audit row per line."""
+    """Output of a batch of a stream: facts per pane as `PANES`, one audit row per line, and the names of its files."""
 
     facts: pa.Table
     audit: pa.Table
+    files: Sequence[str]
 
 
 def pipeline(rows: DataFrame, taken: Column | None = None) -> LinesOut:
@@ -99,18 +100,18 @@ class BatchPlan:
             facts, audit = self._small(files, state)
         else:
             facts, audit = large_batch(self._spark, files, state, self._settings)
-        return StreamBatch(facts, _with_lines(audit, files))
+        return StreamBatch(facts, _with_lines(audit, files), [path.name for path in files])
 
-    def _small(self, files: Sequence[Path], state: LiveState) -> StreamBatch:
+    def _small(self, files: Sequence[Path], state: LiveState) -> tuple[pa.Table, pa.Table]:
         rows = read_rows(files)
         audit = state.sorted_out(_audit_of(rows, self._settings.late_s), self._settings)
-        return StreamBatch(self._prepared(rows.filter(audit["new"]).select(RECORD_COLUMNS)), audit)
+        return self._prepared(rows.filter(audit["new"]).select(RECORD_COLUMNS)), audit
 
 
 def large_batch(
     spark: SparkSession, files: Sequence[Location], state: LiveState, settings: StreamSettings
-) -> StreamBatch:
-    """Return the output of a batch that Spark reads.
+) -> tuple[pa.Table, pa.Table]:
+    """Return facts and audit of a batch that Spark reads, as in `StreamBatch`.
 
     Parameters
     ----------
@@ -139,7 +140,7 @@ def large_batch(
         rows.unpersist()
     if records_in(facts) != (pc.sum(audit["new"]).as_py() or 0):
         raise StormwrightError("a landed file was changed while it was read")
-    return StreamBatch(facts, audit)
+    return facts, audit
 
 
 def _audit_of(rows: pa.Table, late_s: int) -> pa.Table:
@@ -152,19 +153,28 @@ def _audit_of(rows: pa.Table, late_s: int) -> pa.Table:
 
 
 def _with_lines(audit: pa.Table, files: Sequence[Path]) -> pa.Table:
-    """Add the lines of rejected records that landed as columns alone, as nothing was wrong with them then."""
+    """Add the lines of rejected records whose text was not read, as nothing is wrong with them but the time."""
     is_missing = pc.and_(pc.is_valid(audit["reason"]), pc.is_null(audit["line"]))
     if not pc.any(is_missing).as_py():
         return audit
     lines, places = audit["line"].to_pylist(), np.flatnonzero(is_missing.to_numpy())
-    names, rows = (audit[name].take(places).to_pylist() for name in ("file", "row"))
-    paths = {path.name: path for path in files if is_columnar(path)}
-    for name in paths.keys() & set(names):
-        own = [(place, row) for place, row, of in zip(places, rows, names, strict=True) if of == name]
-        records = read_landed_file(paths[name]).select(RECORD_COLUMNS).take([row for _, row in own]).to_pylist()
-        for (place, _), record in zip(own, records, strict=True):
-            lines[place] = encode(record)
+    paths = {path.name: path for path in files}
+    for name in set(audit["file"].take(places).to_pylist()):
+        of_file = np.flatnonzero(pc.equal(audit["file"], name).to_numpy())
+        # Rows of Spark are numbered along a block, not along the file.
+        in_order = of_file[np.lexsort([audit[key].take(of_file).to_numpy() for key in ("row", "block")])]
+        missing = np.flatnonzero(np.isin(in_order, places))
+        for place, line in zip(in_order[missing], _lines_of(paths[name], missing), strict=True):
+            lines[place] = line
     return audit.set_column(audit.schema.get_field_index("line"), "line", pa.array(lines, pa.binary()))
+
+
+def _lines_of(path: Path, numbers: np.ndarray) -> list[bytes]:
+    """Return lines of a landed file by number, without blank ones; those of columns are written anew."""
+    if is_columnar(path):
+        return [encode(record) for record in read_landed_file(path).select(RECORD_COLUMNS).take(numbers).to_pylist()]
+    lines = [line for line in path.read_bytes().split(b"\n") if line.strip()]
+    return [lines[number] for number in numbers]
 
 
 def _part(rows: pa.Table, place: str) -> pa.ChunkedArray:

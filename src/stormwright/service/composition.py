@@ -166,7 +166,7 @@ def build_measurement(
         stream_settings,
         history=ClosedPanes(storage.history.staging),
         on_alarm=on_alarm,
-        on_messages=lambda bodies: intake.count(intake.parse(bodies)),
+        on_landed=intake.count,
     )
     return Measurement(tally, heaps, slow, stream, intake, workers)
 

@@ -4,28 +4,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import pyarrow as pa
 
 from stormwright.clock import WALL, Clock
 from stormwright.controller.tally import Tally
 from stormwright.gc_pause import collection_paused
-from stormwright.perflog.columns import RecordLanding, parsed_rows
-from stormwright.perflog.records import LogRecord, RejectedLine
+from stormwright.perflog.columns import ParsedRows, RecordLanding, parsed_rows
+from stormwright.perflog.records import LogRecord
 from stormwright.service.on_change import OnChange
 from stormwright.service.storage.calibration import CostCalibration
 from stormwright.service.storage.history import ServiceHistory
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class ParsedDeliveries:
-    """Deliveries as the valid records among their lines, and as rows to land, valid or not."""
-
-    records: Sequence[LogRecord]
-    rows: pa.Table
 
 
 class Intake:
@@ -64,15 +55,14 @@ class Intake:
         #: Why the last deliveries could not be stored; empty if they could.
         self.storing_error = ""
 
-    def parse(self, bodies: Sequence[bytes]) -> ParsedDeliveries:
+    def parse(self, bodies: Sequence[bytes]) -> ParsedRows:
         """Parse deliveries, without an effect."""
         lines = [line for body in bodies for line in body.split(b"\n") if line.strip()]
         # Of thousands of records, which are gone at once, there is nothing to collect.
         with collection_paused():
-            found, rows = parsed_rows(lines, round(self._clock.time() * 1000), self._late_s)
-        return ParsedDeliveries([row for row in found if not isinstance(row, RejectedLine)], rows)
+            return parsed_rows(lines, [round(self._clock.time() * 1000)] * len(lines), self._late_s)
 
-    def store(self, parsed: Sequence[ParsedDeliveries]) -> None:
+    def store(self, parsed: Sequence[ParsedRows]) -> None:
         """Store deliveries; when this returns they are safe on disk.
 
         Raises
@@ -81,13 +71,13 @@ class Intake:
             They could not be stored.
         """
         try:
-            self._landing.write(pa.concat_tables(each.rows for each in parsed))
+            self._landing.write(pa.concat_tables(each.table for each in parsed))
         except OSError as error:
             self.storing_error = error.strerror or str(error)
             raise
         self.storing_error = ""
 
-    def count(self, parsed: ParsedDeliveries) -> None:
+    def count(self, parsed: ParsedRows) -> None:
         """Count durable deliveries; failures are logged, and do not affect durability."""
         try:
             with collection_paused():

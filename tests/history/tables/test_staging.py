@@ -62,6 +62,35 @@ def test_all_staged_rows_of_a_table_form_one_chunk_until_its_removal(tmp_path: P
     assert staging.waiting()[0] == 1
 
 
+def test_batch_repeated_with_other_panes_replaces_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when files land between a failed batch and its repetition; also while panes cannot be written."""
+    staging = Staging(tmp_path)
+    closed = opened(staging, -1)
+    closed.close(0, panes(0))
+    with monkeypatch.context() as patch:
+        patch.setattr(Staging, "publish", full)
+        closed.saved()
+    closed.close(1, panes(2))
+    closed.close(1, panes(1))
+    with monkeypatch.context() as patch:
+        patch.setattr(Staging, "write", full)
+        closed.saved()
+        closed.close(2, panes(4))
+        closed.close(2, panes(3))
+    closed.close(2, panes(5))
+    closed.saved()
+    due = [moment for first in (0, 1, 5) for moment in panes(first)["pane_ms"].to_pylist()]
+    assert taken(staging) == sorted(due)
+    closed.close(3, panes(6))
+    closed.close(3, panes(6).slice(0, 0))
+    closed.saved()
+    assert taken(staging) == []
+
+
+def full(*_: Any, **__: Any) -> None:
+    raise OSError("no space left on device")
+
+
 def test_a_chunk_is_no_larger_than_memory_allows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(staging_module, "MAX_CHUNK_ROWS", 5)
     staging = Staging(tmp_path)

@@ -256,6 +256,28 @@ def test_repeated_batch_does_not_change_alarms(tmp_path: Path) -> None:
     assert list(AlarmLog(tmp_path / "alarms.json", told.append).up) == ["a"]
 
 
+def test_new_alarm_in_a_repeated_batch_is_raised(tmp_path: Path) -> None:
+    """A checkpoint that lost its newest files repeats a number with other events."""
+    told: list[Alarm] = []
+    log = AlarmLog(tmp_path / "alarms.json", told.append)
+    log(Frame(("raised", "a", 10, 20), ("ended", "a", 10, 30)), 5)  # type: ignore[arg-type]
+    log(Frame(("raised", "a", 10, 20), ("raised", "b", 12, 22)), 0)  # type: ignore[arg-type]
+    assert [(a.supervisor, a.start_s) for a in told] == [("a", 10), ("b", 12)]
+    assert list(log.up) == ["b"]
+
+
+def test_alarm_is_reported_though_another_one_could_not_be(tmp_path: Path) -> None:
+    told: list[str] = []
+
+    def tell(alarm: Alarm) -> None:
+        told.append(alarm.supervisor)
+        if alarm.supervisor == "a":
+            raise RuntimeError("no answer")
+
+    AlarmLog(tmp_path / "alarms.json", tell)(Frame(("raised", "a", 10, 20), ("raised", "b", 12, 22)), 0)  # type: ignore[arg-type]
+    assert told == ["a", "b"]
+
+
 def test_unsaved_alarm_is_raised_when_its_batch_is_repeated(tmp_path: Path) -> None:
     told: list[Alarm] = []
     (tmp_path / "state").write_text("in the way")

@@ -244,7 +244,7 @@ def test_result_is_independent_of_batch_size(spark: SparkSession, tmp_path: Path
     for plan, landed in ((small, files), (large, files), (small, columns), (large, columns)):
         state = LiveState()
         for number, path in enumerate(landed):
-            state = state.after(number, *plan([path], state), settings)
+            state = state.after(number, *plan([path], state)[:2], [path.name], settings)
         facts = state.facts()
         nanoseconds = pc.round(facts["cpu_ns"])
         facts = facts.set_column(facts.schema.get_field_index("cpu_ns"), "cpu_ns", nanoseconds)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from stormwright.errors import InputError, MissingDependencyError, StormwrightError
-from stormwright.perflog.columns import read_landed_file
+from stormwright.perflog.columns import ParsedRows, parsed_rows, read_landed_file
 from stormwright.pipeline.settings import KafkaTopic, StreamSettings
 from stormwright.pipeline.streaming.kafka import KafkaStream, MessageLanding, connector_conf
 from stormwright.pipeline.streaming.stream import LoadStream
@@ -37,10 +38,10 @@ def test_messages_count_as_landed_lines_while_broker_restarts(
 ) -> None:
     world, lines, outcome = made_messages(seed=41, seconds=50)
     topic = Topic(spark, broker, "restarts")
-    half, landed = len(lines) // 2, []
+    half, landed = len(lines) // 2, list[ParsedRows]()
     topic.produce(messages(lines[:half]))
     settings = of_topic(broker.address, topic.name)
-    with LoadStream(tmp_path / "landing", tmp_path / "state", settings, spark, on_messages=landed.extend) as stream:
+    with LoadStream(tmp_path / "landing", tmp_path / "state", settings, spark, on_landed=landed.append) as stream:
         wait_until_read(stream, half // 2)
         broker.kill()
         broker.start()
@@ -51,7 +52,8 @@ def test_messages_count_as_landed_lines_while_broker_restarts(
     assert progress["kafka"]["running"]
     assert progress["kafka"]["error"] is None
     assert progress["queries"]["kafka"]["batch"] >= len(lines) // 40
-    assert landed == [line.body for line in lines]
+    expected = parsed_rows([line.body for line in lines], [line.arrived_ms for line in lines], settings.late_s)
+    assert [record for parsed in landed for record in parsed.records] == expected.records
     assert min(outcome.ledger.values()) > 5
     assert {reason.partition(":")[0] for reason, *_ in outcome.quarantine} >= {"late", "version"}
     assert_exact_messages(tmp_path / "state", world, outcome)
@@ -174,6 +176,15 @@ def test_message_may_hold_lines_or_nothing(tmp_path: Path, landing: MessageLandi
     assert landed_ms(tmp_path / "landing") == []
     landing.land(2, table((0, 2), (0, 3), value=b"{}\n\n[]\n"))
     assert landed_ms(tmp_path / "landing") == [seconds(2, 2, 3, 3)]
+
+
+def test_message_of_a_clock_that_is_ahead_lands_now(tmp_path: Path, landing: MessageLanding) -> None:
+    ahead = table((0, 0), (0, 1))
+    later = pa.array([START_MS * 1000, 2 * round(time.time() * 1e6)], pa.timestamp("us", "UTC"))
+    landing.land(0, ahead.set_column(2, "timestamp", later))
+    ((first_ms, second_ms),) = landed_ms(tmp_path / "landing")
+    assert first_ms == START_MS
+    assert time.time() * 1000 - 60_000 < second_ms <= time.time() * 1000
 
 
 def test_repeated_batch_with_other_limits_lands_only_what_is_new(tmp_path: Path, landing: MessageLanding) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from stormwright.pipeline.parsing.source import waiting_files
 from stormwright.pipeline.plan import BatchPlan
 from stormwright.pipeline.streaming.sink import ProfileSink
 from tests.pipeline.kills import Victim, assert_exact, booked, finish, supply
@@ -32,14 +31,12 @@ def test_nothing_is_lost_or_twice_wherever_a_batch_ends(
         pass
 
     def started() -> ProfileSink:
-        sink = ProfileSink(landing, state / "raw", state / SETTINGS.state_name, state / "latest.json", SETTINGS)
-        sink.begin()
-        return sink
+        return ProfileSink(landing, state / "raw", state / SETTINGS.state_name, state / "latest.json", SETTINGS)
 
     plan = BatchPlan(spark, tmp_path / "plan", SETTINGS)
 
     def take_oldest(sink: ProfileSink) -> None:
-        sink.take(plan(waiting_files(landing, 5), sink.state))
+        sink.take(plan(sink.waiting(5), sink.state))
 
     def end(point: str) -> None:
         raise KilledError(point)
@@ -52,7 +49,7 @@ def test_nothing_is_lost_or_twice_wherever_a_batch_ends(
             with pytest.raises(KilledError, match=point):
                 take_oldest(sink)
     sink = started()
-    while waiting_files(landing):
+    while sink.waiting(1):
         take_oldest(sink)
     outcome = assert_exact(state, world, supplied)
     assert min(outcome.ledger.values()) > 5

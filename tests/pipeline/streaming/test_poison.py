@@ -14,11 +14,14 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 
+from stormwright.errors import Fault, InputError
+from stormwright.perflog.records import parse
 from stormwright.pipeline.parsing import quarantine as quarantine_module
 from stormwright.pipeline.parsing.quarantine import Quarantine, read_quarantines
 from stormwright.pipeline.parsing.source import prune
+from stormwright.pipeline.settings import StreamSettings
 from stormwright.pipeline.spark import query_supervisor
-from stormwright.pipeline.streaming.batches import poisonous
+from stormwright.pipeline.streaming.batches import poisonous, set_poison_aside
 from tests.pipeline.waiting import wait
 
 TRACEBACK = "Traceback (most recent call last):"
@@ -121,6 +124,65 @@ def test_files_failing_only_together_are_not_blamed() -> None:
     assert poisonous(files, lambda tried: "too many" if len(tried) > 2 else None) == {}
 
 
+@pytest.mark.parametrize("of_the_machine", [True, False])
+def test_file_is_set_aside_only_if_a_valid_record_can_be_processed(tmp_path: Path, of_the_machine: bool) -> None:
+    """The machine is to blame if not even that works, as without a temporary directory."""
+    quarantine, landing = Quarantine(tmp_path / "quarantine"), tmp_path / "landing"
+    landing.mkdir()
+    (landing / "1.jsonl").write_bytes(b"good")
+    (landing / "2.jsonl").write_bytes(b"bad")
+    valid = 0
+
+    def take(files: Sequence[Path]) -> None:
+        nonlocal valid
+        for path in files:
+            if isinstance(parse(path.read_bytes(), round(time.time() * 1000)), dict):
+                valid += 1
+                if of_the_machine:
+                    raise FileNotFoundError("no temporary directory")
+            elif path.name == "2.jsonl":
+                raise InputError("landed file", [Fault("is damaged", path.name)])
+
+    if of_the_machine:
+        with pytest.raises(FileNotFoundError):
+            set_poison_aside(take, landing, quarantine, StreamSettings())
+    else:
+        set_poison_aside(take, landing, quarantine, StreamSettings())
+    assert valid > 0
+    assert quarantine.files_set_aside() == (not of_the_machine)
+    reasons = list(read_quarantines(tmp_path, newest=1).reasons)
+    why = "the whole file, over which a batch fails: 2.jsonl: is damaged"
+    assert reasons == [why] * (not of_the_machine)
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EMFILE])
+def test_full_disk_sets_no_file_aside(tmp_path: Path, number: int) -> None:
+    """Though there is room for a single record."""
+    landing = tmp_path / "landing"
+    landing.mkdir()
+    (landing / "1.jsonl").write_bytes(b"x" * 10_000)
+
+    def take(files: Sequence[Path]) -> None:
+        if any(path.stat().st_size >= 10_000 for path in files):
+            raise OSError(number, "no more")
+
+    quarantine = Quarantine(tmp_path / "quarantine")
+    with pytest.raises(OSError, match="no more"):
+        set_poison_aside(take, landing, quarantine, StreamSettings())
+    assert quarantine.files_set_aside() == 0
+
+
+def test_quarantine_of_a_state_that_is_gone_stays(tmp_path: Path) -> None:
+    """Batches are numbered from 0 again."""
+    quarantine = Quarantine(tmp_path / "quarantine")
+    for line in ("first", "second"):
+        audit = {"reason": ["late"], "file": ["f"], "block": [0], "row": [0], "landed_ms": [1], "line": [line]}
+        quarantine.keep(0, pa.table(audit))
+        quarantine.renumber()
+        quarantine.keep(0, pa.table(audit).slice(0, 0))
+    assert {row["line"] for row in read_quarantines(tmp_path, newest=5).newest} == {"first", "second"}
+
+
 def test_old_quarantined_files_are_deleted(tmp_path: Path) -> None:
     now_s = time.time()
     ages_s = {"old.jsonl": 100, "old.parquet": 100, "new.jsonl": 20, "new.parquet": 20, "old.txt": 100}
@@ -132,16 +194,18 @@ def test_old_quarantined_files_are_deleted(tmp_path: Path) -> None:
     prune(tmp_path / "not there", keep_s=60)
 
 
-def test_a_file_set_aside_is_noted_and_counted(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["1.jsonl", "1.parquet"])
+def test_a_file_set_aside_is_noted_and_counted(tmp_path: Path, name: str) -> None:
     quarantine = Quarantine(tmp_path / "quarantine")
-    landed = tmp_path / "1.jsonl"
+    landed = tmp_path / name
     landed.write_bytes(b"x")
     assert quarantine.files_set_aside() == 0
     quarantine.set_aside(landed, "why")
     assert not landed.exists()
     assert quarantine.files_set_aside() == 1
     (note,) = (tmp_path / "quarantine").glob("*.jsonl")
-    assert b'"reason":"why","file":"1.jsonl","line_number":null' in note.read_bytes()
+    assert b'"reason":"why","file":"%s","line_number":null' % name.encode() in note.read_bytes()
+    assert list(read_quarantines(tmp_path, newest=1).reasons) == ["why"]
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,9 @@ from pyspark.sql import SparkSession
 from stormwright.errors import StormwrightError
 from stormwright.perflog import Landing
 from stormwright.perflog.columns import RecordLanding, landed_table
+from stormwright.perflog.schema import sample_record
 from stormwright.pipeline.measurement.windows import PANES
+from stormwright.pipeline.monitoring.alarms import SecondsFeed
 from stormwright.pipeline.parsing.clean import LATE
 from stormwright.pipeline.parsing.quarantine import QUARANTINE
 from stormwright.pipeline.settings import RecordRate
@@ -23,6 +26,7 @@ from stormwright.pipeline.streaming import sink
 from stormwright.pipeline.streaming.batch import TimeStretch, backfill
 from stormwright.pipeline.streaming.progress import OVERTAKEN
 from stormwright.pipeline.streaming.stream import BACKLOG_ROWS, LoadStream, StreamSettings
+from tests.perflog.samples import RECORD
 from tests.pipeline.generator import World, deliver, dice, encoded, land, land_files, make_world, records
 from tests.pipeline.oracle import Record, assert_equal, expected_outcome, expected_profile, found_profile
 from tests.pipeline.waiting import wait_for, wait_until_read
@@ -215,7 +219,11 @@ def test_stream_stop_completes_despite_partial_failure(tmp_path: Path, monkeypat
     assert stream.spark is None
 
 
-def test_records_landing_far_out_of_order_are_quarantined(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("small_rows", [0, 10_000])
+def test_records_landing_far_out_of_order_are_quarantined(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small_rows: int
+) -> None:
+    monkeypatch.setattr("stormwright.pipeline.plan.SMALL_ROWS", small_rows)
     world = make_world(13)
     written = records(world, START_MS, 100, dice(13))
     early = [r for r in written if r["start_ms"] < START_MS + 20_000]
@@ -236,6 +244,60 @@ def test_records_landing_far_out_of_order_are_quarantined(spark: SparkSession, t
         assert_profile(stream, world, used)
     kept = rows_in((tmp_path / "state").glob("*/quarantine/*.jsonl"))
     assert [(row["reason"], row["line_number"]) for row in kept] == [(OVERTAKEN, n) for n in range(1, 11)]
+    assert [row["line"] for row in kept] == [encoded(record).decode() for record in held_back]
+
+
+@pytest.mark.parametrize("name", ["1-blank.jsonl", "_hidden.jsonl"])
+def test_file_without_records_does_not_stay(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    """Of blank lines; a file whose name Spark ignores is left alone."""
+    landing = tmp_path / "landing"
+    landing.mkdir()
+    (landing / name).write_bytes(b"\n \n")
+    with LoadStream(landing, tmp_path / "state", SETTINGS, spark) as stream:
+        land(landing, [encoded(RECORD)], RECORD["written_ms"])
+        wait_until_read(stream, 1)
+        wait_for(stream, lambda: [path.name for path in landing.iterdir()] == [name] * name.startswith("_"))
+        batch = stream.progress()["batch"]
+        time.sleep(0.5)
+        assert stream.progress()["batch"] == batch
+
+
+def test_what_fails_after_a_batch_counts_does_not_repeat_it(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files that cannot be deleted at first, then a full disk below the alarms."""
+    landing, due = tmp_path / "landing", ["remove", "feed"]
+
+    def failing(name: str, do: Callable[..., Any]) -> Callable[..., Any]:
+        def once(*args: Any) -> Any:
+            if name in due:
+                due.remove(name)
+                raise PermissionError(name)
+            return do(*args)
+
+        return once
+
+    monkeypatch.setattr(sink, "remove_files", failing("remove", sink.remove_files))
+    monkeypatch.setattr(SecondsFeed, "write", failing("feed", SecondsFeed.write))
+    settings = replace(SETTINGS, alarm_after_s=6)
+    with LoadStream(landing, tmp_path / "state", settings, spark) as stream:
+        for seq in range(4):
+            land(landing, [encoded(RECORD | {"seq": seq}), b"no record"], RECORD["written_ms"])
+            wait_until_read(stream, 2 * seq + 2)
+        wait_for(stream, lambda: not list(landing.iterdir()))
+        assert stream.progress()["ledger"] == {"read": 8, "used": 4, "duplicate": 0, "quarantined": 4}
+        assert due == []
+
+
+def test_state_of_a_clock_that_was_ahead_does_not_make_all_records_late(spark: SparkSession, tmp_path: Path) -> None:
+    landing, hour_ms = tmp_path / "landing", 3_600_000
+    now_ms = round(time.time() * 1000)
+    for newest_ms in (now_ms + hour_ms, now_ms - 2000):
+        with LoadStream(landing, tmp_path / "state", SETTINGS, spark) as stream:
+            land(landing, [encoded(sample_record(newest_ms - 1000))], newest_ms)
+            wait_for(stream, lambda: not list(landing.iterdir()))
+            ledger = stream.progress()["ledger"]
+    assert ledger == {"read": 2, "used": 2, "duplicate": 0, "quarantined": 0}
 
 
 def test_processed_files_are_deleted(spark: SparkSession, tmp_path: Path) -> None:

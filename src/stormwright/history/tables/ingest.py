@@ -26,8 +26,8 @@ MAX_HELD = 1000
 class ClosedPanes:
     """Stages the closed panes of each batch exactly once, despite crashes.
 
-    1. Before the stream's state is saved, the panes are written to a hidden file, whose name follows from the batch: a
-       batch that is repeated replaces it.
+    1. Before the stream's state is saved, the panes are written to a hidden file, whose name has the number of the
+       batch: a batch that is repeated replaces it.
     2. Once the state is saved the batch is never repeated, and the file may be taken.
     3. A crash in between leaves it hidden. The state shows at the next start whether the batch counts.
     4. A full disk does not stop it: unwritten panes are held in memory and written later.
@@ -49,6 +49,12 @@ class ClosedPanes:
 
     def close(self, batch: int, panes: pa.Table) -> None:
         """Record the closed panes of a batch before the state without them is saved."""
+        # The same batch before it failed, when it may have had other files.
+        for name in [name for name in self._held if _batch_of(name) == batch]:
+            del self._held[name]
+        for name in self._staging.hidden(FACTS):
+            if _batch_of(name) == batch:
+                self._staging.discard(FACTS, name)
         if not panes.num_rows:
             return
         # After a restart from scratch batches are numbered from 0 again; the time goes on.

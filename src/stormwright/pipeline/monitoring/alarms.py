@@ -10,6 +10,7 @@ query costs a few milliseconds a second as long as no node is.
 
 from __future__ import annotations
 
+import logging
 import math
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -33,6 +34,8 @@ from stormwright.pipeline.measurement.overload import NodeSeries
 from stormwright.pipeline.monitoring.episodes import EPISODE, NodeEpisodes, NodeSecond, Run, final_after_s, follow
 from stormwright.pipeline.settings import StreamSettings
 from stormwright.pipeline.spark.query_supervisor import SupervisedQuery
+
+log = logging.getLogger(__name__)
 
 # Input --------------------------------------------------------------------------------------------
 # Input of the alarm query: seconds of nodes at or near an overload, as small files.
@@ -141,6 +144,8 @@ class Alarm:
 class AlarmLog:
     """Persistent log of alarms, so that a restart neither loses nor repeats one; takes batches of events in order.
 
+    A batch may come again, even with other events: an alarm is known by its node and its first second.
+
     Parameters
     ----------
     path
@@ -152,36 +157,41 @@ class AlarmLog:
     def __init__(self, path: Path, on_alarm: Callable[[Alarm], None]) -> None:
         self._document: Document = FileDocument(path)
         self._on_alarm = on_alarm
-        self._batch, self.raised = -1, 0
+        self.raised = 0
         self.up: dict[str, Alarm] = {}
         self.ended: list[Alarm] = []
         read_or_default(self._document, self._load, lambda: None, "past alarms are lost")
 
-    def __call__(self, frame: DataFrame, batch: int) -> None:
+    def __call__(self, frame: DataFrame, batch: int) -> None:  # noqa: ARG002
         """Process one batch of `events`."""
-        rows = frame.toArrow().to_pylist()  # runs the query, which a repeated batch needs as well
-        if batch <= self._batch:
-            return
+        rows = frame.toArrow().to_pylist()
         # A node's alarm ends before its next one is raised.
         alarms = [(row.pop("event"), Alarm(**row)) for row in sorted(rows, key=_in_time)]
         up, ended = dict(self.up), list(self.ended)
+        known = {(alarm.supervisor, alarm.start_s) for alarm in (*up.values(), *ended)}
+        past = {(alarm.supervisor, alarm.start_s) for alarm in ended}
+        new = []
         for event, alarm in alarms:
-            if event == RAISED:
+            key = alarm.supervisor, alarm.start_s
+            if event == RAISED and key not in known:
                 up[alarm.supervisor] = alarm
-            else:
+                new.append(alarm)
+            elif event == ENDED and key not in past:
                 up.pop(alarm.supervisor, None)
                 ended.append(alarm)
-        new = [alarm for event, alarm in alarms if event == RAISED]
-        before = self._batch, self.up, self.ended, self.raised
-        self._batch, self.up, self.ended, self.raised = batch, up, ended[-MAX_ENDED:], self.raised + len(new)
+        before = self.up, self.ended, self.raised
+        self.up, self.ended, self.raised = up, ended[-MAX_ENDED:], self.raised + len(new)
         try:
             self._save()
         except OSError:
             # The query repeats the batch, whose alarms were not reported.
-            self._batch, self.up, self.ended, self.raised = before
+            self.up, self.ended, self.raised = before
             raise
         for alarm in new:
-            self._on_alarm(alarm)
+            try:
+                self._on_alarm(alarm)
+            except Exception:  # it is in the log, and others have to be reported
+                log.exception("an alarm of %s was not reported", alarm.supervisor)
 
     def as_dict(self) -> dict[str, Any]:
         """Return active alarms, the most recent ended ones, and the total, for the status page."""
@@ -195,11 +205,11 @@ class AlarmLog:
         known = orjson.loads(text)
         up = [Alarm(**alarm) for alarm in known["up"]]
         ended = [Alarm(**alarm) for alarm in known["ended"]]
-        self._batch, self.raised = known["batch"], known["raised"]
+        self.raised = known["raised"]
         self.up, self.ended = {alarm.supervisor: alarm for alarm in up}, ended
 
     def _save(self) -> None:
-        self._document.save(orjson.dumps({"batch": self._batch, **self.as_dict()}).decode())
+        self._document.save(orjson.dumps(self.as_dict()).decode())
 
 
 def _in_time(row: Mapping[str, Any]) -> tuple[int, bool]:

@@ -122,7 +122,7 @@ def _read(path: Path) -> pa.Table:
     try:
         with pa.ipc.open_file(path) as file:
             return file.read_all().select(MINUTES.names).cast(MINUTES)
-    except (pa.ArrowException, KeyError):
+    except (OSError, pa.ArrowException, KeyError, ValueError):
         return MINUTES.empty_table()
 
 

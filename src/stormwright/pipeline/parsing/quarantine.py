@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import shutil
+import time
 from base64 import b64encode
 from collections.abc import Callable
 from contextlib import suppress
@@ -98,12 +99,18 @@ class Quarantine:
         (self.directory / name).unlink(missing_ok=True)
         self._write(name, rejected(audit))
 
+    def renumber(self) -> None:
+        """Rename the files of all batches, as their numbers will be used again."""
+        now = time.time_ns()
+        for path in self.directory.glob("batch-*.jsonl"):
+            path.rename(path.with_name(f"until-{now}-{path.name}"))
+
     def set_aside(self, path: Path, reason: str) -> None:
         """Move a landed file that cannot be processed to the quarantine, and record the reason."""
         landed_ms = path.stat().st_mtime_ns // 1_000_000
-        row = {"reason": reason, "file": path.name, "line_number": None, "landed_ms": landed_ms}
+        row = dict.fromkeys(QUARANTINE.names) | {"reason": reason, "file": path.name, "landed_ms": landed_ms}
         # The note comes first: a crash in between repeats both.
-        self._write(f"file-{path.name}", pa.Table.from_pylist([dict.fromkeys(QUARANTINE.names) | row], QUARANTINE))
+        self._write(f"file-{path.name}.jsonl", pa.Table.from_pylist([row], QUARANTINE))
         self._add(path.stat().st_size)
         shutil.move(path, self.files / path.name)
 

@@ -36,7 +36,8 @@ def waiting_files(landing: Path, most: int | None = None) -> list[Path]:
     """Return the landed files of a directory in the order in which they landed, the first `most` of them."""
     found = []
     for entry in os.scandir(landing) if landing.is_dir() else ():
-        if entry.name.endswith(SUFFIXES) and not entry.name.startswith(TEMPORARY_PREFIX):
+        # Spark reads no file whose name begins with an underscore either.
+        if entry.name.endswith(SUFFIXES) and not entry.name.startswith((TEMPORARY_PREFIX, "_")):
             # One may have been set aside meanwhile.
             with suppress(FileNotFoundError):
                 found.append((entry.stat().st_mtime_ns, entry.path))

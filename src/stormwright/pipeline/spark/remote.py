@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -97,7 +98,16 @@ def spark_errors() -> Iterator[None]:
     try:
         yield
     except (PySparkException, Py4JError) as error:
-        raise (file_system_error(error) or StormwrightError(f"Spark failed: {first_line(error)}")) from error
+        known = file_system_error(error) or _damaged_file(error)
+        raise (known or StormwrightError(f"Spark failed: {first_line(error)}")) from error
+
+
+def _damaged_file(error: PySparkException | Py4JError) -> InputError | None:
+    """Return the sentence for a file that Spark cannot read, None for another error."""
+    found = re.search(r"\[FAILED_READ_FILE\.\w+\] Encountered error while reading file (\S+?)\. ", str(error))
+    if found is None:
+        return None
+    return InputError("files", [Fault("is damaged: move it to another directory, and repeat", found[1])])
 
 
 def _require_server(url: str) -> None:

@@ -272,5 +272,5 @@ def measure_files(
     """
     settings = settings or StreamSettings()
     facts, audit = large_batch(spark, files, LiveState(), replace(settings, late_s=NEVER_LATE_S))
-    ledger = LiveState().after(0, facts, audit, settings).ledger
+    ledger = LiveState().after(0, facts, audit, (), settings).ledger
     return measure(facts, worker_seconds(facts), settings), ledger

@@ -6,13 +6,16 @@ import math
 import threading
 import time
 from collections.abc import Callable, Sequence
+from errno import EDQUOT, EMFILE, ENFILE, ENOSPC
 from pathlib import Path
 
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 
 from stormwright.errors import StormwrightError
 from stormwright.perflog.landing import Landing
+from stormwright.perflog.records import encode
+from stormwright.perflog.schema import sample_record
 from stormwright.pipeline.parsing.quarantine import Quarantine
 from stormwright.pipeline.parsing.source import waiting_files
 from stormwright.pipeline.settings import StreamSettings
@@ -34,13 +37,13 @@ class BatchLoop:
 
     A batch begins `StreamSettings.trigger_s` after the last one at the earliest, and only if files wait. For a while
     after `run_promptly` it begins so early that it ends, if it takes as long as the last one, `prompt_trigger_s` after
-    that one began. One that fails is repeated after a pause, which doubles; once it has failed
+    that one began. One that fails is repeated after a pause, which doubles, with half as many files; once it has failed
     twice, files over which it fails alone are set aside.
 
     Parameters
     ----------
-    landing
-        The landing directory.
+    waiting
+        Returns the oldest landed files that wait, at most so many.
     take
         Processes one batch.
     examine
@@ -53,13 +56,13 @@ class BatchLoop:
 
     def __init__(
         self,
-        landing: Path,
+        waiting: Callable[[int], Sequence[Path]],
         take: Take,
         examine: Callable[[], None],
         tidy: Callable[[], None],
         settings: StreamSettings,
     ) -> None:
-        self._landing, self._take, self._examine, self._tidy = landing, take, examine, tidy
+        self._waiting, self._take, self._examine, self._tidy = waiting, take, examine, tidy
         self._settings = settings
         self._stopping = threading.Event()
         self._failures = 0
@@ -96,10 +99,10 @@ class BatchLoop:
         while not self._stopping.wait(wait_s):
             try:
                 self._next_batch()
-            except (Py4JError, ConnectionError) as error:
-                self.error = f"Spark has ended: {error}"
-                return
             except Exception as error:  # whatever a batch may fail with
+                if has_ended(error):
+                    self.error = f"Spark has ended: {failure_cause(error)}"
+                    return
                 wait_s = self._after_failure(error)
                 continue
             wait_s = POLL_S
@@ -111,9 +114,10 @@ class BatchLoop:
             self._tidied_s = time.monotonic()
         if time.monotonic() < self._begun_s + self._interval_s:
             return
-        if self._failures > 1:
+        files = self._waiting(self._most_files)
+        if files and self._failures > 1:
             self._examine()
-        files = waiting_files(self._landing, self._settings.max_files_per_batch)
+            files = self._waiting(self._most_files)
         if not files:
             return
         begun = time.monotonic()
@@ -121,6 +125,11 @@ class BatchLoop:
         self._begun_s = begun
         self.batch_ms = round(1000 * (time.monotonic() - begun))
         self._failures, self.error = 0, None
+
+    @property
+    def _most_files(self) -> int:
+        """Most files of the next batch: a batch that is too large fails, though none of its files does."""
+        return max(1, self._settings.max_files_per_batch >> self._failures)
 
     @property
     def _interval_s(self) -> float:
@@ -133,19 +142,31 @@ class BatchLoop:
         """Note a failure and return the seconds until the batch is repeated."""
         self._failures += 1
         self.restarts += 1
-        self.error = _cause(error)
+        self.error = failure_cause(error)
         return float(min(FIRST_PAUSE_S * 2 ** (self._failures - 1), LONGEST_PAUSE_S))
 
 
-def _cause(error: Exception) -> str:
+def failure_cause(error: Exception) -> str:
     """Return one line about why a batch failed."""
     if isinstance(error, StormwrightError):
-        return str(error)
+        return error.line
+    if isinstance(error, Py4JJavaError):
+        return cause(str(error.java_exception))
     return cause(str(error)) if isinstance(error, PySparkException) else f"{type(error).__name__}: {error}"
+
+
+def has_ended(error: Exception) -> bool:
+    """Return whether an error means that Spark has ended, not that a job has failed."""
+    if isinstance(error, Py4JJavaError):
+        return "stopped SparkContext" in str(error.java_exception)
+    return isinstance(error, Py4JError | ConnectionError)
 
 
 # Files that fail ----------------------------------------------------------------------------------
 # Detection of files over which a batch fails; they are set aside whole so that the stream continues.
+
+#: Errors of the machine, whatever the file: no space, no more open files.
+_OF_THE_MACHINE = {ENOSPC, EDQUOT, EMFILE, ENFILE}
 
 #: Returns why files cannot be processed, None if they can.
 _Failure = Callable[[Sequence[Path]], str | None]
@@ -155,7 +176,7 @@ def set_poison_aside(take: Take, landing: Path, quarantine: Quarantine, settings
     """Move landed files that cannot be processed to the quarantine.
 
     1. Each is tried as the only file of a batch, so that failures with other causes move no file.
-    2. Nothing is moved if not even a valid file can be processed: then the cause is the machine.
+    2. Nothing is moved unless a valid record can be processed, before and after: else the cause is the machine.
 
     Parameters
     ----------
@@ -167,21 +188,33 @@ def set_poison_aside(take: Take, landing: Path, quarantine: Quarantine, settings
         Quarantine that receives the files, with the reason.
     settings
         Settings of the stream; only as many of the oldest files as a batch can have had are tried.
+
+    Raises
+    ------
+    Exception
+        What `take` raises for a valid record.
     """
     files = waiting_files(landing, settings.max_files_per_batch)
+
+    def failure(tried: Sequence[Path]) -> str | None:
+        try:
+            take(tried)
+        except Exception as error:  # whatever a batch may fail with
+            if has_ended(error) or (isinstance(error, OSError) and error.errno in _OF_THE_MACHINE):
+                raise
+            return failure_cause(error)
+        return None
+
     with scratch("poison") as directory:
 
-        def failure(tried: Sequence[Path]) -> str | None:
-            try:
-                take(tried)
-            except Exception as error:  # whatever a batch may fail with
-                return f"{type(error).__name__}: {error}".splitlines()[0]
-            return None
+        def take_valid_record() -> None:
+            line = encode(sample_record(round(time.time() * 1000) - 1000))
+            take([path for path in [Landing(directory / "landing").write([line])] if path])
 
+        take_valid_record()  # (2)
         found = poisonous(files, failure)
-        harmless = Landing(directory / "landing").write([b"{}"])
-        if harmless is None or failure([harmless]):  # (2)
-            return
+        if found:
+            take_valid_record()
     for path, reason in found.items():
         if path.exists():
             quarantine.set_aside(path, f"the whole file, over which a batch fails: {reason}")

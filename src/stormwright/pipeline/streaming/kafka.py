@@ -20,10 +20,8 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from itertools import groupby
-from operator import itemgetter
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -37,7 +35,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from stormwright.errors import Fault, InputError, MissingDependencyError, StormwrightError
 from stormwright.files import sync_directory, write_whole
-from stormwright.perflog.columns import LANDED, as_file, landed_table
+from stormwright.perflog.columns import ParsedRows, as_file, parsed_rows
 from stormwright.perflog.landing import COLUMNS_SUFFIX
 from stormwright.pipeline.settings import KafkaTopic, StreamSettings
 from stormwright.pipeline.spark.file_systems import could_not_fetch, fetching
@@ -142,7 +140,7 @@ class MessageLanding:
     late_s
         Seconds after which a record is late, so that its line is stored as well.
     on_landed
-        Called with the values of messages that have landed.
+        Called with the rows of messages that have landed.
 
     Raises
     ------
@@ -150,9 +148,7 @@ class MessageLanding:
         The directories are on different file systems, between which no file can be renamed.
     """
 
-    def __init__(
-        self, landing: Path, directory: Path, late_s: float, on_landed: Callable[[Sequence[bytes]], None]
-    ) -> None:
+    def __init__(self, landing: Path, directory: Path, late_s: float, on_landed: Callable[[ParsedRows], None]) -> None:
         self._landing, self._staging = landing, directory / "staged"
         self._path, self._late_s, self._on_landed = directory / "mark.json", late_s, on_landed
         self._stopping = threading.Event()
@@ -192,15 +188,15 @@ class MessageLanding:
         self._rename(mark.file)
         messages = messages.sort_by([("partition", "ascending"), ("offset", "ascending")])
         messages, ends = self._new(messages, batch, mark)
-        rows = _rows(messages, self._late_s)
-        if not rows.num_rows:
+        parsed = _parsed(messages, self._late_s)
+        if not parsed.table.num_rows:
             return
         # Names sort in the order of landing, as those of deliveries.
         name = f"{time.time_ns():020d}-{os.getpid()}{_LANDED}"
-        write_whole(self._staging / name, as_file(rows))
+        write_whole(self._staging / name, as_file(parsed.table))
         self._set_mark(_Mark(max(batch, mark.batch), name, {**mark.ends, **ends}))
         self._rename(name)
-        self._on_landed([value for value in messages["value"].to_pylist() if value])
+        self._on_landed(parsed)
 
     def _rename(self, name: str) -> None:
         """Let a staged file land, unless it has, and delete those that no mark names."""
@@ -240,18 +236,17 @@ class MessageLanding:
         write_whole(self._path, orjson.dumps(document, option=orjson.OPT_NON_STR_KEYS))
 
 
-def _rows(messages: pa.Table, late_s: float) -> pa.Table:
-    """Return the lines of messages as `LANDED`; a message landed at its timestamp."""
+def _parsed(messages: pa.Table, late_s: float) -> ParsedRows:
+    """Return the lines of messages; a message landed at its timestamp, unless the clock of its writer is ahead."""
     moments = messages["timestamp"].cast(pa.timestamp("ms", "UTC"), safe=False).cast(pa.int64()).to_pylist()
-    together = groupby(zip(moments, messages["value"].to_pylist(), strict=True), key=itemgetter(0))
-    tables = [landed_table(_lines(values), landed_ms, late_s) for landed_ms, values in together]
-    return pa.concat_tables([LANDED.empty_table(), *tables]).combine_chunks()
-
-
-def _lines(messages: Iterator[tuple[int, bytes | None]]) -> Iterator[bytes]:
-    """Yield the lines of messages; one without a value has none."""
-    for _, value in messages:
-        yield from (value or b"").split(b"\n")
+    now_ms = round(time.time() * 1000)
+    lines, landed_ms = [], []
+    for moment_ms, value in zip(moments, messages["value"].to_pylist(), strict=True):
+        for line in (value or b"").split(b"\n"):
+            if line.strip():
+                lines.append(line)
+                landed_ms.append(min(moment_ms, now_ms))
+    return parsed_rows(lines, landed_ms, late_s)
 
 
 # Query --------------------------------------------------------------------------------------------
@@ -295,7 +290,7 @@ class KafkaStream:
     settings
         Settings of the stream of loads.
     on_landed
-        Called with the values of messages that have landed, from a thread of the query.
+        Called with the rows of messages that have landed, from a thread of the query.
     """
 
     def __init__(
@@ -304,7 +299,7 @@ class KafkaStream:
         landing: Path,
         directory: Path,
         settings: StreamSettings,
-        on_landed: Callable[[Sequence[bytes]], None] = lambda _: None,
+        on_landed: Callable[[ParsedRows], None] = lambda _: None,
     ) -> None:
         self._topic, self._directory, self._trigger_s = topic, directory / topic.name, settings.trigger_s
         self._messages = MessageLanding(landing, self._directory, settings.late_s, on_landed)

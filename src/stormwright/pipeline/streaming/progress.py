@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NotRequired, TypedDict
 
 import numpy as np
@@ -156,7 +156,9 @@ class LiveState:
         new[place[first_of_each(arriving, pa.concat_tables([SOURCE_RECORDS.empty_table(), *source_records]))]] = True
         return audit.append_column("new", pa.array(new))
 
-    def after(self, batch: int, facts: pa.Table, audit: pa.Table, settings: StreamSettings) -> LiveState:
+    def after(
+        self, batch: int, facts: pa.Table, audit: pa.Table, files: Iterable[str], settings: StreamSettings
+    ) -> LiveState:
         """Return the state after one more batch.
 
         Parameters
@@ -167,6 +169,8 @@ class LiveState:
             Facts of its new records, as `PANES`.
         audit
             A row for each of its lines, as `sorted_out` gives them.
+        files
+            Names of its files.
         settings
             Settings of the stream.
         """
@@ -189,8 +193,15 @@ class LiveState:
             used=pc.sum(audit["new"]).as_py() or 0,
             quarantined=audit.num_rows - len(starts),
         )
-        files = tuple(sorted(pc.unique(audit["file"]).to_pylist()))
-        return LiveState(batch, dict(sorted(panes.items())), self.ledger + count, newest, files, closed)
+        ledger = self.ledger + count
+        return LiveState(batch, dict(sorted(panes.items())), ledger, newest, tuple(sorted(files)), closed)
+
+    def until(self, end_ms: int) -> LiveState:
+        """Return the state without records that begin later than a moment."""
+        if self.newest_ms is None or self.newest_ms <= end_ms:
+            return self
+        panes = {start_ms: pane for start_ms, pane in self.panes.items() if start_ms <= end_ms}
+        return replace(self, panes=panes, newest_ms=max(panes, default=None))
 
     def facts(self) -> pa.Table:
         """Return the facts of all open panes, as `PANES`."""

@@ -16,12 +16,13 @@ import orjson
 import pyarrow as pa
 
 from stormwright.files import write_whole
+from stormwright.perflog.records import MAX_CLOCK_AHEAD_MS
 from stormwright.pipeline.measurement.measurement import Measurement, measure
 from stormwright.pipeline.measurement.windows import with_more, worker_seconds
 from stormwright.pipeline.monitoring.alarms import SecondsFeed
 from stormwright.pipeline.parsing.clean import LineCounts
 from stormwright.pipeline.parsing.quarantine import Quarantine
-from stormwright.pipeline.parsing.source import remove_files
+from stormwright.pipeline.parsing.source import remove_files, waiting_files
 from stormwright.pipeline.plan import StreamBatch
 from stormwright.pipeline.settings import StreamSettings
 from stormwright.pipeline.streaming.progress import LiveState, Pane
@@ -95,7 +96,7 @@ def load(directory: Path) -> LiveState:
         return LiveState()
     try:
         return _loaded(directory, orjson.loads(path.read_bytes()))
-    except (orjson.JSONDecodeError, FileNotFoundError, pa.ArrowInvalid, KeyError, TypeError):
+    except (OSError, pa.ArrowException, KeyError, TypeError, ValueError):
         directory.rename(directory.with_name(f"{directory.name}-damaged-{time.time_ns()}"))
         return LiveState()
 
@@ -162,7 +163,7 @@ class ProfileSink:
     """Sink of the batches of a stream in order; its results can be read from other threads.
 
     A batch writes the quarantine first, then as one step panes, ledger and the names of its files, and then takes those
-    files out of the landing directory. Whatever ends the process, `begin` brings it back to between two batches: files
+    files out of the landing directory. Whatever interrupts it, `waiting` brings it back to between two batches: files
     that count are gone, files that do not are there. Nothing that Spark notes about its progress is needed for that.
 
     Parameters
@@ -199,7 +200,13 @@ class ProfileSink:
         self.quarantine = Quarantine(directory / "quarantine")
         #: When a batch was measured (`time.monotonic`), and the delays of its records in ms.
         self._lags: deque[tuple[float, np.ndarray]] = deque()
-        self.state = load(self._panes)
+        was_stored = (self._panes / _MANIFEST).exists()
+        # After records of a clock that was ahead all others would be late until then.
+        self.state = load(self._panes).until(round(time.time() * 1000) + MAX_CLOCK_AHEAD_MS)
+        if was_stored and self.state.batch < 0:
+            self.quarantine.renumber()
+        #: Whether the files of the last batch are gone.
+        self._removed = False
         self.closed = history
         if history:
             history.begin(self.state.batch)
@@ -211,9 +218,16 @@ class ProfileSink:
         #: Known cores of the nodes, by supervisor.
         self.capacity_cores: Mapping[str, float] = {}
 
-    def begin(self) -> None:
-        """Take the files of the last batch out of the landing directory, if it was interrupted."""
-        remove_files(self._landing, self.state.files, self._stored_directory())
+    def waiting(self, most: int) -> list[Path]:
+        """Return the landed files that are in no batch yet, the `most` oldest of them.
+
+        Raises
+        ------
+        OSError
+            Files of the last batch cannot be taken out of the landing directory.
+        """
+        self._remove_files()
+        return waiting_files(self._landing, most)
 
     def take(self, output: StreamBatch, again: bool = False) -> None:
         """Process the output of one batch.
@@ -221,26 +235,32 @@ class ProfileSink:
         With `again` an earlier state has included it already: the panes that it closes are in the history.
         """
         batch = self.state.batch + 1
-        facts, audit = output
+        facts, audit, files = output
         self.quarantine.keep(batch, audit)
-        state = self.state.after(batch, facts, audit, self._settings)
+        state = self.state.after(batch, facts, audit, files, self._settings)
         seconds = with_more(self._seconds, worker_seconds(facts), self._settings.history_s)
         measurement = measure(state.facts(), seconds, self._settings)
         closed = None if again else self.closed
         if closed:
             closed.close(batch, state.closed)
         save(state, self._panes)
-        # From here on it counts.
+        # From here on it counts: whatever fails now must not repeat it.
+        self._seconds, self.measurement, self.state, self._removed = seconds, measurement, state, False
+        self.measured_s = time.monotonic()
         if closed:
             closed.saved()
-        self._seconds, self.measurement, self.state = seconds, measurement, state
+        self._remove_files()
+        self._note_lags(audit["written_ms"].filter(audit["new"]).to_numpy())
         if self._feed and measurement:
             self._feed.write(measurement.node_series, self.capacity_cores)
-        self.measured_s = time.monotonic()
-        self._note_lags(audit["written_ms"].filter(audit["new"]).to_numpy())
         if time.monotonic() >= self._latest_due:
             self.write_latest()
-        remove_files(self._landing, state.files, self._stored_directory())
+
+    def _remove_files(self) -> None:
+        """Take the files of the last batch out of the landing directory."""
+        if not self._removed:
+            remove_files(self._landing, self.state.files, self._raw if self._settings.keep_raw_s else None)
+            self._removed = True
 
     def _note_lags(self, written_ms: np.ndarray) -> None:
         """Store the delays of the records of a batch that has just been measured."""
@@ -272,6 +292,3 @@ class ProfileSink:
             temporary.replace(self._latest)
         ended = time.monotonic()
         self._latest_due = ended + (ended - begun) / LATEST_SHARE
-
-    def _stored_directory(self) -> Path | None:
-        return self._raw if self._settings.keep_raw_s else None

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from stormwright.errors import StormwrightError
 from stormwright.file_lock import alone
 from stormwright.model import LoadProfile, Problem
+from stormwright.perflog.columns import ParsedRows
 from stormwright.pipeline.measurement.measurement import Measurement, capacity_cores
 from stormwright.pipeline.monitoring.alarms import Alarm, AlarmStream
 from stormwright.pipeline.parsing.source import prune, rows_in, waiting_files
@@ -57,8 +58,8 @@ class LoadStream:
         Receives complete panes; None to drop them.
     on_alarm
         Called with every new alarm, from a thread of the stream.
-    on_messages
-        Called with the values of messages of `StreamSettings.kafka` that have landed, from a thread of the stream.
+    on_landed
+        Called with what has landed from `StreamSettings.kafka`, from a thread of the stream.
     """
 
     def __init__(
@@ -69,7 +70,7 @@ class LoadStream:
         spark: SparkSession | None = None,
         history: ClosedPaneKeeper | None = None,
         on_alarm: Callable[[Alarm], None] = lambda _: None,
-        on_messages: Callable[[Sequence[bytes]], None] = lambda _: None,
+        on_landed: Callable[[ParsedRows], None] = lambda _: None,
     ) -> None:
         self.settings = settings or StreamSettings()
         self._landing = local_path(landing, "landing directory")
@@ -80,7 +81,7 @@ class LoadStream:
         self._figures = QueryFigures()
         self._on_alarm = on_alarm
         self._alarms: AlarmStream | None = None
-        self._on_messages = on_messages
+        self._on_landed = on_landed
         self._kafka: KafkaStream | None = None
         self._loop: BatchLoop | None = None
         self._sink: ProfileSink | None = None
@@ -142,7 +143,6 @@ class LoadStream:
         ending.callback(sink.write_latest)
         plan = BatchPlan(spark, temporary(self._state_dir / "spark"), self.settings)
         self._rebuild(plan, sink)
-        sink.begin()
         self._loop = loop = self._batch_loop(plan, sink)
         ending.callback(self._stop_loop, loop)
         loop.start()
@@ -151,7 +151,7 @@ class LoadStream:
             self._alarms.start(spark)
         if self.settings.kafka:
             self._kafka = KafkaStream(
-                self.settings.kafka, self._landing, self._state_dir / "kafka", self.settings, self._on_messages
+                self.settings.kafka, self._landing, self._state_dir / "kafka", self.settings, self._on_landed
             )
             ending.callback(self._kafka.stop)
             self._kafka.start(spark)
@@ -161,7 +161,7 @@ class LoadStream:
             set_poison_aside(lambda files: plan(files, LiveState()), self._landing, sink.quarantine, self.settings)
 
         return BatchLoop(
-            self._landing,
+            sink.waiting,
             take=lambda files: sink.take(plan(files, sink.state)),
             examine=examine,
             tidy=lambda: prune(self.raw, self.settings.keep_raw_s),
@@ -264,7 +264,7 @@ class LoadStream:
         recent_ns = (self.settings.window_s + self.settings.watermark_s) * 10**9
         oldest_ns = retained[-1].stat().st_mtime_ns - recent_ns
         # If they cannot be read the state is empty: old files must not prevent a start.
-        with suppress(PySparkException, StormwrightError, OverflowError):
+        with suppress(PySparkException, Py4JJavaError, StormwrightError, OverflowError):
             sink.take(plan([path for path in retained if path.stat().st_mtime_ns > oldest_ns], sink.state), again=True)
 
     def _rate(self) -> RecordRate:

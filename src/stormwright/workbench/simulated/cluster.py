@@ -14,10 +14,10 @@ from stormwright.link_speed import link_bits_per_s
 from stormwright.model import LoadProfile, Problem, Supervisor, TopologyAssignment
 from stormwright.model.assignment import UNPLACED
 from stormwright.model.cluster import DEFAULT_CORE_HZ
+from stormwright.perflog.columns import ParsedRows
 from stormwright.perflog.landing import COLUMNS_SUFFIX
 from stormwright.schedulers import make_scheduler
 from stormwright.service.composition import Service
-from stormwright.service.intake import ParsedDeliveries
 from stormwright.simulator.cluster.clock import VirtualClock
 from stormwright.simulator.cluster.nimbus import VirtualNimbus
 from stormwright.simulator.cluster.storm import VirtualStorm
@@ -101,7 +101,7 @@ class RecordShipping:
 
     def __init__(self, service: Service, clock: VirtualClock) -> None:
         self._intake, self._directory = service.intake, service.settings.state_dir / "landing"
-        self._parsed: list[ParsedDeliveries] = []
+        self._parsed: list[ParsedRows] = []
         self._clock = clock
         clock.every(_LAND_S, self._land)
 
