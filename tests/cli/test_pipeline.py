@@ -114,10 +114,28 @@ def test_quarantine_is_summarized_by_reason_with_newest_lines(run, tmp_path):
 
 
 def test_an_empty_quarantine_is_no_error_and_a_missing_directory_is(run, tmp_path):
-    assert run("pipeline", "quarantine", tmp_path, "--json")[:2] == (0, '{"reasons":{},"newest":[]}\n')
-    assert run("pipeline", "quarantine", tmp_path)[:2] == (0, "nothing is in quarantine\n")
+    for name in ("landing", "quarantine"):
+        (tmp_path / name / name).mkdir(parents=True)
+        assert run("pipeline", "quarantine", tmp_path / name, "--json")[:2] == (0, '{"reasons":{},"newest":[]}\n')
+        assert run("pipeline", "quarantine", tmp_path / name)[:2] == (0, "nothing is in quarantine\n")
     code, _, err = run("pipeline", "quarantine", tmp_path / "none")
     assert (code, "no such directory" in err) == (2, True)
+
+
+def test_directory_without_quarantine_is_an_error(run, tmp_path):
+    code, _, err = run("pipeline", "quarantine", tmp_path)
+    assert (code, "neither the state directory of a service nor the output of a backfill" in err) == (2, True)
+    (tmp_path / "file").touch()
+    for verb in (["quarantine"], ["backfill", "--into", tmp_path / "x"]):
+        code, _, err = run("pipeline", *verb, tmp_path / "file")
+        assert (code, "file: is a file; a directory is required" in err) == (2, True)
+
+
+def test_line_that_is_no_text_is_shown_as_base64(run, tmp_path):
+    (tmp_path / "quarantine").mkdir()
+    rejected = orjson.loads(row("no record", 1000, 1, None)) | {"line_base64": "//4="}
+    (tmp_path / "quarantine" / "batch-0.jsonl").write_bytes(orjson.dumps(rejected))
+    assert "base64: //4=" in run("pipeline", "quarantine", tmp_path)[1]
 
 
 def test_quarantine_skips_files_being_written_and_reports_damaged_ones(run, tmp_path):

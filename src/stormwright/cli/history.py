@@ -295,7 +295,7 @@ def _keep_days(keep: tuple[str, ...]) -> dict[str, int]:
         # int() has a limit of digits, and accepts those of all scripts.
         is_short = days.isascii() and days.isdigit() and len(days) <= len(str(MOST_DAYS))
         if not (is_short and 1 <= int(days) <= MOST_DAYS):
-            faults.append(Fault(f"the number of days must be from 1 to {MOST_DAYS:,}", text))
+            faults.append(Fault(f"the number of days must be a whole number from 1 to {MOST_DAYS:,}", text))
         elif equals and name not in TABLES:
             faults.append(Fault(f"no such table; there are {', '.join(TABLES)}", text))
         else:

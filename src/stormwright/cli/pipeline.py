@@ -33,6 +33,8 @@ _LATE_HELP = (
 #: Part of the lines in quarantine from which a backfill warns.
 _MANY = 0.05
 
+_NOTHING_READ = "no lines were found in the period; `stormwright serve --keep-raw HOURS` retains processed files"
+
 
 @click.group(cls=options.Verbs)
 def command() -> None:
@@ -96,7 +98,7 @@ def backfill(
     with Console(stderr=True).status("starting Spark") as status, working_session(target, [*files, into]) as spark:
         counts = run(spark, files, into, stretch, settings, status.update, late_s)
         reasons = count_reasons(spark, into) if counts.quarantined else {}
-    warning = _many_rejected(counts, reasons, into)
+    warning = _many_rejected(counts, reasons, into) if counts.read else _NOTHING_READ
     if warning is not None:
         say(f"warning: {warning}", err=True)
     if as_json:
@@ -137,8 +139,10 @@ def quarantine(directory: Path, shown: int, as_json: bool) -> None:
     """
     from stormwright.pipeline.parsing.quarantine import read_quarantines
 
-    if not directory.is_dir():
-        raise InputError("quarantine", [Fault("no such directory", str(directory))])
+    _require_directories("quarantine", [directory])
+    if not (directory / "landing").is_dir() and next(directory.rglob("quarantine"), None) is None:
+        what = "is neither the state directory of a service nor the output of a backfill: it has no quarantine"
+        raise InputError("quarantine", [Fault(what, str(directory))])
     found = read_quarantines(directory, shown)
     if as_json:
         print_json(
@@ -156,8 +160,9 @@ def quarantine(directory: Path, shown: int, as_json: bool) -> None:
         newest = text_table("landed", "file", "line", "reason", "text")
         for row in found.newest:
             number = str(row["line_number"] or "")
-            texts = [row["file"], number, row["reason"], (row["line"] or row["line_base64"] or "")[:80]]
-            newest.add_row(in_utc(row["landed_ms"]), *texts)
+            as_base64 = f"base64: {row['line_base64']}" if row["line_base64"] else ""
+            text = (row["line"] or as_base64)[:80]
+            newest.add_row(in_utc(row["landed_ms"]), row["file"], number, row["reason"], text)
         say()
         print_table(newest)
 
@@ -187,18 +192,24 @@ def _landed_in(directories: Sequence[str]) -> list[Location]:
     """Return locations of landed files: directories and URIs, or those within a service's state directory."""
     from stormwright.pipeline.spark.target import is_uri
 
+    _require_directories("landed files", [Path(directory) for directory in directories if not is_uri(directory)])
     found: list[Location] = []
-    faults = []
     for directory in directories:
         landing = Path(directory, "landing")
         if is_uri(directory):
             found.append(directory)
-        elif not Path(directory).is_dir():
-            faults.append(Fault("no such directory", directory))
         elif landing.is_dir():
             found += [landing, Path(directory, "stream", "raw")]
         else:
             found.append(Path(directory))
-    if faults:
-        raise InputError("landed files", faults)
     return found
+
+
+def _require_directories(source: str, paths: Sequence[Path]) -> None:
+    faults = [
+        Fault("is a file; a directory is required" if path.exists() else "no such directory", str(path))
+        for path in paths
+        if not path.is_dir()
+    ]
+    if faults:
+        raise InputError(source, faults)
