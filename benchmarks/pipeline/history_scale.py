@@ -37,7 +37,7 @@ from stormwright.history.tables.definitions import FACTS
 from stormwright.history.tables.store import ParquetStore
 from stormwright.pipeline.spark.session import batch_session
 from stormwright.pipeline.spark.target import SparkTarget
-from stormwright.pipeline.streaming.batch import TimeStretch
+from stormwright.pipeline.streaming.backfill import TimeStretch
 from tests.spark import clusters
 
 #: Executors compile what is hot as a local Spark does.

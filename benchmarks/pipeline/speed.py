@@ -193,7 +193,7 @@ def batch_part(options: argparse.Namespace) -> dict[str, Any]:
     from stormwright.pipeline.parsing.parsed import record_type
     from stormwright.pipeline.parsing.source import read_records
     from stormwright.pipeline.spark.session import spark_session
-    from stormwright.pipeline.streaming.batch import backfill
+    from stormwright.pipeline.streaming.backfill import backfill
 
     spark = spark_session(options.directory / "spark", BULK)
     landing, into = options.directory / "lines", options.directory / "backfill"

@@ -22,7 +22,7 @@ from stormwright.history.tables.ingest import ingest
 from stormwright.history.tables.staging import Staging
 from stormwright.history.tables.store import ParquetStore
 from stormwright.model import Problem, cost_of
-from stormwright.pipeline.streaming.batch import TimeStretch
+from stormwright.pipeline.streaming.backfill import TimeStretch
 from stormwright.schedulers import make_scheduler
 from stormwright.workbench.replay import replay
 from tests.history.recorded import START_MS, Clockwork, look, record_looks

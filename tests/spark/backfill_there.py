@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 
 from stormwright.pipeline.spark.session import batch_session
 from stormwright.pipeline.spark.target import SparkTarget
-from stormwright.pipeline.streaming.batch import backfill
+from stormwright.pipeline.streaming.backfill import backfill
 
 
 def main() -> None:

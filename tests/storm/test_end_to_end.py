@@ -11,7 +11,7 @@ import pytest
 from stormwright.model import cost_of
 from stormwright.perflog import Landing, encode
 from stormwright.perflog.crossing import crossing, tasks_on_nodes
-from stormwright.pipeline.streaming.batch import measure_files
+from stormwright.pipeline.streaming.backfill import measure_files
 from stormwright.schedulers import make_scheduler
 from stormwright.workbench.demo.report import write_html
 from stormwright.workbench.demo.result import DemoResult, as_dict

@@ -346,7 +346,7 @@ def _warnings(problem: Problem, past: _HistorySource) -> tuple[Saturation, ...]:
     from stormwright.cli.history import HistoryLocation, opened
     from stormwright.cli.moments import parse_stretch
     from stormwright.history.reports import hourly_trees
-    from stormwright.pipeline.streaming.batch import TimeStretch
+    from stormwright.pipeline.streaming.backfill import TimeStretch
 
     left_out = [parse_stretch(text, "--leave-out") for text in past.left_out]
     with opened(HistoryLocation(past.state_dir, None, "parquet", None, ())) as (_, store):

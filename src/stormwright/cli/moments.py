@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from stormwright.errors import Fault, InputError
 
 if TYPE_CHECKING:
-    from stormwright.pipeline.streaming.batch import TimeStretch
+    from stormwright.pipeline.streaming.backfill import TimeStretch
 
 #: Format of `parse_stretch`, for help texts.
 RANGE_HELP = "RANGE is a day (2026-11-21), or FROM..TO (2026-11-01..2026-11-30, 2026-11-21T10:00..; TO included)."
@@ -41,7 +41,7 @@ def parse_stretch(text: str, source: str = "RANGE") -> TimeStretch:
     InputError
         The text is no such range, or ends before it begins.
     """
-    from stormwright.pipeline.streaming.batch import TimeStretch
+    from stormwright.pipeline.streaming.backfill import TimeStretch
 
     begin, dots, end = text.partition("..")
     if not dots:

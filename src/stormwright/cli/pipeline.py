@@ -86,8 +86,8 @@ def backfill(
     from stormwright.pipeline.settings import StreamSettings
     from stormwright.pipeline.spark.session import working_session
     from stormwright.pipeline.spark.target import SparkTarget, is_uri
-    from stormwright.pipeline.streaming.batch import TimeStretch, count_reasons, require_own
-    from stormwright.pipeline.streaming.batch import backfill as run
+    from stormwright.pipeline.streaming.backfill import TimeStretch, count_reasons, require_own
+    from stormwright.pipeline.streaming.backfill import backfill as run
 
     settings = StreamSettings(window_s=window_s, slide_s=slide_s)
     target = SparkTarget.parsed(master, spark_conf)

@@ -19,7 +19,7 @@ from stormwright.history.tables.definitions import DECISIONS, PROFILES, SNAPSHOT
 from stormwright.history.tables.store import DayRange, Store, day_at
 from stormwright.model import LoadProfile, Problem
 from stormwright.model.humanize import in_utc
-from stormwright.pipeline.streaming.batch import TimeStretch
+from stormwright.pipeline.streaming.backfill import TimeStretch
 
 # State at a moment --------------------------------------------------------------------------------
 # The scheduler's input at a past moment: problems rebuilt from the history's snapshots and profiles.

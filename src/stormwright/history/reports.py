@@ -24,7 +24,7 @@ from stormwright.perflog.schema import LATENCY_EDGES_MS
 from stormwright.pipeline.measurement.measurement import LatencyHistogram, capacity_cores
 from stormwright.pipeline.monitoring.episodes import FOREVER_S, Capacity, episodes
 from stormwright.pipeline.settings import StreamSettings
-from stormwright.pipeline.streaming.batch import TimeStretch
+from stormwright.pipeline.streaming.backfill import TimeStretch
 
 # Overloads ----------------------------------------------------------------------------------------
 # Overload episodes of nodes, from the history.

@@ -183,7 +183,7 @@ LATENCY = Structure(
     )
 )
 
-#: Worker identity (all of `worker` but `host`) and `seq` name a record once and for all: it counts once, however often
+#: Worker identity (`IDENTITY`) and `seq` name a record once and for all: it counts once, however often
 #: it is delivered, and a gap in `seq` is a loss. `start_ms` and `written_ms` are wall clock, `length_ns` is monotonic.
 RECORD = Structure(
     (

@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from stormwright.errors import StormwrightError
@@ -37,7 +37,6 @@ from stormwright.pipeline.parsing.clean import (
     RECORD_KEYS,
     accepted,
     audited,
-    distinct,
 )
 from stormwright.pipeline.parsing.source import is_columnar, read_files, read_rows, rows_in
 from stormwright.pipeline.settings import StreamSettings
@@ -49,24 +48,12 @@ from stormwright.pipeline.streaming.progress import LiveState
 SMALL_ROWS = 10_000
 
 
-class LinesOut(NamedTuple):
-    """Output for files at rest: distinct valid records, and one audit row per line."""
-
-    records: DataFrame
-    audit: DataFrame
-
-
 class StreamBatch(NamedTuple):
     """Output of a batch of a stream: facts per pane as `PANES`, one audit row per line, and the names of its files."""
 
     facts: pa.Table
     audit: pa.Table
     files: Sequence[str]
-
-
-def pipeline(rows: DataFrame, taken: Column | None = None) -> LinesOut:
-    """Return records and audit of rows as `read_landed`; with `taken` only such records are used."""
-    return LinesOut(distinct(accepted(rows if taken is None else rows.where(taken))), audited(rows))
 
 
 class BatchPlan:
@@ -104,7 +91,7 @@ class BatchPlan:
 
     def _small(self, files: Sequence[Path], state: LiveState) -> tuple[pa.Table, pa.Table]:
         rows = read_rows(files)
-        audit = state.sorted_out(_audit_of(rows, self._settings.late_s), self._settings)
+        audit = state.deduplicated(_audit_of(rows, self._settings.late_s), self._settings)
         return self._prepared(rows.filter(audit["new"]).select(RECORD_COLUMNS)), audit
 
 
@@ -134,7 +121,7 @@ def large_batch(
     if not all(map(is_columnar, files)):
         rows.persist()
     try:
-        audit = state.sorted_out(audited(rows).toArrow(), settings)
+        audit = state.deduplicated(audited(rows).toArrow(), settings)
         facts = panes(accepted(_without(rows, audit)), settings).toArrow().cast(PANES)
     finally:
         rows.unpersist()

@@ -18,7 +18,7 @@ from stormwright.history.decisions import answers, decision_times, problem_of
 from stormwright.history.tables.store import Store
 from stormwright.model import UNPLACED, Scheduler, cost_of, diff
 from stormwright.model.humanize import in_utc
-from stormwright.pipeline.streaming.batch import TimeStretch
+from stormwright.pipeline.streaming.backfill import TimeStretch
 from stormwright.schedulers.toolkit.from_scratch import apply_from_scratch, unless_moving
 from stormwright.schedulers.toolkit.resolve import resolve_scheduler
 

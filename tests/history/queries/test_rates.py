@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from stormwright.history.reports import hourly_trees
 from stormwright.history.tables.definitions import FACTS
 from stormwright.history.tables.store import ParquetStore
-from stormwright.pipeline.streaming.batch import TimeStretch
+from stormwright.pipeline.streaming.backfill import TimeStretch
 from tests.history.samples import DAY_MS, START_MS, frame
 
 pytestmark = pytest.mark.spark

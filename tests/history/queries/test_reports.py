@@ -18,7 +18,7 @@ from stormwright.history.tables.definitions import FACTS, TABLES
 from stormwright.history.tables.store import ParquetStore, day_at
 from stormwright.perflog.schema import LATENCY_EDGES_MS
 from stormwright.pipeline.measurement.measurement import LatencyHistogram
-from stormwright.pipeline.streaming.batch import TimeStretch
+from stormwright.pipeline.streaming.backfill import TimeStretch
 from tests.history.samples import DAY_MS, START_MS, Row, facts, frame
 
 pytestmark = pytest.mark.spark

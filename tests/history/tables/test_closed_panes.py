@@ -14,7 +14,7 @@ from stormwright.history.tables.ingest import ClosedPanes, ingest
 from stormwright.history.tables.staging import Staging
 from stormwright.history.tables.store import ParquetStore
 from stormwright.pipeline.streaming import sink
-from stormwright.pipeline.streaming.batch import backfill
+from stormwright.pipeline.streaming.backfill import backfill
 from stormwright.pipeline.streaming.progress import LiveState
 from stormwright.pipeline.streaming.stream import LoadStream, StreamSettings
 from tests.history.samples import START_MS, by_key, stored

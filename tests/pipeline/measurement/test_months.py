@@ -51,7 +51,7 @@ def test_state_size_is_bounded_over_many_batches(tmp_path: Path) -> None:
     state, seconds = LiveState(), worker_seconds(PANES.empty_table())
     sizes = {}
     for number, (facts, audit) in zip(range(BATCHES), batches(settings), strict=False):
-        audit = state.sorted_out(audit, settings)
+        audit = state.deduplicated(audit, settings)
         state = state.after(number, facts, audit, [], settings)
         seconds = with_more(seconds, worker_seconds(facts), settings.history_s)
         if number % 100 == 99:
@@ -75,7 +75,7 @@ def test_unreadable_state_is_set_aside(tmp_path: Path, damage: str | None) -> No
     settings, directory = StreamSettings(), tmp_path / "panes"
     state = LiveState()
     for number, (facts, audit) in zip(range(3), batches(settings), strict=False):
-        state = state.after(number, facts, state.sorted_out(audit, settings), [], settings)
+        state = state.after(number, facts, state.deduplicated(audit, settings), [], settings)
     sink.save(state, directory)
     assert sink.load(directory).facts().equals(state.facts())
     path = next(path for path in sorted(directory.iterdir()) if path.name.endswith(damage or ".arrow"))

@@ -15,7 +15,7 @@ from stormwright.model import Problem, Supervisor
 from stormwright.pipeline.measurement.overload import NodeSeries
 from stormwright.pipeline.monitoring.alarms import Alarm, AlarmLog, AlarmStream, SecondsFeed
 from stormwright.pipeline.monitoring.episodes import Capacity, episodes
-from stormwright.pipeline.streaming.batch import backfill
+from stormwright.pipeline.streaming.backfill import backfill
 from stormwright.pipeline.streaming.stream import LoadStream, StreamSettings
 from tests.perflog.samples import RECORD
 from tests.pipeline.generator import Record, dice, encoded, land

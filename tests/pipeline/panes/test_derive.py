@@ -13,7 +13,7 @@ from stormwright.pipeline.measurement.panes import panes, summed_facts
 from stormwright.pipeline.parsing.clean import accepted
 from stormwright.pipeline.parsing.source import read_files
 from stormwright.pipeline.settings import StreamSettings
-from stormwright.pipeline.streaming.batch import NEVER_LATE_S
+from stormwright.pipeline.streaming.backfill import NEVER_LATE_S
 from tests.perflog.samples import RECORD, encoded
 
 pytestmark = pytest.mark.spark

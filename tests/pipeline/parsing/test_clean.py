@@ -13,7 +13,7 @@ from stormwright.perflog.records import CLOCK_AHEAD
 from stormwright.pipeline.parsing.clean import LATE, audited
 from stormwright.pipeline.parsing.parsed import record_type
 from stormwright.pipeline.parsing.source import read_files
-from stormwright.pipeline.streaming.batch import NEVER_LATE_S
+from stormwright.pipeline.streaming.backfill import NEVER_LATE_S
 from tests.pipeline.generator import SPOILERS, dice, encoded, land, make_world, records
 
 pytestmark = pytest.mark.spark

@@ -21,7 +21,7 @@ from stormwright.perflog.schema import RECORD as SCHEMA
 from stormwright.pipeline.parsing.clean import audited
 from stormwright.pipeline.parsing.parsed import NOT_A_TEXT
 from stormwright.pipeline.parsing.source import read_files
-from stormwright.pipeline.streaming.batch import NEVER_LATE_S, backfill, measure_files
+from stormwright.pipeline.streaming.backfill import NEVER_LATE_S, backfill, measure_files
 from tests.perflog.samples import RECORD, edited, encoded
 
 pytestmark = pytest.mark.spark

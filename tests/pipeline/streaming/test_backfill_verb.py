@@ -86,3 +86,26 @@ def test_backfill_warns_if_more_than_5_percent_of_lines_are_rejected(
     for part in ("20 of 20 lines", f"{20 - rejected} lines", LATE, str(into / "quarantine")):
         assert part in ledger["warning"]
     assert warning == f"warning: {ledger['warning']}"
+
+
+def test_backfill_names_a_damaged_file(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(SparkSession, "stop", lambda _: None)
+    land(tmp_path / "landing", map(encoded, records(make_world(7), START_MS, 3, dice(7))))
+    damaged = tmp_path / "landing" / "2.parquet"
+    damaged.write_bytes(b"PAR1 is not all")
+    assert cli.run(["pipeline", "backfill", str(tmp_path / "landing"), "--into", str(tmp_path / "into")]) == 2
+    assert f"{damaged.as_uri()}: is damaged: move it to another directory" in capsys.readouterr().err
+
+
+def test_backfill_of_nothing_is_reported(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(SparkSession, "stop", lambda _: None)
+    (tmp_path / "landing").mkdir()
+    command = ["pipeline", "backfill", str(tmp_path / "landing"), "--into", str(tmp_path / "into"), "--json"]
+    assert cli.run(command) == 0
+    printed = capsys.readouterr()
+    assert "no lines were found" in orjson.loads(printed.out)["warning"]
+    assert "warning: no lines were found" in printed.err

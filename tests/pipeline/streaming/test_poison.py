@@ -21,7 +21,7 @@ from stormwright.pipeline.parsing.quarantine import Quarantine, read_quarantines
 from stormwright.pipeline.parsing.source import prune
 from stormwright.pipeline.settings import StreamSettings
 from stormwright.pipeline.spark import query_supervisor
-from stormwright.pipeline.streaming.batches import poisonous, set_poison_aside
+from stormwright.pipeline.streaming.batch_loop import poisonous, set_poison_aside
 from tests.pipeline.waiting import wait
 
 TRACEBACK = "Traceback (most recent call last):"
@@ -50,20 +50,19 @@ class FakeQuery:
         self._failure, self._ended = failure, threading.Event()
         self.lastProgress = None if failure else object()
 
-    def awaitTermination(self, timeout: int) -> bool:  # noqa: N802 - Spark's name
+    def awaitTermination(self) -> bool:  # noqa: N802 - Spark's name
         if self._failure:
             raise PySparkException(self._failure)
-        return self._ended.wait(timeout)
+        return self._ended.wait()
 
     def stop(self) -> None:
         self._ended.set()
 
 
-def test_failed_query_restarts_and_is_examined_from_second_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_query_restarts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where it does not even start."""
     monkeypatch.setattr(query_supervisor, "FIRST_PAUSE_S", 0.001)
     queries = iter([FakeQuery("first"), FakeQuery("second"), PySparkException("third"), FakeQuery(None)])
-    examined: list[str | None] = []
 
     def start() -> Any:
         query = next(queries)
@@ -71,50 +70,23 @@ def test_failed_query_restarts_and_is_examined_from_second_failure(monkeypatch: 
             raise query
         return query
 
-    def examine() -> None:
-        assert made.wait(10)
-        examined.append(kept.error)
-
-    made = threading.Event()
-    kept = query_supervisor.SupervisedQuery(start, examine=examine, tidy=lambda: None)
-    made.set()
+    kept = query_supervisor.SupervisedQuery(start)
     deadline = time.monotonic() + 10
     while kept.error or kept.restarts < 2:
         assert kept.running
         assert time.monotonic() < deadline, kept.error
         time.sleep(0.01)
-    assert examined == ["second", "second"]
     kept.stop()
     assert not kept.running
     assert list(queries) == []
 
 
-def test_a_full_disk_while_tidying_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(query_supervisor, "TIDY_S", 0.01)
-    monkeypatch.setattr(query_supervisor, "FIRST_PAUSE_S", 0.01)
-    full = OSError(errno.ENOSPC, "no space left on device")
-    tidied: list[Any] = [full, True]
-    begun: list[Any] = [FakeQuery(None), full, FakeQuery(None)]
-
-    def next_of(results: list[Any]) -> Any:
-        result = results.pop(0) if results else False
-        if isinstance(result, OSError):
-            raise result
-        return result
-
-    kept = query_supervisor.SupervisedQuery(lambda: next_of(begun), examine=lambda: None, tidy=lambda: next_of(tidied))
-    wait(lambda: not begun, lambda: kept.error)
-    assert kept.running
-    kept.stop()
-    assert kept.error == "[Errno 28] no space left on device"
-
-
 def test_lost_jvm_stops_the_query_and_is_reported() -> None:
     class Gone(FakeQuery):
-        def awaitTermination(self, timeout: int) -> bool:  # noqa: N802 - Spark's name
+        def awaitTermination(self) -> bool:  # noqa: N802 - Spark's name
             raise ConnectionRefusedError("connection refused")
 
-    kept = query_supervisor.SupervisedQuery(lambda: Gone(None), examine=lambda: None, tidy=lambda: False)
+    kept = query_supervisor.SupervisedQuery(lambda: Gone(None))
     wait(lambda: not kept.running, lambda: kept.error)
     assert kept.error == "Spark has ended: connection refused"
 

@@ -23,7 +23,7 @@ from stormwright.pipeline.parsing.clean import LATE
 from stormwright.pipeline.parsing.quarantine import QUARANTINE
 from stormwright.pipeline.settings import RecordRate
 from stormwright.pipeline.streaming import sink
-from stormwright.pipeline.streaming.batch import TimeStretch, backfill
+from stormwright.pipeline.streaming.backfill import TimeStretch, backfill
 from stormwright.pipeline.streaming.progress import OVERTAKEN
 from stormwright.pipeline.streaming.stream import BACKLOG_ROWS, LoadStream, StreamSettings
 from tests.perflog.samples import RECORD

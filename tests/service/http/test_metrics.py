@@ -47,7 +47,6 @@ STATUS = ServiceStatus(
                 "phases_ms": {"triggerExecution": 500, "addBatch": 300},
                 "state_rows": 20,
                 "state_bytes": 2048,
-                "watermark_lag_s": 41.5,
                 "restarts": 2,
             }
         },
@@ -91,7 +90,6 @@ def test_metrics_cover_every_part_of_status() -> None:
     assert value(found, "batch_seconds", query="loads", phase="addBatch") == 0.3
     assert value(found, "batch", query="loads") == 9
     assert (value(found, "state_rows", query="loads"), value(found, "state_bytes", query="loads")) == (20, 2048)
-    assert value(found, "watermark_lag_seconds", query="loads") == 41.5
     assert value(found, "query_restarts_total", query="loads") == 2
 
 

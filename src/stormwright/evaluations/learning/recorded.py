@@ -101,7 +101,7 @@ def history_examples(store: Store, seed: int) -> Iterator[Group]:
         The history has no scheduling round yet.
     """
     from stormwright.history.decisions import decision_times, known_at
-    from stormwright.pipeline.streaming.batch import TimeStretch
+    from stormwright.pipeline.streaming.backfill import TimeStretch
 
     moments = decision_times(store, TimeStretch(None, None))
     if not moments:

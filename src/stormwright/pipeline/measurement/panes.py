@@ -1,6 +1,6 @@
 """Facts from records, summed over panes, of which sliding windows consist.
 
-A window that slides by 3 s and holds 15 s is the sum of five panes of 3 s. Spark keeps the panes, so a fact is in one
+A window that slides by 3 s and holds 15 s is the sum of five panes of 3 s. Panes are stored, so a fact is in one
 place only; adding five of them up is left to `stormwright.pipeline.measurement.windows`. (Li, Maier, Tufte, Papadimos,
 Tucker, "No pane, no gain", SIGMOD Record 34(1), 2005, https://doi.org/10.1145/1058150.1058158.)
 

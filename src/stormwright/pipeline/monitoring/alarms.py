@@ -323,7 +323,7 @@ class AlarmStream:
 
     def start(self, spark: SparkSession) -> None:
         """Start the query."""
-        self._query = SupervisedQuery(lambda: self._begin(spark), examine=lambda: None, tidy=lambda: False)
+        self._query = SupervisedQuery(lambda: self._begin(spark))
 
     def stop(self) -> None:
         """Stop the query; its results stay readable."""

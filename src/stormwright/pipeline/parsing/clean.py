@@ -93,7 +93,7 @@ def validated(lines: DataFrame, late_s: int) -> DataFrame:
     """
     checks = [
         F.when(~F.col(WHOLE), NOT_A_RECORD),
-        *(F.when(~_right(field, F.col(field.name)), missing(field.name)) for field in RECORD.fields),
+        *(F.when(~_is_valid(field, F.col(field.name)), missing(field.name)) for field in RECORD.fields),
         F.when(F.exists("executors", lambda e: e.first_task > e.last_task), TASKS_REVERSED),
         F.when(F.exists("executors", lambda e: e.cpu_ns > _most_cpu_ns()), CPU_IMPOSSIBLE),
         F.when(F.exists("pairs", lambda pair: pair[2] >= F.size("streams")), STREAM_UNKNOWN),
@@ -129,22 +129,15 @@ def distinct(records: DataFrame) -> DataFrame:
 
 def audited(lines: DataFrame) -> DataFrame:
     """Return a short audit row per validated line: its record or the reason of rejection, and its origin."""
-    return lines.select(*(column.alias(name) for name, column in audit_columns().items()))
-
-
-def audit_columns() -> dict[str, Column]:
-    """Return the columns of `audited`."""
-    return {
-        **{name: F.when(F.col("reason").isNull(), F.col(place)) for name, place in RECORD_KEYS.items()},
-        **{name: F.col(name) for name in ("written_ms", "landed_ms", "reason", "file", "block", "row", LINE)},
-    }
+    keys = [F.when(F.col("reason").isNull(), F.col(place)).alias(name) for name, place in RECORD_KEYS.items()]
+    return lines.select(*keys, "written_ms", "landed_ms", "reason", "file", "block", "row", LINE)
 
 
 def _most_cpu_ns() -> Column:
     return F.col("length_ns") * MAX_CPU_PER_WALL + CPU_SLACK_NS
 
 
-def _right(field: Field, value: Column) -> Column:
+def _is_valid(field: Field, value: Column) -> Column:
     """Return whether a required field is present and in range; never null."""
     return value.isNull() | _valid(field.type, value) if field.nullable else _valid(field.type, value)
 
@@ -193,19 +186,19 @@ def _all_in_range(element: Type, values: Column) -> Column:
     """
     match element:
         case WholeNumber():
-            return _all_there(values, element.minimum - 1) & _all_between(values, element)
+            return _has_no_nulls(values, element.minimum - 1) & _all_between(values, element)
         case Row(columns):
             common = WholeNumber(max(n.minimum for _, n in columns), min(n.maximum for _, n in columns))
             return _all_in_range(common, F.flatten(values)) & F.forall(values, lambda row: F.size(row) == len(columns))
         case Structure(fields):
-            return reduce(and_, (_fields_in_range(alike, values) for alike in _alike(fields)))
+            return reduce(and_, (_fields_in_range(group, values) for group in _by_type(fields)))
         case Text():
-            return _all_there(values, "")
+            return _has_no_nulls(values, "")
         case _:
             return F.lit(False)
 
 
-def _alike(fields: Sequence[Field]) -> Iterable[Sequence[Field]]:
+def _by_type(fields: Sequence[Field]) -> Iterable[Sequence[Field]]:
     """Return fields in groups of the same type and nullability."""
     groups: dict[tuple[Type, bool], list[Field]] = {}
     for field in fields:
@@ -234,7 +227,7 @@ def _fields_in_range(fields: Sequence[Field], values: Column) -> Column:
             return _all_in_range(kind, together)
 
 
-def _all_there(values: Column, impossible: int | str) -> Column:
+def _has_no_nulls(values: Column, impossible: int | str) -> Column:
     # That a list does not hold something is null where it holds a null.
     return ~F.array_contains(values, impossible)
 

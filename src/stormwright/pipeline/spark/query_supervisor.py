@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from datetime import datetime
 from typing import Any
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
@@ -35,8 +34,6 @@ class BatchFigures:
         Duration of each of Spark's phases; ``triggerExecution`` is the total.
     state_rows, state_bytes
         State that the query holds between batches.
-    watermark_lag_s
-        Lag of the watermark behind the clock; None without one.
     offsets_behind
         Messages that the batch left unread in the partition with most of them; None if the source has no offsets.
     """
@@ -45,15 +42,14 @@ class BatchFigures:
     phases_ms: dict[str, int]
     state_rows: int
     state_bytes: int
-    watermark_lag_s: float | None
     offsets_behind: int | None = None
 
 
 class QueryFigures(StreamingQueryListener):
     """Listener with the newest figures of every named query; thread-safe for readers.
 
-    Rows are counted separately (`stormwright.pipeline.parsing.clean`): Spark's own count is wrong where it reads less
-    than all columns.
+    Rows are counted separately (`stormwright.pipeline.parsing.clean.LineCounts`): Spark's own count is wrong where it
+    reads less than all columns.
     """
 
     def __init__(self) -> None:
@@ -77,13 +73,11 @@ class QueryFigures(StreamingQueryListener):
         progress = event.progress
         if not progress.name:
             return
-        watermark = (progress.eventTime or {}).get("watermark")
         self.last[progress.name] = BatchFigures(
             batch=progress.batchId,
             phases_ms={phase: int(ms) for phase, ms in progress.durationMs.items()},
             state_rows=sum(operator.numRowsTotal for operator in progress.stateOperators),
             state_bytes=sum(operator.memoryUsedBytes for operator in progress.stateOperators),
-            watermark_lag_s=_seconds_between(watermark, progress.timestamp) if watermark else None,
             offsets_behind=max(
                 (int(source.metrics[_BEHIND]) for source in progress.sources if _BEHIND in source.metrics), default=None
             ),
@@ -94,10 +88,6 @@ class QueryFigures(StreamingQueryListener):
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
         """Ignore the end of a query; its supervisor handles it."""
-
-
-def _seconds_between(earlier: str, later: str) -> float:
-    return (datetime.fromisoformat(later) - datetime.fromisoformat(earlier)).total_seconds()
 
 
 # Query supervisor ---------------------------------------------------------------------------------
@@ -111,9 +101,6 @@ LONGEST_PAUSE_S = 60.0
 
 _TRACEBACK = "Traceback (most recent call last):"
 
-#: Interval of tidying.
-TIDY_S = 60
-
 
 class SupervisedQuery:
     """A streaming query that runs until it is stopped; a failed batch is repeated from the checkpoint.
@@ -122,10 +109,6 @@ class SupervisedQuery:
     ----------
     start
         Starts the query over its checkpoint.
-    examine
-        Called when a batch fails for the second time.
-    tidy
-        Called about once a minute; if it returns true the query is restarted.
 
     Raises
     ------
@@ -133,13 +116,8 @@ class SupervisedQuery:
         The query does not start in the first place.
     """
 
-    def __init__(
-        self,
-        start: Callable[[], StreamingQuery],
-        examine: Callable[[], None],
-        tidy: Callable[[], bool],
-    ) -> None:
-        self._start, self._examine, self._tidy = start, examine, tidy
+    def __init__(self, start: Callable[[], StreamingQuery]) -> None:
+        self._start = start
         self._stopping = threading.Event()
         self._starting = threading.Lock()
         self._failed: StreamingQuery | None = None
@@ -167,19 +145,11 @@ class SupervisedQuery:
         """Why the last batch failed, if none has completed since, or why the query has ended."""
         return None if self.running and self._advanced() else self._failure
 
-    def batch_ms(self) -> int | None:
-        """Duration of the last batch; None before the first one."""
-        with suppress(*GONE):
-            last = self._query.lastProgress
-            return last.durationMs.get("triggerExecution") if last else None
-        return None
-
     def _keep(self) -> None:
         pause_s = FIRST_PAUSE_S
         while True:
             try:
-                while not self._query.awaitTermination(TIDY_S):
-                    self._tidy_up()
+                self._query.awaitTermination()
                 return
             except PySparkException as error:
                 failure = cause(str(error))
@@ -193,28 +163,8 @@ class SupervisedQuery:
                 return
             # If this fails, waiting for the ended query raises again.
             with suppress(*GONE):
-                if again:
-                    self._examine()
                 self._restart()
                 self.restarts += 1
-
-    def _tidy_up(self) -> None:
-        try:
-            due = self._tidy()
-        except OSError:  # a full disk: next time
-            return
-        if not due:
-            return
-        self._query.stop()
-        while not self._stopping.is_set():
-            try:
-                self._restart()
-                break
-            except ConnectionError:  # the JVM is gone
-                raise
-            except OSError as error:
-                self._failed, self._failure = self._query, str(error)
-                self._stopping.wait(FIRST_PAUSE_S)
 
     def _advanced(self) -> bool:
         """Return whether a batch has completed since the last failure."""

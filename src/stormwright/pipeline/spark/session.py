@@ -83,14 +83,14 @@ def live(directory: Path, settings: StreamSettings) -> dict[str, str]:
     java = "-XX:+UseParallelGC" if is_high else "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
     return {
         **of_this_machine(directory, settings.heap_mb, java),
-        # Hundreds of records a second fit one task; every further partition is a state store more per batch.
+        # Hundreds of records a second fit one task; every further partition is a state store more of the alarms.
         "spark.sql.shuffle.partitions": "1",
         # Large batches are planned again, and planning dominates their cost.
         "spark.sql.constraintPropagation.enabled": "false",
         "spark.sql.streaming.stateStore.stateSchemaCheck": "false",
         "spark.sql.ui.explainMode": "simple",
         "spark.sql.maxPlanStringLength": "1000",
-        # A batch without data would only evict state; the next one with data does it as well.
+        # The queries of alarms and of Kafka have nothing to do without data.
         "spark.sql.streaming.noDataMicroBatches.enabled": "false",
         "spark.sql.streaming.minBatchesToRetain": "10",
         "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINT_FILES,

@@ -314,7 +314,7 @@ class KafkaStream:
             The session lacks the connector.
         """
         try:
-            self._query = SupervisedQuery(lambda: self._begin(spark), examine=lambda: None, tidy=lambda: False)
+            self._query = SupervisedQuery(lambda: self._begin(spark))
         except AnalysisException as error:
             if "data source: kafka" not in str(error):
                 raise

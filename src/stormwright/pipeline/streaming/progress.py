@@ -134,7 +134,7 @@ class LiveState:
     files: tuple[str, ...] = ()
     closed: pa.Table = field(default_factory=PANES.empty_table, repr=False)
 
-    def sorted_out(self, audit: pa.Table, settings: StreamSettings) -> pa.Table:
+    def deduplicated(self, audit: pa.Table, settings: StreamSettings) -> pa.Table:
         """Return the audit of a batch, completed from the state.
 
         `record` marks valid records, and `new` those of them that are used: no duplicates, and not so late that
@@ -168,7 +168,7 @@ class LiveState:
         facts
             Facts of its new records, as `PANES`.
         audit
-            A row for each of its lines, as `sorted_out` gives them.
+            A row for each of its lines, as `deduplicated` gives them.
         files
             Names of its files.
         settings

@@ -26,7 +26,7 @@ from stormwright.pipeline.settings import RecordRate, StreamSettings
 from stormwright.pipeline.spark.query_supervisor import GONE, QueryFigures
 from stormwright.pipeline.spark.session import temporary
 from stormwright.pipeline.spark.target import local_path
-from stormwright.pipeline.streaming.batches import BatchLoop, set_poison_aside
+from stormwright.pipeline.streaming.batch_loop import BatchLoop, set_poison_aside
 from stormwright.pipeline.streaming.kafka import QUERY, KafkaStream, connected_session
 from stormwright.pipeline.streaming.progress import LiveState, Progress
 from stormwright.pipeline.streaming.sink import ClosedPaneKeeper, ProfileSink
@@ -297,7 +297,6 @@ def _figures(sink: ProfileSink, loop: BatchLoop | None) -> dict[str, Any]:
         "phases_ms": {"triggerExecution": loop.batch_ms} if loop and loop.batch_ms is not None else {},
         "state_rows": sum(pane.source_records.num_rows for pane in panes),
         "state_bytes": sum(pane.source_records.nbytes + pane.facts.nbytes for pane in panes),
-        "watermark_lag_s": None,
         "offsets_behind": None,
         "restarts": loop.restarts if loop else 0,
     }

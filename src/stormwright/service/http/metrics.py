@@ -386,7 +386,6 @@ def _of_queries(queries: Mapping[str, Any]) -> Iterator[Metric]:
         ("batch", "batch", "Number of the last batch of a query."),
         ("state_rows", "state_rows", "Rows that a query keeps as state."),
         ("state_bytes", "state_bytes", "Memory that a query's state takes."),
-        ("watermark_lag_s", "watermark_lag_seconds", "How far a query's watermark is behind the clock."),
         ("offsets_behind", "offsets_behind", "Messages of a topic that its query has not read yet."),
     ):
         yield gauge(metric, text, ("query",), {(name,): figures.get(key) for name, figures in queries.items()})

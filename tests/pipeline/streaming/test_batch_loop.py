@@ -14,7 +14,7 @@ from pyspark.errors import PySparkException
 from stormwright.perflog import Landing
 from stormwright.pipeline.parsing.source import waiting_files
 from stormwright.pipeline.settings import StreamSettings
-from stormwright.pipeline.streaming.batches import BatchLoop
+from stormwright.pipeline.streaming.batch_loop import BatchLoop
 from tests.pipeline.waiting import wait
 
 

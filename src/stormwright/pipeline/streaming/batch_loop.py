@@ -19,8 +19,11 @@ from stormwright.perflog.schema import sample_record
 from stormwright.pipeline.parsing.quarantine import Quarantine
 from stormwright.pipeline.parsing.source import waiting_files
 from stormwright.pipeline.settings import StreamSettings
-from stormwright.pipeline.spark.query_supervisor import FIRST_PAUSE_S, LONGEST_PAUSE_S, TIDY_S, cause
+from stormwright.pipeline.spark.query_supervisor import FIRST_PAUSE_S, LONGEST_PAUSE_S, cause
 from stormwright.pipeline.spark.scratch import scratch
+
+#: Seconds between calls of `tidy`.
+TIDY_S = 60.0
 
 #: Seconds between looks at the landing directory.
 POLL_S = 0.1

@@ -21,9 +21,9 @@ from stormwright.perflog.records import MAX_CLOCK_AHEAD_MS
 from stormwright.pipeline.measurement.measurement import Measurement, measure
 from stormwright.pipeline.measurement.panes import panes
 from stormwright.pipeline.measurement.windows import worker_seconds
-from stormwright.pipeline.parsing.clean import LineCounts
+from stormwright.pipeline.parsing.clean import LineCounts, accepted, audited, distinct
 from stormwright.pipeline.parsing.source import read_landed, read_records
-from stormwright.pipeline.plan import large_batch, pipeline
+from stormwright.pipeline.plan import large_batch
 from stormwright.pipeline.settings import StreamSettings
 from stormwright.pipeline.spark.file_systems import exists
 from stormwright.pipeline.spark.target import Location, address, inside, is_uri
@@ -186,15 +186,16 @@ def backfill(
     # Parsed once and used twice. Most rows would not fit in memory, and what does is evicted by the sums of panes.
     rows = read_landed(spark, directories, settings.late_s, near.start_ms, near.end_ms).persist(StorageLevel.DISK_ONLY)
     try:
-        ends = pipeline(rows, taken=stretch.holds(F.col("start_ms")))
-        ends.records.write.mode("overwrite").parquet(address(inside(into, RECORDS)))
+        used = distinct(accepted(rows.where(stretch.holds(F.col("start_ms")))))
+        used.write.mode("overwrite").parquet(address(inside(into, RECORDS)))
         report_step("adding up loads and traffic")
         records = read_records(spark, inside(into, RECORDS))
         panes(records, settings).write.mode("overwrite").parquet(address(inside(into, PANES)))
         report_step("accounting for every line")
         # Files are in the stretch as a whole, so their lines are numbered right.
         by_begin = late_s is None and stretch.is_bounded
-        audit, file_ms = (_with_begin(ends.audit), "begin_ms") if by_begin else (ends.audit, "landed_ms")
+        lines = audited(rows)
+        audit, file_ms = (_with_begin(lines), "begin_ms") if by_begin else (lines, "landed_ms")
         is_rejected, in_stretch = F.col("reason").isNotNull(), stretch.holds(F.col(file_ms))
         # However often a record was delivered.
         counts = _sums(
