@@ -157,7 +157,7 @@ def _with_lines(audit: pa.Table, files: Sequence[Path]) -> pa.Table:
 
 
 def _lines_of(path: Path, numbers: np.ndarray) -> list[bytes]:
-    """Return lines of a landed file by number, without blank ones; those of columns are written anew."""
+    """Return lines of a landed file by number, without blank ones; records of columns are encoded again."""
     if is_columnar(path):
         return [encode(record) for record in read_landed_file(path).select(RECORD_COLUMNS).take(numbers).to_pylist()]
     lines = [line for line in path.read_bytes().split(b"\n") if line.strip()]

@@ -154,7 +154,6 @@ class FakeSpark:
 
 @pytest.mark.parametrize(("fails", "asked"), [
     ("BatchPlan", ["listened to", "left alone", "stopped"]),
-    ("ProfileSink.begin", ["listened to", "left alone", "stopped"]),
     ("LoadStream._rebuild", ["listened to", "left alone", "stopped"]),
 ])  # fmt: skip
 def test_failed_stream_start_stops_spark(
