@@ -93,8 +93,7 @@ def stream(options: argparse.Namespace) -> dict[str, Any]:
     directory = options.directory
     with LoadStream(directory / "landing", directory / "state") as running:
         landing_s = WARM_S + options.seconds + options.unwatched_s
-        arguments = ["--workers", options.workers, "--seconds", str(landing_s), "--directory", str(directory)]
-        feeder = subprocess.Popen([sys.executable, "-m", __spec__.name, "--part", "feed", *arguments])
+        feeder = start_feeder(int(options.workers), landing_s, directory)
         phase(running, WARM_S, watch=True)
         watched = phase(running, options.seconds, watch=True)
         memory = resident_mb()
@@ -125,6 +124,12 @@ def phase(stream: LoadStream, seconds: float, watch: bool = False) -> dict[str, 
         "jvm_ms_a_batch": 1000 * spent.jvm_s / batches if batches else None,
         "lag_s": {name: median(lag[name] for lag in lags) / 1000 for name in ("p50", "p95")},
     }
+
+
+def start_feeder(workers: int, seconds: float, directory: Path) -> subprocess.Popen[bytes]:
+    """Start a process in which workers write into the landing directory of another one."""
+    arguments = ["--workers", str(workers), "--seconds", str(seconds), "--directory", str(directory)]
+    return subprocess.Popen([sys.executable, "-m", "benchmarks.pipeline.live", "--part", "feed", *arguments])
 
 
 def feed(options: argparse.Namespace) -> None:

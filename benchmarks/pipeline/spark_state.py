@@ -30,12 +30,12 @@ from pyspark.sql import SparkSession
 
 from benchmarks.kit.cpu_time import Spent, python_workers_s
 from benchmarks.kit.results import write_results
-from benchmarks.pipeline import speed
+from benchmarks.pipeline import live, speed
 from benchmarks.pipeline.records import FACTS, Workers
 from benchmarks.pipeline.state_queries import (
+    OPTIONS,
     QUERIES,
     native_result,
-    options_of,
     processor_result,
     results_of,
     start_query,
@@ -53,9 +53,9 @@ from tests.pipeline.kills import Supply, booked, supply
 from tests.pipeline.oracle import assert_equal, expected_outcome, expected_profile, found_profile
 from tests.pipeline.victim import SETTINGS as KILLS
 
-#: Today's state, and those in Spark that are compared with it in all respects; the others only in bulk.
+#: The state as it is, and in Spark.
 DRIVER = "driver"
-KINDS = (DRIVER, "native", "processor")
+KINDS = (DRIVER, *QUERIES)
 
 WORKERS, SECONDS_PER_FILE = 400, 50
 BULK = replace(speed.BULK, max_files_per_batch=2, keep_raw_s=0)
@@ -91,8 +91,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="stormwright-state-") as name:
         if options.records:
             fill(Path(name) / "columns", options.records)
-            others = [kind for kind in QUERIES if kind not in kinds] if options.kinds == ",".join(KINDS) else []
-            found["bulk"] = {kind: apart("bulk", options, Path(name) / kind, kind) for kind in [*kinds, *others]}
+            found["bulk"] = {kind: apart("bulk", options, Path(name) / kind, kind) for kind in kinds}
         found["late"] = {kind: apart("late", options, Path(name) / f"late-{kind}", kind) for kind in kinds}
         for rate in RATES if options.live_s else ():
             found[f"live_{rate}"] = {
@@ -139,7 +138,7 @@ def running(
             stream = ending.enter_context(LoadStream(landing, directory, settings))
             yield Running(stream.spark, lambda: last_batch(kind, directory), stream.progress)
             return
-        spark = spark_session(directory / "spark", settings, options_of(kind))
+        spark = spark_session(directory / "spark", settings, OPTIONS)
         ending.callback(spark.stop)
         query = start_query(kind, spark, landing, directory, settings, until_empty=until_empty)
 
@@ -220,8 +219,7 @@ def live_part(options: argparse.Namespace) -> dict[str, Any]:
     directory = options.directory
     settings = StreamSettings(trigger_s=1, heap_mb=2000)
     with running(options.kind, directory / "landing", directory / "state", settings) as stream:
-        arguments = ["--rate", options.rate, "--live-s", options.live_s, "--directory", directory]
-        feeder = subprocess.Popen([sys.executable, "-m", speed.__name__, "--part", "feed", *map(str, arguments)])
+        feeder = live.start_feeder(options.rate, options.live_s, directory)
         # Half of the time for the JVM to warm up.
         time.sleep(options.live_s / 2)
         batch, (then, workers_then), jobs = stream.batch(), spent(), jobs_of(stream.spark)
@@ -309,7 +307,7 @@ def late_part(options: argparse.Namespace) -> dict[str, Any]:
             int(each.customMetrics.get("numDroppedDuplicateRows", 0)) for report in reports for each in report
         ),
     }
-    if options.kind.startswith("native"):
+    if options.kind == "native":
         return {"used": records_in(native_result(results_of(state))), **counters}
     return {"ledger": asdict(processor_result(results_of(state))[1]), **counters}
 

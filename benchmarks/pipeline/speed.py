@@ -1,6 +1,6 @@
-"""How fast the pipeline is: records landed in bulk, records landing now, and a batch beside DuckDB's doing the same.
+"""How fast the pipeline is: records landed in bulk, and a batch beside DuckDB's doing the same.
 
-    python -m benchmarks.pipeline.speed [--records 1000000] [--live-s 60] [--rate 1600]
+    python -m benchmarks.pipeline.speed [--records 1000000]
 
 Each part runs in a process of its own, so its start is a cold one. The floors beside the figures say what Spark
 needs in the same session for no more than reading these lines, and for no more than adding up their pairs.
@@ -40,7 +40,6 @@ BULK = StreamSettings(
     max_files_per_batch=10,
     keep_raw_s=10**9,
 )
-LIVE = StreamSettings(trigger_s=0.1, rate="high", heap_mb=2000)
 START_MS = 1_760_000_000_000 // 60_000 * 60_000
 
 
@@ -48,16 +47,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--records", type=int, default=1_000_000)
     parser.add_argument("--workers", type=int, default=400)
-    parser.add_argument("--rate", type=int, default=1600)
-    parser.add_argument("--live-s", type=int, default=60)
     parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--part", choices=[*PARTS, "feed"], help=argparse.SUPPRESS)
+    parser.add_argument("--part", choices=PARTS, help=argparse.SUPPRESS)
     parser.add_argument("--directory", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.records < (least := 3 * BULK.max_files_per_batch * LINES_PER_FILE):
         parser.error(f"--records {options.records}: at least {least}, three batches, for one of a warm JVM")
-    if options.part == "feed":
-        return feed(options)
     if options.part:
         return print(json.dumps(PARTS[options.part](options)))
     with tempfile.TemporaryDirectory(prefix="stormwright-speed-") as name:
@@ -135,54 +130,6 @@ def stream_part(options: argparse.Namespace, landing: Path) -> dict[str, Any]:
     }
 
 
-def live_part(options: argparse.Namespace) -> dict[str, Any]:
-    """Records that land as they are written, several times a second."""
-    from stormwright.pipeline.streaming.stream import LoadStream
-
-    directory = options.directory / "live"
-    with LoadStream(directory / "landing", directory / "state", LIVE) as stream:
-        arguments = ["--rate", str(options.rate), "--live-s", str(options.live_s), "--directory", str(directory)]
-        feeder = subprocess.Popen([sys.executable, "-m", __spec__.name, "--part", "feed", *arguments])
-        # Half of the time for the JVM to warm up.
-        time.sleep(options.live_s / 2)
-        batch, then = stream.progress()["batch"], Spent.now()
-        looks_s = []
-        # The controller looks once a second.
-        while feeder.poll() is None:
-            begin = time.monotonic()
-            measurement = stream.measurement()
-            assert measurement is not None
-            assert measurement.facts_of
-            looks_s.append(time.monotonic() - begin)
-            time.sleep(1)
-        assert feeder.returncode == 0
-        batches, spent = stream.progress()["batch"] - batch, Spent.now() - then
-        lag_ms, ledger = stream.progress()["lag_ms"], stream.progress()["ledger"]
-    assert ledger["used"] == ledger["read"] > 0, ledger
-    return {
-        "lag_ms": lag_ms, "ledger": ledger, "batch_s": spent.wall_s / batches, "cores": spent.cpu_s / spent.wall_s,
-        "look_s": median(looks_s), "python_cores": spent.python_s / spent.wall_s,
-        "cpu_s_per_batch": spent.cpu_s / batches,
-    }  # fmt: skip
-
-
-def feed(options: argparse.Namespace) -> None:
-    """Let workers write a record a second each, shipped ten times a second."""
-    workers = Workers(options.rate, round(time.time() * 1000) - 1000)
-    landing = RecordLanding(options.directory / "landing")
-    begun = time.time()
-    written = 0
-    while (elapsed := time.time() - begun) < options.live_s:
-        due = int(elapsed * options.rate)
-        now_ms = round(time.time() * 1000)
-        lines = [
-            workers.record(number % options.rate, number // options.rate, now_ms) for number in range(written, due)
-        ]
-        landing.write(landed_table(lines, now_ms, LIVE.late_s))
-        written = due
-        time.sleep(max(0.0, 0.1 - (time.time() - begun - elapsed)))
-
-
 def batch_part(options: argparse.Namespace) -> dict[str, Any]:
     """Records as a Parquet table → facts per pane, beside DuckDB."""
     import duckdb
@@ -231,7 +178,7 @@ def batch_part(options: argparse.Namespace) -> dict[str, Any]:
 
 
 PARTS: dict[str, Callable[[argparse.Namespace], dict[str, Any]]] = {
-    "columns": columns_part, "lines": lines_part, "live": live_part, "batch": batch_part,
+    "columns": columns_part, "lines": lines_part, "batch": batch_part,
 }  # fmt: skip
 
 
@@ -263,13 +210,12 @@ def _apart(part: str, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _rows(found: dict[str, Any], options: argparse.Namespace) -> list[tuple[str, str, str]]:
-    size, live, batch = (found[name] for name in ("bytes_per_record", "live", "batch"))
+    size, batch = found["bytes_per_record"], found["batch"]
     # The first run warms up.
     ours_s, ours_cpu_s, duckdb_s, duckdb_cpu_s = (
         median(batch[f"{name}_s"][1:]) for name in ("spark", "spark_cpu", "duckdb", "duckdb_cpu")
     )
     pairs_s, pairs_cpu_s = batch["floors"]["pairs"]
-    lag = " / ".join(f"{lag_ms / 1000:.2f} s" for lag_ms in live["lag_ms"].values())
 
     def rate(per_s: float, cpu_s: float, of_them_python: str = "") -> str:
         cpu_us = cpu_s / options.records * 1e6
@@ -289,20 +235,16 @@ def _rows(found: dict[str, Any], options: argparse.Namespace) -> list[tuple[str,
 
     rows = f"{options.records / 1e6:g} M records → {options.records * FACTS / 1e6:g} M facts → {batch['rows']} rows"
     duckdb = f"{ours_cpu_s:.2f} s / {duckdb_cpu_s:.2f} s; DuckDB takes {duckdb_s:.2f} s by the clock"
-    cores = f"{live['cores']:.2f} cores, of them Python {live['python_cores']:.2f}"
     backfill = f"{batch['backfill_s']:.1f} s, {batch['backfill_cpu_s']:.1f} s CPU"
     return [
         (f"records of {options.workers} workers: size, pairs, facts", "250, 6, 12", f"{size:.0f}, {PAIRS}, {FACTS}"),
         *of_stream("columns", "≥ 90 k/s"),
         *of_stream("lines", "≥ 45 k/s"),
-        (f"live, {options.rate} records/s: written → result, p50 / p95", "p95 ≤ 1 s", lag),
-        ("its batches", "", f"every {live['batch_s']:.2f} s, {cores}"),
-        ("a look at the loads, once a second", "", f"{live['look_s']:.3f} s"),
         (f"batch over Parquet, warm: {rows}", "≤ 2 × DuckDB's", f"{ours_s:.2f} s = {ours_s / duckdb_s:.1f} × DuckDB's"),
         ("its CPU time / DuckDB's for the same", "", f"{ours_cpu_s / duckdb_cpu_s:.1f} ({duckdb})"),
         ("result identical to DuckDB's", "yes", "yes" if batch["identical"] else "no"),
         ("floor: only the tuples of the pairs are added up", "", f"{pairs_s:.2f} s, {pairs_cpu_s:.2f} s CPU"),
-        ("backfill from JSON lines, cold", "≤ 30 s", backfill),
+        (f"backfill from {options.records / 1e6:g} M JSON lines, cold", "≤ 30 s", backfill),
     ]  # fmt: skip
 
 

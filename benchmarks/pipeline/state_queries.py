@@ -11,12 +11,10 @@ Both write the rows of a batch to a file named by its number, so that a repeated
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import starmap
 from pathlib import Path
 from typing import Any
 
 import orjson
-import pandas as pd
 import pyarrow as pa
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
@@ -34,14 +32,11 @@ ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvi
 
 #: Settings of a session with such a query. RocksDB needs Hadoop's own local file system, and a batch writes only its
 #: changes (changelog).
-ROCKSDB_OPTIONS = {
+OPTIONS = {
     "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.LocalFileSystem",
 }
-
-#: The same with Spark's default store, a map in memory.
-MEMORY_OPTIONS = {"spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem"}
 
 #: Suffix of the files of results.
 SUFFIX = ".arrow"
@@ -87,6 +82,7 @@ OUTPUT = "worker string, pane_ms long, facts string, used long, duplicate long, 
 
 _LEDGER = "newest_ms long, oldest_ms long, used long, duplicate long, quarantined long"
 _COUNTS = ("used", "duplicate", "quarantined")
+_OUTPUT_ROW = Row("worker", "pane_ms", "facts", *_COUNTS)
 
 Fact = dict[str, Any]
 
@@ -101,8 +97,8 @@ def worker_rows(rows: DataFrame, settings: StreamSettings) -> DataFrame:
     return flat.select(F.col("of").alias("worker"), "pane_ms", "seq", "start_ms", "rejected", facts.alias("facts"))
 
 
-class WorkerPanes:
-    """The rule of the processor: the state of one worker, and how rows change it."""
+class WorkerPanes(StatefulProcessor):
+    """The processor for `transformWithState`: the state of one worker, and how rows change it."""
 
     def __init__(self, slide_ms: int, memory_ms: int) -> None:
         self._slide_ms, self._memory_ms = slide_ms, memory_ms
@@ -112,8 +108,8 @@ class WorkerPanes:
         self._ledger = handle.getValueState("ledger", _LEDGER)
         self._panes = handle.getMapState("panes", "pane_ms long", "content binary")
 
-    def _output(self, worker: str, rows: Iterator[Any]) -> Iterator[tuple[Any, ...]]:
-        """Count rows and yield the `OUTPUT` of a worker."""
+    def handleInputRows(self, key: tuple[str], rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: ARG002, N802, N803
+        """Count further rows of a worker and yield its `OUTPUT`."""
         newest_ms, oldest_ms, used, duplicate, quarantined = self._ledger.get() or (0, 0, 0, 0, 0)
         # Before the rows of this batch, as the driver does it.
         forgotten_ms = newest_ms - self._memory_ms if newest_ms else -1
@@ -136,12 +132,12 @@ class WorkerPanes:
             oldest_ms = min(oldest_ms or pane_ms, pane_ms)
         counts = (used, duplicate, quarantined)
         # One row at least, for the counts.
-        yield (worker, None, None, *counts)
+        yield _OUTPUT_ROW(*key, None, None, *counts)
         for pane_ms, (records, facts) in opened.items():
             summed = _summed(facts)
             content = orjson.dumps([list(records), summed])
             self._panes.updateValue((pane_ms,), (content,))
-            yield (worker, pane_ms, orjson.dumps(summed).decode(), *counts)
+            yield _OUTPUT_ROW(*key, pane_ms, orjson.dumps(summed).decode(), *counts)
         while oldest_ms and oldest_ms + self._slide_ms <= newest_ms - self._memory_ms:
             self._panes.removeKey((oldest_ms,))
             oldest_ms += self._slide_ms
@@ -175,42 +171,11 @@ def _summed(facts: list[Fact]) -> list[Fact]:
     return list(found.values())
 
 
-_COLUMNS = ("worker", "pane_ms", "facts", *_COUNTS)
-_OUTPUT_ROW = Row(*_COLUMNS)
-
-
-class RowProcessor(WorkerPanes, StatefulProcessor):
-    """The processor for `transformWithState`."""
-
-    def handleInputRows(self, key: tuple[str], rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: ARG002, N802, N803
-        """Process further rows of a worker."""
-        return starmap(_OUTPUT_ROW, self._output(key[0], rows))
-
-
-class PandasProcessor(WorkerPanes, StatefulProcessor):
-    """The processor for `transformWithStateInPandas`."""
-
-    def handleInputRows(  # noqa: N802
-        self,
-        key: tuple[str],
-        rows: Iterator[pd.DataFrame],
-        timerValues: Any,  # noqa: ARG002, N803
-    ) -> Iterator[pd.DataFrame]:
-        """Process further rows of a worker."""
-        tuples = (row for frame in rows for row in frame.itertuples(index=False))
-        output = list(self._output(key[0], tuples))
-        yield pd.DataFrame(output, columns=_COLUMNS).astype({"pane_ms": "Int64"})
-
-
-def processor_facts(rows: DataFrame, settings: StreamSettings, *, in_pandas: bool = False) -> DataFrame:
+def processor_facts(rows: DataFrame, settings: StreamSettings) -> DataFrame:
     """Return `PANES` with `worker` and its counts, a row per fact of each changed pane of each worker."""
     grouped = worker_rows(rows, settings).groupBy("worker")
-    settings_ms = settings.slide_s * 1000, settings.watermark_s * 1000
-    if in_pandas:
-        changed = grouped.transformWithStateInPandas(PandasProcessor(*settings_ms), OUTPUT, "Update", "None")
-    else:
-        changed = grouped.transformWithState(RowProcessor(*settings_ms), OUTPUT, "Update", "None")
-    return with_facts(changed)
+    processor = WorkerPanes(settings.slide_s * 1000, settings.watermark_s * 1000)
+    return with_facts(grouped.transformWithState(processor, OUTPUT, "Update", "None"))
 
 
 def with_facts(changed: DataFrame) -> DataFrame:
@@ -225,12 +190,7 @@ def with_facts(changed: DataFrame) -> DataFrame:
 # Queries and results ------------------------------------------------------------------------------
 
 #: Name of a query → its facts.
-QUERIES = {
-    "native": native_facts,
-    "native_memory": native_facts,
-    "processor": processor_facts,
-    "processor_pandas": lambda rows, settings: processor_facts(rows, settings, in_pandas=True),
-}
+QUERIES = {"native": native_facts, "processor": processor_facts}
 
 
 def start_query(
@@ -243,7 +203,7 @@ def start_query(
     kind
         Name in `QUERIES`.
     spark
-        Session with `options_of` the kind.
+        Session with `OPTIONS`.
     landing
         Directory of landed Parquet files.
     directory
@@ -270,11 +230,6 @@ def start_query(
     writer = facts.writeStream.outputMode("update").queryName("loads").foreachBatch(write)
     trigger = {"availableNow": True} if until_empty else {"processingTime": f"{settings.trigger_s} seconds"}
     return writer.option("checkpointLocation", str(directory / "checkpoint")).trigger(**trigger).start()
-
-
-def options_of(kind: str) -> dict[str, str]:
-    """Return the settings of a session for a query."""
-    return MEMORY_OPTIONS if kind == "native_memory" else ROCKSDB_OPTIONS
 
 
 def native_result(tables: list[pa.Table]) -> pa.Table:

@@ -7,11 +7,9 @@ native query do the same as in a stream whose watermark stays behind.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
-import pandas as pd
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
@@ -20,8 +18,7 @@ from pyspark.testing import assertDataFrameEqual
 
 from benchmarks.pipeline.state_queries import (
     OUTPUT,
-    PandasProcessor,
-    RowProcessor,
+    WorkerPanes,
     landed_rows,
     native_facts,
     processor_result,
@@ -64,28 +61,15 @@ def delivered(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Pat
     return world, outcome, landed_rows(spark, tmp_path / "batch-*[0-9]", SETTINGS, live=False), batches
 
 
-def by_rows(tester: TwsTester, worker: str, rows: list[Row]) -> list[Row]:
-    return tester.test(worker, rows)
-
-
-def by_pandas(tester: TwsTester, worker: str, rows: list[Row]) -> Iterator[Row]:
-    frame = pd.DataFrame([row.asDict() for row in rows])
-    found = tester.testInPandas(worker, frame)
-    return (Row(**row) for row in found.astype(object).where(found.notna(), None).to_dict("records"))
-
-
-@pytest.mark.parametrize(("processor", "process"), [(RowProcessor, by_rows), (PandasProcessor, by_pandas)])
-def test_processor_counts_and_sums_as_plain_python(
-    spark: SparkSession, delivered: Delivered, processor: type, process: object
-) -> None:
+def test_processor_counts_and_sums_as_plain_python(spark: SparkSession, delivered: Delivered) -> None:
     world, outcome, everything, batches = delivered
-    tester = TwsTester(processor(*SPANS_MS), outputMode="Update")
+    tester = TwsTester(WorkerPanes(*SPANS_MS), outputMode="Update")
     results: list[pa.Table] = []
     for batch in batches:
         of_worker: dict[str, list[Row]] = defaultdict(list)
         for row in worker_rows(batch, SETTINGS).collect():
             of_worker[row.worker].append(row)
-        changed = [row for worker, rows in of_worker.items() for row in process(tester, worker, rows)]
+        changed = [row for worker, rows in of_worker.items() for row in tester.test(worker, rows)]
         results.append(with_facts(spark.createDataFrame(changed, OUTPUT)).toArrow())
     facts, ledger = processor_result(results)
     assert asdict(ledger) == outcome.ledger
@@ -111,7 +95,7 @@ def row_at(seq: int, second: int) -> Row:
 
 
 def test_processor_forgets_panes_and_rejects_records_before_them() -> None:
-    tester = TwsTester(RowProcessor(*SPANS_MS), outputMode="Update")
+    tester = TwsTester(WorkerPanes(*SPANS_MS), outputMode="Update")
     memory_s = SETTINGS.watermark_s
     tester.test("w", [row_at(seq, seq) for seq in range(10)])
     assert len(tester.peekMapState("panes", "w")) == 4
