@@ -81,10 +81,12 @@ class LandingDirectory(ABC, Generic[Rows]):
     def _land_waiting(self) -> None:
         with self._adding:
             deliveries, self._waiting = self._waiting, []
-        path, error = self.directory / self._next_name(), None
+        path, error = None, None
         try:
-            landed_s = self._modified_s() if self._modified_s else None
-            write_whole(path, self._content([delivery.rows for delivery in deliveries]), landed_s)
+            content = self._content([delivery.rows for delivery in deliveries])
+            # As late as possible: readers rely on files appearing in the order of their names.
+            path = self.directory / self._next_name()
+            write_whole(path, content, self._modified_s() if self._modified_s else None)
         except BaseException as raised:  # waiting threads get any error
             error = raised
         self._next_s = time.monotonic() + GAP_S

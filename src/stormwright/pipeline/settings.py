@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias, get_args
 
 from stormwright.errors import Fault, InputError
 from stormwright.perflog.records import MAX_CLOCK_AHEAD_MS
+from stormwright.pipeline.spark.target import HOST_AND_PORT, addresses_in
 
 #: Rates: some hundred records a second beside the monitored system, or thousands with all cores.
 RecordRate: TypeAlias = Literal["low", "high"]
@@ -58,7 +59,7 @@ class KafkaTopic:
         faults = [
             Fault(f"{address!r} should be HOST:PORT", "$.brokers")
             for address in self.brokers.split(",")
-            if not re.fullmatch(r"(\[[0-9a-fA-F:.]+\]|[^\s:/,;\[\]]+):\d{1,5}", address)
+            if not re.fullmatch(HOST_AND_PORT, address)
         ]
         if not re.fullmatch(r"[A-Za-z0-9._-]{1,249}", self.name) or self.name in (".", ".."):
             what = f"{self.name!r} is no name of a topic: at most 249 letters, digits, dots, dashes and underscores"
@@ -74,8 +75,7 @@ class KafkaTopic:
     @property
     def addresses(self) -> list[tuple[str, int]]:
         """Hosts and ports of the brokers."""
-        pairs = (address.rpartition(":") for address in self.brokers.split(","))
-        return [(host.strip("[]"), int(port)) for host, _, port in pairs]
+        return addresses_in(self.brokers)
 
 
 @dataclass(frozen=True)

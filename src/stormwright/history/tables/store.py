@@ -60,8 +60,7 @@ class DeltaStore:
     """A Delta table for each table and version, ``URI/TABLE/version=1``; each row has the number of its chunk.
 
     1. Writing a chunk again replaces the rows with its number, in the same commit, also after its day was compacted;
-       rows
-       of a version before an upgrade are removed first.
+       rows of a version before an upgrade are removed first.
     2. Replaced files stay for a week, Delta's default.
 
     Parameters
@@ -278,8 +277,7 @@ class ParquetStore:
 
     1. Spark writes beside the tables; the directory is renamed once it is complete.
     2. Numbers of chunks grow. If a whole day exists, its chunks up to that number are not read, nor is an older whole:
-       a
-       compaction takes effect with the one rename, and replaced files are deleted later.
+       a compaction takes effect with the one rename, and replaced files are deleted later.
     3. Object stores rename a directory file by file. There a whole day is one file of any size, which is renamed at
        once: of several, some would be missing after a crash, although the day's chunks are no longer read.
 
@@ -314,7 +312,8 @@ class ParquetStore:
 
     def compact(self, table: Table, day: date) -> None:
         """See `Store`."""
-        visible = [part for part in self._visible(table) if part.day == day]
+        parts = self._parts(table, day)
+        visible = visible_parts(parts)
         whole = len(visible) == 1 and visible[0].whole and visible[0].version == table.version
         through = max(part.number for part in visible)
         if not whole:
@@ -325,9 +324,9 @@ class ParquetStore:
             self._write(table, rows, _WHOLE, through)
         # Also what an earlier compaction did not come to delete.
         remaining = Part(_WHOLE, day, table.version, through)
-        if any(part.root == _CHUNKS for part in self._parts(table, day)):
+        if any(part.root == _CHUNKS for part in parts):
             self._clear(f"{table.name}/{_CHUNKS}/day={day}")
-        for part in set(self._parts(table, day)) - {remaining}:
+        for part in {part for part in parts if part.root == _WHOLE} - {remaining}:
             self._clear(f"{table.name}/{_WHOLE}/day={day}/version={part.version}/through={part.number}")
 
     def drop(self, table: Table, day: date) -> None:
@@ -352,7 +351,7 @@ class ParquetStore:
         Parameters
         ----------
         table
-            Name of the table.
+            The table.
         day
             Day of every row, in UTC.
         rows

@@ -59,10 +59,11 @@ MASTER_VARIABLE = "STORMWRIGHT_SPARK_MASTER"
 #: Environment variable equivalent to ``--spark-conf``, one setting a line: others can see a command line.
 CONF_VARIABLE = "STORMWRIGHT_SPARK_CONF"
 
-_HOST_AND_PORT = r"(?:\[[0-9a-fA-F:.]+\]|[^\s:/,;\[\]]+):\d{1,5}"
+#: Pattern of an address.
+HOST_AND_PORT = r"(?:\[[0-9a-fA-F:.]+\]|[^\s:/,;\[\]]+):\d{1,5}"
 
 _LOCAL = re.compile(r"local(\[(\*|[1-9]\d*)(,[1-9]\d*)?\])?")
-_STANDALONE = re.compile(rf"spark://{_HOST_AND_PORT}(,{_HOST_AND_PORT})*")
+_STANDALONE = re.compile(rf"spark://{HOST_AND_PORT}(,{HOST_AND_PORT})*")
 _CONNECT = re.compile(r"sc://[^\s/;]+(/\S*)?")
 
 #: Schemes of clusters that only spark-submit starts programs on.
@@ -132,8 +133,13 @@ class SparkTarget:
         """Hosts and ports of a standalone cluster's masters, of which one is active."""
         if self.master is None or not self.master.startswith("spark://"):
             return []
-        pairs = (pair.rpartition(":") for pair in self.master.removeprefix("spark://").split(","))
-        return [(host.strip("[]"), int(port)) for host, _, port in pairs]
+        return addresses_in(self.master.removeprefix("spark://"))
+
+
+def addresses_in(text: str) -> list[tuple[str, int]]:
+    """Return the hosts and ports of addresses separated by commas."""
+    pairs = (address.rpartition(":") for address in text.split(","))
+    return [(host.strip("[]"), int(port)) for host, _, port in pairs]
 
 
 def _master_faults(master: str) -> list[Fault]:

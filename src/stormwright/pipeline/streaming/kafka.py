@@ -192,8 +192,9 @@ class MessageLanding:
         if not parsed.table.num_rows:
             return
         # Names sort in the order of landing, as those of deliveries.
+        content = as_file(parsed.table)
         name = f"{time.time_ns():020d}-{os.getpid()}{_LANDED}"
-        write_whole(self._staging / name, as_file(parsed.table))
+        write_whole(self._staging / name, content)
         self._set_mark(_Mark(max(batch, mark.batch), name, {**mark.ends, **ends}))
         self._rename(name)
         self._on_landed(parsed)
