@@ -33,18 +33,18 @@ from stormwright.perflog.schema import (
 
 # Validation ---------------------------------------------------------------------------------------
 # Functions that check values against the types and ranges of the schema, built once and called thousands of times a
-# second. A verdict is a number, and that of a value with parts is the worst of theirs. Lists are checked as a whole, by
+# second. A result is a number, and that of a value with parts is the worst of theirs. Lists are checked as a whole, by
 # built-in functions, as long as nothing is wrong with them.
 
-#: Verdicts: valid; right types, but a part is missing or out of range; a wrong type somewhere.
-RIGHT, OUT_OF_RANGE, UNTYPED = range(3)
+#: Results: valid; right types, but a part is missing or out of range; a wrong type somewhere.
+VALID, OUT_OF_RANGE, UNTYPED = range(3)
 
-_Judge: TypeAlias = Callable[[Any], int]
+_Validator: TypeAlias = Callable[[Any], int]
 
 _INT, _STR, _LIST = {int}, {str}, {list}
 
 
-def judge(kind: Type) -> _Judge:
+def validator(kind: Type) -> _Validator:
     """Return the validator of a value that is not None.
 
     It sets nullable fields that were left out to None.
@@ -66,95 +66,95 @@ def judge(kind: Type) -> _Judge:
             return _structure(fields)
 
 
-def _whole(kind: WholeNumber) -> _Judge:
+def _whole(kind: WholeNumber) -> _Validator:
     minimum, maximum = kind.minimum, kind.maximum
 
-    def verdict(value: Any) -> int:
+    def validate(value: Any) -> int:
         if type(value) is not int:
             return UNTYPED
         if minimum <= value <= maximum:
-            return RIGHT
+            return VALID
         return OUT_OF_RANGE if -(2**63) <= value < 2**63 else UNTYPED
 
-    return verdict
+    return validate
 
 
 def _share(value: Any) -> int:
     if type(value) not in (int, float):
         return UNTYPED
-    return RIGHT if 0 <= value <= 1 else OUT_OF_RANGE
+    return VALID if 0 <= value <= 1 else OUT_OF_RANGE
 
 
 def _text(value: Any) -> int:
-    return RIGHT if type(value) is str else UNTYPED
+    return VALID if type(value) is str else UNTYPED
 
 
-def _constants(kind: Constants) -> _Judge:
+def _constants(kind: Constants) -> _Validator:
     def near(value: Any, wanted: float) -> bool:
         return value is not None and abs(value - wanted) <= EDGE_TOLERANCE * wanted
 
-    def verdict(value: Any) -> int:
+    def validate(value: Any) -> int:
         if type(value) is not list or not set(map(type, value)) <= {int, float, type(None)}:
             return UNTYPED
-        return RIGHT if len(value) == len(kind.values) and all(map(near, value, kind.values)) else OUT_OF_RANGE
+        return VALID if len(value) == len(kind.values) and all(map(near, value, kind.values)) else OUT_OF_RANGE
 
-    return verdict
+    return validate
 
 
-def _row(kind: Row) -> _Judge:
-    judges = [judge(number) for _, number in kind.columns]
+def _row(kind: Row) -> _Validator:
+    validators = [validator(number) for _, number in kind.columns]
 
-    def verdict(value: Any) -> int:
+    def validate(value: Any) -> int:
         if type(value) is not list:
             return UNTYPED
         # Items beyond the last column have no range, but a type.
-        validate = chain(judges, repeat(judges[0]))
-        found = max(map(_verdict, validate, value), default=RIGHT)
-        return found if len(value) == len(judges) else max(found, OUT_OF_RANGE)
+        of_items = chain(validators, repeat(validators[0]))
+        found = max(map(_result, of_items, value), default=VALID)
+        return found if len(value) == len(validators) else max(found, OUT_OF_RANGE)
 
-    return verdict
+    return validate
 
 
-def _listing(kind: Listing) -> _Judge:
-    judge_element, all_right = judge(kind.element), _all_right(kind.element)
+def _listing(kind: Listing) -> _Validator:
+    validate_element, all_valid = validator(kind.element), _all_valid(kind.element)
     shortest, longest = kind.shortest, sys.maxsize if kind.longest is None else kind.longest
 
-    def verdict(value: Any) -> int:
+    def validate(value: Any) -> int:
         if type(value) is not list:
             return UNTYPED
-        found = RIGHT if all_right(value) else max(map(_verdict, repeat(judge_element), value), default=RIGHT)
+        found = VALID if all_valid(value) else max(map(_result, repeat(validate_element), value), default=VALID)
         return found if shortest <= len(value) <= longest else max(found, OUT_OF_RANGE)
 
-    return verdict
+    return validate
 
 
-def _verdict(validate: _Judge, value: Any) -> int:
+def _result(validate: _Validator, value: Any) -> int:
     return OUT_OF_RANGE if value is None else validate(value)
 
 
-def _structure(fields: Sequence[Field]) -> _Judge:
-    parts = [(field.name, judge(field.type), field.nullable) for field in fields]
+def _structure(fields: Sequence[Field]) -> _Validator:
+    parts = [(field.name, validator(field.type), field.nullable) for field in fields]
 
-    def verdict(value: Any) -> int:
+    def validate(value: Any) -> int:
         if type(value) is not dict:
             return UNTYPED
-        worst = RIGHT
-        for name, validate, nullable in parts:
+        worst = VALID
+        for name, validate_part, nullable in parts:
             part = value.get(name)
             if part is not None:
-                found = validate(part)
+                found = validate_part(part)
                 if found > worst:
                     worst = found
             elif nullable:
                 value[name] = None
-            elif worst == RIGHT:
+            elif worst == VALID:
                 worst = OUT_OF_RANGE
         return worst
 
-    return verdict
+    return validate
 
 
-def _all_right(kind: Type) -> Callable[[list[Any]], bool]:
+def _all_valid(kind: Type) -> Callable[[list[Any]], bool]:
     """Return a fast check whether all elements of a list are valid, without a look at each; False is inconclusive."""
     match kind:
         case WholeNumber(minimum, maximum):
@@ -173,7 +173,7 @@ def _all_rows(columns: Sequence[tuple[str, WholeNumber]]) -> Callable[[list[Any]
     width = len(columns)
     limits = [(column, number.minimum, number.maximum) for column, (_, number) in enumerate(columns)]
 
-    def all_right(value: list[Any]) -> bool:
+    def all_valid(value: list[Any]) -> bool:
         if not value:
             return True
         if set(map(type, value)) != _LIST or set(map(len, value)) != {width}:
@@ -184,7 +184,7 @@ def _all_rows(columns: Sequence[tuple[str, WholeNumber]]) -> Callable[[list[Any]
             for column, minimum, maximum in limits
         )
 
-    return all_right
+    return all_valid
 
 
 # Records ------------------------------------------------------------------------------------------
@@ -207,8 +207,8 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 #: Largest difference of clocks within a cluster.
 MAX_CLOCK_AHEAD_MS = 5_000
 
-_JUDGE = judge(RECORD)
-_JUDGES = {field.name: judge(Structure((field,))) for field in RECORD.fields}
+_VALIDATE = validator(RECORD)
+_FIELD_VALIDATORS = {field.name: validator(Structure((field,))) for field in RECORD.fields}
 _stream = itemgetter(2)  # of one of `pairs`
 
 
@@ -255,7 +255,7 @@ def parse(line: bytes, landed_ms: int | None = None) -> LogRecord | RejectedLine
         record = orjson.loads(line.removeprefix(BYTE_ORDER_MARK))
     except orjson.JSONDecodeError:
         return RejectedLine(NOT_A_RECORD, line)
-    reason = _wrong(record) or impossible(record, landed_ms)
+    reason = _invalid(record) or impossible(record, landed_ms)
     return RejectedLine(reason, line) if reason else record
 
 
@@ -297,11 +297,11 @@ def impossible(record: LogRecord, landed_ms: int | None = None) -> str | None:
     return None
 
 
-def _wrong(record: Any) -> str | None:
+def _invalid(record: Any) -> str | None:
     """Return the reason for the first invalid field; nullable fields that were left out are set to None."""
-    verdict = _JUDGE(record)
-    if verdict == RIGHT:
+    result = _VALIDATE(record)
+    if result == VALID:
         return None
-    if verdict == UNTYPED:
+    if result == UNTYPED:
         return NOT_A_RECORD
-    return missing(next(name for name, validate in _JUDGES.items() if validate(record) != RIGHT))
+    return missing(next(name for name, validate in _FIELD_VALIDATORS.items() if validate(record) != VALID))

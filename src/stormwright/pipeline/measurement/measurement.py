@@ -424,8 +424,8 @@ class Measurement:
     @cached_property
     def facts_of(self) -> dict[str, pa.Table]:
         """The facts of each topology with a reporting executor."""
-        heard = pc.unique(kind_of(self.facts, "executor")["topology"]).to_pylist()
-        return {name: facts for name, facts in sorted(by_topology(self.facts).items()) if name in heard}
+        measured = pc.unique(kind_of(self.facts, "executor")["topology"]).to_pylist()
+        return {name: facts for name, facts in sorted(by_topology(self.facts).items()) if name in measured}
 
     @cached_property
     def node_series(self) -> NodeSeries:

@@ -53,8 +53,8 @@ class NodeSeries:
     def mean_cores(self, start_s: float, end_s: float) -> dict[str, float]:
         """Return the mean cores in use per supervisor between two moments (seconds since 1970)."""
         inside = slice(max(round(start_s) - self._first, 0), max(round(end_s) - self._first, 0))
-        heard = {supervisor: cores[inside][~np.isnan(cores[inside])] for supervisor, cores in self._cores.items()}
-        return {supervisor: float(cores.mean()) for supervisor, cores in heard.items() if len(cores)}
+        with_data = {supervisor: cores[inside][~np.isnan(cores[inside])] for supervisor, cores in self._cores.items()}
+        return {supervisor: float(cores.mean()) for supervisor, cores in with_data.items() if len(cores)}
 
     def overload_s(self, capacity_cores: Mapping[str, float]) -> dict[str, float]:
         """Return the seconds without a break, up to now, for which a supervisor was at or over capacity.

@@ -205,7 +205,7 @@ def batch_session(directory: Path, target: SparkTarget | None = None) -> SparkSe
         options = {**batch(directory.absolute()), **target.conf}
         try:
             # The directory may not outlive the error.
-            return _started(target.master or "local[*]", options, lambda: _last_words(log))
+            return _started(target.master or "local[*]", options, lambda: _last_lines(log))
         except StormwrightError as error:
             printed = log.read_text("utf-8", errors="replace") if log.exists() else ""
             raise jars_error(target, printed) or error from error
@@ -237,17 +237,17 @@ def working_session(target: SparkTarget | None = None, locations: Sequence[Locat
         As `batch_session`, and where Spark fails inside the block.
     """
     with scratch("spark") as directory:
-        of_ours = signal.getsignal(signal.SIGINT)
+        previous = signal.getsignal(signal.SIGINT)
         spark = batch_session(directory, with_jars(target or SparkTarget(), locations))
         try:
-            with remote.spark_errors(), _interrupted_quietly(of_ours):
+            with remote.spark_errors(), _previous_interrupt_handler(previous):
                 yield spark
         finally:
             spark.stop()
 
 
 @contextmanager
-def _interrupted_quietly(of_ours: Any) -> Iterator[None]:
+def _previous_interrupt_handler(previous: Any) -> Iterator[None]:
     """Restore the previous Ctrl-C handler for the block.
 
     Spark's own handler asks the JVM to cancel jobs in the middle of another call, on the same connection; of that, and
@@ -255,7 +255,7 @@ def _interrupted_quietly(of_ours: Any) -> Iterator[None]:
     """
     root, main = logging.getLogger(), threading.current_thread() is threading.main_thread()
     if main:
-        signal.signal(signal.SIGINT, of_ours)
+        signal.signal(signal.SIGINT, previous)
     root.addFilter(_no_interrupted_call)
     try:
         yield
@@ -280,7 +280,7 @@ def _started(master: str | None, options: Mapping[str, str], hint: Callable[[], 
         raise StormwrightError(f"Spark did not start: {first_line(error)}; {hint()}") from error
 
 
-def _last_words(log: Path) -> str:
+def _last_lines(log: Path) -> str:
     """Return the last output of a JVM before it ended."""
     lines = log.read_text("utf-8", errors="replace").splitlines() if log.exists() else []
     last_lines = [line.strip() for line in lines if line.strip()][-_LAST_LINES:]

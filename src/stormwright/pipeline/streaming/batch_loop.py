@@ -175,7 +175,7 @@ _OF_THE_MACHINE = {ENOSPC, EDQUOT, EMFILE, ENFILE}
 _Failure = Callable[[Sequence[Path]], str | None]
 
 
-def set_poison_aside(take: Take, landing: Path, quarantine: Quarantine, settings: StreamSettings) -> None:
+def quarantine_failing_files(take: Take, landing: Path, quarantine: Quarantine, settings: StreamSettings) -> None:
     """Move landed files that cannot be processed to the quarantine.
 
     1. Each is tried as the only file of a batch, so that failures with other causes move no file.
@@ -208,14 +208,14 @@ def set_poison_aside(take: Take, landing: Path, quarantine: Quarantine, settings
             return failure_cause(error)
         return None
 
-    with scratch("poison") as directory:
+    with scratch("valid-record") as directory:
 
         def take_valid_record() -> None:
             line = encode(sample_record(round(time.time() * 1000) - 1000))
             take([path for path in [Landing(directory / "landing").write([line])] if path])
 
         take_valid_record()  # (2)
-        found = poisonous(files, failure)
+        found = failing_files(files, failure)
         if found:
             take_valid_record()
     for path, reason in found.items():
@@ -223,7 +223,7 @@ def set_poison_aside(take: Take, landing: Path, quarantine: Quarantine, settings
             quarantine.set_aside(path, f"the whole file, over which a batch fails: {reason}")
 
 
-def poisonous(files: Sequence[Path], failure: _Failure) -> dict[Path, str]:
+def failing_files(files: Sequence[Path], failure: _Failure) -> dict[Path, str]:
     """Return the files that fail alone, with the reason; found by bisection."""
     reason = failure(files) if files else None
     if reason is None:
@@ -231,4 +231,4 @@ def poisonous(files: Sequence[Path], failure: _Failure) -> dict[Path, str]:
     if len(files) == 1:
         return {files[0]: reason}
     middle = len(files) // 2
-    return poisonous(files[:middle], failure) | poisonous(files[middle:], failure)
+    return failing_files(files[:middle], failure) | failing_files(files[middle:], failure)

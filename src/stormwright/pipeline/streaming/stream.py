@@ -26,7 +26,7 @@ from stormwright.pipeline.settings import RecordRate, StreamSettings
 from stormwright.pipeline.spark.query_supervisor import GONE, QueryFigures
 from stormwright.pipeline.spark.session import temporary
 from stormwright.pipeline.spark.target import local_path
-from stormwright.pipeline.streaming.batch_loop import BatchLoop, set_poison_aside
+from stormwright.pipeline.streaming.batch_loop import BatchLoop, quarantine_failing_files
 from stormwright.pipeline.streaming.kafka import QUERY, KafkaStream, connected_session
 from stormwright.pipeline.streaming.progress import LiveState, Progress
 from stormwright.pipeline.streaming.sink import ClosedPaneKeeper, ProfileSink
@@ -158,7 +158,9 @@ class LoadStream:
 
     def _batch_loop(self, plan: BatchPlan, sink: ProfileSink) -> BatchLoop:
         def examine() -> None:
-            set_poison_aside(lambda files: plan(files, LiveState()), self._landing, sink.quarantine, self.settings)
+            quarantine_failing_files(
+                lambda files: plan(files, LiveState()), self._landing, sink.quarantine, self.settings
+            )
 
         return BatchLoop(
             sink.waiting,

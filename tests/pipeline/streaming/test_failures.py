@@ -21,14 +21,14 @@ from stormwright.pipeline.parsing.quarantine import Quarantine, read_quarantines
 from stormwright.pipeline.parsing.source import prune
 from stormwright.pipeline.settings import StreamSettings
 from stormwright.pipeline.spark import query_supervisor
-from stormwright.pipeline.streaming.batch_loop import poisonous, set_poison_aside
+from stormwright.pipeline.streaming.batch_loop import failing_files, quarantine_failing_files
 from tests.pipeline.waiting import wait
 
 TRACEBACK = "Traceback (most recent call last):"
 
 
 @pytest.mark.parametrize("bad", [set(), {0}, {7}, {3, 4}, {0, 99}, set(range(100))])
-def test_poisonous_files_are_found_with_few_trials(bad: set[int]) -> None:
+def test_failing_files_are_found_with_few_trials(bad: set[int]) -> None:
     files = [Path(str(number)) for number in range(100)]
     trials = 0
 
@@ -38,9 +38,9 @@ def test_poisonous_files_are_found_with_few_trials(bad: set[int]) -> None:
         found = [path for path in tried if int(path.name) in bad]
         return f"{found[0]} is bad" if found else None
 
-    assert poisonous(files, failure) == {files[number]: f"{number} is bad" for number in bad}
+    assert failing_files(files, failure) == {files[number]: f"{number} is bad" for number in bad}
     assert trials <= 1 + 2 * 7 * len(bad)
-    assert poisonous([], failure) == {}
+    assert failing_files([], failure) == {}
 
 
 class FakeQuery:
@@ -93,7 +93,7 @@ def test_lost_jvm_stops_the_query_and_is_reported() -> None:
 
 def test_files_failing_only_together_are_not_blamed() -> None:
     files = [Path(str(number)) for number in range(5)]
-    assert poisonous(files, lambda tried: "too many" if len(tried) > 2 else None) == {}
+    assert failing_files(files, lambda tried: "too many" if len(tried) > 2 else None) == {}
 
 
 @pytest.mark.parametrize("of_the_machine", [True, False])
@@ -117,9 +117,9 @@ def test_file_is_set_aside_only_if_a_valid_record_can_be_processed(tmp_path: Pat
 
     if of_the_machine:
         with pytest.raises(FileNotFoundError):
-            set_poison_aside(take, landing, quarantine, StreamSettings())
+            quarantine_failing_files(take, landing, quarantine, StreamSettings())
     else:
-        set_poison_aside(take, landing, quarantine, StreamSettings())
+        quarantine_failing_files(take, landing, quarantine, StreamSettings())
     assert valid > 0
     assert quarantine.files_set_aside() == (not of_the_machine)
     reasons = list(read_quarantines(tmp_path, newest=1).reasons)
@@ -140,7 +140,7 @@ def test_full_disk_sets_no_file_aside(tmp_path: Path, number: int) -> None:
 
     quarantine = Quarantine(tmp_path / "quarantine")
     with pytest.raises(OSError, match="no more"):
-        set_poison_aside(take, landing, quarantine, StreamSettings())
+        quarantine_failing_files(take, landing, quarantine, StreamSettings())
     assert quarantine.files_set_aside() == 0
 
 
