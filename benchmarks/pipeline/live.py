@@ -1,6 +1,6 @@
 """What the live stream costs: CPU and memory by number of workers, and how old its result is.
 
-    python -m benchmarks.pipeline.live [--workers 3,100,1600] [--seconds 300] [--unwatched-s 120] [--idle-s 60]
+    python -m benchmarks.pipeline.live [--workers 3,100,1600] [--seconds 300] [--unwatched-s 60] [--idle-s 30]
 
 Each number of workers has a process of its own. Every worker writes a record a second; they are shipped ten times a
 second. Once the JVM is warm nothing but the stream runs beside the feeder. First results are prompt, as while a page of
@@ -27,8 +27,6 @@ from urllib.request import urlopen
 from benchmarks.kit.cpu_time import Spent, resident_mb
 from benchmarks.kit.results import write_results
 from benchmarks.pipeline.records import Workers
-from benchmarks.service.nimbus_question import Cluster
-from benchmarks.service.scale import HOST, Delivering, Load, answered_s, await_port
 from stormwright.perflog.columns import RecordLanding, landed_table
 from stormwright.pipeline.settings import StreamSettings
 from stormwright.pipeline.streaming.stream import LoadStream
@@ -57,8 +55,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--workers", default="3,100,1600")
     parser.add_argument("--seconds", type=float, default=300)
-    parser.add_argument("--unwatched-s", type=float, default=120)
-    parser.add_argument("--idle-s", type=float, default=60)
+    parser.add_argument("--unwatched-s", type=float, default=60)
+    parser.add_argument("--idle-s", type=float, default=30)
     parser.add_argument("--part", choices=["stream", "feed"], help=argparse.SUPPRESS)
     parser.add_argument("--directory", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -149,6 +147,10 @@ def feed(options: argparse.Namespace) -> None:
 
 def serve(seconds: float) -> dict[str, float]:
     """Memory of a whole service in MB, and records used, after some time of deliveries."""
+    # Not in a process whose memory is that of a stream.
+    from benchmarks.service.nimbus_question import Cluster
+    from benchmarks.service.scale import Delivering, Load, answered_s, await_port
+
     (port,) = free_ports(1, first=27_000)
     question = Cluster(SERVICE_WORKERS // 10, 10 * SERVICE_WORKERS, SERVICE_WORKERS // 4).question(0)
     with tempfile.TemporaryDirectory(prefix="stormwright-live-") as state:
@@ -174,7 +176,7 @@ def serve(seconds: float) -> dict[str, float]:
 
 
 def _get(port: int, path: str) -> bytes:
-    with urlopen(f"http://{HOST}:{port}{path}") as answer:
+    with urlopen(f"http://127.0.0.1:{port}{path}") as answer:
         content: bytes = answer.read()
     return content
 
