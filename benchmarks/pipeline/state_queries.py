@@ -110,6 +110,7 @@ class WorkerPanes(StatefulProcessor):
 
     def handleInputRows(self, key: tuple[str], rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: ARG002, N802, N803
         """Count further rows of a worker and yield its `OUTPUT`."""
+        (worker,) = key
         newest_ms, oldest_ms, used, duplicate, quarantined = self._ledger.get() or (0, 0, 0, 0, 0)
         # Before the rows of this batch, as the driver does it.
         forgotten_ms = newest_ms - self._memory_ms if newest_ms else -1
@@ -132,12 +133,12 @@ class WorkerPanes(StatefulProcessor):
             oldest_ms = min(oldest_ms or pane_ms, pane_ms)
         counts = (used, duplicate, quarantined)
         # One row at least, for the counts.
-        yield _OUTPUT_ROW(*key, None, None, *counts)
+        yield _OUTPUT_ROW(worker, None, None, *counts)
         for pane_ms, (records, facts) in opened.items():
             summed = _summed(facts)
             content = orjson.dumps([list(records), summed])
             self._panes.updateValue((pane_ms,), (content,))
-            yield _OUTPUT_ROW(*key, pane_ms, orjson.dumps(summed).decode(), *counts)
+            yield _OUTPUT_ROW(worker, pane_ms, orjson.dumps(summed).decode(), *counts)
         while oldest_ms and oldest_ms + self._slide_ms <= newest_ms - self._memory_ms:
             self._panes.removeKey((oldest_ms,))
             oldest_ms += self._slide_ms
