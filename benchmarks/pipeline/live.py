@@ -25,7 +25,7 @@ from typing import Any
 from urllib.request import urlopen
 
 from benchmarks.kit.cpu_time import Spent, resident_mb
-from benchmarks.kit.results import write_results
+from benchmarks.kit.results import ROOT, write_results
 from benchmarks.pipeline.records import Workers
 from stormwright.perflog.columns import RecordLanding, landed_table
 from stormwright.pipeline.settings import StreamSettings
@@ -154,8 +154,13 @@ def serve(seconds: float) -> dict[str, float]:
     (port,) = free_ports(1, first=27_000)
     question = Cluster(SERVICE_WORKERS // 10, 10 * SERVICE_WORKERS, SERVICE_WORKERS // 4).question(0)
     with tempfile.TemporaryDirectory(prefix="stormwright-live-") as state:
-        command = [sys.executable, "-m", "stormwright", "serve", "--state", state, "--port", str(port)]
-        service = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        # A layout of Storm with the plug-in; there is no Nimbus.
+        storm = Path(state) / "storm"
+        storm.mkdir()
+        (storm / "lib").symlink_to(ROOT / "build" / "storm" / "lib")
+        (storm / "extlib-daemon").symlink_to(ROOT / "java" / "target")
+        command = [sys.executable, "-m", "stormwright", "serve", "--state", state, "--storm-home", storm]
+        service = subprocess.Popen([*command, "--port", str(port)], stdout=subprocess.DEVNULL)
         try:
             await_port(port)
             delivering, load, begun = Delivering(port, SERVICE_WORKERS), Load(), time.monotonic()

@@ -209,13 +209,16 @@ def serve(port: int, state: str, stop: Any) -> None:
 
 
 def await_port(port: int) -> None:
-    while True:
+    """Wait until a service listens, for a minute at most."""
+    until_s = time.monotonic() + 60
+    while time.monotonic() < until_s:
         try:
             socket.create_connection((HOST, port)).close()
         except OSError:
             time.sleep(0.1)
         else:
             return
+    raise TimeoutError(f"nothing listens on port {port}")
 
 
 def _ask(port: int, question: bytes, load: Load, over: threading.Event) -> None:
