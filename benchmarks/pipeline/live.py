@@ -6,8 +6,8 @@ Each number of workers has a process of its own. Every worker writes a record a 
 second. Once the JVM is warm nothing but the stream runs beside the feeder. First results are prompt, as while a page of
 the dashboard is open or a plan is carried out, then nobody watches them, then nothing lands.
 
-Last, `stormwright serve` as an operator starts it: memory of its process and of Spark's JVM, after five minutes in
-which 100 workers delivered their records over HTTP, Nimbus asked every ten seconds, and a page was open.
+Last, a whole service beside a Nimbus: memory of its process and of Spark's JVM, after five minutes in which 100 workers
+delivered their records over HTTP, a cluster of 1,000 executors was asked for every ten seconds, and a page was open.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ import time
 from pathlib import Path
 from statistics import median
 from typing import Any
+from urllib.parse import urlsplit
 from urllib.request import urlopen
 
 from benchmarks.kit.cpu_time import Spent, resident_mb
-from benchmarks.kit.results import ROOT, write_results
+from benchmarks.kit.results import write_results
 from benchmarks.pipeline.records import Workers
 from stormwright.perflog.columns import RecordLanding, landed_table
 from stormwright.pipeline.settings import StreamSettings
@@ -153,35 +154,33 @@ def serve(seconds: float) -> dict[str, float]:
 
     (port,) = free_ports(1, first=27_000)
     question = Cluster(SERVICE_WORKERS // 10, 10 * SERVICE_WORKERS, SERVICE_WORKERS // 4).question(0)
-    with tempfile.TemporaryDirectory(prefix="stormwright-live-") as state:
-        # A layout of Storm with the plug-in; there is no Nimbus.
-        storm = Path(state) / "storm"
-        storm.mkdir()
-        (storm / "lib").symlink_to(ROOT / "build" / "storm" / "lib")
-        (storm / "extlib-daemon").symlink_to(ROOT / "java" / "target")
-        command = [sys.executable, "-m", "stormwright", "serve", "--state", state, "--storm-home", storm]
-        service = subprocess.Popen([*command, "--port", str(port)], stdout=subprocess.DEVNULL)
-        try:
-            await_port(port)
-            delivering, load, begun = Delivering(port, SERVICE_WORKERS), Load(), time.monotonic()
-            while (elapsed := time.monotonic() - begun) < seconds:
-                if len(load.asked_s) <= elapsed / ASK_S:
-                    load.asked_s.append(answered_s(port, question))
-                _get(port, "/")
-                delivering.go_on(PAGE_S, load)
-            memory = resident_mb(service.pid)
-            ledger = json.loads(_get(port, "/v1/status"))["pipeline"]["ledger"]
-            delivering.close()
-        finally:
-            service.send_signal(signal.SIGINT)
-            service.wait()
+    stormwright = [sys.executable, "-m", "stormwright", "cluster"]
+    up = [*stormwright, "up", "--nodes", "1", "--standbys", "0", "--service-port", str(port), "--json"]
+    address = json.loads(subprocess.run(up, check=True, stdout=subprocess.PIPE).stdout)["service"]
+    host = urlsplit(address).hostname
+    service = subprocess.Popen([*stormwright, "serve"], stdout=subprocess.DEVNULL)
+    try:
+        await_port(port, host)
+        delivering, load, begun = Delivering(port, SERVICE_WORKERS, host), Load(), time.monotonic()
+        while (elapsed := time.monotonic() - begun) < seconds:
+            if len(load.asked_s) <= elapsed / ASK_S:
+                load.asked_s.append(answered_s(port, question, host))
+            _get(f"{address}/")
+            delivering.go_on(PAGE_S, load)
+        memory = resident_mb(service.pid)
+        ledger = json.loads(_get(f"{address}/v1/status"))["pipeline"]["ledger"]
+        delivering.close()
+    finally:
+        service.send_signal(signal.SIGINT)
+        service.wait()
+        subprocess.run([*stormwright, "down"], check=True, stdout=subprocess.DEVNULL)
     assert not load.refused, f"{load.refused} deliveries refused"
     assert ledger["used"] == ledger["read"] > 0, ledger
     return {**memory, "records": ledger["used"]}
 
 
-def _get(port: int, path: str) -> bytes:
-    with urlopen(f"http://127.0.0.1:{port}{path}") as answer:
+def _get(url: str) -> bytes:
+    with urlopen(url) as answer:  # noqa: S310  # of our own service
         content: bytes = answer.read()
     return content
 

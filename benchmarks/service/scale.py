@@ -208,12 +208,12 @@ def serve(port: int, state: str, stop: Any) -> None:
                 path.unlink()
 
 
-def await_port(port: int) -> None:
+def await_port(port: int, host: str = HOST) -> None:
     """Wait until a service listens, for a minute at most."""
     until_s = time.monotonic() + 60
     while time.monotonic() < until_s:
         try:
-            socket.create_connection((HOST, port)).close()
+            socket.create_connection((host, port)).close()
         except OSError:
             time.sleep(0.1)
         else:
@@ -227,9 +227,9 @@ def _ask(port: int, question: bytes, load: Load, over: threading.Event) -> None:
         over.wait(ASK_EVERY_S)
 
 
-def answered_s(port: int, question: bytes) -> float:
+def answered_s(port: int, question: bytes, host: str = HOST) -> float:
     begin = time.monotonic()
-    nimbus = http.client.HTTPConnection(HOST, port)
+    nimbus = http.client.HTTPConnection(host, port)
     nimbus.request("POST", "/v1/schedule", question)
     answer = nimbus.getresponse()
     answer.read()
@@ -241,8 +241,8 @@ def answered_s(port: int, question: bytes) -> float:
 class Delivering:
     """A record each second from each worker, spread over the second; one still under way is not sent again."""
 
-    def __init__(self, port: int, workers: int) -> None:
-        self._connections = [socket.create_connection((HOST, port)) for _ in range(workers)]
+    def __init__(self, port: int, workers: int, host: str = HOST) -> None:
+        self._connections = [socket.create_connection((host, port)) for _ in range(workers)]
         self._workers = Workers(workers, int(time.time() * 1000), TOPOLOGY_ID)
         self._waiting = selectors.DefaultSelector()
         for number, connection in enumerate(self._connections):
