@@ -96,7 +96,7 @@ storm-versions: setup ## the Java sources compiled and tested with other version
 spark-versions: setup ## the tests of the pipeline with other versions of Spark, without those of Kafka (options: ARGS="-x")
 	@for version in $(SPARK_VERSIONS); do \
 	  echo "test: Python, Spark $$version"; \
-	  $(BIN)/python -m pip install --quiet --upgrade --target build/spark-versions/$$version pyspark==$$version; \
+	  $(BIN)/python -m pip install --quiet --no-deps --upgrade --target build/spark-versions/$$version pyspark==$$version; \
 	  PYTHONPATH=$$PWD/build/spark-versions/$$version $(PYTEST) -m "spark and not slow" $(ARGS); \
 	done
 
