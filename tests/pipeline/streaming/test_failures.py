@@ -150,7 +150,7 @@ def test_quarantine_of_a_state_that_is_gone_stays(tmp_path: Path) -> None:
     for line in ("first", "second"):
         audit = {"reason": ["late"], "file": ["f"], "block": [0], "row": [0], "landed_ms": [1], "line": [line]}
         quarantine.keep(0, pa.table(audit))
-        quarantine.renumber()
+        quarantine.archive_batches()
         quarantine.keep(0, pa.table(audit).slice(0, 0))
     assert {row["line"] for row in read_quarantines(tmp_path, newest=5).newest} == {"first", "second"}
 

@@ -99,8 +99,8 @@ class Quarantine:
         (self.directory / name).unlink(missing_ok=True)
         self._write(name, rejected(audit))
 
-    def renumber(self) -> None:
-        """Rename the files of all batches, as their numbers will be used again."""
+    def archive_batches(self) -> None:
+        """Rename the files of all batches, so that a new state can number its batches from 0."""
         now = time.time_ns()
         for path in self.directory.glob("batch-*.jsonl"):
             path.rename(path.with_name(f"until-{now}-{path.name}"))

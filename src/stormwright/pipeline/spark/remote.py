@@ -103,7 +103,7 @@ def spark_errors() -> Iterator[None]:
 
 
 def _damaged_file(error: PySparkException | Py4JError) -> InputError | None:
-    """Return the sentence for a file that Spark cannot read, None for another error."""
+    """Return the error about a file that Spark cannot read; None for any other error."""
     found = re.search(r"\[FAILED_READ_FILE\.\w+\] Encountered error while reading file (\S+?)\. ", str(error))
     if found is None:
         return None

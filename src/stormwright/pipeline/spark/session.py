@@ -83,7 +83,7 @@ def live(directory: Path, settings: StreamSettings) -> dict[str, str]:
     java = "-XX:+UseParallelGC" if is_high else "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
     return {
         **of_this_machine(directory, settings.heap_mb, java),
-        # Hundreds of records a second fit one task; every further partition is a state store more of the alarms.
+        # Hundreds of records a second fit one task; each further partition is one more state store of the alarms.
         "spark.sql.shuffle.partitions": "1",
         # Large batches are planned again, and planning dominates their cost.
         "spark.sql.constraintPropagation.enabled": "false",

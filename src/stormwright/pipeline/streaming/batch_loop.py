@@ -13,7 +13,7 @@ from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untype
 from pyspark.errors import PySparkException
 
 from stormwright.errors import StormwrightError
-from stormwright.perflog.landing import Landing
+from stormwright.perflog.landing import SUFFIX
 from stormwright.perflog.records import encode
 from stormwright.perflog.schema import sample_record
 from stormwright.pipeline.parsing.quarantine import Quarantine
@@ -40,13 +40,13 @@ class BatchLoop:
 
     A batch begins `StreamSettings.trigger_s` after the last one at the earliest, and only if files wait. For a while
     after `run_promptly` it begins so early that it ends, if it takes as long as the last one, `prompt_trigger_s` after
-    that one began. One that fails is repeated after a pause, which doubles, with half as many files; once it has failed
-    twice, files over which it fails alone are set aside.
+    that one began. A failed batch is retried with half as many files, after a pause that doubles each time. After two
+    failures, files that fail as the only one of a batch are quarantined.
 
     Parameters
     ----------
     waiting
-        Returns the oldest landed files that wait, at most so many.
+        Returns landed files that are in no batch yet, oldest first, up to a maximum number.
     take
         Processes one batch.
     examine
@@ -131,7 +131,7 @@ class BatchLoop:
 
     @property
     def _most_files(self) -> int:
-        """Most files of the next batch: a batch that is too large fails, though none of its files does."""
+        """Maximum number of files of the next batch: halved by each failure, as the batch may have been too large."""
         return max(1, self._settings.max_files_per_batch >> self._failures)
 
     @property
@@ -179,7 +179,7 @@ def quarantine_failing_files(take: Take, landing: Path, quarantine: Quarantine, 
     """Move landed files that cannot be processed to the quarantine.
 
     1. Each is tried as the only file of a batch, so that failures with other causes move no file.
-    2. Nothing is moved unless a valid record can be processed, before and after: else the cause is the machine.
+    2. Nothing is moved unless a valid record can be processed, before and after; otherwise the machine is the cause.
 
     Parameters
     ----------
@@ -209,15 +209,11 @@ def quarantine_failing_files(take: Take, landing: Path, quarantine: Quarantine, 
         return None
 
     with scratch("valid-record") as directory:
-
-        def take_valid_record() -> None:
-            line = encode(sample_record(round(time.time() * 1000) - 1000))
-            take([path for path in [Landing(directory / "landing").write([line])] if path])
-
-        take_valid_record()  # (2)
-        found = failing_files(files, failure)
-        if found:
-            take_valid_record()
+        valid = directory / f"valid{SUFFIX}"
+        valid.write_bytes(encode(sample_record(round(time.time() * 1000) - 1000)))
+        take([valid])  # (2)
+        if found := failing_files(files, failure):
+            take([valid])
     for path, reason in found.items():
         if path.exists():
             quarantine.set_aside(path, f"the whole file, over which a batch fails: {reason}")

@@ -204,7 +204,7 @@ class ProfileSink:
         # After records of a clock that was ahead all others would be late until then.
         self.state = load(self._panes).until(round(time.time() * 1000) + MAX_CLOCK_AHEAD_MS)
         if was_stored and self.state.batch < 0:
-            self.quarantine.renumber()
+            self.quarantine.archive_batches()
         #: Whether the files of the last batch are gone.
         self._removed = False
         self.closed = history
