@@ -43,7 +43,7 @@ MACHINE_CODE := build/.machine-code
 JAVA_SAYS := build/java-test.log
 JAVA_FAILED := build/.java-test-failed
 
-.PHONY: help demo test test-all properties chaos chaos-virtual soak java-test python-test storm-versions spark-versions lint docs fresh-docs wheel setup clean missing
+.PHONY: help demo test test-all properties chaos chaos-virtual soak java-test python-test storm-versions spark-versions lint docs fresh-docs wheel audit setup clean missing
 
 help: ## show this
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -114,10 +114,16 @@ docs: setup ## the parts of docs that are made from the code: pages of the sched
 fresh-docs: docs ## fails where these parts of docs, as committed, are not what the code says
 	@git diff --exit-code --stat docs/schedulers docs/schemas docs/experiments.md docs/accuracy.md || { echo "docs are not fresh: make docs, and commit"; exit 1; }
 
-wheel: $(PYTHON) $(MACHINE_CODE) ## a wheel in build/wheel, with machine code for this Python and Numba
+# Of the commit, so that two builds of one commit are equal.
+wheel: export SOURCE_DATE_EPOCH := $(or $(shell git log -1 --format=%ct 2>/dev/null),1767225600)
+wheel: $(PYTHON) $(MACHINE_CODE) $(JAVA) ## a wheel in build/wheel, with the jar, and machine code for this Python and Numba
 	@rm -rf build/wheel build/lib build/bdist.*
 	@$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir build/wheel .
+	@$(BIN)/python tools/complete_wheel.py build/wheel/*.whl $(JAR)
 	@rm -rf build/lib build/bdist.* && ls build/wheel/*.whl
+
+audit: $(PYTHON) ## known vulnerabilities of the pinned Python packages; asks PyPI
+	@$(BIN)/python -m pip_audit --strict --disable-pip --require-hashes --requirement requirements.lock
 
 setup: $(PYTHON) $(MACHINE_CODE) $(JAVA) $(KAFKA) $(NETWORK) $(ARCHIVE) ## everything the other targets need
 

@@ -45,6 +45,7 @@ VERBS = {
     "demo": "Show the gain of a better placement on a real cluster.",
     "experiment": "Repeat published evaluations on a real cluster.",
     "chaos": "Test moves with faults, on a local cluster or in virtual time.",
+    "install": "Install the jar and the keys of storm.yaml into a Storm installation, or remove them.",
     "serve": "Run the service that keeps the placement of a Storm cluster good.",
     "status": "Show the health of a running service, its next change, and pending approvals.",
     "token": "Create, list and revoke access tokens of a service.",
@@ -92,7 +93,6 @@ EXTRAS = {
     "sklearn": "learn",
     "starlette": "service",
     "uvicorn": "service",
-    "yaml": "yaml",
 }
 
 

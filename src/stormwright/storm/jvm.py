@@ -40,8 +40,13 @@ def find_storm_home(given: Path | None = None) -> Path:
     raise MissingDependencyError("no Storm installation: give --storm-home DIR, or set STORM_HOME")
 
 
+def conf_directory(storm_home: Path) -> Path:
+    """Return the directory of storm.yaml: ``conf`` or, as for bin/storm, ``STORM_CONF_DIR``."""
+    return Path(os.environ.get("STORM_CONF_DIR") or storm_home / "conf")
+
+
 def our_jar(storm_home: Path) -> Path:
-    """Return our jar in a Storm installation, or that of the clone.
+    """Return our jar in a Storm installation, or that of this package.
 
     Raises
     ------
@@ -52,8 +57,8 @@ def our_jar(storm_home: Path) -> Path:
     ours = next(jars, STORMWRIGHT_JAR)
     if not ours.exists():
         raise MissingDependencyError(
-            f"{STORMWRIGHT_JAR.name} is missing in {storm_home}: copy it into {storm_home / 'extlib-daemon'} "
-            "(`make setup` in a clone builds it, in java/target)"
+            f"{STORMWRIGHT_JAR.name} is missing in {storm_home}: run `make setup` in the clone, or install a wheel, "
+            f"then `stormwright install {storm_home}`"
         )
     return ours
 
@@ -64,7 +69,7 @@ def storm_command(storm_home: Path, main: str, *args: str, flags: Sequence[str] 
     Parameters
     ----------
     storm_home
-        Storm installation. Its storm.yaml is in ``conf/`` or, as for bin/storm, in ``STORM_CONF_DIR``.
+        Storm installation; its storm.yaml is in `conf_directory`.
     main
         Name of the class.
     *args
@@ -81,18 +86,20 @@ def storm_command(storm_home: Path, main: str, *args: str, flags: Sequence[str] 
     if not any((storm_home / "lib").glob("storm-*.jar")):
         raise MissingDependencyError(f"{storm_home} is no Storm installation: there is no lib/storm-….jar in it")
     ours = our_jar(storm_home)
-    conf = os.environ.get("STORM_CONF_DIR", str(storm_home / "conf"))  # as bin/storm
-    class_path = ":".join([str(ours), *(f"{storm_home / part}/*" for part in _PARTS), conf])
+    parts = (f"{storm_home / part}/*" for part in _PARTS)
+    class_path = ":".join([str(ours), *parts, str(conf_directory(storm_home))])
     return [java, *flags, f"-Dstorm.home={storm_home}", "-cp", class_path, main, *args]
 
 
 # JVM commands -------------------------------------------------------------------------------------
 
-#: The clone that this file lies in: Storm's jars and ours are built there, not shipped in the Python package.
+#: The clone that this file lies in, if it lies in one: Storm is laid out and our jar is built there.
 _CLONE = Path(__file__).resolve().parents[3]
 
-#: Equivalent of STORM_HOME for bin/storm: ``lib`` for daemons, ``lib-worker`` for workers and clients.
+#: Storm of local clusters: that of the clone, else of the variable. ``lib`` is for daemons, ``lib-worker`` for workers.
 STORM_HOME = _CLONE / "build" / "storm"
+if not STORM_HOME.exists() and "STORM_HOME" in os.environ:
+    STORM_HOME = Path(os.environ["STORM_HOME"])
 
 #: Classes of a worker, ready to be mapped into memory: starting one takes two thirds of the CPU time. May be missing.
 WORKER_ARCHIVE = STORM_HOME / "worker.jsa"
@@ -100,8 +107,10 @@ WORKER_ARCHIVE = STORM_HOME / "worker.jsa"
 #: Names of these classes, for standby workers. May be missing.
 WORKER_CLASSES = STORM_HOME / "worker.classes"
 
-#: Scheduler plugin, probe, Nimbus gateway and benchmark topologies.
-STORMWRIGHT_JAR = _CLONE / "java" / "target" / f"stormwright-storm-{__version__}.jar"
+#: Scheduler plugin, probe, Nimbus gateway and benchmark topologies. A wheel has it beside this file; a clone builds it.
+STORMWRIGHT_JAR = Path(__file__).with_name(f"stormwright-storm-{__version__}.jar")
+if not STORMWRIGHT_JAR.exists():
+    STORMWRIGHT_JAR = _CLONE / "java" / "target" / STORMWRIGHT_JAR.name
 
 # A JVM that is killed leaves the perf data file behind that it keeps in /tmp for jps.
 _FLAGS = ("-XX:+UseSerialGC", "-XX:-UsePerfData")
@@ -131,7 +140,7 @@ def require_java() -> str:
     java = find_java("Storm")
     for path in (STORM_HOME / "lib", STORM_HOME / "lib-worker", STORMWRIGHT_JAR):
         if not path.exists():
-            raise MissingDependencyError(f"{path} is missing: run `make setup` in the clone")
+            raise MissingDependencyError(f"{path} is missing: run `make setup` in the clone, or set STORM_HOME")
     return java
 
 

@@ -9,6 +9,8 @@ from typing import Any
 from stormwright.cli.doctor.facts import MONITOR_S, Facts, Finding, Installation, ServiceFacts
 from stormwright.defaults import STORMS_OWN
 from stormwright.errors import nearest
+from stormwright.model.fallback import PLACEMENT_SCHEDULER
+from stormwright.storm.installer import PROBE
 
 # Service ------------------------------------------------------------------------------------------
 # Checks of a running service: connections in both directions, clocks, records.
@@ -161,13 +163,13 @@ def all_findings(facts: Facts) -> list[Finding]:
 
 def _of_installation(facts: Facts, found: Installation) -> Iterator[Finding]:
     yield storm_version(found)
-    yield jar(found, facts.version)
+    yield jar(found)
     yield same_jar(facts, found)
     if not found.yaml_there:
         fix = "set STORM_CONF_DIR to its directory, or pass another installation with --storm-home"
         yield Finding("storm.yaml", "unknown", f"{found.yaml_path} does not exist", fix)
     elif found.conf is None:
-        fix = "set STORM_CONF_DIR to its directory, and install stormwright[yaml]"
+        fix = "set STORM_CONF_DIR to its directory"
         yield Finding("storm.yaml", "unknown", f"{found.yaml_path} cannot be read", fix)
     else:
         yield scheduler_class(found, found.conf)
@@ -193,8 +195,6 @@ def _of_service(facts: Facts, service: ServiceFacts) -> Iterator[Finding]:
 
 # Checks -------------------------------------------------------------------------------------------
 
-SCHEDULER, PROBE = "stormwright.PlacementScheduler", "stormwright.ExecutorProbe"
-
 #: Supported releases of Storm.
 OLDEST_STORM, NEWEST_STORM = (2, 6), (2, 8)
 
@@ -206,17 +206,15 @@ OLDEST_PYTHON = (3, 11)
 _CLASS = re.compile(r"[A-Za-z_$][\w$]*(\.[A-Za-z_$][\w$]*)*")
 
 
-def jar(found: Installation, version: str) -> Finding:
+def jar(found: Installation) -> Finding:
     """Check that Nimbus loads exactly one stormwright jar, of this version."""
     name, there = "jar in extlib-daemon", f"{found.home}/extlib-daemon"
-    fix = f"copy stormwright-storm-{version}.jar into {there} of every Nimbus host and restart Nimbus"
+    fix = f"run `stormwright install {found.home}` on every Nimbus host and restart Nimbus"
     if not found.jars:
         return Finding(name, "wrong", f"no jar in {there}", fix)
     if len(found.jars) > 1:
         listed = ", ".join(each.path for each in found.jars)
-        return Finding(
-            name, "wrong", f"several jars: {listed}", f"remove all but that of version {version}, then restart Nimbus"
-        )
+        return Finding(name, "wrong", f"several jars: {listed}", fix)
     return Finding(name, "ok", found.jars[0].path)
 
 
@@ -233,21 +231,21 @@ def same_jar(facts: Facts, found: Installation) -> Finding:
         return Finding(name, "ok", f"both {facts.version}; no local build to compare the content with")
     if built.digest != own.digest:
         text = f"both {own.version}, but {own.path} is another build than {built.path}"
-        return Finding(name, "wrong", text, f"copy {built.path} over it, then restart Nimbus")
+        return Finding(name, "wrong", text, f"run `stormwright install {found.home}`, then restart Nimbus")
     return Finding(name, "ok", f"both {facts.version}, the same build")
 
 
 def scheduler_class(found: Installation, conf: Mapping[str, Any]) -> Finding:
     """Check that Nimbus is configured with our scheduler and the service's address."""
     name, text = "class name", conf.get("storm.scheduler")
-    fix = f'write storm.scheduler: "{SCHEDULER}" into {found.yaml_path} of every Nimbus and restart it'
+    fix = f"run `stormwright install {found.home}` on every Nimbus host and restart Nimbus"
     if text is None:
         return Finding(name, "wrong", "storm.scheduler is not set: Storm uses its own scheduler", fix)
-    if text != SCHEDULER:
-        near = " (nearly)" if nearest(str(text), [SCHEDULER]) else ""
+    if text != PLACEMENT_SCHEDULER:
+        near = " (nearly)" if nearest(str(text), [PLACEMENT_SCHEDULER]) else ""
         return Finding(name, "wrong", f"storm.scheduler is {text}{near}", fix)
     if not conf.get("stormwright.service.url"):
-        add = f'write stormwright.service.url: "http://SERVICE-HOST:7070" into {found.yaml_path} and restart Nimbus'
+        add = f"run `stormwright install {found.home} --service http://HOST:7070` and restart Nimbus"
         return Finding(name, "wrong", "stormwright.service.url is not set: Nimbus calls no service", add)
     return Finding(name, "ok", f"{text}, calling {conf['stormwright.service.url']}")
 
@@ -312,7 +310,7 @@ def fallback(conf: Mapping[str, Any]) -> Finding:
         return Finding(name, "ok", f"{text}: {who} topologies without an answer of the service")
     if not isinstance(text, str) or not _CLASS.fullmatch(text):
         return Finding(name, "wrong", f"{key} is {text}, which is not a class", fix)
-    if text == SCHEDULER:
+    if text == PLACEMENT_SCHEDULER:
         return Finding(name, "wrong", f"{key} is {text} itself", fix)
     meant = nearest(text, [STORMS_OWN, "none"])
     if meant and "." not in text:

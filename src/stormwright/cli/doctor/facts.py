@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from stormwright.errors import InputError
+from stormwright.storm.jvm import conf_directory
 
 # storm.yaml ---------------------------------------------------------------------------------------
 # The storm.yaml of an installation, where it can be read, and where Nimbus is by it.
@@ -19,7 +19,7 @@ NIMBUS_PORT, MONITOR_S = 6627, 10
 
 def path_of(storm_home: Path) -> Path:
     """Return the path at which Storm's own programs read storm.yaml."""
-    return Path(os.environ.get("STORM_CONF_DIR") or storm_home / "conf") / "storm.yaml"
+    return conf_directory(storm_home) / "storm.yaml"
 
 
 def storm_yaml(storm_home: Path) -> Mapping[str, Any] | None:
@@ -28,7 +28,7 @@ def storm_yaml(storm_home: Path) -> Mapping[str, Any] | None:
 
     try:
         values = read_yaml(path_of(storm_home))
-    except (InputError, ModuleNotFoundError):
+    except InputError:
         return None
     return values if isinstance(values, Mapping) else {}
 

@@ -90,7 +90,7 @@ def _jar(storm_home: Path) -> str:
 
     there = storm_home / "extlib-daemon" / STORMWRIGHT_JAR.name
     if not there.is_file():
-        what = "is missing: copy it there (`make setup` in a clone builds it), and on every Nimbus host"
+        what = f"is missing: run `stormwright install {storm_home}`, here and on every Nimbus host"
         raise InputError("--storm-home", [Fault(what, str(there))])
     return str(there)
 

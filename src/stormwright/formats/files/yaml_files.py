@@ -40,7 +40,7 @@ def read_yaml(path: Path, change: Callable[[str], str] = lambda text: text) -> A
 
 
 def _parsed(path: Path, text: str) -> Any:
-    import yaml  # an extra
+    import yaml  # takes long to import
 
     try:
         loader = yaml.SafeLoader(text)

@@ -1,0 +1,119 @@
+"""``stormwright install``: install the jar and the keys of storm.yaml into a Storm installation."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import click
+
+from stormwright.cli import options
+from stormwright.cli.lines import say
+from stormwright.cli.output import print_json
+from stormwright.errors import Fault, InputError
+from stormwright.storm.installer import JAR_DIRECTORIES, FileChange, Settings, install, uninstall
+from stormwright.storm.jvm import conf_directory
+
+
+@click.command()
+@click.argument("storm_home", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.option(
+    "--service",
+    default="http://127.0.0.1:7070",
+    show_default=True,
+    metavar="URL",
+    help="URL of the service, as this host reaches it.",
+)
+@click.option(
+    "--daemon",
+    "daemons",
+    type=click.Choice(list(JAR_DIRECTORIES)),
+    multiple=True,
+    help="Daemon of Storm that runs on this host; may be repeated.  [default: both]",
+)
+@click.option(
+    "--token-file",
+    type=options.PATH,
+    metavar="FILE",
+    help="File on this host with the token of Nimbus (role bridge) or of the probes (role probe).",
+)
+@click.option("--without-probe", is_flag=True, help="Add the probe to no topology; topologies name it themselves.")
+@click.option("--uninstall", "removes", is_flag=True, help="Remove the jar and the keys, and restore replaced lines.")
+@click.option("--yes", is_flag=True, help="Make the changes without a question.")
+@click.option("--dry-run", is_flag=True, help="Show the changes only.")
+@options.as_json("Print the changes as JSON.")
+def command(
+    storm_home: Path,
+    service: str,
+    daemons: Sequence[str],
+    token_file: Path | None,
+    without_probe: bool,
+    removes: bool,
+    yes: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """STORM_HOME is the directory of Storm on a host of Nimbus or of a supervisor; run it on each of them.
+
+    It copies the jar into extlib-daemon (Nimbus) and extlib (supervisors), and writes storm.scheduler, the address of
+    the service, the fallback (the scheduler named before) and the probe into storm.yaml. It shows the difference first.
+    Nothing moves: running topologies stay where they are.
+    """
+    home = storm_home.absolute()
+    storm_yaml = conf_directory(home) / "storm.yaml"
+    if removes:
+        changes = uninstall(home, storm_yaml)
+    else:
+        _check_url(service)
+        file = token_file.absolute() if token_file else None
+        settings = Settings(service.rstrip("/"), daemons or tuple(JAR_DIRECTORIES), file, not without_probe)
+        changes = install(home, storm_yaml, settings)
+    if not as_json:
+        _show(changes, home, removes)
+    applied = bool(changes) and not dry_run and _is_confirmed(yes, as_json)
+    if applied:
+        _apply(changes)
+    if as_json:
+        listed = [{"path": str(change.path), "action": change.action} for change in changes]
+        print_json({"storm_home": str(home), "uninstall": removes, "applied": applied, "changes": listed})
+    elif applied:
+        say(f"{'removed' if removes else 'installed'}; restart Nimbus and the supervisors of this host to load it")
+        if not removes:
+            say(f"then: stormwright serve --storm-home {home} --state DIR")
+
+
+def _check_url(service: str) -> None:
+    try:
+        parts = urlsplit(service)
+        is_url = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        is_url = False
+    if not is_url or not service.isprintable() or " " in service:
+        raise InputError("--service", [Fault("is no URL such as http://HOST:7070", service)])
+
+
+def _show(changes: Sequence[FileChange], home: Path, removes: bool) -> None:
+    if not changes:
+        say(f"nothing to do: {home} {'has nothing of stormwright' if removes else 'is up to date'}")
+    for change in changes:
+        for line in change.difference():
+            say(line)
+
+
+def _is_confirmed(yes: bool, as_json: bool) -> bool:
+    if yes:
+        return True
+    if as_json or not sys.stdin.isatty():
+        raise InputError("install", [Fault("nothing was changed: pass --yes to make these changes", "--yes")])
+    return click.confirm("make these changes?", default=False)
+
+
+def _apply(changes: Sequence[FileChange]) -> None:
+    for change in changes:
+        try:
+            change.apply()
+        except OSError as error:
+            why = f"cannot be {change.action}d: {error.strerror or error}; run it again as a user who may write there"
+            raise InputError("install", [Fault(why, str(change.path))]) from error

@@ -1,0 +1,198 @@
+"""``stormwright install``: the jar and the keys of storm.yaml, shown first, and removed again."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stormwright.errors import InputError
+from stormwright.model.fallback import PLACEMENT_SCHEDULER
+from stormwright.storm import installer
+from stormwright.storm.installer import PROBE, Settings, install, uninstall
+from stormwright.storm.jvm import STORMWRIGHT_JAR
+
+SERVICE = "http://controller:7070"
+
+#: As in Storm's binary release: comments, and keys that are indented by one.
+RELEASED = """\
+# Licensed to the Apache Software Foundation (ASF)
+########### These MUST be filled in for a storm configuration
+ storm.zookeeper.servers:
+     - "zk1"
+     - "zk2"
+#
+ nimbus.seeds: ["n1"]  # the only one
+
+ storm.scheduler: org.apache.storm.scheduler.resource.ResourceAwareScheduler
+ topology.auto.task.hooks:
+   - com.example.Audit
+
+ # ##### These are optional
+ supervisor.slots.ports: [6700, 6701]
+"""
+
+
+@pytest.fixture
+def home(tmp_path):
+    """Storm, as far as `install` looks at it."""
+    storm = tmp_path / "storm"
+    (storm / "lib").mkdir(parents=True)
+    (storm / "lib" / "storm-client-2.8.3.jar").touch()
+    (storm / "conf").mkdir()
+    (storm / "conf" / "storm.yaml").write_text(RELEASED, encoding="utf-8")
+    return storm
+
+
+def files(directory):
+    return {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+
+
+def test_keys_and_jars_are_installed_and_removed_without_a_trace(run, home):
+    before = files(home)
+    code, out, err = run("install", home, "--service", SERVICE, "--yes")
+    assert (code, err) == (0, "")
+    assert f"+ stormwright.service.url: {json.dumps(SERVICE)}" in out
+    conf = yaml.safe_load((home / "conf" / "storm.yaml").read_text(encoding="utf-8"))
+    previous = yaml.safe_load(RELEASED)
+    assert conf == previous | {
+        "storm.scheduler": PLACEMENT_SCHEDULER,
+        "stormwright.service.url": SERVICE,
+        "stormwright.fallback": previous["storm.scheduler"],
+        "topology.auto.task.hooks": ["com.example.Audit", PROBE],
+        "stormwright.probe.service.url": SERVICE,
+    }
+    for directory in ("extlib", "extlib-daemon"):
+        assert (home / directory / STORMWRIGHT_JAR.name).read_bytes() == STORMWRIGHT_JAR.read_bytes()
+    assert run("install", home, "--service", SERVICE, "--yes")[:2] == (0, f"nothing to do: {home} is up to date\n")
+    assert run("install", home, "--uninstall", "--yes")[0] == 0
+    assert files(home) == before
+
+
+def test_nothing_changes_without_consent(run, home):
+    before = files(home)
+    code, out, err = run("install", home)
+    assert code == 2
+    assert "storm.scheduler" in out
+    assert "--yes" in err
+    assert run("install", home, "--dry-run")[0] == 0
+    assert files(home) == before
+
+
+def test_json_lists_the_changes(run, home):
+    code, out, _ = run("install", home, "--yes", "--json")
+    document = json.loads(out)
+    assert (code, document["applied"]) == (0, True)
+    assert {change["action"] for change in document["changes"]} == {"create", "replace"}
+
+
+def test_supervisor_host_gets_the_probe_only(run, home):
+    run("install", home, "--daemon", "supervisor", "--token-file", "/etc/storm/probe.token", "--yes")
+    conf = yaml.safe_load((home / "conf" / "storm.yaml").read_text(encoding="utf-8"))
+    assert conf["storm.scheduler"].endswith("ResourceAwareScheduler")
+    assert conf["stormwright.token.file"] == "/etc/storm/probe.token"
+    assert not (home / "extlib-daemon").exists()
+
+
+def test_other_versions_of_the_jar_are_replaced(home):
+    (home / "extlib").mkdir()
+    old = home / "extlib" / "stormwright-storm-0.0.9.jar"
+    old.write_bytes(b"old")
+    changes = install(home, home / "conf" / "storm.yaml", Settings(SERVICE))
+    new = old.with_name(STORMWRIGHT_JAR.name)
+    assert {(change.path, change.action) for change in changes} >= {(old, "delete"), (new, "create")}
+
+
+def test_new_address_replaces_the_old_one(run, home):
+    run("install", home, "--service", "http://first:7070", "--yes")
+    run("install", home, "--service", SERVICE, "--yes")
+    text = (home / "conf" / "storm.yaml").read_text(encoding="utf-8")
+    assert "http://first:7070" not in text
+    assert yaml.safe_load(text)["stormwright.service.url"] == SERVICE
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--service", "controller:7070"], "is no URL"),
+        (["--service", "http://x:notaport"], "is no URL"),
+        (["--daemon", "ui"], "ui"),
+    ],
+)
+def test_bad_arguments_are_refused(run, home, arguments, message):
+    before = files(home)
+    code, _, err = run("install", home, "--yes", *arguments)
+    assert code == 2
+    assert message in err
+    assert files(home) == before
+
+
+@pytest.mark.parametrize("text", ["{storm.scheduler: x}\n", "- a\n", "a: [\n", "a: 1\n...\n"])
+def test_yaml_that_cannot_be_extended_is_refused(home, text):
+    path = home / "conf" / "storm.yaml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(InputError, match=str(path)):
+        install(home, path, Settings(SERVICE))
+
+
+def test_aliases_and_blocks_of_text_survive(home):
+    path = home / "conf" / "storm.yaml"
+    path.write_text("---\na: &x 1\nstorm.scheduler: *x\nb: |\n  text\n\n  more", encoding="utf-8")
+    (change,) = [change for change in install(home, path, Settings(SERVICE)) if change.path == path]
+    conf = yaml.safe_load(change.after)
+    assert (conf["a"], conf["b"], conf["storm.scheduler"]) == (1, "text\n\nmore", PLACEMENT_SCHEDULER)
+
+
+def test_directory_without_storm_is_refused(run, tmp_path):
+    code, _, err = run("install", tmp_path, "--yes")
+    assert code == 2
+    assert "is no Storm installation" in err
+
+
+def test_unwritable_directory_is_named(run, home):
+    (home / "extlib").write_text("a file where Storm has a directory", encoding="utf-8")
+    code, _, err = run("install", home, "--yes")
+    assert code == 2
+    assert str(home / "extlib") in err
+    assert "Traceback" not in err
+
+
+def test_package_without_a_jar_is_refused(home, monkeypatch):
+    monkeypatch.setattr(installer, "STORMWRIGHT_JAR", home / "none.jar")
+    with pytest.raises(InputError, match=r"none\.jar"):
+        install(home, home / "conf" / "storm.yaml", Settings(SERVICE))
+
+
+KEYS = st.sampled_from(
+    ["storm.scheduler", "stormwright.service.url", "topology.auto.task.hooks", "nimbus.seeds", "ui.port", "a b"]
+)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-5, 5) | st.text("ab #:\n'\"-", max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("xy", min_size=1), inner, max_size=2),
+    max_leaves=5,
+)
+
+
+@given(conf=st.dictionaries(KEYS, VALUES, max_size=5), flow=st.sampled_from([False, None]), comment=st.booleans())
+@settings(deadline=None)
+def test_any_storm_yaml_is_restored_exactly(tmp_path_factory, conf, flow, comment):
+    if not isinstance(conf.get("topology.auto.task.hooks", []), list):
+        conf = {**conf, "topology.auto.task.hooks": ["x"]}
+    home = tmp_path_factory.mktemp("storm")
+    (home / "lib").mkdir()
+    (home / "lib" / "storm-client-2.8.3.jar").touch()
+    path = home / "storm.yaml"
+    text = yaml.safe_dump(conf, default_flow_style=flow) if conf else ""
+    path.write_text(("# ours\n" if comment else "") + text + ("\n# end\n" if comment else ""), encoding="utf-8")
+    before = path.read_bytes()
+    for change in install(home, path, Settings(SERVICE)):
+        change.apply()
+    installed = yaml.safe_load(path.read_bytes())
+    assert installed["storm.scheduler"] == PLACEMENT_SCHEDULER
+    assert PROBE in installed["topology.auto.task.hooks"]
+    for change in uninstall(home, path):
+        change.apply()
+    assert path.read_bytes() == before
