@@ -24,7 +24,7 @@ from stormwright.storm.jvm import conf_directory
     default="http://127.0.0.1:7070",
     show_default=True,
     metavar="URL",
-    help="URL of the service, as this host reaches it.",
+    help="URL of the service, as this host reaches it; of a pair both, separated by a comma.",
 )
 @click.option(
     "--daemon",
@@ -66,7 +66,7 @@ def command(
     if removes:
         changes = uninstall(home, storm_yaml)
     else:
-        _check_url(service)
+        _check_urls(service)
         file = token_file.absolute() if token_file else None
         settings = Settings(service.rstrip("/"), daemons or tuple(JAR_DIRECTORIES), file, not without_probe)
         changes = install(home, storm_yaml, settings)
@@ -84,14 +84,25 @@ def command(
             say(f"then: stormwright serve --storm-home {home} --state DIR")
 
 
-def _check_url(service: str) -> None:
+def _check_urls(service: str) -> None:
+    faults = [Fault("is no URL such as http://HOST:7070", url) for url in service.split(",") if not _is_url(url)]
+    if faults:
+        raise InputError("--service", faults)
+
+
+def _is_url(text: str) -> bool:
     try:
-        parts = urlsplit(service)
-        is_url = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+        parts = urlsplit(text)
+        port = parts.port or 1
     except ValueError:
-        is_url = False
-    if not is_url or not service.isprintable() or " " in service:
-        raise InputError("--service", [Fault("is no URL such as http://HOST:7070", service)])
+        return False
+    return (
+        parts.scheme in ("http", "https")
+        and bool(parts.hostname)
+        and port > 0
+        and text.isprintable()
+        and " " not in text
+    )
 
 
 def _show(changes: Sequence[FileChange], home: Path, removes: bool) -> None:

@@ -18,7 +18,7 @@ def print_plan(plan: Plan) -> None:
     age = f", {plan.age_s:,.0f} s old" if plan.id else ""
     say(f"{printed}: {plan.state}{age}, for {plan.goal}" + (f", by {plan.by}: {plan.reason}" if plan.id else ""))
     if not plan.step_count:
-        say(f"no changes: {plan.why or 'no executor is misplaced'}")
+        say(f"no changes: {plan.why or 'nothing is to move'}")
     else:
         steps, stages = counted(plan.step_count, "step"), counted(plan.stages, "stage")
         say(f"{counted(plan.topologies, 'topology')} in {steps} and {stages}; {plan.gain}")

@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from stormwright.controller.objectives.objective import PlacementAim
-from stormwright.controller.objectives.outlook import TRAFFIC, Outlook, Outlooks
+from stormwright.controller.objectives.outlook import HAS_ROOM, TRAFFIC, Outlook, Outlooks
 from stormwright.controller.planning.plan import Forbidden, MoveBudget, MovePlan, TopologyMove
 from stormwright.controller.planning.planner import plan_moves
 from stormwright.controller.safety.holds import HoldCode
@@ -162,7 +162,8 @@ def decide(
             assignment = replace(assignment, slot_of_executor=slots)
     if reason is None or not outlook.is_sure:
         unsure = "the gain is within the error of predictions" if reason and not outlook.is_sure else ""
-        why = "; ".join(filter(None, (drifted, outlook.text, unsure, outlook.less)))
+        figures = (HAS_ROOM,) if outlook.has_room else (outlook.text, unsure, outlook.less)
+        why = "; ".join(filter(None, (drifted, *figures)))
         return Decision(True, f"{why}: not worth a move", before=before, after=after, assignment=assignment)
     refused = aim.refuses(problem, wanted, outlook.worth, outlooks.rate_tps)
     plan = plan_moves(problem, assignment, budget, {**stay, **refused}, cpu_limits=aim.objective == TRAFFIC)

@@ -169,7 +169,9 @@ class CachedCode(_Cache):  # type: ignore[misc]
     def save_overload(self, sig: Any, data: Any) -> None:
         """Store the machine code for a signature."""
         if PrebuiltOutput.enabled:
-            self._prebuilt.save(_key(sig, data.codegen), data._reduce())  # noqa: SLF001
+            # The annotation, which only `inspect_types` shows, has paths and addresses of this process.
+            plain = data._replace(type_annotation="")
+            self._prebuilt.save(_key(sig, data.codegen), plain._reduce())  # noqa: SLF001
         elif self._own:
             with suppress(Exception):  # a full disk: next time it is compiled again
                 self._own.save_overload(sig, data)

@@ -1,4 +1,4 @@
-"""Human-readable numbers: CPU in GHz, counted nouns, times in UTC."""
+"""Human-readable texts: CPU in GHz, counted nouns, lists of names, times in UTC."""
 
 from __future__ import annotations
 
@@ -20,6 +20,12 @@ def counted(count: int, noun: str) -> str:
     """Return a count with its noun: ``1 executor``, ``2,000 executors``, ``2 topologies``."""
     plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
     return f"{count:,} {noun if count == 1 else plural}"
+
+
+def listed(names: Sequence[str], most: int = 3) -> str:
+    """Return the first names and the number of the others: ``a, b, c and 12 more``."""
+    left = len(names) - most
+    return ", ".join(names[:most]) + (f" and {left:,} more" if left > 0 else "")
 
 
 def in_utc(moment_ms: int) -> str:

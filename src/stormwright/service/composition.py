@@ -508,6 +508,7 @@ class Service:
             costs=storage.costs.status(),
             objective=self.settings.objective,
             waits=memory.waits,
+            waiting=memory.waiting,
             refused=storage.refused.reasons(self.settings.clock.time() * 1000),
             standbys=self.tally.standbys(),
             hold=hold.code if hold else "",

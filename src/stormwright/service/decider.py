@@ -15,6 +15,7 @@ from stormwright.controller.plans.rollback import rollback_moves
 from stormwright.controller.policy import Decision, decide, planned_slots
 from stormwright.controller.safety.holds import Hold
 from stormwright.errors import ClusterError
+from stormwright.history.evaluation.measured import MeasurementWait, wait_texts
 from stormwright.history.evaluation.moves import MovedTopology
 from stormwright.history.evaluation.verdict import Promise
 from stormwright.model import Problem, TopologyAssignment, cost_of
@@ -128,15 +129,20 @@ class Decider:
             return Decision(False, hold.why, hold=hold.code)
         if (rollback := self._rollback(problem)) is not None:
             return rollback
-        waits = {} if triggers else self._history.waits(problem, self._settings.least_measured_s)
+        waits: dict[str, MeasurementWait | str] = {}
+        if triggers is None:
+            waits.update(self._history.waits(problem, self._settings.least_measured_s))
         if triggers is None and self._settings.objective != TRAFFIC:
             waits = {**self._view.unfitted(problem), **waits}
-        self._memory.waits = _wait_texts(problem, waits)
+        names = {topology.id: topology.name for topology in problem.topologies}
+        self._memory.waits = wait_texts({names.get(topology, topology): why for topology, why in waits.items()})
+        self._memory.waiting = len(waits)
         if all(topology in waits for topology in problem.load.topologies):
             return Decision(False, "; ".join(self._memory.waits) or "nothing was measured", hold="unmeasured")
+        reasons = {topology: str(why) for topology, why in waits.items()}
         if triggers is not None:
-            return self._decided(problem, triggers, adapts, waits)
-        return self._decided(problem, self._settings.triggers, self._settings.adapts, waits)
+            return self._decided(problem, triggers, adapts, reasons)
+        return self._decided(problem, self._settings.triggers, self._settings.adapts, reasons)
 
     def place(
         self,
@@ -266,9 +272,3 @@ class Decider:
         if memory.drifts and problem.load is not None:
             memory.drift_watch.restart(problem.load.end_ms)
         self._history.record_decision(problem, decision, self._guard.verdict(decision)[0] != AUTO)
-
-
-def _wait_texts(problem: Problem, waits: Mapping[str, str]) -> list[str]:
-    """Return why nothing is decided yet, a line per topology."""
-    named = {topology.id: topology.name for topology in problem.topologies}
-    return [f"{named.get(topology, topology)}: {why}" for topology, why in waits.items()]

@@ -83,9 +83,9 @@ class EventCounts:
 class ServiceMemory:
     """State of the running service; times are those of the clock's `monotonic`.
 
-    The first decision waits a whole period. `waits` are the reasons why topologies stay because of too few
-    measurements; `resumed` are topologies (names) activated after a pause, possibly one of a killed service. `hold` is
-    the reason why nothing was decided last.
+    The first decision waits a whole period. `waits` says why topologies stay because of too few measurements, and
+    `waiting` how many; `resumed` are topologies (names) activated after a pause, possibly one of a killed service.
+    `hold` is the reason why nothing was decided last.
     """
 
     time: clocks.Clock = clocks.WALL
@@ -96,6 +96,7 @@ class ServiceMemory:
     decision: Decision | None = None
     moves: Sequence[MoveReport] = ()
     waits: Sequence[str] = ()
+    waiting: int = 0
     hold: Hold | None = None
     resumed: set[str] = field(default_factory=set)
     last_search_s: float = field(init=False)

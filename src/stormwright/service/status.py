@@ -38,7 +38,9 @@ class ServiceStatus:
     objective
         Quantity that the triggers refer to.
     waits
-        Topologies that stay because too little was measured, a sentence each.
+        Why topologies stay because too little was measured, a sentence for each kind of reason.
+    waiting
+        Number of these topologies.
     hold, hold_why
         Why moves are not allowed now: a code (`stormwright.controller.safety.holds.HoldCode`) and a sentence, or empty.
     anomalies
@@ -65,6 +67,7 @@ class ServiceStatus:
     costs: Mapping[str, Any]
     objective: str
     waits: Sequence[str] = ()
+    waiting: int = 0
     refused: Mapping[str, Sequence[str]] = field(default_factory=dict)
     standbys: Mapping[str, NodeStandbys] = field(default_factory=dict)
     hold: str = ""

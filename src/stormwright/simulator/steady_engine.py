@@ -130,11 +130,13 @@ def joined(stretches: Sequence[Stretch]) -> Stretch:
 
 
 def _later(buckets: FloatArray, part: FloatArray) -> FloatArray:
-    """Return buckets for times that are longer or shorter by a small fraction, shape (T,)."""
+    """Return buckets for times that are longer or shorter by a small fraction, shape (T,); the outer ones are open."""
     moves = np.clip(part / np.log(LATENCY_EDGES_MS[1] / LATENCY_EDGES_MS[0]), -1.0, 1.0)[:, None]
     up, down = np.maximum(moves, 0.0), np.maximum(-moves, 0.0)
     higher, lower = np.roll(buckets, 1, axis=1), np.roll(buckets, -1, axis=1)
     higher[:, 0], lower[:, -1] = 0.0, 0.0
+    higher[:, -1] += buckets[:, -1]
+    lower[:, 0] += buckets[:, 0]
     found = (1 - up - down) * buckets + up * higher + down * lower
     whole: FloatArray = found / found.sum(axis=1, keepdims=True)
     return whole

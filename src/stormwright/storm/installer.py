@@ -81,12 +81,12 @@ class FileChange:
 
 @dataclass(frozen=True)
 class Settings:
-    """What storm.yaml of a host is to contain.
+    """Settings of storm.yaml on one host.
 
     Parameters
     ----------
     service
-        URL of the service, as this host reaches it.
+        URL of the service, as this host reaches it; of a pair both, separated by a comma.
     daemons
         Daemons that run on this host.
     token_file
@@ -128,7 +128,7 @@ def install(storm_home: Path, storm_yaml: Path, settings: Settings) -> list[File
     storm_yaml
         Its configuration file.
     settings
-        What it is to contain.
+        Settings to write.
 
     Raises
     ------

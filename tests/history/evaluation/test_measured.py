@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from stormwright.history.evaluation.measured import LEAST_WINDOWS, MeasuredTopologies
+from stormwright.history.evaluation.measured import LEAST_WINDOWS, MeasuredTopologies, MeasurementWait, wait_texts
 from stormwright.history.evaluation.window import ObservedTraffic
 from stormwright.model import Problem
 from tests.controller.builders import on, problem, record, topology
@@ -37,7 +37,8 @@ def seconds(start_s: int, end_s: int, born_s: int, compiler_share: float | None 
 
 def waits(measured: MeasuredTopologies, least_s: float = 30) -> str | None:
     measured.update(NOW)
-    return measured.waits(NOW, least_s).get(T.id)
+    wait = measured.waits(NOW, least_s).get(T.id)
+    return None if wait is None else str(wait)
 
 
 def test_wait_reason_includes_the_remaining_measurement_time() -> None:
@@ -110,3 +111,11 @@ def test_every_worker_has_to_report() -> None:
     measured = MeasuredTopologies(observed)
     observed.add([each for each in seconds(100, 200, born_s=0) if each["worker"]["supervisor"] == "n0"])
     assert waits(measured) == "0 of 30 s measured since its workers started and warmed up"
+
+
+def test_many_waiting_topologies_are_one_sentence() -> None:
+    waits: dict[str, MeasurementWait | str] = {f"clicks-{n}": MeasurementWait(8.0 + n % 3, 30.0) for n in range(135)}
+    assert wait_texts(waits) == ["135 topologies are being measured, about 22 s to go"]
+    assert wait_texts(dict(list(waits.items())[:2])) == ["clicks-0, clicks-1 are being measured, about 22 s to go"]
+    unfit = {f"orders-{n}": "costs are not fitted yet" for n in range(5)}
+    assert wait_texts(unfit) == ["orders-0, orders-1, orders-2 and 2 more: costs are not fitted yet"]

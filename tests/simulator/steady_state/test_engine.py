@@ -10,7 +10,7 @@ from stormwright.perflog.schema import LATENCY_EDGES_MS
 from stormwright.predict.answer import predict
 from stormwright.predict.costs import Costs
 from stormwright.simulator.engine import EngineCounts
-from stormwright.simulator.steady_engine import SteadyEngine, SteadySettings, Trees
+from stormwright.simulator.steady_engine import SteadyEngine, SteadySettings, Trees, _later
 from stormwright.simulator.steady_flows import SteadyFlows
 from stormwright.testing.word_counts import ACKERS, COUNTS, SPLITS, SPOUTS, WordCount, two_word_counts
 
@@ -180,3 +180,12 @@ def test_latency_variation_matches_the_setting():
     assert still.std() < 0.02
     assert varied.std() == pytest.approx(0.1, rel=0.2)
     assert varied.mean() == pytest.approx(still.mean(), abs=0.03)
+
+
+def test_latencies_beyond_the_last_bucket_stay_there():
+    """All trees of an overloaded topology are in the last bucket: shifted further, none was left."""
+    last = np.zeros((2, len(LATENCY_EDGES_MS) + 1))
+    last[:, -1] = 1.0
+    first = np.roll(last, 1, axis=1)
+    for buckets, shift in ((last, 9.0), (first, -9.0)):
+        assert np.array_equal(_later(buckets, np.full(2, shift)), buckets)

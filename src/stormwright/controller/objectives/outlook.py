@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import exp, inf, isfinite, log
@@ -14,6 +14,7 @@ from stormwright.history.evaluation.moves import predicted_ratios
 from stormwright.history.evaluation.verdict import Promise
 from stormwright.model import UNPLACED, Cost, Problem, cost_of
 from stormwright.model.arrays import IntArray
+from stormwright.model.humanize import listed
 from stormwright.predict.answer import Assumptions
 from stormwright.predict.fairness import weights_of
 from stormwright.predict.flow.layout import FlowLayout
@@ -111,8 +112,14 @@ ENOUGH = 2.0
 #: Minimum rise of reachable throughput in percent, with 95 % confidence, for which topologies move.
 SURE_PERCENT = 2.0
 
+#: Reason why no move is worth it, if `Outlook.has_room`.
+HAS_ROOM = "every topology already reaches at least twice its measured rate"
+
 #: Minimum CPU of a tuple tree in µs, to avoid a division by zero.
 _TINY = 1e-9
+
+#: Relative loss of a rate that counts as none.
+_SAME = 1e-3
 
 #: Latency of trees if no rate is sustained.
 _ENDLESS_MS = 1e9
@@ -137,6 +144,8 @@ class Outlook:
         Promise by topology id.
     at_least_percent
         Lower bound of the gain with 95 % confidence; None for objectives without one.
+    has_room
+        Whether every topology already reaches so much more than its measured rate that no rate can gain.
     less
         Why the figures of `text` are discounted; empty if they are not.
     """
@@ -148,6 +157,7 @@ class Outlook:
     promises: Mapping[str, Promise] = field(default_factory=dict)
     less: str = ""
     at_least_percent: float | None = None
+    has_room: bool = False
 
     @property
     def is_sure(self) -> bool:
@@ -259,9 +269,12 @@ class Outlooks:
         worth = {new.topology: new.reachable_tps.value for _, new in pairs}
         is_capped = any(cut for _, cut in capped)
         less = "a rate above twice the measured one counts for no more" if is_capped and new > now else ""
+        has_room = all(
+            now.reachable_tps.value >= most * now.measured_tps for (now, _), most in zip(pairs, enough, strict=True)
+        )
         percent, at_least = 100 * (whole.value - 1), 100 * (whole.at_least - 1)
         gained = f"reachable throughput rises by {percent:.0f} %{' or more' * is_capped}"
-        return Outlook(percent, gained, text, worth, less=less, at_least_percent=at_least)
+        return Outlook(percent, gained, text, worth, less=less, at_least_percent=at_least, has_room=has_room)
 
     def _of_latency(self, _: IntArray, pairs: _Pairs) -> Outlook:
         gain = _gain([(1 / _latency_ms(now), 1 / _latency_ms(new)) for now, new in pairs], [1.0] * len(pairs))
@@ -276,7 +289,9 @@ class Outlooks:
         own = {new.topology: slots[self._problem.executors_of(index[new.topology])] for _, new in pairs}
         worth = {topology: -float(nodes_used(self._problem, its)) for topology, its in own.items()}
         if short := _not_held(pairs):
-            return Outlook(-inf, "", f"{gain.text}, which would not sustain the rate of {', '.join(short)}", worth)
+            return Outlook(
+                -inf, "", f"{gain.text}, which would not surely sustain the rate of {self._listed(short)}", worth
+            )
         return Outlook(gain.percent, gain.gained, gain.text, worth)
 
     def _of_balanced(self, _: IntArray, pairs: _Pairs) -> Outlook:
@@ -288,9 +303,13 @@ class Outlooks:
         text = f"CPU of a tuple tree {now_us:,.1f} → {new_us:,.1f} µs"
         worth = {new.topology: -new.cpu_us for _, new in pairs}
         if short := _not_held(pairs):
-            return Outlook(-inf, "", f"{text}, which would not sustain the rate of {', '.join(short)}", worth)
+            return Outlook(-inf, "", f"{text}, which would not surely sustain the rate of {self._listed(short)}", worth)
         percent = 100 - 100 / (1 + gain / 100)
         return Outlook(percent, f"CPU of a tuple tree falls by {percent:.0f} %", text, worth)
+
+    def _listed(self, topologies: Sequence[str]) -> str:
+        index = self._problem.topology_index
+        return listed([self._problem.topologies[index[each]].name for each in topologies])
 
     def _of_traffic(self, slots: IntArray, _: _Pairs) -> Outlook:
         found = [gain_in(kind, self._problem, slots) for kind in self._gains]
@@ -318,13 +337,19 @@ def _latency_ms(predicted: TopologyPrediction) -> float:
 
 
 def _not_held(pairs: _Pairs) -> list[str]:
-    """Return topologies whose measured rate a placement is predicted not to sustain."""
+    """Return topologies (ids) whose measured rate a placement is predicted not to sustain."""
     return [new.topology for now, new in pairs if not _holds(now, new)]
 
 
 def _holds(now: TopologyPrediction, new: TopologyPrediction) -> bool:
-    """Return whether a placement sustains the measured (or currently predicted) rate with 95 % confidence."""
-    at_least_tps = new.reachable_tps.value * exp(-ONE_SIDED * rate_gain(now, new).sd)
+    """Return whether a placement sustains the measured (or currently predicted) rate with 95 % confidence.
+
+    A topology that neither moves nor loses a thousandth of its rate does so, too.
+    """
+    gain = rate_gain(now, new)
+    if now.cpu_us == new.cpu_us and gain.predicted >= 1 - _SAME:
+        return True
+    at_least_tps = new.reachable_tps.value * exp(-ONE_SIDED * gain.sd)
     return at_least_tps >= min(now.measured_tps, now.reachable_tps.value)
 
 

@@ -16,7 +16,7 @@ from stormwright.controller.objectives.objective import (
     within_heaps,
     within_live_heaps,
 )
-from stormwright.controller.objectives.outlook import THROUGHPUT, TRAFFIC, Outlook, Outlooks, least_gain_percent
+from stormwright.controller.objectives.outlook import HAS_ROOM, TRAFFIC, Outlook, Outlooks, least_gain_percent
 from stormwright.controller.objectives.placements import Placements
 from stormwright.controller.planning.plan import Forbidden, MovePlan
 from stormwright.controller.planning.planner import plan_moves
@@ -216,7 +216,7 @@ def propose_moves(
     plan = plan_moves(problem, wanted, WHOLE, staying, cpu_limits=wish.repairs or wish.goals == (TRAFFIC,))
     placements, goal = Placements(problem), "" if wish.repairs else wish.goals[0]
     if not plan.steps:
-        text = "no executor is misplaced" if not plan.blocked else "all better moves are blocked"
+        text = "all better moves are blocked" if plan.blocked else "the search found no better placement"
         return Proposal(problem, plan, now, why=text, placements=placements, goal=goal)
     slots = planned_slots(problem, plan.moves)
     outlooks = {goal: Outlooks(problem, goal, placements=placements) for goal in wish.goals}
@@ -335,9 +335,15 @@ def _not_worth(found: Mapping[str, Outlook], wish: PlanScope) -> str:
         least = least_gain_percent(goal) if wish.least_gain_percent is None else wish.least_gain_percent
         if outlook.gain_percent >= least and outlook.gain_percent > 0:
             return ""
-        enough = "; a rate above twice the measured one counts for no more" if goal == THROUGHPUT else ""
-        counts = f"{outlook.gain_percent:+.3g} %" if isfinite(outlook.gain_percent) else "worse"
-        why.append(f"{outlook.text}, counted as {counts}: less than the {least:g} % that a move has to gain{enough}")
+        if outlook.has_room:
+            why.append(HAS_ROOM)
+            continue
+        less = f"; {outlook.less}" if outlook.less else ""
+        if isfinite(outlook.gain_percent):
+            wanted = f"at least {least:g} %" if least > 0 else "more than nothing"
+            why.append(f"{outlook.text} counts as {outlook.gain_percent:+.3g} %, a move has to gain {wanted}{less}")
+        else:
+            why.append(outlook.text)
         if outlook.gain_percent < -GIVEN_UP_PERCENT:
             break  # what is more important gets worse
     return "; ".join(why)

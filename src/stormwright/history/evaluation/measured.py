@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from stormwright.history.evaluation.window import ObservedTraffic, Slot
 from stormwright.model import Problem
-from stormwright.model.humanize import counted
+from stormwright.model.humanize import counted, listed
 
 #: Windows that there have to be, however long they are.
 LEAST_WINDOWS = 4
+
+#: Maximum number of topologies that are named while they are measured.
+_NAMED = 3
 
 
 @dataclass
@@ -27,6 +30,53 @@ class _Stretch:
     counted_ms: float = -1.0
     windows: int = 0
     covered_s: dict[Slot, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class MeasurementWait:
+    """A topology of which more has to be measured before it may move.
+
+    Parameters
+    ----------
+    measured_s, least_s
+        Seconds measured since its workers started and warmed up, and sufficient seconds.
+    windows
+        Windows measured, where only these are too few; None otherwise.
+    """
+
+    measured_s: float
+    least_s: float
+    windows: int | None = None
+
+    def __str__(self) -> str:
+        """Return the reason as text."""
+        measured = f"{self.measured_s:.0f} of {self.least_s:g} s"
+        if self.windows is not None:
+            measured = f"{self.windows} of {counted(LEAST_WINDOWS, 'window')}"
+        return f"{measured} measured since its workers started and warmed up"
+
+
+def wait_texts(waits: Mapping[str, MeasurementWait | str]) -> list[str]:
+    """Return why topologies (names) do not move yet, a sentence for each kind of reason."""
+    return list(_wait_texts(waits))
+
+
+def _wait_texts(waits: Mapping[str, MeasurementWait | str]) -> Iterator[str]:
+    others: dict[str, list[str]] = {}
+    measuring: list[str] = []
+    left_s = 0.0
+    for name, why in waits.items():
+        if isinstance(why, MeasurementWait):
+            measuring.append(name)
+            left_s = max(left_s, why.least_s - why.measured_s)
+        else:
+            others.setdefault(why, []).append(name)
+    if measuring:
+        subject = listed(measuring) if len(measuring) <= _NAMED else counted(len(measuring), "topology")
+        is_one = len(measuring) == 1
+        yield f"{subject} {'is' if is_one else 'are'} being measured, about {max(left_s, 1.0):.0f} s to go"
+    for why, names in others.items():
+        yield f"{listed(names)}: {why}"
 
 
 class MeasuredTopologies:
@@ -66,8 +116,8 @@ class MeasuredTopologies:
         known = self._of.get(topology, _Stretch())
         self._of[topology] = _Stretch(known.born_ms, now_ms, known.counted_ms)
 
-    def waits(self, problem: Problem, least_s: float) -> dict[str, str]:
-        """Return a text by running topology about the time still to be measured.
+    def waits(self, problem: Problem, least_s: float) -> dict[str, MeasurementWait]:
+        """Return running topologies (ids) that have to be measured for longer.
 
         Parameters
         ----------
@@ -76,7 +126,7 @@ class MeasuredTopologies:
         least_s
             Sufficient seconds.
         """
-        found = {}
+        found: dict[str, MeasurementWait] = {}
         for topology in problem.topologies:
             placement = problem.current.get(topology.id)
             if placement is None:
@@ -84,10 +134,9 @@ class MeasuredTopologies:
             stretch = self._of.get(topology.id, _Stretch())
             seconds = _seconds(stretch, [(slot.supervisor, slot.port) for slot in placement.slots])
             if seconds < least_s:
-                found[topology.id] = f"{seconds:.0f} of {least_s:g} s measured since its workers started and warmed up"
+                found[topology.id] = MeasurementWait(seconds, least_s)
             elif stretch.windows < LEAST_WINDOWS:
-                windows = counted(LEAST_WINDOWS, "window")
-                found[topology.id] = f"{stretch.windows} of {windows} measured since its workers started and warmed up"
+                found[topology.id] = MeasurementWait(seconds, least_s, stretch.windows)
         return found
 
     def state(self) -> dict[str, Any]:

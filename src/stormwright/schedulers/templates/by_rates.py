@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 
@@ -31,7 +31,7 @@ from stormwright.predict.demand import cpu_s_of
 from stormwright.predict.evaluate import steady_states
 from stormwright.predict.fairness import weights_of
 from stormwright.predict.flow.profile import Profile
-from stormwright.predict.gain import at_least, cost_change
+from stormwright.predict.gain import at_least, cost_change, model_sd
 from stormwright.predict.reach import Reach, reaches
 from stormwright.predict.steady import PlacedLoad, SteadyState
 from stormwright.schedulers.templates.rate_seats import Seating
@@ -132,6 +132,34 @@ def _with_those_in_the_way(
     return chosen, len(np.unique(circle[group])) < 2
 
 
+def with_running(problem: Problem, slots: IntArray, stay: BoolArray) -> IntArray:
+    """Return `slots` with topologies where they run; workers of others in their slots move to free ones.
+
+    Parameters
+    ----------
+    problem
+        Problem with the running placement.
+    slots
+        Slot of every executor, -1 for none, shape (E,).
+    stay
+        Whether a topology is to be where it runs, shape (T,).
+    """
+    stays = stay[problem.executor_topology]
+    mixed = np.where(stays, problem.current_slot, slots)
+    blocking = np.intersect1d(mixed[stays], mixed[~stays])
+    blocking = blocking[blocking != UNPLACED]
+    used = np.zeros(len(problem.slots), bool)
+    used[mixed[mixed != UNPLACED]] = True
+    busy = np.bincount(problem.slot_node[used], minlength=len(problem.supervisors)) > 0
+    free = np.flatnonzero(~used & problem.node_usable[problem.slot_node])
+    free = free[np.argsort(~busy[problem.slot_node[free]], kind="stable")]
+    target = np.arange(len(problem.slots) + 1)
+    target[blocking[: len(free)]] = free[: len(blocking)]
+    target[blocking[len(free) :]] = target[-1] = UNPLACED
+    moved: IntArray = np.where(stays, mixed, target[mixed])
+    return moved
+
+
 # Ties ---------------------------------------------------------------------------------------------
 
 
@@ -170,6 +198,10 @@ _WORTH_IT, _SAME = 5e-3, 1e-3
 
 #: Fraction of the time for searches and evaluations; the rest is for moving topologies back.
 _SEARCHING = 0.85
+
+#: Maximum number of searches that fill nodes less than allowed, as rates were not sustained, and by how much less than
+#: their shortfall requires.
+_FILLED_LESS, _LESS = 4, 0.95
 
 #: Badness of leaving a node in use idle, for throughput: more than any gain.
 _IDLE = 1e3
@@ -305,19 +337,49 @@ class RateSearch:
     def _searched(self, known: list[IntArray], badness: list[float], searching: ScheduleSearch) -> Iterator[IntArray]:
         """Yield the results of searches, first from the `known` placements, to which the caller adds the results."""
         tried = self._tried(known, badness, searching.most(self.problem.num_executors))
-        parts, saves_nodes = Parts.of(self.load.profile), self.goal.objective == "nodes"
-        for number in range(len(tried) + saves_nodes):
+        starts, saves_nodes = len(known), self.goal.objective == "nodes"
+        total = len(tried) + saves_nodes
+        for number, (kind, seats) in enumerate(tried):
             if searching.is_over:
                 return
-            if number < len(tried):
-                kind, seats = tried[number]
-            else:
+            yield from self._found(self._seating, seats, kind, searching.one_of(total, number), self._allowed)
+        if saves_nodes:
+            yield from self._sustained(known[starts:], searching, total)
+            if not searching.is_over:
                 # `NODES` does not depend on which workers are on the remaining nodes.
-                kind, seats = LATENCY, self._seating.on_its_nodes(known[int(np.argmin(badness))])
-            found = self._improve(seats, kind, searching.one_of(len(tried) + saves_nodes, number), parts)
-            self.steps += found.steps
-            if found.short < 1 and self._seating.holds(seats, found):
-                yield self._seating.slots(seats, found)
+                seats = self._seating.on_its_nodes(known[int(np.argmin(badness))])
+                yield from self._found(
+                    self._seating, seats, LATENCY, searching.one_of(total, len(tried)), self._allowed
+                )
+
+    def _sustained(self, found: list[IntArray], searching: ScheduleSearch, total: int) -> Iterator[IntArray]:
+        """Yield placements on more nodes than the best of `found`, until one surely sustains the rates.
+
+        Nodes are filled less, as the shortfall requires. Topologies that fall short all the same stay where they run.
+        """
+        packed, seating, allowed = min(found, key=self._packed, default=None), self._seating, self._allowed
+        for number in range(_FILLED_LESS):
+            if packed is None or searching.is_over:
+                return
+            short = self._shortfalls(self.predicted(packed))
+            if not short.any():
+                return
+            if number:
+                seating = replace(seating, free=seating.free & (short == 0))
+                packed = with_running(self.problem, packed, ~seating.free)
+            else:
+                allowed *= float(_LESS * np.exp(-short.max()))
+            effort = searching.one_of(total + _FILLED_LESS, total - 1 + number)
+            packed = next(self._found(seating, seating.seats(packed), NODES, effort, allowed), None)
+            if packed is not None:
+                yield packed
+
+    def _found(self, seating: Seating, seats: Seats, kind: int, effort: Effort, allowed: float) -> Iterator[IntArray]:
+        """Yield the result of one search, if it is valid."""
+        found = self._improve(seats, kind, effort, allowed)
+        self.steps += found.steps
+        if found.short < 1 and seating.holds(seats, found):
+            yield seating.slots(seats, found)
 
     def _tried(self, starts: list[IntArray], badness: list[float], most: float) -> list[tuple[int, Seats]]:
         """Return pairs of kind of score and start; the best starts if there are too many.
@@ -335,10 +397,18 @@ class RateSearch:
         fullest, nodes = self._seating.fullest(seats)
         return (max(fullest - 1, 0.0), nodes) if self.goal.objective == "nodes" else (fullest, nodes)
 
-    def _improve(self, seats: Seats, kind: int, effort: Effort, parts: Parts) -> ImprovedPlacement:
-        limit = 1.0 - self.goal.headroom if self.goal.objective == "nodes" else 1.0
-        aim = Aim(kind, self._wanted_tps if kind == THROUGHPUT else self._profile.rate_tps, limit)
-        state = make_placement_state(self.problem, self.load, seats, aim, self.goal.seed, parts)
+    @cached_property
+    def _parts(self) -> Parts:
+        return Parts.of(self.load.profile)
+
+    @property
+    def _allowed(self) -> float:
+        """Utilisation that no resource may exceed."""
+        return 1.0 - self.goal.headroom if self.goal.objective == "nodes" else 1.0
+
+    def _improve(self, seats: Seats, kind: int, effort: Effort, allowed: float) -> ImprovedPlacement:
+        aim = Aim(kind, self._wanted_tps if kind == THROUGHPUT else self._profile.rate_tps, allowed)
+        state = make_placement_state(self.problem, self.load, seats, aim, self.goal.seed, self._parts)
         state.nodes["filled"] = self._filled
         return improve(state, effort)
 
@@ -389,13 +459,19 @@ class RateSearch:
         latency_s = float(rate @ state.given.ways.latency.mean[there] / rate.sum())
         if self.goal.objective == "balanced":
             cpu_s = cpu_s_of(state.full_demand)[there]
-            return 1e3 * too_full + float(np.log(np.maximum(cpu_s, 1e-12)).mean())
+            return 1e3 * (too_full + float(self._shortfalls(state).max(initial=0.0))) + float(
+                np.log(np.maximum(cpu_s, 1e-12)).mean()
+            )
         if self.goal.objective == "latency":
             return 1e3 * too_full + float(np.log(max(latency_s, 1e-12)))
-        allowed = 1.0 - self.goal.headroom
-        over = float(np.maximum(state.given_use[there] - allowed, 0.0).max())
-        nodes = len(np.unique(self._nodes_of(slots)))
-        return nodes + 1e3 * over + 1e-3 * min(latency_s, 1.0)
+        return self._packed(slots) + 1e3 * float(self._shortfalls(state).max(initial=0.0)) + 1e-3 * min(latency_s, 1.0)
+
+    def _packed(self, slots: IntArray) -> float:
+        """Return the number of nodes of a placement, and more than that if less than the headroom stays free."""
+        there = self._profile.rate_tps > 0
+        there &= np.bincount(self.problem.executor_topology, slots == UNPLACED, len(there)) == 0
+        over = np.maximum(self.predicted(slots).given_use[there] - self._allowed, 0.0)
+        return len(np.unique(self._nodes_of(slots))) + 1e3 * float(over.max(initial=0.0))
 
     @cached_property
     def _filled(self) -> BoolArray:
@@ -415,8 +491,7 @@ class RateSearch:
     def _grown(self, state: SteadyState) -> FloatArray:
         """Return logarithms of topologies' rates relative to the wanted ones, shape (T,)."""
         reached = np.where(np.isfinite(self._profile.layout.pending), state.pending.rate_tps, state.highest_tps)
-        wanted = np.where(self._wanted_tps > 0, self._wanted_tps, 1.0)
-        grown: FloatArray = np.log(np.clip(reached / wanted, 1 / _ENDLESS, _ENDLESS))
+        grown: FloatArray = np.log(np.clip(reached / self._wanted_or_one, 1 / _ENDLESS, _ENDLESS))
         return grown
 
     def _at_least(self, state: SteadyState) -> FloatArray:
@@ -428,6 +503,27 @@ class RateSearch:
         change = cost_change(cpu_s_of(now.full_demand), cpu_s_of(state.full_demand))
         surely = at_least(grown - before, change, self.goal.caution)
         return np.where((grown == before) & (change == 0), grown, before + surely)
+
+    def _shortfalls(self, state: SteadyState) -> FloatArray:
+        """Return by how much a placement may fail the rates of topologies, as logarithms, shape (T,); 0: not at all.
+
+        Rates are the measured ones or, where the running placement reaches less, those. From the predicted ones
+        `RateGoal.caution` standard deviations of the prediction error are subtracted, but not for topologies that
+        neither move nor lose.
+        """
+        now, there = self._running, self._profile.rate_tps > 0
+        if now is None or state is now or not self.goal.caution:
+            return np.zeros(len(there))
+        grown, before = self._grown(state), self._grown(now)
+        change = cost_change(cpu_s_of(now.full_demand), cpu_s_of(state.full_demand))
+        measured = np.log(np.where(there, self._profile.rate_tps / self._wanted_or_one, 1.0))
+        lacks = np.minimum(measured, before) - grown + self.goal.caution * model_sd(change)
+        alike = (change == 0) & (grown >= before - _SAME)
+        return np.where(there & ~alike, np.maximum(lacks, 0.0), 0.0)
+
+    @cached_property
+    def _wanted_or_one(self) -> FloatArray:
+        return np.where(self._wanted_tps > 0, self._wanted_tps, 1.0)
 
     @cached_property
     def _running(self) -> SteadyState | None:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from stormwright.clock import Clock
 from stormwright.history.evaluation.window import is_warm
 from stormwright.model import Problem, TopologyAssignment, WorkerSlot
-from stormwright.model.humanize import counted
+from stormwright.model.humanize import counted, listed
 from stormwright.perflog.records import LogRecord
 
 #: Seconds and intervals without a record from which a worker is silent.
@@ -355,12 +355,6 @@ class WorkerText(NamedTuple):
 NAMED = 3
 
 
-def joined(names: Sequence[str]) -> str:
-    """Return the first names, and the number of the others."""
-    left = len(names) - NAMED
-    return ", ".join(names[:NAMED]) + (f" and {left:,} more" if left > 0 else "")
-
-
 def worker_texts(
     faults: WorkerFaults, names: Mapping[str, str], node: Callable[[str], str], supervisors: Mapping[str, str]
 ) -> Iterator[WorkerText]:
@@ -384,7 +378,7 @@ def worker_texts(
         yield from _silent_texts(faults, names, node, supervisors)
     if faults.starting:
         starting = sorted(faults.starting, key=lambda each: -each.number)
-        shown = joined([_worker(each, names, node) for each in starting])
+        shown = listed([_worker(each, names, node) for each in starting])
         have, was = ("have", "were") if len(starting) > 1 else ("has", "was")
         text = f"{shown} {have} not reported since {'they' if len(starting) > 1 else 'it'} {was} started"
         yield WorkerText(f"{text}, {starting[0].number:.0f} s ago", topology=starting[0].topology)
@@ -436,14 +430,14 @@ def _silent_texts(
     for supervisor, workers in nodes[:NAMED]:
         silent_s = min(each.number for each in workers)
         also = f", {supervisors[supervisor]}" if supervisor in supervisors else ""
-        topologies = joined(sorted({names.get(each.topology, each.topology) for each in workers}))
+        topologies = listed(sorted({names.get(each.topology, each.topology) for each in workers}))
         text = f"No worker of {node(supervisor)} has reported for {silent_s:.0f} s ({topologies}){also}"
         yield WorkerText(text, is_node=True, supervisor=supervisor)
     if len(nodes) > NAMED:
         yield WorkerText(f"{counted(len(nodes) - NAMED, 'more node')} do not report", is_node=True)
     if alone:
         alone.sort(key=lambda each: -each.number)
-        shown = joined([_worker(each, names, node) for each in alone])
+        shown = listed([_worker(each, names, node) for each in alone])
         have = "have" if len(alone) > 1 else "has"
         yield WorkerText(f"{shown} {have} not reported for {alone[0].number:.0f} s", topology=alone[0].topology)
 

@@ -313,7 +313,7 @@ def _of_controller(status: ServiceStatus) -> Iterator[Metric]:
         (),
         {(): counts.rolled_back},
     )
-    yield gauge("topologies_waiting", "Topologies of which too little was measured.", (), {(): len(status.waits)})
+    yield gauge("topologies_waiting", "Topologies of which too little was measured.", (), {(): status.waiting})
     if status.pair:
         yield gauge("leads", LEADS, (), {(): 1.0})
     held = {(status.hold,): 1.0} if status.hold else {}

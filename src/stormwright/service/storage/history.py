@@ -29,7 +29,7 @@ from stormwright.documents import Document, read_or_default
 from stormwright.errors import StormwrightError
 from stormwright.formats import problem_to_dict
 from stormwright.formats.document.problem import load_to_dict
-from stormwright.history.evaluation.measured import MeasuredTopologies
+from stormwright.history.evaluation.measured import MeasuredTopologies, MeasurementWait
 from stormwright.history.evaluation.moves import EvaluatedMove, MovedTopology, MoveEvaluator, Worse
 from stormwright.history.evaluation.verdict import Promise
 from stormwright.history.evaluation.window import ObservedTraffic
@@ -258,8 +258,8 @@ class EvaluationStore:
             if topology.name in paused:
                 self._measured.reset_topology(topology.id, self._now_ms())
 
-    def waits(self, problem: Problem, least_s: float) -> dict[str, str]:
-        """Return topologies measured for less than `least_s` seconds, with a reason (`MeasuredTopologies.waits`)."""
+    def waits(self, problem: Problem, least_s: float) -> dict[str, MeasurementWait]:
+        """Return topologies measured for less than `least_s` seconds (`MeasuredTopologies.waits`)."""
         return self._measured.waits(problem, least_s)
 
     def moved(self, moved: MovedTopology) -> list[EvaluatedMove]:
@@ -464,8 +464,8 @@ class ServiceHistory:
         """Restart the measured time of topologies (names) that were paused."""
         self._run_safely("evaluation", lambda: self._evaluations.reset_resumed(names, problem))
 
-    def waits(self, problem: Problem, least_s: float) -> dict[str, str]:
-        """Return topologies measured for less than `least_s` seconds, with a reason."""
+    def waits(self, problem: Problem, least_s: float) -> dict[str, MeasurementWait]:
+        """Return topologies measured for less than `least_s` seconds."""
         return self._evaluations.waits(problem, least_s)
 
     def worse(self, problem: Problem) -> list[Worse]:

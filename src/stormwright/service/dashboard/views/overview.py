@@ -9,7 +9,7 @@ import numpy as np
 
 from stormwright import __version__
 from stormwright.client.shapes import Concern, Level, Overview
-from stormwright.model.humanize import counted
+from stormwright.model.humanize import counted, listed
 from stormwright.plan import HALTED_STATES, IN_PROGRESS_STATES, OPEN_STATES
 from stormwright.service.dashboard.charts import Line, chart
 from stormwright.service.dashboard.scene import Scene
@@ -51,7 +51,11 @@ def _of_service(known: DashboardState) -> Iterator[Concern]:
         level: Level = "note" if each["response"] == "ignore" else "warn"
         yield _concern(level, f"{concerns} ({each['kind']})", f"/cluster/nodes/{quote(each['supervisor'], safe='')}")
     if status.hold:
-        yield _concern("warn", f"Nothing moves ({status.hold}): {status.hold_why}", "/timeline")
+        yield _concern(
+            "note" if status.hold == "unmeasured" else "warn",
+            f"Nothing moves ({status.hold}): {status.hold_why}",
+            "/timeline",
+        )
     yield from _of_pipeline(status)
     for part, error in status.history["errors"].items():
         yield _concern("warn", f"The history ({part}) has failed: {error['error']}", "/history")
@@ -122,9 +126,7 @@ def _of_plans(known: DashboardState) -> Iterator[Concern]:
 def _together(level: Level, concerns: list[str], text: str, pages: list[str], of_all: str) -> Iterator[Concern]:
     """One finding of all of a kind, the first of them by name; it leads to the page of the one, or of all."""
     if concerns:
-        left = len(concerns) - _EACH
-        named = ", ".join(concerns[:_EACH]) + (f" and {left:,} more" if left > 0 else "")
-        yield _concern(level, f"{named} {text}", pages[0] if len(pages) == 1 else of_all)
+        yield _concern(level, f"{listed(concerns)} {text}", pages[0] if len(pages) == 1 else of_all)
 
 
 def _concern(level: Level, text: str, page: str) -> Concern:
@@ -208,7 +210,8 @@ def overview_data(known: DashboardState) -> Overview:
         standbys=standbys if nodes else None,
         standby_mb=sum(each.memory_bytes for each in nodes) / standbys / 2**20 if standbys else None,
         decision=(status.decision if status else None) or "",
-        waits=tuple(status.waits) if status else (),
+        # A finding says the same where nothing moves.
+        waits=tuple(status.waits) if status and status.hold != "unmeasured" else (),
         active=tuple(each for each in plans if each.state not in OPEN_STATES),
         pending=tuple(each for each in plans if each.state in OPEN_STATES and each.step_count),
         changes=tuple(each for each in known.history(_LOOKED_AT).entries if each.kind != "modes"),
