@@ -109,6 +109,21 @@ def test_schema_allows_values(case):
     assert faults(of_yaml(CASES[case])) == []
 
 
+def documented_values() -> dict[str, Any]:
+    """Values in the docs: those of one service, and those that make it a pair."""
+    found: dict[str, Any] = {}
+    for page in ("operate.md", "high-availability.md"):
+        text = (DEPLOY.parent / "docs" / page).read_text(encoding="utf-8").partition("## Kubernetes\n")[2]
+        found |= yaml.safe_load(text.partition("```yaml\n")[2].partition("```")[0])
+    return found
+
+
+def test_schema_allows_documented_values():
+    values = documented_values()
+    assert faults(values) == []
+    assert values["pair"]["enabled"], "both pages were read"
+
+
 #: Values that are refused, as options of --set, and the path that the refusal names.
 WRONG = {
     "mdoe=auto": "$",
@@ -162,12 +177,12 @@ def test_helm_lint_accepts_chart(case):
 
 def validate(resources: list[Any], version: str) -> Mapping[str, Any]:
     """The report of kubeconform."""
-    done = run(
-        "kubeconform", "-strict", "-summary", "-output", "json", "-kubernetes-version", version,
-        "-schema-location", f"{SCHEMAS}/{{{{ .NormalizedKubernetesVersion }}}}/{{{{ .ResourceKind }}}}{{{{ .KindSuffix }}}}.json",
-        "-schema-location", f"{SCHEMAS}/crds/{{{{ .ResourceKind }}}}{{{{ .KindSuffix }}}}.json",
-        given=yaml.safe_dump_all(resources),
-    )  # fmt: skip
+    names = "{{ .ResourceKind }}{{ .KindSuffix }}.json"
+    where = (f"{SCHEMAS}/{{{{ .NormalizedKubernetesVersion }}}}/{names}", f"{SCHEMAS}/crds/{names}")
+    options = ["-strict", "-summary", "-output", "json", "-kubernetes-version", version]
+    for location in where:
+        options += ["-schema-location", location]
+    done = run("kubeconform", *options, given=yaml.safe_dump_all(resources))
     return json.loads(done.stdout)
 
 
@@ -268,6 +283,16 @@ def test_pair_has_two_services_with_own_addresses():
     pods = {each["selector"].get("statefulset.kubernetes.io/pod-name") for each in own}
     name = stateful_set["metadata"]["name"]
     assert pods == {None, f"{name}-0", f"{name}-1"}
+
+
+@needs("helm")
+def test_documented_values_and_addresses_are_those_of_chart(tmp_path):
+    values = tmp_path / "values.yaml"
+    values.write_text(yaml.safe_dump(documented_values()), encoding="utf-8")
+    done = run("helm", "install", "stormwright", CHART, "--dry-run=client", "--namespace", "storm", "--values", values)
+    assert done.returncode == 0, done.stderr
+    (urls,) = re.findall(r'stormwright\.service\.url: ".*"', done.stdout.partition("NOTES:")[2])
+    assert urls in (DEPLOY.parent / "docs" / "high-availability.md").read_text(encoding="utf-8")
 
 
 @needs("helm")
