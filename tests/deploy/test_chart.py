@@ -151,12 +151,27 @@ def test_schema_refuses_wrong_value(assignment):
 # With Helm ------------------------------------------------------------------------------------------------------------
 
 
-def template(case: str, *options: str) -> list[Any]:
-    """Resources that the chart creates from the values of a case."""
-    arguments = ("template", RELEASE, CHART, "--namespace", NAMESPACE, "--values", CASES[case])
+def manifests(case: str, *options: str, release: str = RELEASE) -> str:
+    """Text that Helm sends to Kubernetes.
+
+    Parameters
+    ----------
+    case
+        Name of the values.
+    *options
+        Further options of Helm.
+    release
+        Name of the release.
+    """
+    arguments = ("template", release, CHART, "--namespace", NAMESPACE, "--values", CASES[case])
     done = run("helm", *arguments, *options)
     assert done.returncode == 0, done.stderr
-    return [each for each in yaml.safe_load_all(done.stdout) if each]
+    return done.stdout
+
+
+def template(case: str, *options: str) -> list[Any]:
+    """Resources that the chart creates from the values of a case."""
+    return [each for each in yaml.safe_load_all(manifests(case, *options)) if each]
 
 
 def of_kind(resources: list[Any], kind: str) -> list[Any]:
@@ -175,14 +190,14 @@ def test_helm_lint_accepts_chart(case):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def validate(resources: list[Any], version: str) -> Mapping[str, Any]:
+def validate(text: str, version: str) -> Mapping[str, Any]:
     """The report of kubeconform."""
     names = "{{ .ResourceKind }}{{ .KindSuffix }}.json"
     where = (f"{SCHEMAS}/{{{{ .NormalizedKubernetesVersion }}}}/{names}", f"{SCHEMAS}/crds/{names}")
     options = ["-strict", "-summary", "-output", "json", "-kubernetes-version", version]
     for location in where:
         options += ["-schema-location", location]
-    done = run("kubeconform", *options, given=yaml.safe_dump_all(resources))
+    done = run("kubeconform", *options, given=text)
     return json.loads(done.stdout)
 
 
@@ -192,9 +207,20 @@ def validate(resources: list[Any], version: str) -> Mapping[str, Any]:
 @pytest.mark.parametrize("version", VERSIONS)
 @each_case
 def test_resources_are_valid_in_kubernetes(case, version):
-    resources = template(case)
-    report = validate(resources, version)
-    assert report["summary"] == {"valid": len(resources), "invalid": 0, "errors": 0, "skipped": 0}, report["resources"]
+    report = validate(manifests(case), version)
+    expected = {"valid": len(template(case)), "invalid": 0, "errors": 0, "skipped": 0}
+    assert report["summary"] == expected, report["resources"]
+
+
+@needs("helm")
+@needs("kubeconform")
+@needs_schemas
+def test_names_that_yaml_takes_for_other_types_stay_text():
+    """A release may be called ``n``, and a Secret ``1``."""
+    names = ("access.tokensSecret", "access.tlsSecret", "ingress.tlsSecret", "serviceMonitor.tokenSecret", "jaasSecret")
+    options = [part for name in names for part in ("--set-string", f"{name}=1")]
+    report = validate(manifests("monitoring", *options, release="n"), VERSIONS[-1])
+    assert report["summary"]["invalid"] == 0, report["resources"]
 
 
 @needs("helm")
@@ -206,7 +232,7 @@ def test_validation_refuses_misspelt_and_mistyped_fields(version):
     pod_of(resources)["terminationGraceSeconds"] = 5
     of_kind(resources, "Ingress")[0]["spec"]["rules"] = "all"
     of_kind(resources, "ServiceMonitor")[0]["spec"]["endpoint"] = []
-    assert validate(resources, version)["summary"]["invalid"] == 3
+    assert validate(yaml.safe_dump_all(resources), version)["summary"]["invalid"] == 3
 
 
 @needs("helm")
