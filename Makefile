@@ -36,6 +36,7 @@ JAVA := build/storm/.complete
 KAFKA := build/kafka/.complete
 NETWORK := build/.network
 BROWSER := build/.browser
+DEPLOY_TOOLS := build/tools/.complete
 ARCHIVE := build/storm/worker.jsa
 MACHINE_CODE := build/.machine-code
 
@@ -43,7 +44,7 @@ MACHINE_CODE := build/.machine-code
 JAVA_SAYS := build/java-test.log
 JAVA_FAILED := build/.java-test-failed
 
-.PHONY: help demo test test-all properties chaos chaos-virtual soak java-test python-test storm-versions spark-versions lint docs fresh-docs wheel audit setup clean missing
+.PHONY: help demo test test-all properties chaos chaos-virtual soak java-test python-test storm-versions spark-versions lint docs fresh-docs wheel audit setup deploy-tools clean missing
 
 help: ## show this
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -54,7 +55,7 @@ demo: setup ## real Storm cluster: run, observe, decide, move, and show what was
 test: java-test python-test ## Java and Python tests, some on a real Storm cluster (options for pytest: ARGS="-k cluster")
 	@grep -h '^Tests run' java/target/surefire-reports/*.txt
 
-test-all: java-test storm-versions $(BROWSER) ## the same, and what takes long and rarely breaks
+test-all: java-test storm-versions $(BROWSER) $(DEPLOY_TOOLS) ## the same, and what takes long and rarely breaks
 	@grep -h '^Tests run' java/target/surefire-reports/*.txt
 	@echo "test: Python, in $(JOBS) processes"
 	@$(PYTEST) $(ARGS)
@@ -127,6 +128,8 @@ audit: $(PYTHON) ## known vulnerabilities of the pinned Python packages; asks Py
 
 setup: $(PYTHON) $(MACHINE_CODE) $(JAVA) $(KAFKA) $(NETWORK) $(ARCHIVE) ## everything the other targets need
 
+deploy-tools: $(DEPLOY_TOOLS) ## helm, promtool, kubeconform and compose in build/tools, which check deploy/
+
 clean: ## remove all that make has made
 	rm -rf .venv build src/stormwright/*/machine_code java/target demo-output .pytest_cache .ruff_cache .mypy_cache .hypothesis
 
@@ -159,6 +162,10 @@ $(NETWORK): tools/setup
 $(BROWSER): tools/setup
 	@tools/setup browser
 	@mkdir -p $(@D) && touch $@
+
+# Without them only tests that need them are skipped, so failing to build them is no failure, and the next run tries again.
+$(DEPLOY_TOOLS): tools/setup tools/kubernetes_schemas.py | $(PYTHON)
+	@tools/setup deploy_tools && touch $@ || echo "setup: no helm, promtool, kubeconform and compose: their tests are skipped"
 
 # Made once for the jars that pom.xml names; Java ignores one that does not fit, so failing to make it is no failure.
 $(ARCHIVE): java/pom.xml tools/worker_archive.py | $(COMPILER) $(JAVA)

@@ -21,8 +21,8 @@ from tests.service.http.test_metrics import STATUS
 DEPLOY = Path(__file__).parents[2] / "deploy"
 
 
-def exposed(directory: Path) -> dict[str, set[str]]:
-    """All metrics of a service that knows everything; `directory` is for its state."""
+def expositions(directory: Path) -> dict[str, bytes]:
+    """Detail → all metrics of a service that knows everything; `directory` is for its state."""
     state = State(directory / FILE)
     PlanStore(state).add("person", "throughput", "anna", "why", {})
     Journal(state).add_entry("modes", "anna", "why")
@@ -30,11 +30,17 @@ def exposed(directory: Path) -> dict[str, set[str]]:
     runs = problem([wanted], current={wanted.id: on("n0", "n1")})
     scene = Scene.of(runs.with_load(LoadProfile({wanted.id: assumed_load(wanted, runs.core_hz)})))
     figures = Figures(lambda: scene, lambda: 1.0, Modes, state)
+    status = replace(STATUS, hold="missing", pair={"leads": "http://a:7070"})
+    found = {detail: metrics_text(status, figures(detail)) for detail in DETAILS}
+    state.close()
+    return found
+
+
+def exposed(directory: Path) -> dict[str, set[str]]:
+    """Name of each metric → labels of its samples; `directory` is for the state of the service."""
     found: dict[str, set[str]] = {}
-    for detail in DETAILS:
-        told = replace(STATUS, hold="missing", pair={"leads": "http://a:7070"})
-        for family in text_string_to_metric_families(metrics_text(told, figures(detail)).decode()):
+    for text in expositions(directory).values():
+        for family in text_string_to_metric_families(text.decode()):
             for sample in family.samples:
                 found.setdefault(sample.name, set()).update(sample.labels)
-    state.close()
     return found

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -20,9 +19,10 @@ from stormwright.cli.serve import command as serve
 from stormwright.service.auth.roles import HEALTH, allowed
 from stormwright.service.auth.settings import is_loopback
 from tests.deploy.exposed import DEPLOY
+from tests.deploy.tools import needs, run
 
 ROOT = DEPLOY.parent
-DOCKER, CHART = DEPLOY / "docker", DEPLOY / "helm" / "stormwright"
+DOCKER = DEPLOY / "docker"
 JAR = f"java/target/stormwright-storm-{__version__}.jar"
 STORM = re.search(r"<storm.version>(.*)</storm.version>", (ROOT / "java" / "pom.xml").read_text(encoding="utf-8"))[1]
 
@@ -69,12 +69,55 @@ def test_systemd_unit_runs_valid_command():
     assert int(unit()["TimeoutStopSec"][0]) >= LONGEST_MOVE_S
 
 
-@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is missing")
+#: What the unit must not lose; `systemd-analyze security` explains each.
+HARDENED = {
+    "NoNewPrivileges": "yes",
+    "CapabilityBoundingSet": "",
+    "AmbientCapabilities": "",
+    "PrivateTmp": "yes",
+    "PrivateDevices": "yes",
+    "ProtectSystem": "strict",
+    "ProtectHome": "yes",
+    "ProtectProc": "invisible",
+    "ProtectClock": "yes",
+    "ProtectControlGroups": "yes",
+    "ProtectHostname": "yes",
+    "ProtectKernelLogs": "yes",
+    "ProtectKernelModules": "yes",
+    "ProtectKernelTunables": "yes",
+    "RestrictNamespaces": "yes",
+    "RestrictRealtime": "yes",
+    "RestrictSUIDSGID": "yes",
+    "LockPersonality": "yes",
+    "SystemCallArchitectures": "native",
+    "RestrictAddressFamilies": "AF_INET AF_INET6 AF_UNIX",
+}
+
+#: What would end the service: its machine code, its network, and the priority of its Spark process.
+IMPOSSIBLE = ("MemoryDenyWriteExecute", "PrivateNetwork")
+
+
+def test_systemd_unit_is_hardened():
+    found = unit()
+    assert {key: found.get(key) for key in HARDENED} == {key: [value] for key, value in HARDENED.items()}
+    assert found["SystemCallFilter"] == ["@system-service", "~@privileged"]
+    assert not set(IMPOSSIBLE) & set(found)
+    assert "User" in found
+
+
+needs_systemd = needs("systemd-analyze", "it is in Debian's package systemd")
+
+
+@needs_systemd
 def test_systemd_takes_the_unit():
-    done = subprocess.run(
-        ["systemd-analyze", "verify", "--man=no", DEPLOY / "stormwright.service"], capture_output=True, text=True
-    )
-    assert "Unknown" not in done.stderr
+    assert "Unknown" not in run("systemd-analyze", "verify", "--man=no", DEPLOY / "stormwright.service").stderr
+
+
+@needs_systemd
+def test_systemd_rates_exposure_of_unit_below_three():
+    arguments = ("security", "--offline=yes", "--no-pager", "--threshold=30")
+    done = run("systemd-analyze", *arguments, DEPLOY / "stormwright.service")
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 # Docker ---------------------------------------------------------------------------------------------------------------
@@ -90,9 +133,13 @@ def the(name: str) -> str:
     return [value for key, value in instructions() if key == name][-1]
 
 
+def json_of(name: str) -> Any:
+    return json.loads(the(name))
+
+
 def test_image_runs_valid_command_as_unprivileged_user():
-    assert json.loads(the("ENTRYPOINT")) == ["tini", "--", "stormwright"]
-    verb, *rest = json.loads(the("CMD"))
+    assert json_of("ENTRYPOINT") == ["tini", "--", "stormwright"]
+    verb, *rest = json_of("CMD")
     told = options_of(rest)
     assert (verb, told["state_dir"], told["host"]) == ("serve", the("VOLUME"), "0.0.0.0")  # noqa: S104 (a container)
     assert f"COPY --from=storm /apache-storm {told['storm_home']}" in (DOCKER / "Dockerfile").read_text(
@@ -172,77 +219,41 @@ def test_compose_storm_configuration_matches_service_names():
     assert conf["storm.scheduler"] == "stormwright.PlacementScheduler"
 
 
+@needs("compose")
+def test_compose_loader_accepts_file():
+    """The loader of Docker Compose: YAML with anchors, interpolation, and the schema of the Compose Specification."""
+    done = run("compose", "-no-path-resolution", "-format", "json", DOCKER / "compose.yaml")
+    assert done.returncode == 0, done.stderr
+    loaded = json.loads(done.stdout)
+    assert set(loaded["services"]) == set(of_yaml(DOCKER / "compose.yaml")["services"])
+    assert loaded["services"]["supervisor-2"]["image"] == f"storm:{STORM}", "anchors are resolved"
+
+
+@needs("compose")
+@pytest.mark.parametrize("change", [("restart:", "restarts:"), ("networks: [storm]", "networks: {storm: 5}")])
+def test_compose_loader_refuses_wrong_file(change, tmp_path):
+    wrong = tmp_path / "compose.yaml"
+    wrong.write_text((DOCKER / "compose.yaml").read_text(encoding="utf-8").replace(*change), encoding="utf-8")
+    assert run("compose", "-no-path-resolution", wrong).returncode != 0
+
+
 # Who may ask ----------------------------------------------------------------------------------------------------------
 
 
 def test_only_compose_example_disables_authentication():
     (start,) = unit()["ExecStart"]
     compose = of_yaml(DOCKER / "compose.yaml")["services"]["stormwright"]["command"]
-    asking = {"unit": shlex.split(start)[2:], "image": json.loads(the("CMD"))[1:], "compose": compose[1:]}
+    asking = {"unit": shlex.split(start)[2:], "image": json_of("CMD")[1:], "compose": compose[1:]}
     told = {name: options_of(arguments) for name, arguments in asking.items()}
     assert not any(is_loopback(each["host"]) for each in told.values())
     assert {name for name, each in told.items() if each.get("without_authentication")} == {"compose"}
-    assert not VALUES["access"]["withoutAuthentication"]
-    assert '{{- fail "access.tokensSecret' in TEMPLATES
+    values = of_yaml(DEPLOY / "helm" / "stormwright" / "values.yaml")
+    assert not values["access"]["withoutAuthentication"]
 
 
 def test_health_probes_need_no_token():
-    paths = re.findall(r"path: (\S+)\n +port: http", TEMPLATES)
+    pods = (DEPLOY / "helm" / "stormwright" / "templates" / "statefulset.yaml").read_text(encoding="utf-8")
+    paths = re.findall(r"path: (\S+)\n +port: http", pods)
     assert paths == [HEALTH] * 3
     assert HEALTH in the("HEALTHCHECK")
     assert allowed("GET", HEALTH) is None
-
-
-# Kubernetes -----------------------------------------------------------------------------------------------------------
-
-TEMPLATES = "\n".join(path.read_text(encoding="utf-8") for path in sorted((CHART / "templates").iterdir()))
-VALUES = of_yaml(CHART / "values.yaml")
-
-
-def leaves(value: Any, path: str = "") -> Iterator[str]:
-    """Paths of all values that are no sections of others."""
-    if isinstance(value, dict) and value:
-        for key, inner in value.items():
-            yield from leaves(inner, f"{path}.{key}")
-    else:
-        yield path
-
-
-def test_chart_templates_and_values_match():
-    used = set(re.findall(r"\.Values((?:\.\w+)+)", TEMPLATES))
-    for path in used:
-        value = VALUES
-        for key in path.strip(".").split("."):
-            assert key in value, f"values.yaml has no {path}"
-            value = value[key]
-    unused = [leaf for leaf in leaves(VALUES) if not any(leaf == path or leaf.startswith(f"{path}.") for path in used)]
-    assert not unused, "nothing reads them"
-
-
-def test_chart_templates_close_every_block():
-    for path in (CHART / "templates").iterdir():
-        text = path.read_text(encoding="utf-8")
-        begun = re.findall(r"\{\{-? *(if|with|range|define) ", text)
-        assert len(begun) == len(re.findall(r"\{\{-? *end *-?\}\}", text)), path.name
-        assert text.count("{{") == text.count("}}")
-    defined = set(re.findall(r'define "([^"]+)"', TEMPLATES))
-    assert set(re.findall(r'include "([^"]+)"', TEMPLATES)) == defined
-
-
-def test_chart_has_package_version_and_valid_options():
-    chart = of_yaml(CHART / "Chart.yaml")
-    assert (chart["apiVersion"], chart["version"], str(chart["appVersion"])) == ("v2", __version__, __version__)
-    said = re.findall(r"^ +- (?:\{\{ printf \")?(--[\w-]+=\S*?)\"? ", TEMPLATES.replace("\n", " \n"), flags=re.M)
-    told = options_of([option.replace("%s", "observe" if "mode" in option else "nodes") for option in said])
-    assert {"mode", "objective", "scheduler_name", "initial", "storm_home"} <= set(told)
-    assert (told["state_dir"], VALUES["stormHome"]) == (
-        the("VOLUME"),
-        options_of(json.loads(the("CMD"))[1:])["storm_home"],
-    )
-    assert f"terminationGracePeriodSeconds: {LONGEST_MOVE_S}" in TEMPLATES
-
-
-@pytest.mark.skipif(shutil.which("helm") is None, reason="helm is missing")
-def test_helm_takes_the_chart():
-    done = subprocess.run(["helm", "lint", "--strict", CHART], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout

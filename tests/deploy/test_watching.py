@@ -4,28 +4,33 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
-import subprocess
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import yaml
+from prometheus_client.parser import text_string_to_metric_families
 
-from tests.deploy.exposed import DEPLOY, exposed
+from tests.deploy.exposed import DEPLOY, exposed, expositions
+from tests.deploy.tools import needs, run
 
 RULES = DEPLOY / "prometheus" / "rules.yaml"
 BOARD = json.loads((DEPLOY / "grafana" / "stormwright.json").read_text(encoding="utf-8"))
 ALERTS = [rule for group in yaml.safe_load(RULES.read_text(encoding="utf-8"))["groups"] for rule in group["rules"]]
 
-#: Labels that Prometheus adds to all that it collects.
-ADDED = {"job", "instance"}
+#: Labels that Prometheus, or its configuration, adds to all that it collects.
+ADDED = {"job", "instance", "cluster"}
 
 PANELS = [panel for panel in BOARD["panels"] if panel["type"] != "row"]
 
-needs_promtool = pytest.mark.skipif(
-    shutil.which("promtool") is None, reason="promtool is missing: it is in Debian's package prometheus"
-)
+RULE_TESTS = yaml.safe_load(RULES.with_name("rules_test.yaml").read_text(encoding="utf-8"))["tests"]
+
+needs_promtool = needs("promtool")
+
+
+def promtool(*arguments: Any) -> None:
+    done = run("promtool", *arguments)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +71,22 @@ def test_alert_rules_have_severity_summary_and_description():
     for rule in ALERTS:
         assert set(rule) <= {"alert", "expr", "for", "labels", "annotations"}
         assert rule["labels"]["severity"] in {"info", "warning", "critical"}
-        assert set(rule["annotations"]) == {"summary", "description"}
+        assert set(rule["annotations"]) == {"summary", "description", "runbook"}
+
+
+@pytest.mark.parametrize("rule", ALERTS, ids=lambda rule: rule["alert"])
+def test_runbooks_of_alerts_exist(rule):
+    page, _, section = rule["annotations"]["runbook"].partition("#")
+    headings = re.findall(r"^#+ (.*)$", (DEPLOY.parent / page).read_text(encoding="utf-8"), flags=re.M)
+    assert not section or section in {re.sub(r"[^\w -]", "", each).lower().replace(" ", "-") for each in headings}
+
+
+def test_scrape_configuration_names_job_and_cluster_of_rules():
+    """The rules tell services of two clusters apart by the label cluster."""
+    config = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yaml").read_text(encoding="utf-8"))
+    (job,) = config["scrape_configs"]
+    assert f'job="{job["job_name"]}"' in next(rule["expr"] for rule in ALERTS if rule["alert"] == "StormwrightDown")
+    assert all(each["labels"]["cluster"] for each in job["static_configs"])
 
 
 def test_the_board_is_whole():
@@ -89,11 +109,6 @@ def test_the_board_is_whole():
         assert all(each["datasource"]["uid"] == "${datasource}" for each in (panel, *panel["targets"]))
 
 
-def promtool(*arguments: Any) -> None:
-    done = subprocess.run(["promtool", *map(str, arguments)], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
 @needs_promtool
 def test_prometheus_takes_rules_and_configuration():
     promtool("check", "rules", RULES)
@@ -109,47 +124,29 @@ def test_prometheus_takes_the_queries_of_the_board(tmp_path):
     promtool("check", "rules", as_rules)
 
 
-#: An alert, the series that raise it (as promtool writes values), and one that does not.
-RAISED = {
-    "StormwrightAway": ('up{job="stormwright"}', "0x20", "1x20"),
-    "NimbusSilent": ("stormwright_snapshot_age_seconds", "0+30x20", "8x20"),
-    "LoadsStopped": ("stormwright_pipeline_running", "0x20", "1x20"),
-    "RecordsQuarantined": ('stormwright_lines_total{fate="quarantined"}', "0+5x20", "5x20"),
-    "NodeOverloaded": ('stormwright_node_headroom_cores{supervisor="a"}', "-0.2x20", "0.5x20"),
-    "TopologyShort": ('stormwright_topology_headroom_ratio{topology="t"}', "0.8x20", "1.2x20"),
-    "ExecutorsUnplaced": ('stormwright_topology_unplaced_executors{topology="t"}', "2x20", "0x20"),
-    "MoveFailed": ('stormwright_moves_total{result="failed"}', "0x10 1x10", "1x20"),
-    "MoveRolledBack": ("stormwright_moves_rolled_back_total", "0x10 1x10", "1x20"),
-    "MovesSuspended": ('stormwright_held{why="missing"}', "1x20", "_x20"),
-    "NotOneLeader": ("stormwright_leads", "0x20", "1x20"),
-    "PlanWaits": ('stormwright_plans{state="proposed"}', "1x20", "0x20"),
-    "HistoryNotWritten": ('stormwright_history_failure_timestamp_seconds{part="taking"}', "600x20", "-900x20"),
-}
+def test_each_alert_has_a_test_that_fires_it_and_one_that_does_not():
+    cases = [case for test in RULE_TESTS for case in test["alert_rule_test"]]
+    names = {rule["alert"] for rule in ALERTS}
+    assert {case["alertname"] for case in cases if case.get("exp_alerts")} == names
+    assert {case["alertname"] for case in cases if not case.get("exp_alerts")} == names
 
 
 @needs_promtool
-@pytest.mark.parametrize("alert", [rule["alert"] for rule in ALERTS])
-def test_alert_fires_on_bad_series_only(alert, tmp_path):
-    series, bad, good = RAISED[alert]
-    rule = next(rule for rule in ALERTS if rule["alert"] == alert)
-    bare = {key: value for key, value in rule.items() if key != "annotations"}
-    rules = tmp_path / "rules.yaml"
-    rules.write_text(yaml.safe_dump({"groups": [{"name": "one", "rules": [bare]}]}), encoding="utf-8")
-    own = dict(re.findall(r'(\w+)="([^"]*)"', series))
-    if alert == "PlanWaits":
-        own = {"state": "proposed"}
-    cases = [
-        (bad, [{"exp_labels": {**own, "severity": rule["labels"]["severity"]}}]),
-        (good, []),
-    ]
-    tests = [
-        {
-            "interval": "1m",
-            "input_series": [{"series": series, "values": values}],
-            "alert_rule_test": [{"eval_time": "18m", "alertname": alert, "exp_alerts": expected}],
-        }
-        for values, expected in cases
-    ]
-    told = tmp_path / "tests.yaml"
-    told.write_text(yaml.safe_dump({"rule_files": [str(rules)], "tests": tests}), encoding="utf-8")
-    promtool("test", "rules", told)
+def test_alerts_fire_on_bad_series_only():
+    promtool("test", "rules", RULES.with_name("rules_test.yaml"))
+
+
+def test_quantiles_are_of_summaries_only(tmp_path):
+    """Prometheus reserves the label for them."""
+    for text in expositions(tmp_path).values():
+        families = list(text_string_to_metric_families(text.decode()))
+        having = {each.name for each in families for sample in each.samples if "quantile" in sample.labels}
+        assert having == {each.name for each in families if each.type == "summary"}
+        assert having
+
+
+@needs_promtool
+def test_prometheus_takes_the_metrics(tmp_path):
+    for detail, text in expositions(tmp_path).items():
+        done = run("promtool", "check", "metrics", given=text.decode())
+        assert (done.returncode, done.stdout + done.stderr) == (0, ""), detail

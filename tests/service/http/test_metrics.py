@@ -58,7 +58,7 @@ Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 def read(status: ServiceStatus) -> Samples:
     families = list(text_string_to_metric_families(metrics_text(status).decode()))
-    assert all(family.documentation and family.type in ("gauge", "counter") for family in families)
+    assert all(family.documentation and family.type in ("gauge", "counter", "summary") for family in families)
     return {(s.name, frozenset(s.labels.items())): s.value for family in families for s in family.samples}
 
 

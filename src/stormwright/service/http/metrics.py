@@ -56,6 +56,25 @@ def counter(name: str, text: str, labels: tuple[str, ...], samples: Samples) -> 
     return _filled(CounterMetricFamily(f"stormwright_{name}", text, labels=labels), samples)
 
 
+def quantiles(name: str, text: str, labels: tuple[str, ...], samples: Samples) -> Metric:
+    """Return a summary that consists of quantiles only: Prometheus reserves the label ``quantile`` for summaries.
+
+    Parameters
+    ----------
+    name, text
+        As of a gauge.
+    labels
+        Their names, without ``quantile``.
+    samples
+        By the values of the labels, followed by the quantile; those that are None are left out.
+    """
+    family = Metric(f"stormwright_{name}", text, "summary")
+    for values, value in samples.items():
+        if value is not None:
+            family.add_sample(family.name, dict(zip((*labels, "quantile"), values, strict=True)), value)
+    return family
+
+
 def _filled(
     family: GaugeMetricFamily | CounterMetricFamily, samples: Samples
 ) -> GaugeMetricFamily | CounterMetricFamily:
@@ -334,8 +353,8 @@ def _of_history(status: ServiceStatus) -> Iterator[Metric]:
     share = {(): evaluation.get("calibration")}
     errors = {(of,): error for of, error in status.costs["errors"].items()}
     yield gauge("cost_error_ratio", "Relative error of what predictions go by.", ("of",), errors)
-    fitted = {(): float(status.costs["minutes"])}
-    yield gauge("cost_fitted_minutes", "Minutes of the log that costs are fitted to.", (), fitted)
+    fitted = {(): 60.0 * status.costs["minutes"]}
+    yield gauge("cost_fitted_seconds", "Length of the log that costs are fitted to.", (), fitted)
     yield gauge("calibration_ratio", "Share of a predicted change in traffic that arrives, in the median.", (), share)
 
 
@@ -345,7 +364,7 @@ def _of_pipeline(pipeline: Progress) -> Iterator[Metric]:
     yield counter("lines", "Lines of the performance log by what became of them.", ("fate",), ledger)
     yield gauge("profile_age_seconds", "Since the last load profile.", (), {(): pipeline.get("profile_age_s")})
     lags = {(_quantile(name),): ms / 1000 for name, ms in (pipeline.get("lag_ms") or {}).items()}
-    yield gauge("record_lag_seconds", "From a record's writing until a profile held it.", ("quantile",), lags)
+    yield quantiles("record_lag_seconds", "From a record's writing until a profile held it.", (), lags)
     aside = {(): pipeline.get("files_set_aside")}
     yield gauge("files_set_aside", "Files set aside because batches failed over them.", (), aside)
     latencies = {
@@ -353,7 +372,7 @@ def _of_pipeline(pipeline: Progress) -> Iterator[Metric]:
         for topology, quantiles in pipeline.get("complete_latency_ms", {}).items()
         for name, ms in quantiles.items()
     }
-    yield gauge("complete_latency_seconds", "Of tuple trees.", ("topology", "quantile"), latencies)
+    yield quantiles("complete_latency_seconds", "Of tuple trees.", ("topology",), latencies)
     yield from _of_nodes(pipeline.get("nodes", {}))
     yield from _of_alarms(pipeline.get("alarms"))
     yield from _of_queries(pipeline.get("queries", {}))
