@@ -282,6 +282,8 @@ class Plan(PlanSummary):
         Predictions for all topologies together; None until it is made.
     moved, steps
         Topologies that move, and the steps in order.
+    worse
+        What gets worse by the plan: limits newly exceeded, and figures, as texts.
     blocked
         Topologies (names) that stay although they should move, each with the reason.
     duration_s
@@ -297,6 +299,7 @@ class Plan(PlanSummary):
     after: Side | None = None
     moved: tuple[PlannedTopology, ...] = ()
     steps: tuple[PlannedStep, ...] = ()
+    worse: tuple[str, ...] = ()
     blocked: dict[str, str] = Field(default_factory=dict)
     duration_s: float = 0.0
     gap_percent: float | None = None

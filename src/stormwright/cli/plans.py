@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from stormwright.cli.lines import say
 from stormwright.cli.output import cut_short, numbers_table, print_table, text_table
-from stormwright.model.humanize import counted
+from stormwright.model.humanize import counted, readable
 from stormwright.plan import Plan, PlanSummary, Range, Side, TopologySide
 
 _MOST, _MAX_KINDS, _MAX_HEAPS = 20, 5, 10
@@ -28,6 +28,8 @@ def print_plan(plan: Plan) -> None:
         _print_sides({"before": plan.before, "after": plan.after} if plan.step_count else {"now": plan.before})
     if plan.proof:
         say(f"{'then' if plan.step_count else 'now'} {plan.proof}")
+    for line in cut_short([f"worse: {each}" for each in plan.worse], 5):
+        say(line)
     _print_moves(plan)
     for line in cut_short([f"{name} stays: {why}" for name, why in plan.blocked.items()], _MOST):
         say(line)
@@ -129,16 +131,11 @@ def _both(before: TopologySide | None, after: TopologySide | None, name: str, un
 def _value(figure: Range | None, unit: str) -> str:
     if figure is None:
         return "unknown"
-    return "unlimited" if figure.value is None else f"{_number(figure.value)}{unit}"
+    return "unlimited" if figure.value is None else f"{readable(figure.value)}{unit}"
 
 
 def _shown(figure: Range | None, unit: str) -> str:
     if figure is None or figure.value is None or figure.low == figure.high:
         return _value(figure, unit)
-    high = "and more" if figure.high is None else f"to {_number(figure.high)}"
-    return f"{_value(figure, unit)} ({_number(figure.low or 0)} {high})"
-
-
-def _number(value: float) -> str:
-    """Four digits, and those before the point whole: never a power of ten."""
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+    high = "and more" if figure.high is None else f"to {readable(figure.high)}"
+    return f"{_value(figure, unit)} ({readable(figure.low or 0)} {high})"

@@ -28,6 +28,15 @@ def listed(names: Sequence[str], most: int = 3) -> str:
     return ", ".join(names[:most]) + (f" and {left:,} more" if left > 0 else "")
 
 
+def readable(value: float) -> str:
+    """Return a number with three digits, or all digits before the point: ``1.36``, ``12.3``, ``9,353,040``."""
+    if not math.isfinite(value):
+        return str(value)
+    magnitude = math.floor(math.log10(abs(value))) if value else 0
+    text = f"{value:,.{min(max(2 - magnitude, 0), 12)}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
 def in_utc(moment_ms: int) -> str:
     """Return a time, in ms since 1970, as ``2026-11-21 10:30:00 UTC``."""
     return datetime.fromtimestamp(moment_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
