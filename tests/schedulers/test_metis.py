@@ -122,7 +122,11 @@ def test_missing_metis_error_includes_the_install_command(name, monkeypatch):
 
 @pytest.mark.parametrize(
     "command",
-    [("schedule", "--scheduler", "metis"), ("schedule", "--scheduler", "n_version"), ("compare", "--schedulers", "metis,even")],
+    [
+        ("schedule", "--scheduler", "metis"),
+        ("schedule", "--scheduler", "n_version"),
+        ("compare", "--schedulers", "metis,even"),
+    ],
     ids=["metis", "n_version", "compare"],
 )
 def test_messages_of_metis_are_not_mixed_into_json(command, tmp_path):

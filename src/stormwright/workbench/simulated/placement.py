@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -150,7 +150,12 @@ class Simulation:
 
 
 def simulate(
-    problem: Problem, slots: IntArray, seconds: float, settings: Settings, trace: Sequence[RateChange] = ()
+    problem: Problem,
+    slots: IntArray,
+    seconds: float,
+    settings: Settings,
+    trace: Sequence[RateChange] = (),
+    progress: Callable[[float, int], None] | None = None,
 ) -> Simulation:
     """Simulate a placement in virtual time, with all its workers up.
 
@@ -166,9 +171,17 @@ def simulate(
         Costs, seed and other settings.
     trace
         Changes of the rates of spouts.
+    progress
+        Called every some 100,000 events with the virtual time reached, in seconds, and the number of tuples handled.
+
+    Raises
+    ------
+    InputError
+        An executor sends too many tuples for one that it handles.
     """
     begun_s = time.perf_counter()
     events = Events(problem, slots, settings)
+    turn = None if progress is None else lambda: progress(events.now_s, events.hops)
     instants = sorted(
         {*np.linspace(0.0, seconds, STEPS + 1)[1:].tolist(), *(c.at_s for c in trace if c.at_s < seconds)}
     )
@@ -177,7 +190,7 @@ def simulate(
     _change(events, trace, 0.0)
     steps = []
     for instant in instants:
-        events.until(instant)
+        events.until(instant, turn)
         if instant in ends:
             now = events.counts
             steps.append(_Step(instant, now.since(before)))
