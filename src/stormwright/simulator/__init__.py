@@ -1,4 +1,4 @@
-"""Simulator: queueing networks, and a virtual cluster that processes tuples in virtual time and reports like a real one.
+"""Simulator: queueing networks, and a virtual cluster that reports like a real one, in virtual time.
 
 ::
 

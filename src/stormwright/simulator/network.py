@@ -606,7 +606,7 @@ class NetworkResult(Tabular):
 
     def quantile_s(self, part: float, station: str = NETWORK) -> float | None:
         """Return a quantile of the time that jobs stay in a station or the whole network; None without jobs."""
-        stays = self._stays_s[station]
+        stays = self.stays_s[station]
         return float(np.quantile(stays, part)) if len(stays) else None
 
     def tables(self) -> dict[str, list[dict[str, Any]]]:
@@ -648,7 +648,7 @@ def _error(log: Records, begin_s: float, seconds: float) -> float | None:
     """Return half of the interval of the mean stay, by the means of batches of equal time."""
     batch = np.minimum((_BATCHES * (log["end"] - begin_s) / seconds).astype(np.int64), _BATCHES - 1)
     counts = np.bincount(batch, minlength=_BATCHES)
-    if counts.min(initial=0) < 2:
+    if counts.min() < 2:
         return None
     means = np.bincount(batch, log["stay"], _BATCHES) / counts
     return float(stdtrit(_BATCHES - 1, (1 + _CONFIDENCE) / 2) * means.std(ddof=1) / np.sqrt(_BATCHES))
