@@ -224,7 +224,9 @@ class Network:
         times = _trace(found)
         faults = list(wrong_times(times, f"{path}.arrivals"))
         yield from faults
-        falls = np.flatnonzero(np.diff(times) < 0) if not faults else ()
+        if faults:
+            return
+        falls = np.flatnonzero(np.diff(times) < 0)
         if len(falls):
             at = int(falls[0]) + 1
             message = f"should be rising times, got {times[at]:g} after {times[at - 1]:g}"
@@ -249,7 +251,7 @@ def _time_faults(given: object, path: str) -> Iterator[Fault]:
 
 
 def _is_whole(value: object, least: int, most: int) -> bool:
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and least <= value <= most
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and least <= int(value) <= most
 
 
 def _trace(times: object) -> FloatArray:

@@ -137,14 +137,14 @@ def _next_arrival(network: NetworkState, who: int, now: float) -> float:
     """Return the time of the next job of a source."""
     actor = network.actors[who]
     if actor.end == 0:
-        return now + draw_time(network.random, actor.sequence, actor.mean_s, actor.varies)
+        return float(now + draw_time(network.random, actor.sequence, actor.mean_s, actor.varies))
     drawn = network.samples[actor.next]
     actor.next += 1
     if actor.kind == TRACE:
         return float(drawn)
     if actor.end - actor.next < RESERVE:
         network.run[0].full = True
-    return now + drawn
+    return float(now + drawn)
 
 
 @inner
