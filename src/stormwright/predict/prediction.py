@@ -311,7 +311,7 @@ class Prediction(Tabular):
             for each in self.topologies
         ]
         used = sorted((node for node in self.nodes if node.workers), key=lambda node: -node.cpu.value)[:_MAX_BARS]
-        bars = {}
+        bars: dict[str, float] = {}
         for node in used:
             links = {"CPU": node.cpu, "link out": node.link_out, "link in": node.link_in}
             known = {name: part.value for name, part in links.items() if part and part.value < NONE_THERE}

@@ -216,7 +216,9 @@ class Simulation(Tabular):
             **counts,
             pending=int(self.pending[number]),
             mean_ms=self.mean_ms(number),
-            **{f"{name}_ms": _finite_or_none(quantile_ms(latency, part)) for name, part in QUANTILES.items()},
+            p50_ms=_finite_or_none(quantile_ms(latency, QUANTILES["p50"])),
+            p95_ms=_finite_or_none(quantile_ms(latency, QUANTILES["p95"])),
+            p99_ms=_finite_or_none(quantile_ms(latency, QUANTILES["p99"])),
         )
 
     def _timeline(self, number: int) -> dict[str, list[Any]]:
