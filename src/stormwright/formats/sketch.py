@@ -97,7 +97,9 @@ def sketch(
         drafts = [_Draft.of(name, texts, faults) for name, texts in chains.items()]
         if faults:
             raise InputError("sketch", faults)
-        made = tuple(draft.topology(number, workers, ackers, len(supervisors)) for number, draft in enumerate(drafts, 1))
+        made = tuple(
+            draft.topology(number, workers, ackers, len(supervisors)) for number, draft in enumerate(drafts, 1)
+        )
     else:
         made = tuple(topologies)
     if faults:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -26,6 +26,9 @@ from stormwright.tables import Tabular, TextTable, bar_chart, paragraph
 
 #: Number of time steps.
 STEPS = 60
+
+#: Longest virtual time, and most tuples per event.
+MOST_SECONDS, MOST_AT_ONCE = 1e7, 1_000_000
 
 #: Reported quantiles of latency; those below 1 ms are counted together, and shown so.
 QUANTILES, LEAST_MS = {"p50": 0.5, "p95": 0.95, "p99": 0.99}, 1.0
@@ -348,6 +351,18 @@ def parse_trace(text: str, problem: Problem, source: str) -> list[RateChange]:
     if faults:
         raise InputError(source, faults)
     return sorted(found, key=lambda change: change.at_s)
+
+
+def changes_of(changes: Iterable[Sequence[Any]], problem: Problem) -> list[RateChange]:
+    """Return rate changes from tuples of seconds, factor, and maybe a topology (id or name).
+
+    Raises
+    ------
+    InputError
+        Some are something else; all of them.
+    """
+    lines = (",".join(map(str, each)) for each in changes)
+    return parse_trace("\n".join(lines), problem, "rate changes")
 
 
 def _change_of(line: str, topologies: dict[str, int]) -> RateChange | str:
