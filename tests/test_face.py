@@ -390,8 +390,8 @@ def test_impossible_sweeps_are_rejected_with_all_faults(tmp_path):
     assert paths() == ["problems", "schedulers"]
     assert paths(problems=problem, schedulers="evn,online", repeats=0, time_limit_s=-1, simulate_s=0) == [
         "simulate_s",
-        "repeats",
         "time_limit_s",
+        "repeats",
         "$.schedulers.evn",
     ]
     assert paths(problems=[problem, tmp_path / "none.json", 7], schedulers={"online": {"alpha": [7]}, "even": 3}) == [
@@ -458,7 +458,7 @@ def test_missing_optional_packages_are_errors_with_the_install_command(module, u
 
 def test_notebooks_show_topologies_nodes_and_bottlenecks(running):
     html = running._repr_html_()
-    drawing = ElementTree.fromstring(html[html.index("<svg") : html.index("</svg>") + 6])
+    drawing = ElementTree.fromstring(html[html.index("<svg") : html.index("</svg>") + 6])  # noqa: S314 (it is ours)
     texts = [element.text for element in drawing.iter("{http://www.w3.org/2000/svg}text")]
     assert [text for text in texts if text in ("lines", "split", "count", "fields", "shuffle")] == [
         "shuffle",

@@ -1,4 +1,7 @@
-"""High-level API for interactive use and notebooks: `import stormwright as sw`."""
+"""High-level API for interactive use and notebooks: `import stormwright as sw`.
+
+Longer than other modules: half of it are the docstrings of its functions, which people read at a prompt.
+"""
 
 from __future__ import annotations
 
@@ -36,14 +39,11 @@ if TYPE_CHECKING:
 
     from stormwright.predict.calibration.document import StoredCosts
     from stormwright.workbench.simulated.placement import Simulation
-    from stormwright.workbench.sweep.cells import MakeScheduler, SimulatedRun, SweepAxes, SweepProblem
+    from stormwright.workbench.sweep.parts import ProblemsInput, SchedulersInput
     from stormwright.workbench.sweep.result import SweepResult
 
 #: Costs of messages and workers: a file that ``stormwright calibrate`` wrote, or its content.
 CostsInput: TypeAlias = "str | Path | Mapping[str, Any] | StoredCosts"
-
-#: Parameter → the value or the values to try.
-GridInput: TypeAlias = Mapping[str, Any]
 
 # Placement ----------------------------------------------------------------------------------------
 # A scheduler's answer together with its problem, for inspection.
@@ -470,8 +470,8 @@ def simulate(
 def sweep(
     spec: str | Path | None = None,
     *,
-    problems: Problem | str | Path | Iterable[Problem | str | Path] | Mapping[str, Problem] = (),
-    schedulers: str | Iterable[str] | Mapping[str, GridInput | MakeScheduler | tuple[MakeScheduler, GridInput]] = (),
+    problems: ProblemsInput = (),
+    schedulers: SchedulersInput = (),
     seeds: Iterable[int] = (),
     repeats: int = 1,
     time_limit_s: float | None = None,
@@ -528,11 +528,11 @@ def sweep(
     _require_arrow()
     from tempfile import TemporaryDirectory
 
-    from stormwright.workbench.sweep.cells import read_cells, sweep_of
+    from stormwright.workbench.sweep.cells import read_cells
+    from stormwright.workbench.sweep.parts import SweepExtent, sweep_of_parts
     from stormwright.workbench.sweep.result import SweepResult, run_here
     from stormwright.workbench.sweep.table import LocalTable
 
-    faults: list[Fault] = []
     if spec is not None:
         named = {"problems": problems, "schedulers": schedulers, "seeds": seeds, "simulate_s": simulate_s}
         named |= {"time_limit_s": time_limit_s, "repeats": None if repeats == 1 else repeats}
@@ -542,21 +542,8 @@ def sweep(
             raise InputError("sweep", faults)
         cells = read_cells(Path(spec), from_scratch)
     else:
-        packed = _packed(problems, faults)
-        axes = _axes(schedulers, faults)._replace(
-            seeds=tuple(int(seed) for seed in seeds), repeats=repeats, time_limit_s=time_limit_s
-        )
-        axes = axes._replace(runs=_runs(simulate_s, faults), from_scratch=from_scratch)
-        if not 1 <= repeats <= _MOST_REPEATS:
-            faults.append(Fault(f"should be a number from 1 to {_MOST_REPEATS:,}, got {repeats}", "repeats"))
-            axes = axes._replace(repeats=1)
-        if time_limit_s is not None and not 0 < time_limit_s < np.inf:
-            faults.append(Fault(f"should be a time above 0, got {time_limit_s:g}", "time_limit_s"))
-        for name in axes.own:
-            if master is not None or time_limit_s is not None:
-                message = "runs in this process only, without a limit: make a package (stormwright new-scheduler)"
-                faults.append(Fault(message, f"schedulers.{name}"))
-        cells = sweep_of(packed, axes, "sweep", faults)
+        extent = SweepExtent(tuple(seeds), repeats, time_limit_s, simulate_s, from_scratch)
+        cells = sweep_of_parts(problems, schedulers, extent, in_process=master is None)
     with TemporaryDirectory(prefix="stormwright-sweep-") as scratch:
         where = scratch if table is None else str(table)
         if master is None:
@@ -598,82 +585,12 @@ def graph(problem: Problem, of: str = "components", assignment: Assignment | Non
     return executor_graph(problem, None if assignment is None else slots_in(problem, assignment))
 
 
-#: Most repeats of a cell.
-_MOST_REPEATS = 1_000_000
-
-
 def _require_arrow() -> None:
     try:
         import pyarrow  # noqa: F401
     except ImportError as error:
         message = 'PyArrow is not installed, and sweeps need it; install it with: pip install "stormwright[frames]"'
         raise MissingDependencyError(message) from error
-
-
-def _packed(
-    problems: Problem | str | Path | Iterable[Problem | str | Path] | Mapping[str, Problem], faults: list[Fault]
-) -> list[SweepProblem]:
-    """Return the problems of a sweep; those without a name are numbered."""
-    from stormwright.workbench.sweep.cells import SweepProblem
-
-    if isinstance(problems, Mapping):
-        named: list[tuple[str, Any]] = list(problems.items())
-    else:
-        several = [problems] if isinstance(problems, (Problem, str, Path)) else list(problems)
-        named = [(str(each) if isinstance(each, (str, Path)) else "", each) for each in several]
-    found: list[SweepProblem] = []
-    for number, (name, each) in enumerate(named):
-        with collected(faults, f"problems[{number}]"):
-            problem = read_problem(each) if isinstance(each, (str, Path)) else each
-            _check_problem(problem)
-            found.append(SweepProblem.of(name or f"{problem.name or 'problem'}-{number + 1}", problem))
-    if not named:
-        faults.append(Fault("names no problem", "problems"))
-    return found
-
-
-def _axes(
-    schedulers: str | Iterable[str] | Mapping[str, GridInput | MakeScheduler | tuple[MakeScheduler, GridInput]],
-    faults: list[Fault],
-) -> SweepAxes:
-    """Return the schedulers of a sweep with the values of their parameters, and the makers of own ones."""
-    from stormwright.workbench.sweep.cells import SweepAxes
-
-    grids: dict[str, Any] = {}
-    own: dict[str, MakeScheduler] = {}
-    if isinstance(schedulers, str):
-        schedulers = [name.strip() for name in schedulers.split(",")]
-    given: dict[str, Any] = dict(schedulers if isinstance(schedulers, Mapping) else {key: {} for key in schedulers})
-    for name, value in given.items():
-        make, grid = value if isinstance(value, tuple) and len(value) == 2 else (value, {})
-        if callable(make):
-            own[name] = make
-        else:
-            grid = value
-        if not isinstance(grid, Mapping):
-            message = "should be parameters with the values to try, or a class or function that makes a scheduler"
-            faults.append(Fault(f"{message}, got {type(value).__name__}", f"schedulers.{name}"))
-            continue
-        grids[name] = {key: _values(each) for key, each in grid.items()}
-    if not given:
-        faults.append(Fault("names no scheduler", "schedulers"))
-    return SweepAxes(grids, own=own)
-
-
-def _values(given: Any) -> list[Any]:
-    """Return the values of a parameter, as plain Python ones."""
-    several = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
-    return [each.item() if isinstance(each, np.generic) else each for each in several]
-
-
-def _runs(simulate_s: float | None, faults: list[Fault]) -> list[SimulatedRun | None]:
-    from stormwright.workbench.sweep.cells import SimulatedRun
-
-    if simulate_s is None:
-        return [None]
-    if not 0 < simulate_s < np.inf:
-        faults.append(Fault(f"should be a time above 0, got {simulate_s:g}", "simulate_s"))
-    return [SimulatedRun(simulate_s)]
 
 
 def _check_problem(problem: object) -> None:

@@ -16,7 +16,7 @@ from stormwright.model.topology import Topology
 from stormwright.tables import TextTable, paragraph
 
 #: Most topologies that are drawn, components of one, and rows of the table of nodes.
-_MAX_DRAWN, _MAX_COMPONENTS, _MAX_ROWS = 6, 40, 20
+_MAX_TOPOLOGIES, _MAX_COMPONENTS, _MAX_ROWS = 6, 40, 20
 
 #: Size of a box, and distances between boxes.
 _WIDTH, _HEIGHT, _GAP_X, _GAP_Y, _MARGIN = 120, 40, 90, 14, 8
@@ -49,13 +49,13 @@ def problem_html(
         Its nodes.
     """
     parts = [paragraph(title)]
-    for topology, demand in zip(topologies[:_MAX_DRAWN], executors, strict=False):
+    for topology, demand in zip(topologies[:_MAX_TOPOLOGIES], executors, strict=False):
         cpu_ghz, memory_mb = float(demand["cpu_hz"].sum()) / 1e9, float(demand["memory_mb"].sum())
         size = f"{counted(topology.num_executors, 'executor')} in {counted(topology.num_workers, 'worker')}"
         parts.append(paragraph(f"{topology.id}: {size}; {cpu_ghz:,.3g} GHz, {memory_mb:,.0f} MB"))
         if len(topology.components) <= _MAX_COMPONENTS:
             parts.append(topology_svg(topology))
-    if (left := len(topologies) - _MAX_DRAWN) > 0:
+    if (left := len(topologies) - _MAX_TOPOLOGIES) > 0:
         parts.append(paragraph(f"and {counted(left, 'topology')} more"))
     if nodes:
         parts.append(TextTable.of(_node_rows(nodes), _MAX_ROWS).as_html())
@@ -98,12 +98,12 @@ def topology_svg(topology: Topology) -> str:
     tip = {"id": "tip", "viewBox": "0 0 8 8", "refX": "8", "refY": "4", "markerWidth": "8", "orient": "auto"}
     SubElement(SubElement(SubElement(svg, "defs"), "marker", tip), "path", d="M0,0 L8,4 L0,8 z")
     SubElement(svg, "rect", {"class": "ground", "width": "100%", "height": "100%"})
-    drawn = [component for component in topology.components if component.id in places]
-    for component in drawn:
+    shown = [component for component in topology.components if component.id in places]
+    for component in shown:
         for each in component.inputs:
             if each.source in places:
                 _arrow(svg, places[each.source], places[component.id], each.kind)
-    for component in drawn:
+    for component in shown:
         x, y = places[component.id]
         size = {"x": f"{x}", "y": f"{y}", "width": f"{_WIDTH}", "height": f"{_HEIGHT}", "rx": "5"}
         SubElement(svg, "rect", {"class": component.type, **size})

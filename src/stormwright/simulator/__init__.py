@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from stormwright.simulator.distributions import LogNormal as LogNormal
     from stormwright.simulator.distributions import TwoMoments as TwoMoments
     from stormwright.simulator.network import Network as Network
-    from stormwright.simulator.network import NetworkResult as NetworkResult
     from stormwright.simulator.network import NetworkRun as NetworkRun
     from stormwright.simulator.network import Source as Source
     from stormwright.simulator.network import Station as Station
-    from stormwright.simulator.network import StationResult as StationResult
+    from stormwright.simulator.network_result import NetworkResult as NetworkResult
+    from stormwright.simulator.network_result import StationResult as StationResult
 else:
     _DISTRIBUTIONS = (
         "Deterministic",
@@ -39,7 +39,8 @@ else:
     #: Name → the module that has it: the imports above, on first use. A test compares the two.
     _HOMES = {
         **dict.fromkeys(_DISTRIBUTIONS, "distributions"),
-        **dict.fromkeys(("Network", "NetworkResult", "NetworkRun", "Source", "Station", "StationResult"), "network"),
+        **dict.fromkeys(("Network", "NetworkRun", "Source", "Station"), "network"),
+        **dict.fromkeys(("NetworkResult", "StationResult"), "network_result"),
     }
 
     __all__ = sorted(_HOMES)

@@ -181,7 +181,7 @@ class HyperExponential:
 
 
 class Empirical:
-    """Measured times, drawn again with equal probability.
+    """Measured times; each is a sample with equal probability.
 
     Parameters
     ----------

@@ -9,16 +9,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.special import stdtrit
 
 from stormwright.errors import Fault, InputError, suggestion_for
 from stormwright.jit.compiled import Records
-from stormwright.model.humanize import counted
 from stormwright.simulator.distributions import (
     Distribution,
     Exponential,
@@ -31,6 +28,7 @@ from stormwright.simulator.distributions import (
 from stormwright.simulator.kernel.arrays import NEVER, records, widened
 from stormwright.simulator.kernel.clock import Clock
 from stormwright.simulator.kernel.shares import JOB, SHARE, Shares
+from stormwright.simulator.network_result import NETWORK, NetworkResult, station_result
 from stormwright.simulator.queueing_network import (
     ACTOR,
     JOB_TIMES,
@@ -51,7 +49,6 @@ from stormwright.simulator.queueing_network import (
     follow,
     go_on_until,
 )
-from stormwright.tables import Tabular
 
 # Description --------------------------------------------------------------------------------------
 
@@ -397,10 +394,10 @@ class NetworkRun:
                 times.append(float(samples[-1][0]))
                 end += len(samples[-1])
                 continue
-            drawn = as_distribution(arrivals)
-            times.append(float(_checked(drawn.draw(generator, 1), f"$.sources[{number - 2 * len(stations)}]")[0]))
-            if isinstance(drawn, TwoMoments):
-                actors.append((drawn.mean_s, drawn.scv, SOURCE, station_number, number, NO_JOB, 0, 0))
+            gaps = as_distribution(arrivals)
+            times.append(float(_checked(gaps.draw(generator, 1), f"$.sources[{number - 2 * len(stations)}]")[0]))
+            if isinstance(gaps, TwoMoments):
+                actors.append((gaps.mean_s, gaps.scv, SOURCE, station_number, number, NO_JOB, 0, 0))
             else:
                 end += _SAMPLES
                 samples.append(np.empty(_SAMPLES))
@@ -530,96 +527,6 @@ def ready_network() -> None:
     Network({"a": Station(Exponential(1.0))}, jobs={"a": 1}).start().until(hops=1)
 
 
-# Results ------------------------------------------------------------------------------------------
-
-#: Quantiles in the table.
-_QUANTILES = {"p50_s": 0.5, "p95_s": 0.95, "p99_s": 0.99}
-
-#: Batches, of which the spread of their means gives the interval of the mean; and its confidence.
-_BATCHES, _CONFIDENCE = 20, 0.95
-
-#: Row of the stays in the whole network.
-NETWORK = "(network)"
-
-
-@dataclass(frozen=True)
-class StationResult:
-    """Result of one station, or of the whole network (`NETWORK`).
-
-    Parameters
-    ----------
-    station
-        Its name.
-    jobs, jobs_per_s
-        Mean number of jobs inside, and jobs that left per second.
-    utilisation
-        Mean fraction of servers in use; None for the whole network.
-    stay_s, stay_error_s
-        Mean time from the entry of a job to its departure, and half of its 95 % interval by batch means; None with too
-        few jobs.
-    p50_s, p95_s, p99_s
-        Quantiles of that time.
-    """
-
-    station: str
-    jobs: float
-    jobs_per_s: float
-    utilisation: float | None
-    stay_s: float | None
-    stay_error_s: float | None
-    p50_s: float | None
-    p95_s: float | None
-    p99_s: float | None
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class NetworkResult(Tabular):
-    """Result of a simulation; a sequence of rows, the last of which is that of the whole network.
-
-    Parameters
-    ----------
-    rows
-        Result of every station, then of the network.
-    stays_s
-        Station → times that its jobs stayed, in order of their departures; those in the whole network under `NETWORK`.
-    seconds
-        Duration in virtual time.
-    services
-        Number of completed services.
-    """
-
-    rows: tuple[StationResult, ...]
-    stays_s: Mapping[str, FloatArray]
-    seconds: float
-    services: int
-
-    def __iter__(self) -> Iterator[StationResult]:
-        return iter(self.rows)
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __getitem__(self, station: str) -> StationResult:
-        """Return the row of a station."""
-        for row in self.rows:
-            if row.station == station:
-                return row
-        raise KeyError(station)
-
-    def quantile_s(self, part: float, station: str = NETWORK) -> float | None:
-        """Return a quantile of the time that jobs stay in a station or the whole network; None without jobs."""
-        stays = self.stays_s[station]
-        return float(np.quantile(stays, part)) if len(stays) else None
-
-    def tables(self) -> dict[str, list[dict[str, Any]]]:
-        """Return the rows as a table."""
-        return {"stations": [asdict(row) for row in self.rows]}
-
-    def headline(self) -> str:
-        """Return the first line of the text."""
-        return f"{self.seconds:,.6g} s of virtual time, {counted(self.services, 'service')}"
-
-
 def _result(network: Network, run: NetworkRun, begin_s: float, seconds: float) -> NetworkResult:
     counts, log = run.take(), run.take_stays()
     stays: dict[str, FloatArray] = {}
@@ -629,28 +536,9 @@ def _result(network: Network, run: NetworkRun, begin_s: float, seconds: float) -
         stays[name] = own["stay"].copy()
         utilisation = float(counts.working[number]) / station.servers
         figures = float(counts.inside[number]), float(counts.served[number]), utilisation
-        rows.append(_row(name, figures, own, begin_s, seconds))
+        rows.append(station_result(name, figures, own, begin_s, seconds))
     whole = log[log["station"] == OUT]
     stays[NETWORK] = whole["stay"].copy()
     figures_of_all = float(counts.inside.sum()), len(whole) / seconds, None
-    rows.append(_row(NETWORK, figures_of_all, whole, begin_s, seconds))
+    rows.append(station_result(NETWORK, figures_of_all, whole, begin_s, seconds))
     return NetworkResult(tuple(rows), stays, seconds, int(np.count_nonzero(log["station"] != OUT)))
-
-
-def _row(
-    name: str, figures: tuple[float, float, float | None], log: Records, begin_s: float, seconds: float
-) -> StationResult:
-    stays: NDArray[np.float64] = log["stay"]
-    mean = float(stays.mean()) if len(stays) else None
-    quantiles = np.quantile(stays, [*_QUANTILES.values()]).tolist() if len(stays) else [None] * len(_QUANTILES)
-    return StationResult(name, *figures, mean, _error(log, begin_s, seconds), *quantiles)
-
-
-def _error(log: Records, begin_s: float, seconds: float) -> float | None:
-    """Return half of the interval of the mean stay, by the means of batches of equal time."""
-    batch = np.minimum((_BATCHES * (log["end"] - begin_s) / seconds).astype(np.int64), _BATCHES - 1)
-    counts = np.bincount(batch, minlength=_BATCHES)
-    if counts.min() < 2:
-        return None
-    means = np.bincount(batch, log["stay"], _BATCHES) / counts
-    return float(stdtrit(_BATCHES - 1, (1 + _CONFIDENCE) / 2) * means.std(ddof=1) / np.sqrt(_BATCHES))

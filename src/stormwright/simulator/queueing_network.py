@@ -125,11 +125,11 @@ def _service_s(network: NetworkState, station: int) -> float:
     here = network.stations[station]
     if here.end == 0:
         return draw_time(network.random, 2 * station, here.mean_s, here.varies)
-    drawn = network.samples[here.next]
+    sample = network.samples[here.next]
     here.next += 1
     if here.end - here.next < RESERVE:
         network.run[0].full = True
-    return float(drawn)
+    return float(sample)
 
 
 @inner
@@ -138,13 +138,13 @@ def _next_arrival(network: NetworkState, who: int, now: float) -> float:
     actor = network.actors[who]
     if actor.end == 0:
         return float(now + draw_time(network.random, actor.sequence, actor.mean_s, actor.varies))
-    drawn = network.samples[actor.next]
+    sample = network.samples[actor.next]
     actor.next += 1
     if actor.kind == TRACE:
-        return float(drawn)
+        return float(sample)
     if actor.end - actor.next < RESERVE:
         network.run[0].full = True
-    return float(now + drawn)
+    return float(now + sample)
 
 
 @inner

@@ -162,8 +162,8 @@ class WhatIf(Tabular):
     def _repr_html_(self) -> str:
         """Return both predictions for a notebook."""
         moved = f"{counted(self.moved, 'executor')} would move" if self.moved else ""
-        drawn = (f"<h4>{column}</h4>{each._repr_html_()}" for column, each in self.columns.items())
-        return "".join([*drawn, paragraph(moved)])
+        parts = (f"<h4>{column}</h4>{each._repr_html_()}" for column, each in self.columns.items())
+        return "".join([*parts, paragraph(moved)])
 
     def as_dict(self) -> dict[str, Any]:
         """Return the predictions as JSON."""

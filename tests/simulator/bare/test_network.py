@@ -24,7 +24,7 @@ from stormwright.simulator import (
     Station,
     TwoMoments,
 )
-from stormwright.simulator.network import NETWORK, StationResult
+from stormwright.simulator.network_result import NETWORK, StationResult
 
 POISSON = Exponential(1.0)
 

@@ -40,7 +40,7 @@ MOST_CELLS = 1_000_000
 
 
 class SweepAxes(NamedTuple):
-    """What a sweep varies besides its problems.
+    """Schedulers, seeds and other dimensions of a sweep besides its problems.
 
     Parameters
     ----------
