@@ -21,11 +21,12 @@ _MAX_TOPOLOGIES, _MAX_COMPONENTS, _MAX_ROWS = 6, 40, 20
 #: Size of a box, and distances between boxes.
 _WIDTH, _HEIGHT, _GAP_X, _GAP_Y, _MARGIN = 120, 40, 90, 14, 8
 
-#: Style with colours that can be read on light and dark pages.
+#: Style with colours that can be read on light and dark pages; other drawings of a notebook are not affected.
 _STYLE = """
-  text { font: 12px system-ui, sans-serif; fill: #1c1c1c; text-anchor: middle } .faint { fill: #555; font-size: 11px }
-  rect { fill: #eef3f8; stroke: #4a7fb5 } rect.spout { fill: #e5f2e5; stroke: #4a9050 }
-  rect.ground { fill: #fff; stroke: none } path { fill: none; stroke: #777 } marker path { fill: #777 }
+  .topology text { font: 12px system-ui, sans-serif; fill: #1c1c1c; text-anchor: middle }
+  .topology text.faint { fill: #555; font-size: 11px } .topology rect { fill: #eef3f8; stroke: #4a7fb5 }
+  .topology rect.spout { fill: #e5f2e5; stroke: #4a9050 } .topology rect.ground { fill: #fff; stroke: none }
+  .topology path { fill: none; stroke: #777 } .topology marker path { fill: #777 }
 """
 
 
@@ -92,7 +93,8 @@ def topology_svg(topology: Topology) -> str:
     }
     width = 2 * _MARGIN + len(columns) * (_WIDTH + _GAP_X) - _GAP_X
     height = 2 * _MARGIN + max(map(len, columns)) * (_HEIGHT + _GAP_Y) - _GAP_Y
-    svg = Element("svg", xmlns="http://www.w3.org/2000/svg", role="img", width=str(width), height=str(height))
+    size = {"width": str(width), "height": str(height), "viewBox": f"0 0 {width} {height}"}
+    svg = Element("svg", {"xmlns": "http://www.w3.org/2000/svg", "class": "topology", "role": "img", **size})
     SubElement(svg, "title").text = topology.id
     SubElement(svg, "style").text = _STYLE
     tip = {"id": "tip", "viewBox": "0 0 8 8", "refX": "8", "refY": "4", "markerWidth": "8", "orient": "auto"}
