@@ -142,7 +142,7 @@ class WhatIf(Tabular):
     @property
     def columns(self) -> dict[str, Prediction]:
         """Return the predictions, ``today`` (if anything runs) and ``then``."""
-        return {"today": self.today, "then": self.then} if self.today else {"then": self.then}
+        return {"today": self.today, "then": self.then} if self.today is not None else {"then": self.then}
 
     def __str__(self) -> str:
         lines = ((column, line) for column, each in self.columns.items() for line in str(each).splitlines())
@@ -168,7 +168,7 @@ class WhatIf(Tabular):
     def as_dict(self) -> dict[str, Any]:
         """Return the predictions as JSON."""
         return {
-            "today": self.today.as_dict() if self.today else None,
+            "today": self.today.as_dict() if self.today is not None else None,
             "then": self.then.as_dict(),
             "scheduler": self.assignment.scheduler or None,
             "moved": self.moved,
