@@ -83,6 +83,7 @@ EXTRAS = {
     "kazoo": "service",
     "markupsafe": "service",
     "matplotlib": "report",
+    "networkx": "graph",
     "pandas": "spark",
     "prometheus_client": "service",
     "py4j": "spark",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 import click
 
@@ -17,7 +17,7 @@ from stormwright.cli.output import numbers_table, prepare_output, print_json, pr
 from stormwright.cli.predictions import say_problem
 from stormwright.cli.progress import shown
 from stormwright.errors import Fault, InputError, collected
-from stormwright.formats import read_json, write_json
+from stormwright.formats import write_json
 from stormwright.model.humanize import counted, in_utc
 from stormwright.workbench.ready_problems import read_problem
 
@@ -259,7 +259,7 @@ def command(
     from stormwright.advise.commands import orders_of
     from stormwright.advise.search.advise import advised
     from stormwright.advise.search.goals import AdviceGoals
-    from stormwright.cli.advise import print_advice
+    from stormwright.advise.ui import with_measured
 
     faults = options.idle({} if applies else dict.fromkeys(("storm_home", "wait_s"), "it needs --apply"))
     faults += options.idle({} if state_dir else {"left_out": "it needs --state"})
@@ -274,7 +274,7 @@ def command(
         raise InputError("advise", faults)
     problem = read_problem(file)
     prepare_output(output, *filter(None, (file, kinds_file, costs_file)), *ui_files)
-    problem, held = _with_measured(problem, ui_files, costs_file)
+    problem, held = with_measured(problem, ui_files, costs_file)
     with shown(err=True):
         advice = advised(problem, goals, made, held, alternatives)
     orders, warnings = orders_of(advice), _warnings(problem, _HistorySource(state_dir, left_out))
@@ -316,26 +316,6 @@ def _kinds(texts: Sequence[str], file: Path | None, faults: list[Fault]) -> tupl
             found += read_kinds(file)
     faults += twice(found)
     return tuple(found)
-
-
-def _with_measured(
-    problem: Problem, ui_files: Sequence[Path], costs_file: Path | None
-) -> tuple[Problem, dict[tuple[int, int], float]]:
-    """Return the problem with loads from the UI and costs, and the number of busy threads by component."""
-    from stormwright.advise.ui import held_cores, read_ui, with_ui
-    from stormwright.model import LoadProfile
-    from stormwright.predict.calibration.document import read_costs
-
-    held: dict[tuple[int, int], float] = {}
-    for path in ui_files:
-        measured = read_ui(read_json(path), problem, str(path))
-        problem = with_ui(problem, measured)
-        held |= held_cores(measured, problem)
-    if costs_file is not None:
-        read_costs(costs_file)  # raises if it is invalid
-        costs = cast("dict[str, Any]", read_json(costs_file))
-        problem = problem.with_load(replace(problem.load or LoadProfile({}), costs=costs))
-    return problem, held
 
 
 def _warnings(problem: Problem, past: _HistorySource) -> tuple[Saturation, ...]:

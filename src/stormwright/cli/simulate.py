@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +24,8 @@ from stormwright.model.problem import assumed_text, size_of
 from stormwright.workbench.ready_problems import read_problem
 
 if TYPE_CHECKING:
+    from rich.progress import Progress
+
     from stormwright.model import Problem
     from stormwright.model.arrays import IntArray
     from stormwright.workbench.simulated.placement import Simulation
@@ -32,6 +37,9 @@ _FULL = 0.01
 
 #: Tuples that take minutes.
 _MANY = 3e8
+
+#: Seconds after which progress is shown; and, other than on a terminal, between two lines of it.
+_SHOWN_AFTER_S, _LINE_EVERY_S = 1.0, 10.0
 
 _BARS = " ▁▂▃▄▅▆▇█"
 
@@ -104,7 +112,8 @@ def command(
     if not saturated:
         _warn(problem, slots, seconds / at_once)
     settings = Settings(assumed.costs, assumed.corrections, saturated=saturated, tuples_at_once=at_once, seed=seed)
-    found = simulate(problem, slots, seconds, settings, changes)
+    with _shown_progress(seconds) as progress:
+        found = simulate(problem, slots, seconds, settings, changes, progress)
     if as_json:
         print_json({"problem": problem.name, "placed_by": by, "seed": seed, **found.as_dict()})
     else:
@@ -132,6 +141,43 @@ def _check(
         faults.append(Fault("has no effect on spouts that are offered no rate: leave out --saturated", "--trace"))
     if faults:
         raise InputError("simulate", faults)
+
+
+@contextmanager
+def _shown_progress(seconds: float) -> Iterator[Callable[[float, int], None]]:
+    """Show virtual time on standard error once the simulation takes a while: a bar on a terminal, else lines."""
+    bar: Progress | None = None
+    due_s = time.monotonic() + _SHOWN_AFTER_S
+
+    def update(now_s: float, tuples: int) -> None:
+        nonlocal bar, due_s
+        if time.monotonic() < due_s:
+            return
+        text = f"{now_s:,.3g} of {seconds:,.6g} s, {counted(tuples, 'tuple')}"
+        if bar is None and sys.stderr.isatty():
+            bar = _bar(seconds)
+        if bar is not None:
+            bar.update(bar.task_ids[0], completed=now_s, description=text)
+        else:
+            due_s = time.monotonic() + _LINE_EVERY_S
+            say(f"simulated {text}", err=True)
+
+    try:
+        yield update
+    finally:
+        if bar is not None:
+            bar.stop()
+
+
+def _bar(seconds: float) -> Progress:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+
+    columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn()
+    bar = Progress(*columns, transient=True, console=Console(stderr=True))
+    bar.add_task("", total=seconds)
+    bar.start()
+    return bar
 
 
 def _warn(problem: Problem, slots: IntArray, seconds: float) -> None:
