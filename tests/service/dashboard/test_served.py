@@ -7,7 +7,9 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import orjson
@@ -22,6 +24,7 @@ from stormwright.service.dashboard.site import Site
 from stormwright.service.dashboard.sources import Sources
 from stormwright.service.dashboard.state import DashboardState
 from stormwright.service.dashboard.trials import Change
+from stormwright.service.dashboard.views.overview import overview_data
 from stormwright.service.http.app import make_app
 from stormwright.service.http.deliveries import BodyRecipient
 from stormwright.service.http.server import HttpServer
@@ -133,3 +136,14 @@ def test_pages_of_largest_cluster_are_served_within_200_ms() -> None:
 
 def test_slightly_negative_age_is_shown_as_zero() -> None:
     assert span(-0.0004) == "0 s"
+
+
+def test_empty_cluster_is_no_problem() -> None:
+    """Neither is Nimbus taken for silent there, nor is a load expected."""
+    empty = Problem(living(2, 3).supervisors, ())
+    pipeline: Any = {"running": True, "error": None}
+    status = replace(SERVED, hold="unmeasured", hold_why="nothing was measured", pipeline=pipeline)
+    with DashboardState(Sources(lambda: empty, lambda: status, lambda: 1.0)) as known:
+        found = overview_data(known).findings
+    assert [each.text for each in found if each.page in ("/timeline", "/topologies")] == ["No topology runs yet"]
+    assert not [each for each in found if each.level == "bad"]

@@ -117,7 +117,7 @@ class Placements:
 
 
 def _identity(violation: Violation) -> tuple[object, ...]:
-    """Return what is violated, without its amount."""
+    """Return the limit, where it is exceeded, and for which topology."""
     resource = violation.resource if isinstance(violation, ResourceOveruse) else ""
     return type(violation), resource, violation.topology, violation.supervisor, violation.slot
 

@@ -29,11 +29,12 @@ _EACH = 3
 
 def findings(known: DashboardState, scene: Scene | None) -> list[Concern]:
     """All of them, worst first."""
-    found = [*known.sources.health(), *_of_service(known), *(_of_scene(scene) if scene else ()), *_of_plans(known)]
+    of_scene = _of_scene(scene) if scene else ()
+    found = [*known.sources.health(), *_of_service(known, scene), *of_scene, *_of_plans(known)]
     return sorted(found, key=lambda each: ("bad", "warn", "note").index(each.level))
 
 
-def _of_service(known: DashboardState) -> Iterator[Concern]:
+def _of_service(known: DashboardState, scene: Scene | None) -> Iterator[Concern]:
     status, age_s = known.status(), known.sources.age_s()
     if known.error:
         yield _concern("bad", f"What runs cannot be shown: {known.error}", "/cluster")
@@ -50,20 +51,23 @@ def _of_service(known: DashboardState) -> Iterator[Concern]:
         concerns = f"{each['text']}; {action}" if action else each["text"]
         level: Level = "note" if each["response"] == "ignore" else "warn"
         yield _concern(level, f"{concerns} ({each['kind']})", f"/cluster/nodes/{quote(each['supervisor'], safe='')}")
-    if status.hold:
+    is_empty = scene is not None and not scene.problem.topologies
+    if is_empty:
+        yield _concern("note", "No topology runs yet", "/topologies")
+    elif status.hold:
         yield _concern(
             "note" if status.hold == "unmeasured" else "warn",
             f"Nothing moves ({status.hold}): {status.hold_why}",
             "/timeline",
         )
-    yield from _of_pipeline(status)
+    yield from _of_pipeline(status, is_empty)
     for part, error in status.history["errors"].items():
         yield _concern("warn", f"The history ({part}) has failed: {error['error']}", "/history")
     for topology, why_not in list(status.refused.items())[:_EACH]:
         yield _concern("note", f"{topology} was moved back: {'; '.join(why_not)}", "/history")
 
 
-def _of_pipeline(status: ServiceStatus) -> Iterator[Concern]:
+def _of_pipeline(status: ServiceStatus, is_empty: bool) -> Iterator[Concern]:
     concerns = status.pipeline
     if not concerns["running"]:
         error = concerns["error"]
@@ -71,9 +75,9 @@ def _of_pipeline(status: ServiceStatus) -> Iterator[Concern]:
         yield _concern("bad" if error else "note", text, "/timeline")
         return
     age_s = concerns.get("profile_age_s")
-    if age_s is None:
+    if age_s is None and not is_empty:
         yield _concern("note", "No load was measured yet: do topologies have the probe?", "/timeline")
-    elif age_s > OLD_LOAD_S:
+    elif age_s is not None and age_s > OLD_LOAD_S and not is_empty:
         yield _concern(
             "warn", f"The newest load is {_seconds(age_s)} old: do the probes reach the service?", "/timeline"
         )
