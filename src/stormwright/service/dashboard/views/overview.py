@@ -61,6 +61,8 @@ def _of_service(known: DashboardState, scene: Scene | None) -> Iterator[Concern]
             "/timeline",
         )
     yield from _of_pipeline(status, is_empty)
+    if status.damaged:
+        yield _concern("warn", f"Damaged rows of operations.db were set aside: {listed(status.damaged)}", "/history")
     for part, error in status.history["errors"].items():
         yield _concern("warn", f"The history ({part}) has failed: {error['error']}", "/history")
     for topology, why_not in list(status.refused.items())[:_EACH]:
