@@ -476,6 +476,13 @@ def test_notebooks_show_topologies_nodes_and_bottlenecks(running):
     assert "&lt;ring&gt;" in ring._repr_html_(), "cycles are drawn, names are escaped"
 
 
+def test_bound_of_shuffled_traffic_says_why_it_is_zero():
+    """A shuffled tuple may find a target in its worker, so the bound counts it as free."""
+    found = sw.bound(sw.sketch({"words": "lines 2 -> split 4 -> count 4 fields"}, nodes=3), seconds=1)
+    assert (found["bound"], found["optimal"], found["flows"]) == (0.0, False, 0.5)
+    assert "50% of the traffic is shuffled" in found["text"]
+
+
 def test_graphs_have_components_and_traffic(running):
     components = sw.graph(running)
     (topology,) = running.topologies

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import pytest
 
 import stormwright as sw
+from stormwright import simulator
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = Path(sw.__file__).parent
@@ -164,9 +165,9 @@ def test_faults_are_errors(found):
     assert sorted(set(lines)) == [len(BEGIN.splitlines()) + 1 + index for index in range(len(FAULTS))]
 
 
-def test_names_for_type_checkers_and_at_runtime_are_the_same():
-
-    tree = ast.parse((PACKAGE / "__init__.py").read_text(encoding="utf-8"))
+@pytest.mark.parametrize("package", [sw, simulator], ids=lambda package: package.__name__)
+def test_names_for_type_checkers_and_at_runtime_are_the_same(package):
+    tree = ast.parse(Path(package.__file__).read_text(encoding="utf-8"))
     (typed,) = [node.body for node in tree.body if isinstance(node, ast.If)]
     imported = {
         name.asname: (node.module, name.name)
@@ -175,10 +176,10 @@ def test_names_for_type_checkers_and_at_runtime_are_the_same():
         for name in node.names
     }
     declared = {node.target.id: imported.pop(node.annotation.id) for node in typed if isinstance(node, ast.AnnAssign)}
-    assert sorted([*imported, *declared, "__version__"]) == sorted(sw.__all__)
+    assert sorted([*imported, *declared]) == sorted({*package.__all__} - {"__version__"})
     for name, (module, original) in imported.items():
         assert name == original
-        assert getattr(sw, name) is getattr(sys.modules[module], name)
+        assert getattr(package, name) is getattr(sys.modules[module], name)
     for name, (module, kind) in declared.items():
-        assert getattr(sw, name) is sys.modules[module]
-        assert type(getattr(sw, name)) is getattr(sys.modules[module], kind)
+        assert getattr(package, name) is sys.modules[module]
+        assert type(getattr(package, name)) is getattr(sys.modules[module], kind)

@@ -58,6 +58,9 @@ FIRST_COME, SHARING = "first come", "sharing"
 #: Most servers of a station, and jobs inside at the beginning: larger numbers are treated as typing errors.
 _MOST_SERVERS, _MOST_JOBS = 100_000, 10_000_000
 
+#: Largest seed.
+_MOST_SEED = 2**128 - 1
+
 
 @dataclass(frozen=True)
 class Station:
@@ -125,9 +128,10 @@ class Network:
         *,
         jobs: Mapping[str, int] | None = None,
     ) -> None:
-        self.stations = dict(stations)
         self.sources = (sources,) if isinstance(sources, Source) else tuple(sources)
-        self.jobs = dict(jobs or {})
+        if faults := list(_wrong_kinds(stations, self.sources)):
+            raise InputError("network", faults)
+        self.stations, self.jobs = dict(stations), dict(jobs or {})
         if faults := list(self._faults()):
             raise InputError("network", faults)
         self.services = {name: as_distribution(station.service) for name, station in self.stations.items()}
@@ -174,7 +178,14 @@ class Network:
             Whether to simulate by events even if jobs can be simulated one after the other, which is faster.
         follow_jobs
             Whether to record how long each job stays; by events only.
+
+        Raises
+        ------
+        InputError
+            The seed is negative.
         """
+        if not _is_whole(seed, 0, _MOST_SEED):
+            raise InputError("run of a network", [Fault(f"should be a whole number from 0 on, got {seed}", "seed")])
         return NetworkRun(self, seed, events=events or follow_jobs, follow_jobs=follow_jobs)
 
     def _faults(self) -> Iterator[Fault]:
@@ -232,6 +243,19 @@ class Network:
     def _unknown(self, name: str, path: str) -> Iterator[Fault]:
         if name not in self.stations:
             yield Fault(f"no such station{suggestion_for(str(name), map(str, self.stations))}", path)
+
+
+def _wrong_kinds(stations: object, sources: Sequence[object]) -> Iterator[Fault]:
+    """Yield faults of values that are no stations or sources."""
+    if not isinstance(stations, Mapping):
+        yield Fault(f"should be stations by name, got {type(stations).__name__}", "$.stations")
+        return
+    for name, station in stations.items():
+        if not isinstance(station, Station):
+            yield Fault(f"should be a Station, got {type(station).__name__}", f"$.stations.{name}")
+    for number, source in enumerate(sources):
+        if not isinstance(source, Source):
+            yield Fault(f"should be a Source, got {type(source).__name__}", f"$.sources[{number}]")
 
 
 def as_distribution(given: Distribution | ScipyDistribution) -> Distribution:
@@ -326,7 +350,16 @@ class NetworkRun:
         return float(self.state.run[0]["now"])
 
     def until(self, time_s: float = np.inf, hops: int = _ENDLESS) -> None:
-        """Advance to a time, or until a total number of services, or until nothing more happens."""
+        """Advance to a time, or until a total number of services, or until nothing more happens.
+
+        Raises
+        ------
+        InputError
+            The time is before the present one, or a distribution drew a negative or infinite one.
+        """
+        if not time_s >= self.now_s:
+            message = f"should be a time from the present one on, {self.now_s:g}, got {time_s:g}"
+            raise InputError("run of a network", [Fault(message, "time_s")])
         while True:
             if self.recursive:
                 source = len(self.state.actors) - 1

@@ -154,6 +154,26 @@ def test_impossible_durations_are_rejected(seconds):
     assert [fault.path for fault in error.value.faults] == ["seconds", "warm_up_s"]
 
 
+def test_other_values_than_stations_and_sources_are_rejected():
+    assert faults_of([Station(POISSON)], Source("a", POISSON)) == {"$.stations"}
+    assert faults_of({"a": 1, "b": Station(POISSON)}, [POISSON]) == {"$.stations.a", "$.sources[0]"}
+
+
+@pytest.mark.parametrize("seed", [-1, 0.5, None])
+def test_impossible_seeds_are_rejected(seed):
+    with pytest.raises(InputError) as error:
+        Network({"a": Station(POISSON)}, jobs={"a": 1}).run(1.0, seed=seed)
+    assert [fault.path for fault in error.value.faults] == ["seed"]
+
+
+@pytest.mark.parametrize("time_s", [nan, 1.0])
+def test_time_does_not_go_back(time_s):
+    run = Network({"a": Station(POISSON)}, jobs={"a": 1}).start()
+    run.until(2.0)
+    with pytest.raises(InputError):
+        run.until(time_s)
+
+
 def test_all_public_names_exist():
     assert set(package.__all__) <= set(dir(package))
     assert {getattr(package, name).__name__ for name in package.__all__} == set(package.__all__)
