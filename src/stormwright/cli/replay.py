@@ -90,7 +90,7 @@ def _print(decisions: Sequence[ReplayedDecision], name: str) -> None:
     failed = [f"{in_utc(decision.at_ms)}: {decision.error}" for decision in decisions if decision.error]
     if failed:
         say(f"failed at {counted(len(failed), 'decision')}:")
-        for line in cut_short(failed, _MAX_LINES):
+        for line in cut_short(failed, _MAX_LINES, ""):
             say_lines(f"  {line}")
 
 

@@ -41,7 +41,7 @@ from stormwright.explain.explain import explanations
 from stormwright.explain.explanation import BEST, ComponentExplanation
 from stormwright.model import Assignment, Problem, Scheduler, Topology
 from stormwright.modes import Modes
-from stormwright.plan import HALTED_STATES, OPEN_STATES, Origin, Plan, PlanState
+from stormwright.plan import HALTED_STATES, OPEN_STATES, Origin, Plan, PlanState, PlanSummary
 from stormwright.service.plans.guard import Guard
 from stormwright.service.plans.journal import Journal
 from stormwright.service.plans.queries import PlanQueries
@@ -260,6 +260,8 @@ class PlanService(PlanQueries):
         scheduler_name: str = "",
     ) -> None:
         super().__init__(plans, journal, self._current_modes)
+        #: The cluster that open plans were compared with, and changes by plan.
+        self._compared: tuple[Problem, dict[str, str]] | None = None
         self._author = f"{SERVICE} ({scheduler_name})" if scheduler_name else SERVICE
         self._guard, self._makers, self._problem = guard, makers, problem
         self._queue = PlanQueue(plans, journal, problem, guard.safety_of)
@@ -465,6 +467,24 @@ class PlanService(PlanQueries):
 
     # ------------------------------------------------------------------------------------------------------------------
 
+    def _line(self, row: PlanRecord) -> PlanSummary:
+        """Return the summary of a plan, with the changes of the cluster by which it cannot be applied any more."""
+        line, problem = super()._line(row), self._problem()
+        if problem is None or row.state not in OPEN_STATES or not line.step_count:
+            return line
+        if self._compared is None or self._compared[0] is not problem:
+            self._compared = (problem, {})
+        found = self._compared[1]
+        if row.id not in found:
+            whole = self._plans.row(row.id)
+            found[row.id] = "; ".join(self._changes(whole, problem)) if whole.preconditions else ""
+        return line.model_copy(update={"outdated": found[row.id]})
+
+    def _changes(self, row: PlanRecord, problem: Problem) -> list[str]:
+        """Return what has changed since a plan was made, as far as the plan relies on it."""
+        rates = None if row.origin == "rollback" else measured_rates(problem)
+        return changes(orjson.loads(row.preconditions), problem, {}, rates)
+
     def _require_free(self) -> None:
         if self._guard.modes.frozen:
             raise ConflictError(f"everything is frozen: {self._guard.modes.frozen}")
@@ -513,8 +533,7 @@ class PlanService(PlanQueries):
         with self._starting:
             self._require_free()
             problem = self._queue.now()
-            rates = None if row.origin == "rollback" else measured_rates(problem)
-            if found := changes(orjson.loads(row.preconditions), problem, {}, rates):
+            if found := self._changes(row, problem):
                 why = "; ".join(found)
                 raise ConflictError(
                     f"plan {row.id} cannot be applied, as the cluster has changed since: {why}; make a new plan"
