@@ -146,7 +146,7 @@ def test_verbs_of_services_print_a_screen(run, served):
     address, state, process = served
     where = ("--service", address)
     until = time.monotonic() + 300
-    while run("status", *where)[0] == 2 or json.loads(run("status", *where, "--json")[1])["load_age_s"] is None:
+    while run("status", *where)[0] == 2 or not json.loads(run("status", *where, "--json")[1])["rate_tps"]:
         assert process.poll() is None
         assert time.monotonic() < until
         time.sleep(1)
