@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -86,7 +85,7 @@ def test_plan_of_file_names_at_most_three_topologies_and_all_with_steps(run):
 
 
 def test_advice_prints_a_screen(capsys):
-    """Its search takes minutes for this cluster, so the advice is made up: that of many topologies, all of it changes."""
+    """Its search takes minutes for this cluster, so the advice is made up."""
     problem = read_problem(CLUSTER)
     components = tuple(
         ComponentAdvice(one.name, component.id, 2, 3, 8, 1234.5, 0.5)
@@ -132,7 +131,7 @@ def served(tmp_path_factory):
     command = [sys.executable, "-m", "stormwright", "serve", "--simulated", directory / "cluster.json"]
     command += ["--state", directory / "state", "--port", str(port), "--speed", "20"]
     address = f"http://127.0.0.1:{port}"
-    with open(os.devnull, "w") as silent, subprocess.Popen(command, stdout=silent, stderr=silent) as process:
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         try:
             yield address, directory / "state", process
         finally:

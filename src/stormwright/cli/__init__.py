@@ -7,6 +7,7 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 from inspect import cleandoc
 from typing import TYPE_CHECKING, NoReturn
@@ -144,9 +145,14 @@ def main() -> NoReturn:
     except OSError as error:  # standard output: its reader has ended, or its disk is full
         code = BROKEN_PIPE if isinstance(error, BrokenPipeError) else BAD_INPUT
         if code != BROKEN_PIPE:
-            say_lines(f"stormwright: {_message(error)[0]}", err=True)
+            with suppress(OSError):  # standard error may be full as well
+                say_lines(f"stormwright: {_message(error)[0]}", err=True)
         # Python flushes at exit, and must not fail again there.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError):
+                stream.flush()
+                continue
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
     sys.exit(code)
 
 

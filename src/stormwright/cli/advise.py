@@ -169,7 +169,7 @@ def _warned(one: Saturation) -> str:
 
 # Advise -------------------------------------------------------------------------------------------
 
-_NAMED = re.compile(r"(?:(?P<name>.+)=)?[x×*]?(?P<value>\d+(?:\.\d+)?)")
+_NAMED = re.compile(r"(?:(?P<name>.+)=)?[x×*]?(?P<value>\d+(?:\.\d+)?)", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -205,10 +205,10 @@ class _HistorySource:
     help="Available node type and its price per hour.  [default: more of the present ones, at a price of 1 per core]",
 )
 @click.option("--node-kinds", "kinds_file", type=options.PATH, help="TOML or JSON file with the available node types.")
-@click.option("--max-nodes", type=click.IntRange(1, 1000), default=1000, help="Maximum number of nodes.")
+@click.option("--max-nodes", type=options.WholeRange(1, 1000), default=1000, help="Maximum number of nodes.")
 @click.option(
     "--max-executors",
-    type=click.IntRange(1, 100_000),
+    type=options.WholeRange(1, 100_000),
     default=100_000,
     help="Maximum number of executors of a topology.",
 )
@@ -238,7 +238,7 @@ class _HistorySource:
 @click.option(
     "--wait",
     "wait_s",
-    type=click.IntRange(0, 3600),
+    type=options.WholeRange(0, 3600),
     default=30,
     help="With --apply: seconds between deactivation and reassignment, as in storm rebalance -w.",
 )

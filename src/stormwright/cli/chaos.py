@@ -58,8 +58,8 @@ def list_scenarios(pattern: str, as_json: bool) -> None:
 @click.option(
     "--moment", "moments", multiple=True, type=click.Choice(_MOMENTS), help="Only at this step of the move; repeatable."
 )
-@click.option("--seed", default=1, show_default=True, type=click.IntRange(0), help="First seed.")
-@click.option("--runs", default=1, show_default=True, type=click.IntRange(1), help="Number of seeds.")
+@click.option("--seed", default=1, show_default=True, type=options.WholeRange(0), help="First seed.")
+@click.option("--runs", default=1, show_default=True, type=options.WholeRange(1), help="Number of seeds.")
 @click.option("--virtual", is_flag=True, help="Run in virtual time, thousands an hour.")
 @click.option(
     "--output",
@@ -167,7 +167,9 @@ def report(output: Path, as_json: bool) -> None:
     type=click.FloatRange(0),
     help="Minutes after the start of each process that are not compared.",
 )
-@click.option("--seed", default=1, show_default=True, type=click.IntRange(0), help="Seed of loads, moves and faults.")
+@click.option(
+    "--seed", default=1, show_default=True, type=options.WholeRange(0), help="Seed of loads, moves and faults."
+)
 @click.option(
     "--output",
     type=click.Path(path_type=Path, file_okay=False),

@@ -120,7 +120,7 @@ def down(as_json: bool) -> None:
     "--probe-ms",
     default=1000,
     show_default=True,
-    type=click.IntRange(100),
+    type=options.WholeRange(100),
     help="Interval of the probe's records, in ms.",
 )
 @options.as_json("Print their names as JSON.")

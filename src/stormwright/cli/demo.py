@@ -71,14 +71,14 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--rounds",
-    type=click.IntRange(1, 5),
+    type=options.WholeRange(1, 5),
     default=2,
     show_default=True,
     help="Maximum number of times that both placements are measured in turn; stops when one is significantly better.",
 )
 @click.option(
     "--decisions",
-    type=click.IntRange(1, 5),
+    type=options.WholeRange(1, 5),
     default=2,
     show_default=True,
     help="Maximum number of decisions; another one is made after each rollback.",

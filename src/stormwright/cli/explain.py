@@ -31,7 +31,12 @@ _MAX_EXPLANATIONS, _MAX_NODES, _MAX_SHARES, _MAX_NAMES = 2, 3, 3, 3
 @options.problem_file
 @click.argument("assignment", type=options.PATH, required=False)
 @click.option("--topology", metavar="ID", help="Explain all executors of this topology (id or name).")
-@click.option("--executor", type=int, metavar="N", help="Explain a single executor, by its number within the topology.")
+@click.option(
+    "--executor",
+    type=options.WholeRange(),
+    metavar="N",
+    help="Explain a single executor, by its number within the topology.",
+)
 @options.everything
 @options.as_json("Print it as JSON, with every node.")
 def command(file: Path, assignment: Path | None, topology: str | None, executor: int | None, as_json: bool) -> None:

@@ -248,7 +248,8 @@ def compact(where: HistoryLocation, as_json: bool) -> None:
     _print_days(made, "compacted", as_json)
 
 
-@click.command()
+# A number below 0 is no option, but a wrong number.
+@click.command(context_settings={"ignore_unknown_options": True})
 @click.argument("keep", metavar="[TABLE=]DAYS", nargs=-1, required=True)
 @place
 @options.as_json("Print how many days were deleted; progress goes to standard error.")

@@ -41,7 +41,7 @@ def _nodes(function: options.Function) -> options.Function:
     supervisors = click.option(
         "--supervisors",
         "copies",
-        type=click.IntRange(1, 1_000_000),
+        type=options.WholeRange(1, 1_000_000),
         help="Number of supervisors with the same storm.yaml, or with Storm's defaults.",
     )
     return cluster(supervisors(function))

@@ -28,7 +28,7 @@ _PROBLEMS = 120
 @click.command()
 @click.option(
     "--problems",
-    type=click.IntRange(0, 1_000_000),
+    type=options.WholeRange(0, 1_000_000),
     default=_PROBLEMS,
     show_default=True,
     help="Number of random problems to generate; each takes a few seconds.",
@@ -52,7 +52,7 @@ _PROBLEMS = 120
     help="Also learn from this file of examples, written by --keep or made from measured placements.",
 )
 @click.option("--keep", type=options.OUTPUT_PATH, help="Write all examples to this file; gzipped for *.gz.")
-@click.option("--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, help="Random seed.")
+@click.option("--seed", type=options.WholeRange(0, 2**31 - 1), default=0, show_default=True, help="Random seed.")
 @click.option("-o", "--output", type=options.OUTPUT_PATH, required=True, help="Output file of the model.")
 @place
 @options.as_json("Print what it was learned from as JSON.")

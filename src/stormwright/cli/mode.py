@@ -40,7 +40,7 @@ _OPTIONS = {
 _KEY = re.compile(r"\$\.(\w+)")
 
 #: A time from now on, as in 8h.
-_SPAN, _SECONDS = re.compile(r"(\d{1,6})([mhd])"), {"m": 60, "h": 3600, "d": 86_400}
+_SPAN, _SECONDS = re.compile(r"(\d{1,6})([mhd])", re.ASCII), {"m": 60, "h": 3600, "d": 86_400}
 
 
 @click.command()

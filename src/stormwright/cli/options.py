@@ -88,13 +88,25 @@ class _OutputPath(click.Path):
         return super().convert("/dev/stdout" if value == "-" else value, param, ctx)
 
 
+class _LocalDirectory(click.Path):
+    """A directory of this machine, and no URI."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """See click."""
+        if "://" in str(value):
+            self.fail(
+                f"{value} is a URI, and should be a directory of this machine; --history may be a URI", param, ctx
+            )
+        return super().convert(value, param, ctx)
+
+
+#: A directory of this machine that is made if it is missing.
+LOCAL_DIRECTORY = _LocalDirectory(path_type=Path, file_okay=False)
+
 #: Where a verb's context has the file of its token.
 TOKEN_FILE = "stormwright.token-file"  # noqa: S105 (a name)
 
 PATH, OUTPUT_PATH = click.Path(path_type=Path), _OutputPath(path_type=Path)
-
-#: Up to a hundred years.
-DAYS = click.IntRange(1, 36_525)
 
 
 class WholeRange(click.IntRange):
@@ -105,6 +117,10 @@ class WholeRange(click.IntRange):
         if not str(value).isascii():
             self.fail(f"{value} has other characters than the digits 0 to 9", param, ctx)
         return int(super().convert(value, param, ctx))
+
+
+#: Up to a hundred years.
+DAYS = WholeRange(1, 36_525)
 
 
 class FiniteRange(click.FloatRange):
@@ -163,9 +179,7 @@ scheduler = click.option(
     shell_complete=scheduler_names,
 )
 parameters = click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Scheduler parameter.")
-seed = click.option(
-    "--seed", type=click.IntRange(-(2**63), 2**63 - 1), help="Random seed, for schedulers that use one."
-)
+seed = click.option("--seed", type=WholeRange(-(2**63), 2**63 - 1), help="Random seed, for schedulers that use one.")
 costs = click.option(
     "--costs",
     "costs_file",
@@ -204,7 +218,7 @@ def address(reached_by: str, *, port: int) -> Callable[[Function], Function]:
         host = click.option(
             "--host", default="127.0.0.1", show_default=True, help=f"Address of this machine that {reached_by} reach."
         )
-        number = click.IntRange(1, 65535)
+        number = WholeRange(1, 65535)
         return host(
             click.option("--port", default=port, show_default=True, type=number, help="Port to listen on.")(function)
         )

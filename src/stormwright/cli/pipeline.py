@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from stormwright.pipeline.spark.target import Location
 
 #: Up to a hundred years.
-_SECONDS = click.IntRange(1, 100 * 366 * 86_400)
+_SECONDS = options.WholeRange(1, 100 * 366 * 86_400)
 
 _LATE_HELP = (
     "Quarantine records that landed more than this many seconds after their interval began, as a service does (30 s). "
@@ -128,7 +128,7 @@ def _many_rejected(counts: LineCounts, reasons: dict[str, int], into: str) -> st
     "shown",
     default=5,
     show_default=True,
-    type=click.IntRange(0),
+    type=options.WholeRange(0),
     help="Maximum number of lines to show, newest first.",
 )
 @options.as_json("Print everything as JSON.")

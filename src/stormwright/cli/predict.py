@@ -15,7 +15,6 @@ from stormwright.formats import read_assignment
 from stormwright.model import UNPLACED
 from stormwright.workbench.ready_problems import read_problem
 
-
 #: Key of the JSON → title of the column.
 _COLUMNS = {"today": "now", "then": "with the assignment"}
 

@@ -10,7 +10,7 @@ from stormwright.cli.asking import client_of
 
 
 @click.command()
-@click.argument("entry", type=click.IntRange(0, 2**62), metavar="N")
+@click.argument("entry", type=options.WholeRange(0, 2**62), metavar="N")
 @options.service
 @options.reason("taken back by hand")
 @click.option("--no-wait", is_flag=True, help="Return immediately instead of following the plan.")

@@ -61,14 +61,14 @@ _BARS = " ▁▂▃▄▅▆▇█"
     show_default=True,
     help="Duration in virtual seconds.",
 )
-@click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True, help="Random seed.")
+@click.option("--seed", type=options.WholeRange(0, 2**63 - 1), default=0, show_default=True, help="Random seed.")
 @click.option(
     "--trace", type=options.PATH, help="How rates change: lines of SECONDS,FACTOR or SECONDS,FACTOR,TOPOLOGY."
 )
 @click.option(
     "--tuples-at-once",
     "at_once",
-    type=click.IntRange(1, 1_000_000),
+    type=options.WholeRange(1, 1_000_000),
     default=1,
     show_default=True,
     help="Maximum number of similar tuples simulated as one event: faster by that factor, with longer latencies.",
@@ -229,7 +229,7 @@ def _print(problem: Problem, found: Simulation, by: str) -> None:
     if found.at_once > 1:
         longer = "latencies are longer, at most by their service times at each executor"
         say(f"{found.at_once} tuples are simulated as one: {longer}")
-    _print_topologies(problem, found)
+    _print_topologies(found)
     _print_nodes(problem, found)
     for line in _queues(problem, found):
         say(line)
@@ -249,7 +249,7 @@ def _verdict(found: Simulation) -> str:
     return f"{counted(trees, 'tree')} timed out and {counted(lost, 'tuple')} were lost, of {listed(failed)}."
 
 
-def _print_topologies(problem: Problem, found: Simulation) -> None:
+def _print_topologies(found: Simulation) -> None:
     from stormwright.workbench.simulated.placement import LEAST_MS, QUANTILES
 
     names = ("trees/s", "mean", "p50", "p95", "p99", "timed out", "lost", "pending")
@@ -258,7 +258,9 @@ def _print_topologies(problem: Problem, found: Simulation) -> None:
     for one in text:
         mean_ms, times = one["mean_ms"], [one[f"{name}_ms"] for name in QUANTILES]
         latencies = ["" if mean_ms is None else f"{readable(mean_ms)} ms"]
-        latencies += ["" if ms is None else f"{readable(ms)} ms" if ms > LEAST_MS else f"≤ {LEAST_MS:g} ms" for ms in times]
+        latencies += [
+            "" if ms is None else f"{readable(ms)} ms" if ms > LEAST_MS else f"≤ {LEAST_MS:g} ms" for ms in times
+        ]
         rate = one["trees_per_s"] if one["acked"] else one["begun"] / found.seconds
         table.add_row(
             one["topology"],

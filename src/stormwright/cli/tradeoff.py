@@ -80,7 +80,7 @@ def command(
 
 def _numbers(text: str) -> list[int]:
     parts = [part.strip() for part in text.split(",")]
-    if not all(part.isdecimal() for part in parts):
+    if not all(part.isascii() and part.isdecimal() for part in parts):
         raise click.BadParameter(f"should be whole numbers from 0 on, separated by commas, got {text!r}")
     return [int(part) for part in parts]
 

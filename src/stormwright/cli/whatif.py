@@ -34,7 +34,7 @@ _MAX_REASONS = 2
 @click.option(
     "--rate", "rates", multiple=True, metavar="[TOPOLOGY=]×F", help="Multiply rates by F, as in ×1.5, x1.5 or *1.5."
 )
-@click.option("--add-nodes", type=click.IntRange(0, 10_000), default=0, help="Add N nodes like the largest.")
+@click.option("--add-nodes", type=options.WholeRange(0, 10_000), default=0, help="Add N nodes like the largest.")
 @click.option("--kill-node", "killed", multiple=True, metavar="NODE", help="Remove this node (supervisor id or host).")
 @click.option(
     "--parallelism",

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from stormwright.errors import Fault, InputError, suggestion_for
+from stormwright.errors import Fault, InputError, nearest, suggestion_for
 from stormwright.explain.explanation import ComponentExplanation, NodeVerdict, RuledOutNodes, count_first
 from stormwright.explain.obstacles import Obstacles
 from stormwright.model import UNPLACED, Assignment, LoadProfile, Problem, TopologyLoad, cost_of
@@ -187,8 +187,9 @@ def _find_topology(problem: Problem, name: str | None) -> int:
     if named:
         why = f"several topologies have this name; by id {', '.join(problem.topologies[index].id for index in named)}"
     else:
-        called = {each for t in problem.topologies for each in (t.id, t.name)}
-        why = f"no such topology{suggestion_for(name, called)}"
+        near, names = nearest(name, problem.topology_index), {t.name for t in problem.topologies}
+        why_not = suggestion_for(name, names if near is None or nearest(name, names) else [near])
+        why = f"no such topology{why_not}"
     raise InputError("--topology", [Fault(why, name)])
 
 

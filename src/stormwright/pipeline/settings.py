@@ -29,6 +29,22 @@ _KAFKA_OPTIONS = {
 }
 
 
+#: Options of Spark's Kafka source that are whole numbers, in lower case.
+_KAFKA_NUMBERS = frozenset(
+    {
+        "maxoffsetspertrigger",
+        "minoffsetspertrigger",
+        "minpartitions",
+        "maxrecordsperpartition",
+        "fetchoffset.numretries",
+        "fetchoffset.retryintervalms",
+        "kafkaconsumer.polltimeoutms",
+        "startingtimestamp",
+        "endingtimestamp",
+    }
+)
+
+
 @dataclass(frozen=True)
 class KafkaTopic:
     """A Kafka topic that a stream reads.
@@ -69,6 +85,13 @@ class KafkaTopic:
             for key in self.options
             if key.lower() in _KAFKA_OPTIONS
         ]
+        faults += [
+            Fault(f"{key} should be a whole number, at least 0, got {value!r}", "$.options")
+            for key, value in self.options.items()
+            if key.lower() in _KAFKA_NUMBERS and not re.fullmatch(r"\d{1,18}", value, re.ASCII)
+        ]
+        if self.jars is not None and self.jars.is_dir() and not any(self.jars.glob("*.jar")):
+            faults.append(Fault(f"{self.jars} has no jar: put those of Spark's Kafka connector there", "$.jars"))
         if faults:
             raise InputError("Kafka", faults)
 

@@ -125,6 +125,8 @@ class Decider:
         problem = self.observe()
         if problem is None or problem.load is None:
             return Decision(False, "no snapshot of Nimbus or no measured load yet", hold="unmeasured")
+        if problem.topologies and not any(each.id in problem.load.topologies for each in problem.topologies):
+            return Decision(False, "no running topology has been measured yet", hold="unmeasured")
         if hold := self._guard.holds.last or self._too_old(problem.load.end_ms):
             return Decision(False, hold.why, hold=hold.code)
         if (rollback := self._rollback(problem)) is not None:

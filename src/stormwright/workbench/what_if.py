@@ -29,8 +29,8 @@ from stormwright.tables import Tabular, paragraph
 # Changes as text ----------------------------------------------------------------------------------
 # Parsing of changes from the command line and from the dashboard's form.
 
-_RATE = re.compile(r"(?P<of>(?P<topology>.+)=)?(?P<times>[x×*])?(?P<factor>\d+(?:\.\d+)?)")
-_PARALLELISM = re.compile(r"(?:(?P<topology>.+)/)?(?P<component>[^/=]+)=(?P<count>\d{1,7})")
+_RATE = re.compile(r"(?P<of>(?P<topology>.+)=)?(?P<times>[x×*])?(?P<factor>\d+(?:\.\d+)?)", re.ASCII)
+_PARALLELISM = re.compile(r"(?:(?P<topology>.+)/)?(?P<component>[^/=]+)=(?P<count>\d{1,7})", re.ASCII)
 
 
 def parse_rate(text: str, faults: list[Fault]) -> tuple[str, float]:

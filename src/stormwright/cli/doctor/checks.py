@@ -121,7 +121,7 @@ def record_gaps(service: ServiceFacts) -> Iterator[Finding]:
         text = f"the load was measured {age_s:.0f} s ago, more than {MOST_PROFILE_S:g} s"
         yield Finding(name, "wrong", text, "check that topologies with the probe run, and the log of their workers")
     else:
-        yield Finding(name, "ok", f"the load was measured {age_s:.0f} s ago")
+        yield Finding(name, "ok", f"the load was measured {max(age_s, 0.0):.0f} s ago")
     yield _gaps(ledger, pipeline.get("files_set_aside") or 0, log)
 
 

@@ -7,7 +7,6 @@ import signal
 import sys
 import threading
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 import click
@@ -49,7 +48,7 @@ _SECONDS = options.FiniteRange(0, 1e6)
     "--state",
     "state_dir",
     cls=RealClusterOption,
-    type=click.Path(path_type=Path, file_okay=False),
+    type=options.LOCAL_DIRECTORY,
     help="Directory of the performance log, checkpoints, and all state.  [required; temporary with --simulated]",
 )
 @options.storm_home("Storm installation whose client and storm.yaml reach Nimbus.  [required]", kind=RealClusterOption)
@@ -137,7 +136,7 @@ _SECONDS = options.FiniteRange(0, 1e6)
     "forecast_min",
     default=10,
     show_default=True,
-    type=click.IntRange(1, 1440),
+    type=options.WholeRange(1, 1440),
     help="Forecast horizon in minutes, for schedulers that use forecasts (predictive).",
 )
 @click.option(
@@ -158,14 +157,14 @@ _SECONDS = options.FiniteRange(0, 1e6)
     "--max-topologies",
     default=1,
     show_default=True,
-    type=click.IntRange(0),
+    type=options.WholeRange(0),
     help="Maximum number of topologies that one decision may move.",
 )
 @click.option(
     "--max-executors",
     default=10_000,
     show_default=True,
-    type=click.IntRange(0),
+    type=options.WholeRange(0),
     help="Maximum number of executors that one decision may move.",
 )
 @click.option(
@@ -245,11 +244,11 @@ def command(check: bool, log_format: str, **values: Any) -> None:
     with somewhere(values["state_dir"]) as state_dir:
         values["state_dir"] = state_dir
         what = beginning(values)
+        parts = prepared(values)  # refuses faults first, before anything is logged
         with shown(err=True, shape=SHAPES[log_format]):  # to standard error like faults; the next steps take seconds
             log.info(
                 "stormwright %s", ", ".join(f"{name} {text}" for name, text in what.items()), extra={"fields": what}
             )
-        parts = prepared(values)
         with (
             alone(state_dir, f"{state_dir}: another service uses it: stop that, or name another --state", LOCK),
             shown(shape=SHAPES[log_format]),
@@ -257,8 +256,19 @@ def command(check: bool, log_format: str, **values: Any) -> None:
             _serve(parts, what["address"])
 
 
+class _EndedAtStart(BaseException):
+    """A signal has ended the service before it served; the machine code of the search may take a minute."""
+
+
 def _serve(parts: ServiceParts, address: str) -> None:
-    """Run the service until a signal ends it."""
+    """Run the service until a signal ends it; one that comes during its start ends it at once."""
+    try:
+        _run(parts, address)
+    except _EndedAtStart as error:
+        log.info("ended by %s before it served", error)
+
+
+def _run(parts: ServiceParts, address: str) -> None:
     from stormwright.cli.serve.access import warnings_of
     from stormwright.cli.serve.reload import ConfigReloader
     from stormwright.schedulers.toolkit.from_scratch import why_nothing_moves
@@ -276,6 +286,8 @@ def _serve(parts: ServiceParts, address: str) -> None:
         settings = running.enter_context(paired(parts.pair, parts.settings, stop))
         if settings is None:
             return
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, _end_at_once)
         service = running.enter_context(
             Service(settings, parts.scheduler, parts.name, gateway, parts.deciders, LiveTrials(), loads)
         )
@@ -290,6 +302,10 @@ def _serve(parts: ServiceParts, address: str) -> None:
         if why := why_nothing_moves(parts.name, parts.scheduler):
             log.warning("%s", why)
         service.run(stop)
+
+
+def _end_at_once(number: int, _: object) -> None:
+    raise _EndedAtStart(signal.Signals(number).name)
 
 
 def end_at_signals(stop: threading.Event) -> None:

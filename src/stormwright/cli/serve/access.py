@@ -65,7 +65,7 @@ def _tokens(values: Mapping[str, Any], faults: list[Fault]) -> Path | None:
     option = source_of("--tokens") if values["tokens_file"] else "--state"
     if values["tokens_file"] is None and not path.exists():
         return None
-    with collected(faults, option):
+    with collected(faults, f"{option}: {path}"):
         now_ms = time.time() * 1000
         if not any(not each.ended(now_ms) for each in Tokens(path).stored()):
             how = f"stormwright token create NAME --role operator --tokens {path}"

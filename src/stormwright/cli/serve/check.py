@@ -16,6 +16,7 @@ from stormwright.cli.serve.pair import found, pair_of
 from stormwright.cli.serve.prepare import prepared
 from stormwright.errors import Fault, InputError, StormwrightError
 from stormwright.file_lock import alone
+from stormwright.model.humanize import counted
 
 _Part = TypeVar("_Part")
 
@@ -48,11 +49,7 @@ def tried(values: Mapping[str, Any], lock: str, log_format: str = "text") -> int
         ("address", lambda: _address(values["host"], values["port"])),
         ("state", lambda: _state(values["state_dir"], lock)),
         *((("pair", lambda: found(_required(pair_of, values))),) if values["pair"] else ()),
-        *(
-            (("Kafka", lambda: answering(_required(topic_of, values))),)
-            if values["kafka_brokers"] and not values["simulated"]
-            else ()
-        ),
+        *((("Kafka", lambda: answering(_required(topic_of, values))),) if _has_topic(values) else ()),
     )
     code = 0
     for name, attempt in tries:
@@ -63,6 +60,12 @@ def tried(values: Mapping[str, Any], lock: str, log_format: str = "text") -> int
                 say(f"{'ok' if is_ok else 'wrong':<7} {name}: {text}")
             code = code if is_ok else WRONG
     return code
+
+
+def _has_topic(values: Mapping[str, Any]) -> bool:
+    """Return whether there is a valid topic; the part ``configuration`` reports the faults of another."""
+    faults: list[Fault] = []
+    return topic_of(values, faults) is not None and not faults
 
 
 def _found(attempt: Callable[[], str]) -> Iterator[tuple[bool, str]]:
@@ -96,12 +99,20 @@ def _jar(storm_home: Path) -> str:
 
 
 def _nimbus(storm_home: Path) -> str:
+    from stormwright.cli.doctor.facts import nimbus_of, path_of, storm_yaml
     from stormwright.storm.gateway import NimbusGateway, gateway_command
 
+    where, path = nimbus_of(storm_yaml(storm_home) or {}), path_of(storm_home)
+    if not path.exists():
+        remedy = "whatever answers there may be another cluster; write nimbus.seeds to this file"
+        raise InputError(
+            "--storm-home", [Fault(f"is missing, so Nimbus is looked for at {where}: {remedy}", str(path))]
+        )
     with NimbusGateway(gateway_command(storm_home)) as nimbus:
         answered = nimbus.cluster()
-    counts = (f"{len(answered.get(each) or ())} {each}" for each in ("supervisors", "topologies"))
-    return f"answers, with {' and '.join(counts)}"
+    counts = (counted(len(answered.get(each) or ()), each[:-1]) for each in ("supervisors",))
+    topologies = counted(len(answered.get("topologies") or ()), "topology")
+    return f"{where} answers, with {', '.join(counts)} and {topologies}"
 
 
 def _required(part_of: Callable[[Mapping[str, Any], list[Fault]], _Part | None], values: Mapping[str, Any]) -> _Part:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _ANSWERS_S = 5.0
 
 #: Part of `stormwright.pipeline.settings.KafkaTopic` → its option.
-_OPTION = {"$.brokers": "--kafka", "$.name": "--kafka-topic", "$.options": "--kafka-conf"}
+_OPTION = {"$.brokers": "--kafka", "$.name": "--kafka-topic", "$.options": "--kafka-conf", "$.jars": "--kafka-jars"}
 
 #: Decorator: the options of a Kafka topic.
 kafka_options = options.group(
@@ -61,6 +61,8 @@ def topic_of(values: Mapping[str, Any], faults: list[Fault]) -> KafkaTopic | Non
     from stormwright.pipeline.settings import KafkaTopic
 
     brokers, name, conf = values["kafka_brokers"], values["kafka_topic"], values["kafka_conf"]
+    if values["simulated"]:
+        return None  # all of these options are faults already
     if brokers is None:
         for option, value in (("--kafka-topic", name), ("--kafka-conf", conf), ("--kafka-jars", values["kafka_jars"])):
             if value:

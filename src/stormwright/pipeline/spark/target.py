@@ -150,11 +150,17 @@ def _master_faults(master: str) -> list[Fault]:
     return [Fault(f"{_WANTED}, got {master!r}", "--master")]
 
 
+#: Ends of the names of settings that are sizes of memory, with which a JVM does not start if they are wrong.
+_SIZES = (".memory", ".memoryOverhead")
+
+
 def _setting_fault(key: str, value: str) -> Fault | None:
     if key in ("spark.master", "spark.remote"):
         return Fault(f"{key}: use --master instead", "--spark-conf")
     if not re.fullmatch(r"spark\.\S+", key):
         return Fault(f"{key!r} is no setting of Spark: their names begin with 'spark.'", "--spark-conf")
+    if value and key.endswith(_SIZES) and not re.fullmatch(r"\d+([kmgtp]b?|b)?", value, re.ASCII | re.IGNORECASE):
+        return Fault(f"{key} should be a size as in 2g or 512m, got {value!r}", "--spark-conf")
     return None if value else Fault(f"{key} has no value", "--spark-conf")
 
 

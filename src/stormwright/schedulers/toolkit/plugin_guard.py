@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
@@ -27,7 +29,9 @@ class PluginGuard:
 
     1. Standard output is redirected to standard error, for child processes too: its output does not mix with
        ``--json``.
-    2. Any exception becomes a `SchedulerError` that names the scheduler and the operation. Errors of `StormwrightError`
+    2. `os._exit` raises `SystemExit` in this process, as it would end the program without a message. Processes that the
+       code forks may call it.
+    3. Any exception becomes a `SchedulerError` that names the scheduler and the operation. Errors of `StormwrightError`
        and Ctrl-C pass.
 
     Parameters
@@ -41,11 +45,43 @@ class PluginGuard:
 
     def __enter__(self) -> None:
         stdout.redirect_to_stderr()
+        _ExitGuard.enter()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        _ExitGuard.leave()
         stdout.end_redirection()
         if error is not None and not isinstance(error, (StormwrightError, KeyboardInterrupt)):
             raise SchedulerError(f"{self._what}: {one_line(error)}") from error
+
+
+class _ExitGuard:
+    """Replaces `os._exit` while code of other packages runs, in any number of threads."""
+
+    _lock = threading.Lock()
+    _depth = 0
+    _exit = staticmethod(os._exit)
+
+    @classmethod
+    def enter(cls) -> None:
+        """Replace it."""
+        owner = os.getpid()
+
+        def refuse(status: int) -> NoReturn:
+            if os.getpid() == owner:
+                raise SystemExit(f"os._exit({status}) was called")
+            cls._exit(status)
+
+        with cls._lock:
+            cls._depth += 1
+            os._exit = refuse
+
+    @classmethod
+    def leave(cls) -> None:
+        """Restore it if no other code of another package runs."""
+        with cls._lock:
+            cls._depth -= 1
+            if not cls._depth:
+                os._exit = cls._exit
 
 
 class PluginScheduler(WrappedScheduler):

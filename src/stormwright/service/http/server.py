@@ -320,7 +320,9 @@ def cannot_listen(error: Exception) -> str:
         # asyncio rewrites the message, and gives no number if no address of a name belongs to this machine.
         number = errno.EADDRNOTAVAIL if error.errno is None else error.errno
         why = os.strerror(number) if number > 0 else error.strerror or why
-    return f"cannot be listened at ({why}): stop what does, or name another --host or --port"
+    in_use = isinstance(error, OSError) and error.errno == errno.EADDRINUSE
+    remedy = "stop the other process, or pass" if in_use else "pass"
+    return f"cannot listen there: {why[:1].lower()}{why[1:]}; {remedy} another --host or --port"
 
 
 class _Server(uvicorn.Server):

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import orjson
 from pydantic import BaseModel
 
 from stormwright.client.shapes import ModesChange
@@ -189,11 +188,17 @@ class Guard:
         self._modes = modes
 
 
-def _plain(value: object) -> object:
-    """Return a part of the modes as JSON."""
+def _text(value: object) -> str:
+    """Return a part of the modes for people."""
     if isinstance(value, BaseModel):
-        return value.model_dump(mode="json")
-    raise TypeError(type(value).__name__)
+        value = value.model_dump(mode="json")
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_text(each)}" for name, each in value.items()) or "none"
+    if isinstance(value, (tuple, list)):
+        return ", ".join(map(_text, value)) or "none"
+    return str(value) or "none"
 
 
 def _change_texts(changed: dict[str, object], wanted: Modes) -> list[str]:
@@ -203,7 +208,4 @@ def _change_texts(changed: dict[str, object], wanted: Modes) -> list[str]:
         ends = "" if wanted.frozen_until_ms is None else f" until {in_utc(wanted.frozen_until_ms)}"
         found.append(f"frozen{ends}: {wanted.frozen}" if wanted.frozen else "no longer frozen")
     others = {name: value for name, value in changed.items() if not name.startswith("frozen")}
-    return found + [
-        f"{name}: {value if isinstance(value, str) and value else orjson.dumps(value, default=_plain).decode()}"
-        for name, value in others.items()
-    ]
+    return found + [f"{name}: {_text(value)}" for name, value in others.items()]

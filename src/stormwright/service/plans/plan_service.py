@@ -41,7 +41,7 @@ from stormwright.explain.explain import explanations
 from stormwright.explain.explanation import BEST, ComponentExplanation
 from stormwright.model import Assignment, Problem, Scheduler, Topology
 from stormwright.modes import Modes
-from stormwright.plan import HALTED_STATES, OPEN_STATES, Origin, Plan, PlanState, PlanSummary
+from stormwright.plan import HALTED_STATES, IN_PROGRESS_STATES, OPEN_STATES, Origin, Plan, PlanState, PlanSummary
 from stormwright.service.plans.guard import Guard
 from stormwright.service.plans.journal import Journal
 from stormwright.service.plans.queries import PlanQueries
@@ -274,7 +274,7 @@ class PlanService(PlanQueries):
         self._author = f"{SERVICE} ({scheduler_name})" if scheduler_name else SERVICE
         self._guard, self._makers, self._problem = guard, makers, problem
         self._queue = PlanQueue(plans, journal, problem, guard.safety_of)
-        self._starting = threading.Lock()
+        self._starting, self._evacuating = threading.Lock(), threading.Lock()
         self.nodes = NodeService(guard.drains, journal, self._queue.now, self.evacuate, self._discard_evacuations)
         for row in plans.rows(["planning", "planned"], most=2**31):
             if row.state == "planning" or row.applies_itself:
@@ -310,11 +310,17 @@ class PlanService(PlanQueries):
         return self.plan(plan)
 
     def evacuate(self, host: str, request: DrainRequest) -> Plan:
-        """Begin to plan the evacuation of a host; the plan applies itself unless the request says to wait."""
-        self._queue.require_room()
+        """Begin to plan the evacuation of a host; the plan applies itself unless the request says to wait.
+
+        If one is being made or applied, it is returned instead.
+        """
         goal, keeping = self._makers.goal, self._makers.keeping
         reason, applies = f"{host} is drained: {request.reason}", not request.wait
-        plan = self._plans.add("drain", goal, request.by, reason, {"host": host}, auto_apply=applies)
+        with self._evacuating:
+            if under_way := self._evacuation(host):
+                return self.plan(under_way)
+            self._queue.require_room()
+            plan = self._plans.add("drain", goal, request.by, reason, {"host": host}, auto_apply=applies)
 
         def make(problem: Problem) -> Proposal:
             forbidden = self._guard.forbidden(problem, rates=measured_rates)
@@ -322,6 +328,13 @@ class PlanService(PlanQueries):
 
         self._submit(plan, make, "planned")
         return self.plan(plan)
+
+    def _evacuation(self, host: str) -> str | None:
+        """Return the plan (id) by which a host is being evacuated; None without one."""
+        for row in self._plans.summary_rows(IN_PROGRESS_STATES, most=2**31):
+            if row.origin == "drain" and orjson.loads(row.request)["host"] == host:
+                return row.id
+        return None
 
     def _discard_evacuations(self, host: str, change: shapes.ChangeRequest) -> None:
         """Discard plans to evacuate a host that were not begun."""
