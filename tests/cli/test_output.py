@@ -7,12 +7,14 @@ import os
 import stat
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import orjson
 import pytest
 
 from stormwright.cli.output import text_table
+from stormwright.cli.progress import working
 from stormwright.formats import read_problem
 from tests.formats.documents import SMALL, small
 
@@ -329,3 +331,52 @@ def test_lines_of_a_table_end_where_their_text_ends():
     table.add_row(1, "a long story " * 20 + "that ends")
     table.add_row(2, "short")
     assert [line for line in table.lines() if line.endswith(" ")] == []
+
+
+def test_full_standard_error_leaves_the_exit_code(tmp_path):
+    """Of a fault, and of standard output that is full, too."""
+    assert program("schedule", tmp_path / "none.json", streams="2>/dev/full").returncode == 2
+    assert program("schedulers", streams=">/dev/full 2>/dev/full").returncode == 2
+
+
+def test_numbers_are_in_the_digits_of_ascii(run):
+    of, digits = "ready:top-storm-exclamation-4", "٣"
+    for arguments in (
+        ("simulate", of, "--seed", digits),
+        ("simulate", of, "--tuples-at-once", digits),
+        ("tradeoff", of, "--moves", digits),
+        ("advise", of, "--rate", digits),
+        ("advise", of, "--max-nodes", digits),
+        ("whatif", of, "--rate", f"x{digits}"),
+        ("whatif", of, "--parallelism", f"word={digits}"),
+        ("whatif", of, "--add-nodes", digits),
+        ("explain", of, "--executor", digits),
+        ("schedule", of, "--seed", digits),
+        ("schedule", of, "--set", f"seed={digits}"),
+        ("bound", of, "--seed", digits),
+        ("tradeoff", of, "--seed", digits),
+        ("history", "--limit", digits),
+        ("mode", "--freeze", "x", "--until", f"{digits}h"),
+    ):
+        code, out, err = run(*arguments)
+        assert (code, out) == (2, ""), arguments
+        assert digits in err, arguments
+
+
+def test_memory_of_spark_is_checked_before_its_start(run, tmp_path):
+    (tmp_path / "history" / "tables").mkdir(parents=True)
+    for value in ("8x", "much"):
+        code, _, err = run("history", "tables", "--state", tmp_path, "--spark-conf", f"spark.driver.memory={value}")
+        assert code == 2
+        assert "spark.driver.memory should be a size as in 2g" in err
+    for wrong in ("-1", "99999999999", "0"):
+        code, _, err = run("history", "retain", "--state", tmp_path, wrong)
+        assert code == 2
+        assert f"{wrong}: the number of days must be a whole number" in err
+
+
+def test_long_work_is_reported_on_standard_error(capsys):
+    for after_s, said in ((0.0, "counting …\n"), (60.0, "")):
+        with working("counting", after_s=after_s):
+            time.sleep(0.1)
+        assert capsys.readouterr().err == said

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass, replace
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -11,10 +12,13 @@ import numpy as np
 import pytest
 
 from stormwright.errors import SchedulerError
+from stormwright.formats import read_problem
 from stormwright.model import Assignment, Unplaced
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.toolkit import registry
 from stormwright.schedulers.toolkit.params import NoParams, Params, param
+from stormwright.schedulers.toolkit.plugin_guard import PluginScheduler
+from stormwright.schedulers.toolkit.traits import declared
 
 WORD_COUNT = Path(__file__).parents[2] / "docs" / "schedulers" / "word-count.json"
 TOPOLOGY = "word-count-1-1600000000"
@@ -248,3 +252,29 @@ def test_plugin_prints_go_to_standard_error(offer, capfd):
 def test_ctrl_c_is_still_ctrl_c(run, offer):
     offer(slow=raising(KeyboardInterrupt()))
     assert run("schedule", WORD_COUNT, "--scheduler", "slow")[0] == 130
+
+
+class Leaving(Plugin):
+    """Ends the process without a word."""
+
+    def schedule(self, problem):
+        os._exit(0)
+
+
+class Forking(Plugin):
+    """Lets a child process end as processes do that were forked."""
+
+    def schedule(self, problem):
+        if (child := os.fork()) == 0:
+            os._exit(7)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+        return super().schedule(problem)
+
+
+def test_plugin_cannot_end_the_program_without_a_message():
+    problem = read_problem(WORD_COUNT)
+    guarded = PluginScheduler("leaving", Leaving(), NoParams(), declared(Leaving))
+    with pytest.raises(SchedulerError, match=r"'leaving' failed: SystemExit: os._exit\(0\)"):
+        guarded.schedule(problem)
+    assert os._exit.__module__ == "posix"
+    assert PluginScheduler("forking", Forking(), NoParams(), declared(Forking)).schedule(problem).scheduler == "even"

@@ -113,12 +113,11 @@ def _print(comparison: Comparison, placed: str) -> None:
 
 def _verdict(comparison: Comparison) -> str:
     """Return the scheduler of the lowest cost, as one sentence; empty if none keeps all limits."""
-    valid = [row for row in comparison.rows if row.figures and row.figures.mark == ""]
+    valid = [(row, row.figures) for row in comparison.rows if row.figures and not row.figures.mark]
     if not valid:
         return "No scheduler places every executor within the limits."
-    best = valid[0]
-    assert best.figures is not None
-    cost = readable(best.figures.cost.total)
+    best, figures = valid[0]
+    cost = readable(figures.cost.total)
     now = f", of the current placement {readable(comparison.current.cost.total)}" if comparison.current else ""
     return f"The lowest cost is {cost}, by {best.label}{now}."
 

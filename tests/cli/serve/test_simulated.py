@@ -47,6 +47,34 @@ def test_invalid_simulation_options_are_reported(run, file, tmp_path, options, s
     assert said in err
 
 
+def test_kafka_with_simulated_cluster_is_one_fault(run, file):
+    code, out, _ = run("serve", "--simulated", file, "--kafka", "h:1", "--port", free_port(), "--check")
+    assert code == 2
+    assert out.count("--kafka") == 1
+
+
+def test_faults_are_refused_before_the_service_logs_its_start(run, file):
+    code, out, err = run("serve", "--simulated", file, "--keep-raw", 2, "--port", free_port())
+    assert (code, out) == (2, "")
+    assert err.startswith("stormwright: serve: 1 fault")
+
+
+def test_signal_during_start_is_logged_and_ends_the_service_at_once(tmp_path, file):
+    """The simulated service first compiles, or loads, the search and the simulator."""
+    command = [sys.executable, "-m", "stormwright", "serve", "--simulated", file, "--port", str(free_port())]
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    with subprocess.Popen(command, env=environment, **streams) as process:
+        assert "stormwright" in process.stderr.readline()
+        time.sleep(1)
+        process.send_signal(signal.SIGTERM)
+        begin = time.monotonic()
+        out, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert "SIGTERM" in out or "serving" in out
+    assert time.monotonic() - begin < 30
+
+
 def test_simulation_only_options_require_simulated_option(run, tmp_path):
     code, _, err = run("serve", "--storm-home", tmp_path, "--state", tmp_path / "state", "--speed", 2, "--trace", "t")
     assert code == 2

@@ -61,6 +61,8 @@ def check(run, tmp_path, monkeypatch):
     monkeypatch.setattr("stormwright.storm.gateway.NimbusGateway", Nimbus)
     (tmp_path / "extlib-daemon").mkdir()
     (tmp_path / "extlib-daemon" / STORMWRIGHT_JAR.name).touch()
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "storm.yaml").write_text("nimbus.seeds: [nimbus-1]")
 
     def of(*options):
         told = ("--storm-home", tmp_path, "--state", tmp_path / "state", "--port", free_port())
@@ -99,7 +101,7 @@ def test_check_reports_each_fault_on_its_own_line(check, tmp_path, monkeypatch):
         "wrong   configuration: --history-format orc: unknown",
         f"wrong   jar: {tmp_path}/extlib-daemon/{STORMWRIGHT_JAR.name}: is missing",
         "wrong   Nimbus: it is away",
-        f"wrong   address: 127.0.0.1:{port}: cannot be listened at",
+        f"wrong   address: 127.0.0.1:{port}: cannot listen there: address already in use",
         f"wrong   state: {tmp_path}/state: another service uses it",
     ]
     assert len(lines) == len(starts)
@@ -139,3 +141,37 @@ def test_check_contacts_zookeeper_and_reports_leader(check, monkeypatch):
     monkeypatch.setattr(ConsensusStore, "why_not", "ZooKeeper does not do it")
     code, lines = check(*told)
     assert (code, lines[-1]) == (2, "wrong   pair: ZooKeeper does not do it")
+
+
+def test_check_refuses_a_uri_as_state_directory(run, tmp_path):
+    code, _, err = run("serve", "--check", "--storm-home", tmp_path, "--state", "s3a://bucket/state")
+    assert code == 2
+    assert "s3a://bucket/state is a URI" in err
+
+
+def test_check_names_missing_storm_yaml_and_the_address_it_would_use(check, tmp_path):
+    (tmp_path / "conf" / "storm.yaml").unlink()
+    code, lines = check()
+    (line,) = [line for line in lines if line.startswith("wrong   Nimbus")]
+    assert code == 2
+    assert f"{tmp_path}/conf/storm.yaml" in line
+    assert "localhost:6627" in line
+
+
+def test_check_reports_each_kafka_fault_once(check, tmp_path):
+    (tmp_path / "jars").mkdir()
+    conf = ("--kafka-conf", "maxOffsetsPerTrigger=abc", "--kafka-jars", tmp_path / "jars")
+    for options, count in ((("--kafka", "h"), 1), (("--kafka", "h:1", "--kafka-topic", "t", *conf), 2)):
+        code, lines = check(*options)
+        wrong = [line for line in lines if line.startswith("wrong")]
+        assert (code, len(wrong)) == (2, count), lines
+        assert all("--kafka" in line for line in wrong)
+    assert "maxOffsetsPerTrigger should be a whole number" in wrong[0]
+    assert f"{tmp_path}/jars has no jar" in wrong[1]
+
+
+def test_check_names_damaged_token_file(check, tmp_path):
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state" / "tokens.json").write_text('{"tokens": ')
+    _, lines = check()
+    assert f"{tmp_path}/state/tokens.json" in lines[0]
