@@ -290,7 +290,7 @@ def chart(lines: Sequence[Line], unit: str, marks: Sequence[Mark] = (), size: tu
     for step in range(5):
         value = top * step / 4
         add(svg, "line", "grid", x1=_LEFT, x2=width - _RIGHT, y1=y(value), y2=y(value))
-        label = f"{value:,.0f}" if top >= _WHOLE else f"{value:.3g}"
+        label = axis_label(value, top)
         add(svg, "text", "faint", label, x=_LEFT - 8, y=y(value) + 4, text_anchor="end")
     add(svg, "text", "faint", unit, x=_LEFT - 8, y=12, text_anchor="start" if len(unit) > 9 else "end")
     for step in range(5):
@@ -305,6 +305,19 @@ def chart(lines: Sequence[Line], unit: str, marks: Sequence[Mark] = (), size: tu
     for number, line in enumerate(lines):
         add(svg, "path", f"line l{number % 6}", d=_path([(x(at), y(v)) for at, v in line.points], _step(line, x)))
     return markup(svg)
+
+
+#: Least value of an axis for a prefix, the prefix, and its factor.
+_PREFIXES = ((1e9, "G", 1e9), (1e6, "M", 1e6), (1e4, "k", 1e3))
+
+
+def axis_label(value: float, top: float) -> str:
+    """Return the label of a value on an axis up to `top`: ``2.0 M``, ``40 k``, ``1,500``, ``0.25``."""
+    for least, prefix, factor in _PREFIXES:
+        if top >= least:
+            scaled, digits = value / factor, 1 if top / factor < _WHOLE else 0
+            return f"{scaled:,.{digits}f} {prefix}" if value else "0"
+    return f"{value:,.0f}" if top >= _WHOLE else f"{value:.3g}"
 
 
 def _path(points: Sequence[tuple[float, float]], gap: float) -> str:

@@ -234,8 +234,9 @@ class DashboardState:
         return hashlib.sha256(measured.encode()).hexdigest()[:16]
 
     def _look(self, last: Scene | None) -> Scene | None:
-        problem = self.sources.problem()
-        return None if problem is None else Scene.of(problem, last, self.sources.clock)
+        problem, status = self.sources.problem(), self._statuses.get()
+        measured = status.pipeline.get("nodes") if status else None
+        return None if problem is None else Scene.of(problem, last, self.sources.clock, measured)
 
     def _watch(self) -> None:
         while not self._stop.is_set():

@@ -14,6 +14,7 @@ from stormwright.plan import HALTED_STATES, IN_PROGRESS_STATES, OPEN_STATES
 from stormwright.service.dashboard.charts import Line, chart
 from stormwright.service.dashboard.scene import Scene
 from stormwright.service.dashboard.state import DashboardState
+from stormwright.service.dashboard.views.cluster import fullest_node
 from stormwright.service.dashboard.views.page import Page, waiting
 from stormwright.service.status import ServiceStatus
 
@@ -175,6 +176,7 @@ def overview(known: DashboardState) -> Page:
         "level": trouble[0].level if trouble else "good" if scene else "note",
         "findings": now.findings,
         "scene": scene,
+        "fullest": fullest_node(scene) if scene else None,
         "runs": known.runs(),
         "service": status,
         "open_plans": [each for each in (*now.pending, *now.active) if each.state not in HALTED_STATES][:_ROWS],
