@@ -118,8 +118,7 @@ def _of_scene(scene: Scene) -> Iterator[Concern]:
 
 def _of_plans(known: DashboardState) -> Iterator[Concern]:
     for plan in known.plans("waiting", "stopped", most=_EACH).plans:
-        discard = f"`stormwright plan --discard {plan.id}`"
-        text = f"Plan {plan.id} is {plan.state} and needs a person: {plan.why}; resume it, or discard it with {discard}"
+        text = f"Plan {plan.id} is {plan.state} and waits for you: {plan.why}"
         yield _concern("warn", text, f"/plans/{quote(plan.id)}")
     for host, drained in list(known.drained().items())[:_EACH]:
         left = f", and {counted(drained.workers, 'worker')} still there" if drained.workers else ""
@@ -179,7 +178,10 @@ def overview(known: DashboardState) -> Page:
         "fullest": fullest_node(scene) if scene else None,
         "runs": known.runs(),
         "service": status,
-        "open_plans": [each for each in (*now.pending, *now.active) if each.state not in HALTED_STATES][:_ROWS],
+        "halted": [each for each in now.active if each.state in HALTED_STATES][:_ROWS],
+        "active": [each for each in now.active if each.state not in HALTED_STATES][:_ROWS],
+        "waits": now.waits,
+        "open_plans": list(now.pending[:_ROWS]),
         "can_plan": known.sources.plan_service is not None,
         "done": now.changes[:_ROWS],
         "evaluated": [

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 _Row = TypeVar("_Row")
 
 #: Rows of a table that one page shows.
-ROWS = 100
+ROWS = 50
 
 #: Values of a request's query, the last of each name.
 Query = Mapping[str, str]
