@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from stormwright import __version__
 from stormwright.errors import MissingDependencyError
-from stormwright.model.humanize import amount, counted, in_utc
+from stormwright.model.humanize import counted, in_utc, readable
 from stormwright.service.auth.roles import Visitor, allowed
 from stormwright.service.dashboard.charts import meter
 from stormwright.service.dashboard.state import DashboardState
@@ -108,7 +108,7 @@ def _environment() -> Environment:
         "clock": _clock,
         "counted": counted,
         "quoted": lambda text: quote(text, safe=""),
-        "hz": lambda value: amount(value, "Hz"),
+        "cores": lambda value, core_hz: readable(value / core_hz),
         "mb": lambda value: f"{value:,.0f} MB",
     }
     made.globals |= {"asset": asset_path, "meter": meter}

@@ -219,6 +219,12 @@ class NodeFigures:
         """Indices of a rack's nodes."""
         return np.flatnonzero(self.rack == rack)
 
+    def by_use(self, most: int) -> list[tuple[int, float]]:
+        """Return the nodes (indices) that use most of their CPU, with the part, fullest first."""
+        known = np.nan_to_num(self.use["cpu"], nan=-1.0)
+        order = np.argsort(-known, kind="stable")[:most]
+        return [(int(node), float(known[node])) for node in order if known[node] >= 0]
+
     def fullest(self, use: str = "cpu") -> float:
         """The fullest node's part; 0 where none is known."""
         known = self.use[use][~np.isnan(self.use[use])]

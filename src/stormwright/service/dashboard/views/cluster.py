@@ -102,6 +102,7 @@ def node(known: DashboardState, name: str) -> Page:
     shows = {
         "scene": scene,
         "row": _node_row(scene, index),
+        "core_hz": float(core_hz(scene.problem)[index]),
         "uses": USES,
         "supervisor": supervisor,
         "name": scene.problem.cluster.node_names[index],

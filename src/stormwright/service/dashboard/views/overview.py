@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from urllib.parse import quote
 
 import numpy as np
@@ -181,6 +182,7 @@ def overview(known: DashboardState) -> Page:
         "halted": [each for each in now.active if each.state in HALTED_STATES][:_ROWS],
         "active": [each for each in now.active if each.state not in HALTED_STATES][:_ROWS],
         "waits": now.waits,
+        "first_steps": _first_steps(scene, status) if status else [],
         "open_plans": list(now.pending[:_ROWS]),
         "can_plan": known.sources.plan_service is not None,
         "done": now.changes[:_ROWS],
@@ -192,6 +194,30 @@ def overview(known: DashboardState) -> Page:
     }
     command = "stormwright status" if status else "stormwright predict problem.json"
     return Page("overview", "Overview", command, shows, "/")
+
+
+@dataclass(frozen=True)
+class _FirstStep:
+    """A step from a new installation to the first plan: whether it is done, and its text and command."""
+
+    is_done: bool
+    text: str
+    command: str = ""
+
+
+def _first_steps(scene: Scene | None, status: ServiceStatus) -> list[_FirstStep]:
+    """Return the steps of a new installation until loads are measured; none after that."""
+    has_polled = scene is not None
+    has_topologies = scene is not None and bool(scene.problem.topologies)
+    is_measured = status.pipeline.get("profile_age_s") is not None
+    if has_polled and has_topologies and is_measured:
+        return []
+    return [
+        _FirstStep(has_polled, "Nimbus asks this service where executors run", "stormwright install STORM_HOME"),
+        _FirstStep(has_topologies, "A topology runs", "storm jar JAR CLASS"),
+        _FirstStep(is_measured, "Its load is measured: a minute after its workers have started"),
+        _FirstStep(False, "See what would move, and what that brings", "stormwright plan"),
+    ]
 
 
 def overview_data(known: DashboardState) -> Overview:

@@ -133,6 +133,7 @@ def topology(known: DashboardState, name: str) -> Page:
     kinds = [each for each in range(len(of.components)) if not of.components[each].id.startswith(_STORMS)]
     shows = {
         "topology": of,
+        "core_hz": scene.problem.core_hz,
         "predicted": predicted,
         "unpredicted": scene.unpredicted,
         "unplaced": scene.unplaced.get(name, 0),
@@ -231,13 +232,14 @@ def _worker_counts(scene: Scene) -> dict[str, int]:
     return counts
 
 
-def _charts(known: DashboardState, name: str) -> list[Any]:
+def _charts(known: DashboardState, name: str) -> list[tuple[str, Any]]:
+    """Return title and drawing of the charts of a topology."""
     points = known.trace.points()
     rates = [(each.at_ms, each.rate_tps[name]) for each in points if name in each.rate_tps]
     latencies = [(each.at_ms, each.latency_ms[name]) for each in points if name in each.latency_ms]
     charts = []
     if len(rates) > 1:
-        charts.append(chart([Line("measured throughput", rates)], "trees/s"))
+        charts.append(("Measured throughput", chart([Line("measured throughput", rates)], "trees/s")))
     if len(latencies) > 1:
-        charts.append(chart([Line("median complete latency", latencies)], "ms"))
+        charts.append(("Median complete latency", chart([Line("median complete latency", latencies)], "ms")))
     return charts
