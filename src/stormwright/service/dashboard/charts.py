@@ -240,6 +240,7 @@ def spark(points: Sequence[tuple[int, float]], first_ms: int, last_ms: int, labe
     """
     span = max(last_ms - first_ms, 1)
     svg = drawing(_SPARK_WIDE, _SPARK_HIGH, label, "spark")
+    svg.set("preserveAspectRatio", "xMinYMid")
     add(svg, "line", "grid", x1=0, x2=_SPARK_WIDE, y1=0.5, y2=0.5)
     add(svg, "line", "grid", x1=0, x2=_SPARK_WIDE, y1=_SPARK_HIGH - 0.5, y2=_SPARK_HIGH - 0.5)
     line = Line(label, points)

@@ -89,8 +89,8 @@ def _node_charts(points: list[Point], scene: Scene) -> list[tuple[str, str, str,
         name, key = scene.problem.cluster.node_names[node], scene.problem.supervisors[node].id
         series = [(each.at_ms, each.node_use[key]) for each in points if key in each.node_use]
         text = f"{readable(use * float(nodes.cores[node]))} of {readable(float(nodes.cores[node]))}"
-        drawn = spark(series, points[0].at_ms, points[-1].at_ms, f"CPU of {name} over time, now {text} cores")
-        found.append((name, key, text, drawn))
+        svg = spark(series, points[0].at_ms, points[-1].at_ms, f"CPU of {name} over time, now {text} cores")
+        found.append((name, key, text, svg))
     return found
 
 
