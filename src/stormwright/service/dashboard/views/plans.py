@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import groupby
 from typing import get_args
 
 from stormwright.errors import NotFoundError
@@ -112,6 +113,9 @@ def history(known: DashboardState, query: Query) -> Page:
         "can_plan": known.sources.plan_service is not None,
         "applies": known.sources.status() is not None,
         "history": found,
+        "runs_of_entries": [
+            (is_moved, list(entries)) for is_moved, entries in groupby(found.entries, key=lambda each: bool(each.moves))
+        ],
         "before": before,
         "runs": known.runs(),
     }
