@@ -41,9 +41,12 @@ let version = null;
 let busy = false;
 // A line comes at least each 20 s; after twice that the connection is dead, whatever the browser thinks of it.
 let beat = null;
+let broken = null;
 const heard = () => {
   clearTimeout(beat);
+  clearTimeout(broken);
   beat = setTimeout(lost, 45000);
+  broken = null;
   reached();
 };
 const listen = () => {
@@ -59,8 +62,7 @@ const listen = () => {
   events.addEventListener("beat", heard);
   // The service ends a stream now and then, and the browser begins the next one after some seconds.
   events.onerror = () => {
-    clearTimeout(beat);
-    beat = setTimeout(lost, 8000);
+    broken ??= setTimeout(lost, 8000);
     if (events.readyState === EventSource.CLOSED) setTimeout(listen, 5000);
   };
 };
