@@ -249,6 +249,8 @@ class PlanSummary(Shape):
         Who approved it; ``stormwright`` for a plan that the mode ``auto`` approves.
     auto_apply
         Whether it is applied as soon as it is made.
+    outdated
+        Why it cannot be applied any more, as the cluster has changed since it was made; empty if it can.
     """
 
     id: str
@@ -271,6 +273,7 @@ class PlanSummary(Shape):
     decision: int | None = None
     approved_by: str = ""
     auto_apply: bool = False
+    outdated: str = ""
 
 
 class Plan(PlanSummary):

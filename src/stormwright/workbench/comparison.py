@@ -17,7 +17,7 @@ from stormwright.model.arrays import IntArray
 from stormwright.model.constraints.constraint import Violation, node_sum
 from stormwright.model.constraints.slots import WorkerCount
 from stormwright.model.constraints.violations import broken_limits, other_worker_counts
-from stormwright.model.humanize import counted
+from stormwright.model.humanize import counted, readable
 from stormwright.model.problem import assumed_text
 from stormwright.schedulers.toolkit.from_scratch import always, apply_from_scratch
 from stormwright.schedulers.toolkit.plugin_guard import checked
@@ -68,7 +68,7 @@ def _cells(
 def _number(value: float | int | None) -> str:
     if value is None:
         return "–"
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}" if value < 10 else f"{value:,.1f}"
+    return f"{value:,}" if isinstance(value, int) else readable(value)
 
 
 log = logging.getLogger(__name__)
