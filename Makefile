@@ -90,8 +90,7 @@ python-test: setup
 storm-versions: setup ## the Java sources compiled and tested with other versions of Storm than the one that is laid out
 	@for version in $(STORM_VERSIONS); do \
 	  echo "test: Java, Storm $$version"; \
-	  mvn -q -B -f java/pom.xml -P '!storm-layout' -Dstorm.version=$$version -Doutput=../build/storm-versions/$$version test; \
-	  grep -h '^Tests run' build/storm-versions/$$version/surefire-reports/*.txt; \
+	  tools/storm_version $$version; \
 	done
 
 spark-versions: setup ## the tests of the pipeline with other versions of Spark, without those of Kafka (options: ARGS="-x")

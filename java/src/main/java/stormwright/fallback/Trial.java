@@ -24,8 +24,8 @@ import stormwright.bridge.Users;
  */
 final class Trial {
     /**
-     * Lets EvenScheduler of Storm 3 move running workers to idle supervisors. It is to place topologies without slots; those
-     * that run are the service's.
+     * Lets EvenScheduler of Storm 3 move running workers to idle supervisors. It is to place topologies without slots;
+     * those that run are the service's.
      */
     private static final String MOVES_TO_IDLE = "nimbus.even.rebalance.idle.supervisor.enabled";
     private final Cluster real;
