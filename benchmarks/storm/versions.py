@@ -11,9 +11,8 @@ import argparse
 import random
 import re
 import subprocess
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ import numpy as np
 
 from benchmarks.kit.results import ROOT, write_results
 from stormwright.errors import SchedulerError
+from stormwright.java import find_java
 from stormwright.model import (
     UNPLACED,
     Assignment,
@@ -42,7 +42,10 @@ DIRECTORY = ROOT / "build" / "storm-versions"
 LINES = ("2.6", "2.7", "2.8", "3.0")
 PROBLEMS = 500
 
-#: Storm's keys, and ours, of the pass that moves workers to idle nodes.
+#: Of which every node has some.
+PORTS = range(6700, 6712)
+
+#: Storm's keys of the pass that moves workers to idle nodes.
 ENABLED, MOST_FREE = "nimbus.even.rebalance.idle.supervisor.enabled", "nimbus.even.rebalance.max.free.per.topology"
 MACHINES, STORM_SCHEDULER = "isolation.scheduler.machines", "storm.scheduler"
 ISOLATION = "org.apache.storm.scheduler.IsolationScheduler"
@@ -78,6 +81,14 @@ class StormVersion:
         home = self.home / "java-home"
         return f"{home.read_text(encoding='utf-8').strip()}/bin/java" if home.exists() else None
 
+    @property
+    def java_release(self) -> int:
+        """Release of that Java, such as 17."""
+        shown = subprocess.run(
+            [self.java or find_java("Storm"), "-version"], capture_output=True, text=True, check=True
+        )
+        return int(re.findall(r'version "(\d+)', shown.stderr)[0])
+
     def host(self) -> SchedulerHost:
         """Return a JVM that runs its schedulers."""
         return SchedulerHost(host_command(storm_home=self.home, ours=self.home / "classes", java=self.java))
@@ -96,7 +107,7 @@ class StormVersion:
 def versions() -> list[StormVersion]:
     """Return the versions that are laid out, the oldest first."""
     found = [each.parent for each in DIRECTORY.glob("*/lib") if (each.parent / "classes" / "stormwright").is_dir()]
-    return [StormVersion(home) for home in sorted(found, key=lambda home: re.findall(r"\d+", home.name))]
+    return [StormVersion(home) for home in sorted(found, key=lambda home: [*map(int, re.findall(r"\d+", home.name))])]
 
 
 # Drawn problems -----------------------------------------------------------------------------------
@@ -105,7 +116,11 @@ def versions() -> list[StormVersion]:
 def drawn_problems(count: int, seed: int = 1) -> Iterator[Problem]:
     """Yield problems of few nodes and topologies, in which something runs, is lost, or is blacklisted."""
     for number in range(count):
-        yield _drawn(random.Random(f"{seed}-{number}"))
+        yield _drawn(_random(f"{seed}-{number}"))
+
+
+def _random(seed: str) -> random.Random:
+    return random.Random(seed)  # noqa: S311 (no secret)
 
 
 def _drawn(draw: random.Random) -> Problem:
@@ -113,7 +128,8 @@ def _drawn(draw: random.Random) -> Problem:
     hosts = [f"host-{draw.randint(0, 99)}" for _ in range(draw.randint(1, nodes))]
     ids = draw.sample([f"{draw.choice('aAzZ-é')}{n}" for n in range(40)], nodes)
     supervisors = tuple(
-        Supervisor(name, draw.choice(hosts), tuple(draw.sample(range(6700, 6712), draw.randint(0, 6))), 1e12) for name in ids
+        Supervisor(name, draw.choice(hosts), tuple(draw.sample(range(6700, 6712), draw.randint(0, 6))), 1e12)
+        for name in ids
     )
     topologies = tuple(_topology(draw, number) for number in range(draw.randint(1, 6)))
     blacklisted = frozenset(host for host in hosts if draw.random() < 0.1)
@@ -150,7 +166,7 @@ def _topology(draw: random.Random, number: int) -> Topology:
 def isolating_problems(count: int, seed: int = 1) -> Iterator[Problem]:
     """Yield problems in which nothing runs, and the first topology has hosts for itself: often several are as large."""
     for number in range(count):
-        draw = random.Random(f"isolation-{seed}-{number}")
+        draw = _random(f"isolation-{seed}-{number}")
         hosts = draw.sample([f"{draw.choice('hHx')}{n}" for n in range(40)], draw.randint(3, 9))
         supervisors = tuple(
             Supervisor(f"s{number}", host, tuple(range(6700, 6700 + draw.randint(1, 3))), 1e12)
@@ -189,7 +205,13 @@ class Agreement:
 
 
 def compare_even(
-    host: SchedulerHost, problems: Iterable[Problem], *, java: int = 17, idle_nodes: bool = False, idle_moves: int = 0
+    host: SchedulerHost,
+    problems: Iterable[Problem],
+    *,
+    key: bool = False,
+    idle_nodes: bool = False,
+    idle_moves: int = 0,
+    java: int = 17,
 ) -> Agreement:
     """Compare `even` with EvenScheduler of a version of Storm.
 
@@ -199,14 +221,13 @@ def compare_even(
         JVM of that version.
     problems
         Problems to compare.
-    java
-        Release of Java of that JVM.
-    idle_nodes, idle_moves
-        Parameters of `even`; Storm gets its keys for the same.
+    key
+        Whether Storm's configuration has the pass for idle nodes, of which versions before 3 know nothing.
+    idle_nodes, idle_moves, java
+        Parameters of `even`; Storm gets its key for the second.
     """
     agreement = Agreement()
-    conf: Mapping[str, Any] = {ENABLED: idle_nodes, MOST_FREE: idle_moves}
-    theirs = JavaScheduler("EvenScheduler", conf=conf, host=host)
+    theirs = JavaScheduler("EvenScheduler", conf={ENABLED: key, MOST_FREE: idle_moves}, host=host)
     ours = make_scheduler("even", {"java": java, "idle_nodes": idle_nodes, "idle_moves": idle_moves})
     for number, problem in enumerate(problems):
         try:
@@ -255,3 +276,53 @@ class _OpenHosts:
 
 
 # Page ---------------------------------------------------------------------------------------------
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--problems", type=int, default=PROBLEMS, help="drawn for each comparison")
+    options = parser.parse_args()
+    rows, details = [], []
+    for version in versions():
+        found = measure(version, options.problems)
+        details.append(found)
+        rows += rows_of(version, found, options.problems)
+    for line in LINES:
+        if not any(version.name.startswith(f"{line}.") for version in versions()):
+            rows.append((f"Storm {line}", "Java tests, and equal placements", "not laid out here: not run"))
+    title = "Versions of Storm: our Java tests, and our schedulers beside the classes of each"
+    write_results("storm-versions", title, rows, {"versions": details})
+
+
+def measure(version: StormVersion, problems: int) -> dict[str, Any]:
+    """Return the Java tests of a version, and all comparisons with it."""
+    ran, failed = version.java_tests()
+    java = version.java_release
+    with version.host() as host:
+        compared = {
+            "even": compare_even(host, drawn_problems(problems), java=java),
+            "isolated hosts": compare_isolation(host, isolating_problems(problems + problems // 5)),
+        }
+        for idle_moves in (0, 1, 2):
+            compared[f"even with the key for idle nodes, idle_moves {idle_moves}"] = compare_even(
+                host, drawn_problems(problems), key=True, idle_nodes=version.is_storm3, idle_moves=idle_moves, java=java
+            )
+    agreements = {name: asdict(agreement) for name, agreement in compared.items()}
+    return {"storm": version.name, "java": java, "java_tests": ran, "java_failures": failed, "agreements": agreements}
+
+
+def rows_of(version: StormVersion, found: dict[str, Any], problems: int) -> Iterator[tuple[str, str, str]]:
+    """Yield the rows of a version."""
+    name = f"Storm {version.name} on Java {found['java']}"
+    yield f"{name}: Java tests", "0 failures", f"{found['java_tests']} ran, {found['java_failures']} failed"
+    for what, agreement in found["agreements"].items():
+        random_hosts = what == "isolated hosts" and not version.is_storm3
+        wanted = "random before Storm 3" if random_hosts else f"≥ {problems} equal, 0 different"
+        text = f"{agreement['equal']} equal, {len(agreement['different'])} different"
+        text += f", {agreement['refused']} without an answer of the class" if agreement["refused"] else ""
+        text += f"; something that runs moved in {agreement['moved']}" if agreement["moved"] else ""
+        yield f"{name}: {what}", wanted, text
+
+
+if __name__ == "__main__":
+    main()
