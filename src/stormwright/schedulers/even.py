@@ -6,7 +6,7 @@ import heapq
 import math
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 
@@ -75,7 +75,7 @@ class EvenParams(Params):
 
     idle_nodes: bool = param(
         False,
-        "Before, move running workers to idle nodes: Storm 3 with nimbus.even.rebalance.idle.supervisor.enabled",
+        "Move running workers to idle nodes first: Storm 3 with nimbus.even.rebalance.idle.supervisor.enabled",
     )
     idle_moves: int = param(
         0,
@@ -83,7 +83,7 @@ class EvenParams(Params):
         "(nimbus.even.rebalance.max.free.per.topology)",
         low=0,
     )
-    java: int = param(17, "Release of Java that Nimbus runs on: from 19 on, hash maps of it have another order", low=8)
+    java: int = param(17, "Release of Java of Nimbus: from 19 on, some hash maps have another order", low=8)
 
 
 class EvenScheduler:
@@ -159,7 +159,13 @@ class EvenScheduler:
                     for executor, name in zip(waiting, names, strict=True)
                 ]
                 status[topology.id] = f"{len(waiting)} of {topology.num_executors} executors unplaced: {reason}"
-        return Assignment(frozen(slots, np.int32, own=True), tuple(unplaced), status, scheduler="even")
+        return Assignment(
+            frozen(slots, np.int32, own=True),
+            tuple(unplaced),
+            status,
+            scheduler="even",
+            parameters=asdict(self.params),
+        )
 
 
 def _move_to_idle_nodes(problem: Problem, slots: IntArray, most: int) -> None:
@@ -176,8 +182,8 @@ def _move_to_idle_nodes(problem: Problem, slots: IntArray, most: int) -> None:
     first = np.searchsorted(problem.slot_node, np.arange(len(problem.supervisors)))
 
     def port(slot: int) -> int:
-        node = problem.slot_node[slot]
-        return problem.supervisors[node].ports[slot - first[node]]
+        node = int(problem.slot_node[slot])
+        return problem.supervisors[node].ports[slot - int(first[node])]
 
     targets = deque(
         slot
