@@ -26,6 +26,10 @@ JAVA_SOURCES := $(shell find java/src -type f)
 # Besides 2.8.3, with which all else is built and run: the newest of older lines, and the oldest of its own.
 STORM_VERSIONS := 2.6.4 2.7.1 2.8.0
 
+# Storm 3: a release that Maven has (STORM3=3.0.0), or a checkout of apache/storm.
+STORM3 ?=
+STORM3_SOURCES ?=
+
 # Besides 4.2.0, the same.
 SPARK_VERSIONS := 4.0.5 4.1.4 4.2.1 4.3.0
 
@@ -44,10 +48,10 @@ MACHINE_CODE := build/.machine-code
 JAVA_SAYS := build/java-test.log
 JAVA_FAILED := build/.java-test-failed
 
-.PHONY: help demo test test-all properties chaos chaos-virtual soak java-test python-test storm-versions spark-versions lint docs fresh-docs wheel audit setup deploy-tools clean missing
+.PHONY: help demo test test-all properties chaos chaos-virtual soak java-test python-test storm-versions storm3 spark-versions lint docs fresh-docs wheel audit setup deploy-tools clean missing
 
 help: ## show this
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
+	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 demo: setup ## real Storm cluster: run, observe, decide, move, and show what was gained (options: ARGS="--nodes 3")
 	@$(BIN)/stormwright demo $(ARGS)
@@ -55,7 +59,7 @@ demo: setup ## real Storm cluster: run, observe, decide, move, and show what was
 test: java-test python-test ## Java and Python tests, some on a real Storm cluster (options for pytest: ARGS="-k cluster")
 	@grep -h '^Tests run' java/target/surefire-reports/*.txt
 
-test-all: java-test storm-versions $(BROWSER) $(DEPLOY_TOOLS) ## the same, and what takes long and rarely breaks
+test-all: java-test storm-versions storm3 $(BROWSER) $(DEPLOY_TOOLS) ## the same, and what takes long and rarely breaks
 	@grep -h '^Tests run' java/target/surefire-reports/*.txt
 	@echo "test: Python, in $(JOBS) processes"
 	@$(PYTEST) $(ARGS)
@@ -90,9 +94,15 @@ python-test: setup
 storm-versions: setup ## the Java sources compiled and tested with other versions of Storm than the one that is laid out
 	@for version in $(STORM_VERSIONS); do \
 	  echo "test: Java, Storm $$version"; \
-	  mvn -q -B -f java/pom.xml -P '!storm-layout' -Dstorm.version=$$version -Doutput=../build/storm-versions/$$version test; \
-	  grep -h '^Tests run' build/storm-versions/$$version/surefire-reports/*.txt; \
+	  tools/storm_version $$version; \
 	done
+
+# In test-all one after the other, as tests of each wait for what they measure.
+storm3: | $(if $(filter test-all,$(MAKECMDGOALS)),storm-versions)
+storm3: setup ## the same with Storm 3 (STORM3=VERSION, or STORM3_SOURCES=DIR, a checkout of apache/storm)
+	@for each in $(or $(STORM3_SOURCES),$(STORM3)); do tools/storm_version $$each; done
+	@[ -n "$(STORM3_SOURCES)$(STORM3)" ] || \
+	  echo "test: Storm 3 is skipped: give STORM3_SOURCES=DIR, a checkout of apache/storm, or STORM3=VERSION if Maven has it"
 
 spark-versions: setup ## the tests of the pipeline with other versions of Spark, without those of Kafka (options: ARGS="-x")
 	@for version in $(SPARK_VERSIONS); do \

@@ -285,6 +285,10 @@ class Plan(PlanSummary):
         Predictions for all topologies together; None until it is made.
     moved, steps
         Topologies that move, and the steps in order.
+    moving, moving_s
+        Topologies (names) that are paused to be moved now, and for how many seconds; None if unknown.
+    left_s
+        Expected seconds until the plan is complete, while it is applied.
     worse
         What gets worse by the plan: limits newly exceeded, and figures, as texts.
     blocked
@@ -302,6 +306,9 @@ class Plan(PlanSummary):
     after: Side | None = None
     moved: tuple[PlannedTopology, ...] = ()
     steps: tuple[PlannedStep, ...] = ()
+    moving: tuple[str, ...] = ()
+    moving_s: float | None = None
+    left_s: float | None = None
     worse: tuple[str, ...] = ()
     blocked: dict[str, str] = Field(default_factory=dict)
     duration_s: float = 0.0

@@ -16,7 +16,9 @@ from stormwright.model import (
     WorkerSlot,
     default_executor_runs,
 )
+from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.even import EvenScheduler
+from stormwright.schedulers.toolkit.traits import declared
 from tests.case_files import case_files, case_name, case_problem, placed_by, placed_in, read_case
 from tests.schedulers.builders import topology
 
@@ -74,3 +76,56 @@ def test_executors_go_by_task_not_by_position():
     answer = EvenScheduler().schedule(Problem(cluster(1, 1, 1), (mixed,)))
     by_task = np.argsort(mixed.executor_start_task)
     assert answer.slot_of_executor[by_task].tolist() == [0, 1, 2]
+
+
+# Idle nodes, as in Storm 3 -----------------------------------------------------------------------
+
+
+def all_on_the_first(workers: int, *ports: int, names: str = "t") -> Problem:
+    """Topologies of an executor per worker; all workers run on the first node."""
+    topologies = tuple(topology(name, workers, workers) for name in names)
+    slots = [WorkerSlot("s0", 6700 + n) for n in range(workers * len(names))]
+    current = {
+        name: TopologyAssignment(tuple(slots[n * workers : (n + 1) * workers]), tuple(range(workers)))
+        for n, name in enumerate(names)
+    }
+    return Problem(cluster(*ports), topologies, current=current)
+
+
+def nodes_of(problem: Problem, **settings: object) -> list[int]:
+    slots = make_scheduler("even", settings).schedule(problem).slot_of_executor
+    return problem.slot_node[slots].tolist()
+
+
+def test_nothing_that_runs_moves_by_default():
+    assert nodes_of(all_on_the_first(4, 4, 4)) == [0, 0, 0, 0]
+    assert not declared(make_scheduler("even")).moves_running
+
+
+def test_share_of_the_workers_moves_to_an_idle_node_from_the_highest_port_on():
+    assert nodes_of(all_on_the_first(4, 4, 4), idle_nodes=True) == [0, 0, 1, 1]
+    assert declared(make_scheduler("even", {"idle_nodes": True})).moves_running
+
+
+def test_moves_to_idle_nodes_are_limited_per_topology():
+    assert nodes_of(all_on_the_first(4, 4, 4), idle_nodes=True, idle_moves=1) == [0, 0, 0, 1]
+
+
+def test_topologies_take_turns_for_slots_of_idle_nodes():
+    assert nodes_of(all_on_the_first(2, 6, 3, names="abc"), idle_nodes=True) == [0, 1, 0, 1, 0, 1]
+    assert nodes_of(all_on_the_first(4, 8, 2, names="ab"), idle_nodes=True) == [0, 0, 0, 1, 0, 0, 0, 1]
+
+
+def test_topology_with_fewer_workers_than_nodes_does_not_move():
+    assert nodes_of(all_on_the_first(2, 4, 4, 4), idle_nodes=True) == [0, 0]
+
+
+def test_last_worker_of_a_node_stays():
+    problem = all_on_the_first(2, 4, 4)
+    alone = replace(problem, topologies=(topology("t", 2, 8),))
+    assert nodes_of(alone, idle_nodes=True, idle_moves=3) == [0, 1]
+
+
+def test_blacklisted_idle_node_takes_nothing():
+    problem = replace(all_on_the_first(4, 4, 4), blacklisted_hosts=frozenset({"h1"}))
+    assert nodes_of(problem, idle_nodes=True) == [0, 0, 0, 0]

@@ -18,6 +18,7 @@ from stormwright.controller.safety.holds import HoldCode
 from stormwright.history.evaluation.verdict import Promise
 from stormwright.model import UNPLACED, Assignment, Cost, LoadProfile, Problem, Scheduler, cost_of
 from stormwright.model.arrays import IntArray
+from stormwright.model.humanize import listed
 from stormwright.model.load import silent_load
 from stormwright.schedulers.toolkit.triggers import (
     Adaptation,
@@ -149,7 +150,7 @@ def decide(
     after = cost_of(problem, wanted)
     if stopped := _stopped(problem, wanted):
         # Without their traffic it would seem to cost little.
-        why = f"{', '.join(stopped)} would be left without slots: not worth a move"
+        why = f"no move is worth it: {listed(stopped)} would be left without slots"
         return Decision(True, why, before=before, after=after, assignment=assignment)
     outlook = outlooks.of(wanted)
     view = replace(at_best, gain_percent=outlook.gain_percent, gained=outlook.gained)
@@ -165,7 +166,8 @@ def decide(
         unsure = "the gain is within the error of predictions" if reason and not outlook.is_sure else ""
         figures = (HAS_ROOM,) if outlook.has_room else (outlook.text, unsure, outlook.less)
         why = "; ".join(filter(None, (drifted, *figures)))
-        return Decision(True, f"{why}: not worth a move", before=before, after=after, assignment=assignment)
+        text = f"no move is worth it: {why}"
+        return Decision(True, text, before=before, after=after, assignment=assignment)
     refused = aim.refuses(problem, wanted, outlook.worth, outlooks.rate_tps)
     staying = {**stay, **refused}
     plan = plan_valid_moves(outlooks.placements, assignment, budget, staying, cpu_limits=aim.objective == TRAFFIC)
@@ -173,7 +175,7 @@ def decide(
     if aim.objective != TRAFFIC and plan.moves and not np.array_equal(slots, wanted):
         part = outlooks.of(slots)
         if part.gain_percent < -PART_LOSS_PERCENT:
-            why = f"{reason}; but only a part of it can move now, and that alone: {part.text}: not worth a move"
+            why = f"no move is worth it: {reason}; but only a part of it can move now, and that alone: {part.text}"
             return Decision(True, why, before=before, after=after, assignment=assignment)
     arriving = {move.topology.id: problem.topology_index[move.topology.id] for move in plan.moves}
     because = _because(triggers, view, aim.adapts)

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import heapq
+import math
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 
 import numpy as np
 
 from stormwright.model import UNPLACED, Assignment, Problem, Unplaced
 from stormwright.model.arrays import IntArray, frozen
 from stormwright.model.constraints.blacklist import DRAINED, closed_nodes
-from stormwright.schedulers.toolkit.params import NoParams
+from stormwright.schedulers.toolkit.params import Params, param
 
 # Java's order -------------------------------------------------------------------------------------
 # Iteration order of Java's `HashMap`, which Storm's assignments depend on.
 #
-# Checked against JDK 17. Not covered: buckets that turn into trees, which takes eight colliding ids.
+# Checked against JDK 17 and 25. Not covered: buckets that turn into trees, which takes eight colliding ids.
 
 _MAX_LOAD = 0.75
 _DEFAULT_CAPACITY = 16
+
+#: First release of Java whose copies of hash maps have no bucket more than they need.
+_EXACT_COPIES = 19
 
 
 def java_string_hash(text: str) -> int:
@@ -30,13 +36,13 @@ def java_string_hash(text: str) -> int:
     return value
 
 
-def topologies_order(ids: Sequence[str], among: Iterable[int] | None = None) -> list[int]:
+def topologies_order(ids: Sequence[str], among: Iterable[int] | None = None, java: int = 17) -> list[int]:
     """Return the positions of `ids`, or those `among` them, in the iteration order of Storm's `Topologies`.
 
     `Topologies` copies a map that grew entry by entry, so ids in the same bucket of the copy have the order of the map
-    they were copied from.
+    they were copied from. `java` is the release of Java that Nimbus runs on.
     """
-    grown, copied = _grown_capacity(len(ids)), _copied_capacity(len(ids))
+    grown, copied = _grown_capacity(len(ids)), _copied_capacity(len(ids), java)
 
     def place(position: int) -> tuple[int, int, int]:
         value = java_string_hash(ids[position])
@@ -54,27 +60,55 @@ def _grown_capacity(size: int) -> int:
     return capacity
 
 
-def _copied_capacity(size: int) -> int:
+def _copied_capacity(size: int, java: int) -> int:
     """Return the number of buckets of a map copied from one with `size` entries."""
-    wanted = int(size / _MAX_LOAD + 1.0)
-    return 1 << (wanted - 1).bit_length()
+    wanted = math.ceil(size / _MAX_LOAD) if java >= _EXACT_COPIES else int(size / _MAX_LOAD + 1.0)
+    return 1 << max(wanted - 1, 0).bit_length()
 
 
 # Even ---------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, kw_only=True)
+class EvenParams(Params):
+    """Parameters of the scheduler."""
+
+    idle_nodes: bool = param(
+        False,
+        "Move running workers to idle nodes first: Storm 3 with nimbus.even.rebalance.idle.supervisor.enabled",
+    )
+    idle_moves: int = param(
+        0,
+        "Maximum number of workers of a topology moved to idle nodes; 0: no maximum "
+        "(nimbus.even.rebalance.max.free.per.topology)",
+        low=0,
+    )
+    java: int = param(17, "Release of Java of Nimbus: from 19 on, some hash maps have another order", low=8)
+
+
 class EvenScheduler:
     """Distributes the executors of each topology round robin over slots of as many nodes as possible.
 
-    Rules of ``org.apache.storm.scheduler.EvenScheduler`` of Storm 2.8.3, which gives the same slots:
+    Rules of ``org.apache.storm.scheduler.EvenScheduler`` of Storm 2.6 to 3.0, which gives the same slots:
 
-    1. Topologies with unassigned executors are processed in the order of a Java hash map of their ids.
+    1. Topologies with unassigned executors are processed in the order of a Java hash map of their ids, which depends on
+       the release of Java that Nimbus runs on (`java`).
     2. Free slots are interleaved, one per node, nodes with more of them first, then by supervisor id; ports ascend.
     3. A topology takes one for every worker that it lacks; live executors stay, and the others, by task, go round robin
        over the slots taken.
 
     If all workers of a topology are alive and only an executor is lost, Storm 2.8.3 throws an exception; here the
     executor stays unplaced.
+
+    With `idle_nodes`, as in Storm 3 if its Nimbus is configured so, running workers first move to nodes without any.
+    (Older versions have no such pass. Storm waits until a node is up for some rounds; here every node is.)
+
+    1. A topology may move, for each idle node, as many workers as it wants over the number of open nodes, rounded down,
+       but at most `idle_moves`.
+    2. In rounds, each topology, in order of ids, moves one worker: from the node with most of its workers, at least
+       two, the one on the highest port. Ties go to the lower supervisor id.
+    3. It goes to the next slot of the idle nodes, in order of supervisor ids and ports. This ends when none is left, or
+       no topology moves a worker.
 
     When to use
     -----------
@@ -90,21 +124,25 @@ class EvenScheduler:
     worker slots
     """
 
-    params_type = NoParams
-    heeds_limits = takes_turns = False
+    params_type = EvenParams
+    heeds_limits = takes_turns = moves_running = False
 
-    def __init__(self, params: NoParams | None = None) -> None:
-        self.params = params or NoParams()
+    def __init__(self, params: EvenParams | None = None) -> None:
+        self.params = params or EvenParams()
+        self.moves_running = self.params.idle_nodes
 
     def schedule(self, problem: Problem) -> Assignment:
         """Place the executors without a slot."""
         slots = problem.current_slot.copy()
-        free = _FreeSlots(problem)
+        if self.params.idle_nodes:
+            _move_to_idle_nodes(problem, slots, self.params.idle_moves)
+        free = _FreeSlots(problem, slots)
         unplaced: list[Unplaced] = []
         status: dict[str, str] = {}
         # Not `np.unique`, here and below: its first call imports masked arrays.
         lacking = np.flatnonzero(np.bincount(problem.executor_topology[slots == UNPLACED])).tolist()
-        for index in topologies_order([topology.id for topology in problem.topologies], lacking):
+        ids = [topology.id for topology in problem.topologies]
+        for index in topologies_order(ids, lacking, self.params.java):
             topology, executors = problem.topologies[index], problem.executors_of(index)
             own = slots[executors]
             live_workers = len(set(own[own != UNPLACED].tolist()))
@@ -121,15 +159,64 @@ class EvenScheduler:
                     for executor, name in zip(waiting, names, strict=True)
                 ]
                 status[topology.id] = f"{len(waiting)} of {topology.num_executors} executors unplaced: {reason}"
-        return Assignment(frozen(slots, np.int32, own=True), tuple(unplaced), status, scheduler="even")
+        return Assignment(
+            frozen(slots, np.int32, own=True),
+            tuple(unplaced),
+            status,
+            scheduler="even",
+            parameters=asdict(self.params),
+        )
+
+
+def _move_to_idle_nodes(problem: Problem, slots: IntArray, most: int) -> None:
+    """Move running workers to nodes without any, in place; the rules of `EvenScheduler` with `idle_nodes`."""
+    nodes = _in_order_of_java([node.id for node in problem.supervisors])
+    rank = {node: position for position, node in enumerate(nodes)}
+    open_nodes = [
+        node
+        for node in nodes
+        if problem.supervisors[node].ports and problem.supervisors[node].host not in problem.blacklisted_hosts
+    ]
+    busy = set(problem.slot_node[slots[slots != UNPLACED]].tolist())
+    idle = [node for node in open_nodes if node not in busy]
+    first = np.searchsorted(problem.slot_node, np.arange(len(problem.supervisors)))
+
+    def port(slot: int) -> int:
+        node = int(problem.slot_node[slot])
+        return problem.supervisors[node].ports[slot - int(first[node])]
+
+    targets = deque(
+        slot
+        for node in idle
+        for slot in sorted(range(first[node], first[node] + len(problem.supervisors[node].ports)), key=port)
+    )
+    budgets: dict[int, int] = {}
+    for index in _in_order_of_java([topology.id for topology in problem.topologies]):
+        budget = problem.topologies[index].num_workers // max(len(open_nodes), 1) * len(idle)  # rule 1
+        budgets[index] = min(budget, most or budget)
+    movable = [index for index, budget in budgets.items() if budget]
+    while targets and movable:  # rule 2
+        for index in movable:
+            if not targets:
+                break
+            own = slots[problem.executors_of(index)]
+            workers: dict[int, list[int]] = {}
+            for slot in set(own[own != UNPLACED].tolist()):
+                workers.setdefault(int(problem.slot_node[slot]), []).append(slot)
+            crowded = [node for node, there in workers.items() if len(there) > 1]
+            budgets[index] = budgets[index] - 1 if crowded else 0
+            if crowded:
+                source = min(crowded, key=lambda node: (-len(workers[node]), rank[node]))
+                own[own == max(workers[source], key=port)] = targets.popleft()
+        movable = [index for index in movable if budgets[index]]
 
 
 class _FreeSlots:
     """Free slots in the order in which EvenScheduler assigns them."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, slots: IntArray) -> None:
         taken = np.zeros(len(problem.slots), dtype=bool)
-        taken[problem.current_slot[problem.current_slot != UNPLACED]] = True
+        taken[slots[slots != UNPLACED]] = True
         hosts = problem.blacklisted_hosts
         listed = np.array([node.host in hosts for node in problem.supervisors], dtype=bool)[problem.slot_node]
         shut = problem.slot_node[listed & ~taken]

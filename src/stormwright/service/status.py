@@ -77,7 +77,7 @@ class ServiceStatus:
     anomalies: Sequence[Mapping[str, Any]] = field(default_factory=list)
     budget: Mapping[str, Any] = field(default_factory=dict)
     pair: Mapping[str, Any] = field(default_factory=dict)
-    damaged: Sequence[str] = ()
+    damaged: Sequence[str] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the status as a document for JSON."""

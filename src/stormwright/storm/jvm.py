@@ -96,8 +96,9 @@ def storm_command(storm_home: Path, main: str, *args: str, flags: Sequence[str] 
 #: The clone that this file lies in, if it lies in one: Storm is laid out and our jar is built there.
 _CLONE = Path(__file__).resolve().parents[3]
 
-#: Storm of local clusters: that of the clone, else of the variable. ``lib`` is for daemons, ``lib-worker`` for workers.
-STORM_HOME = _CLONE / "build" / "storm"
+#: Storm of local clusters: that of ``STORMWRIGHT_LOCAL_STORM`` (another version, of ``make storm-versions``), else of
+#: the clone, else of ``STORM_HOME``. ``lib`` is for daemons, ``lib-worker`` for workers.
+STORM_HOME = Path(os.environ.get("STORMWRIGHT_LOCAL_STORM") or _CLONE / "build" / "storm")
 if not STORM_HOME.exists() and "STORM_HOME" in os.environ:
     STORM_HOME = Path(os.environ["STORM_HOME"])
 

@@ -50,8 +50,21 @@ _FLAGS = (
 _NAME = re.compile(r"java:(?P<scheduler>[\w.$]+)(?::(?P<strategy>[\w.$]+))?")
 
 
-def host_command(jars: Sequence[Path] = ()) -> list[str]:
+def host_command(
+    jars: Sequence[Path] = (), *, storm_home: Path = STORM_HOME, ours: Path = STORMWRIGHT_JAR, java: str | None = None
+) -> list[str]:
     """Return the command that starts the host, with the classes of Storm and of `jars`.
+
+    Parameters
+    ----------
+    jars
+        Jars or directories of classes that are not Storm's.
+    storm_home
+        Directory with Storm's jars in ``lib``; another version of Storm than the usual one.
+    ours
+        Our jar, or directory of classes, which fits it.
+    java
+        The ``java`` to start; by default that of `require_java`.
 
     Raises
     ------
@@ -64,12 +77,12 @@ def host_command(jars: Sequence[Path] = ()) -> list[str]:
     if faults:
         raise InputError("--jar", faults)
     return java_command(
-        require_java(),
+        java or require_java(),
         main="stormwright.SchedulerHost",
-        class_path=[STORM_HOME / "lib" / "*", STORMWRIGHT_JAR, *(jar.resolve() for jar in jars)],
+        class_path=[storm_home / "lib" / "*", ours, *(jar.resolve() for jar in jars)],
         flags=_FLAGS,
         heap_mb=HEAP_MB,
-        properties={"storm.home": STORM_HOME},
+        properties={"storm.home": storm_home},
     )
 
 

@@ -90,7 +90,10 @@ def test_scheduler_class_check_requires_class_and_service_address(told, said):
         ("2.6.0", "ok"),
         ("2.8.3-SNAPSHOT", "ok"),
         ("2.9.0", "wrong"),
-        ("3.0.0", "wrong"),
+        ("3.0.0", "ok"),
+        ("3.0.0-SNAPSHOT", "ok"),
+        ("3.1.0", "wrong"),
+        ("30.0.0", "wrong"),
         (None, "unknown"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Java's hash order against what OpenJDK 17.0.15 printed for the same keys."""
+"""Java's hash order against what OpenJDK 17.0.15 and 25.0.3 printed for the same keys."""
 
 from __future__ import annotations
 
@@ -28,6 +28,21 @@ ORDER_HASHES = {
     1000: -481929108612329500,
 }
 
+#: Where the order is another one from Java 19 on: numbers of keys, and the orders as numbers.
+LATER_ORDER_HASHES = {
+    6: 33338055,
+    12: 132180258702184266,
+    24: -1941648374768813010,
+    96: 4485223405703274948,
+}
+
+
+def order_hash(order: list[int]) -> int:
+    value = 0
+    for position in order:
+        value = (31 * value + position) % 2**64
+    return value
+
 
 def keys(count: int) -> list[str]:
     return [f"topology-{i * 7919 % 1000003}-{i}-1600000000" for i in range(count)]
@@ -53,10 +68,22 @@ def test_order_of_a_copied_map(count):
 
 @pytest.mark.parametrize("count", ORDER_HASHES)
 def test_order_of_a_large_copied_map(count):
-    value = 0
-    for position in topologies_order(keys(count)):
-        value = (31 * value + position) % 2**64
-    assert value == ORDER_HASHES[count] % 2**64
+    assert order_hash(topologies_order(keys(count))) == ORDER_HASHES[count] % 2**64
+
+
+@pytest.mark.parametrize("count", LATER_ORDER_HASHES)
+def test_order_of_a_copied_map_of_java_19_and_later(count):
+    assert order_hash(topologies_order(keys(count), java=19)) == LATER_ORDER_HASHES[count] % 2**64
+    assert (
+        topologies_order(keys(count), java=18)
+        == topologies_order(keys(count))
+        != topologies_order(keys(count), java=19)
+    )
+
+
+@pytest.mark.parametrize("count", [1, 2, 4, 5, 8, 11, 13, 25, 50, 100, 1000])
+def test_order_of_most_copied_maps_is_that_of_every_release_of_java(count):
+    assert topologies_order(keys(count), java=25) == topologies_order(keys(count), java=17)
 
 
 def test_nothing_to_order():

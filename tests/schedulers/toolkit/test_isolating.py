@@ -113,6 +113,14 @@ def test_isolated_topology_gets_configured_host_count_and_others_the_rest():
         assert hosts(of, slots, 0) | hosts(of, slots, 2) == {"h2", "h3"}
 
 
+def test_hosts_of_as_many_slots_go_in_order_of_their_names():
+    """As in IsolationScheduler of Storm 3; not in the problem's order."""
+    of = isolating(three(9.0, 9.0, 9.0, 9.0), b=1)
+    turned = tuple(replace(node, host=f"h{9 - n}") for n, node in enumerate(of.supervisors))
+    slots = make_scheduler("round_robin").schedule(replace(of, supervisors=turned)).slot_of_executor
+    assert hosts(replace(of, supervisors=turned), slots, 1) == {"h6"}
+
+
 def test_isolated_topology_waits_for_unoccupied_hosts():
     """The other two keep all three nodes busy; what waits says why, and they are left alone."""
     of = running(isolating(three(9.0, 9.0, 9.0), b=2), [0, 0, 2, 2, -1, -1, -1, -1, 4, 4, 3, 3])

@@ -89,7 +89,7 @@ def test_misspelled_common_option_has_a_suggestion():
 def test_unknown_parameter_error_lists_valid_ones_and_all_other_faults():
     of_all = "backfill, order, user_cpu_percent, user_executors, user_memory_mb, user_slots"
     with pytest.raises(InputError) as none:
-        make_scheduler("even", {"xyz": 1})
+        make_scheduler("spread", {"xyz": 1})
     assert [fault.message for fault in none.value.faults] == [f"unknown parameter; all schedulers have {of_all}"]
     with pytest.raises(InputError) as several:
         make_scheduler("t_storm", ["xyz=1", "ordr=given", "gamma=0", "user_slots=-2"])

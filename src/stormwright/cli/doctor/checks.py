@@ -197,8 +197,8 @@ def _of_service(facts: Facts, service: ServiceFacts) -> Iterator[Finding]:
 
 # Checks -------------------------------------------------------------------------------------------
 
-#: Supported releases of Storm.
-OLDEST_STORM, NEWEST_STORM = (2, 6), (2, 8)
+#: Supported lines of Storm (docs/versions.md).
+STORM_LINES = ("2.6", "2.7", "2.8", "3.0")
 
 #: Age in seconds at which the service ignores the last snapshot of Nimbus.
 MOST_MONITOR_S = 60
@@ -266,13 +266,13 @@ def credentials(found: Installation, conf: Mapping[str, Any]) -> Finding:
 def storm_version(found: Installation) -> Finding:
     """Check that the release of Storm is supported."""
     name, text = "Storm", found.storm_version
-    least, most = ".".join(map(str, OLDEST_STORM)), ".".join(map(str, NEWEST_STORM))
-    numbers = re.match(r"(\d+)\.(\d+)", text or "")
-    if numbers is None:
+    line = re.match(r"\d+\.\d+", text or "")
+    if line is None:
         return Finding(name, "unknown", f"no lib/storm-client-….jar in {found.home}", "pass another --storm-home")
-    if OLDEST_STORM <= (int(numbers[1]), int(numbers[2])) <= NEWEST_STORM:
+    if line[0] in STORM_LINES:
         return Finding(name, "ok", f"{text}")
-    return Finding(name, "wrong", f"{text}; supported are {least} to {most}", f"use Storm {least} to {most}")
+    lines = f"{', '.join(STORM_LINES[:-1])} and {STORM_LINES[-1]}"
+    return Finding(name, "wrong", f"{text}; supported are {lines}", f"use Storm {lines.replace(' and ', ' or ')}")
 
 
 def monitor_frequency(conf: Mapping[str, Any]) -> Finding:

@@ -103,8 +103,9 @@ class IsolatingScheduler(WrappedScheduler):
     """Runs a scheduler for each isolated topology on its own hosts, and for the others on the rest.
 
     1. An isolated topology gets as many hosts as the cluster's configuration says, at most one per worker: those that
-       it runs on, then unused hosts, those with most slots first. Isolated topologies are served in the problem's
-       order; ties go to the host that comes first in it.
+       it runs on, then unused hosts, those with most slots first. Ties go to the lower host name, as in
+       IsolationScheduler of Storm 3 (before, their order is random). Isolated topologies are served in the problem's
+       order.
     2. If there are too few such hosts it is left out. Hosts on which it does not fit go to others.
     3. Nothing else is placed on its hosts. Running executors stay, so a host that is already shared stays shared, and
        gets no more of either.
@@ -156,7 +157,7 @@ def _hosts_for(problem: Problem, topology: int, count: int, closed: set[str]) ->
         if usable and node.ports and node.host not in busy:
             ports[node.host] = ports.get(node.host, 0) + len(node.ports)
     missing = max(min(count, num_workers(problem.topologies[topology])) - len(runs_on), 0)
-    roomiest = sorted(ports, key=lambda host: -ports[host])
+    roomiest = sorted(ports, key=lambda host: (-ports[host], host))
     return alone | set(roomiest[:missing]) if len(roomiest) >= missing else alone
 
 

@@ -4,12 +4,14 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.zip.GZIPOutputStream;
 import org.apache.storm.Config;
 import org.apache.storm.generated.StormTopology;
 import org.apache.storm.shade.net.minidev.json.JSONValue;
@@ -80,6 +82,14 @@ class TopologyReaderTest {
         assertEquals(25.0, ((Map<?, ?>) word.get("resources")).get("cpu.pcore.percent"));
     }
 
+    private static byte[] gzip(String text) throws IOException {
+        ByteArrayOutputStream bytes = new ByteArrayOutputStream();
+        try (GZIPOutputStream compressed = new GZIPOutputStream(bytes)) {
+            compressed.write(text.getBytes());
+        }
+        return bytes.toByteArray();
+    }
+
     @Test
     void everyFaultOfEveryFile() throws IOException {
         String code = file("code", Utils.serialize(topology()));
@@ -92,9 +102,9 @@ class TopologyReaderTest {
                 "none", file("empty", new byte[0]),
                 file("half", java.util.Arrays.copyOf(whole, whole.length / 2)),
                 file("nameless", Utils.toCompressedJsonConf(nameless)),
-                code, file("list", Utils.gzip("[1]".getBytes())),
+                code, file("list", gzip("[1]")),
                 code, file("wrong", Utils.toCompressedJsonConf(wrong)),
-                file("other", Utils.gzip("not thrift".getBytes())), file("good", Utils.toCompressedJsonConf(conf())));
+                file("other", gzip("not thrift")), file("good", Utils.toCompressedJsonConf(conf())));
         assertEquals("none $ cannot be read: No such file or directory", fault(answer, 0));
         assertTrue(fault(answer, 1).startsWith("empty $ is not a serialized configuration"), fault(answer, 1));
         assertTrue(fault(answer, 2).startsWith("half $ is not a serialized topology: "), fault(answer, 2));

@@ -6,6 +6,7 @@ import java.util.HashSet;
 import java.util.Map;
 import java.util.Set;
 import org.apache.storm.scheduler.Cluster;
+import org.apache.storm.scheduler.EvenScheduler;
 import org.apache.storm.scheduler.ExecutorDetails;
 import org.apache.storm.scheduler.IScheduler;
 import org.apache.storm.scheduler.Topologies;
@@ -22,6 +23,11 @@ import stormwright.bridge.Users;
  * one of which nothing lives is not there.
  */
 final class Trial {
+    /**
+     * Lets EvenScheduler of Storm 3 move running workers to idle supervisors. It is to place topologies without slots;
+     * those that run are the service's.
+     */
+    private static final String MOVES_TO_IDLE = "nimbus.even.rebalance.idle.supervisor.enabled";
     private final Cluster real;
     private final Cluster copy;
 
@@ -53,6 +59,9 @@ final class Trial {
     }
 
     Trial run(IScheduler scheduler) {
+        if (scheduler instanceof EvenScheduler) {
+            copy.getConf().put(MOVES_TO_IDLE, false);
+        }
         scheduler.schedule(copy.getTopologies(), copy);
         return this;
     }

@@ -18,7 +18,6 @@ import org.apache.storm.scheduler.TopologyDetails;
 import org.apache.storm.scheduler.WorkerSlot;
 import org.apache.storm.scheduler.resource.normalization.NormalizedResources;
 import org.apache.storm.scheduler.resource.normalization.ResourceMetrics;
-import org.apache.storm.utils.Time;
 import org.apache.storm.utils.Utils;
 
 /** A {@code stormwright-problem/1} as the objects that Nimbus hands to a scheduler. */
@@ -29,7 +28,8 @@ final class ProblemCluster {
     private static final Map<String, Object> DEFAULTS = Utils.readDefaultConfig();
 
     private final Map<String, Object> conf = new HashMap<>(DEFAULTS);
-    private final int now = Time.currentTimeSecs();
+    /** Seconds since 1970, as Storm counts them; its own method is deprecated in Storm 3. */
+    private final int now = (int) (System.currentTimeMillis() / 1000);
     private final Map<String, SupervisorDetails> supervisors = new LinkedHashMap<>();
     private final Map<String, TopologyDetails> details = new LinkedHashMap<>();
     private final Map<String, List<ExecutorDetails>> order = new LinkedHashMap<>();

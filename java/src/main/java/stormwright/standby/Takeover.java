@@ -24,7 +24,7 @@ import org.apache.storm.utils.VersionInfo;
 /** What a running JVM takes over from the command of a worker, and what it cannot. */
 public final class Takeover {
     /** Lines of Storm whose worker has been tried. */
-    private static final List<String> STORM_LINES = List.of("2.6.", "2.7.", "2.8.");
+    private static final List<String> STORM_LINES = List.of("2.6.", "2.7.", "2.8.", "3.0.");
 
     /** Variables that a process or JVM reads when it starts. */
     private static final Set<String> START_VARIABLES = Set.of(

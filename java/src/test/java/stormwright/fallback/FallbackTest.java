@@ -48,13 +48,16 @@ class FallbackTest {
     }
 
     private static Cluster schedule(TestCluster state, Map<String, Object> conf) {
+        return schedule(state.build(), conf);
+    }
+
+    private static Cluster schedule(Cluster cluster, Map<String, Object> conf) {
         Map<String, Object> all = new HashMap<>(Utils.readDefaultConfig());
         all.put("stormwright.service.url", NOBODY);
         all.put("stormwright.service.deadline.ms", 15_000);
         all.putAll(conf);
         PlacementScheduler scheduler = new PlacementScheduler();
         scheduler.prepare(all, new StormMetricsRegistry());
-        Cluster cluster = state.build();
         scheduler.schedule(cluster.getTopologies(), cluster);
         scheduler.cleanup();
         return cluster;
@@ -248,7 +251,6 @@ class FallbackTest {
     @ValueSource(strings = {
         "gone.Scheduler | there is no class gone.Scheduler in Storm's jars or in those given",
         "java.lang.String | java.lang.String is no org.apache.storm.scheduler.IScheduler",
-        "IsolationScheduler | IsolationScheduler threw java.lang.IllegalArgumentException: The validated map is empty",
         "stormwright.PlacementScheduler | should be another scheduler than stormwright.PlacementScheduler",
         "org.apache.storm.scheduler.blacklist.BlacklistScheduler | "
                 + "org.apache.storm.scheduler.blacklist.BlacklistScheduler has no constructor without arguments",
@@ -262,6 +264,26 @@ class FallbackTest {
         assertEquals(alone(state, new EvenScheduler()), TestCluster.placements(cluster));
         String status = cluster.getStatusMap().get("new");
         assertTrue(status.endsWith("; placed by EvenScheduler (stormwright.fallback: " + parts[1] + ")"), status);
+    }
+
+    /** EvenScheduler of Storm 3 would; before it, there is no such key. */
+    @Test
+    void evenMovesNothingToAnIdleNode() {
+        TestCluster state = two().topology("old", 2).running("old", A0, new WorkerSlot("a", 6701)).topology("new", 1);
+        Cluster cluster = new Cluster(state.build()); // a configuration of its own
+        cluster.getConf().put("nimbus.even.rebalance.idle.supervisor.enabled", true);
+        schedule(cluster, Map.of());
+        assertEquals(Set.of("a"), nodes(cluster, "old"));
+        assertEquals(Set.of("b"), nodes(cluster, "new"));
+    }
+
+    @Test
+    void evenTakesThePlaceOfAnIsolationSchedulerThatIsolatesNothing() {
+        Cluster cluster = schedule(two().topology("new", 2), Map.of(Fallback.KEY, "IsolationScheduler"));
+        String status = cluster.getStatusMap().get("new");
+        assertTrue(status.contains("; placed by EvenScheduler (stormwright.fallback: IsolationScheduler threw "), status);
+        // Another exception before Storm 3, of the same text.
+        assertTrue(status.endsWith("Exception: The validated map is empty)"), status);
     }
 
     @Test
