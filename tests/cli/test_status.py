@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from stormwright.cli.plans import next_commands
 from stormwright.client import Client
-from stormwright.client.shapes import Overview
+from stormwright.client.shapes import Concern, Overview
 from stormwright.errors import NotFoundError
+from stormwright.plan import PlanSummary
 from tests.service.dashboard.sites import SERVED
 from tests.service.http.test_api import HOST, nimbus, port, running  # noqa: F401 (fixtures)
 from tests.service.plans.nimbus import Nimbus
@@ -29,7 +31,7 @@ def test_status_reports_findings_pending_plans_and_recent_actions(
     assert "last change: none" in out
     less = ("--goal", "traffic", "--gain", 0, "--reason", "less traffic", "--by", "anna", "--json")
     plan = json.loads(run("plan", *where, *less)[1])
-    assert f"; `stormwright apply {plan['id']}`" in run("status", *where)[1]
+    assert f"next: stormwright apply {plan['id']}" in run("status", *where)[1]
     run("apply", plan["id"], *where, "--reason", "as agreed", "--by", "anna")
     out = run("status", *where)[1]
     assert f"last change: entry 1, plan {plan['id']}, by anna, " in out
@@ -66,3 +68,51 @@ def test_status_reports_unreachable_or_outdated_service(run, tmp_path: Path, mon
     monkeypatch.setattr(Client, "_ask", old)
     code, _, err = run("status", "--service", "http://127.0.0.1:1")
     assert (code, "http://127.0.0.1:1 has no overview: it is an older version" in err) == (2, True)
+
+
+def summary(**changes: object) -> PlanSummary:
+    made = {"id": "ab12", "state": "proposed", "why": "", "origin": "service", "goal": "nodes", "by": "stormwright"}
+    numbers = {"created_ms": 0, "age_s": 600.0, "topologies": 134, "step_count": 138, "stages": 3}
+    return PlanSummary(**made | {"reason": "fewer nodes", "gain": "nodes 200 → 75"} | numbers | changes)
+
+
+def printed(run, monkeypatch, **changes: object) -> list[str]:
+    well = Overview(service="stormwright 1", healthy=False, verdict="1 problem found", findings=())
+    monkeypatch.setattr(Client, "overview", lambda _: well.model_copy(update=changes))
+    out = run("status")[1]
+    lines: list[str] = out.splitlines()
+    assert len(lines) <= 15
+    assert max(map(len, lines)) <= 200
+    return lines
+
+
+def test_commands_of_a_stopped_plan_are_listed_safest_first(run, monkeypatch) -> None:
+    why = "clicks-3 does not drain, " * 20
+    for state in ("stopped", "waiting"):
+        plan = summary(state=state, why=why, decision=7)
+        found = Concern(level="warn", text=f"Plan ab12 is {state} and needs a person: {why}", page="/plans/ab12")
+        lines = printed(run, monkeypatch, active=(plan,), findings=(found, *[found] * 5))
+        assert sum("does not drain" in line for line in lines) == 1, "said once"
+        commands = [line.split(": ")[1].split("  (")[0] for line in lines if line.startswith(("next: ", "or: "))]
+        assert commands == [
+            "stormwright apply ab12 --resume",
+            "stormwright revert 7",
+            "stormwright plan --discard ab12",
+        ]
+        assert [command for command, _ in next_commands(plan)] == commands
+
+
+def test_proposals_overtaken_by_changes_do_not_wait_for_approval(run, monkeypatch) -> None:
+    lines = printed(run, monkeypatch, pending=(summary(),))
+    assert any(line.startswith("waits for approval: plan ab12") for line in lines)
+    assert any("stormwright apply ab12" in line for line in lines)
+    lines = printed(run, monkeypatch, pending=(summary(outdated="node n3 is gone"),))
+    assert not any("apply ab12" in line for line in lines)
+    assert any("ab12" in line and "make a new plan" in line for line in lines)
+
+
+def test_a_reason_is_printed_once(run, monkeypatch) -> None:
+    why = "135 topologies are being measured, about 22 s to go"
+    finding = Concern(level="note", text=f"Nothing moves (unmeasured): {why}", page="/timeline")
+    lines = printed(run, monkeypatch, findings=(finding,), decision=why, waits=(why,))
+    assert sum(why in line for line in lines) == 1

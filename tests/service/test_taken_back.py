@@ -13,7 +13,7 @@ from stormwright.controller.objectives.refusals import FIRST_S
 from stormwright.controller.plans.document import step_to_dict
 from stormwright.controller.policy import Decision
 from stormwright.history.evaluation.verdict import Promise
-from stormwright.model import TopologyAssignment
+from stormwright.model import LoadProfile, TopologyAssignment
 from stormwright.schedulers.toolkit.triggers import TriggerParams
 from stormwright.service.decider import ROLLBACK_RETRY_S
 from stormwright.service.plans.store import PlanStore
@@ -64,6 +64,17 @@ def test_nothing_is_decided_before_enough_was_measured(monkeypatch: pytest.Monke
     service.moved(60)
     assert storm.now_s - START_S >= 60 + 30
     assert service.memory.waits == []
+
+
+def test_load_of_topologies_that_are_gone_is_not_called_stale(monkeypatch: pytest.MonkeyPatch, begin: Begin) -> None:
+    """After an idle gap the newest load is old, and of none of the topologies that run now."""
+    storm = VirtualStorm(monkeypatch, as_good)
+    measured = storm.problem()
+    old = LoadProfile({}, start_ms=0, end_ms=1000)
+    for load, hold in ((old, "unmeasured"), (replace(measured.load or old, end_ms=1000), "stale")):
+        storm.problem = lambda load=load: replace(measured, load=load)  # type: ignore[method-assign]
+        decision = begin(storm).decider.decide()
+        assert decision.hold == hold
 
 
 def test_worse_placement_is_rolled_back_and_remembered(monkeypatch: pytest.MonkeyPatch, begin: Begin) -> None:

@@ -52,7 +52,7 @@ _PROVEN = {"traffic": "least traffic", "throughput": "highest rates", "nodes": "
     show_default=True,
     help="Time budget of the proof, in seconds.",
 )
-@click.option("--seed", default=0, show_default=True, help="Random seed of the search.")
+@click.option("--seed", default=0, type=options.WholeRange(), show_default=True, help="Random seed of the search.")
 @options.as_json("Print it as JSON.")
 def command(
     file: Path, objective: str, headroom: float, search: float, seconds: float, seed: int, as_json: bool

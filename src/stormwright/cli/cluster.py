@@ -33,7 +33,7 @@ def command() -> None:
 
 @command.command()
 @options.nodes
-@click.option("--slots", default=4, show_default=True, help="Worker slots per node.")
+@click.option("--slots", default=4, type=options.WholeRange(), show_default=True, help="Worker slots per node.")
 @click.option(
     "--link",
     default="40mbit",
@@ -45,9 +45,19 @@ def command() -> None:
     type=float,
     help="CPU limit of each node, in cores.  [default: no limit; 2 cores are declared]",
 )
-@click.option("--standbys", default=1, show_default=True, help="Warm standby workers per node; 0 for none.")
 @click.option(
-    "--service-port", default=7070, show_default=True, help="Port on which Nimbus expects the stormwright service."
+    "--standbys",
+    default=1,
+    type=options.WholeRange(),
+    show_default=True,
+    help="Warm standby workers per node; 0 for none.",
+)
+@click.option(
+    "--service-port",
+    default=7070,
+    type=options.WholeRange(),
+    show_default=True,
+    help="Port on which Nimbus expects the stormwright service.",
 )
 @options.as_json("Print the status as JSON; progress goes to standard error.")
 def up(

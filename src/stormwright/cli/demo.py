@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     "diamond, star, page-load, processing, advertising, sol.  [default: two word counts]",
 )
 @options.nodes
-@click.option("--slots", default=6, show_default=True, help="Worker slots per node.")
+@click.option("--slots", default=6, type=options.WholeRange(), show_default=True, help="Worker slots per node.")
 @click.option(
     "--link",
     help=f"Bandwidth limit of each node's link.  [default: {LINK}; {LINK_OF_SHARED_CORES} where nodes share cores]",

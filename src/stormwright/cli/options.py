@@ -187,7 +187,7 @@ costs = click.option(
     help="Message and worker costs, as written by `stormwright calibrate`  [default: those of the problem].",
 )
 jars = click.option("--jar", "jars", multiple=True, type=PATH, help="Jar with Java classes, in addition to Storm's.")
-nodes = click.option("--nodes", default=3, show_default=True, help="Number of supervisors.")
+nodes = click.option("--nodes", default=3, type=WholeRange(), show_default=True, help="Number of supervisors.")
 
 
 def idle(reasons: Mapping[str, str]) -> list[Fault]:

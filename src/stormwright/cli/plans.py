@@ -113,7 +113,7 @@ def progress_line(plan: PlanSummary) -> str:
     """Return the progress of a plan as text."""
     stage = f"stage {min(plan.stage + 1, plan.stages)} of {plan.stages}" if plan.stages else ""
     step = f"step {plan.steps_completed} of {plan.step_count}" if plan.step_count else ""
-    why = plan.why if shows_all() else shortened(plan.why)
+    why = plan.why if shows_all() else shortened(plan.why, 120)
     return ": ".join(filter(None, [plan.state.replace("_", " "), ", ".join(filter(None, [step, stage, why]))]))
 
 

@@ -37,7 +37,7 @@ _BAR, _NEAR = 40, 0.02
     show_default=True,
     help="Time budget of each search, in seconds.",
 )
-@click.option("--seed", default=0, show_default=True, help="Random seed.")
+@click.option("--seed", default=0, type=options.WholeRange(), show_default=True, help="Random seed.")
 @options.output("Write an HTML page with the curve here.")
 @options.everything
 @options.as_json("Print the curve as JSON.")

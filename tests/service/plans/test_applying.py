@@ -233,10 +233,14 @@ def test_plan_of_changed_cluster_is_rejected_with_the_change(begin: Begin) -> No
     cluster, wanted = many()
     nimbus = begin(cluster)
     plan = nimbus.propose(wanted)
+    assert nimbus.plan_service.plan(plan).outdated == ""
     nimbus.runs.pop("t0-1-0")
     with pytest.raises(ConflictError, match="the cluster has changed since: t0-1-0 runs somewhere else"):
         nimbus.plan_service.apply(plan, ANNA)
     assert nimbus.plan_service.plan(plan).state == "proposed"
+    assert nimbus.plan_service.plan(plan).outdated.startswith("t0-1-0 runs somewhere else")
+    (listed,) = nimbus.plan_service.plans().plans
+    assert listed.outdated
 
 
 def test_apply_rejects_concurrent_frozen_or_self_approved_plans(begin: Begin) -> None:

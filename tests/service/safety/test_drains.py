@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -58,6 +59,18 @@ def drained(nimbus: Nimbus, node: str = "host0", asked: DrainRequest = DRAIN) ->
     begun(nimbus, plan.id)
     nimbus.run()
     return nimbus.plan_service.plan(plan.id)
+
+
+def test_simultaneous_drains_of_one_node_make_one_plan(nimbus: Nimbus) -> None:
+    drain = nimbus.plan_service.nodes.drain
+    with ThreadPoolExecutor(6) as pool:
+        made = [each.plan.id for each in pool.map(lambda _: drain("host0", DRAIN), range(6)) if each.plan]
+    assert len(made) == 6
+    assert len(set(made)) == 1
+    begun(nimbus, made[0])
+    assert len([each for each in nimbus.plan_service.plans().plans if each.origin == "drain"]) == 1
+    nimbus.run()
+    assert nimbus.plan_service.plan(made[0]).state == "done"
 
 
 def test_drain_moves_executors_in_steps_and_revert_restores_them(nimbus: Nimbus) -> None:

@@ -159,6 +159,8 @@ def _parsed(parameter: Field[Any], text: str) -> object:
     kind: Callable[[str], object] = type(parameter.default)
     if kind is bool:
         return {"true": True, "false": False}.get(text.lower(), text)
+    if kind is not str and not text.isascii():
+        return text  # Python reads digits of all scripts
     try:
         return kind(text)
     except ValueError:
