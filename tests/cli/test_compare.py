@@ -80,11 +80,11 @@ def test_table_is_sorted_by_cost(run):
     code, out, err = run("compare", PLACEABLE, "--schedulers", "even,online")
     assert code == 0
     lines = out.splitlines()
-    assert lines[1].split()[:2] == ["cost", "in"]
-    assert [line.split()[0] for line in lines[2:4]] == ["online", "even"]
-    assert "5 broken" in lines[3]
-    assert lines[2].split()[1][0].isdigit()
-    assert lines[3].split()[1].startswith("*")
+    assert lines[2].split()[:2] == ["cost", "in"]
+    assert [line.split()[0] for line in lines[3:5]] == ["online", "even"]
+    assert "5 broken" in lines[4]
+    assert lines[3].split()[1][0].isdigit()
+    assert lines[4].split()[1].startswith("*")
     assert "\n* not comparable: " in out
     assert "even: node-00002: CPU 14.46 of 12.8 GHz" in out
     assert "1 of 2: even …\n" in err
@@ -93,7 +93,7 @@ def test_table_is_sorted_by_cost(run):
 def test_compare_reports_unplaced_executors_with_reasons(run):
     code, out, _ = run("compare", TOO_SMALL, "--schedulers", "even")
     assert code == 1
-    assert "unplaced" in out.splitlines()[1]
+    assert "unplaced" in out.splitlines()[2]
     assert re.search(r"even: \d+ of \S+ unplaced: .*\d", out)
 
 
@@ -112,7 +112,7 @@ def test_failing_scheduler_is_reported_as_row_beside_the_others(run, plugins, tm
     report = tmp_path / "report.html"
     code, out, err = run("compare", PLACEABLE, "--schedulers", "failing,absent,even", "--output", report)
     assert code == 1
-    assert [line.split()[0] for line in out.splitlines()[2:5]] == ["even", "absent", "failing"]
+    assert [line.split()[0] for line in out.splitlines()[3:6]] == ["even", "absent", "failing"]
     assert "failing failed: scheduler 'failing' failed: ZeroDivisionError: a <b>bug</b>" in out
     assert "absent failed: scheduler 'absent' (no_such_package_at_all:Scheduler) cannot be loaded" in out
     assert "Traceback" not in out + err

@@ -38,10 +38,10 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_plan_of_file_reports_moves_and_expected_gains(run, file):
-    code, out, _ = run("plan", file, "--goal", "traffic")
+    code, out, _ = run("plan", file, "--goal", "traffic", "--steps")
     assert code == 0
-    assert "inter-node traffic 1 → 0 tuples/s" in out
-    for label in ("reachable throughput, trees/s", "latency", "score of 100", "limited by", "pauses: modelled"):
+    assert out.splitlines()[1].startswith("Moves 2 topologies in 2 steps and 2 stages; traffic between nodes falls ")
+    for label in ("reachable throughput, trees/s", "latency", "score of 100", "limit: ", ": modelled", "pauses: a, b"):
         assert label in out
     code, out, _ = run("plan", file, "--goal", "traffic", "--json")
     plan = json.loads(out)
@@ -56,7 +56,7 @@ def test_plan_of_file_lists_heaps_that_change(run, tmp_path):
     profile = LoadProfile({A.id: load}, start_ms=0, end_ms=1000)
     now = place([("n0", 6700), ("n1", 6700)], [0, 1, 0, 1])
     write_problem(tmp_path / "small.json", problem([A], current={A.id: now}, load=profile))
-    _, out, _ = run("plan", tmp_path / "small.json", "--goal", "traffic")
+    _, out, _ = run("plan", tmp_path / "small.json", "--goal", "traffic", "--steps")
     assert re.search(r"a: heap of host\d:670\d 256 → \d+ MB, used \d+\n", out), out
     _, out, _ = run("plan", tmp_path / "small.json", "--goal", "traffic", "--json")
     (moved,) = json.loads(out)["moved"]
@@ -122,7 +122,7 @@ def test_plan_and_apply_work_against_running_service(run, nimbus: Nimbus, port: 
     assert code == 0
     plan = json.loads(out)["id"]
     assert "less traffic" in run("plan", *where, "--list")[1]
-    assert f"apply it with: stormwright apply {plan}" in run("plan", *where, "--show", plan)[1]
+    assert f"next: stormwright apply {plan}" in run("plan", *where, "--show", plan)[1]
     code, out, err = run("apply", plan, *where, "--reason", "as agreed")
     assert (code, err) == (0, "")
     assert "done: step" in out
@@ -267,9 +267,9 @@ def test_a_node_is_drained_listed_and_uncordoned(run, port: int, monkeypatch) ->
     run("mode", *where, "--freeze", "month end")
     code, out, err = run("drain", "host0", *where)
     assert (code, err) == (1, "")
-    *_, why, last = out.splitlines()
+    *_, why, following, _ = out.splitlines()
     assert why.endswith("everything is frozen: month end")
-    assert last.startswith("apply it later with: stormwright apply ")
+    assert following.startswith("next: stormwright apply ")
     code, out, _ = run("drain", "host0", *where, "--json")
     told = json.loads(out)
     assert (code, told["drained"]["host"]) == (1, "host0")

@@ -194,7 +194,7 @@ def test_compare_all_continues_after_plugin_load_failure(run, modules):
 
 
 def test_schedulers_command_lists_broken_plugins(run, modules):
-    code, out, _ = run("schedulers")
+    code, out, _ = run("schedulers", "--all")
     lines = {line.split()[0]: line for line in out.splitlines()}
     assert code == 0
     assert lines["even"].endswith("as possible.")

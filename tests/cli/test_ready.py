@@ -15,7 +15,7 @@ def test_verbs_take_its_name_for_a_file(run, tmp_path):
     assert out.startswith("top-storm-exclamation-4: 1 topology, 18 executors")
     assert run("explain", name, answer)[:2] == (
         0,
-        "every executor has a slot; --topology or --executor explain one\n",
+        "Every executor has a slot, and no node is overloaded; --topology explains the executors of a topology.\n",
     )
 
 

@@ -20,6 +20,7 @@ import pytest
 from stormwright import __version__, cli, place
 from stormwright.formats import read_assignment, read_problem, write_problem
 from stormwright.model import UNPLACED, Assignment, LoadProfile, violations
+from stormwright.model.humanize import readable
 from stormwright.model.problem import size_of, sizes
 from stormwright.predict.evaluate import steady_states
 from stormwright.schedulers import make_scheduler
@@ -180,8 +181,8 @@ def test_violated_limits_ignored_by_scheduler_are_reported(run):
     assert "violations: 5\n  node-00002: CPU 14.46 of 12.8 GHz" in out
 
 
-def test_every_worker_is_a_line(run, monkeypatch):
-    _, out, _ = run("schedule", PLACEABLE, "--scheduler", "even")
+def test_every_worker_is_a_line(run):
+    _, out, _ = run("schedule", PLACEABLE, "--scheduler", "even", "--all")
     lines = [line.rstrip().split(maxsplit=2) for line in out.splitlines()]
     listed = lines[lines.index(["topology", "worker", "executors"]) + 1 :]
     problem = read_problem(CASES["m03_5topo100_n12_r2"])
@@ -196,9 +197,8 @@ def test_every_worker_is_a_line(run, monkeypatch):
     for number, component in parts:
         counts[component] += int(number)
     assert counts == Counter(first.components[c].id for c in first.executor_component)
-    monkeypatch.setattr("stormwright.cli.schedule._MAX_WORKERS", 3)
     _, out, _ = run("schedule", PLACEABLE, "--scheduler", "even")
-    assert out.splitlines()[-1] == f"and {len(workers) - 3} workers more; --output writes all, --json prints them"
+    assert out.splitlines()[-1] == f"and {len(workers) - 3} more workers; --all shows them, --output writes them"
 
 
 def test_supervisors_on_one_host_are_distinguished(run, tmp_path):
@@ -241,14 +241,14 @@ def test_schedule_json_contains_every_printed_figure(run, tmp_path, scheduler, c
     assert {name: figures[name] for name in sizes(problem)} == sizes(problem)
     sides = (figures["before"], figures["after"])
     for label, shown in (
-        ("cost", [f"{side['cost']['total']:,.1f}" for side in sides]),
-        ("executors placed", [f"{side['executors_placed']:,}" for side in sides]),
+        ("cost", [readable(side["cost"]["total"]) for side in sides]),
         ("workers", [f"{side['workers']:,}" for side in sides]),
         ("nodes used", [f"{side['nodes_used']:,}" for side in sides]),
         ("CPU of the fullest node", [f"{side['fullest_cpu']:.1%}" for side in sides]),
     ):
         row = next(line for line in text.splitlines() if line.startswith(f"{label}  "))
         assert row.removeprefix(label).split() == shown
+    assert text.splitlines()[1].startswith(f"All {sides[1]['executors_placed']} executors are placed")
     moved, broken = figures["moved"], [one for one in figures["violations"] if one["limit"] != "number of workers"]
     assert f"moved: {moved['executors']} executor" in text
     assert f"{moved['workers_kept']} run on, {moved['workers_stopped']} stop, {moved['workers_started']} start" in text

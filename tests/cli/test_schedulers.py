@@ -12,7 +12,7 @@ from stormwright.schedulers.toolkit.registry import SCHEDULERS
 
 
 def test_table_has_a_line_a_scheduler(run):
-    code, out, err = run("schedulers")
+    code, out, err = run("schedulers", "--all")
     assert (code, err) == (0, "")
     lines = out.splitlines()
     assert [line.split()[0] for line in lines] == [*SCHEDULERS, "java:CLASS[:STRATEGY]"]
@@ -23,14 +23,14 @@ def test_list_for_programs(run):
     code, out, _ = run("schedulers", "--json")
     assert code == 0
     told = {entry["name"]: entry["rule"] for entry in json.loads(out)["schedulers"]}
-    lines = run("schedulers")[1].splitlines()
+    lines = run("schedulers", "--all")[1].splitlines()
     assert [[name, rule] for name, rule in told.items()] == [line.split(maxsplit=1) for line in lines], (
         "as people read it"
     )
 
 
 def test_schedulers_command_describes_one_scheduler(run):
-    code, out, err = run("schedulers", "online")
+    code, out, err = run("schedulers", "--all", "online")
     assert (code, err) == (0, "")
     assert "alpha=1.0  (number from 0 to 1)" in out
     assert "keep_running=false  (true or false)" in out
@@ -44,23 +44,23 @@ def test_schedulers_command_describes_one_scheduler(run):
 
 
 def test_parameter_choices_are_listed(run):
-    _, out, _ = run("schedulers", "offline")
+    _, out, _ = run("schedulers", "--all", "offline")
     assert "order=given  (given | priority | first_come | shortest_first | fair_share | pools)" in out
 
 
 def test_scheduler_without_parameters(run):
-    _, out, _ = run("schedulers", "even")
+    _, out, _ = run("schedulers", "--all", "even")
     assert "It has no parameters." in out
 
 
 def test_scheduler_description_lists_raised_errors(run):
-    _, out, _ = run("schedulers", "cost_aware")
+    _, out, _ = run("schedulers", "--all", "cost_aware")
     assert "\nRaises:\n  InputError\n      On scheduling: prices" in out
 
 
 @pytest.mark.parametrize("name", ["java:CLASS[:STRATEGY]", "java:ResourceAwareScheduler"])
 def test_java_classes_share_a_description(run, name):
-    code, out, err = run("schedulers", name)
+    code, out, err = run("schedulers", "--all", name)
     assert (code, err) == (0, "")
     assert out.startswith(f"{name}: Runs a Java `IScheduler`")
     assert "\nIgnores: Measured load and traffic" in out
@@ -71,7 +71,7 @@ def test_java_classes_share_a_description(run, name):
 
 
 def test_schedulers_json_describes_one_scheduler(run):
-    _, out, _ = run("schedulers", "online", "--json")
+    _, out, _ = run("schedulers", "--all", "online", "--json")
     document = json.loads(out)
     assert document["honours"] == ["CPU", "memory", "executors per worker", "traffic", "racks"]
     assert document["when_to_use"]
@@ -81,19 +81,19 @@ def test_schedulers_json_describes_one_scheduler(run):
 
 
 def test_unknown_name(run):
-    code, out, err = run("schedulers", "onlin")
+    code, out, err = run("schedulers", "--all", "onlin")
     assert (code, out) == (2, "")
     assert "onlin: unknown scheduler; did you mean 'online'?" in err
     assert "--scheduler" not in err
-    assert "\n  nope: unknown scheduler; there are annealing, " in run("schedulers", "nope")[2]
+    assert "\n  nope: unknown scheduler; there are annealing, " in run("schedulers", "--all", "nope")[2]
 
 
 @pytest.mark.parametrize("problem", ["no_such_package_at_all:Scheduler", "json:no_such_class"])
 def test_broken_plugin_does_not_hide_other_schedulers(run, monkeypatch, problem):
     point = EntryPoint("broken", problem, registry.ENTRY_POINT_GROUP)
     monkeypatch.setattr(registry, "entry_points", lambda group: [point])
-    code, out, _ = run("schedulers")
+    code, out, _ = run("schedulers", "--all")
     assert code == 0
     assert "broken" in out
     assert "cannot be loaded" in out
-    assert run("schedulers", "broken")[0] == 2
+    assert run("schedulers", "--all", "broken")[0] == 2

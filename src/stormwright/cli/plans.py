@@ -65,7 +65,7 @@ def print_brief(plan: Plan) -> None:
 
 
 def verdict(plan: PlanSummary) -> str:
-    """Return what a plan does, as one sentence."""
+    """Return the effect of a plan as one sentence."""
     if plan.state == "planning":
         return "It is being made."
     if not plan.step_count:
@@ -118,7 +118,7 @@ def progress_line(plan: PlanSummary) -> str:
 
 
 def shortened(text: str, most: int = _LONGEST) -> str:
-    """Return a text without what exceeds `most` characters, cut at a blank."""
+    """Return at most `most` characters of a text, cut at a blank."""
     if len(text) <= most:
         return text
     return f"{text[: most - 2].rpartition(' ')[0].rstrip(' ,;:')} …"
@@ -166,7 +166,7 @@ def _gain(plan: Plan) -> str:
     now, then = values
     if now is None or then is None or (then <= now if name == "reachable_tps" else then >= now):
         return plan.gain
-    changes = "rises" if then > now else "fall" if label.endswith("s") else "falls"
+    changes = "rises" if then > now else "fall" if label == "nodes" else "falls"
     return f"{label} {changes} from {readable(now)} to {readable(then)}{unit}"
 
 

@@ -95,10 +95,10 @@ def _lines(now: Overview, address: str) -> Iterator[str]:
 
 def _decision(now: Overview) -> Iterator[str]:
     """Yield the next change and the topologies that wait, each reason once."""
-    said = [each.text for each in now.findings]
-    waits = [each for each in now.waits if not any(each in text for text in said)]
+    findings = [each.text for each in now.findings]
+    waits = [each for each in now.waits if not any(each in text for text in findings)]
     decision = now.decision or "no decision yet; `stormwright plan` creates a plan"
-    if not any(now.decision and now.decision in text for text in said):
+    if not any(now.decision and now.decision in text for text in findings):
         yield f"next change: {_brief(decision)}"
     waits = [each for each in waits if each not in decision]
     if waits:

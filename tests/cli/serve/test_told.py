@@ -9,11 +9,15 @@ import re
 import pytest
 
 from stormwright import __version__
+from stormwright.cli.serve import LOCK
 from stormwright.cli.serve.event_log import as_json, as_line, beginning, stored_mode
+from stormwright.file_lock import alone
+from stormwright.formats import write_problem
 from stormwright.service.plans.guard import Guard
 from stormwright.service.plans.journal import Journal
 from stormwright.service.plans.store import PlanStore
 from stormwright.service.storage.database import FILE, State
+from stormwright.testing.word_counts import two_word_counts
 
 
 @pytest.fixture
@@ -71,13 +75,18 @@ def test_startup_message_contains_version_and_settings(tmp_path, monkeypatch):
     assert beginning(told | {"tls_cert": tmp_path})["address"] == "https://h:1"
 
 
-def test_startup_message_precedes_configuration_faults(run, tmp_path):
-    told = ("--storm-home", tmp_path, "--state", tmp_path / "state", "--initial", "nobody")
-    _, out, err = run("serve", *told, "--log-format", "json")
-    first, *rest = err.splitlines()
+def test_configuration_faults_precede_startup_message(run, tmp_path):
+    told = ("--storm-home", tmp_path, "--state", tmp_path / "state")
+    _, out, err = run("serve", *told, "--initial", "nobody")
     assert out == ""
-    assert json.loads(first)["address"] == "http://127.0.0.1:7070"
-    assert "nobody: unknown scheduler" in "\n".join(rest)
-    _, _, err = run("serve", *told)
+    assert err.startswith("stormwright: serve: ")
+    assert "nobody: unknown scheduler" in err
+    write_problem(tmp_path / "words.json", two_word_counts())
+    (tmp_path / "busy").mkdir()
+    with alone(tmp_path / "busy", "", LOCK):  # found out after the start was logged
+        simulated = ("--simulated", tmp_path / "words.json", "--state", tmp_path / "busy")
+        first = run("serve", *simulated, "--log-format", "json")[2].splitlines()[0]
+        assert json.loads(first)["address"] == "http://127.0.0.1:7070"
+        _, _, err = run("serve", *simulated)
     what = rf"\S+Z INFO    stormwright version {__version__}, mode observe, scheduler optimizer, nimbus .*, state .*"
     assert re.match(what, err)
