@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import stat
 import subprocess
@@ -10,11 +11,14 @@ import sys
 import time
 from pathlib import Path
 
+import numba
 import orjson
 import pytest
 
+from stormwright import compilation
 from stormwright.cli.output import text_table
 from stormwright.cli.progress import working
+from stormwright.compilation import report_compilation
 from stormwright.formats import read_problem
 from tests.formats.documents import SMALL, small
 
@@ -380,3 +384,17 @@ def test_long_work_is_reported_on_standard_error(capsys):
         with working("counting", after_s=after_s):
             time.sleep(0.1)
         assert capsys.readouterr().err == said
+
+
+def test_compilation_is_reported_once_per_package(caplog):
+    def of(module):
+        function = numba.njit(lambda number: number + 1)
+        function.py_func.__module__ = module
+        return function
+
+    report_compilation()
+    compilation._report.cache_clear()  # noqa: SLF001 (others may have compiled in this process)
+    with caplog.at_level(logging.INFO, "stormwright.compilation"):
+        for module in ("stormwright.optimize.one", "stormwright.optimize.two", "elsewhere"):
+            of(module)(1)
+    assert caplog.messages == ["compiling the search, once, about a minute"]

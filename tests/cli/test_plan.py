@@ -126,7 +126,7 @@ def test_plan_and_apply_work_against_running_service(run, nimbus: Nimbus, port: 
     code, out, err = run("apply", plan, *where, "--reason", "as agreed")
     assert (code, err) == (0, "")
     assert "done: step" in out
-    assert "entry 1 of the history" in out
+    assert "next: stormwright revert 1" in out
     assert nimbus.where() != before
     code, out, _ = run("history", *where)
     assert (code, "less traffic" in out, "anna" in out) == (0, True, True)
@@ -177,7 +177,9 @@ def test_mode_command_shows_and_changes_modes(run, port: int) -> None:  # noqa: 
     assert "--time-zone: should be a time zone" in wrong
     assert "--window: should be as in 22:00-04:00" in wrong
     assert "on slow-node: fix" in run("mode", *where, "--on", "slow-node=fix")[1]
-    assert "slow=fix: should be KIND one of slow-node" in " ".join(run("mode", *where, "--on", "slow=fix")[2].split())
+    assert "should be KIND=RESPONSE, with KIND one of slow-node" in " ".join(
+        run("mode", *where, "--on", "slow=fix")[2].split()
+    )
     assert "--freeze: should say why" in run("mode", *where, "--freeze", " ")[2]
     assert "contradicts --unfreeze" in run("mode", *where, "--freeze", "x", "--unfreeze")[2]
     assert "contradicts --any-time" in run("mode", *where, "--window", "22:00-04:00", "--any-time")[2]

@@ -15,8 +15,8 @@ def _responses(ctx: click.Context, option: click.Parameter, texts: tuple[str, ..
     for text in texts:
         kind, _, response = text.partition("=")
         if kind not in kinds or response not in responses:
-            wanted = f"KIND one of {', '.join(kinds)}, and after it = and one of {', '.join(responses)}"
-            raise click.BadParameter(f"{text}: should be {wanted}", ctx, option)
+            wanted = f"KIND one of {', '.join(kinds)} and RESPONSE one of {', '.join(responses)}"
+            raise click.BadParameter(f"should be KIND=RESPONSE, with {wanted}; got {text}", ctx, option)
         found[kind] = response
     return found
 

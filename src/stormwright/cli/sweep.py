@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,6 +31,9 @@ if TYPE_CHECKING:
 _SOME_FAILED = 1
 
 _MAX_ERRORS = 10
+
+#: Seconds between two lines of progress, other than on a terminal, where a bar is shown.
+_LINE_EVERY_S = 2.0
 
 
 @click.command()
@@ -148,13 +153,17 @@ def _run(
     from stormwright.workbench.sweep.run import run_on_spark
 
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    shown = Progress(*columns, console=Console(stderr=True), transient=True)
+    shown, due_s = Progress(*columns, console=Console(stderr=True), transient=True), time.monotonic() + _LINE_EVERY_S
     with shown as progress:
         bar = progress.add_task("starting Spark", total=None)
 
         def update(done: int, cells: int, failed: int) -> None:
-            description = f"cells, {failed} failed" if failed else "cells"
+            nonlocal due_s
+            description = f"cells, {failed:,} failed" if failed else "cells"
             progress.update(bar, description=description, total=cells, completed=done)
+            if not sys.stderr.isatty() and time.monotonic() >= due_s:
+                due_s = time.monotonic() + _LINE_EVERY_S
+                say(f"{done:,} of {cells:,} {description}", err=True)
 
         return run_on_spark(sweep, where, target, retry_failed=retry_failed, opened=opened, progress=update)
 

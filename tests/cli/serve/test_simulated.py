@@ -112,7 +112,7 @@ def test_simulated_cluster_runs_without_java_and_removes_temporary_state(file, t
             until = time.monotonic() + 60
             while _status(port, process)["decision"] is None and time.monotonic() < until:
                 time.sleep(0.5)
-            assert "not worth a move" in _status(port, process)["decision"]
+            assert "twice its measured rate" in _status(port, process)["decision"]
         finally:
             process.send_signal(signal.SIGTERM)
         out, _ = process.communicate(timeout=60)
