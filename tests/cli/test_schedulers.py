@@ -49,7 +49,7 @@ def test_parameter_choices_are_listed(run):
 
 
 def test_scheduler_without_parameters(run):
-    _, out, _ = run("schedulers", "--all", "even")
+    _, out, _ = run("schedulers", "--all", "spread")
     assert "It has no parameters." in out
 
 
