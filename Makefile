@@ -116,14 +116,15 @@ lint: $(PYTHON) ## style and types
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy
 
-docs: setup ## the parts of docs that are made from the code: pages of the schedulers and of the experiments, JSON Schemas
+docs: setup ## the parts of docs that are made from the code: pages, JSON Schemas, outputs of the notebooks
 	@$(BIN)/python tools/scheduler_pages.py docs/schedulers
 	@$(BIN)/python tools/json_schemas.py docs/schemas
 	@$(BIN)/python tools/experiment_pages.py docs/experiments.md
 	@$(BIN)/python tools/accuracy_page.py docs/accuracy.md
+	@$(BIN)/python tools/notebooks.py examples
 
 fresh-docs: docs ## fails where these parts of docs, as committed, are not what the code says
-	@git diff --exit-code --stat docs/schedulers docs/schemas docs/experiments.md docs/accuracy.md || { echo "docs are not fresh: make docs, and commit"; exit 1; }
+	@git diff --exit-code --stat docs/schedulers docs/schemas docs/experiments.md docs/accuracy.md examples || { echo "docs are not fresh: make docs, and commit"; exit 1; }
 
 # Of the commit, so that two builds of one commit are equal.
 wheel: export SOURCE_DATE_EPOCH := $(or $(shell git log -1 --format=%ct 2>/dev/null),1767225600)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import re
 import subprocess
@@ -37,23 +36,45 @@ def test_own_scheduler():
     assert "% cheaper" in text
 
 
-def test_the_notebook_draws():
-    """Its cells in order; what the last expression of each gives is what a notebook shows."""
-    cells = json.loads((EXAMPLES / "first_steps.ipynb").read_text(encoding="utf-8"))["cells"]
-    names: dict[str, Any] = {}
-    shown = [run_cell("".join(cell["source"]), names) for cell in cells if cell["cell_type"] == "code"]
-    drawn = [value._repr_html_() for value in shown if hasattr(value, "_repr_html_")]
-    assert len(drawn) == 3
-    assert sum("<svg" in html for html in drawn) == 2
-    assert "<table" in drawn[2]
+NOTEBOOKS = sorted(EXAMPLES.glob("*.ipynb"))
 
 
-def run_cell(source: str, names: dict[str, Any]) -> Any:
-    """The value of a cell's last line, if that is an expression."""
-    tree = ast.parse(source)
-    last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
-    exec(compile(tree, "cell", "exec"), names)  # noqa: S102 (the notebook is ours)
-    return eval(compile(ast.Expression(last.value), "cell", "eval"), names) if last else None  # noqa: S307
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebook_outputs_are_up_to_date(path):
+    """If this fails: make docs. The notebook runs in a kernel of its own."""
+    program = [sys.executable, str(ROOT / "tools" / "notebooks.py"), "--check", str(path)]
+    done = subprocess.run(program, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def outputs(name: str) -> list[dict[str, Any]]:
+    cells = json.loads((EXAMPLES / f"{name}.ipynb").read_text(encoding="utf-8"))["cells"]
+    return [output for cell in cells for output in cell.get("outputs", ())]
+
+
+def test_notebooks_have_tables_and_drawings():
+    assert len(NOTEBOOKS) == 3
+    shown = {path.stem: outputs(path.stem) for path in NOTEBOOKS}
+    assert [each for found in shown.values() for each in found if each["output_type"] == "error"] == []
+    html = {
+        name: ["".join(each["data"].get("text/html", "")) for each in found if "data" in each]
+        for name, found in shown.items()
+    }
+    assert sum("<svg" in text for text in html["compare_and_explain"]) == 3, "the problem, and two placements"
+    assert sum("<table" in text for text in html["compare_and_explain"]) >= 3
+    pictures = {name: sum("image/png" in each.get("data", {}) for each in found) for name, found in shown.items()}
+    assert (pictures["predict_and_simulate"], pictures["own_scheduler"]) == (1, 1)
+
+
+def test_predicted_latencies_in_the_notebook_are_near_the_simulated_ones():
+    """Up to half of the highest rate; near it both are sensitive."""
+    table = next(
+        "".join(each["data"]["text/plain"]) for each in outputs("predict_and_simulate") if "predicted, ms" in str(each)
+    )
+    rows = [line.split() for line in table.splitlines()[1:]]
+    assert len(rows) == 12
+    for predicted, simulated in [(float(row[3]), float(row[4])) for row in (*rows[:3], *rows[6:9])]:
+        assert simulated == pytest.approx(predicted, rel=0.15)
 
 
 @pytest.mark.parametrize("name", ["README.md", "docs/python.md"])

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+from xml.etree import ElementTree
+
+import networkx as nx
 import numpy as np
 import pytest
 
 import stormwright as sw
-from stormwright.errors import InputError
-from stormwright.formats import write_problem
+from stormwright.errors import InputError, MissingDependencyError
+from stormwright.formats import write_assignment, write_problem
+from stormwright.predict.calibration.calibration import Calibration
+from stormwright.predict.calibration.document import costs_to_dict
+from stormwright.predict.costs import Costs
 from stormwright.schedulers import scheduler_names
+from stormwright.testing.word_counts import WordCount
 
 
 def test_every_public_name_is_importable_and_listed():
@@ -126,7 +136,10 @@ def test_schedulers_lists_every_scheduler():
     assert [line.split()[0] for line in lines] == list(scheduler_names()), "a line each at a prompt"
 
 
-@pytest.mark.parametrize("ask", [sw.place, sw.compare, sw.bound, sw.tradeoff, sw.predict, sw.what_if])
+@pytest.mark.parametrize(
+    "ask",
+    [sw.place, sw.compare, sw.bound, sw.tradeoff, sw.predict, sw.what_if, sw.simulate, sw.advise, sw.graph],
+)
 def test_non_problem_argument_is_rejected(ask):
     with pytest.raises(InputError, match=r"should be a Problem, as read_problem\(FILE\) .*, got str"):
         ask("problem.json")
@@ -196,3 +209,308 @@ def test_a_problem_prints_as_a_line():
     problem = sw.sketch("a 2 -> b 3", nodes=2)
     assert str(problem) == "sketch: 1 topology, 5 executors, 2 nodes, 8 slots"
     assert repr(problem) == f"<Problem {problem}>", "as a prompt shows it"
+
+
+# The same as the commands --------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def running():
+    problem = sw.sketch({"words": "lines 2 -> split 4 -> count 4 fields"}, nodes=3, ackers=2)
+    return problem.with_current(sw.place(problem, "even").by_topology(problem))
+
+
+@pytest.fixture(scope="module")
+def measured():
+    """A problem whose load was measured, as `advise` wants it."""
+    return WordCount().problem()
+
+
+def printed(*arguments):
+    """The JSON that a command prints."""
+    program = [sys.executable, "-m", "stormwright", *map(str, arguments), "--json"]
+    return json.loads(subprocess.run(program, capture_output=True, text=True, check=True).stdout)
+
+
+def written(problem, directory):
+    write_problem(directory / "problem.json", problem)
+    return directory / "problem.json"
+
+
+def costs_document(**changed):
+    return costs_to_dict(Calibration(Costs(**changed)))
+
+
+def test_simulation_equals_that_of_the_command(running, tmp_path):
+    trace = tmp_path / "trace.csv"
+    trace.write_text("1,2\n2,0.5,words\n", encoding="utf-8")
+    file = written(running, tmp_path)
+    command = printed("simulate", file, "--seconds", 3, "--seed", 4, "--trace", trace)
+    for given in (trace, str(trace), [(1, 2), (2.0, 0.5, "words")]):
+        found = sw.simulate(running, seconds=3, seed=4, trace=given).as_dict()
+        assert {**command, "took_s": 0} == {**command, **found, "took_s": 0}
+    own = sw.place(running, "online", from_scratch=True)
+    command = printed("simulate", file, "--seconds", 2, "--scheduler", "online")
+    found = sw.simulate(running, own, seconds=2)
+    assert found.as_dict()["topologies"] == command["topologies"]
+    (one,) = found
+    assert one.p95_ms is not None
+    assert one.p95_ms >= one.p50_ms
+    assert found.to_frame(table="timeline")["topology"].unique().tolist() == [one.topology]
+
+
+def test_impossible_simulations_are_rejected_with_all_faults(running):
+    fresh = sw.sketch("a 2 -> b 3")
+    with pytest.raises(InputError) as error:
+        sw.simulate(fresh, seconds=-1, seed=-1, tuples_at_once=0, trace=[(1, -2), (1, 2, "x")])
+    paths = [fault.path for fault in error.value.faults]
+    assert paths == ["seconds", "seed", "tuples_at_once", "assignment", "trace line 1", "trace line 2"]
+    with pytest.raises(InputError, match="leave out saturated"):
+        sw.simulate(running, saturated=True, trace=[(1, 2)])
+    with pytest.raises(InputError, match="is of another problem"):
+        sw.simulate(running, sw.place(fresh, "even"))
+
+
+def test_advice_equals_that_of_the_command(measured, tmp_path):
+    file = written(measured, tmp_path)
+    command = printed("advise", file, "--rate", 20_000, "--headroom", 30, "--node-kind", "large=3000:8:32768:0.4")
+    kinds = tmp_path / "kinds.json"
+    kinds.write_text('{"large": {"core_mhz": 3000, "cores": 8, "memory_mb": 32768, "price": 0.4}}', encoding="utf-8")
+    for of in ("large=3000:8:32768:0.4", ["large=3000:8:32768:0.4"], kinds, str(kinds)):
+        found = sw.advise(measured, rate=20_000, headroom_percent=30, node_kinds=of)
+        assert json.loads(json.dumps(found.as_dict())).items() <= command.items()
+    assert [each.component for each in found] == found.to_frame()["component"].tolist()
+    assert len(found) == len(found.to_frame("arrow"))
+    more = sw.advise(measured, times={"words": 1.5}, alternatives=False)
+    assert more.topologies[0].rate_tps == pytest.approx(1.5 * more.topologies[0].measured_tps)
+
+
+def test_impossible_advice_is_rejected_with_all_faults(measured):
+    with pytest.raises(InputError) as error:
+        sw.advise(measured, rate=-1, node_kinds=["large", "small=1:1:1:1", "small=1:1:1:1"], max_nodes=0)
+    assert len(error.value.faults) == 4
+    with pytest.raises(InputError, match="no such topology"):
+        sw.advise(measured, rate={"wrds": 1})
+
+
+def test_costs_are_those_of_the_command(measured, tmp_path):
+    document = costs_document(send_us=50.0)
+    file = tmp_path / "costs.json"
+    file.write_text(json.dumps(document), encoding="utf-8")
+    apart = sw.place(measured, "even", from_scratch=True)
+    write_assignment(tmp_path / "even.json", measured, apart)
+    command = printed("predict", written(measured, tmp_path), tmp_path / "even.json", "--costs", file)["then"]
+    for costs in (file, str(file), document):
+        assert json.loads(json.dumps(sw.predict(measured, apart, costs=costs).as_dict())) == command
+    assert sw.predict(measured, apart).as_dict() != command
+    slower = [sw.simulate(measured, apart, seconds=1, costs=costs).topologies[0].mean_ms for costs in (None, file)]
+    assert slower[0] < slower[1]
+    with pytest.raises(InputError, match="no such cost"):
+        sw.predict(measured, costs={"schema": document["schema"], "costs": {"nothing": 1}})
+
+
+def sweep_rows(found):
+    """Cells without what differs from run to run."""
+    return [
+        {key: value for key, value in row.items() if key not in ("seconds", "ended_ms", "load_1min", "simulating_s")}
+        for row in found.cells.to_pylist()
+    ]
+
+
+SPEC = {
+    "schema": "stormwright-sweep/1",
+    "problems": ["problem.json"],
+    "schedulers": {"even": None, "online": {"alpha": [0, 1]}, "random": None},
+    "seeds": [1, 2],
+    "repeats": 2,
+}
+
+
+def test_sweep_of_a_file_equals_that_of_its_parts(running, tmp_path):
+    file = tmp_path / "spec.json"
+    written(running, tmp_path)
+    file.write_text(json.dumps(SPEC), encoding="utf-8")
+    found = sw.sweep(file, table=tmp_path / "cells")
+    assert (found.decided, found.cells.num_rows, len(found)) == (10, 10, 4)
+    again = sw.sweep(file, table=tmp_path / "cells")
+    assert (again.decided, sweep_rows(again)) == (0, sweep_rows(found)), "it continues from the table"
+    parts = sw.sweep(
+        problems={"problem.json": running},
+        schedulers={"even": {}, "online": {"alpha": np.array([0, 1])}, "random": {}},
+        seeds=range(1, 3),
+        repeats=2,
+    )
+    assert sweep_rows(parts) == sweep_rows(found)
+    costs = {row["scheduler"]: row["cost"] for row in parts.cells.to_pylist() if row["parameters"] == "{}"}
+    assert costs["even"] == sw.place(running, "even").cost.total
+    frame = found.to_frame()
+    assert len(frame) == 10
+    assert found.to_frame(table="summary")["label"].tolist() == [each.label for each in found]
+    assert repr(found).splitlines()[0] == "10 cells, 10 decided now"
+    assert found._repr_html_().count("<tr>") == 5
+
+
+class Spread:
+    """Puts executors into every `step`-th slot."""
+
+    def __init__(self, step: int = 1, seed: int = 0) -> None:
+        self.step, self.seed = step, seed
+
+    def schedule(self, problem: sw.Problem) -> sw.Assignment:
+        slots = self.seed + self.step * np.arange(problem.num_executors)
+        return sw.Assignment((slots % len(problem.slots)).astype(np.int32), scheduler="spread")
+
+
+def test_sweep_takes_schedulers_of_ones_own():
+    problem = sw.sketch("a 2 -> b 3 fields", nodes=3)
+    found = sw.sweep(
+        problems=[problem, "ready:top-storm-word-count-1"],
+        schedulers={"spread": (Spread, {"step": [1, 2]}), "even": {}, "broken": lambda **_: 1 / 0},
+        seeds=[0, 5],
+    )
+    rows = found.cells.to_pylist()
+    own = {(row["parameters"], row["seed"]): row["cost"] for row in rows if row["scheduler"] == "spread"}
+    assert set(own) == {(f'{{"step":{step}}}', seed) for step in (1, 2) for seed in (0, 5)}
+    of_sketch = [row for row in rows if row["problem"] == "sketch-1" and row["scheduler"] == "spread"]
+    for row in of_sketch:
+        step = json.loads(row["parameters"])["step"]
+        assert row["cost"] == sw.place(problem, Spread(step, row["seed"])).cost.total
+    assert len(found.errors) == 4
+    assert all("ZeroDivisionError" in each for each in found.errors)
+
+
+def test_impossible_sweeps_are_rejected_with_all_faults(tmp_path):
+    problem = sw.sketch("a 2 -> b 3")
+
+    def paths(*arguments, **more):
+        with pytest.raises(InputError) as error:
+            sw.sweep(*arguments, **more)
+        return [fault.path for fault in error.value.faults]
+
+    assert paths() == ["problems", "schedulers"]
+    assert paths(problems=problem, schedulers="evn,online", repeats=0, time_limit_s=-1, simulate_s=0) == [
+        "simulate_s",
+        "time_limit_s",
+        "repeats",
+        "$.schedulers.evn",
+    ]
+    assert paths(problems=[problem, tmp_path / "none.json", 7], schedulers={"online": {"alpha": [7]}, "even": 3}) == [
+        "problems[1]",
+        "problems[2]",
+        "schedulers.even",
+        "$.schedulers.online.alpha",
+    ]
+    assert paths("spec.yaml", problems=problem, seeds=[1]) == ["problems", "seeds"]
+    assert paths(problems=problem, schedulers={"mine": Spread}, time_limit_s=1) == ["schedulers.mine"]
+
+
+# Results -------------------------------------------------------------------------------------------
+
+
+def test_results_are_sequences_and_frames(running):
+    online = sw.place(running, "online")
+    results = {
+        "placement": online,
+        "comparison": sw.compare(running, "even,online"),
+        "prediction": sw.predict(running),
+        "tradeoff": sw.tradeoff(running, seconds=0.1),
+        "simulation": sw.simulate(running, seconds=0.5),
+        "sweep": sw.sweep(problems=running, schedulers="even,online"),
+    }
+    for name, result in results.items():
+        frame, table = result.to_frame(), result.to_frame("arrow")
+        assert len(frame) == table.num_rows == (len(list(result)) or 0), name
+        assert len(result) == len(list(result))
+        assert frame.columns.tolist() == table.column_names
+        assert "<table" in result._repr_html_() or "<svg" in result._repr_html_(), name
+        assert len(repr(result)) < 5_000, name
+    assert results["comparison"]["even"].figures.cost == sw.place(running, "even").cost
+    with pytest.raises(KeyError):
+        results["comparison"]["evn"]
+    by_node = results["placement"].to_frame().groupby("node")["executor"].count().to_dict()
+    nodes = [running.supervisors[node].id for node in running.slot_node[online.slot_of_executor]]
+    assert by_node == {node: nodes.count(node) for node in set(nodes)}
+    (row,) = results["prediction"].to_frame().to_dict("records")
+    one = results["prediction"][row["topology"]]
+    assert (row["highest_tps"], row["highest_tps_low"]) == (one.highest_tps.value, one.highest_tps.low)
+    assert results["tradeoff"].to_frame()["cost"].tolist() == [point.cost for point in results["tradeoff"]]
+    changed = sw.what_if(running, rate=2.0)
+    assert changed.to_frame()["when"].tolist() == ["today", "then"]
+    with pytest.raises(InputError) as error:
+        changed.to_frame("polars", table="node")
+    assert [fault.path for fault in error.value.faults] == ["table", "kind"]
+
+
+@pytest.mark.parametrize(
+    ("module", "use", "extra"),
+    [
+        ("pandas", lambda of: sw.compare(of, "even").to_frame(), "frames"),
+        ("pyarrow", lambda of: sw.compare(of, "even").to_frame("arrow"), "frames"),
+        ("pyarrow", lambda of: sw.sweep(problems=of, schedulers="even"), "frames"),
+        ("networkx", sw.graph, "graph"),
+    ],
+)
+def test_missing_optional_packages_are_errors_with_the_install_command(module, use, extra, running, monkeypatch):
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(MissingDependencyError, match=rf'pip install "stormwright\[{extra}\]"'):
+        use(running)
+
+
+def test_notebooks_show_topologies_nodes_and_bottlenecks(running):
+    html = running._repr_html_()
+    drawing = ElementTree.fromstring(html[html.index("<svg") : html.index("</svg>") + 6])  # noqa: S314 (it is ours)
+    texts = [element.text for element in drawing.iter("{http://www.w3.org/2000/svg}text")]
+    assert [text for text in texts if text in ("lines", "split", "count", "fields", "shuffle")] == [
+        "shuffle",
+        "fields",
+        "lines",
+        "split",
+        "count",
+    ]
+    assert "node-1" in html
+    prediction = sw.predict(running)
+    html = prediction._repr_html_()
+    assert prediction.fullest_text in html
+    assert html.count("width:16em") == sum(node.workers > 0 for node in prediction.nodes)
+    ring = sw.sketch({"<ring>": ["a 1 -> b 2 -> c 2", "c -> b"]})
+    assert "&lt;ring&gt;" in ring._repr_html_(), "cycles are drawn, names are escaped"
+
+
+def test_bound_of_shuffled_traffic_says_why_it_is_zero():
+    """A shuffled tuple may find a target in its worker, so the bound counts it as free."""
+    found = sw.bound(sw.sketch({"words": "lines 2 -> split 4 -> count 4 fields"}, nodes=3), seconds=1)
+    assert (found["bound"], found["optimal"], found["flows"]) == (0.0, False, 0.5)
+    assert "50% of the traffic is shuffled" in found["text"]
+
+
+def test_graphs_have_components_and_traffic(running):
+    components = sw.graph(running)
+    (topology,) = running.topologies
+    names = {each.id: f"{topology.id}/{each.id}" for each in topology.components}
+    assert set(components.nodes) == set(names.values())
+    assert components.nodes[names["split"]]["executors"] == 4
+    assert nx.shortest_path_length(components, names["lines"], names["count"]) == 2
+    for slots, graph in (
+        (running.current_slot, sw.graph(running, "executors")),
+        (np.zeros(running.num_executors, np.int32), None),
+    ):
+        placement = sw.Placement.of(running, sw.Assignment(slots))
+        graph = graph or sw.graph(running, "executors", placement)
+        cut = sum(
+            tps for a, b, tps in graph.edges(data="tps") if graph.nodes[a].get("node") != graph.nodes[b].get("node")
+        )
+        assert graph.number_of_nodes() == running.num_executors
+        assert cut == pytest.approx(placement.cost.inter_node + placement.cost.inter_rack)
+    with pytest.raises(InputError, match="should be components or executors"):
+        sw.graph(running, "nodes")
+
+
+def test_ackers_of_a_sketch_complete_its_trees(running):
+    without = sw.sketch({"words": "lines 2 -> split 4 -> count 4 fields"}, nodes=3)
+    assert running.num_executors == without.num_executors + 2
+    assert sw.simulate(without, sw.place(without, "even"), seconds=1).topologies[0].mean_ms is None
+    found = sw.simulate(running, seconds=5).topologies[0]
+    predicted = sw.predict(running).topologies[0].latency_ms
+    assert found.mean_ms == pytest.approx(predicted.value, rel=0.15)
+    with pytest.raises(InputError, match="ackers"):
+        sw.sketch("a 1 -> b 1", ackers=-1)

@@ -158,6 +158,7 @@ def test_only_spark_packages_import_pyspark_at_the_top():
         "import stormwright.cli.compare, stormwright.cli.explain, stormwright.cli.schedulers",
         "import stormwright.workbench.comparison, stormwright.explain.explain",
         "from stormwright.schedulers import make_scheduler; make_scheduler('online'); make_scheduler('even')",
+        "import stormwright as sw; repr(sw.compare(sw.sketch('a 1 -> b 2'), 'even')), sw.simulate, sw.sweep, sw.advise",
     ],
 )
 def test_import_loads_no_spark_or_web_framework(statement):
@@ -175,6 +176,12 @@ def test_the_package_itself_imports_nothing():
     check = "import sys; before = set(sys.modules); import stormwright; print(sorted(set(sys.modules) - before))"
     result = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "['stormwright']"
+
+
+def test_simulator_package_loads_no_machine_code():
+    check = "import sys, stormwright.simulator; print('numba' in sys.modules or 'numpy' in sys.modules)"
+    result = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "False"
 
 
 def test_schedule_command_imports_only_required_modules():

@@ -26,8 +26,8 @@ import simpy
 
 from benchmarks.kit.results import write_results
 from stormwright.predict.costs import Costs
+from stormwright.simulator import Exponential, Network, Source, Station, TwoMoments
 from stormwright.simulator.precompile import ready_simulator
-from stormwright.simulator.queueing_network import SimulatedNetwork, Source, Station
 from stormwright.simulator.settings import Settings
 from stormwright.simulator.steady_engine import SteadyEngine, SteadySettings
 from stormwright.simulator.storm.engine import Events
@@ -75,8 +75,9 @@ def main() -> None:
 
 
 def _bare(hops: int, *, events: bool, varies: float = 1.0) -> Callable[[], None]:
-    stations = [Station(FIRST_S, varies, ways={1: 1.0}), Station(SECOND_S, varies)]
-    of = SimulatedNetwork(stations, [Source(0, 1.0)], events=events)
+    first, second = TwoMoments(FIRST_S, varies), TwoMoments(SECOND_S, varies)
+    stations = {"first": Station(first, routes={"second": 1.0}), "second": Station(second)}
+    of = Network(stations, Source("first", Exponential(1.0))).start(events=events)
     of.until(hops=1_000)
     return lambda: of.until(hops=1_000 + hops)
 

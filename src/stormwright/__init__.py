@@ -16,11 +16,15 @@ __version__ = "0.1.0"
 # For type checkers, which take the name of this constant as its meaning; `typing` would be an import.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from stormwright.advise import CallablePackage as _Advise
     from stormwright.api import Placement as Placement
     from stormwright.api import bound as bound
     from stormwright.api import compare as compare
+    from stormwright.api import graph as graph
     from stormwright.api import place as place
     from stormwright.api import read_problem as read_problem
+    from stormwright.api import simulate as simulate
+    from stormwright.api import sweep as sweep
     from stormwright.api import tradeoff as tradeoff
     from stormwright.api import what_if as what_if
     from stormwright.errors import InputError as InputError
@@ -42,13 +46,29 @@ if TYPE_CHECKING:
     from stormwright.predict import CallablePackage as _Predict
     from stormwright.schedulers import CallablePackage as _Schedulers
 
+    advise: _Advise
     predict: _Predict
     schedulers: _Schedulers
 else:
     #: Name → the module that has it: the imports above, on first use. A test compares the two.
     _HOMES = {
-        **dict.fromkeys(("bound", "compare", "place", "read_problem", "tradeoff", "what_if", "Placement"), "api"),
-        "predict": "predict",  # packages that can be called
+        **dict.fromkeys(
+            (
+                "bound",
+                "compare",
+                "graph",
+                "place",
+                "read_problem",
+                "simulate",
+                "sweep",
+                "tradeoff",
+                "what_if",
+                "Placement",
+            ),
+            "api",
+        ),
+        "advise": "advise",  # packages that can be called
+        "predict": "predict",
         "schedulers": "schedulers",
         "sketch": "formats.sketch",
         "write_problem": "formats",

@@ -1,18 +1,21 @@
-"""High-level API for interactive use and notebooks: `import stormwright as sw`."""
+"""High-level API for interactive use and notebooks: `import stormwright as sw`.
+
+Longer than other modules: half of it are the docstrings of its functions, which people read at a prompt.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias, cast
 
 import numpy as np
 
 from stormwright.defaults import DECIDING
-from stormwright.errors import Fault, InputError, StormwrightError
+from stormwright.errors import Fault, InputError, MissingDependencyError, StormwrightError, collected
 from stormwright.explain.drawing import component_colours, component_legend, draw, is_small, placement_svg
 from stormwright.link_speed import link_bits_per_s
 from stormwright.model import UNPLACED, Assignment, Cost, Problem, cost_of, diff, violations
@@ -23,6 +26,7 @@ from stormwright.schedulers.toolkit.from_scratch import apply_from_scratch, neve
 from stormwright.schedulers.toolkit.plugin_guard import checked
 from stormwright.schedulers.toolkit.resolve import choose_schedulers, resolve_scheduler
 from stormwright.schedulers.toolkit.traits import warm_up
+from stormwright.tables import Tabular
 from stormwright.workbench import comparison as comparing
 from stormwright.workbench import ready_problems
 from stormwright.workbench import tradeoff_curve as tradeoffs
@@ -30,13 +34,36 @@ from stormwright.workbench import what_if as changed
 from stormwright.workbench.bounds import AUTO, bound_of, proven_objective
 from stormwright.workbench.comparison import Comparison
 
+if TYPE_CHECKING:
+    import networkx as nx
+
+    from stormwright.predict.calibration.document import StoredCosts
+    from stormwright.workbench.simulated.placement import Simulation
+    from stormwright.workbench.sweep.parts import ProblemsInput, SchedulersInput
+    from stormwright.workbench.sweep.result import SweepResult
+
+#: Costs of messages and workers: a file that ``stormwright calibrate`` wrote, or its content.
+CostsInput: TypeAlias = "str | Path | Mapping[str, Any] | StoredCosts"
+
 # Placement ----------------------------------------------------------------------------------------
 # A scheduler's answer together with its problem, for inspection.
 
 
+class PlacedExecutor(NamedTuple):
+    """An executor and where it runs; node and port are None without a slot."""
+
+    topology: str
+    component: str
+    executor: int
+    node: str | None
+    port: int | None
+    cpu_mhz: float
+    memory_mb: float
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class Placement(Assignment):
-    """An `Assignment` together with its problem, with cost, violations and drawing.
+class Placement(Assignment, Tabular):
+    """An `Assignment` together with its problem, with cost, violations and drawing; a sequence of its executors.
 
     Parameters
     ----------
@@ -51,6 +78,30 @@ class Placement(Assignment):
         """Return `assignment` as a placement of `problem`."""
         given = {field.name: getattr(assignment, field.name) for field in fields(Assignment)}
         return cls(**given, problem=problem)
+
+    def __iter__(self) -> Iterator[PlacedExecutor]:
+        problem = self.problem
+        for number, slot in enumerate(self.slot_of_executor.tolist()):
+            index = int(problem.executor_topology[number])
+            topology = problem.topologies[index]
+            own = number - int(problem.executor_offset[index])
+            at = problem.slots[slot] if slot != UNPLACED else None
+            yield PlacedExecutor(
+                topology=topology.id,
+                component=topology.components[topology.executor_component[own]].id,
+                executor=own,
+                node=at.supervisor if at else None,
+                port=at.port if at else None,
+                cpu_mhz=float(problem.executor_cpu_hz[number]) / 1e6,
+                memory_mb=float(problem.executor_memory_mb[number]),
+            )
+
+    def __len__(self) -> int:
+        return self.problem.num_executors
+
+    def tables(self) -> dict[str, list[dict[str, Any]]]:
+        """Return the executors as a table."""
+        return {"executors": [each._asdict() for each in self]}
 
     @cached_property
     def cost(self) -> Cost:
@@ -336,6 +387,210 @@ def what_if(
         scheduler=scheduler if scheduler is None or isinstance(scheduler, str) else _own(scheduler),
     )
     return changed.what_if(problem, changes)
+
+
+def simulate(
+    problem: Problem,
+    assignment: Assignment | None = None,
+    *,
+    seconds: float = 30.0,
+    seed: int = 0,
+    trace: str | Path | Iterable[tuple[float, float] | tuple[float, float, str]] = (),
+    tuples_at_once: int = 1,
+    saturated: bool = False,
+    costs: CostsInput | None = None,
+) -> Simulation:
+    """Simulate a placement in virtual time, tuple by tuple, like ``stormwright simulate``.
+
+    Parameters
+    ----------
+    problem
+        Problem with a load. Spouts emit trees at its rates, at random times; all workers are up, and all queues are
+        initially empty.
+    assignment
+        Result of a scheduler; the current placement by default.
+    seconds
+        Duration in virtual seconds.
+    seed
+        Seed of the random numbers; the same seed gives the same result.
+    trace
+        How rates change: a file with lines ``SECONDS,FACTOR`` or ``SECONDS,FACTOR,TOPOLOGY``, or such tuples.
+    tuples_at_once
+        Maximum number of similar tuples simulated as one event: faster by that factor, with longer latencies.
+    saturated
+        Whether spouts emit as fast as the limit of pending trees allows, instead of at a given rate.
+    costs
+        As for `predict`.
+
+    Returns
+    -------
+    Simulation
+        A sequence of the results of its topologies; rates, latencies, CPU and queues.
+
+    Raises
+    ------
+    InputError
+        The argument is no problem, the assignment belongs to another one, nothing runs and no assignment is given, a
+        number is out of range, the trace or the costs are invalid, or a trace is given for saturated spouts.
+    """
+    from stormwright.predict.calibration.document import costs_of, stored_costs
+    from stormwright.simulator.precompile import ready_simulator
+    from stormwright.simulator.settings import Settings
+    from stormwright.workbench.simulated import placement as simulated
+
+    _check_problem(problem)
+    faults = []
+    if not 0 < seconds <= simulated.MOST_SECONDS:
+        faults.append(Fault(f"should be a time above 0, to {simulated.MOST_SECONDS:,.0f}, got {seconds:g}", "seconds"))
+    if not 0 <= seed < 2**63:
+        faults.append(Fault(f"should be a whole number from 0 on, got {seed}", "seed"))
+    if not 1 <= tuples_at_once <= simulated.MOST_AT_ONCE:
+        message = f"should be a number from 1 to {simulated.MOST_AT_ONCE:,}, got {tuples_at_once}"
+        faults.append(Fault(message, "tuples_at_once"))
+    if assignment is None and np.all(problem.current_slot == UNPLACED):
+        message = "the problem has no current placement: pass one, as in simulate(problem, place(problem))"
+        faults.append(Fault(message, "assignment"))
+    changes = []
+    with collected(faults, "trace"):
+        if isinstance(trace, (str, Path)):
+            changes = simulated.read_trace(Path(trace), problem)
+        else:
+            changes = simulated.changes_of(trace, problem)
+    if saturated and changes:
+        faults.append(Fault("has no effect on spouts that are offered no rate: leave out saturated", "trace"))
+    if faults:
+        raise InputError("simulate", faults)
+    slots = problem.current_slot if assignment is None else slots_in(problem, assignment)
+    ready_simulator()
+    assumed = costs_of(problem) if costs is None else stored_costs(costs)
+    settings = Settings(*assumed, saturated=saturated, tuples_at_once=tuples_at_once, seed=seed)
+    return simulated.simulate(problem, slots, seconds, settings, changes)
+
+
+def sweep(
+    spec: str | Path | None = None,
+    *,
+    problems: ProblemsInput = (),
+    schedulers: SchedulersInput = (),
+    seeds: Iterable[int] = (),
+    repeats: int = 1,
+    time_limit_s: float | None = None,
+    simulate_s: float | None = None,
+    from_scratch: bool = False,
+    table: str | Path | None = None,
+    retry_failed: bool = False,
+    master: str | None = None,
+    spark_conf: Mapping[str, str] | None = None,
+) -> SweepResult:
+    """Run every problem × scheduler × parameters × seed × repeat, like ``stormwright sweep``.
+
+    Parameters
+    ----------
+    spec
+        File of a sweep (stormwright-sweep/1), instead of the following.
+    problems
+        Problems, files with them, or problems by name.
+    schedulers
+        Names of schedulers, or for each name the values to try of its parameters: ``{"online": {"alpha": [0, 1]}}``. A
+        scheduler of your own is a class, or a function, that takes the parameters (and ``seed``, with `seeds`):
+        ``{"mine": Mine}``, or ``{"mine": (Mine, {"reach": [1, 2]})}``.
+    seeds
+        Seeds of schedulers that draw random numbers; of all if placements are simulated.
+    repeats
+        Number of repeats of each cell.
+    time_limit_s
+        Time limit of a cell; None for no limit.
+    simulate_s
+        Seconds of virtual time in which each placement is simulated; None for none.
+    from_scratch
+        Whether to ignore the current placement.
+    table
+        Directory, or URI with `master`, of the cells: those that it has are not decided again. None: only in memory.
+    retry_failed
+        Whether to decide failed cells of the table again.
+    master
+        Spark master, such as ``local[*]``; None: in this process, without Spark.
+    spark_conf
+        Configuration of Spark.
+
+    Returns
+    -------
+    SweepResult
+        A sequence of summaries, best first; `to_frame` has the cells.
+
+    Raises
+    ------
+    InputError
+        The file or an argument is invalid; all faults at once.
+    MissingDependencyError
+        PyArrow, or PySpark with a master, is not installed.
+    """
+    _require_arrow()
+    from tempfile import TemporaryDirectory
+
+    from stormwright.workbench.sweep.cells import read_cells
+    from stormwright.workbench.sweep.parts import SweepExtent, sweep_of_parts
+    from stormwright.workbench.sweep.result import SweepResult, run_here
+    from stormwright.workbench.sweep.table import LocalTable
+
+    if spec is not None:
+        named = {"problems": problems, "schedulers": schedulers, "seeds": seeds, "simulate_s": simulate_s}
+        named |= {"time_limit_s": time_limit_s, "repeats": None if repeats == 1 else repeats}
+        given = [name for name, value in named.items() if value not in (None, ())]
+        faults = [Fault("is part of the file: leave it out, or leave out the file", name) for name in given]
+        if faults:
+            raise InputError("sweep", faults)
+        cells = read_cells(Path(spec), from_scratch)
+    else:
+        extent = SweepExtent(tuple(seeds), repeats, time_limit_s, simulate_s, from_scratch)
+        cells = sweep_of_parts(problems, schedulers, extent, in_process=master is None)
+    with TemporaryDirectory(prefix="stormwright-sweep-") as scratch:
+        where = scratch if table is None else str(table)
+        if master is None:
+            here = LocalTable(Path(where))
+            decided = run_here(cells, here, retry_failed=retry_failed)
+            return SweepResult(cells, here.read(), decided)
+        from stormwright.pipeline.spark.target import SparkTarget
+        from stormwright.workbench.sweep.run import run_on_spark
+
+        target = SparkTarget.parsed(master, [f"{key}={value}" for key, value in (spark_conf or {}).items()])
+        decided, rows = run_on_spark(cells, where, target, retry_failed=retry_failed)
+        return SweepResult(cells, rows, decided)
+
+
+def graph(problem: Problem, of: str = "components", assignment: Assignment | None = None) -> nx.DiGraph:
+    """Return a problem as a graph of networkx.
+
+    Parameters
+    ----------
+    of
+        ``components``: topologies, with an edge for each stream; ``executors``: traffic in tuples/s.
+    assignment
+        Placement under which executors exchange tuples; by default the current one, as measured.
+
+    Raises
+    ------
+    InputError
+        The argument is no problem, there is no such graph, or the assignment belongs to another problem.
+    MissingDependencyError
+        networkx is not installed.
+    """
+    from stormwright.explain.graphs import component_graph, executor_graph
+
+    _check_problem(problem)
+    if of not in ("components", "executors"):
+        raise InputError("graph", [Fault(f"should be components or executors, got {of!r}", "of")])
+    if of == "components":
+        return component_graph(problem)
+    return executor_graph(problem, None if assignment is None else slots_in(problem, assignment))
+
+
+def _require_arrow() -> None:
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError as error:
+        message = 'PyArrow is not installed, and sweeps need it; install it with: pip install "stormwright[frames]"'
+        raise MissingDependencyError(message) from error
 
 
 def _check_problem(problem: object) -> None:

@@ -249,6 +249,8 @@ class PlanSummary(Shape):
         Who approved it; ``stormwright`` for a plan that the mode ``auto`` approves.
     auto_apply
         Whether it is applied as soon as it is made.
+    outdated
+        Why it cannot be applied any more, as the cluster has changed since it was made; empty if it can.
     """
 
     id: str
@@ -271,6 +273,7 @@ class PlanSummary(Shape):
     decision: int | None = None
     approved_by: str = ""
     auto_apply: bool = False
+    outdated: str = ""
 
 
 class Plan(PlanSummary):
@@ -282,6 +285,12 @@ class Plan(PlanSummary):
         Predictions for all topologies together; None until it is made.
     moved, steps
         Topologies that move, and the steps in order.
+    moving, moving_s
+        Topologies (names) that are paused to be moved now, and for how many seconds; None if unknown.
+    left_s
+        Expected seconds until the plan is complete, while it is applied.
+    worse
+        What gets worse by the plan: limits newly exceeded, and figures, as texts.
     blocked
         Topologies (names) that stay although they should move, each with the reason.
     duration_s
@@ -297,6 +306,10 @@ class Plan(PlanSummary):
     after: Side | None = None
     moved: tuple[PlannedTopology, ...] = ()
     steps: tuple[PlannedStep, ...] = ()
+    moving: tuple[str, ...] = ()
+    moving_s: float | None = None
+    left_s: float | None = None
+    worse: tuple[str, ...] = ()
     blocked: dict[str, str] = Field(default_factory=dict)
     duration_s: float = 0.0
     gap_percent: float | None = None

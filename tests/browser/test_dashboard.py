@@ -50,6 +50,7 @@ def served(site: Site) -> Iterator[str]:
     """The address of a site, which another thread serves."""
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
+        listening.listen()
         config = uvicorn.Config(app_of(site), log_level="error", lifespan="off", timeout_graceful_shutdown=1)
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
@@ -210,6 +211,35 @@ def test_figures_change_without_a_reload(chromium: Any) -> None:
         assert page.evaluate("window.kept"), "it was not loaded anew"
 
 
+def test_page_of_a_service_that_has_ended_looks_stale(chromium: Any) -> None:
+    """It stayed green, with ages that stood still."""
+    with DashboardState(Sources(lambda: living(3, 4), lambda: SERVED)) as known, tab(chromium) as page:
+        with served(Site(known)) as address:
+            page.goto(address)
+            page.locator("#live", has_text="live").wait_for()
+            assert page.locator("#gone").is_hidden()
+        page.locator("#gone", has_text="Not reached since").wait_for(timeout=30_000)
+        assert page.evaluate("document.body.classList.contains('stale')")
+
+
+def test_tables_are_sorted_and_filtered_by_their_links(chromium: Any, shops: tuple[str, list[str]]) -> None:
+    with tab(chromium) as page:
+        page.goto(f"{shops[0]}/cluster")
+        page.click("thead a:has-text('node')")
+        names = page.locator("#nodes tbody th a").all_inner_texts()
+        assert names == sorted(names)
+        page.click("thead a:has-text('node')")
+        assert page.locator("#nodes tbody th a").all_inner_texts() == names[::-1]
+        page.fill("input[name=find]", names[0])
+        page.keyboard.press("Enter")
+        page.wait_for_url("**find=*")
+        assert page.locator("#nodes tbody th a").all_inner_texts() == [names[0]]
+
+
+#: Bytes and milliseconds of a page of 5,000 nodes.
+MOST_BYTES, MOST_PAINT_MS = 200_000, 1000
+
+
 def test_overview_of_largest_cluster_loads_within_two_seconds(chromium: Any) -> None:
     big = living(1000, 5000, racks=100, sizes=(10, 20, 20, 30, 20))
     with (
@@ -219,8 +249,10 @@ def test_overview_of_largest_cluster_loads_within_two_seconds(chromium: Any) -> 
     ):
         while known.scene() is None:
             time.sleep(0.1)
-        for path in ("/", "/cluster"):
+        topology, node = big.topologies[0].id, big.supervisors[0].id
+        for path in ("/", "/cluster", "/topologies", f"/topologies/{topology}", f"/cluster/nodes/{node}", "/traffic"):
             page.goto(address + path, wait_until="load")
+            assert len(page.content().encode()) <= MOST_BYTES, path
             assert page.evaluate("performance.getEntriesByType('navigation')[0].loadEventEnd") < 2000, path
 
 

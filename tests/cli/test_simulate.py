@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+
 import numpy as np
 import orjson
 import pytest
@@ -168,3 +173,38 @@ def test_sets_of_tuples_are_as_large_as_fits(run, file):
     assert found["topologies"][0]["trees_per_s"] == pytest.approx(1_000, rel=0.05)
     _, out, _ = run("simulate", file, "--seconds", 1, "--tuples-at-once", 50)
     assert "25 tuples are simulated as one: latencies are longer" in out
+
+
+@pytest.mark.parametrize("left_out", [0, 2], ids=["placed", "partly placed"])
+def test_simulation_is_interruptible_however_many_tuples_there_are(tmp_path, left_out):
+    """Virtual time hardly advances at 10¹⁸ tuples/s, so signals are looked at after a number of events."""
+    problem = sw.sketch("a 2 -> b 3 -> c 2 fields", nodes=2)
+    (topology,), (load,) = problem.topologies, problem.loads
+    load = replace(load, pair_tps=load.pair_tps * 1e15, flow_tps=load.flow_tps * 1e15)
+    problem = problem.with_load(sw.LoadProfile({topology.id: load}))
+    slots = sw.place(problem, "even").slot_of_executor.copy()
+    slots[len(slots) - left_out :] = -1
+    path = tmp_path / "many.json"
+    write_problem(path, problem.with_current(sw.Assignment(slots).by_topology(problem)))
+    program = [sys.executable, "-m", "stormwright", "simulate", str(path)]
+    with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stderr is not None
+        assert "Ctrl-C stops it" in running.stderr.readline()
+        assert "simulated" in running.stderr.readline(), "progress"
+        running.send_signal(signal.SIGINT)
+        try:
+            assert running.wait(timeout=20) == 130
+        finally:
+            running.kill()
+
+
+def test_more_tuples_at_once_than_can_be_followed_are_a_fault(run, tmp_path):
+    problem = sw.sketch("a 2 -> b 3 -> c 2", nodes=2)
+    (topology,), (load,) = problem.topologies, problem.loads
+    many = np.where(load.flow_source >= 2, 1e15, 1.0)
+    load = replace(load, pair_tps=load.pair_tps[:0], pair_source=load.pair_source[:0], pair_target=load.pair_target[:0])
+    problem = problem.with_load(sw.LoadProfile({topology.id: replace(load, flow_tps=load.flow_tps * many)}))
+    write_problem(tmp_path / "many.json", problem)
+    code, out, err = run("simulate", tmp_path / "many.json", "--scheduler", "even")
+    assert (code, out) == (2, "")
+    assert f"{topology.id}/b: sends 1e+15 tuples for each that it handles" in err

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
 import sys
 from dataclasses import replace
 from itertools import permutations
@@ -11,6 +13,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from stormwright.errors import MissingDependencyError
+from stormwright.formats import write_problem
 from stormwright.model import TopologyAssignment, WorkerSlot, violations
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.toolkit.partition import partition
@@ -115,3 +118,26 @@ def test_missing_metis_error_includes_the_install_command(name, monkeypatch):
     of = problem(nodes(9.0), (topology("t", 4, 2), load(4, cliques(2, 2))))
     with pytest.raises(MissingDependencyError, match=r'pip install "stormwright\[metis\]"'):
         make_scheduler(name).schedule(of)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("schedule", "--scheduler", "metis"),
+        ("schedule", "--scheduler", "n_version"),
+        ("compare", "--schedulers", "metis,even"),
+    ],
+    ids=["metis", "n_version", "compare"],
+)
+def test_messages_of_metis_are_not_mixed_into_json(command, tmp_path):
+    """One executor weighs as much as all others, so METIS has to halve a part of none, of which it prints a message."""
+    exchange = [(0, 1, 6.0), (0, 2, 1.0), (0, 3, 2.0), (0, 4, 6.0), (0, 5, 5.0), (1, 3, 5.0), (1, 5, 5.0), (2, 3, 4.0)]
+    exchange += [(2, 5, 2.0), (3, 5, 2.0), (4, 5, 3.0)]
+    cpu_ghz = [0.001, 0.001, 1.0, 0.001, 0.001, 0.001]
+    of = problem(nodes(9.0, 9.0), (topology("t", 6, 4), load(6, exchange, cpu_ghz=cpu_ghz)))
+    write_problem(tmp_path / "problem.json", of)
+    verb, *options = command
+    program = [sys.executable, "-m", "stormwright", verb, str(tmp_path / "problem.json"), *options, "--json"]
+    done = subprocess.run(program, capture_output=True, text=True, check=True)
+    assert "Cannot bisect" in done.stderr, "METIS was called with such a graph"
+    assert json.loads(done.stdout)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.testing import assertDataFrameEqual
 
+import stormwright as sw
 from stormwright.workbench.sweep import run
 from stormwright.workbench.sweep.cells import Sweep, read_cells
 from stormwright.workbench.sweep.run import run_cells, to_do
@@ -61,3 +64,13 @@ def test_interrupted_sweep_resumes_to_the_same_table(
     assert 0 < done == len(sweep.cells) - len(missing)
     assert sum(rows.num_rows for rows in run_cells(spark, sweep, missing, parts)) == len(missing)
     assertDataFrameEqual(cells_of(spark, tmp_path / "parts"), cells_of(spark, tmp_path / "whole"))
+
+
+def test_sweep_in_python_equals_that_of_the_command_on_spark(tmp_path: Path) -> None:
+    spec, table = tmp_path / "sweep.json", tmp_path / "cells"
+    write_spec(spec, {"even": None, "random": None, "online": {"alpha": [0, 1]}}, seeds=[1, 2])
+    program = [sys.executable, "-m", "stormwright", "sweep", str(spec), "--table", str(table), "--master", "local[2]"]
+    subprocess.run(program, check=True, capture_output=True)
+    on_spark, here = sw.sweep(spec, table=table), sw.sweep(spec)
+    assert (on_spark.decided, here.decided) == (0, here.cells.num_rows), "the command's table has all"
+    assert on_spark.cells.select(SAME).equals(here.cells.select(SAME))

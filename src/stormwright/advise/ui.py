@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 
 from stormwright.errors import Fault, InputError, suggestion_for
+from stormwright.formats import read_json
 from stormwright.model import LoadProfile, Problem, Topology
 from stormwright.model.load import StreamRate, silent_load, with_streams
+from stormwright.predict.calibration.document import stored_costs
 
 #: Minimum time in seconds that a topology has to be up within the window.
 _LEAST_S = 30.0
@@ -143,3 +146,37 @@ def _streams(topology: Topology, statistics: UiTopology) -> Iterator[StreamRate]
                 # What each executor of the target gets of all is executed by each.
                 copies = max(sizes[target], 1) if each.kind == "all" else 1
                 yield StreamRate(source, target, each.kind, executed_tps / sizes[source] / copies)
+
+
+def with_measured(
+    problem: Problem,
+    ui: Sequence[Path | Mapping[str, Any]] = (),
+    costs: str | Path | Mapping[str, Any] | None = None,
+) -> tuple[Problem, dict[tuple[int, int], float]]:
+    """Return the problem with loads from the UI and with costs, and the number of busy threads by component.
+
+    Parameters
+    ----------
+    problem
+        Problem with running topologies.
+    ui
+        Responses of the UI, or files with them.
+    costs
+        Costs of messages and workers, or a file with them; by default those of the problem's load.
+
+    Raises
+    ------
+    InputError
+        A file cannot be read, or something else is in it; all its faults.
+    """
+    held: dict[tuple[int, int], float] = {}
+    for number, each in enumerate(ui):
+        document, source = (each, f"response {number}") if isinstance(each, Mapping) else (read_json(each), str(each))
+        measured = read_ui(document, problem, source)
+        problem = with_ui(problem, measured)
+        held |= held_cores(measured, problem)
+    if costs is not None:
+        stored_costs(costs)  # raises if it is invalid
+        content = dict(costs) if isinstance(costs, Mapping) else cast("dict[str, Any]", read_json(Path(costs)))
+        problem = problem.with_load(replace(problem.load or LoadProfile({}), costs=content))
+    return problem, held

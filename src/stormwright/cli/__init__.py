@@ -16,6 +16,7 @@ import click
 from stormwright import __version__
 from stormwright.cli.lines import say_lines
 from stormwright.cli.options import Verbs
+from stormwright.cli.progress import compilation_shown
 from stormwright.errors import StormwrightError
 from stormwright.gc_pause import collection_paused
 
@@ -83,6 +84,7 @@ EXTRAS = {
     "kazoo": "service",
     "markupsafe": "service",
     "matplotlib": "report",
+    "networkx": "graph",
     "pandas": "spark",
     "prometheus_client": "service",
     "py4j": "spark",
@@ -169,7 +171,7 @@ def run(arguments: Sequence[str]) -> int:
     """Run the verb that `arguments` name; return its exit code."""
     debug = "--debug" in arguments
     try:
-        with cli.make_context(PROGRAM, list(arguments)) as context:
+        with compilation_shown(), cli.make_context(PROGRAM, list(arguments)) as context:
             cli.invoke(context)
     except click.exceptions.Exit as finished:
         return finished.exit_code

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 import click
 
 from stormwright.cli import options
-from stormwright.cli.lines import say
-from stormwright.cli.output import numbers_table, prepare_output, print_json, print_table
+from stormwright.cli.lines import say, shows_all
+from stormwright.cli.output import cut_short, numbers_table, prepare_output, print_json, print_table
 from stormwright.cli.predictions import say_problem
 from stormwright.cli.progress import shown
 from stormwright.errors import Fault, InputError, collected
-from stormwright.formats import read_json, write_json
-from stormwright.model.humanize import counted, in_utc
+from stormwright.formats import write_json
+from stormwright.model.humanize import counted, in_utc, listed, readable
 from stormwright.workbench.ready_problems import read_problem
 
 if TYPE_CHECKING:
@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 # Tables -------------------------------------------------------------------------------------------
 # Advice as tables and sentences.
 
-_MAX_ROWS = 40
+#: Maximum number of rows of a table, of lines about topologies, and of commands and warnings, without ``--all``.
+_MAX_ROWS, _MAX_TOPOLOGIES, _MAX_ORDERS = 3, 2, 3
 
 #: Number of characters of a bar.
 _BAR = 20
@@ -54,80 +55,92 @@ def print_advice(
         Whether prices are given; else they are cores.
     """
     say_problem(problem)
-    for topology in advice.topologies:
-        for line in _topology(topology):
-            say(line)
-    _print_components(advice)
-    _print_nodes(advice, priced=priced)
-    for line in _numbered(advice.steps):
+    say(_verdict(advice, orders, priced=priced))
+    lines = [line for topology in advice.topologies for line in _topology(topology)]
+    for line in cut_short(lines, _MAX_TOPOLOGIES):
         say(line)
+    for line in cut_short([f"next: {order.command}" for order in orders], _MAX_ORDERS):
+        say(line)
+    for line in cut_short([_warned(warning) for warning in warnings], _MAX_ORDERS):
+        say(line)
+    if moved := _moved_without_order(problem, advice, orders):
+        are = "has" if len(moved) == 1 else "have"
+        say(f"{listed(moved)} {are} as many executors as before, on other nodes: `stormwright plan` moves them")
+    _print_components(advice, orders)
+    _print_nodes(advice)
     _print_alternatives(advice, priced=priced)
-    for warning in warnings:
-        say(_warned(warning))
-    if orders:
-        say("carry it out with:")
-    for order in orders:
-        say(f"  {order.command}")
-    if not orders:
-        say("nothing has to be rebalanced")
+    if shows_all():
+        for number, step in enumerate(advice.steps, 1):
+            say(f"{number:,}. {step}")
+
+
+def _verdict(advice: Advice, orders: Sequence[RebalanceOrder], *, priced: bool) -> str:
+    """Return the needed nodes and the changes, as one sentence."""
+    new = sum(not node.there for node in advice.nodes)
+    more = f", {new:,} of them new" if new else ""
+    changes = f"{counted(len(orders), 'topology')} to rebalance" if orders else "nothing has to be rebalanced"
+    nodes = f"{counted(len(advice.nodes), 'node')} ({advice.mix}{more}) for {_price(advice.price, priced=priced)}"
+    return f"Needed: {nodes}; {advice.headroom:.0%} of the fullest thread, node or link stays free; {changes}."
+
+
+def _moved_without_order(problem: Problem, advice: Advice, orders: Sequence[RebalanceOrder]) -> list[str]:
+    """Return topologies (names) that no order concerns, and that run on other nodes in the advised placement."""
+    rebalanced = {order.name for order in orders}
+    advised = advice.assignment.by_topology(advice.problem)
+    found = []
+    for topology in problem.topologies:
+        now, then = problem.current.get(topology.id), advised.get(topology.id)
+        if topology.name not in rebalanced and now is not None and then is not None:
+            nodes = ({slot.supervisor for slot in placement.slots} for placement in (now, then))
+            if len(set(map(frozenset, nodes))) > 1:
+                found.append(topology.name)
+    return found
 
 
 def _topology(one: TopologyAdvice) -> Iterator[str]:
     now = {True: "; what runs is enough for that", False: "; what runs is not enough for that", None: ""}
-    yield f"{one.name}: {one.rate_tps:,.0f} trees/s requested, {one.measured_tps:,.0f} measured{now[one.enough_now]}"
-    most = f"{one.highest_tps:,.0f} trees/s" if isfinite(one.highest_tps) else "any rate"
+    rates = f"{readable(one.rate_tps)} trees/s requested, {readable(one.measured_tps)} measured"
+    yield f"{one.name}: {rates}{now[one.enough_now]}"
+    most = f"{readable(one.highest_tps)} trees/s" if isfinite(one.highest_tps) else "any rate"
     yield (
-        f"{one.name}: as advised it sustains {most}, then limited by {one.bottleneck}; at the requested rate "
-        f"{one.mean_ms:,.1f} ms on average, 95 % of trees within {one.p95_ms:,.1f} ms; "
+        f"{one.name}: as advised it sustains {most}, limited by {one.bottleneck}; at the requested rate "
+        f"{readable(one.mean_ms)} ms on average, 95 % of trees within {readable(one.p95_ms)} ms; "
         f"{counted(one.workers, 'worker')}, now {one.workers_now}"
     )
     if one.needs_pending is not None:
         yield f"{one.name}: needs topology.max.spout.pending of {one.needs_pending:,}; what it has would hold it back"
 
 
-def _numbered(steps: Sequence[str]) -> Iterator[str]:
-    """Yield the first and the last steps, the most informative ones."""
-    left = max(len(steps) - _MAX_ROWS, 0)
-    for number, step in enumerate(steps, 1):
-        if left and number == _MAX_ROWS // 2 + 1:
-            yield f"and {counted(left, 'step')} in between; --json has all"
-        if not _MAX_ROWS // 2 < number <= _MAX_ROWS // 2 + left:
-            yield f"{number}. {step}"
-
-
 def _bar(use: float) -> str:
     return "█" * round(_BAR * min(max(use, 0.0), 1.0))
 
 
-def _print_components(advice: Advice) -> None:
+def _print_components(advice: Advice, orders: Sequence[RebalanceOrder]) -> None:
+    """Print the components whose number of executors changes; with ``--all`` every component."""
+    changing = [each for each in advice.components if each.executors != each.executors_now]
+    components = advice.components if shows_all() or not orders or not changing else changing
     table = numbers_table(
         "component", "executors now", "advised", "of tasks", "tuples/s each", "busiest", "", texts=(0, -1)
     )
-    for each in advice.components[:_MAX_ROWS]:
+    for each in components:
         table.add_row(
             f"{each.topology}/{each.component}",
             each.executors_now,
             each.executors,
             each.tasks,
-            f"{each.handled_tps / each.executors:,.0f}",
+            readable(each.handled_tps / each.executors),
             f"{each.use:.0%}",
             _bar(each.use),
         )
-    print_table(table)
-    if len(advice.components) > _MAX_ROWS:
-        say(f"and {counted(len(advice.components) - _MAX_ROWS, 'component')} more; --json has all")
+    print_table(table, _MAX_ROWS, "component")
 
 
-def _print_nodes(advice: Advice, *, priced: bool) -> None:
+def _print_nodes(advice: Advice) -> None:
     table = numbers_table("node", "kind", "", "executors", "CPU", "", texts=(0, 1, 2, -1))
-    for each in advice.nodes[:_MAX_ROWS]:
+    for each in advice.nodes:
         there = "there" if each.there else "new"
         table.add_row(each.node, each.kind, there, each.executors, f"{each.cpu:.0%}", _bar(each.cpu))
-    print_table(table)
-    if len(advice.nodes) > _MAX_ROWS:
-        say(f"and {counted(len(advice.nodes) - _MAX_ROWS, 'node')} more; --json has all")
-    price = _price(advice.price, priced=priced)
-    say(f"{advice.mix}: {price}; {advice.headroom:.0%} of the fullest thread, node or link stays free")
+    print_table(table, _MAX_ROWS, "node")
 
 
 def _price(price: float, *, priced: bool) -> str:
@@ -135,12 +148,12 @@ def _price(price: float, *, priced: bool) -> str:
 
 
 def _print_alternatives(advice: Advice, *, priced: bool) -> None:
-    if len(advice.alternatives) < 2:
+    if len(advice.alternatives) < 2 or not shows_all():
         return
     table = numbers_table("instead", "price", "executors", "stays free", "95 % within")
     for each in advice.alternatives:
         price = _price(each.price, priced=priced)
-        table.add_row(each.nodes, price, each.executors, f"{each.headroom:.0%}", f"{each.p95_ms:,.1f} ms")
+        table.add_row(each.nodes, price, each.executors, f"{each.headroom:.0%}", f"{readable(each.p95_ms)} ms")
     print_table(table)
 
 
@@ -149,8 +162,8 @@ def _warned(one: Saturation) -> str:
     far = f"forecasts of the last {one.season}s were up to {one.error:.0%} too low"
     how = "is expected to come" if one.certain else "may come"
     return (
-        f"warning: {one.topology} {how} to its limit at {when}: {one.expected_tps:,.0f} trees/s as a {one.season} "
-        f"before ({far}), and what runs sustains {one.highest_tps:,.0f}; then {one.limit} is full"
+        f"warning: {one.topology} {how} to its limit at {when}: {readable(one.expected_tps)} trees/s as a {one.season} "
+        f"before ({far}), and what runs sustains {readable(one.highest_tps)}; then {one.limit} is full"
     )
 
 
@@ -219,6 +232,7 @@ class _HistorySource:
 @click.option("--alternatives/--no-alternatives", default=True, help="Show what other headrooms cost.")
 @options.costs
 @options.output("Write what is printed with --json here.")
+@options.everything
 @click.option("--apply", "applies", is_flag=True, help="Rebalance the topologies through Nimbus.")
 @options.storm_home("For --apply: whose storm.yaml says where Nimbus is.")
 @click.option(
@@ -259,7 +273,7 @@ def command(
     from stormwright.advise.commands import orders_of
     from stormwright.advise.search.advise import advised
     from stormwright.advise.search.goals import AdviceGoals
-    from stormwright.cli.advise import print_advice
+    from stormwright.advise.ui import with_measured
 
     faults = options.idle({} if applies else dict.fromkeys(("storm_home", "wait_s"), "it needs --apply"))
     faults += options.idle({} if state_dir else {"left_out": "it needs --state"})
@@ -274,7 +288,7 @@ def command(
         raise InputError("advise", faults)
     problem = read_problem(file)
     prepare_output(output, *filter(None, (file, kinds_file, costs_file)), *ui_files)
-    problem, held = _with_measured(problem, ui_files, costs_file)
+    problem, held = with_measured(problem, ui_files, costs_file)
     with shown(err=True):
         advice = advised(problem, goals, made, held, alternatives)
     orders, warnings = orders_of(advice), _warnings(problem, _HistorySource(state_dir, left_out))
@@ -316,26 +330,6 @@ def _kinds(texts: Sequence[str], file: Path | None, faults: list[Fault]) -> tupl
             found += read_kinds(file)
     faults += twice(found)
     return tuple(found)
-
-
-def _with_measured(
-    problem: Problem, ui_files: Sequence[Path], costs_file: Path | None
-) -> tuple[Problem, dict[tuple[int, int], float]]:
-    """Return the problem with loads from the UI and costs, and the number of busy threads by component."""
-    from stormwright.advise.ui import held_cores, read_ui, with_ui
-    from stormwright.model import LoadProfile
-    from stormwright.predict.calibration.document import read_costs
-
-    held: dict[tuple[int, int], float] = {}
-    for path in ui_files:
-        measured = read_ui(read_json(path), problem, str(path))
-        problem = with_ui(problem, measured)
-        held |= held_cores(measured, problem)
-    if costs_file is not None:
-        read_costs(costs_file)  # raises if it is invalid
-        costs = cast("dict[str, Any]", read_json(costs_file))
-        problem = problem.with_load(replace(problem.load or LoadProfile({}), costs=costs))
-    return problem, held
 
 
 def _warnings(problem: Problem, past: _HistorySource) -> tuple[Saturation, ...]:

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 #: Exit code if a plan did not end as done.
 _NOT_DONE = 1
 
+#: Maximum number of outcomes without ``--steps``.
+_MAX_OUTCOMES = 5
+
 #: Seconds between polls of a plan.
 POLL_S = 1.0
 
@@ -35,10 +38,19 @@ POLL_S = 1.0
     "--resume", "change", flag_value="resume", help="Resume a waiting plan and accept the stage that it waits for."
 )
 @click.option("--no-wait", is_flag=True, help="Return immediately instead of following the plan.")
+@options.steps
 @options.as_json("Print how it ended as JSON.")
 @click.pass_context
 def command(
-    ctx: click.Context, plan: str, address: str, by: str, reason: str, change: str | None, no_wait: bool, as_json: bool
+    ctx: click.Context,
+    plan: str,
+    address: str,
+    by: str,
+    reason: str,
+    change: str | None,
+    no_wait: bool,
+    steps: bool,
+    as_json: bool,
 ) -> None:
     """PLAN is the id of a plan of a running service. It is followed until it is done or waits for a person.
 
@@ -50,7 +62,7 @@ def command(
     """
     client = client_of(address, by)
     getattr(client, change or "apply")(plan, reason)
-    follow(ctx, client.address, by, plan, no_wait, as_json)
+    follow(ctx, client.address, by, plan, no_wait, as_json, steps=steps, stops=change == "stop")
 
 
 def follow(
@@ -61,6 +73,8 @@ def follow(
     no_wait: bool,
     as_json: bool,
     beside: Mapping[str, Any] | None = None,
+    steps: bool = False,
+    stops: bool = False,
 ) -> None:
     """Print the progress of a plan until it is done or waits, across short outages of the service.
 
@@ -78,8 +92,13 @@ def follow(
         Whether to print the result as JSON.
     beside
         Further values of that JSON object; None for the plan alone.
+    steps
+        Whether to print every move and step at the end, too.
+    stops
+        Whether the plan is being stopped: only the end is printed.
     """
-    from stormwright.cli.plans import outcome_lines, progress_line
+    from stormwright.cli.output import cut_short
+    from stormwright.cli.plans import next_lines, outcome_lines, print_plan, progress_line
     from stormwright.plan import IN_PROGRESS_STATES
 
     client, reported = client_of(address, by), ""
@@ -90,7 +109,7 @@ def follow(
             line = progress_line(found)
         except ClusterError as error:
             found, line = None, f"{error}; the plan goes on once it is back"
-        if line != reported and not as_json:
+        if line != reported and not as_json and not stops:
             say(line)
         reported = line
         begins = found is not None and found.auto_apply
@@ -104,17 +123,15 @@ def follow(
     if as_json:
         print_json(_with(found.model_dump(mode="json"), beside))
     else:
-        for line in outcome_lines(found):
+        if steps:
+            print_plan(found, steps=True)
+        elif stops:
+            say(reported)
+        else:
+            for line in cut_short(list(outcome_lines(found)), _MAX_OUTCOMES, "; --steps shows them"):
+                say(line)
+        for line in next_lines(found):
             say(line)
-        if found.decision is not None:
-            say(f"entry {found.decision} of the history: stormwright revert {found.decision} rolls it back")
-        if found.state == "planned" and not no_wait:  # something keeps it from beginning
-            say(f"apply it later with: stormwright apply {found.id}")
-        if found.state in ("stopped", "waiting"):
-            say(
-                f"resume it with: stormwright apply {found.id} --resume; "
-                f"discard it with: stormwright plan --discard {found.id}"
-            )
     if not no_wait and found.state != "done":
         ctx.exit(_NOT_DONE)
 

@@ -10,6 +10,7 @@ import click
 from stormwright.cli import options
 from stormwright.cli.lines import say
 from stormwright.cli.output import print_json
+from stormwright.cli.progress import working
 from stormwright.defaults import DECIDING
 from stormwright.errors import InputError
 from stormwright.model.humanize import counted, proof_text
@@ -67,16 +68,19 @@ def command(
     from stormwright.schedulers import make_scheduler
     from stormwright.schedulers.toolkit.traits import warm_up
 
-    problem = read_problem(file)
+    with working(f"reading {file}"):
+        problem = read_problem(file)
     objective = proven_objective(problem, objective)
     if objective != "nodes" and (faults := options.idle({"headroom": "it needs --objective nodes"})):
         raise InputError("bound", faults)
     settings = {"objective": objective, "headroom_percent": headroom, "time_budget_s": search, "seed": seed}
     scheduler = make_scheduler(DECIDING, settings)
     warm_up(scheduler)
-    answer = scheduler.schedule(problem)
+    with working("searching a placement"):
+        answer = scheduler.schedule(problem)
     begin = time.perf_counter()
-    figures = bound_of(problem, answer.slot_of_executor, objective, seconds, headroom)
+    with working(f"proving the bound, for at most {seconds:g} s"):
+        figures = bound_of(problem, answer.slot_of_executor, objective, seconds, headroom)
     took = time.perf_counter() - begin
     assumed = assumed_text(problem) if objective != "traffic" else ""
     if as_json:

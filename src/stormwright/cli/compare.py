@@ -13,7 +13,7 @@ from stormwright.cli.lines import say
 from stormwright.cli.output import cut_short, numbers_table, prepare_output, print_json, print_table
 from stormwright.cli.progress import shown
 from stormwright.files import name_of_output
-from stormwright.model.humanize import proof_text
+from stormwright.model.humanize import proof_text, readable
 from stormwright.model.problem import size_of
 from stormwright.schedulers.toolkit.resolve import ALL, SOME_JAVA, choose_schedulers, is_java
 from stormwright.workbench.ready_problems import read_problem
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 _SOME_FAILED = 1
 
-_MAX_LINES = 5
+#: Maximum number of schedulers, and of remarks, without ``--all``.
+_MAX_ROWS, _MAX_REMARKS, _MAX_LINES = 12, 2, 5
 
 
 @click.command()
@@ -43,6 +44,7 @@ _MAX_LINES = 5
 @options.seed
 @options.jars
 @options.output("Write an HTML report with the placements here.")
+@options.everything
 @options.as_json("Print the figures as JSON.")
 @click.pass_context
 def command(
@@ -94,17 +96,31 @@ def _print(comparison: Comparison, placed: str) -> None:
 
     problem, rows = comparison.problem, comparison.rows
     say(f"{problem.name or 'problem'}: {size_of(problem)}; traffic in tuples/s")
+    if verdict := _verdict(comparison):
+        say(verdict)
     figures = comparison_table(comparison)
     table = numbers_table(*figures.head)
     for cells in figures.rows:
         table.add_row(*cells)
-    print_table(table)
+    print_table(table, _MAX_ROWS, "scheduler")
     if ALL in map(str.strip, placed.split(",")) and not any(is_java(row.name) for row in rows):
         say(f"all has no Java schedulers: --schedulers {ALL},{SOME_JAVA} adds one")
     for note in comparison.notes:
         say(note)
-    for line in _remarks(comparison):
+    for line in cut_short(list(_remarks(comparison)), _MAX_REMARKS):
         say(line)
+
+
+def _verdict(comparison: Comparison) -> str:
+    """Return the scheduler of the lowest cost, as one sentence; empty if none keeps all limits."""
+    valid = [row for row in comparison.rows if row.figures and row.figures.mark == ""]
+    if not valid:
+        return "No scheduler places every executor within the limits."
+    best = valid[0]
+    assert best.figures is not None
+    cost = readable(best.figures.cost.total)
+    now = f", of the current placement {readable(comparison.current.cost.total)}" if comparison.current else ""
+    return f"The lowest cost is {cost}, by {best.label}{now}."
 
 
 def _remarks(comparison: Comparison) -> Iterator[str]:

@@ -9,12 +9,16 @@ import click
 
 from stormwright.cli import options
 from stormwright.cli.asking import client_of
-from stormwright.cli.lines import say
+from stormwright.cli.lines import say, shows_all
 from stormwright.cli.output import print_json, print_table, text_table
 from stormwright.model.humanize import counted
 
 if TYPE_CHECKING:
     from stormwright.client import Client
+
+
+#: Maximum number of listed nodes without ``--all``.
+_MAX_NODES = 15
 
 
 @click.command()
@@ -24,6 +28,8 @@ if TYPE_CHECKING:
 @click.option("--only-cordon", is_flag=True, help="Only cordon the node; its workers stay.")
 @click.option("--plan-only", is_flag=True, help="Only make the plan; `stormwright apply` carries it out.")
 @click.option("--no-wait", is_flag=True, help="Return immediately instead of following the plan.")
+@options.steps
+@options.everything
 @options.as_json("Print it as JSON.")
 @click.pass_context
 def command(
@@ -35,6 +41,7 @@ def command(
     only_cordon: bool,
     plan_only: bool,
     no_wait: bool,
+    steps: bool,
     as_json: bool,
 ) -> None:
     """NODE is a host, or the id of a supervisor; without NODE, drained nodes are listed.
@@ -60,18 +67,18 @@ def command(
             print_json(begun.model_copy(update={"plan": plan}).model_dump(mode="json"))
             return
         if plan is not None:
-            from stormwright.cli.plans import print_plan, print_steps
+            from stormwright.cli.plans import next_lines, print_plan
 
-            print_plan(plan)
-            print_steps(plan)
-            say(f"apply it with: stormwright apply {plan.id}")
+            print_plan(plan, steps=steps or shows_all())
+            for line in list(next_lines(plan))[:1]:
+                say(line)
         return
     from stormwright.cli.apply import follow
 
     if not as_json:
         say(f"{begun.drained.host} is cordoned; plan {plan.id} moves its workers")
     drained = begun.drained.model_dump(mode="json")
-    follow(ctx, client.address, by, plan.id, no_wait, as_json, beside={"drained": drained})
+    follow(ctx, client.address, by, plan.id, no_wait, as_json, beside={"drained": drained}, steps=steps)
 
 
 def _list(client: Client, as_json: bool) -> None:
@@ -85,6 +92,6 @@ def _list(client: Client, as_json: bool) -> None:
     table = text_table("node", "workers", "since", "by", "reason", "plan")
     for each in rows.drained:
         since = f"{datetime.fromtimestamp(each.since_ms / 1000, UTC):%Y-%m-%d %H:%M} UTC"
-        workers = "unknown" if each.workers is None else str(each.workers)
+        workers = "unknown" if each.workers is None else f"{each.workers:,}"
         table.add_row(each.host, workers, since, each.by, each.reason, each.plan)
-    print_table(table)
+    print_table(table, _MAX_NODES, "node")

@@ -11,18 +11,20 @@ import click
 import numpy as np
 
 from stormwright.cli import options
-from stormwright.cli.lines import say
+from stormwright.cli.lines import say, shows_all
 from stormwright.cli.output import cut_short, print_json
+from stormwright.cli.progress import working
 from stormwright.formats import read_assignment
 from stormwright.model import UNPLACED, Assignment
-from stormwright.model.humanize import counted
+from stormwright.model.humanize import counted, listed, readable
 from stormwright.workbench.ready_problems import read_problem
 
 if TYPE_CHECKING:
     from stormwright.explain.explanation import ComponentExplanation, NodeVerdict
     from stormwright.explain.overloads import Overload
 
-_MAX_EXPLANATIONS, _MAX_NODES, _MAX_SHARES, _MAX_NAMES = 20, 20, 4, 4
+#: Maximum number of explanations, of nodes in each, of shares of a node, and of names, without ``--all``.
+_MAX_EXPLANATIONS, _MAX_NODES, _MAX_SHARES, _MAX_NAMES = 2, 3, 3, 3
 
 
 @click.command()
@@ -30,6 +32,7 @@ _MAX_EXPLANATIONS, _MAX_NODES, _MAX_SHARES, _MAX_NAMES = 20, 20, 4, 4
 @click.argument("assignment", type=options.PATH, required=False)
 @click.option("--topology", metavar="ID", help="Explain all executors of this topology (id or name).")
 @click.option("--executor", type=int, metavar="N", help="Explain a single executor, by its number within the topology.")
+@options.everything
 @options.as_json("Print it as JSON, with every node.")
 def command(file: Path, assignment: Path | None, topology: str | None, executor: int | None, as_json: bool) -> None:
     """ASSIGNMENT is a placement of the problem in FILE; by default the current one.
@@ -46,9 +49,11 @@ def command(file: Path, assignment: Path | None, topology: str | None, executor:
     from stormwright.explain.explain import explain
     from stormwright.explain.overloads import overloads
 
-    problem = read_problem(file)
+    with working(f"reading {file}"):
+        problem = read_problem(file)
     answer = read_assignment(assignment, problem) if assignment else Assignment(problem.current_slot)
-    found = explain(problem, answer, topology, executor)
+    with working("explaining every node for every executor"):
+        found = explain(problem, answer, topology, executor)
     over = overloads(problem, answer.slot_of_executor) if topology is None and executor is None else []
     if as_json:
         explanations = [explanation.as_dict() for explanation in found]
@@ -69,32 +74,46 @@ def command(file: Path, assignment: Path | None, topology: str | None, executor:
             f", then `stormwright explain {file} ASSIGNMENT`"
         )
     if not found:
+        every = "Every executor has a slot"
         selected = (
-            "no executor to explain" if topology else "every executor has a slot; --topology or --executor explain one"
+            "no executor to explain"
+            if topology
+            else f"{every}, and no node is overloaded; --topology explains the executors of a topology."
+            if not over
+            else f"{every}; {counted(len(over), 'node')} {'is' if len(over) == 1 else 'are'} overloaded."
         )
         say(selected)
-    for line in cut_short([*_overloaded(over)], _MAX_NODES, "; --json has all"):
+    for line in cut_short([*_overloaded(over)], 2 * _MAX_NODES):
         say(line)
-    for explanation in found[:_MAX_EXPLANATIONS]:
-        for line in _lines(explanation):
+    runs = bool(np.any(answer.slot_of_executor != UNPLACED))
+    chosen = found if shows_all() else found[:_MAX_EXPLANATIONS]
+    for explanation in chosen:
+        for line in _lines(explanation, runs):
             say(line)
-    for name, kind in move_kinds(problem, {each.topology for each in found[:_MAX_EXPLANATIONS]}).items():
+    if left := len(found) - len(chosen):
+        say(f"and {left:,} more; --executor picks one, --all shows them")
+    for name, kind in move_kinds(problem, {each.topology for each in chosen}).items():
         say(f"a move of {name} is of kind {kind.kind}: {kind.reason}")
-    if len(found) > _MAX_EXPLANATIONS:
-        say(f"and {len(found) - _MAX_EXPLANATIONS} more; --executor picks one, --json has all")
 
 
 def _overloaded(overloads: Sequence[Overload]) -> Iterator[str]:
     """Yield a line per overloaded node: its shortages and its largest consumers."""
     for one in overloads:
-        who = "; ".join(cut_short(one.by_whom, _MAX_SHARES))
+        who = "; ".join(one.by_whom) if shows_all() else _few(one.by_whom, _MAX_SHARES)
         yield f"overloaded: {one.node}: {one}: {who}"
 
 
-def _lines(explanation: ComponentExplanation) -> Iterator[str]:
+def _few(texts: Sequence[str], most: int) -> str:
+    """Return the first texts, separated by semicolons, and the number of the others."""
+    left = len(texts) - most
+    return "; ".join(texts[:most]) + (f"; and {left:,} more" if left > 0 else "")
+
+
+def _lines(explanation: ComponentExplanation, runs: bool) -> Iterator[str]:
+    """Yield an explanation; `runs` is whether anything has a slot."""
     who = f"{explanation.topology}, component {explanation.component}, {_numbers(explanation.executors)}"
     if explanation.slot is None:
-        yield f"{who}: unplaced"
+        yield f"{who}: {'no slot' if runs else 'not placed yet'}"
         yield f"  {explanation.status_text}"
         if explanation.shortages:
             yield f"  its topology: {'; '.join(explanation.shortages)}"
@@ -109,13 +128,13 @@ def _moves(explanation: ComponentExplanation) -> Iterator[str]:
 
     alike: dict[tuple[str, str], list[str]] = {}
     for node in explanation.open_nodes:
-        alike.setdefault((f"{node.cost_change:+,.1f}", _place(node, explanation)), []).append(node.node)
-    best = list(islice(alike.items(), BEST))
+        alike.setdefault((_signed(node.cost_change), _place(node, explanation)), []).append(node.node)
+    best = list(islice(alike.items(), None if shows_all() else min(BEST, _MAX_NODES)))
     nodes = f"{len(explanation.open_nodes)} of {counted(len(explanation.nodes), 'other node')}"
     open_nodes = f"{nodes} could take {'it' if len(explanation.executors) == 1 else 'each one alone'}"
     if best:
-        yield f"  {open_nodes}; the cost would change by"
-        yield from (f"    {change}  {_names(nodes)}, {where}" for (change, where), nodes in best)
+        yield f"  {open_nodes}; the traffic cost (weighted tuples/s) would change by"
+        yield from (f"    {change} tuples/s  {_names(nodes)}, {where}" for (change, where), nodes in best)
     else:
         yield f"  {open_nodes}"
 
@@ -129,11 +148,15 @@ def _ruled_out(explanation: ComponentExplanation) -> Iterator[str]:
     for node in ruled_out:
         alike.setdefault(f"{', '.join(map(str, node.obstacles))}{_change(node)}", []).append(node.node)
     lines = [f"{_names(nodes)}: {why}" for why, nodes in alike.items()]
-    yield from (f"    {line}" for line in cut_short(lines, _MAX_NODES, " kinds of nodes; --json has all"))
+    yield from (f"    {line}" for line in cut_short(lines, _MAX_NODES))
 
 
 def _change(node: NodeVerdict) -> str:
-    return "" if node.cost_change is None else f" (cost {node.cost_change:+,.1f})"
+    return "" if node.cost_change is None else f" (cost {_signed(node.cost_change)} tuples/s)"
+
+
+def _signed(change: float | None) -> str:
+    return "unknown" if change is None else f"{'+' if change >= 0 else '-'}{readable(abs(change))}"
 
 
 def _place(node: NodeVerdict, explanation: ComponentExplanation) -> str:
@@ -145,7 +168,7 @@ def _place(node: NodeVerdict, explanation: ComponentExplanation) -> str:
 
 def _names(nodes: Sequence[str]) -> str:
     """Return the first of several equal nodes, and the number of the others."""
-    return ", ".join(cut_short(nodes, _MAX_NAMES, " like them"))
+    return ", ".join(nodes) if shows_all() else listed(nodes, _MAX_NAMES)
 
 
 def _numbers(executors: Sequence[int]) -> str:

@@ -21,7 +21,7 @@ from stormwright.cli.output import numbers_table, prepare_output, print_json, pr
 from stormwright.cli.progress import shown
 from stormwright.client.shapes import HistoryEntry, MoveEntry
 from stormwright.errors import Fault, InputError, StormwrightError
-from stormwright.model.humanize import counted, in_utc
+from stormwright.model.humanize import counted, in_utc, readable
 from stormwright.model.problem import size_of
 
 if TYPE_CHECKING:
@@ -384,8 +384,8 @@ def decisions(stretch: str, where: HistoryLocation, moving: bool, as_json: bool)
         table.add_row(
             in_utc(row["at_ms"]),
             row["scheduler"] + (" (dry run)" if row["dry_run"] else ""),
-            f"{row['cost_before']:,.1f} → {row['cost_after']:,.1f}",
-            f"{row['inter_node_before_tps']:,.0f} → {row['inter_node_after_tps']:,.0f}",
+            f"{readable(row['cost_before'])} → {readable(row['cost_after'])}",
+            f"{readable(row['inter_node_before_tps'])} → {readable(row['inter_node_after_tps'])}",
             row["reason"],
             "; ".join(_outcome(evaluation) for evaluation in row["evaluations"]) or "–",
         )
@@ -490,7 +490,7 @@ def at(moment: str, where: HistoryLocation, output: Path | None, as_json: bool) 
 
 
 def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:,.2f}" if value < 10 else f"{value:,.0f}"
+    return "–" if value is None else readable(value)
 
 
 # The verb -----------------------------------------------------------------------------------------

@@ -11,6 +11,9 @@ from stormwright.escaping import printable
 #: Key of a verb's context: standard output is reserved for ``--output``.
 TAKEN = "stormwright.output_is_stdout"
 
+#: Key of a verb's context: ``--all`` was given.
+ALL = "stormwright.all"
+
 
 def say(line: object = "", *, err: bool = False) -> None:
     """Print one line; control characters from files or names are escaped.
@@ -24,6 +27,12 @@ def say_lines(text: str, *, err: bool = False) -> None:
     """Print a trusted text of several lines, such as all faults of a file."""
     for line in text.split("\n"):
         say(line, err=err)
+
+
+def shows_all() -> bool:
+    """Return whether the current verb prints long lists in full (``--all``)."""
+    context = click.get_current_context(silent=True)
+    return bool(context and context.meta.get(ALL))
 
 
 def output_is_stdout() -> bool:

@@ -12,6 +12,7 @@ import click
 from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
+from stormwright.cli.lines import ALL
 from stormwright.defaults import DECIDING
 from stormwright.errors import Fault, nearest
 
@@ -283,6 +284,24 @@ def output(text: str) -> Callable[[Function], Function]:
 def as_json(text: str) -> Callable[[Function], Function]:
     """Add ``--json`` with the help `text`."""
     return click.option("--json", "as_json", is_flag=True, help=text)
+
+
+def everything(function: Function) -> Function:
+    """Add ``--all``, by which `stormwright.cli.output` cuts nothing short."""
+    option = click.option(
+        "--all", is_flag=True, expose_value=False, callback=_print_all, help="Print long lists in full."
+    )
+    return option(function)
+
+
+def _print_all(context: click.Context, _: click.Parameter, value: bool) -> None:
+    context.meta[ALL] = value
+
+
+def steps(function: Function) -> Function:
+    """Add ``--steps``, which prints every move and step of a plan."""
+    option = click.option("--steps", is_flag=True, help="Print every move, its reason, and the steps.")
+    return option(function)
 
 
 def log_format(function: Function) -> Function:

@@ -10,11 +10,12 @@ from pathlib import Path
 import click
 import orjson
 
-from stormwright.cli.lines import TAKEN, output_is_stdout
+from stormwright.cli.lines import TAKEN, output_is_stdout, shows_all
 from stormwright.errors import Fault, InputError
 from stormwright.escaping import printable
 from stormwright.files import is_standard_output, name_of_output, target_of
 from stormwright.formats.files.json_files import STANDARD_INPUT
+from stormwright.model.humanize import counted
 
 
 def prepare_output(path: Path | None, *inputs: Path, given_as: str = "--output") -> None:
@@ -78,11 +79,16 @@ def print_json(document: object) -> None:
     click.echo(orjson.dumps(document))
 
 
-def cut_short(lines: Sequence[str], most: int, rest: str = "") -> Iterator[str]:
-    """Yield the first `most` of `lines`, then the number of the others, followed by `rest`."""
-    yield from lines[:most]
-    if len(lines) > most:
-        yield f"and {len(lines) - most} more{rest}"
+#: End of a list that was cut short.
+_SHOWS_ALL = "; --all shows them"
+
+
+def cut_short(lines: Sequence[str], most: int, rest: str = _SHOWS_ALL) -> Iterator[str]:
+    """Yield the first `most` of `lines`, or all with ``--all``; then the number of the others, followed by `rest`."""
+    left = 0 if shows_all() else len(lines) - most
+    yield from lines[: len(lines) - max(left, 0)]
+    if left > 0:
+        yield f"and {left:,} more{rest}"
 
 
 class _Table:
@@ -104,10 +110,16 @@ class _Table:
         """Add a row with one cell for each column."""
         self._rows.append([printable(str(cell)) for cell in cells])
 
-    def lines(self) -> Iterator[str]:
-        """Yield the titles and every row as text."""
-        widths = [max(map(_width, column)) for column in zip(*self._rows, strict=True)]
-        for row in self._rows:
+    @property
+    def size(self) -> int:
+        """Number of rows without the titles."""
+        return len(self._rows) - 1
+
+    def lines(self, most: int | None = None) -> Iterator[str]:
+        """Yield the titles and the first `most` rows as text, or every row."""
+        shown = self._rows if most is None else self._rows[: most + 1]
+        widths = [max(map(_width, column)) for column in zip(*shown, strict=True)]
+        for row in shown:
             parts = []
             for position, (cell, width) in enumerate(zip(row, widths, strict=True)):
                 blank = " " * (width - _width(cell))
@@ -124,11 +136,28 @@ def _width(text: str) -> int:
     return cell_len(text)
 
 
-def print_table(table: _Table) -> None:
-    """Print a table in its own width: a terminal breaks lines that are too long for it, a file keeps them."""
-    titles, *rows = table.lines()
+def print_table(table: _Table, most: int | None = None, noun: str = "", rest: str = _SHOWS_ALL) -> None:
+    """Print a table in its own width: a terminal breaks lines that are too long for it, a file keeps them.
+
+    Parameters
+    ----------
+    table
+        The table.
+    most
+        Maximum number of rows without ``--all``; None for all rows.
+    noun
+        What a row is, as in ``node``; empty for none.
+    rest
+        End of the line that counts the other rows.
+    """
+    rows = table.size
+    shown = rows if most is None or shows_all() else min(most, rows)
+    titles, *lines = table.lines(shown)
+    if shown < rows:
+        left = counted(rows - shown, f"more {noun}") if noun else f"{rows - shown:,} more"
+        lines.append(f"and {left}{rest}")
     stream = sys.stderr if output_is_stdout() else sys.stdout
-    print(click.style(titles, bold=True) if stream.isatty() else titles, *rows, sep="\n", file=stream, flush=True)
+    print(click.style(titles, bold=True) if stream.isatty() else titles, *lines, sep="\n", file=stream, flush=True)
 
 
 def numbers_table(*columns: str, texts: Collection[int] = (0,)) -> _Table:

@@ -9,8 +9,9 @@ import click
 
 from stormwright.cli import options
 from stormwright.cli.asking import client_of
-from stormwright.cli.lines import say
+from stormwright.cli.lines import say, shows_all
 from stormwright.cli.output import print_json
+from stormwright.cli.progress import working
 from stormwright.defaults import DECIDING
 from stormwright.errors import Fault, InputError
 
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 NOTHING, WRONG, CHANGES = 0, 1, 2
 
 _OF_A_FILE = "a running service decides with its own scheduler; name a FILE"
+
+#: Maximum number of plans in a list without ``--all``.
+_MAX_PLANS = 15
 
 #: Options that describe a plan.
 _WISHED = ("goals", "only", "topologies", "nodes", "least_gain_percent", "allow")
@@ -92,6 +96,8 @@ class _DetailedExitCommand(click.Command):
 @click.option("--show", metavar="PLAN", help="Show this plan of the service instead of making a new one.")
 @click.option("--discard", metavar="PLAN", help="Discard this plan of the service.")
 @click.option("--list", "listed", is_flag=True, help="List the plans of the service instead.")
+@options.steps
+@options.everything
 @click.option(
     "--detailed-exitcode",
     "detailed",
@@ -107,6 +113,7 @@ def command(
     show: str | None,
     discard: str | None,
     listed: bool,
+    steps: bool,
     detailed: bool,
     as_json: bool,
     **wished: object,
@@ -116,8 +123,9 @@ def command(
     A plan of a service is stored: `stormwright apply PLAN` applies it, as long as the cluster has not changed. FILE may
     be anything that `stormwright schedule` takes.
     """
-    from stormwright.cli.plans import print_plan, print_steps
+    from stormwright.cli.plans import next_lines, print_brief, print_plan
     from stormwright.errors import StormwrightError
+    from stormwright.plan import OPEN_STATES
 
     ctx = click.get_current_context()
 
@@ -137,10 +145,13 @@ def command(
     if as_json:
         print_json(plan.model_dump(mode="json"))
     else:
-        print_plan(plan)
-        print_steps(plan)
-        if plan.state in ("planned", "proposed") and plan.id and plan.step_count:
-            say(f"apply it with: stormwright apply {plan.id}")
+        if discard is not None:
+            print_brief(plan)
+        else:
+            print_plan(plan, steps=steps or shows_all())
+        if plan.id:
+            for line in list(next_lines(plan))[: 1 if plan.state in OPEN_STATES else None]:
+                say(line)
     if detailed:
         ctx.exit(CHANGES if plan.step_count else NOTHING)
 
@@ -210,7 +221,8 @@ def _of_file(file: Path, wished: dict[str, object]) -> Plan:
     from stormwright.schedulers.toolkit.resolve import scheduler_keeping_running
     from stormwright.workbench.ready_problems import read_problem
 
-    problem = read_problem(file)
+    with working(f"reading {file}"):
+        problem = read_problem(file)
     goals = cast("tuple[str, ...]", wished["goals"] or ("throughput",))
     name, settings = str(wished["scheduler_name"]), cast("tuple[str, ...]", wished["settings"])
     repairs = wished["only"] is not None
@@ -227,10 +239,12 @@ def _of_file(file: Path, wished: dict[str, object]) -> Plan:
     )
     maker = FewestMoves(scheduler_keeping_running(KEEPING)) if repairs else scheduler
     allowed = cast("tuple[MoveKind, ...]", wished["allow"])
-    draft = propose_moves(problem, maker, wish, forbidden_moves(Modes(), problem, allowed, measured_rates))
+    with working("searching a better placement and the moves to it, which takes a minute for hundreds of topologies"):
+        draft = propose_moves(problem, maker, wish, forbidden_moves(Modes(), problem, allowed, measured_rates))
     steps, stages = draft.plan.steps, staged(draft.plan.steps)
     safety_of = Permission(KindRule()).safety
-    document = plan_document(draft, lambda _, modelled_s: expected_pause(modelled_s, (), ()), stages, safety_of)
+    with working("predicting its effect"):
+        document = plan_document(draft, lambda _, modelled_s: expected_pause(modelled_s, (), ()), stages, safety_of)
     made = tuple(
         planned_step(step_to_dict(step, problem), n, at) for n, (step, at) in enumerate(zip(steps, stages, strict=True))
     )
@@ -240,16 +254,26 @@ def _of_file(file: Path, wished: dict[str, object]) -> Plan:
 
 def _list(address: str, by: str, as_json: bool) -> None:
     from stormwright.cli.output import print_table, text_table
+    from stormwright.cli.plans import duration, shortened
 
     found = client_of(address, by).plans()
     if as_json:
         print_json(found.model_dump(mode="json"))
         return
-    table = text_table("plan", "state", "age", "by", "topologies", "score", "reason", "")
+    if not found.plans:
+        say("no plans; `stormwright plan` makes one")
+        return
+    table = text_table("plan", "state", "age", "by", "topologies", "score", "reason", "note")
     for each in found.plans:
         scores = [each.score_before, each.score_after]
         score = " → ".join("–" if one is None else f"{one:.0f}" for one in scores)
         table.add_row(
-            each.id, each.state, f"{each.age_s:,.0f} s", each.by, each.topologies, score, each.reason, each.why
+            each.id,
+            each.state.replace("_", " "),
+            duration(each.age_s),
+            each.by,
+            f"{each.topologies:,}",
+            score,
+            *((each.reason, each.why) if shows_all() else (shortened(each.reason, 40), shortened(each.why, 60))),
         )
-    print_table(table)
+    print_table(table, _MAX_PLANS, "plan")

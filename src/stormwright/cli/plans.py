@@ -4,54 +4,102 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stormwright.cli.lines import say
+from stormwright.cli.lines import say, shows_all
 from stormwright.cli.output import cut_short, numbers_table, print_table, text_table
-from stormwright.model.humanize import counted
-from stormwright.plan import Plan, PlanSummary, Range, Side, TopologySide
+from stormwright.model.humanize import counted, listed, readable
+from stormwright.plan import OPEN_STATES, Plan, PlanSummary, Range, Side, TopologySide
 
-_MOST, _MAX_KINDS, _MAX_HEAPS = 20, 5, 10
+#: Maximum number of lines of one kind, and of characters of a reason, without ``--all`` or ``--steps``.
+_MOST, _LONGEST = 3, 160
+
+#: Goal → figure of a `Side`, its description, and its unit.
+_FIGURES = {
+    "nodes": ("nodes", "nodes", ""),
+    "traffic": ("traffic_tps", "traffic between nodes", " tuples/s"),
+    "latency": ("latency_ms", "latency", " ms"),
+    "throughput": ("reachable_tps", "reachable throughput", " trees/s"),
+}
+
+#: States in which a plan that moves something has moved nothing yet.
+_AHEAD = ("planning", *OPEN_STATES)
 
 
-def print_plan(plan: Plan) -> None:
-    """Print the moves of a plan, their gain, and the expected pauses."""
-    printed = f"plan {plan.id}" if plan.id else "plan"
-    age = f", {plan.age_s:,.0f} s old" if plan.id else ""
-    say(f"{printed}: {plan.state}{age}, for {plan.goal}" + (f", by {plan.by}: {plan.reason}" if plan.id else ""))
-    if not plan.step_count:
-        say(f"no changes: {plan.why or 'nothing is to move'}")
-    else:
-        steps, stages = counted(plan.step_count, "step"), counted(plan.stages, "stage")
-        say(f"{counted(plan.topologies, 'topology')} in {steps} and {stages}; {plan.gain}")
-        if plan.why:
-            say(plan.why)
+def print_plan(plan: Plan, *, steps: bool = False) -> None:
+    """Print the verdict of a plan, its figures and expected pauses.
+
+    Parameters
+    ----------
+    plan
+        The plan.
+    steps
+        Whether to print every move, reason and step, too.
+    """
+    for line in _head(plan):
+        say(line)
     if plan.before and plan.after:
         _print_sides({"before": plan.before, "after": plan.after} if plan.step_count else {"now": plan.before})
     if plan.proof:
-        say(f"{'then' if plan.step_count else 'now'} {plan.proof}")
-    _print_moves(plan)
-    for line in cut_short([f"{name} stays: {why}" for name, why in plan.blocked.items()], _MOST):
+        say(f"{'after it: ' if plan.step_count else ''}{plan.proof}")
+    most = len(plan.worse) if steps else _MOST
+    for line in cut_short([f"worse: {each}" for each in plan.worse], most, _rest(steps)):
         say(line)
     if plan.step_count:
-        measured = "" if plan.origin == "rollback" else ": each stage is measured before the next begins"
-        say(f"all of it takes about {_lasts(plan.duration_s)}{measured}")
-
-
-def _lasts(seconds: float) -> str:
-    return f"{seconds:,.0f} s" if seconds < 100 else f"{seconds / 60:,.0f} min"
-
-
-def print_steps(plan: Plan) -> None:
-    """Print each step with stopped and started workers, and the outcome for topologies."""
-    table = text_table("stage", "step", "state", "topology", "executors", "stops", "starts")
-    for step in plan.steps:
-        for move in step.moves:
-            on_the_way = "" if move.arrives else " (makes room)"
-            cells = (move.topology + on_the_way, move.executors, ", ".join(move.stops), ", ".join(move.starts))
-            table.add_row(step.stage + 1, step.number + 1, step.state, *cells)
-    if plan.steps:
-        print_table(table)
-    for line in outcome_lines(plan):
+        say(_pauses(plan))
+    if steps:
+        _print_moves(plan)
+        for name, why in plan.blocked.items():
+            say(f"{name} stays: {why}")
+        _print_steps(plan)
+    elif plan.blocked:
+        say(_blocked(plan))
+    for line in list(outcome_lines(plan)) if steps else cut_short(list(outcome_lines(plan)), _MOST, _rest(steps)):
         say(line)
+
+
+def print_brief(plan: Plan) -> None:
+    """Print the verdict of a plan, and its progress if it has begun."""
+    for line in _head(plan):
+        say(line)
+    if plan.state not in _AHEAD:
+        say(progress_line(plan))
+
+
+def verdict(plan: PlanSummary) -> str:
+    """Return what a plan does, as one sentence."""
+    if plan.state == "planning":
+        return "It is being made."
+    if not plan.step_count:
+        why = plan.why or "nothing is to move"
+        return f"{_upper(why)}." if plan.state not in OPEN_STATES else f"No move is worth it: {why}."
+    steps = counted(plan.step_count, "step")
+    stages = f" and {counted(plan.stages, 'stage')}" if plan.stages > 1 else ""
+    moves = f"Moves {counted(plan.topologies, 'topology')} in {steps}{stages}"
+    gain = _gain(plan) if isinstance(plan, Plan) else plan.gain
+    return f"{moves}; {gain}." if gain else f"{moves}."
+
+
+def next_commands(plan: PlanSummary) -> Iterator[tuple[str, str]]:
+    """Yield the commands that a person may choose from for a plan, safest first, each with its effect."""
+    if plan.state in OPEN_STATES and plan.step_count and plan.outdated:
+        yield "stormwright plan", "makes a new plan, as the cluster has changed since this one was made"
+    elif plan.state in OPEN_STATES and plan.step_count:
+        yield f"stormwright apply {plan.id}", "applies it in stages"
+        yield f"stormwright plan --discard {plan.id}", "forgets it; nothing moves"
+    elif plan.state in ("stopped", "waiting"):
+        yield f"stormwright apply {plan.id} --resume", "goes on and accepts the moves made so far"
+        if plan.decision is not None:
+            yield f"stormwright revert {plan.decision}", "moves everything back to where it was before the plan"
+        yield f"stormwright plan --discard {plan.id}", "ends it; moves made so far stay"
+    elif plan.state in ("applying", "evaluating"):
+        yield f"stormwright apply {plan.id} --stop", "stops it after the current step"
+    elif plan.state in ("done", "failed", "rolled_back") and plan.decision is not None:
+        yield f"stormwright revert {plan.decision}", "moves everything back to where it was before the plan"
+
+
+def next_lines(plan: PlanSummary) -> Iterator[str]:
+    """Yield `next_commands` as lines."""
+    for number, (command, effect) in enumerate(next_commands(plan)):
+        yield f"{'next' if not number else 'or'}: {command}  ({effect})"
 
 
 def outcome_lines(plan: Plan) -> Iterator[str]:
@@ -65,7 +113,61 @@ def progress_line(plan: PlanSummary) -> str:
     """Return the progress of a plan as text."""
     stage = f"stage {min(plan.stage + 1, plan.stages)} of {plan.stages}" if plan.stages else ""
     step = f"step {plan.steps_completed} of {plan.step_count}" if plan.step_count else ""
-    return ": ".join(filter(None, [plan.state.replace("_", " "), ", ".join(filter(None, [step, stage, plan.why]))]))
+    why = plan.why if shows_all() else shortened(plan.why)
+    return ": ".join(filter(None, [plan.state.replace("_", " "), ", ".join(filter(None, [step, stage, why]))]))
+
+
+def shortened(text: str, most: int = _LONGEST) -> str:
+    """Return a text without what exceeds `most` characters, cut at a blank."""
+    if len(text) <= most:
+        return text
+    return f"{text[: most - 2].rpartition(' ')[0].rstrip(' ,;:')} …"
+
+
+# Parts --------------------------------------------------------------------------------------------
+
+
+def _head(plan: Plan) -> Iterator[str]:
+    age = f", {duration(plan.age_s)} old" if plan.id else ""
+    origin = f", by {plan.by}: {shortened(plan.reason, 80)}" if plan.id else ""
+    yield f"plan{f' {plan.id}' if plan.id else ''}: {plan.state.replace('_', ' ')}{age}, for {plan.goal}{origin}"
+    yield verdict(plan)
+    if plan.step_count and plan.why and plan.state in OPEN_STATES:
+        yield shortened(plan.why)
+    if plan.outdated:
+        yield f"It cannot be applied any more: {shortened(plan.outdated)}."
+
+
+def _rest(steps: bool) -> str:
+    return "" if steps else "; --steps shows them"
+
+
+def _upper(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def duration(seconds: float) -> str:
+    """Return a duration for people: ``45 s``, ``12 min``, ``3 h``, ``2 d``."""
+    for unit, size, most in (("s", 1, 100), ("min", 60, 6000), ("h", 3600, 172_800)):
+        if seconds < most:
+            return f"{max(seconds, 0.0) / size:,.0f} {unit}"
+    return f"{seconds / 86_400:,.0f} d"
+
+
+def _gain(plan: Plan) -> str:
+    """Return the change of the figure of the first goal, where it improves; else the described gain."""
+    name, label, unit = _FIGURES.get(plan.goal.partition(",")[0], ("", "", ""))
+    if not (name and plan.before and plan.after):
+        return plan.gain
+    values = []
+    for side in (plan.before, plan.after):
+        figure = getattr(side, name)
+        values.append(figure.value if isinstance(figure, Range) else figure)
+    now, then = values
+    if now is None or then is None or (then <= now if name == "reachable_tps" else then >= now):
+        return plan.gain
+    changes = "rises" if then > now else "fall" if label.endswith("s") else "falls"
+    return f"{label} {changes} from {readable(now)} to {readable(then)}{unit}"
 
 
 def _print_sides(sides: dict[str, Side]) -> None:
@@ -75,16 +177,50 @@ def _print_sides(sides: dict[str, Side]) -> None:
         ("latency", "latency_ms", " ms"),
     ):
         table.add_row(label, *(_shown(getattr(side, name), unit) for side in sides.values()))
-    table.add_row("between nodes, tuples/s", *(f"{side.traffic_tps:,.0f}" for side in sides.values()))
-    table.add_row("nodes", *(side.nodes for side in sides.values()))
-    table.add_row("workers", *(side.workers for side in sides.values()))
-    table.add_row("violations", *(len(side.violations) for side in sides.values()))
+    table.add_row("between nodes, tuples/s", *(readable(side.traffic_tps) for side in sides.values()))
+    table.add_row("nodes", *(f"{side.nodes:,}" for side in sides.values()))
+    table.add_row("workers", *(f"{side.workers:,}" for side in sides.values()))
+    broken = {name: side.violations for name, side in sides.items() if side.violations}
+    if broken:
+        table.add_row("broken limits", *(f"{len(side.violations):,}" for side in sides.values()))
     table.add_row("score of 100", *(f"{side.score:.0f}" for side in sides.values()))
     print_table(table)
-    for name, side in sides.items():
-        say(f"{name}: limited by {side.bottleneck}")
-        for line in cut_short(side.violations, 5):
-            say(f"{name}: {line}")
+    limits = dict.fromkeys(side.bottleneck for side in sides.values())
+    say("limit: " + (", then ".join(limits) if len(limits) > 1 else f"{next(iter(limits))}"))
+    for name, violations in broken.items():
+        say(f"broken {name}: {listed(violations, 1)}")
+
+
+def _pauses(plan: Plan) -> str:
+    names = listed([each.name for each in plan.moved], _MOST)
+    values = [each.pause_s.value for each in plan.moved if each.pause_s.value is not None]
+    each = f", about {readable(round(max(values), 1))} s each" if values else ""
+    if values and len(values) > 1 and max(values) > 1.5 * min(values):
+        each = f", about {readable(round(min(values), 1))} to {readable(round(max(values), 1))} s each"
+    last = "" if plan.origin == "rollback" else "; each stage is measured before the next begins"
+    return f"pauses: {names}{each}; all of it takes about {duration(plan.duration_s)}{last}"
+
+
+def _blocked(plan: Plan) -> str:
+    if len(plan.blocked) == 1:
+        ((name, why),) = plan.blocked.items()
+        return f"{name} stays: {shortened(why)}"
+    names = listed(list(plan.blocked), _MOST)
+    reasons = len(dict.fromkeys(plan.blocked.values()))
+    why = next(iter(plan.blocked.values()))
+    return f"{names} stay: {shortened(why)}" if reasons == 1 else f"{names} stay; --steps shows why"
+
+
+def _print_steps(plan: Plan) -> None:
+    """Print each step with stopped and started workers."""
+    table = text_table("stage", "step", "state", "topology", "executors", "stops", "starts")
+    for step in plan.steps:
+        for move in step.moves:
+            on_the_way = "" if move.arrives else " (makes room)"
+            cells = (move.topology + on_the_way, move.executors, ", ".join(move.stops), ", ".join(move.starts))
+            table.add_row(step.stage + 1, step.number + 1, step.state, *cells)
+    if plan.steps:
+        print_table(table)
 
 
 def _print_moves(plan: Plan) -> None:
@@ -93,10 +229,10 @@ def _print_moves(plan: Plan) -> None:
     table = text_table(
         "topology", "executors", "workers stop/start/run on", "kind", "pauses", "reachable", "latency", "limit"
     )
-    for each in plan.moved[:_MOST]:
+    for each in plan.moved:
         table.add_row(
             each.name,
-            each.executors,
+            f"{each.executors:,}",
             f"{each.workers_stopped}/{each.workers_started}/{each.workers_unchanged}",
             each.kind.kind if each.kind else "",
             f"{_shown(each.pause_s, ' s')}",
@@ -105,18 +241,16 @@ def _print_moves(plan: Plan) -> None:
             each.after.bottleneck if each.after else "",
         )
     print_table(table)
-    for each in plan.moved[:_MAX_KINDS]:
+    for each in plan.moved:
         if each.kind:
             say(f"{each.name}: {each.kind.kind}: {each.kind.reason}")
-    if len(plan.moved) > _MAX_KINDS:
-        say(f"and the kinds of {counted(len(plan.moved) - _MAX_KINDS, 'more move')}; --json has all")
-    heaps = [f"{each.name}: {heap}" for each in plan.moved for heap in each.heaps]
-    for line in cut_short(heaps, _MAX_HEAPS):
-        say(line)
-    for known in dict.fromkeys(each.pause_from for each in plan.moved):
-        say(f"pauses: {known}")
-    if len(plan.moved) > _MOST:
-        say(f"and {counted(len(plan.moved) - _MOST, 'topology')} more; --json has all")
+        for heap in each.heaps:
+            say(f"{each.name}: {heap}")
+    sources: dict[str, list[str]] = {}
+    for each in plan.moved:
+        sources.setdefault(each.pause_from, []).append(each.name)
+    for source, names in sources.items():
+        say(f"pause of {listed(names, _MOST)}: {source}")
 
 
 def _both(before: TopologySide | None, after: TopologySide | None, name: str, unit: str) -> str:
@@ -129,16 +263,11 @@ def _both(before: TopologySide | None, after: TopologySide | None, name: str, un
 def _value(figure: Range | None, unit: str) -> str:
     if figure is None:
         return "unknown"
-    return "unlimited" if figure.value is None else f"{_number(figure.value)}{unit}"
+    return "unlimited" if figure.value is None else f"{readable(figure.value)}{unit}"
 
 
 def _shown(figure: Range | None, unit: str) -> str:
     if figure is None or figure.value is None or figure.low == figure.high:
         return _value(figure, unit)
-    high = "and more" if figure.high is None else f"to {_number(figure.high)}"
-    return f"{_value(figure, unit)} ({_number(figure.low or 0)} {high})"
-
-
-def _number(value: float) -> str:
-    """Four digits, and those before the point whole: never a power of ten."""
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+    high = "and more" if figure.high is None else f"to {readable(figure.high)}"
+    return f"{_value(figure, unit)} ({readable(figure.low or 0)} {high})"

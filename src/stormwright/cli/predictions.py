@@ -6,23 +6,23 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import isinf
 from pathlib import Path
 
-from stormwright.cli.lines import say
+from stormwright.cli.lines import say, shows_all
 from stormwright.cli.output import cut_short, numbers_table, print_table
 from stormwright.model import Problem
-from stormwright.model.humanize import counted
+from stormwright.model.humanize import counted, listed, readable
 from stormwright.model.problem import assumed_text, size_of
 from stormwright.predict.answer import Assumptions
 from stormwright.predict.calibration.document import read_costs
 from stormwright.predict.prediction import (
     NONE_THERE,
-    NOT_SUSTAINED,
     Interval,
     NodePrediction,
     Prediction,
     TopologyPrediction,
 )
 
-_MAX_TOPOLOGIES, _MAX_NODES = 10, 20
+#: Maximum number of topologies, nodes and notes without ``--all``.
+_MAX_TOPOLOGIES, _MAX_NODES, _MAX_NOTES = 4, 3, 2
 
 
 def _highest(one: TopologyPrediction) -> str:
@@ -35,16 +35,16 @@ def _highest(one: TopologyPrediction) -> str:
 _Row = tuple[str, Callable[[TopologyPrediction], str]]
 
 _HIGHEST: Sequence[_Row] = (
-    ("trees/s at most, spouts not limited", _highest),
-    ("trees/s with all trees pending that may be", lambda one: _rate(one.pending_tps)),
-    ("… and mean complete latency then", lambda one: _ms(one.pending_latency_ms)),
+    ("trees/s if spouts were not limited", _highest),
+    ("trees/s with the limit of pending trees", lambda one: _rate(one.pending_tps)),
+    ("… mean complete latency at this rate", lambda one: _ms(one.pending_latency_ms)),
 )
 
 _GIVEN: Sequence[_Row] = (
-    ("trees/s as measured", lambda one: "" if one.assumed else f"{one.measured_tps:,.0f}"),
-    ("trees/s as assumed", lambda one: f"{one.measured_tps:,.0f}" if one.assumed else ""),
-    ("trees/s requested", lambda one: f"{one.rate_tps:,.0f}"),
-    ("… which is", lambda one: NOT_SUSTAINED.get(one.sustained, "sustained") if one.sustained else ""),
+    ("trees/s measured", lambda one: "" if one.assumed else readable(one.measured_tps)),
+    ("trees/s assumed", lambda one: readable(one.measured_tps) if one.assumed else ""),
+    ("trees/s requested", lambda one: readable(one.rate_tps)),
+    ("… sustained", lambda one: one.sustained or ""),
     ("… mean complete latency", lambda one: _ms(one.latency_ms)),
     ("… 99 % of trees within", lambda one: _ms(one.p99_ms)),
 )
@@ -71,18 +71,80 @@ def print_predictions(predictions: Mapping[str, Prediction]) -> None:
         Title of each column → prediction; all with the same topologies.
     """
     name, last = list(predictions.items())[-1]
-    for number, topology in enumerate(last.topologies[:_MAX_TOPOLOGIES]):
-        _print_topology({name: each.topologies[number] for name, each in predictions.items()}, topology.topology)
-    left = len(last.topologies) - _MAX_TOPOLOGIES
-    if left > 0:
-        say(f"and {counted(left, 'topology')} more; --json has all")
+    say(_verdict(last))
+    order = sorted(range(len(last.topologies)), key=lambda number: last.topologies[number].headroom)
+    if shows_all():
+        for number in order:
+            columns = {name: each.topologies[number] for name, each in predictions.items()}
+            _print_topology(columns, last.topologies[number].topology)
+    else:
+        _print_tightest(predictions, order)
     _print_nodes(last, f"{name}, at the requested rates")
-    for thread in last.busiest:
+    for thread in last.busiest if shows_all() else ():
         say(f"{thread.use:.0%} of a core: {thread.thread}, {thread.topology}")
     if last.fullest_use > 0:
         say(last.fullest_text)
-    for line in cut_short(list(_notes(predictions)), 2 * _MAX_TOPOLOGIES, " notes; --json has all"):
+    for line in cut_short(list(_notes(predictions)), _MAX_NOTES):
         say(line)
+
+
+def _verdict(prediction: Prediction) -> str:
+    """Return whether the requested rates are sustained, as one sentence."""
+    of: dict[str, list[str]] = {}
+    for one in prediction.topologies:
+        of.setdefault(one.sustained or "unknown", []).append(one.topology)
+    number = len(prediction.topologies)
+    if len(of.get("yes", ())) == number:
+        every = "The topology sustains" if number == 1 else f"All {counted(number, 'topology')} sustain"
+        return f"{every} the requested {'rate' if number == 1 else 'rates'}."
+    (first, *others) = [(of[kind], text) for kind, text in _SUSTAINED.items() if kind in of]
+    names, text = first
+    more = [f"; {len(names):,} {'other ' if number > 1 else ''}{text}" for names, text in others]
+    return f"{len(names):,} of {counted(number, 'topology')} {text}: {listed(names)}{''.join(more)}."
+
+
+#: Whether a rate is sustained → its text in a sentence, where it is not.
+_SUSTAINED = {
+    "no": "cannot sustain the requested rate",
+    "perhaps": "may not sustain the requested rate",
+    "unknown": "cannot be predicted",
+}
+
+
+def _print_tightest(predictions: Mapping[str, Prediction], order: Sequence[int]) -> None:
+    """Print a line for each topology, those with the least headroom first."""
+    table = numbers_table("topology", "trees/s requested", "can reach", "mean latency", "limited by", texts=(0, -1))
+    sides = [*predictions.values()]
+
+    def both(text_of: Callable[[TopologyPrediction], str], number: int) -> str:
+        texts = [text_of(each.topologies[number]) or "unknown" for each in sides]
+        return " → ".join(dict.fromkeys(texts))
+
+    for number in order:
+        one = sides[-1].topologies[number]
+        limit = "no known limit" if one.bottleneck.kind == "nothing" else str(one.bottleneck)
+        limited = limit if one.highest_tps.value > 0 else "unknown"
+        figures = (lambda each: readable(each.rate_tps), _highest_briefly, _latency_briefly)
+        table.add_row(one.topology, *(both(text_of, number) for text_of in figures), limited)
+    print_table(table, _MAX_TOPOLOGIES, "topology")
+    of_all = [
+        f"{one.topology}, {name}: no latency, as {one.no_latency}"
+        for number in order
+        for name, one in ((name, each.topologies[number]) for name, each in predictions.items())
+        if one.no_latency
+    ]
+    for line in cut_short(of_all, 1):
+        say(line)
+
+
+def _highest_briefly(one: TopologyPrediction) -> str:
+    if not one.measured_tps:
+        return ""
+    return "no known limit" if isinf(one.highest_tps.value) else readable(one.highest_tps.value)
+
+
+def _latency_briefly(one: TopologyPrediction) -> str:
+    return "none" if one.latency_ms is None else f"{readable(one.latency_ms.value)} ms"
 
 
 def _print_topology(columns: Mapping[str, TopologyPrediction], name: str) -> None:
@@ -107,34 +169,32 @@ def _print_rows(title: str, columns: Mapping[str, TopologyPrediction], rows: Seq
 
 
 def _print_nodes(prediction: Prediction, when: str) -> None:
-    table = numbers_table(f"node: {when}", "CPU", "link out", "link in", "idle threads", "workers")
+    table = numbers_table(f"node: {when}", "CPU", "link out", "link in", "idle polling", "workers")
     busy = sorted((node for node in prediction.nodes if node.workers), key=lambda node: -node.cpu.value)
-    for node in busy[:_MAX_NODES]:
+    for node in busy:
         table.add_row(node.node, *_of_node(node))
-    print_table(table)
-    if len(busy) > _MAX_NODES:
-        say(f"and {counted(len(busy) - _MAX_NODES, 'node')} more that are less full; --json has all")
+    print_table(table, _MAX_NODES, "node")
 
 
 def _of_node(node: NodePrediction) -> Sequence[str]:
     parts = (node.cpu, node.link_out, node.link_in)
     return (
-        *("unknown" if p is None else "has none" if p.value >= NONE_THERE else _between(p, ".0%") for p in parts),
+        *("unknown" if p is None else "has none" if p.value >= NONE_THERE else _between(p, "{:.0%}".format) for p in parts),
         f"{node.spinning:.0%}",
         f"{node.workers}",
     )
 
 
 def _rate(rate: Interval | None) -> str:
-    return "" if rate is None else _between(rate, ",.0f")
+    return "" if rate is None else _between(rate, readable)
 
 
 def _ms(time: Interval | None) -> str:
-    return "" if time is None else _between(time, ",.1f", " ms")
+    return "" if time is None else _between(time, lambda ms: f"{readable(ms)} ms")
 
 
-def _between(text: Interval, form: str, unit: str = "") -> str:
-    value, low, high = (f"{each:{form}}{unit}" for each in (text.value, text.low, text.high))
+def _between(text: Interval, form: Callable[[float], str]) -> str:
+    value, low, high = map(form, (text.value, text.low, text.high))
     if low == high:
         return value
     return f"{value} ({low} and more)" if isinf(text.high) else f"{value} ({low} to {high})"

@@ -6,10 +6,56 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
+from threading import Timer
 
-from stormwright.cli.lines import say_lines
+from stormwright.cli.lines import say, say_lines
 
 LOGGER = logging.getLogger("stormwright")
+
+#: Compilation of machine code, which any verb may need.
+COMPILER = logging.getLogger("stormwright.compilation")
+
+#: Seconds after which work that is still under way is reported.
+REPORTED_AFTER_S = 2.0
+
+
+@contextmanager
+def working(what: str, after_s: float = REPORTED_AFTER_S) -> Iterator[None]:
+    """Print a line on standard error if the block takes longer than `after_s` seconds.
+
+    Parameters
+    ----------
+    what
+        The work, as in ``searching a placement``.
+    after_s
+        Seconds of silence.
+    """
+    timer = Timer(after_s, _say_quietly, (f"{what} …",))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _say_quietly(line: str) -> None:
+    with suppress(OSError, ValueError):  # standard error is full or closed
+        say(line, err=True)
+
+
+@contextmanager
+def compilation_shown() -> Iterator[None]:
+    """Print on standard error that machine code is compiled, unless `shown` prints all log messages."""
+    handler = _Unless(_say_quietly, logging.LogRecord.getMessage)
+    level = COMPILER.level
+    COMPILER.addHandler(handler)
+    COMPILER.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        COMPILER.removeHandler(handler)
+        COMPILER.setLevel(level)
 
 
 @contextmanager
@@ -49,3 +95,11 @@ class _Lines(logging.Handler):
         # A service goes on if the reader of its standard output ends.
         with suppress(OSError):
             self._write(self._shape(record))
+
+
+class _Unless(_Lines):
+    """Leaves messages to another handler of `LOGGER`, if it has one."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if not LOGGER.handlers:
+            super().emit(record)

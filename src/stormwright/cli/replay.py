@@ -16,7 +16,7 @@ from stormwright.cli.history import HistoryLocation, opened, place
 from stormwright.cli.lines import say, say_lines
 from stormwright.cli.moments import RANGE_HELP, parse_stretch
 from stormwright.cli.output import cut_short, numbers_table, print_json, print_table
-from stormwright.model.humanize import counted, in_utc
+from stormwright.model.humanize import counted, in_utc, readable
 
 if TYPE_CHECKING:
     from stormwright.workbench.replay import ReplayedDecision
@@ -90,7 +90,7 @@ def _print(decisions: Sequence[ReplayedDecision], name: str) -> None:
     failed = [f"{in_utc(decision.at_ms)}: {decision.error}" for decision in decisions if decision.error]
     if failed:
         say(f"failed at {counted(len(failed), 'decision')}:")
-        for line in cut_short(failed, _MAX_LINES):
+        for line in cut_short(failed, _MAX_LINES, ""):
             say_lines(f"  {line}")
 
 
@@ -99,7 +99,7 @@ def _cells(decisions: Sequence[ReplayedDecision]) -> list[str]:
     if any(decision.error for decision in decisions):
         return ["–"] * 7
     return [
-        f"{fmean(getattr(decision, name) for decision in decisions):,.1f}"
+        readable(fmean(getattr(decision, name) for decision in decisions))
         for name in (
             "cost_before",
             "cost_decided",

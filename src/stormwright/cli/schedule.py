@@ -13,8 +13,9 @@ import click
 import numpy as np
 
 from stormwright.cli import options
-from stormwright.cli.lines import say
+from stormwright.cli.lines import say, shows_all
 from stormwright.cli.output import cut_short, numbers_table, prepare_output, print_json, print_table, text_table
+from stormwright.cli.progress import working
 from stormwright.defaults import DECIDING
 from stormwright.errors import InputError
 from stormwright.formats import assignment_to_dict, write_json
@@ -22,7 +23,7 @@ from stormwright.model import UNPLACED, Assignment, Cost, Problem, cost_of, diff
 from stormwright.model.arrays import IntArray
 from stormwright.model.constraints.constraint import node_sum
 from stormwright.model.constraints.violations import broken_limits, other_worker_counts
-from stormwright.model.humanize import counted, proof_text, reach_texts
+from stormwright.model.humanize import counted, listed, proof_text, reach_texts, readable
 from stormwright.model.problem import assumed_text, size_of, sizes
 from stormwright.schedulers import scheduler_names
 from stormwright.schedulers.toolkit.from_scratch import apply_from_scratch, never
@@ -94,7 +95,11 @@ def fullest_cpu(problem: Problem, slots: IntArray) -> float:
 
 _SOME_UNPLACED = 1
 
-_MAX_LINES, _MAX_WORKERS, _MAX_COMPONENTS = 10, 40, 8
+#: Maximum number of lines of one kind, of workers, and of components of one, without ``--all``.
+_MAX_LINES, _MAX_WORKERS, _MAX_COMPONENTS = 3, 3, 8
+
+#: Fields of `Cost` that are printed without ``--all``.
+_CROSSES = ("inter_node", "inter_rack", "unplaced")
 
 #: Fields of `Cost` in the order in which they are shown.
 _TRAFFIC = {
@@ -108,7 +113,6 @@ _TRAFFIC = {
 }
 
 _FIGURES: dict[str, Callable[[Problem, IntArray], str]] = {
-    "executors placed": lambda _, slots: f"{np.count_nonzero(slots != UNPLACED):,}",
     "workers": lambda _, slots: f"{len(used_slots(slots)):,}",
     "nodes used": lambda problem, slots: f"{len(set(problem.slot_node[used_slots(slots)].tolist())):,}",
     "CPU of the fullest node": lambda problem, slots: _percent(fullest_cpu(problem, slots)),
@@ -145,6 +149,7 @@ class _SchedulerOption(click.Option):
 @options.jars
 @options.seed
 @options.output("Write the assignment here, gzipped for *.gz.")
+@options.everything
 @options.as_json("Print the assignment as JSON.")
 @click.pass_context
 def command(
@@ -167,11 +172,13 @@ def command(
     if seed is not None and not takes_seed(name):
         raise InputError("schedule", options.idle({"seed": f"{name} uses no random numbers"}))
     scheduler = apply_from_scratch(name, resolve_scheduler(name, settings, seed, jars), from_scratch, never)
-    problem = read_problem(file)
+    with working(f"reading {file}"):
+        problem = read_problem(file)
     prepare_output(output, file)
     warm_up(scheduler)
     begin = time.perf_counter()
-    assignment = scheduler.schedule(problem)
+    with working(f"{name} is placing {counted(problem.num_executors, 'executor')}"):
+        assignment = scheduler.schedule(problem)
     if not assignment.seconds:  # a Java scheduler is not charged for what brings the problem to it
         assignment = replace(assignment, seconds=time.perf_counter() - begin)
     cost = cost_of(problem, assignment.slot_of_executor)
@@ -194,16 +201,15 @@ def _print_summary(problem: Problem, assignment: Assignment, cost: Cost) -> None
     placements = {"after": (after, cost)}
     if np.any(problem.current_slot != UNPLACED):
         placements = {"before": (problem.current_slot, cost_of(problem, problem.current_slot)), **placements}
+    say(_verdict(problem, after))
     table = numbers_table("", *placements)
     for name, label in _TRAFFIC.items():
         values = [getattr(of_placement, name) for _, of_placement in placements.values()]
-        if any(values) or name == "total":
-            table.add_row(label, *(f"{value:,.1f}" for value in values))
+        if (any(values) and (shows_all() or name in _CROSSES)) or name == "total":
+            table.add_row(label, *map(readable, values))
     for label, figure in _FIGURES.items():
         table.add_row(label, *(figure(problem, slots) for slots, _ in placements.values()))
     print_table(table)
-    if "before" in placements:
-        say(_moves(problem, after))
     if lines := assignment.parameters.get("reason"):
         say(lines)
     for line in _predicted(assignment):
@@ -219,7 +225,7 @@ def _predicted(assignment: Assignment) -> Iterator[str]:
     """Yield the predicted rates of a search by rates."""
     if predicted := assignment.parameters.get("predicted"):
         yield "predicted:"
-        lines = cut_short(list(reach_texts(predicted)), _MAX_LINES, " topologies; --json has all")
+        lines = cut_short(list(reach_texts(predicted)), _MAX_LINES)
         yield from (f"  {line}" for line in lines)
 
 
@@ -229,7 +235,7 @@ def _percent(part: float) -> str:
 
 def _print_workers(problem: Problem, slots: IntArray) -> None:
     """Print a line per worker, up to a maximum."""
-    found = list(islice(_workers(problem, slots), _MAX_WORKERS))
+    found = list(islice(_workers(problem, slots), None if shows_all() else _MAX_WORKERS))
     if not found:
         return
     table = text_table("topology", "worker", "executors")
@@ -240,7 +246,7 @@ def _print_workers(problem: Problem, slots: IntArray) -> None:
     placed = slots != UNPLACED
     left = len(set(zip(problem.executor_topology[placed].tolist(), slots[placed].tolist(), strict=True))) - len(found)
     if left:
-        say(f"and {counted(left, 'worker')} more; --output writes all, --json prints them")
+        say(f"and {counted(left, 'more worker')}; --all shows them, --output writes them")
 
 
 def _workers(problem: Problem, slots: IntArray) -> Iterator[tuple[str, str, str]]:
@@ -251,7 +257,19 @@ def _workers(problem: Problem, slots: IntArray) -> Iterator[tuple[str, str, str]
             counts = np.bincount(topology.executor_component[own == slot])
             parts = [f"{counts[c]} {topology.components[c].id}" for c in np.flatnonzero(counts).tolist()]
             place = problem.cluster.slot_name(problem.slots[slot])
-            yield topology.id, place, ", ".join(cut_short(parts, _MAX_COMPONENTS, " components"))
+            yield topology.id, place, ", ".join(parts) if shows_all() else listed(parts, _MAX_COMPONENTS)
+
+
+def _verdict(problem: Problem, after: IntArray) -> str:
+    """Return the executors that have a slot, and the moves to that, as one sentence."""
+    placed, number = int(np.count_nonzero(after != UNPLACED)), problem.num_executors
+    are = "is" if number == 1 else "are"
+    text = (
+        f"All {counted(number, 'executor')} {are} placed"
+        if placed == number
+        else f"{placed:,} of {counted(number, 'executor')} {are} placed"
+    )
+    return f"{text}; {_moves(problem, after)}." if np.any(problem.current_slot != UNPLACED) else f"{text}."
 
 
 def _moves(problem: Problem, after: IntArray) -> str:
@@ -259,8 +277,8 @@ def _moves(problem: Problem, after: IntArray) -> str:
     return (
         f"moved: {counted(len(changes.moved_executors), 'executor')} of "
         f"{counted(len(changes.topologies), 'topology')}; "
-        f"workers: {len(changes.unchanged_workers)} run on, {len(changes.stopped_workers)} stop, "
-        f"{len(changes.started_workers)} start"
+        f"workers: {len(changes.unchanged_workers):,} run on, {len(changes.stopped_workers):,} stop, "
+        f"{len(changes.started_workers):,} start"
     )
 
 
@@ -272,7 +290,7 @@ def _broken_limits(problem: Problem, assignment: Assignment) -> Iterator[str]:
         ("other worker counts", list(map(str, other_worker_counts(problem, slots)))),
     ):
         if found:
-            yield f"{label}: {len(found)}"
+            yield f"{label}: {len(found):,}"
             yield from (f"  {line}" for line in cut_short(found, _MAX_LINES))
 
 
@@ -281,5 +299,7 @@ def _reasons(assignment: Assignment) -> Iterator[str]:
     if not assignment.unplaced:
         return
     yield f"unplaced: {counted(len(assignment.unplaced), 'executor')}"
-    for topology, count, reasons in assignment.grouped_reasons():
-        yield f"  {count} of {topology}: {'; '.join(reasons)}"
+    lines = [
+        f"  {count:,} of {topology}: {'; '.join(reasons)}" for topology, count, reasons in assignment.grouped_reasons()
+    ]
+    yield from cut_short(lines, _MAX_LINES)

@@ -9,7 +9,7 @@ from textwrap import fill, indent
 import click
 
 from stormwright.cli import options
-from stormwright.cli.lines import say, say_lines
+from stormwright.cli.lines import say, say_lines, shows_all
 from stormwright.cli.output import print_json
 from stormwright.schedulers import scheduler_names
 from stormwright.schedulers.toolkit.describe import Description, Parameter, describe_anyway, options_of_all
@@ -20,9 +20,13 @@ from stormwright.schedulers.toolkit.resolve import ANY_JAVA, describe_scheduler,
 #: Columns, as many as docstrings have.
 _WIDTH = 116
 
+#: Maximum number of schedulers with their rules, without ``--all``.
+_MAX_RULES = 14
+
 
 @click.command()
 @click.argument("name", required=False, shell_complete=options.scheduler_names)
+@options.everything
 @options.as_json("Print it as JSON.")
 def command(name: str | None, as_json: bool) -> None:
     """With NAME: its rule, use, parameters and source."""
@@ -40,12 +44,18 @@ def command(name: str | None, as_json: bool) -> None:
         print_json({"schedulers": [{"name": known, "rule": rule} for known, rule in rules.items()]})
         return
     width = max(map(len, rules))
-    for known, rule in rules.items():
-        say(f"{known:<{width}}  {rule}")
+    shown = list(rules) if shows_all() else list(rules)[:_MAX_RULES]
+    for known in shown:
+        say(f"{known:<{width}}  {rules[known]}")
+    if left := list(rules)[len(shown) :]:
+        say_lines(_filled(f"and {len(left):,} more (--all shows their rules): {', '.join(left)}"))
 
 
 def _print(description: Description) -> None:
     say(f"{description.name}: {description.rule}")
+    if not shows_all():
+        _print_briefly(description)
+        return
     if description.details:
         say_lines(f"\n{description.details}")
     for title, text in (
@@ -65,6 +75,24 @@ def _print(description: Description) -> None:
         _print_parameters(options_)
     say_lines("\n" + fill(f"Source: {description.source or 'none cited'}", _WIDTH, break_on_hyphens=False))
     say(f"Class: {description.implementation}")
+
+
+def _print_briefly(description: Description) -> None:
+    """Print when to use a scheduler, and the names and defaults of its parameters."""
+    if description.when_to_use:
+        say_lines(_filled(f"When to use: {description.when_to_use}"))
+    for title, text in (("Ignores", description.ignores), ("Honours", ", ".join(description.honours))):
+        if text:
+            say_lines(_filled(f"{title}: {text}", 2))
+    parameters = ", ".join(f"{each.name}={_default(each)}" for each in description.parameters)
+    say_lines(_filled(f"Parameters: {parameters}" if parameters else "It has no parameters.", 5))
+    say_lines(_filled(f"Source: {description.source or 'none cited'}", 2))
+    say(f"--all describes every parameter; `stormwright schedule FILE --scheduler {description.name}` uses it")
+
+
+def _filled(text: str, most: int = 3) -> str:
+    """Return a text in lines of `_WIDTH` characters, at most `most` of them."""
+    return fill(text, _WIDTH, max_lines=most, placeholder=" …", break_on_hyphens=False)
 
 
 def _running_text(description: Description) -> str:

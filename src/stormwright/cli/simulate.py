@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,27 +14,34 @@ import click
 import numpy as np
 
 from stormwright.cli import options
-from stormwright.cli.lines import say
+from stormwright.cli.lines import say, shows_all
 from stormwright.cli.output import cut_short, numbers_table, print_json, print_table
+from stormwright.compilation import report_compilation
 from stormwright.errors import Fault, InputError
 from stormwright.formats import read_assignment
 from stormwright.model import UNPLACED, cost_of
-from stormwright.model.humanize import counted
+from stormwright.model.humanize import counted, listed, readable
 from stormwright.model.problem import assumed_text, size_of
 from stormwright.workbench.ready_problems import read_problem
 
 if TYPE_CHECKING:
+    from rich.progress import Progress
+
     from stormwright.model import Problem
     from stormwright.model.arrays import IntArray
     from stormwright.workbench.simulated.placement import Simulation
 
-_MAX_TOPOLOGIES, _MAX_NODES, _MAX_QUEUES = 10, 20, 5
+#: Maximum number of topologies, nodes and queues without ``--all``.
+_MAX_TOPOLOGIES, _MAX_NODES, _MAX_QUEUES = 4, 3, 2
 
 #: Minimum fraction of its limit from which a queue is reported.
 _FULL = 0.01
 
 #: Tuples that take minutes.
 _MANY = 3e8
+
+#: Seconds after which progress is shown; and, other than on a terminal, between two lines of it.
+_SHOWN_AFTER_S, _LINE_EVERY_S = 1.0, 10.0
 
 _BARS = " ▁▂▃▄▅▆▇█"
 
@@ -69,6 +79,7 @@ _BARS = " ▁▂▃▄▅▆▇█"
     help="Spouts emit as fast as the limit of pending trees allows, instead of at a given rate.",
 )
 @options.costs
+@options.everything
 @options.as_json("Print it as JSON.")
 @click.pass_context
 def command(
@@ -100,11 +111,13 @@ def command(
     slots, by = _placed(problem, scheduler, parameters, from_scratch, assignment)
     changes = read_trace(trace, problem) if trace else []
     assumed = assumptions_of(problem, costs_file)
+    report_compilation()
     ready_simulator()
     if not saturated:
         _warn(problem, slots, seconds / at_once)
     settings = Settings(assumed.costs, assumed.corrections, saturated=saturated, tuples_at_once=at_once, seed=seed)
-    found = simulate(problem, slots, seconds, settings, changes)
+    with _shown_progress(seconds) as progress:
+        found = simulate(problem, slots, seconds, settings, changes, progress)
     if as_json:
         print_json({"problem": problem.name, "placed_by": by, "seed": seed, **found.as_dict()})
     else:
@@ -132,6 +145,43 @@ def _check(
         faults.append(Fault("has no effect on spouts that are offered no rate: leave out --saturated", "--trace"))
     if faults:
         raise InputError("simulate", faults)
+
+
+@contextmanager
+def _shown_progress(seconds: float) -> Iterator[Callable[[float, int], None]]:
+    """Show virtual time on standard error once the simulation takes a while: a bar on a terminal, else lines."""
+    bar: Progress | None = None
+    due_s = time.monotonic() + _SHOWN_AFTER_S
+
+    def update(now_s: float, tuples: int) -> None:
+        nonlocal bar, due_s
+        if time.monotonic() < due_s:
+            return
+        text = f"{now_s:,.3g} of {seconds:,.6g} s, {counted(tuples, 'tuple')}"
+        if bar is None and sys.stderr.isatty():
+            bar = _bar(seconds)
+        if bar is not None:
+            bar.update(bar.task_ids[0], completed=now_s, description=text)
+        else:
+            due_s = time.monotonic() + _LINE_EVERY_S
+            say(f"simulated {text}", err=True)
+
+    try:
+        yield update
+    finally:
+        if bar is not None:
+            bar.stop()
+
+
+def _bar(seconds: float) -> Progress:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+
+    columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn()
+    bar = Progress(*columns, transient=True, console=Console(stderr=True))
+    bar.add_task("", total=seconds)
+    bar.start()
+    return bar
 
 
 def _warn(problem: Problem, slots: IntArray, seconds: float) -> None:
@@ -175,6 +225,7 @@ def _print(problem: Problem, found: Simulation, by: str) -> None:
         f"{found.seconds:,.6g} s of virtual time in {found.took_s:.2f} s: {counted(found.hops, 'tuple')} handled, "
         f"{found.hops / max(found.took_s, 1e-9) / 1e6:.2f} million a second"
     )
+    say(_verdict(found))
     if found.at_once > 1:
         longer = "latencies are longer, at most by their service times at each executor"
         say(f"{found.at_once} tuples are simulated as one: {longer}")
@@ -182,8 +233,20 @@ def _print(problem: Problem, found: Simulation, by: str) -> None:
     _print_nodes(problem, found)
     for line in _queues(problem, found):
         say(line)
-    for number in range(min(len(problem.topologies), _MAX_TOPOLOGIES)):
+    shown = len(problem.topologies) if shows_all() else min(len(problem.topologies), 1)
+    for number in range(shown):
         _print_timeline(problem, found, number)
+
+
+def _verdict(found: Simulation) -> str:
+    """Return whether trees failed, as one sentence."""
+    topologies = found.as_dict()["topologies"]
+    failed = [one["topology"] for one in topologies if one["timed_out"] or one["lost"]]
+    if not failed:
+        return "No tree timed out, and no tuple was lost."
+    trees = sum(one["timed_out"] for one in topologies)
+    lost = sum(one["lost"] for one in topologies)
+    return f"{counted(trees, 'tree')} timed out and {counted(lost, 'tuple')} were lost, of {listed(failed)}."
 
 
 def _print_topologies(problem: Problem, found: Simulation) -> None:
@@ -192,45 +255,41 @@ def _print_topologies(problem: Problem, found: Simulation) -> None:
     names = ("trees/s", "mean", "p50", "p95", "p99", "timed out", "lost", "pending")
     table = numbers_table("topology", *names)
     text = found.as_dict()["topologies"]
-    for one in text[:_MAX_TOPOLOGIES]:
+    for one in text:
         mean_ms, times = one["mean_ms"], [one[f"{name}_ms"] for name in QUANTILES]
-        latencies = ["" if mean_ms is None else f"{mean_ms:,.2f} ms"]
-        latencies += ["" if ms is None else f"{ms:,.2f} ms" if ms > LEAST_MS else f"≤ {LEAST_MS:g} ms" for ms in times]
+        latencies = ["" if mean_ms is None else f"{readable(mean_ms)} ms"]
+        latencies += ["" if ms is None else f"{readable(ms)} ms" if ms > LEAST_MS else f"≤ {LEAST_MS:g} ms" for ms in times]
         rate = one["trees_per_s"] if one["acked"] else one["begun"] / found.seconds
         table.add_row(
             one["topology"],
-            f"{rate:,.1f}",
+            readable(rate),
             *latencies,
             f"{one['timed_out']:,}",
             f"{one['lost']:,}",
             f"{one['pending']:,}",
         )
-    print_table(table)
+    print_table(table, _MAX_TOPOLOGIES, "topology")
     unacked = [one["topology"] for one in text if not one["acked"]]
     if unacked:
-        whose = ", ".join(cut_short(unacked, _MAX_TOPOLOGIES))
+        whose = ", ".join(unacked) if shows_all() else listed(unacked)
         say(f"without ackers: {whose}; there is no latency, and trees/s are those that were begun")
-    if (left := len(problem.topologies) - _MAX_TOPOLOGIES) > 0:
-        say(f"and {counted(left, 'topology')} more; --json has all")
 
 
 def _print_nodes(problem: Problem, found: Simulation) -> None:
     table, cpu = numbers_table("node", "CPU", "at most", "link out", "link in"), found.cpu()
     used = [number for number in np.argsort(-cpu.mean(axis=0), kind="stable") if found.whole.busy_s[number] > 0]
-    for number in used[:_MAX_NODES]:
-        links = [f"{8e-6 * found.whole.link_bytes[way, number] / found.seconds:,.2f} Mbit/s" for way in (0, 1)]
+    for number in used:
+        links = [f"{readable(8e-6 * found.whole.link_bytes[way, number] / found.seconds)} Mbit/s" for way in (0, 1)]
         table.add_row(
             problem.supervisors[number].host, f"{cpu[:, number].mean():.0%}", f"{cpu[:, number].max():.0%}", *links
         )
-    print_table(table)
-    if len(used) > _MAX_NODES:
-        say(f"and {counted(len(used) - _MAX_NODES, 'node')} more that are less busy; --json has all")
+    print_table(table, _MAX_NODES, "node")
 
 
 def _queues(problem: Problem, found: Simulation) -> list[str]:
     """Return the fullest receive queues, a line each."""
     order = np.argsort(-found.queue_peak / np.maximum(found.queue_limit, 1), kind="stable")
-    full = [e for e in order.tolist() if found.queue_peak[e] >= _FULL * found.queue_limit[e]][:_MAX_QUEUES]
+    full = [e for e in order.tolist() if found.queue_peak[e] >= _FULL * found.queue_limit[e]]
     text = []
     for executor in full:
         topology = problem.topologies[problem.executor_topology[executor]]
@@ -240,7 +299,7 @@ def _queues(problem: Problem, found: Simulation) -> list[str]:
             f"the queue of {component} [{topology.executor_start_task[own]}] of {topology.id} had up to "
             f"{found.queue_peak[executor]:,} of {found.queue_limit[executor]:,} tuples"
         )
-    return text or ["no receive queue was ever fuller than 1 %"]
+    return list(cut_short(text, _MAX_QUEUES)) or ["no receive queue was ever fuller than 1 %"]
 
 
 def _print_timeline(problem: Problem, found: Simulation, number: int) -> None:
@@ -250,7 +309,7 @@ def _print_timeline(problem: Problem, found: Simulation, number: int) -> None:
         return
     latencies = np.nan_to_num(found.latencies_ms(number, 0.95))
     say(f"{name}, from 0 to {found.seconds:,.6g} s:")
-    say(f"  trees/s  {_bars(rates)}  at most {rates.max():,.0f}")
+    say(f"  trees/s  {_bars(rates)}  at most {readable(rates.max())}")
     say(f"  p95      {_bars(latencies)}  at most {latencies.max():,.2f} ms")
 
 

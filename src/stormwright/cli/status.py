@@ -10,10 +10,11 @@ import click
 from stormwright.cli import options
 from stormwright.cli.asking import client_of
 from stormwright.cli.history import evaluations_of
-from stormwright.cli.lines import say
+from stormwright.cli.lines import say, shows_all
 from stormwright.cli.output import cut_short, print_json
-from stormwright.cli.plans import progress_line
-from stormwright.model.humanize import counted, in_utc
+from stormwright.cli.plans import duration, next_lines, progress_line, shortened
+from stormwright.model.humanize import counted, in_utc, listed, readable
+from stormwright.plan import HALTED_STATES
 
 if TYPE_CHECKING:
     from stormwright.client.shapes import Overview
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 #: Exit code if something needs attention; it is 2 for an unreachable service, as for every verb.
 _UNHEALTHY = 1
 
-#: Maximum number of lines of one kind.
-_MOST = 5
+#: Maximum number of findings, and of plans of one kind, without ``--all``.
+_MAX_FINDINGS, _MAX_PLANS = 3, 1
 
 #: Label of a finding by its level.
 _CALLED = {"bad": "fault", "warn": "warning", "note": "note"}
@@ -32,6 +33,7 @@ _CALLED = {"bad": "fault", "warn": "warning", "note": "note"}
 @click.command()
 @options.service_address
 @options.token
+@options.everything
 @options.as_json("Print all of it as JSON.")
 @click.pass_context
 def command(ctx: click.Context, address: str, as_json: bool) -> None:
@@ -52,9 +54,12 @@ def command(ctx: click.Context, address: str, as_json: bool) -> None:
 
 
 def _lines(now: Overview, address: str) -> Iterator[str]:
-    yield now.verdict
-    for each in now.findings:
-        yield f"{_CALLED[each.level]}: {each.text}"
+    yield f"{now.verdict}{f'; everything is frozen: {now.frozen}' if now.frozen else ''}"
+    # A plan that waits for a person is listed below, with the commands.
+    halted = [each for each in now.active if each.state in HALTED_STATES]
+    about = tuple(f"Plan {each.id} is " for each in halted)
+    findings = [each for each in now.findings if not (each.text.startswith(about) and about)]
+    yield from cut_short([f"{_CALLED[each.level]}: {_brief(each.text)}" for each in findings], _MAX_FINDINGS)
     nimbus = (
         "no call from Nimbus yet" if now.nimbus_age_s is None else f"last call from Nimbus {_ago(now.nimbus_age_s)}"
     )
@@ -63,33 +68,53 @@ def _lines(now: Overview, address: str) -> Iterator[str]:
     yield f"service: {now.service} at {address}, {automation}, scheduler {now.scheduler}; {nimbus}, {load}"
     if now.topologies is not None and now.executors is not None and now.nodes is not None:
         sizes = zip((now.topologies, now.executors, now.nodes), ("topology", "executor", "node"), strict=True)
-        rate = f"; measured {now.rate_tps:,.0f} trees/s" if now.rate_tps is not None else ""
-        yield f"runs: {', '.join(counted(count, noun) for count, noun in sizes)}{rate}"
-    if now.standbys is not None:
-        memory = f", {now.standby_mb:.0f} MB each" if now.standby_mb is not None else ""
-        yield f"standby workers: {now.standbys}{memory}"
-    yield f"next change: {now.decision or 'no decision yet; `stormwright plan` creates a plan'}"
-    yield from cut_short([f"waits: {each}" for each in now.waits], _MOST)
-    yield from cut_short([f"in progress: plan {each.id}: {progress_line(each)}" for each in now.active], _MOST)
-    yield from cut_short([_waiting(each) for each in now.pending], _MOST, "; `stormwright plan --list` has all")
-    if not now.pending:
+        rate = f"; measured {readable(now.rate_tps)} trees/s" if now.rate_tps is not None else ""
+        standby = f"; {counted(now.standbys, 'standby worker')}" if now.standbys is not None else ""
+        memory = f", {now.standby_mb:.0f} MB each" if now.standbys is not None and now.standby_mb is not None else ""
+        yield f"runs: {', '.join(counted(count, noun) for count, noun in sizes)}{rate}{standby}{memory}"
+    yield from _decision(now)
+    yield from cut_short([f"in progress: plan {each.id}: {progress_line(each)}" for each in now.active], _MAX_PLANS)
+    fitting = [each for each in now.pending if not each.outdated]
+    yield from cut_short(
+        [f"waits for approval: {_waiting(each)}" for each in fitting], _MAX_PLANS, "; `stormwright plan --list` has all"
+    )
+    if outdated := [each.id for each in now.pending if each.outdated]:
+        have = "has" if len(outdated) == 1 else "have"
+        yield f"{counted(len(outdated), 'plan')} ({listed(outdated)}) {have} been overtaken by changes: make a new plan"
+    if not fitting:
         yield "waits for approval: nothing"
     for last in now.changes[:1]:
-        what = f"plan {last.plan}" if last.plan else last.kind
-        yield f"last change: entry {last.n}, {what}, by {last.who}, {in_utc(last.at_ms)}: {last.reason}"
-        yield f"outcome: {evaluations_of(last)}"
+        kind = f"plan {last.plan}" if last.plan else last.kind
+        made = f"entry {last.n}, {kind}, by {last.who}, {in_utc(last.at_ms)}"
+        yield f"last change: {_brief(f'{made}: {last.reason}; outcome: {evaluations_of(last)}', 200)}"
     if not now.changes:
         yield "last change: none"
+    for plan in [*halted, *(each for each in now.active if each not in halted), *fitting][:1]:
+        yield from next_lines(plan)
+
+
+def _decision(now: Overview) -> Iterator[str]:
+    """Yield the next change and the topologies that wait, each reason once."""
+    said = [each.text for each in now.findings]
+    waits = [each for each in now.waits if not any(each in text for text in said)]
+    decision = now.decision or "no decision yet; `stormwright plan` creates a plan"
+    if not any(now.decision and now.decision in text for text in said):
+        yield f"next change: {_brief(decision)}"
+    waits = [each for each in waits if each not in decision]
+    if waits:
+        yield f"waits: {_brief('; '.join(waits if shows_all() else waits[:2]))}"
+
+
+def _brief(text: str, most: int = 160) -> str:
+    return text if shows_all() else shortened(text, most)
 
 
 def _waiting(plan: PlanSummary) -> str:
     moves = f"{counted(plan.topologies, 'topology')} in {counted(plan.step_count, 'step')}"
     gain = f"; {plan.gain}" if plan.gain else ""
-    lines = f"plan {plan.id} ({plan.state} {_ago(plan.age_s)} by {plan.by}): {moves}{gain}"
-    return f"waits for approval: {lines}; `stormwright apply {plan.id}`"
+    return f"plan {plan.id} ({plan.state} {_ago(plan.age_s)} by {plan.by}): {_brief(moves + gain, 120)}"
 
 
 def _ago(seconds: float) -> str:
     """Return the age as text; small clock differences count as zero."""
-    known = max(seconds, 0.0)
-    return f"{known:.0f} s ago" if known < 600 else f"{known / 60:,.0f} min ago"
+    return f"{duration(max(seconds, 0.0))} ago"

@@ -134,7 +134,7 @@ def _table(where: str, spark: SparkSession, state_dir: Path | None, name: str) -
 def _run(
     sweep: Sweep, opened: Callable[[SparkSession], CellTable], retry_failed: bool, target: SparkTarget, where: str
 ) -> tuple[int, Any]:
-    """Run the missing cells of a `sweep` on a `target`; return their number and the whole table.
+    """Run the missing cells of a `sweep` on a `target` with progress; return their number and the whole table.
 
     Parameters
     ----------
@@ -145,23 +145,18 @@ def _run(
     where
         Location of the table.
     """
-    from stormwright.pipeline.spark.session import working_session
-    from stormwright.workbench.sweep.run import run_cells, small_jobs, to_do
+    from stormwright.workbench.sweep.run import run_on_spark
 
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     shown = Progress(*columns, console=Console(stderr=True), transient=True)
     with shown as progress:
         bar = progress.add_task("starting Spark", total=None)
-        with working_session(small_jobs(target), [where]) as spark:
-            table = opened(spark)
-            cells = to_do(sweep, table, retry_failed)
-            progress.update(bar, description="cells", total=len(sweep.cells), completed=len(sweep.cells) - len(cells))
-            failed = 0
-            for rows in run_cells(spark, sweep, cells, table):
-                failed += rows.num_rows - rows["error"].null_count
-                description = f"cells, {failed} failed" if failed else "cells"
-                progress.update(bar, description=description, advance=rows.num_rows)
-            return len(cells), table.read()
+
+        def update(done: int, cells: int, failed: int) -> None:
+            description = f"cells, {failed} failed" if failed else "cells"
+            progress.update(bar, description=description, total=cells, completed=done)
+
+        return run_on_spark(sweep, where, target, retry_failed=retry_failed, opened=opened, progress=update)
 
 
 def _document(

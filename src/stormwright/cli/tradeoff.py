@@ -12,12 +12,15 @@ from stormwright.cli.lines import say
 from stormwright.cli.output import numbers_table, prepare_output, print_json, print_table
 from stormwright.cli.progress import shown
 from stormwright.files import name_of_output
-from stormwright.model.humanize import counted
+from stormwright.model.humanize import counted, readable
 from stormwright.model.problem import size_of
 from stormwright.workbench.ready_problems import read_problem
 
 if TYPE_CHECKING:
     from stormwright.workbench.tradeoff_curve import Tradeoff
+
+#: Maximum number of points without ``--all``.
+_MAX_POINTS = 14
 
 #: Characters of the longest bar, and the tolerance of costs reported as near the lowest.
 _BAR, _NEAR = 40, 0.02
@@ -36,6 +39,7 @@ _BAR, _NEAR = 40, 0.02
 )
 @click.option("--seed", default=0, show_default=True, help="Random seed.")
 @options.output("Write an HTML page with the curve here.")
+@options.everything
 @options.as_json("Print the curve as JSON.")
 def command(
     file: Path,
@@ -85,7 +89,7 @@ def _print(found: Tradeoff) -> None:
     problem = found.problem
     say(f"{problem.name or 'problem'}: {size_of(problem)}")
     broken = f", {counted(found.broken, 'limit')} broken" if found.broken else ""
-    say(f"current cost {found.staying:,.1f}{broken}; lowest cost found {found.least:,.1f}")
+    say(f"The cost falls from {readable(found.staying)}{broken} to {readable(found.least)} if all may move.")
     columns = ("may move", "may restart", "moved", "workers restarted", "cost", "of the gain", "")
     table = numbers_table(*columns, texts=(0, -1))
     for point in found.points:
@@ -93,11 +97,11 @@ def _print(found: Tradeoff) -> None:
             *("all" if most is None else f"{most:,}" for most in (point.limits.moves, point.limits.restarts)),
             f"{point.moved:,}",
             f"{point.restarted:,}",
-            f"{point.cost:,.1f}",
+            readable(point.cost),
             f"{found.part_gained(point):.1%}",
             "█" * round(_BAR * max(found.part_gained(point), 0.0)),
         )
-    print_table(table)
+    print_table(table, _MAX_POINTS, "point")
     if left := found.points[-1].broken:
         say(f"{counted(left, 'limit')} broken even when all may move; see stormwright explain")
     near = found.near_lowest_cost(_NEAR)

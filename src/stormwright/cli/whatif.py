@@ -9,11 +9,12 @@ import click
 
 from stormwright.cli import options
 from stormwright.cli.lines import say
-from stormwright.cli.output import prepare_output, print_json
+from stormwright.cli.output import cut_short, prepare_output, print_json
+from stormwright.cli.progress import working
 from stormwright.errors import Fault, InputError
 from stormwright.formats import read_assignment, write_assignment
 from stormwright.model import cost_of
-from stormwright.model.humanize import counted
+from stormwright.model.humanize import counted, listed
 from stormwright.model.problem import size_of
 from stormwright.workbench.ready_problems import read_problem
 from stormwright.workbench.what_if import parse_executors, parse_link, parse_rate
@@ -21,6 +22,10 @@ from stormwright.workbench.what_if import parse_executors, parse_link, parse_rat
 if TYPE_CHECKING:
     from stormwright.model import Problem
     from stormwright.workbench.what_if import WhatIf
+
+
+#: Maximum number of topologies with executors without a slot, without ``--all``.
+_MAX_REASONS = 2
 
 
 @click.command()
@@ -47,6 +52,7 @@ if TYPE_CHECKING:
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Scheduler parameter.")
 @options.from_scratch("from scratch, unless the scheduler has a limit of moves")
 @options.costs
+@options.everything
 @options.output("Write the assignment that this is predicted of here, gzipped for *.gz.")
 @options.as_json("Print it as JSON.")
 @click.pass_context
@@ -97,7 +103,8 @@ def command(
     )
     if faults:
         raise InputError("what if", faults)
-    found = what_if(problem, changes, assumptions_of(problem, costs_file))
+    with working("predicting the effect"):
+        found = what_if(problem, changes, assumptions_of(problem, costs_file))
     if output:
         placed = found.assignment
         write_assignment(output, found.problem, placed, cost_of(found.problem, placed.slot_of_executor))
@@ -112,12 +119,17 @@ def command(
 def _print(problem: Problem, found: WhatIf) -> None:
     from stormwright.cli.predictions import print_predictions, say_problem
 
-    say_problem(problem, f"; then {size_of(found.problem)}")
+    changed = size_of(found.problem)
+    say_problem(problem, "" if changed == size_of(problem) else f"; after the change {changed}")
     if found.assignment.scheduler:
         moves = f"; {counted(found.moved, 'executor')} would move" if found.today else ""
-        resubmitted = f"; all of {', '.join(found.resubmitted)} would be resubmitted" if found.resubmitted else ""
+        resubmitted = f"; all of {listed(found.resubmitted)} would be resubmitted" if found.resubmitted else ""
         say(f"placed by {found.assignment.scheduler}{moves}{resubmitted}")
-    for topology, count, reasons in found.assignment.grouped_reasons():
-        say(f"no slot for {counted(count, 'executor')} of {topology}: {'; '.join(reasons)}")
-    columns = {"today": found.today, "then": found.then} if found.today else {"then": found.then}
+    missing = [
+        f"no slot for {counted(count, 'executor')} of {topology}: {'; '.join(reasons)}"
+        for topology, count, reasons in found.assignment.grouped_reasons()
+    ]
+    for line in cut_short(missing, _MAX_REASONS):
+        say(line)
+    columns = {"now": found.today, "after": found.then} if found.today else {"after": found.then}
     print_predictions(columns)

@@ -11,12 +11,14 @@ import numpy as np
 
 from stormwright.controller.objectives.objective import PlacementAim
 from stormwright.controller.objectives.outlook import HAS_ROOM, TRAFFIC, Outlook, Outlooks
+from stormwright.controller.objectives.placements import Placements
 from stormwright.controller.planning.plan import Forbidden, MoveBudget, MovePlan, TopologyMove
 from stormwright.controller.planning.planner import plan_moves
 from stormwright.controller.safety.holds import HoldCode
 from stormwright.history.evaluation.verdict import Promise
 from stormwright.model import UNPLACED, Assignment, Cost, LoadProfile, Problem, Scheduler, cost_of
 from stormwright.model.arrays import IntArray
+from stormwright.model.humanize import listed
 from stormwright.model.load import silent_load
 from stormwright.schedulers.toolkit.triggers import (
     Adaptation,
@@ -148,7 +150,7 @@ def decide(
     after = cost_of(problem, wanted)
     if stopped := _stopped(problem, wanted):
         # Without their traffic it would seem to cost little.
-        why = f"{', '.join(stopped)} would be left without slots: not worth a move"
+        why = f"no move is worth it: {listed(stopped)} would be left without slots"
         return Decision(True, why, before=before, after=after, assignment=assignment)
     outlook = outlooks.of(wanted)
     view = replace(at_best, gain_percent=outlook.gain_percent, gained=outlook.gained)
@@ -164,14 +166,16 @@ def decide(
         unsure = "the gain is within the error of predictions" if reason and not outlook.is_sure else ""
         figures = (HAS_ROOM,) if outlook.has_room else (outlook.text, unsure, outlook.less)
         why = "; ".join(filter(None, (drifted, *figures)))
-        return Decision(True, f"{why}: not worth a move", before=before, after=after, assignment=assignment)
+        text = f"no move is worth it: {why}"
+        return Decision(True, text, before=before, after=after, assignment=assignment)
     refused = aim.refuses(problem, wanted, outlook.worth, outlooks.rate_tps)
-    plan = plan_moves(problem, assignment, budget, {**stay, **refused}, cpu_limits=aim.objective == TRAFFIC)
+    staying = {**stay, **refused}
+    plan = plan_valid_moves(outlooks.placements, assignment, budget, staying, cpu_limits=aim.objective == TRAFFIC)
     reason, slots = f"{reason} ({outlook.text})", planned_slots(problem, plan.moves)
     if aim.objective != TRAFFIC and plan.moves and not np.array_equal(slots, wanted):
         part = outlooks.of(slots)
         if part.gain_percent < -PART_LOSS_PERCENT:
-            why = f"{reason}; but only a part of it can move now, and that alone: {part.text}: not worth a move"
+            why = f"no move is worth it: {reason}; but only a part of it can move now, and that alone: {part.text}"
             return Decision(True, why, before=before, after=after, assignment=assignment)
     arriving = {move.topology.id: problem.topology_index[move.topology.id] for move in plan.moves}
     because = _because(triggers, view, aim.adapts)
@@ -219,6 +223,49 @@ def _staying(problem: Problem, stay: Mapping[str, str | Forbidden]) -> dict[str,
     fixed = {t.id: f"{MOVE} is false in its configuration" for t in problem.topologies if t.conf.get(MOVE) is False}
     unmeasured = {topology.id: "not measured" for topology in problem.topologies if topology.id not in measured}
     return {**unmeasured, **stay, **fixed}
+
+
+#: Maximum number of attempts to plan moves that newly violate no constraint.
+_ATTEMPTS = 8
+
+
+def plan_valid_moves(
+    placements: Placements,
+    assignment: Assignment,
+    budget: MoveBudget,
+    staying: Mapping[str, str | Forbidden],
+    *,
+    cpu_limits: bool,
+) -> MovePlan:
+    """Return the moves towards a placement, without those by which a constraint is newly violated.
+
+    Topologies that would enter a node of which a limit would be newly exceeded stay, with the limit as the reason.
+
+    Parameters
+    ----------
+    placements
+        Placements of the problem.
+    assignment, budget, staying, cpu_limits
+        As in `stormwright.controller.planning.planner.plan_moves`.
+    """
+    problem, stay = placements.problem, dict(staying)
+    plan = plan_moves(problem, assignment, budget, stay, cpu_limits=cpu_limits)
+    for _ in range(_ATTEMPTS):
+        slots = planned_slots(problem, plan.moves)
+        broken = placements.newly_broken(slots) if plan.moves else []
+        if not broken:
+            return plan
+        arrives = slots != problem.current_slot
+        for violation in broken:
+            entered = np.ones(len(slots), bool)
+            if violation.topology is not None:
+                entered = problem.executor_topology == problem.topology_index[violation.topology]
+            elif violation.supervisor is not None:
+                entered = problem.slot_node[slots] == problem.node_index[violation.supervisor]
+            for index in np.unique(problem.executor_topology[arrives & entered]).tolist():
+                stay[problem.topologies[index].id] = Forbidden(f"would newly exceed a limit: {violation}")
+        plan = plan_moves(problem, assignment, budget, stay, cpu_limits=cpu_limits)
+    return MovePlan((), plan.blocked)
 
 
 def planned_slots(problem: Problem, moves: tuple[TopologyMove, ...]) -> IntArray:

@@ -21,11 +21,15 @@ from stormwright.model import (
     default_executor_runs,
 )
 from stormwright.model.cluster import DEFAULT_CORE_HZ
+from stormwright.model.requests import ACKER
 
 #: Groupings by their names in a chain.
 GROUPINGS = ("shuffle", "fields", "all", "global", "none", "local_or_shuffle")
 
 _STEP = re.compile(r"\s*(?P<name>[^\s>]+?)(?:\s+(?P<count>\d+))?(?:\s+(?P<kind>[a-z_]+))?\s*")
+
+#: Stream to ackers by type of component: of a tree that begins, and of a tuple that was handled.
+_ACKED_BY = {"spout": "__ack_init", "bolt": "__ack_ack"}
 
 #: Most executors of a component in a sketch.
 _MOST = 1_000_000
@@ -40,6 +44,7 @@ def sketch(
     slots: int = 4,
     racks: int = 1,
     workers: int | None = None,
+    ackers: int = 0,
     rate_tps: float = 1_000.0,
 ) -> Problem:
     """Return a problem from a short description.
@@ -61,6 +66,9 @@ def sketch(
         Number of racks, to which the nodes are assigned in turn.
     workers
         Of each topology that is a chain; by default one for every four executors, and no more than there are nodes.
+    ackers
+        Executors that track trees, in each topology that is a chain, after all others; with at least one `simulate`
+        measures complete latency. Storm's default is as many as workers.
     rate_tps
         Tuples/s that each executor of a spout emits; bolts pass on their input. CPU and memory are Storm's default
         requests of components.
@@ -76,6 +84,8 @@ def sketch(
         A chain cannot be read, or numbers are out of range; all faults at once.
     """
     faults = _wrong_sizes(nodes=nodes, cores=cores, memory_mb=memory_mb, slots=slots, racks=racks, rate_tps=rate_tps)
+    if not isinstance(ackers, int) or not 0 <= ackers <= _MOST:
+        faults.append(Fault(f"should be a number from 0 to {_MOST:,}, got {ackers}", "ackers"))
     supervisors: tuple[Supervisor, ...] = ()
     if not faults:
         supervisors = _nodes(nodes, cores, memory_mb, slots, racks) if isinstance(nodes, int) else tuple(nodes)
@@ -87,7 +97,9 @@ def sketch(
         drafts = [_Draft.of(name, texts, faults) for name, texts in chains.items()]
         if faults:
             raise InputError("sketch", faults)
-        made = tuple(draft.topology(number, workers, len(supervisors)) for number, draft in enumerate(drafts, 1))
+        made = tuple(
+            draft.topology(number, workers, ackers, len(supervisors)) for number, draft in enumerate(drafts, 1)
+        )
     else:
         made = tuple(topologies)
     if faults:
@@ -144,12 +156,25 @@ class _Draft:
         else:
             self.sizes[component] = int(count)
 
-    def topology(self, number: int, workers: int | None, nodes: int) -> Topology:
-        """Return the topology, once every component has its size."""
+    def topology(self, number: int, workers: int | None, ackers: int, nodes: int) -> Topology:
+        """Return the topology, once every component has its size.
+
+        Parameters
+        ----------
+        number
+            Its number in the sketch.
+        workers, ackers
+            Workers, by default by size, and ackers.
+        nodes
+            Number of nodes.
+        """
         components = tuple(
             Component(name, "bolt" if name in self.inputs else "spout", size or 1, tuple(self.inputs.get(name, ())))
             for name, size in self.sizes.items()
         )
+        if ackers:
+            inputs = (Grouping(each.id, _ACKED_BY[each.type], "fields") for each in components)
+            components += (Component(ACKER, "system", ackers, tuple(inputs)),)
         executors = sum(component.parallelism for component in components)
         wanted = workers or max(1, min(nodes, -(-executors // 4)))
         return Topology(f"{self.name}-{number}-0", self.name, wanted, components, default_executor_runs(components))

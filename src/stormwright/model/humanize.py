@@ -5,10 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    pass
+from typing import Any
 
 #: Unit of the model → the unit that people read, and how many of the first make one of it.
 _READ_AS = {"Hz": ("GHz", 1e9)}
@@ -26,6 +23,15 @@ def listed(names: Sequence[str], most: int = 3) -> str:
     """Return the first names and the number of the others: ``a, b, c and 12 more``."""
     left = len(names) - most
     return ", ".join(names[:most]) + (f" and {left:,} more" if left > 0 else "")
+
+
+def readable(value: float) -> str:
+    """Return a number with three digits, or all digits before the point: ``1.36``, ``12.3``, ``9,353,040``."""
+    if not math.isfinite(value):
+        return str(value)
+    magnitude = math.floor(math.log10(abs(value))) if value else 0
+    text = f"{value:,.{min(max(2 - magnitude, 0), 12)}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def in_utc(moment_ms: int) -> str:
@@ -86,11 +92,12 @@ def reach_texts(predicted: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterato
 
 
 def _reach_text(one: Mapping[str, Any]) -> str:
-    rate, reached = f"{one['rate_tps']:,.0f}", one["highest_tps"] if one["pending_tps"] is None else one["pending_tps"]
-    text = f"{rate} are not sustained" if one["latency_ms"] is None else f"{one['latency_ms']:,.1f} ms at {rate}"
+    reached = one["highest_tps"] if one["pending_tps"] is None else one["pending_tps"]
+    rate, latency_ms = readable(one["rate_tps"]), one["latency_ms"]
+    text = f"{rate} are not sustained" if latency_ms is None else f"{readable(latency_ms)} ms at {rate}"
     if reached is None:
         return f"no known limit of its trees/s, {text}"
-    return f"at most {reached:,.0f} trees/s by {one['bottleneck']['text']}, {text}"
+    return f"at most {readable(reached)} trees/s by {one['bottleneck']['text']}, {text}"
 
 
 def proof_text(proof: Mapping[str, Any]) -> str:
@@ -125,24 +132,25 @@ def _nodes_text(proof: Mapping[str, Any]) -> str:
     wanted = f"the measured rates with {proof['headroom']:.0%} of everything free"
     if proof["bound"] is None:
         return f"no placement on these nodes sustains {wanted}"
-    nodes, least = counted(proof["nodes"], "node"), counted(proof["bound"], "node")
+    nodes, least = counted(proof["nodes"], "node"), proof["bound"]
     if proof["optimal"]:
-        return f"{wanted} take {nodes}, proven to be the fewest"
-    short = "take" if proof["sustained"] else "are not sustained by"
-    return f"{wanted} {short} {nodes}; no placement on fewer than {least} sustains them"
+        return f"{nodes} in use, proven to be the fewest for {wanted}"
+    short = "" if proof["sustained"] else ", which do not sustain that"
+    return f"{nodes} in use{short}; at least {least:,} {'is' if least == 1 else 'are'} needed for {wanted}"
 
 
 def _cost_text(proof: Mapping[str, Any]) -> str:
     if proof["optimal"]:
-        return f"cost {proof['cost']:,.1f}, proven to be the least"
+        return f"cost {readable(proof['cost'])}, proven to be the least"
     if proof["gap"] is None:
-        return f"no placement of all executors costs less than {proof['bound']:,.1f}; not all have a slot here"
+        return f"no placement of all executors costs less than {readable(proof['bound'])}; not all have a slot here"
     if proof["bound"] <= 0:
-        unproven = f"cost {proof['cost']:,.1f}; how much less another placement could cost was not proven"
+        unproven = f"cost {readable(proof['cost'])}; how much less another placement could cost was not proven"
         if not proof.get("flows"):
             return unproven
         return f"{unproven}: {proof['flows']:.0%} of the traffic is shuffled, which counts as free"
-    return f"cost {proof['cost']:,.1f}; no placement costs less than {proof['bound']:,.1f}, {proof['gap']:.1%} below"
+    cost, bound = readable(proof["cost"]), readable(proof["bound"])
+    return f"cost {cost}; no placement costs less than {bound}, {proof['gap']:.1%} below"
 
 
 def _number(value: float, scale: float, digits: int) -> str:

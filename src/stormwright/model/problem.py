@@ -117,6 +117,16 @@ class Problem(ByContent):
     def __str__(self) -> str:
         return f"{self.name or 'problem'}: {size_of(self)}"
 
+    def _repr_html_(self) -> str:
+        """Return the topologies as graphs, and the nodes, for a notebook."""
+        from stormwright.model.notebook import problem_html  # only notebooks need it
+
+        executors = [
+            {"cpu_hz": self.executor_cpu_hz[own], "memory_mb": self.executor_memory_mb[own]}
+            for own in map(self.executors_of, range(len(self.topologies)))
+        ]
+        return problem_html(str(self), self.topologies, executors, self.supervisors)
+
     def _made_of(self, before: ProblemParts | None) -> ProblemParts:
         """Return the parts, reusing unchanged ones of `before`."""
         cluster, workload, demand, running = before or (None, None, None, None)

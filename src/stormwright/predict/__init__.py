@@ -13,7 +13,11 @@ from typing import TYPE_CHECKING
 from stormwright.errors import Fault, InputError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import Any
+
     from stormwright.model import Assignment, Problem
+    from stormwright.predict.calibration.document import StoredCosts
     from stormwright.predict.prediction import Prediction
 
 
@@ -21,7 +25,12 @@ class CallablePackage(ModuleType):
     """Type of this package; a function `stormwright.predict` would hide the package."""
 
     def __call__(
-        self, problem: Problem, assignment: Assignment | None = None, *, rates: Mapping[str, float] | None = None
+        self,
+        problem: Problem,
+        assignment: Assignment | None = None,
+        *,
+        rates: Mapping[str, float] | None = None,
+        costs: str | Path | Mapping[str, Any] | StoredCosts | None = None,
     ) -> Prediction:
         """Predict the rates, latencies, utilisation and bottleneck of a placement.
 
@@ -33,24 +42,29 @@ class CallablePackage(ModuleType):
             Result of a scheduler; the current placement by default.
         rates
             Topology id → trees/s at which utilisation and latency are predicted; the measured rate for others.
+        costs
+            Costs of messages and workers: a file that `stormwright calibrate` wrote, or its content; by default those
+            of the problem's load, else those measured elsewhere.
 
         Raises
         ------
         InputError
             `problem` is not a problem, the assignment belongs to another one, nothing runs and no assignment is given,
-            or a topology or rate is invalid.
+            a topology or rate is invalid, or `costs` are no costs.
         """
         from dataclasses import replace
 
         from stormwright.model import Problem
         from stormwright.model.problem import slots_in
         from stormwright.predict.answer import Assumptions, predict
+        from stormwright.predict.calibration.document import stored_costs
 
         if not isinstance(problem, Problem):
             message = f"should be a Problem, as read_problem(FILE) and sketch give it, got {type(problem).__name__}"
             raise InputError("problem", [Fault(message, "$")])
         slots = None if assignment is None else slots_in(problem, assignment)
-        return predict(problem, slots, replace(Assumptions.of(problem), rate_tps=rates or {}))
+        assumed = Assumptions.of(problem) if costs is None else Assumptions(*stored_costs(costs))
+        return predict(problem, slots, replace(assumed, rate_tps=rates or {}))
 
 
 sys.modules[__name__].__class__ = CallablePackage

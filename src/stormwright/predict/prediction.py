@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import isfinite
 from typing import Any, Literal
@@ -10,6 +11,7 @@ from stormwright.model import Problem
 from stormwright.predict.demand import TreeDemand
 from stormwright.predict.fairness import NO_LIMIT
 from stormwright.predict.flow.layout import MAX_SPOUT_PENDING
+from stormwright.tables import Tabular, TextTable, bar_chart, paragraph
 
 # Names of bottlenecks -----------------------------------------------------------------------------
 
@@ -100,6 +102,13 @@ ASSUMED = "its load was not measured: this is predicted from an assumed one, 1 t
 #: Utilisation from which a resource counts as absent.
 NONE_THERE = 1e9
 
+#: Topologies and notes, and nodes, that are shown in a notebook.
+_MAX_SHOWN, _MAX_BARS = 50, 20
+
+#: Intervals of the JSON of topologies and nodes.
+_INTERVALS_OF_TOPOLOGY = ("highest_tps", "pending_tps", "reachable_tps", "latency_ms", "p99_ms", "pending_latency_ms")
+_INTERVALS_OF_NODE = ("cpu", "link_out", "link_in")
+
 #: Texts for absent resources.
 NOT_SUSTAINED: dict[IsSustained, str] = {"perhaps": "perhaps not sustained", "no": "not sustained"}
 
@@ -182,8 +191,7 @@ class TopologyPrediction:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the prediction for JSON."""
-        intervals = ("highest_tps", "pending_tps", "reachable_tps", "latency_ms", "p99_ms", "pending_latency_ms")
-        values = {name: getattr(self, name) for name in intervals}
+        values = {name: getattr(self, name) for name in _INTERVALS_OF_TOPOLOGY}
         return {
             "topology": self.topology,
             "assumed": self.assumed,
@@ -241,9 +249,9 @@ class BusyThread:
     use: float
 
 
-@dataclass(frozen=True)
-class Prediction:
-    """Prediction of a placement.
+@dataclass(frozen=True, repr=False)
+class Prediction(Tabular):
+    """Prediction of a placement; a sequence of the predictions of its topologies.
 
     Parameters
     ----------
@@ -263,6 +271,55 @@ class Prediction:
     fullest: Bottleneck
     fullest_use: float
     notes: tuple[str, ...] = ()
+
+    def __iter__(self) -> Iterator[TopologyPrediction]:
+        return iter(self.topologies)
+
+    def __len__(self) -> int:
+        return len(self.topologies)
+
+    def __getitem__(self, topology: str) -> TopologyPrediction:
+        """Return the prediction of a topology, by its id."""
+        for each in self.topologies:
+            if each.topology == topology:
+                return each
+        raise KeyError(topology)
+
+    def tables(self) -> dict[str, list[dict[str, Any]]]:
+        """Return topologies, nodes and the busiest threads as tables; an interval has three columns."""
+        return {
+            "topologies": [_row(each.as_dict(), _INTERVALS_OF_TOPOLOGY) for each in self.topologies],
+            "nodes": [_row(each.as_dict(), _INTERVALS_OF_NODE) for each in self.nodes],
+            "threads": [asdict(each) for each in self.busiest],
+        }
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        """Return rates, latencies, bottlenecks and the utilisation of nodes for a notebook."""
+        rows = [
+            {
+                "topology": each.topology,
+                "trees/s": each.rate_tps,
+                "sustained": each.sustained,
+                "highest trees/s": each.reachable_tps.value,
+                "latency, ms": each.latency_ms.value if each.latency_ms else None,
+                "p99, ms": each.p99_ms.value if each.p99_ms else None,
+                "bottleneck": str(each.bottleneck),
+            }
+            for each in self.topologies
+        ]
+        used = sorted((node for node in self.nodes if node.workers), key=lambda node: -node.cpu.value)[:_MAX_BARS]
+        bars: dict[str, float] = {}
+        for node in used:
+            links = {"CPU": node.cpu, "link out": node.link_out, "link in": node.link_in}
+            known = {name: part.value for name, part in links.items() if part and part.value < NONE_THERE}
+            bars |= {f"{node.node}: {name}": part for name, part in known.items()}
+        notes = [*self.notes, *(f"{each.topology}: {note}" for each in self.topologies for note in each.notes)]
+        table = TextTable.of(rows, _MAX_SHOWN).as_html() if rows else ""
+        parts = [table, bar_chart("in use at the given rates", bars), paragraph(self.fullest_text)]
+        return "".join([*parts, *map(paragraph, notes[:_MAX_SHOWN])])
 
     @property
     def fullest_text(self) -> str:
@@ -302,3 +359,19 @@ class Prediction:
         if topology.latency_ms is not None and topology.p99_ms is not None:
             details.append(f"{topology.latency_ms.value:,.1f} ms, p99 {topology.p99_ms.value:,.1f} ms")
         return f"{topology.topology}: {rate}; at {topology.rate_tps:,.0f} trees/s {', '.join(details)}"
+
+
+def _row(document: Mapping[str, Any], intervals: Sequence[str]) -> dict[str, Any]:
+    """Return a JSON object as a row: an interval as its value and both ends, and texts instead of objects."""
+    row: dict[str, Any] = {}
+    for name, value in document.items():
+        if name in intervals:
+            one = value or {}
+            row |= {name: one.get("value"), f"{name}_low": one.get("low"), f"{name}_high": one.get("high")}
+        elif name == "bottleneck":
+            row[name] = value["text"]
+        elif name == "notes":
+            row[name] = "; ".join(value)
+        else:
+            row[name] = value
+    return row

@@ -362,9 +362,9 @@ class OnlineScheduler:
        workers only these are placed. Without a gain no worker changes its slot.
     6. All executors of a topology are placed, including those without traffic, or none.
     7. `beta` bounds the nodes of a topology from above, from the fewest with enough slots, CPU and memory up to as many
-       as reduce the cost, and never uses more than 1 does. In the authors' code it bounds them from below: with W
-       workers and n = min(N, W) nodes, the workers that are cheapest to move go to unused nodes until u = ⌈W/n⌉ + ⌈beta
-       (n - ⌈W/n⌉)⌉ are used.
+       as reduce the cost. All topologies together never use more than with 1; one of them may, if others use fewer. In
+       the authors' code it bounds them from below: with W workers and n = min(N, W) nodes, the workers that are
+       cheapest to move go to unused nodes until u = ⌈W/n⌉ + ⌈beta (n - ⌈W/n⌉)⌉ are used.
     8. `delta` bounds a topology's workers on a node by the slots of nodes, from the fewest that suffice if each node
        provides as many. In the authors' code the bound depends on W alone: ⌈W/u⌉ + ⌈delta (W - u + 1 - ⌈W/u⌉)⌉.
     9. The authors' code takes alpha 0, beta 1, delta 0 and no limit on load (a gamma that it then refuses, so that it

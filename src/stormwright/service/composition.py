@@ -71,6 +71,7 @@ from stormwright.service.safety.move_budget import MoveBudgetKeeper
 from stormwright.service.settings import ServiceSettings
 from stormwright.service.status import ServiceStatus
 from stormwright.service.storage.calibration import CostCalibration
+from stormwright.service.storage.damage import set_aside_damaged
 from stormwright.service.storage.database import FILE, State
 from stormwright.service.storage.forecasts import ForecastStore
 from stormwright.service.storage.history import ServiceHistory
@@ -88,9 +89,10 @@ WARM_UP_S = 60.0
 
 @dataclass(frozen=True)
 class Storage:
-    """State that survives a restart: the database and its contents."""
+    """State that survives a restart: the database, its damaged rows as texts, and its contents."""
 
     state: State
+    damaged: Sequence[str]
     plans: PlanStore
     journal: Journal
     history: ServiceHistory
@@ -104,9 +106,11 @@ def open_storage(settings: ServiceSettings, scheduler_name: str) -> Storage:
     """Open the database in the state directory, and replicate it if the service has been elected."""
     clock, state = settings.clock, State(settings.state_dir / FILE, settings.clock)
     settings.leadership.start(state)
+    damaged = set_aside_damaged(state)
     journal = Journal(state)
     return Storage(
         state=state,
+        damaged=damaged,
         plans=PlanStore(state),
         journal=journal,
         history=ServiceHistory(
@@ -516,6 +520,7 @@ class Service:
             budget=storage.budget.status(),
             anomalies=[each.model_dump() for each in self.anomalies.all().anomalies],
             pair=self.settings.leadership.status(),
+            damaged=storage.damaged,
         )
 
     def _move(self, step: Step, reason: str, stop: threading.Event | None) -> list[MoveReport]:

@@ -51,6 +51,8 @@ class ServiceStatus:
         Leadership, as in `service.leader_election.leadership.Leadership.status`.
     standbys
         Idle standby workers by host, as `controller.tally.NodeStandbys`; only of nodes with workers that report them.
+    damaged
+        Rows of the database that cannot be read and were set aside, a text each.
     refused
         Topology → rolled-back placements that are not tried again now, with the outcome.
     """
@@ -75,6 +77,7 @@ class ServiceStatus:
     anomalies: Sequence[Mapping[str, Any]] = field(default_factory=list)
     budget: Mapping[str, Any] = field(default_factory=dict)
     pair: Mapping[str, Any] = field(default_factory=dict)
+    damaged: Sequence[str] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the status as a document for JSON."""

@@ -1,9 +1,10 @@
-"""Queueing networks: description, simulation, and results."""
+"""Queueing networks: state, and simulation by recursion or by events, in compiled functions.
+
+`stormwright.simulator.network` describes networks, runs these functions and makes room for them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -11,9 +12,9 @@ from numpy.typing import NDArray
 
 from stormwright.jit.compiled import Record, Records, compiled, inner
 from stormwright.jit.random_numbers import draw_at
-from stormwright.simulator.kernel.arrays import NEVER, records, widened
+from stormwright.simulator.kernel.arrays import NEVER
 from stormwright.simulator.kernel.clock import Clock, first_of, set_time
-from stormwright.simulator.kernel.shares import JOB, SHARE, Shares, go_on, has_done, next_end, put, take_first
+from stormwright.simulator.kernel.shares import Shares, go_on, has_done, next_end, put, take_first
 from stormwright.simulator.kernel.times import draw_time
 
 # Records ------------------------------------------------------------------------------------------
@@ -22,19 +23,34 @@ from stormwright.simulator.kernel.times import draw_time
 #: Destination of jobs that leave the network.
 OUT = -1
 
-#: Kinds of actors in the clock.
-SERVER, SHARED, SOURCE = 0, 1, 2
+#: No job: they are not followed; or no further one in a list.
+NO_JOB = -1
 
-#: Its jobs: `inside` now; their number over time, added up until `since`; how many went out. A station with servers
-#: has its free ones in `free` from `first` on, `idle` of `servers`; for one that shares cores `node` is their number.
-#: Where its jobs go is in `ways` from `first_way` to before `last_way`; where there is one, nothing is drawn.
+#: Kinds of actors in the clock. The arrivals of a trace are samples: its times, and an infinite one.
+SERVER, SHARED, SOURCE, TRACE = 0, 1, 2, 3
+
+#: Samples that a station or source has left when more are drawn for it: an event takes no more.
+RESERVE = 4
+
+#: Entries that the log has left when it is taken: an event adds no more to it.
+LOG_RESERVE = 2
+
+#: Events after which Python gets a turn, to look at signals.
+TURN = 200_000
+
+#: Its jobs: `inside` now; their number over time, added up until `since`, and of those in service; how many went out. A
+#: station with servers has its free ones in `free` from `first` on, `idle` of `servers`; for one that shares cores
+#: `node` is their number. Jobs that wait are a list from `waits` to `last_waits`, if they are followed. Where its jobs
+#: go is in `ways` from `first_way` to before `last_way`; where there is one, nothing is drawn. Of times that are drawn
+#: in advance `samples` from `next` to before `end` are left; without any (`end` is 0) they are drawn when needed.
 STATION = np.dtype(
     [
-        *((name, np.float64) for name in ("mean_s", "varies", "area", "since")),
+        *((name, np.float64) for name in ("mean_s", "varies", "area", "working", "since")),
         *(
             (name, np.int64)
             for name in ("inside", "served", "servers", "first", "idle", "node", "first_way", "last_way")
         ),
+        *((name, np.int64) for name in ("waits", "last_waits", "next", "end")),
     ],
     align=True,
 )
@@ -42,29 +58,45 @@ STATION = np.dtype(
 #: Part of a station's jobs that go to `to` or to what is before it.
 WAY = np.dtype([("below", np.float64), ("to", np.int64)])
 
-#: Who has a time in the clock: its kind and its station; of a source also how long until its next job, and by which
-#: sequence of random numbers.
+#: Who has a time in the clock: its kind and its station; of a server its job; of a source how long until its next job,
+#: by which sequence of random numbers or by which samples, as for a station.
 ACTOR = np.dtype(
     [
         *((name, np.float64) for name in ("mean_s", "varies")),
-        *((name, np.int64) for name in ("kind", "station", "sequence")),
+        *((name, np.int64) for name in ("kind", "station", "sequence", "job", "next", "end")),
     ]
 )
 
-#: One record: the instant that was reached, hops (services that were completed), and whether a heap of jobs has no
-#: room left.
-RUN = np.dtype([("now", np.float64), ("hops", np.int64), ("full", np.bool_)])
+#: A job that is followed: when it entered the network and its station, and the next one of its list.
+JOB_TIMES = np.dtype([("entered", np.float64), ("arrived", np.float64), ("next", np.int64)])
+
+#: A stay in a station, or `OUT` for that in the network, from the entry to the end, in order of the ends.
+STAY = np.dtype([("station", np.int64), ("end", np.float64), ("stay", np.float64)])
+
+#: One record: the instant that was reached, hops (services that were completed), whether jobs are followed, and their
+#: free records, from `free_job` on; stays in the log; whether space, or samples, are running out; and whether it is
+#: Python's turn.
+RUN = np.dtype(
+    [
+        ("now", np.float64),
+        *((name, np.int64) for name in ("hops", "free_job", "logged")),
+        *((name, np.bool_) for name in ("follows", "full", "paused")),
+    ],
+    align=True,
+)
 
 
-class Network(NamedTuple):
+class NetworkState(NamedTuple):
     """State of a network.
 
     Parameters
     ----------
-    stations, ways, actors, run
+    stations, ways, actors, jobs, log, run
         Record arrays of the kinds above.
     free
         Idle servers, by station.
+    samples
+        Times drawn in advance.
     shares
         Nodes with shared cores.
     clock
@@ -77,11 +109,64 @@ class Network(NamedTuple):
     stations: Records
     ways: Records
     actors: Records
+    jobs: Records
+    log: Records
     run: Records
     free: NDArray[np.int64]
+    samples: NDArray[np.float64]
     shares: Shares
     clock: Clock
     random: NDArray[np.uint64]
+
+
+@inner
+def _service_s(network: NetworkState, station: int) -> float:
+    """Return the time of the next service of a station."""
+    here = network.stations[station]
+    if here.end == 0:
+        return draw_time(network.random, 2 * station, here.mean_s, here.varies)
+    sample = network.samples[here.next]
+    here.next += 1
+    if here.end - here.next < RESERVE:
+        network.run[0].full = True
+    return float(sample)
+
+
+@inner
+def _next_arrival(network: NetworkState, who: int, now: float) -> float:
+    """Return the time of the next job of a source."""
+    actor = network.actors[who]
+    if actor.end == 0:
+        return float(now + draw_time(network.random, actor.sequence, actor.mean_s, actor.varies))
+    sample = network.samples[actor.next]
+    actor.next += 1
+    if actor.kind == TRACE:
+        return float(sample)
+    if actor.end - actor.next < RESERVE:
+        network.run[0].full = True
+    return float(now + sample)
+
+
+@inner
+def _next_station(network: NetworkState, station: int) -> int:
+    """Return where the next job of a station goes."""
+    here = network.stations[station]
+    way = here.first_way
+    if here.last_way - way > 1:
+        sample = draw_at(network.random, 2 * station + 1)
+        while sample >= network.ways[way].below:
+            way += 1
+    return int(network.ways[way].to)
+
+
+@inner
+def _log(network: NetworkState, station: int, begin: float, end: float) -> None:
+    run = network.run[0]
+    entry = network.log[run.logged]
+    entry.station, entry.end, entry.stay = station, end, end - begin
+    run.logged += 1
+    if run.logged + LOG_RESERVE > len(network.log):
+        run.full = True
 
 
 # Recursion ----------------------------------------------------------------------------------------
@@ -95,7 +180,7 @@ class Network(NamedTuple):
 
 
 @compiled
-def follow(network: Network, source: int, free_at: NDArray[np.float64], until: float, hops: int) -> None:
+def follow(network: NetworkState, source: int, free_at: NDArray[np.float64], until: float, hops: int) -> None:
     """Follow the jobs of a source, each through the whole network, until a time or a number of services.
 
     Parameters
@@ -110,23 +195,27 @@ def follow(network: Network, source: int, free_at: NDArray[np.float64], until: f
         The end time, and the total number of services.
     """
     actor, run, when = network.actors[source], network.run[0], network.clock.when
-    while when[source] <= until and run.hops < hops:
+    pause = run.hops + TURN
+    while when[source] <= until and when[source] < NEVER and run.hops < hops and not run.full and run.hops < pause:
         now, station = when[source], actor.station
-        when[source] = now + draw_time(network.random, actor.sequence, actor.mean_s, actor.varies)
+        when[source] = _next_arrival(network, source, now)
         while station != OUT:
             here = network.stations[station]
-            done = max(now, free_at[station]) + draw_time(network.random, 2 * station, here.mean_s, here.varies)
+            service_s = _service_s(network, station)
+            done = max(now, free_at[station]) + service_s
             free_at[station] = done
             here.area += done - now
+            here.working += service_s
             here.served += 1
             run.hops += 1
-            now, way = done, here.first_way
-            if here.last_way - way > 1:
-                sample = draw_at(network.random, 2 * station + 1)
-                while sample >= network.ways[way].below:
-                    way += 1
-            station = network.ways[way].to
-    run.now = until if when[source] > until else when[source]
+            now = done
+            station = _next_station(network, station)
+    more = when[source] <= until and when[source] < NEVER
+    run.paused = more and pause <= run.hops < hops
+    if more:
+        run.now = when[source]
+    elif until < NEVER:
+        run.now = until
 
 
 # Events -------------------------------------------------------------------------------------------
@@ -134,286 +223,132 @@ def follow(network: Network, source: int, free_at: NDArray[np.float64], until: f
 
 
 @compiled
-def go_on_until(network: Network, time: float, hops: int) -> None:
-    """Advance to a time, or until a total number of services, or a heap is full."""
+def go_on_until(network: NetworkState, time: float, hops: int) -> None:
+    """Advance to a time, or until a total number of services, or space runs out, or it is Python's turn."""
     clock, run = network.clock, network.run[0]
+    run.paused = False
+    events = 0
     while run.hops < hops and not run.full:
         who = first_of(clock)
         now = clock.when[who]
-        if now > time:
-            run.now = time
+        if now > time or now == NEVER:
+            if time < NEVER:
+                run.now = time
             return
+        if events == TURN:
+            run.paused = True
+            return
+        events += 1
         run.now = now
         actor = network.actors[who]
         if actor.kind == SERVER:
             _server(network, who, actor.station, now)
-        elif actor.kind == SOURCE:
-            later = draw_time(network.random, actor.sequence, actor.mean_s, actor.varies)
-            set_time(clock, who, now + later)
-            enter(network, actor.station, now)
-        else:
+        elif actor.kind == SHARED:
             _node(network, who, actor.station, now)
+        else:
+            set_time(clock, who, _next_arrival(network, who, now))
+            enter(network, actor.station, now)
 
 
 @compiled
-def enter(network: Network, station: int, now: float) -> None:
-    """Let a job enter a station."""
+def enter(network: NetworkState, station: int, now: float) -> None:
+    """Let a new job enter a station."""
+    run, job = network.run[0], NO_JOB
+    if run.follows:
+        job = run.free_job
+        run.free_job = network.jobs[job].next
+        network.jobs[job].entered = now
+        if network.jobs[run.free_job].next == NO_JOB:
+            run.full = True
+    _arrive(network, station, job, now)
+
+
+@inner
+def _arrive(network: NetworkState, station: int, job: int, now: float) -> None:
+    """Let a job arrive at a station."""
     here = network.stations[station]
     _count(here, now, 1)
+    if job != NO_JOB:
+        network.jobs[job].arrived = now
     if here.node >= 0:
         node = network.shares.cores[here.node]
         go_on(node, now)
-        put(node, network.shares.jobs, station, draw_time(network.random, 2 * station, here.mean_s, here.varies))
-        network.run[0].full = node.count == node.room
+        put(node, network.shares.jobs, job, _service_s(network, station))
+        if node.count == node.room:
+            network.run[0].full = True
         set_time(network.clock, here.first, next_end(node, network.shares.jobs))
     elif here.idle > 0:
         here.idle -= 1
-        _begin(network, network.free[here.first + here.idle], station, now)
+        _begin(network, network.free[here.first + here.idle], station, job, now)
+    elif job != NO_JOB:
+        network.jobs[job].next = NO_JOB
+        if here.waits == NO_JOB:
+            here.waits = job
+        else:
+            network.jobs[here.last_waits].next = job
+        here.last_waits = job
 
 
 @inner
-def _begin(network: Network, server: int, station: int, now: float) -> None:
-    """Start the next job of a station on a server."""
-    here = network.stations[station]
-    set_time(network.clock, server, now + draw_time(network.random, 2 * station, here.mean_s, here.varies))
+def _begin(network: NetworkState, server: int, station: int, job: int, now: float) -> None:
+    """Start a job of a station on a server."""
+    network.actors[server].job = job
+    set_time(network.clock, server, now + _service_s(network, station))
 
 
 @inner
-def _server(network: Network, who: int, station: int, now: float) -> None:
+def _server(network: NetworkState, who: int, station: int, now: float) -> None:
     """Complete a job on a server."""
-    here = network.stations[station]
+    here, job = network.stations[station], network.actors[who].job
     _count(here, now, -1)
     if here.inside >= here.servers:
-        _begin(network, who, station, now)
+        waits = here.waits
+        if waits != NO_JOB:
+            here.waits = network.jobs[waits].next
+        _begin(network, who, station, waits, now)
     else:
         network.free[here.first + here.idle] = who
         here.idle += 1
         set_time(network.clock, who, NEVER)
-    _leave(network, station, now)
+    _leave(network, station, job, now)
 
 
 @inner
-def _node(network: Network, who: int, station: int, now: float) -> None:
+def _node(network: NetworkState, who: int, station: int, now: float) -> None:
     """Handle an event of shared cores, usually the completion of the first job."""
-    here = network.stations[station]
+    here, job = network.stations[station], NO_JOB
     node, jobs = network.shares.cores[here.node], network.shares.jobs
     go_on(node, now)
     done = has_done(node, jobs)
     if done:
-        take_first(node, jobs)
+        job = take_first(node, jobs)
         _count(here, now, -1)
     set_time(network.clock, who, next_end(node, jobs))
     if done:
-        _leave(network, station, now)
+        _leave(network, station, job, now)
 
 
 @inner
-def _leave(network: Network, station: int, now: float) -> None:
+def _leave(network: NetworkState, station: int, job: int, now: float) -> None:
     """Route a served job."""
-    here = network.stations[station]
+    here, run = network.stations[station], network.run[0]
     here.served += 1
-    network.run[0].hops += 1
-    way = here.first_way
-    if here.last_way - way > 1:
-        sample = draw_at(network.random, 2 * station + 1)
-        while sample >= network.ways[way].below:
-            way += 1
-    to = network.ways[way].to
+    run.hops += 1
+    if job != NO_JOB:
+        _log(network, station, network.jobs[job].arrived, now)
+    to = _next_station(network, station)
     if to != OUT:
-        enter(network, to, now)
+        _arrive(network, to, job, now)
+    elif job != NO_JOB:
+        _log(network, OUT, network.jobs[job].entered, now)
+        network.jobs[job].next = run.free_job
+        run.free_job = job
 
 
 @inner
 def _count(here: Record, now: float, more: int) -> None:
-    here.area += here.inside * (now - here.since)
+    passed = now - here.since
+    here.area += here.inside * passed
+    here.working += min(here.inside, here.servers) * passed
     here.since = now
     here.inside += more
-
-
-# Queueing network ---------------------------------------------------------------------------------
-
-#: Initial heap size of a node with shared cores.
-_ROOM = 64
-
-#: Number of services that stands for no limit.
-_ENDLESS = 1 << 62
-
-
-@dataclass(frozen=True)
-class Station:
-    """A service station: first come, first served by some servers, or processor sharing on cores.
-
-    Parameters
-    ----------
-    mean_s
-        Mean service time.
-    varies
-        Squared coefficient of variation of services: 0 for constant ones, 1 for exponential ones.
-    servers
-        Number of servers; or of cores, if `shared`.
-    shared
-        Whether jobs share cores.
-    ways
-        Number of a station → fraction of jobs that go there next; the rest leave the network.
-    """
-
-    mean_s: float
-    varies: float = 1.0
-    servers: int = 1
-    shared: bool = False
-    ways: Mapping[int, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Source:
-    """Source of jobs for a station, with mean distance `mean_s`; exponential by default."""
-
-    station: int
-    mean_s: float
-    varies: float = 1.0
-
-
-class SimulatedNetwork:
-    """A simulated network in virtual time.
-
-    Parameters
-    ----------
-    stations, sources
-        Stations and sources by number.
-    inside
-        Number of a station → initial jobs.
-    seed
-        Seed of the random numbers.
-    events
-        Whether to simulate by events even if jobs can be followed one after the other.
-    """
-
-    def __init__(
-        self,
-        stations: Sequence[Station],
-        sources: Sequence[Source] = (),
-        inside: Mapping[int, int] | None = None,
-        seed: int = 0,
-        *,
-        events: bool = False,
-    ) -> None:
-        self.network = _network(stations, sources, seed)
-        self.recursive = not events and not inside and _is_recursive(stations, sources)
-        self._free_at = np.zeros(len(stations))
-        for station, jobs in (inside or {}).items():
-            self._widen(station, jobs)
-            for _ in range(jobs):
-                enter(self.network, station, 0.0)
-
-    @property
-    def hops(self) -> int:
-        """Number of completed services."""
-        return int(self.network.run[0]["hops"])
-
-    @property
-    def now_s(self) -> float:
-        """Present time."""
-        return float(self.network.run[0]["now"])
-
-    def until(self, time_s: float = np.inf, hops: int = _ENDLESS) -> None:
-        """Advance to a time, or until a total number of services."""
-        if self.recursive:
-            follow(self.network, len(self.network.actors) - 1, self._free_at, float(time_s), hops)
-            return
-        while True:
-            go_on_until(self.network, float(time_s), hops)
-            if not self.network.run[0]["full"]:
-                return
-            for number in range(len(self.network.stations)):
-                self._widen(number, 1)
-
-    def take(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return mean jobs at each station since the last call, and services per second; shape (S,)."""
-        network, now = self.network.stations, self.now_s
-        begun = getattr(self, "_taken_s", 0.0)
-        self._taken_s = now
-        if not self.recursive:
-            network["area"] += network["inside"] * (now - network["since"])
-            network["since"] = now
-        inside, served = network["area"] / (now - begun), network["served"] / (now - begun)
-        network["area"], network["served"] = 0.0, 0
-        return inside, served
-
-    def _widen(self, station: int, more: int) -> None:
-        """Enlarge the heap of a node."""
-        number = self.network.stations[station]["node"]
-        nodes = self.network.shares.cores
-        if number < 0 or nodes[number]["count"] + more < nodes[number]["room"]:
-            return
-        old = self.network.shares.jobs
-        room = 2 * (int(nodes[number]["count"]) + more)
-        jobs = widened(old, len(old) + room)  # its old place stays empty; as heaps double, that wastes at most half
-        first, count = int(nodes[number]["first"]), int(nodes[number]["count"])
-        jobs[len(old) : len(old) + count] = old[first : first + count]
-        nodes[number]["first"], nodes[number]["room"] = len(old), room
-        self.network.run[0]["full"] = False
-        self.network = self.network._replace(shares=Shares(nodes, jobs))
-
-
-def _is_recursive(stations: Sequence[Station], sources: Sequence[Source]) -> bool:
-    """Return whether each station has one server and one origin of its jobs, and there is one source."""
-    comes = [to for station in stations for to, part in station.ways.items() if part > 0]
-    comes += [source.station for source in sources]
-    alone = all(station.servers == 1 and not station.shared for station in stations)
-    return len(sources) == 1 and alone and len(set(comes)) == len(comes)
-
-
-def _network(stations: Sequence[Station], sources: Sequence[Source], seed: int) -> Network:
-    network, node = records(len(stations), STATION), 0
-    ways: list[tuple[float, int]] = []
-    actors: list[tuple[float, float, int, int, int]] = []
-    for number, station in enumerate(stations):
-        first, at = len(ways), len(actors)
-        ways += _ways(station)
-        own = (SHARED, 1) if station.shared else (SERVER, station.servers)
-        actors += [(0.0, 0.0, own[0], number, -1)] * own[1]
-        network[number]["mean_s"], network[number]["varies"] = station.mean_s, station.varies
-        network[number]["first"], network[number]["servers"], network[number]["idle"] = at, own[1], own[1]
-        network[number]["first_way"], network[number]["last_way"] = first, len(ways)
-        network[number]["node"] = node if station.shared else -1
-        node += station.shared
-    random = np.random.SeedSequence(seed).generate_state(2 * len(stations) + len(sources), np.uint64)
-    times = [np.inf] * len(actors)
-    for number, source in enumerate(sources, start=2 * len(stations)):
-        actors.append((source.mean_s, source.varies, SOURCE, source.station, number))
-        first_s = np.random.default_rng(int(random[number])).exponential(source.mean_s)
-        times.append(first_s if source.varies else source.mean_s)
-    return Network(
-        stations=network,
-        ways=_filled(ways, WAY),
-        actors=_filled(actors, ACTOR),
-        run=records(1, RUN),
-        free=np.arange(len(actors)),
-        shares=_shares(stations),
-        clock=Clock.of(np.array(times)),
-        random=random.astype(np.uint64),
-    )
-
-
-def _shares(stations: Sequence[Station]) -> Shares:
-    shared = [station for station in stations if station.shared]
-    nodes = records(len(shared), SHARE)
-    nodes["cores"], nodes["speed"], nodes["quota"] = [station.servers for station in shared], 1.0, -1
-    nodes["first"], nodes["room"] = _ROOM * np.arange(len(shared)), _ROOM
-    return Shares(nodes, records(_ROOM * len(shared), JOB))
-
-
-def _ways(station: Station) -> list[tuple[float, int]]:
-    """Return the destinations of a station with cumulative probabilities; the last one takes the rest."""
-    below = np.cumsum([*station.ways.values()]).tolist()
-    ways = list(zip(below, station.ways, strict=True))
-    if not ways or below[-1] < 1 - 1e-12:
-        ways.append((np.inf, OUT))
-    return [*ways[:-1], (np.inf, ways[-1][1])]
-
-
-def _filled(rows: Sequence[tuple[float, ...]], kind: np.dtype[np.void]) -> Records:
-    made = records(len(rows), kind)
-    for number, row in enumerate(rows):
-        made[number] = row
-    return made

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, fields
 from html import escape
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -17,11 +17,12 @@ from stormwright.model.arrays import IntArray
 from stormwright.model.constraints.constraint import Violation, node_sum
 from stormwright.model.constraints.slots import WorkerCount
 from stormwright.model.constraints.violations import broken_limits, other_worker_counts
-from stormwright.model.humanize import counted
+from stormwright.model.humanize import counted, readable
 from stormwright.model.problem import assumed_text
 from stormwright.schedulers.toolkit.from_scratch import always, apply_from_scratch
 from stormwright.schedulers.toolkit.plugin_guard import checked
 from stormwright.schedulers.toolkit.traits import warm_up
+from stormwright.tables import Tabular, TextTable
 
 # Table --------------------------------------------------------------------------------------------
 # A comparison as a table of texts: for a terminal, a prompt and a notebook alike.
@@ -43,29 +44,7 @@ _COLUMNS: dict[str, Callable[[PlacementFigures], float | int | None]] = {
 }
 
 
-class ComparisonTable(NamedTuple):
-    """Cells of the table for display; the first of each row is a name."""
-
-    head: list[str]
-    rows: list[list[str]]
-
-    def as_text(self) -> str:
-        """Return the table as text, with numbers aligned to the right."""
-        widths = [max(map(len, column)) for column in zip(self.head, *self.rows, strict=True)]
-        lines = []
-        for name, *cells in [self.head, *self.rows]:
-            padded = [cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True)]
-            lines.append("  ".join([name.ljust(widths[0]), *padded]))
-        return "\n".join(lines)
-
-    def as_html(self) -> str:
-        """Return the table as HTML for a notebook."""
-        head = "".join(f"<th>{escape(text)}</th>" for text in self.head)
-        rows = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in self.rows)
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
-
-
-def comparison_table(comparison: Comparison) -> ComparisonTable:
+def comparison_table(comparison: Comparison) -> TextTable:
     """Return the table of the current placement, then every scheduler, best first."""
     found = [row.figures for row in comparison.rows if row.figures]
     found += [comparison.current] if comparison.current else []
@@ -76,7 +55,7 @@ def comparison_table(comparison: Comparison) -> ComparisonTable:
     for row in comparison.rows:
         cells = _cells(row.figures, columns) if row.figures else [*("–" for _ in columns), "failed"]
         rows.append([row.label, *cells, f"{row.seconds:.3f}"])
-    return ComparisonTable(["", *columns, "limits", "s"], rows)
+    return TextTable(["", *columns, "limits", "s"], rows)
 
 
 def _cells(
@@ -89,7 +68,7 @@ def _cells(
 def _number(value: float | int | None) -> str:
     if value is None:
         return "–"
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}" if value < 10 else f"{value:,.1f}"
+    return f"{value:,}" if isinstance(value, int) else readable(value)
 
 
 log = logging.getLogger(__name__)
@@ -201,6 +180,25 @@ class ComparedRow:
         """Return the reasons as `Assignment.grouped_reasons`; empty without an answer."""
         return self.assignment.grouped_reasons() if self.assignment else []
 
+    def as_row(self) -> dict[str, Any]:
+        """Return the row for a table, the same columns for all."""
+        of, cost = self.figures, self.figures.cost if self.figures else None
+        return {
+            "scheduler": self.name,
+            "cost": of.total if of else None,
+            **{each.name: getattr(cost, each.name) if cost else None for each in fields(Cost) if each.name != "total"},
+            "unplaced_executors": of.unplaced if of else None,
+            "nodes": of.nodes if of else None,
+            "workers": of.workers if of else None,
+            "cpu_max_over_mean": of.balance if of else None,
+            "moved_executors": of.moved_executors if of else None,
+            "restarted_workers": of.restarted_workers if of else None,
+            "limits_broken": len(of.broken) if of else None,
+            "other_worker_counts": len(of.worker_counts) if of else None,
+            "seconds": self.seconds,
+            "error": self.error or None,
+        }
+
     def as_dict(self) -> dict[str, Any]:
         """Return the row as JSON."""
         return {
@@ -217,8 +215,8 @@ class ComparedRow:
 
 
 @dataclass(frozen=True, repr=False)
-class Comparison:
-    """All answers on one problem.
+class Comparison(Tabular):
+    """All answers on one problem; a sequence of its rows.
 
     Parameters
     ----------
@@ -232,6 +230,23 @@ class Comparison:
     problem: Problem
     current: PlacementFigures | None
     rows: tuple[ComparedRow, ...] = field(default=())
+
+    def __iter__(self) -> Iterator[ComparedRow]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, name: str) -> ComparedRow:
+        """Return the row of a scheduler."""
+        for row in self.rows:
+            if row.name == name:
+                return row
+        raise KeyError(name)
+
+    def tables(self) -> dict[str, list[dict[str, Any]]]:
+        """Return the rows as a table; figures of failed schedulers are None."""
+        return {"schedulers": [row.as_row() for row in self.rows]}
 
     @property
     def complete(self) -> bool:

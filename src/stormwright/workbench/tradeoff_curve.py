@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -20,6 +20,7 @@ from stormwright.model.humanize import counted
 from stormwright.model.problem import size_of
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.toolkit.traits import warm_up
+from stormwright.tables import Tabular
 from stormwright.workbench.report import write_report
 
 # Report -------------------------------------------------------------------------------------------
@@ -135,9 +136,9 @@ class TradeoffPoint:
     seconds: float
 
 
-@dataclass(frozen=True)
-class Tradeoff:
-    """A trade-off: the more may change, the lower the cost.
+@dataclass(frozen=True, repr=False)
+class Tradeoff(Tabular):
+    """A trade-off: the more may change, the lower the cost; a sequence of its points.
 
     Parameters
     ----------
@@ -153,6 +154,20 @@ class Tradeoff:
     staying: float
     broken: int
     points: tuple[TradeoffPoint, ...]
+
+    def __iter__(self) -> Iterator[TradeoffPoint]:
+        return iter(self.points)
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    def tables(self) -> dict[str, list[dict[str, Any]]]:
+        """Return the points as a table."""
+        return {"points": self.as_dict()["points"]}
+
+    def headline(self) -> str:
+        """Return the first line of the text."""
+        return f"{self.problem.name or 'problem'}: cost {self.staying:,.1f} as it runs, {self.least:,.1f} at least"
 
     @property
     def least(self) -> float:

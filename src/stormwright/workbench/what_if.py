@@ -14,6 +14,7 @@ from stormwright.errors import Fault, InputError, suggestion_for
 from stormwright.link_speed import link_bits_per_s
 from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import IntArray
+from stormwright.model.humanize import counted
 from stormwright.predict.answer import Assumptions, predict
 from stormwright.predict.changes import with_links, with_nodes, with_parallelism, with_rates, without_node
 from stormwright.predict.flow.profile import Profile
@@ -23,6 +24,7 @@ from stormwright.schedulers.toolkit.from_scratch import always, apply_from_scrat
 from stormwright.schedulers.toolkit.plugin_guard import checked
 from stormwright.schedulers.toolkit.resolve import resolve_scheduler, scheduler_keeping_running
 from stormwright.schedulers.toolkit.traits import warm_up
+from stormwright.tables import Tabular, paragraph
 
 # Changes as text ----------------------------------------------------------------------------------
 # Parsing of changes from the command line and from the dashboard's form.
@@ -112,8 +114,8 @@ class Changes:
         return bool(self.kill_nodes or self.parallelism or self.scheduler)
 
 
-@dataclass(frozen=True)
-class WhatIf:
+@dataclass(frozen=True, repr=False)
+class WhatIf(Tabular):
     """Predictions for today and for the changed cluster.
 
     Parameters
@@ -137,14 +139,36 @@ class WhatIf:
     moved: int
     resubmitted: tuple[str, ...]
 
+    @property
+    def columns(self) -> dict[str, Prediction]:
+        """Return the predictions, ``today`` (if anything runs) and ``then``."""
+        return {"today": self.today, "then": self.then} if self.today is not None else {"then": self.then}
+
     def __str__(self) -> str:
-        columns = {"today": self.today, "then": self.then} if self.today else {"then": self.then}
-        return "\n".join(f"{column}: {line}" for column, each in columns.items() for line in str(each).splitlines())
+        lines = ((column, line) for column, each in self.columns.items() for line in str(each).splitlines())
+        return "\n".join(f"{column}: {line}" for column, line in lines)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def tables(self) -> dict[str, list[dict[str, Any]]]:
+        """Return the tables of both predictions, with a column ``when``."""
+        found: dict[str, list[dict[str, Any]]] = {}
+        for when, prediction in self.columns.items():
+            for name, rows in prediction.tables().items():
+                found.setdefault(name, []).extend({"when": when, **row} for row in rows)
+        return found
+
+    def _repr_html_(self) -> str:
+        """Return both predictions for a notebook."""
+        moved = f"{counted(self.moved, 'executor')} would move" if self.moved else ""
+        parts = (f"<h4>{column}</h4>{each._repr_html_()}" for column, each in self.columns.items())
+        return "".join([*parts, paragraph(moved)])
 
     def as_dict(self) -> dict[str, Any]:
         """Return the predictions as JSON."""
         return {
-            "today": self.today.as_dict() if self.today else None,
+            "today": self.today.as_dict() if self.today is not None else None,
             "then": self.then.as_dict(),
             "scheduler": self.assignment.scheduler or None,
             "moved": self.moved,

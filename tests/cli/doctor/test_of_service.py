@@ -70,6 +70,7 @@ def test_versions_are_the_same():
     ("told", "expected"),
     [
         ({"running": False, "error": "Spark has ended"}, ["wrong", "ok"]),
+        ({"running": False}, ["unknown", "ok"]),
         ({"profile_age_s": None, "ledger": {}}, ["unknown", "unknown"]),
         ({"profile_age_s": 46}, ["wrong", "ok"]),
         ({"ledger": {"read": 10_000, "quarantined": 11}}, ["ok", "wrong"]),

@@ -16,10 +16,11 @@ from stormwright.controller.planning.plan import MoveBudget, Step, TopologyMove
 from stormwright.controller.planning.planner import plan_moves
 from stormwright.controller.plans.description import plan_document, side_of
 from stormwright.controller.plans.document import step_of_dict, step_to_dict, where
-from stormwright.controller.plans.draft import FewestMoves, PlanScope, propose_moves
+from stormwright.controller.plans.draft import FewestMoves, PlanScope, Proposal, propose_moves
 from stormwright.controller.plans.preconditions import changes, relied_on
 from stormwright.controller.plans.rollback import rollback_moves
 from stormwright.controller.plans.stages import staged, unclear
+from stormwright.controller.policy import plan_valid_moves
 from stormwright.errors import InputError
 from stormwright.history.evaluation.moves import AFTER_S, LATENCY, SETTLE_S, THROUGHPUT
 from stormwright.history.evaluation.verdict import Evaluation
@@ -396,3 +397,37 @@ def test_fewest_nodes_surely_sustain_the_measured_rates() -> None:
     used = np.unique(problem.slot_node[proposal.slots]).size
     assert used < np.unique(problem.slot_node[problem.current_slot]).size
     assert Outlooks(problem, "nodes").of(proposal.slots).gain_percent > 0
+
+
+def apart() -> Problem:
+    """The topologies of `crowded`, each on a node of its own."""
+    now = crowded()
+    current = {A.id: place([("n0", 6700)], [0] * 4), B.id: place([("n1", 6700)], [0] * 4)}
+    return replace(now, current=current)
+
+
+def test_no_move_newly_exceeds_a_limit() -> None:
+    """Also where CPU limits are left to the prediction: 11.2 GHz are wanted of the 6 of a node."""
+    now = apart()
+    both_on_n0 = Assignment(np.array([0] * 4 + [1] * 4, np.int32))
+    assert plan_moves(now, both_on_n0, MoveBudget(8, 100), cpu_limits=False).moves
+    plan = plan_valid_moves(Placements(now), both_on_n0, MoveBudget(8, 100), {}, cpu_limits=False)
+    assert plan.moves == ()
+    assert "newly exceed a limit" in str(plan.blocked[B.id])
+
+
+def test_score_falls_where_a_limit_is_newly_exceeded_or_a_rate_lost() -> None:
+    """Whatever else gets better: here all traffic stays within a node."""
+    now = apart()
+    before, after = (side_of(Placements(now), slots) for slots in (now.current_slot, np.array([0] * 4 + [1] * 4)))
+    assert before.violations == ()
+    assert after.violations
+    assert before.score > 100 / 3 >= after.score
+
+
+def test_plan_names_what_gets_worse() -> None:
+    now = apart()
+    slots = np.array([0] * 4 + [1] * 4, np.int32)
+    moves = plan_moves(now, Assignment(slots), MoveBudget(8, 100), cpu_limits=False)
+    document = plan_document(Proposal(now, moves, slots), lambda _, s: expected_pause(s, (), ()), None)
+    assert any("host0: CPU" in text for text in document["worse"]), document["worse"]

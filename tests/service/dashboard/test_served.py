@@ -7,7 +7,9 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import orjson
@@ -17,14 +19,18 @@ from stormwright.api import compare
 from stormwright.cli import run
 from stormwright.model import Problem
 from stormwright.schedulers import make_scheduler
-from stormwright.service.dashboard.rendering import span
+from stormwright.service.dashboard.charts import axis_label
+from stormwright.service.dashboard.rendering import span, written
 from stormwright.service.dashboard.site import Site
 from stormwright.service.dashboard.sources import Sources
 from stormwright.service.dashboard.state import DashboardState
 from stormwright.service.dashboard.trials import Change
+from stormwright.service.dashboard.views import cluster
+from stormwright.service.dashboard.views.overview import overview, overview_data
 from stormwright.service.http.app import make_app
 from stormwright.service.http.deliveries import BodyRecipient
 from stormwright.service.http.server import HttpServer
+from stormwright.simulator.cluster.clock import VirtualClock
 from stormwright.storm.bridge import Bridge
 from stormwright.workbench.live_trials import LiveTrials
 from tests.service.dashboard.living import living
@@ -133,3 +139,47 @@ def test_pages_of_largest_cluster_are_served_within_200_ms() -> None:
 
 def test_slightly_negative_age_is_shown_as_zero() -> None:
     assert span(-0.0004) == "0 s"
+
+
+def test_empty_cluster_is_no_problem() -> None:
+    """Neither is Nimbus taken for silent there, nor is a load expected."""
+    empty = Problem(living(2, 3).supervisors, ())
+    pipeline: Any = {"running": True, "error": None}
+    status = replace(SERVED, hold="unmeasured", hold_why="nothing was measured", pipeline=pipeline)
+    with DashboardState(Sources(lambda: empty, lambda: status, lambda: 1.0)) as known:
+        found = overview_data(known).findings
+    assert [each.text for each in found if each.page in ("/timeline", "/topologies")] == ["No topology runs yet"]
+    assert not [each for each in found if each.level == "bad"]
+
+
+def test_virtual_time_is_shown_in_the_header() -> None:
+    clock = VirtualClock(1_767_225_600.0)
+    with DashboardState(Sources(lambda: None, lambda: SERVED, lambda: 1.0, clock=clock)) as known:
+        assert "virtual time" in written(overview(known), known)
+    with DashboardState(Sources(lambda: None, lambda: SERVED, lambda: 1.0)) as known:
+        assert "virtual time" not in written(overview(known), known)
+
+
+def test_axis_labels_fit_beside_the_axis() -> None:
+    """They were cut to the left: 000,000 was left of 2,000,000."""
+    assert [axis_label(value, 2e6) for value in (0, 5e5, 2e6)] == ["0", "0.5 M", "2.0 M"]
+    assert [axis_label(value, 1.6e5) for value in (4e4, 1.6e5)] == ["40 k", "160 k"]
+    assert max(len(axis_label(10.0**power, 10.0**power)) for power in range(-6, 12)) <= 7
+
+
+def test_cpu_of_a_node_is_one_figure_of_the_whole_node() -> None:
+    """The map, the table, the fullest node and the node's own page have the same; executors are a part of it."""
+    problem = living(2, 3)
+    measured: Any = {
+        each.id: {"cpu_cores": 1.0 + 0.5 * number, "capacity_cores": 2.0}
+        for number, each in enumerate(problem.supervisors)
+    }
+    status = replace(SERVED, pipeline=SERVED.pipeline | {"nodes": measured})
+    with DashboardState(Sources(lambda: problem, lambda: status, lambda: 1.0)) as known:
+        known.status()
+        scene = known.scene()
+        assert scene is not None
+        assert scene.nodes.cpu_cores.tolist() == [1.0, 1.5, 2.0]
+        pages = [overview(known), cluster.cluster(known, {}), cluster.node(known, problem.supervisors[2].id)]
+        assert all("2 of 2" in written(page, known) for page in pages)
+        assert not any("GHz" in written(page, known) for page in pages)

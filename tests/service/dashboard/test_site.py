@@ -279,9 +279,12 @@ def test_overview_lists_only_plans_with_moves(tmp_path: Path) -> None:
             nimbus.plan_service.apply(drain.id, ANNA)
             nimbus.plan_service.nodes.uncordon("n0", ANNA)
             nimbus.run()
-            said = browser.get("/").said
-            assert f"Plan {drain.id} is stopped and needs a person" in said
-            assert f"stormwright plan --discard {drain.id}" in said
+            n = nimbus.plan_service.plan(drain.id).decision
+            ways = [f"/history/{n}/revert", f"/plans/{drain.id}/discard", f"/plans/{drain.id}/resume"]
+            for path in ("/", f"/plans/{drain.id}"):
+                page = browser.get(path)
+                assert "Waiting for you" in page.said
+                assert [each["formaction"] for each in page.all("button")] == ways, "the safest first"
     finally:
         nimbus.end()
 

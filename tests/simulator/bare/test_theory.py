@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.special import stdtrit
 
-from stormwright.simulator.queueing_network import SimulatedNetwork, Source, Station
+from stormwright.simulator import Exponential, Gamma, Network, Source, Station, TwoMoments
 from tests.simulator.twins import plainly
 
 #: What plain Python takes half a minute for is made once for all of these.
@@ -21,8 +21,16 @@ BATCHES, OFF = 20, stdtrit(19, 1 - 0.5e-4)
 HOPS, FEW_HOPS = 1_000_000, 4_000
 
 
-def single(load, servers=1, **more):
-    return {"stations": [Station(load * servers, servers=servers, **more)], "sources": [Source(0, 1.0)]}
+def station(mean_s, varies=1.0, **more):
+    return Station(TwoMoments(mean_s, varies), **more)
+
+
+def single(load, servers=1, varies=1.0, **more):
+    return Network({"a": station(load * servers, varies, servers=servers, **more)}, Source("a", Exponential(1.0)))
+
+
+def from_a(**stations):
+    return Network(stations, Source("a", Exponential(1.0)))
 
 
 NETWORKS = {
@@ -31,16 +39,21 @@ NETWORKS = {
     "M/D/1": single(0.7, varies=0.0),
     "M/G/1, little varied": single(0.6, varies=0.25),
     "M/G/1, much varied": single(0.5, varies=4.0),
-    "PS, exponential": single(0.7, shared=True),
-    "PS, constant": single(0.7, shared=True, varies=0.0),
-    "PS, much varied": single(0.5, shared=True, varies=4.0),
-    "PS, 3 cores": {"stations": [Station(2.1, servers=3, shared=True)], "sources": [Source(0, 1.0)]},
-    "tandem": {"stations": [Station(0.5, ways={1: 1.0}), Station(0.7)], "sources": [Source(0, 1.0)]},
-    "feedback": {"stations": [Station(0.3, ways={0: 0.5}), Station(0.1)], "sources": [Source(0, 1.0)]},
-    "closed": {
-        "stations": [Station(1.0, ways={1: 0.4, 2: 0.6}), Station(2.0, ways={0: 1.0}), Station(1.5, ways={0: 1.0})],
-        "inside": {0: 6},
-    },
+    "M/G/1, samples drawn in advance": Network({"a": Station(Gamma(0.5, 4.0))}, Source("a", Gamma(1.0, 1.0))),
+    "PS, exponential": single(0.7, discipline="sharing"),
+    "PS, constant": single(0.7, discipline="sharing", varies=0.0),
+    "PS, much varied": single(0.5, discipline="sharing", varies=4.0),
+    "PS, 3 cores": single(0.7, 3, discipline="sharing"),
+    "tandem": from_a(a=station(0.5, routes={"b": 1.0}), b=station(0.7)),
+    "feedback": from_a(a=station(0.3, routes={"a": 0.5}), b=station(0.1)),
+    "closed": Network(
+        {
+            "a": station(1.0, routes={"b": 0.4, "c": 0.6}),
+            "b": station(2.0, routes={"a": 1.0}),
+            "c": station(1.5, routes={"a": 1.0}),
+        },
+        jobs={"a": 6},
+    ),
 }
 
 
@@ -72,6 +85,7 @@ THEORY = {
     "M/D/1": [inside_mg1(0.7, 0)],
     "M/G/1, little varied": [inside_mg1(0.6, 0.25)],
     "M/G/1, much varied": [inside_mg1(0.5, 4)],
+    "M/G/1, samples drawn in advance": [inside_mg1(0.5, 4)],
     # However much services vary.
     "PS, exponential": [0.7 / 0.3],
     "PS, constant": [0.7 / 0.3],
@@ -87,7 +101,7 @@ THEORY = {
 
 def batches(name, hops, events=True):
     """Mean numbers of jobs at each station in every batch, after one that does not count."""
-    of, found = SimulatedNetwork(**NETWORKS[name], seed=7, events=events), []
+    of, found = NETWORKS[name].start(seed=7, events=events), []
     for batch in range(BATCHES + 1):
         of.until(hops=hops * (batch + 1) // BATCHES)
         found.append(of.take()[0].tolist())
@@ -127,14 +141,13 @@ def test_both_twins_do_the_same(name, by_plain_python):
 
 
 def tree(**more):
-    ways = {1: 0.3, 2: 0.5}
-    stations = [
-        Station(0.5, ways=ways),
-        Station(2.0, varies=0.0),
-        Station(1.0, varies=3.0, ways={3: 1.0}),
-        Station(1.2),
-    ]
-    return SimulatedNetwork(stations, [Source(0, 1.0)], seed=3, **more)
+    network = from_a(
+        a=station(0.5, routes={"b": 0.3, "c": 0.5}),
+        b=station(2.0, varies=0.0),
+        c=Station(Gamma(1.0, 3.0), routes={"d": 1.0}),
+        d=station(1.2),
+    )
+    return network.start(seed=3, **more)
 
 
 def test_recursive_simulation_equals_event_simulation():
@@ -143,30 +156,31 @@ def test_recursive_simulation_equals_event_simulation():
     assert (events.recursive, follows.recursive) == (False, True)
     for of in (events, follows):
         of.until(50_000.0)
-    (by_events, served_events), (by_following, served) = events.take(), follows.take()
-    inside = events.network.stations["inside"].sum()
+    by_events, by_following = events.take(), follows.take()
+    inside = events.state.stations["inside"].sum()
     assert 0 <= follows.hops - events.hops <= 4 * inside
-    assert by_following == pytest.approx(by_events, rel=2e-3)
-    assert served == pytest.approx(served_events, rel=1e-3)
+    assert by_following.inside == pytest.approx(by_events.inside, rel=2e-3)
+    assert by_following.served == pytest.approx(by_events.served, rel=1e-3)
+    assert by_following.working == pytest.approx(by_events.working, rel=1e-3)
 
 
 @pytest.mark.parametrize(
-    "more",
+    "network",
     [
-        {"stations": [Station(1.0, servers=2)], "sources": [Source(0, 1.0)]},
-        {"stations": [Station(0.5, shared=True)], "sources": [Source(0, 1.0)]},
-        {"stations": [Station(0.5, ways={0: 0.5})], "sources": [Source(0, 1.0)]},
-        {"stations": [Station(0.3)], "sources": [Source(0, 1.0), Source(0, 1.0)]},
-        {"stations": [Station(1.0, ways={0: 1.0})], "inside": {0: 2}},
+        single(0.5, 2),
+        single(0.5, discipline="sharing"),
+        from_a(a=station(0.5, routes={"a": 0.5})),
+        Network({"a": station(0.3)}, [Source("a", Exponential(1.0)), Source("a", Exponential(1.0))]),
+        Network({"a": station(1.0, routes={"a": 1.0})}, jobs={"a": 2}),
     ],
     ids=["two servers", "shared", "feedback", "two sources", "closed"],
 )
-def test_other_networks_use_event_simulation(more):
-    assert not SimulatedNetwork(**more).recursive
+def test_other_networks_use_event_simulation(network):
+    assert not network.start().recursive
 
 
 def test_a_node_makes_room_for_all_its_jobs():
-    of = SimulatedNetwork([Station(10.0, shared=True)], [Source(0, 1.0)])
+    of = single(10.0, discipline="sharing").start()
     of.until(2_000.0)
-    inside = of.network.stations[0]["inside"]
-    assert inside == of.network.shares.cores[0]["count"] > 1_000
+    inside = of.state.stations[0]["inside"]
+    assert inside == of.state.shares.cores[0]["count"] > 1_000

@@ -285,3 +285,14 @@ def test_same_seed_reproduces_the_simulation_and_another_differs():
         of.until(1.0)
         ends.append(of.take().cpu_ns.tolist())
     assert ends[0] == ends[1] != ends[2]
+
+
+@pytest.mark.parametrize("varies", [0.0, 1.0, 4.0])
+def test_as_many_trees_are_offered_as_the_rate_says_however_rarely_the_spout_looks(varies):
+    """A million trees come while a spout works on one; their number has the variance of a renewal process."""
+    of = engine(chain([1_000.0, 1.0], rate_tps=1e9), arrivals_vary=varies)
+    of.until(0.2)
+    (spout,) = of.cluster.spouts
+    looked_s = float(spout["comes"])
+    trees = int(spout["offered"]) + int(of.counts.topologies["begun"][0])
+    assert abs(trees - 1e9 * looked_s) <= 5 * np.sqrt(varies * 1e9 * looked_s) + 1e3

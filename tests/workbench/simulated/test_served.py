@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from http.client import HTTPConnection
 from itertools import pairwise
 from pathlib import Path
+from tempfile import mkdtemp
 from types import SimpleNamespace
 from typing import cast
 
@@ -144,7 +145,7 @@ def test_a_node_is_drained(served: Served) -> None:
 
 
 def running(
-    problem: Problem, seconds: float, trace: tuple[RateChange, ...] = ()
+    problem: Problem, seconds: float, trace: tuple[RateChange, ...] = (), state_dir: Path | None = None
 ) -> tuple[ServedCluster, list[LogRecord]]:
     """A cluster after some time, and what its workers wrote in it; nobody places anything."""
     cluster, records = ServedCluster(problem, trace, speed=1e6), list[LogRecord]()
@@ -153,7 +154,8 @@ def running(
         records.extend(each for each in parse_lines(lines) if not isinstance(each, RejectedLine))
 
     intake = SimpleNamespace(parse=lambda lines: lines, count=count)
-    nobody = SimpleNamespace(bridge=SimpleNamespace(answer=nothing), intake=intake)
+    settings = SimpleNamespace(state_dir=state_dir or Path(mkdtemp(prefix="virtual-")))
+    nobody = SimpleNamespace(bridge=SimpleNamespace(answer=nothing), intake=intake, settings=settings)
     cluster.begin(cast(Service, nobody))
     cluster.clock.sleep(seconds)
     return cluster, records
@@ -227,3 +229,25 @@ def test_removed_topologies_are_excluded_from_load() -> None:
     assert load is not None
     assert set(load.topologies) == {"one-1-0"}
     assert load.topologies["one-1-0"].cpu_hz.sum() > 0
+
+
+def test_placement_outlives_a_service_that_was_killed(tmp_path: Path) -> None:
+    """It does not return to the file's placement, and a paused topology is still paused: recovery can be tried."""
+    problem = two()
+    cluster, _ = running(problem, 5.0, state_dir=tmp_path)
+    nimbus, (first, other) = cluster.storm.nimbus, problem.topologies
+    elsewhere = TopologyAssignment((problem.slots[-1],), (0,) * first.num_executors)
+    nimbus.ask = lambda _: NimbusAnswer({first.id: elsewhere})
+    nimbus.rebalance(first.name, 0, 1)
+    nimbus.deactivate(other.name)
+    cluster.clock.sleep(20.0)
+    assert nimbus.entries[first.id].assignment == elsewhere
+    again, _ = running(problem, 1.0, state_dir=tmp_path)
+    entries = again.storm.nimbus.entries
+    assert entries[first.id].assignment == elsewhere
+    assert entries[other.id].assignment == nimbus.entries[other.id].assignment
+    assert [entries[each.id].status for each in (first, other)] == ["ACTIVE", "INACTIVE"]
+    (tmp_path / "virtual-cluster.json").write_text("{", encoding="utf-8")
+    fresh, _ = running(problem, 1.0, state_dir=tmp_path)
+    assert fresh.storm.nimbus.entries[first.id].assignment != elsewhere
+    assert (tmp_path / "virtual-cluster.damaged").exists()

@@ -14,6 +14,7 @@ from stormwright.advise.search.kinds import NodeMix
 from stormwright.advise.search.trials import ExecutorCounts, MixTrials
 from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.humanize import counted
+from stormwright.tables import Tabular
 
 # Steps --------------------------------------------------------------------------------------------
 # Explanation of advice: steps from the current state to the recommendation.
@@ -196,9 +197,9 @@ class Alternative:
     p95_ms: float
 
 
-@dataclass(frozen=True, eq=False)
-class Advice:
-    """Complete advice.
+@dataclass(frozen=True, eq=False, repr=False)
+class Advice(Tabular):
+    """Complete advice; a sequence of that for each component.
 
     Parameters
     ----------
@@ -228,6 +229,21 @@ class Advice:
     headroom: float
     steps: tuple[str, ...]
     alternatives: tuple[Alternative, ...] = ()
+
+    def __iter__(self) -> Iterator[ComponentAdvice]:
+        return iter(self.components)
+
+    def __len__(self) -> int:
+        return len(self.components)
+
+    def tables(self) -> dict[str, list[dict[str, Any]]]:
+        """Return components, topologies, nodes and alternatives as tables."""
+        document = self.as_dict()
+        return {name: document[name] for name in ("components", "topologies", "nodes", "alternatives")}
+
+    def headline(self) -> str:
+        """Return the first line of the text."""
+        return f"{self.mix}: price {self.price:g}; {self.headroom:.0%} of the fullest thread, node or link stays free"
 
     def as_dict(self) -> dict[str, Any]:
         """Return the advice as a JSON object."""

@@ -110,8 +110,10 @@ def record_gaps(service: ServiceFacts) -> Iterator[Finding]:
         return
     age_s, ledger = pipeline.get("profile_age_s"), pipeline.get("ledger") or {}
     log = "check the service's log, and `stormwright pipeline quarantine`"
-    if not pipeline.get("running"):
-        yield Finding(name, "wrong", f"the pipeline has stopped: {pipeline.get('error')}", log)
+    if not pipeline.get("running") and not pipeline.get("error"):
+        yield Finding(name, "unknown", "the pipeline is starting", "wait some seconds, and run doctor again")
+    elif not pipeline.get("running"):
+        yield Finding(name, "wrong", f"the pipeline has stopped: {pipeline['error']}", log)
     elif age_s is None:
         fix = "submit a topology with the probe; check stormwright.probe.service.url and the log of its workers"
         yield Finding(name, "unknown", "no record has arrived yet", fix)

@@ -128,7 +128,10 @@ def _address(host: str, port: int) -> str:
 
 
 def _state(directory: Path, lock: str) -> str:
-    """Check the state directory; nothing is created."""
+    """Check the state directory and its database; nothing is changed."""
+    from stormwright.service.storage.damage import check_database
+    from stormwright.service.storage.database import FILE
+
     if not directory.exists():
         parent = next(each for each in directory.absolute().parents if each.exists())
         if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
@@ -142,6 +145,8 @@ def _state(directory: Path, lock: str) -> str:
     except OSError as error:
         values = f"cannot be written to ({error.strerror}): name another --state, or let this user write there"
         raise InputError("--state", [Fault(values, str(directory))]) from error
+    if (directory / FILE).exists():
+        check_database(directory / FILE)
     if (directory / lock).exists():
         with alone(directory, f"{directory}: another service uses it: stop that, or name another --state", lock):
             pass

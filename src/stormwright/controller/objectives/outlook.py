@@ -14,7 +14,7 @@ from stormwright.history.evaluation.moves import predicted_ratios
 from stormwright.history.evaluation.verdict import Promise
 from stormwright.model import UNPLACED, Cost, Problem, cost_of
 from stormwright.model.arrays import IntArray
-from stormwright.model.humanize import listed
+from stormwright.model.humanize import listed, readable
 from stormwright.predict.answer import Assumptions
 from stormwright.predict.fairness import weights_of
 from stormwright.predict.flow.layout import FlowLayout
@@ -68,7 +68,7 @@ def nodes_used(problem: Problem, slots: IntArray) -> int:
 def _in_traffic(problem: Problem, slots: IntArray) -> Gain:
     now_tps, new_tps = (inter_node_tps(cost_of(problem, each)) for each in (problem.current_slot, slots))
     percent = 100 * (now_tps - new_tps) / now_tps if now_tps > 0 else 0.0
-    text = f"inter-node traffic {now_tps:.0f} → {new_tps:.0f} tuples/s"
+    text = f"inter-node traffic {readable(now_tps)} → {readable(new_tps)} tuples/s"
     return Gain(percent, f"inter-node traffic falls by {percent:.0f} %", text)
 
 
@@ -265,7 +265,7 @@ class Outlooks:
         capped = [_capped(now, gain, most) for (now, _), gain, most in zip(pairs, gains, enough, strict=True)]
         whole = together([gain for gain, _ in capped], weight)
         now, new = (sum(pair[side].reachable_tps.value for pair in pairs) for side in (0, 1))
-        text = f"reachable throughput {now:,.0f} → {new:,.0f} trees/s"
+        text = f"reachable throughput {readable(now)} → {readable(new)} trees/s"
         worth = {new.topology: new.reachable_tps.value for _, new in pairs}
         is_capped = any(cut for _, cut in capped)
         less = "a rate above twice the measured one counts for no more" if is_capped and new > now else ""
@@ -279,9 +279,9 @@ class Outlooks:
     def _of_latency(self, _: IntArray, pairs: _Pairs) -> Outlook:
         gain = _gain([(1 / _latency_ms(now), 1 / _latency_ms(new)) for now, new in pairs], [1.0] * len(pairs))
         now, new = (sum(_latency_ms(pair[side]) for pair in pairs) / len(pairs) for side in (0, 1))
-        text = f"predicted latency {now:,.1f} → {new:,.1f} ms"
+        text = f"predicted latency {readable(now)} → {readable(new)} ms"
         worth = {new.topology: -_latency_ms(new) for _, new in pairs}
-        return Outlook(100 - 100 / (1 + gain / 100), f"predicted latency falls to {new:,.1f} ms", text, worth)
+        return Outlook(100 - 100 / (1 + gain / 100), f"predicted latency falls to {readable(new)} ms", text, worth)
 
     def _of_nodes(self, slots: IntArray, pairs: _Pairs) -> Outlook:
         gain = gain_in(NODES, self._problem, slots)
@@ -300,7 +300,7 @@ class Outlooks:
         )
         rate = sum(now.measured_tps for now, _ in pairs)
         now_us, new_us = (sum(pair[side].cpu_us * pair[0].measured_tps for pair in pairs) / rate for side in (0, 1))
-        text = f"CPU of a tuple tree {now_us:,.1f} → {new_us:,.1f} µs"
+        text = f"CPU of a tuple tree {readable(now_us)} → {readable(new_us)} µs"
         worth = {new.topology: -new.cpu_us for _, new in pairs}
         if short := _not_held(pairs):
             return Outlook(-inf, "", f"{text}, which would not surely sustain the rate of {self._listed(short)}", worth)

@@ -6,9 +6,12 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import TypeVar
 
+import numpy as np
+
 from stormwright.model import UNPLACED, Cost, Problem, cost_of
-from stormwright.model.arrays import IntArray
-from stormwright.model.constraints.constraint import Violation
+from stormwright.model.arrays import BoolArray, IntArray
+from stormwright.model.constraints.constraint import RELATIVE_TOLERANCE, Violation
+from stormwright.model.constraints.resources import ResourceOveruse
 from stormwright.model.constraints.violations import broken_limits
 from stormwright.predict.answer import Assumptions, predict
 from stormwright.predict.flow.profile import Profile
@@ -51,12 +54,72 @@ class Placements:
         return _once(self._costs, slots, lambda: cost_of(self.problem, slots))
 
     def broken(self, slots: IntArray) -> list[Violation]:
-        """Return the constraints that a placement violates."""
-        return _once(self._broken, slots, lambda: broken_limits(self.problem, slots))
+        """Return the constraints that a placement violates.
+
+        CPU is as measured for the current placement, and as predicted for another one: executors need less beside those
+        that they exchange tuples with.
+        """
+        return _once(self._broken, slots, lambda: self._violations(slots))
+
+    def newly_broken(self, slots: IntArray) -> list[Violation]:
+        """Return the constraints that a placement violates and the current one does not.
+
+        A node whose CPU is exceeded at the measured rates is left out if no topology on it reaches less than now.
+        """
+        known = {_identity(each) for each in self.broken(self.problem.current_slot)}
+        found = [each for each in self.broken(slots) if _identity(each) not in known]
+        if not found:
+            return found
+        losing = self._losing(slots)
+        return [
+            each for each in found if not self._is_cpu(each) or losing[self.problem.node_index[each.supervisor or ""]]
+        ]
+
+    def _losing(self, slots: IntArray) -> BoolArray:
+        """Return whether a topology on a node reaches a lower rate than under the current placement, shape (N,)."""
+        problem = self.problem
+        if self.profile is None:
+            return np.ones(len(problem.supervisors), bool)
+        both = zip(self.predicted(problem.current_slot).topologies, self.predicted(slots).topologies, strict=True)
+        loses = np.array([new.reachable_tps.value < now.reachable_tps.value for now, new in both], bool)
+        there = loses[problem.executor_topology] & (slots != UNPLACED)
+        count = np.bincount(problem.slot_node[slots[there]], minlength=len(problem.supervisors))
+        losing: BoolArray = count > 0
+        return losing
+
+    def _is_cpu(self, violation: Violation) -> bool:
+        return isinstance(violation, ResourceOveruse) and violation.resource == self.problem.resources[0].name
+
+    def _violations(self, slots: IntArray) -> list[Violation]:
+        problem, found = self.problem, broken_limits(self.problem, slots)
+        if self.profile is None or problem.load is None or np.array_equal(slots, problem.current_slot):
+            return found
+        cpu = problem.resources[0]
+        others = [each for each in found if not self._is_cpu(each)]
+        capacity = problem.node_capacity[0]
+        overused = [
+            ResourceOveruse(
+                node=node.node,
+                supervisor=node.supervisor,
+                amount=node.cpu.value * float(capacity[index]),
+                allowed=float(capacity[index]),
+                unit=cpu.unit,
+                resource=cpu.name,
+            )
+            for index, node in enumerate(self.predicted(slots).nodes)
+            if node.cpu.value > 1 + RELATIVE_TOLERANCE
+        ]
+        return [*overused, *others]
 
     def predicted(self, slots: IntArray) -> Prediction:
         """Return the prediction of a placement; errors of `predict` are passed on."""
         return _once(self._predicted, slots, lambda: predict(self.problem, slots, self.assumptions, self.profile))
+
+
+def _identity(violation: Violation) -> tuple[object, ...]:
+    """Return the limit, where it is exceeded, and for which topology."""
+    resource = violation.resource if isinstance(violation, ResourceOveruse) else ""
+    return type(violation), resource, violation.topology, violation.supervisor, violation.slot
 
 
 def _once(known: dict[bytes, _T], slots: IntArray, find: Callable[[], _T]) -> _T:

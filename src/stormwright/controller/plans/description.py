@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from typing import Any, Protocol
@@ -20,7 +20,7 @@ from stormwright.model import UNPLACED, Cost, Problem, Topology, WorkerSlot
 from stormwright.model.arrays import IntArray
 from stormwright.model.constraints.constraint import PlacedExecutors, Violation
 from stormwright.model.constraints.heaps import LiveHeap, WorkerHeaps
-from stormwright.model.humanize import proof_text
+from stormwright.model.humanize import proof_text, readable
 from stormwright.optimize.throughput.start import MeasuredLoad
 from stormwright.plan import (
     HeapChange,
@@ -41,13 +41,13 @@ from stormwright.schedulers.templates.proof_by_rates import RateBounds, proof_by
 # Summary ------------------------------------------------------------------------------------------
 # Predicted figures of a placement for comparison, and its score.
 #
-# The score is a number from 0 to 100, the mean of three parts, of which only executors that have a slot and break no
-# limit count:
+# The score is a number from 0 to 100 in three ranges, so that no gain outweighs a broken limit or a rate that is not
+# sustained:
 #
-# 1. *sustained*: which part of its measured rate a topology can sustain, at most 1, in the mean over topologies;
-# 2. *room*: 1 where the fullest of all CPUs, links and threads is at most half full, 0 where it is full, in between in
-#    proportion;
-# 3. *near*: which part of all traffic stays within a node.
+# 1. up to 33, where executors have no slot or a limit is broken: in proportion to the others;
+# 2. up to 67, where a measured rate is not sustained: in proportion to the sustained part, in the mean over topologies;
+# 3. above, by *room* and *near* in equal parts: room is 1 where the fullest of all CPUs, links and threads is at most
+#    half full, 0 where it is full, in between in proportion; near is the part of all traffic that stays within a node.
 #
 # So 100 is a placement that carries its load with capacity to spare and sends nothing between nodes. The figures beside
 # a score contain all its inputs.
@@ -100,12 +100,16 @@ def topology_side(predicted: TopologyPrediction) -> TopologySide:
 
 def _score(predicted: Prediction, cost: Cost, sound: float) -> float:
     shares = [_sustained(one) for one in predicted.topologies if one.rate_tps]
-    parts = [
-        float(np.mean(shares)) if shares else 1.0,
-        float(np.clip((1 - predicted.fullest_use) / _HALF, 0, 1)) if isfinite(predicted.fullest_use) else 0.0,
-        1 - inter_node_tps(cost) / sent if (sent := _sent_tps(cost)) else 1.0,
-    ]
-    return round(100 * sound * sum(parts) / len(parts), 1)
+    sustained = float(np.mean(shares)) if shares else 1.0
+    room = float(np.clip((1 - predicted.fullest_use) / _HALF, 0, 1)) if isfinite(predicted.fullest_use) else 0.0
+    near = 1 - inter_node_tps(cost) / sent if (sent := _sent_tps(cost)) else 1.0
+    if sound < 1:
+        part = sound
+    elif sustained < 1:
+        part = 1 + sustained
+    else:
+        part = 2 + (room + near) / 2
+    return round(100 / 3 * part, 1)
 
 
 def _sustained(one: TopologyPrediction) -> float:
@@ -346,7 +350,9 @@ def plan_document(
     pauses = [each.pause_s.value or 0.0 for each in moved]
     evaluated = 0 if stages is None else outline["stages"]
     proof = proven(placements, proposal.goal, both[1])
+    worse = [f"newly exceeded: {each}" for each in placements.newly_broken(both[1])[:_MAX_VIOLATIONS]]
     return outline | {
+        "worse": [*worse, *_worse(before, after)],
         "gap_percent": proof.gap_percent,
         "proof": proof.text,
         "before": before.model_dump(),
@@ -356,6 +362,26 @@ def plan_document(
         "moved": [each.model_dump() for each in moved],
         "duration_s": sum(pauses) + evaluated * (SETTLE_S + AFTER_S),
     }
+
+
+#: Relative loss from which a figure of a plan counts as worse.
+_WORSE = 0.01
+
+
+def _worse(before: Side, after: Side) -> Iterator[str]:
+    """Yield the figures that a plan worsens."""
+    rates = before.reachable_tps.value, after.reachable_tps.value
+    if rates[0] is not None and rates[1] is not None and rates[1] < rates[0] * (1 - _WORSE):
+        yield f"reachable throughput {readable(rates[0])} → {readable(rates[1])} trees/s"
+    latency = [each.latency_ms.value if each.latency_ms else None for each in (before, after)]
+    figures: tuple[tuple[str, str, float | None, float | None], ...] = (
+        ("latency", " ms", latency[0], latency[1]),
+        ("traffic between nodes", " tuples/s", before.traffic_tps, after.traffic_tps),
+        ("nodes", "", before.nodes, after.nodes),
+    )
+    for name, unit, now, then in figures:
+        if now is not None and then is not None and then > now * (1 + _WORSE):
+            yield f"{name} {readable(now)} → {readable(then)}{unit}"
 
 
 def planned_step(raw: Mapping[str, Any], number: int, stage: int, state: StepState = "planned") -> PlannedStep:

@@ -19,9 +19,8 @@ from stormwright.controller.objectives.objective import (
 from stormwright.controller.objectives.outlook import HAS_ROOM, TRAFFIC, Outlook, Outlooks, least_gain_percent
 from stormwright.controller.objectives.placements import Placements
 from stormwright.controller.planning.plan import Forbidden, MovePlan
-from stormwright.controller.planning.planner import plan_moves
 from stormwright.controller.plans.rollback import WHOLE, rollback_moves
-from stormwright.controller.policy import MOVE, planned_slots, without_assumed_traffic
+from stormwright.controller.policy import MOVE, plan_valid_moves, planned_slots, without_assumed_traffic
 from stormwright.errors import Fault, InputError, suggestion_for
 from stormwright.history.evaluation.verdict import Promise
 from stormwright.model import UNPLACED, Assignment, Problem, Scheduler, TopologyAssignment, WorkerSlot
@@ -213,8 +212,9 @@ def propose_moves(
         **unmeasured,
         **_staying(problem, wish),
     }
-    plan = plan_moves(problem, wanted, WHOLE, staying, cpu_limits=wish.repairs or wish.goals == (TRAFFIC,))
     placements, goal = Placements(problem), "" if wish.repairs else wish.goals[0]
+    cpu_limits = wish.repairs or wish.goals == (TRAFFIC,)
+    plan = plan_valid_moves(placements, wanted, WHOLE, staying, cpu_limits=cpu_limits)
     if not plan.steps:
         text = "all better moves are blocked" if plan.blocked else "the search found no better placement"
         return Proposal(problem, plan, now, why=text, placements=placements, goal=goal)

@@ -9,6 +9,7 @@ from stormwright.controller.planning.plan import Step
 from stormwright.controller.plans.document import placement_of, where
 from stormwright.formats import placement_to_dict
 from stormwright.model import Problem, Topology, TopologyAssignment, WorkerSlot
+from stormwright.model.humanize import readable
 
 #: Relative change of a rate from which a plan no longer applies, and the absolute one in trees/s for almost idle
 #: topologies.
@@ -139,7 +140,7 @@ def _changed_topology(
     if now is None:
         yield f"{topology} is no longer measured"
     elif abs(now - before) > max(OTHER_LOAD * before, IDLE_TPS):
-        yield f"{topology} does {now:,.0f} trees/s, and did {before:,.0f}"
+        yield f"{topology} does {readable(now)} trees/s, and did {readable(before)}"
 
 
 def _executors(topology: Topology) -> list[list[int]]:

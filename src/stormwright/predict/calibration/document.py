@@ -61,6 +61,19 @@ def read_costs(path: Path) -> StoredCosts:
     return costs_from_dict(read_json(path), str(path))
 
 
+def stored_costs(given: str | Path | Mapping[str, Any] | StoredCosts) -> StoredCosts:
+    """Return costs that are given as a file, as a document, or as they are.
+
+    Raises
+    ------
+    InputError
+        They are no costs; all their faults.
+    """
+    if isinstance(given, StoredCosts):
+        return given
+    return read_costs(Path(given)) if isinstance(given, (str, Path)) else costs_from_dict(given)
+
+
 def costs_of(problem: Problem) -> StoredCosts:
     """Return the costs that come with a problem's load, or the default costs.
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.sparse import csr_array
 
+from stormwright import stdout
 from stormwright.errors import MissingDependencyError
 from stormwright.model.arrays import FloatArray, IndexArray
 
@@ -76,14 +77,18 @@ def _metis(graph: csr_array, weight: FloatArray, parts: int, volume: bool, seed:
     options.seed = seed
     if volume:
         options.objtype = pymetis.ObjType.VOL
-    found = pymetis.part_graph(
-        parts,
-        pymetis.CSRAdjacency(graph.indptr, graph.indices),
-        vweights=_integers(weight),
-        eweights=_integers(graph.data),
-        recursive=False,
-        options=options,
-    )
+    stdout.redirect_to_stderr()  # METIS prints there if a part that it halves has no vertices
+    try:
+        found = pymetis.part_graph(
+            parts,
+            pymetis.CSRAdjacency(graph.indptr, graph.indices),
+            vweights=_integers(weight),
+            eweights=_integers(graph.data),
+            recursive=False,
+            options=options,
+        )
+    finally:
+        stdout.end_redirection()
     return np.array(found.vertex_part, dtype=np.int64)
 
 

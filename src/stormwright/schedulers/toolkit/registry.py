@@ -10,6 +10,7 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, EntryPoints, entry_points
 from typing import Protocol, cast
 
+from stormwright.compilation import report_compilation
 from stormwright.errors import Fault, InputError, MissingDependencyError, SchedulerError, StormwrightError, nearest
 from stormwright.escaping import shown
 from stormwright.model import Assignment, Scheduler
@@ -147,6 +148,7 @@ def make_scheduler(
         with PluginGuard(f"scheduler {name!r} cannot be made"):
             traits = declared(kind, heeds_tags=True)
             scheduler = PluginScheduler(name, kind(params), params, traits)
+    report_compilation()
     if traits.heeds_limits and not traits.handles_isolation:
         scheduler = IsolatingScheduler(scheduler, params, traits)
     return MultiTenantScheduler(name, NodeWeightScheduler(scheduler, params, traits), params, traits, rules)

@@ -96,10 +96,15 @@ def shortened(text: str, most: int) -> str:
 
 _CELL, _HEAT_GAP, _SIDE, _HEAD, _LETTER, _MOST = 22, 2, 8, 10, 7.6, 15
 
+#: Width of the cells together, the largest one, and the smallest one with a figure in it.
+_HEAT_SIZE, _LARGEST_CELL, _WITH_FIGURES = 440, 88, 56
+
 
 def heat_map(heat: Heat) -> Markup:
     """Draw traffic from rows to columns; the stronger the colour, the more. The diagonal is not coloured."""
-    step, count = _CELL + _HEAT_GAP, len(heat.names)
+    count = len(heat.names)
+    size = min(max(_HEAT_SIZE // max(count, 1), _CELL), _LARGEST_CELL)
+    step = size + _HEAT_GAP
     names = [shortened(name, _MOST) for name in without_domain(heat.names)]
     side = max(map(len, names), default=0) * _LETTER + _SIDE
     crossing = heat.tps.copy()
@@ -107,7 +112,7 @@ def heat_map(heat: Heat) -> Markup:
     most = float(crossing.max()) if crossing.size else 0.0
     svg = drawing(side + count * step, side + _HEAD + count * step, f"traffic between {count} {heat.kind}s", "heat")
     for number, name in enumerate(names):
-        middle = (number + 0.5) * step + 4
+        middle = (number + 0.5) * step - 1 + 4
         add(svg, "text", "faint", name, x=side - _SIDE, y=side + _HEAD + middle, text_anchor="end")
         turned = f"rotate(-90 {side + middle:.0f} {side})"
         add(svg, "text", "faint", name, x=side + middle, y=side, transform=turned)
@@ -116,10 +121,22 @@ def heat_map(heat: Heat) -> Markup:
             tps = float(heat.tps[row, column])
             kind = "self" if row == column else _heat_step(tps, most)
             x, y = side + column * step, side + _HEAD + row * step
-            cell = add(svg, "rect", kind, x=x, y=y, width=_CELL, height=_CELL, rx=2)
+            cell = add(svg, "rect", kind, x=x, y=y, width=size, height=size, rx=2)
             if tps:
                 titled(cell, f"{heat.names[row]} → {heat.names[column]}: {tps:,.0f} tuples/s")
+            if tps and size >= _WITH_FIGURES:
+                colour = "" if kind == "self" else f"on-u{max(int(kind[1]) - 1, 0)}"
+                add(svg, "text", colour, axis_label(tps, tps), x=x + size / 2, y=y + size / 2 + 4, text_anchor="middle")
     return markup(svg)
+
+
+def heat_steps(heat: Heat) -> list[tuple[str, str]]:
+    """Return class and text of each colour of a heat map, for its legend."""
+    crossing = heat.tps.copy()
+    np.fill_diagonal(crossing, 0)
+    most = float(crossing.max()) if crossing.size else 0.0
+    ends = [most * ((step + 1) / 5) ** 2 for step in range(5)]
+    return [(f"h{step + 1}", f"up to {axis_label(end, end)}") for step, end in enumerate(ends)] if most else []
 
 
 def without_domain(hosts: Sequence[str]) -> Sequence[str]:
@@ -204,6 +221,39 @@ def _linked(nodes: IndexArray, part: FloatArray, cluster: Cluster, what: str) ->
     return markup(svg)
 
 
+# Small multiples ----------------------------------------------------------------------------------
+
+_SPARK_WIDE, _SPARK_HIGH = 168, 44
+
+
+def spark(points: Sequence[tuple[int, float]], first_ms: int, last_ms: int, label: str) -> Markup:
+    """Draw one of several small charts with equal axes, from 0 to 1 and over the same time.
+
+    Parameters
+    ----------
+    points
+        Times in ms since 1970, and parts in use.
+    first_ms, last_ms
+        Ends of the time axis.
+    label
+        Accessible title.
+    """
+    span = max(last_ms - first_ms, 1)
+    svg = drawing(_SPARK_WIDE, _SPARK_HIGH, label, "spark")
+    svg.set("preserveAspectRatio", "xMinYMid")
+    add(svg, "line", "grid", x1=0, x2=_SPARK_WIDE, y1=0.5, y2=0.5)
+    add(svg, "line", "grid", x1=0, x2=_SPARK_WIDE, y1=_SPARK_HIGH - 0.5, y2=_SPARK_HIGH - 0.5)
+    line = Line(label, points)
+
+    def x(at: float) -> float:
+        return (at - first_ms) / span * _SPARK_WIDE
+
+    places = [(x(at), _SPARK_HIGH - 1 - min(part, 1.0) * (_SPARK_HIGH - 2)) for at, part in points]
+    if places:
+        add(svg, "path", "line l0", d=_path(places, _step(line, x)))
+    return markup(svg)
+
+
 # Meter --------------------------------------------------------------------------------------------
 # A part in use, as a bar beside its figure.
 
@@ -284,13 +334,18 @@ def chart(lines: Sequence[Line], unit: str, marks: Sequence[Mark] = (), size: tu
     def y(value: float) -> float:
         return bottom - value / top * (bottom - _TOP)
 
-    svg = drawing(width, height, f"{', '.join(line.name for line in lines)} in {unit} over time", "chart")
+    svg = drawing(
+        width,
+        height,
+        f"{', '.join(line.name for line in lines)} in {unit} over time",
+        "chart across" if size == ACROSS else "chart",
+    )
     if marks:
         del svg.attrib["role"]  # it holds links
     for step in range(5):
         value = top * step / 4
         add(svg, "line", "grid", x1=_LEFT, x2=width - _RIGHT, y1=y(value), y2=y(value))
-        label = f"{value:,.0f}" if top >= _WHOLE else f"{value:.3g}"
+        label = axis_label(value, top)
         add(svg, "text", "faint", label, x=_LEFT - 8, y=y(value) + 4, text_anchor="end")
     add(svg, "text", "faint", unit, x=_LEFT - 8, y=12, text_anchor="start" if len(unit) > 9 else "end")
     for step in range(5):
@@ -305,6 +360,19 @@ def chart(lines: Sequence[Line], unit: str, marks: Sequence[Mark] = (), size: tu
     for number, line in enumerate(lines):
         add(svg, "path", f"line l{number % 6}", d=_path([(x(at), y(v)) for at, v in line.points], _step(line, x)))
     return markup(svg)
+
+
+#: Least value of an axis for a prefix, the prefix, and its factor.
+_PREFIXES = ((1e9, "G", 1e9), (1e6, "M", 1e6), (1e4, "k", 1e3))
+
+
+def axis_label(value: float, top: float) -> str:
+    """Return the label of a value on an axis up to `top`: ``2.0 M``, ``40 k``, ``1,500``, ``0.25``."""
+    for least, prefix, factor in _PREFIXES:
+        if top >= least:
+            scaled, digits = value / factor, 1 if top / factor < _WHOLE else 0
+            return f"{scaled:,.{digits}f} {prefix}" if value else "0"
+    return f"{value:,.0f}" if top >= _WHOLE else f"{value:.3g}"
 
 
 def _path(points: Sequence[tuple[float, float]], gap: float) -> str:

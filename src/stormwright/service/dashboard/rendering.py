@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from stormwright import __version__
+from stormwright.clock import WALL
 from stormwright.errors import MissingDependencyError
-from stormwright.model.humanize import amount, counted, in_utc
+from stormwright.model.humanize import counted, in_utc, readable
 from stormwright.service.auth.roles import Visitor, allowed
 from stormwright.service.dashboard.charts import meter
 from stormwright.service.dashboard.state import DashboardState
@@ -69,13 +70,14 @@ def written(page: Page, known: DashboardState, visitor: Visitor | None = None) -
         "load_age_s": status.pipeline.get("profile_age_s") if status else None,
         "name": scene.problem.name if scene and not status else None,
         "served": status is not None,
+        "virtual_ms": None if known.sources.clock is WALL else round(known.sources.clock.time() * 1000),
     }
     return _rendered(page, facts, NAVIGATION, visitor)
 
 
 def written_outside(page: Page) -> str:
     """Return a page as HTML for an unauthenticated visitor, without any data."""
-    unknown = dict.fromkeys(("mode", "scheduler", "nimbus_age_s", "load_age_s", "name"))
+    unknown = dict.fromkeys(("mode", "scheduler", "nimbus_age_s", "load_age_s", "name", "virtual_ms"))
     return _rendered(page, unknown | {"served": False}, {}, None)
 
 
@@ -108,7 +110,7 @@ def _environment() -> Environment:
         "clock": _clock,
         "counted": counted,
         "quoted": lambda text: quote(text, safe=""),
-        "hz": lambda value: amount(value, "Hz"),
+        "cores": lambda value, core_hz: readable(value / core_hz),
         "mb": lambda value: f"{value:,.0f} MB",
     }
     made.globals |= {"asset": asset_path, "meter": meter}

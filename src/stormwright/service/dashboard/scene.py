@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypedDict
 
 import numpy as np
 
@@ -100,14 +102,21 @@ def _matrix(source: FloatArray, target: FloatArray, tps: FloatArray, count: int)
     return flat.reshape(count, count).astype(float)
 
 
+class MeasuredNode(TypedDict):
+    """Measured CPU of a whole node, and its capacity, in cores."""
+
+    cpu_cores: float
+    capacity_cores: float
+
+
 # Nodes --------------------------------------------------------------------------------------------
 # How full nodes are: CPU, link and memory, measured and requested.
 
-#: What a node's use is told of → its words. Each is a part of what the node has; the first is shown where nobody asks.
+#: Kinds of use of a node, each as a part of its capacity; the first is the default.
 USES = {
-    "cpu": "CPU measured",
+    "cpu": "CPU",
     "cpu-asked": "CPU requested",
-    "memory": "memory measured",
+    "memory": "memory",
     "memory-asked": "memory requested",
     "link": "link predicted",
 }
@@ -135,7 +144,10 @@ class NodeFigures:
     Parameters
     ----------
     use
-        Key of `USES` → part in use; NaN where that is not known.
+        Key of `USES` → part in use; NaN where that is not known. CPU is that of the whole node where it was measured,
+        else that of its executors.
+    cores, executor_cores
+        Cores of a node, and those that its executors use.
     executors, workers, slots
         How many.
     usable
@@ -145,6 +157,8 @@ class NodeFigures:
     """
 
     use: dict[str, FloatArray]
+    cores: FloatArray
+    executor_cores: FloatArray
     executors: IndexArray
     workers: IndexArray
     slots: IndexArray
@@ -153,7 +167,13 @@ class NodeFigures:
     racks: tuple[str, ...]
 
     @classmethod
-    def of(cls, problem: Problem, requests: PageRequest, predicted: Prediction | None) -> NodeFigures:
+    def of(
+        cls,
+        problem: Problem,
+        requests: PageRequest,
+        predicted: Prediction | None,
+        measured: Mapping[str, MeasuredNode] | None = None,
+    ) -> NodeFigures:
         """Return the figures of all nodes under the current placement.
 
         Parameters
@@ -164,13 +184,24 @@ class NodeFigures:
             Of its executors.
         predicted
             Tells how full links are; None where nothing is predicted.
+        measured
+            Id of a supervisor → measured CPU of its whole node.
         """
         placed, count = PlacedExecutors(problem, problem.current_slot), len(problem.supervisors)
         cpu, memory = problem.node_cpu_hz, problem.node_memory_mb
         racks = tuple(dict.fromkeys(supervisor.rack for supervisor in problem.supervisors))
+        used_hz, speed = placed.sum_by_node(problem.executor_cpu_hz), core_hz(problem)
+        whole, cores = _part(used_hz, cpu), cpu / speed
+        for index, supervisor in enumerate(problem.supervisors):
+            node = (measured or {}).get(supervisor.id)
+            if node and node["capacity_cores"]:
+                whole[index] = node["cpu_cores"] / node["capacity_cores"]
+                cores[index] = node["capacity_cores"]
         return cls(
+            cores=cores,
+            executor_cores=used_hz / speed,
             use={
-                "cpu": _part(placed.sum_by_node(problem.executor_cpu_hz), cpu),
+                "cpu": whole,
                 "cpu-asked": _part(placed.sum_by_node(requests.cpu_hz), cpu),
                 "memory": _part(placed.sum_by_node(problem.executor_memory_mb), memory),
                 "memory-asked": _part(placed.sum_by_node(requests.memory_mb), memory),
@@ -188,14 +219,26 @@ class NodeFigures:
         """Indices of a rack's nodes."""
         return np.flatnonzero(self.rack == rack)
 
+    def by_use(self, most: int) -> list[tuple[int, float]]:
+        """Return the nodes (indices) that use most of their CPU, with the part, fullest first."""
+        known = np.nan_to_num(self.use["cpu"], nan=-1.0)
+        order = np.argsort(-known, kind="stable")[:most]
+        return [(int(node), float(known[node])) for node in order if known[node] >= 0]
+
     def fullest(self, use: str = "cpu") -> float:
         """The fullest node's part; 0 where none is known."""
         known = self.use[use][~np.isnan(self.use[use])]
         return float(known.max()) if len(known) else 0.0
 
+    @property
+    def cpu_cores(self) -> FloatArray:
+        """Cores in use."""
+        return self.use["cpu"] * self.cores
+
     def over(self) -> IndexArray:
-        """Nodes whose measured CPU exceeds their capacity."""
-        return np.flatnonzero(np.nan_to_num(self.use["cpu"]) > 1 + 1e-9)
+        """Nodes whose CPU, or that of their executors alone, exceeds their capacity."""
+        used = np.fmax(self.use["cpu"], self.executor_cores / self.cores)
+        return np.flatnonzero(np.nan_to_num(used) > 1 + 1e-9)
 
 
 def core_hz(problem: Problem) -> FloatArray:
@@ -268,14 +311,29 @@ class Scene:
     heat: Heat
 
     @classmethod
-    def of(cls, problem: Problem, last: Scene | None = None, clock: Clock = WALL) -> Scene:
-        """Return the scene of a problem, reusing unchanged parts of the last one."""
+    def of(
+        cls,
+        problem: Problem,
+        last: Scene | None = None,
+        clock: Clock = WALL,
+        measured: Mapping[str, MeasuredNode] | None = None,
+    ) -> Scene:
+        """Return the scene of a problem, reusing unchanged parts of the last one.
+
+        Parameters
+        ----------
+        problem, last, clock
+            Current problem, last scene, and clock of the cluster.
+        measured
+            Id of a supervisor → measured CPU of its whole node.
+        """
         at_ms, number = round(clock.time() * 1000), last.number if last else 0
         if last and _same(problem, last.problem):
-            return cls(number, at_ms, problem, last.predicted, last.unpredicted, last.requests, last.nodes, last.heat)
+            nodes = NodeFigures.of(problem, last.requests, last.predicted, measured) if measured else last.nodes
+            return cls(number, at_ms, problem, last.predicted, last.unpredicted, last.requests, nodes, last.heat)
         predicted, why = _predicted(problem)
         requests = last.requests if last and last.problem.workload is problem.workload else PageRequest.of(problem)
-        nodes = NodeFigures.of(problem, requests, predicted)
+        nodes = NodeFigures.of(problem, requests, predicted, measured)
         return cls(number + 1, at_ms, problem, predicted, why, requests, nodes, Heat.of(problem))
 
     @cached_property

@@ -71,7 +71,7 @@ class Live:
                     yield f"event: version\ndata: {event}\n\n"
                 elif beat_s >= BEAT_S:
                     beat_s = 0.0
-                    yield ": still here\n\n"
+                    yield "event: beat\ndata: 1\n\n"
         finally:
             self._listeners -= 1
 

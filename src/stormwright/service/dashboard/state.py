@@ -8,7 +8,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Generic, Self, TypeVar
 
@@ -91,6 +91,9 @@ class CachedValue(Generic[_Made]):
 #: From one point to the next, and points that are kept: half a day.
 EVERY_S, MAX_POINTS = 30.0, 1440
 
+#: Nodes of which each point has the CPU: the fullest.
+MAX_NODES = 64
+
 #: The quantile of complete latency that is drawn.
 QUANTILE = "p50"
 
@@ -109,6 +112,8 @@ class Point:
         Tuples/s between nodes.
     alarms
         Nodes that are overloaded.
+    node_use
+        Supervisor (id) → part of its CPU in use, of the fullest nodes.
     """
 
     at_ms: int
@@ -116,6 +121,7 @@ class Point:
     latency_ms: Mapping[str, float]
     inter_node_tps: float
     alarms: Sequence[str]
+    node_use: Mapping[str, float] = field(default_factory=dict)
 
 
 class Trace:
@@ -138,6 +144,7 @@ class Trace:
                 latency_ms={t: ms for t, each in latencies.items() if (ms := each.get(QUANTILE)) is not None},
                 inter_node_tps=scene.heat.total_tps,
                 alarms=tuple(alarm["node"] for alarm in alarms),
+                node_use={scene.problem.supervisors[node].id: use for node, use in scene.nodes.by_use(MAX_NODES)},
             )
         )
 
@@ -234,8 +241,9 @@ class DashboardState:
         return hashlib.sha256(measured.encode()).hexdigest()[:16]
 
     def _look(self, last: Scene | None) -> Scene | None:
-        problem = self.sources.problem()
-        return None if problem is None else Scene.of(problem, last, self.sources.clock)
+        problem, status = self.sources.problem(), self._statuses.get()
+        measured = status.pipeline.get("nodes") if status else None
+        return None if problem is None else Scene.of(problem, last, self.sources.clock, measured)
 
     def _watch(self) -> None:
         while not self._stop.is_set():

@@ -41,12 +41,21 @@ from stormwright.explain.explain import explanations
 from stormwright.explain.explanation import BEST, ComponentExplanation
 from stormwright.model import Assignment, Problem, Scheduler, Topology
 from stormwright.modes import Modes
-from stormwright.plan import HALTED_STATES, OPEN_STATES, Origin, Plan, PlanState
+from stormwright.plan import HALTED_STATES, OPEN_STATES, Origin, Plan, PlanState, PlanSummary
 from stormwright.service.plans.guard import Guard
 from stormwright.service.plans.journal import Journal
 from stormwright.service.plans.queries import PlanQueries
 from stormwright.service.plans.store import SERVICE, PlanRecord, PlanStore
 from stormwright.service.safety.nodes import NodeService
+
+#: Seconds for which measured rates are compared with those of open plans before they are computed again.
+_RATES_S = 10.0
+
+
+def _changes(row: PlanRecord, problem: Problem, rates: Mapping[str, float]) -> list[str]:
+    """Return changes of the cluster since a plan was made, as far as it relies on them."""
+    return changes(orjson.loads(row.preconditions), problem, {}, None if row.origin == "rollback" else rates)
+
 
 # Queue --------------------------------------------------------------------------------------------
 
@@ -260,6 +269,8 @@ class PlanService(PlanQueries):
         scheduler_name: str = "",
     ) -> None:
         super().__init__(plans, journal, self._current_modes)
+        #: The cluster that open plans were compared with, when, its rates, and changes by plan.
+        self._compared: tuple[Problem, float, dict[str, float], dict[str, str]] | None = None
         self._author = f"{SERVICE} ({scheduler_name})" if scheduler_name else SERVICE
         self._guard, self._makers, self._problem = guard, makers, problem
         self._queue = PlanQueue(plans, journal, problem, guard.safety_of)
@@ -465,6 +476,24 @@ class PlanService(PlanQueries):
 
     # ------------------------------------------------------------------------------------------------------------------
 
+    def _line(self, row: PlanRecord) -> PlanSummary:
+        """Return the summary of a plan, with the changes of the cluster by which it cannot be applied any more."""
+        line, problem = super()._line(row), self._problem()
+        if problem is None or row.state not in OPEN_STATES or not line.step_count:
+            return line
+        compared, now_s = self._compared, self._plans.clock.monotonic()
+        if compared is None or compared[0] is not problem:
+            # Rates are those of the last minutes: of one page view to the next they hardly change.
+            is_new = compared is not None and now_s - compared[1] < _RATES_S
+            at_s, rates = compared[1:3] if is_new and compared else (now_s, measured_rates(problem))
+            self._compared = compared = (problem, at_s, rates, {})
+        found = compared[3]
+        if row.id not in found:
+            whole = self._plans.row(row.id)
+            why = _changes(whole, problem, compared[2]) if whole.preconditions else []
+            found[row.id] = "; ".join(why)
+        return line.model_copy(update={"outdated": found[row.id]})
+
     def _require_free(self) -> None:
         if self._guard.modes.frozen:
             raise ConflictError(f"everything is frozen: {self._guard.modes.frozen}")
@@ -513,8 +542,7 @@ class PlanService(PlanQueries):
         with self._starting:
             self._require_free()
             problem = self._queue.now()
-            rates = None if row.origin == "rollback" else measured_rates(problem)
-            if found := changes(orjson.loads(row.preconditions), problem, {}, rates):
+            if found := _changes(row, problem, measured_rates(problem)):
                 why = "; ".join(found)
                 raise ConflictError(
                     f"plan {row.id} cannot be applied, as the cluster has changed since: {why}; make a new plan"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -57,7 +57,21 @@ class PlanQueries:
             PlannedStep(number=number, stage=stage, state=state, moves=moves[number])
             for number, stage, state in self._plans.step_states(plan, most_steps if moves else 0)
         )
-        return whole.model_copy(update={**dict(line), "steps": steps, "evaluations": evaluations})
+        update = {**dict(line), "steps": steps, "evaluations": evaluations}
+        if row.state in ACTIVE_STATES:
+            update |= self._progress(whole, steps, line)
+        return whole.model_copy(update=update)
+
+    def _progress(self, plan: Plan, steps: Sequence[PlannedStep], line: PlanSummary) -> dict[str, Any]:
+        """Return the fields of a plan about its current steps."""
+        moving = [step for step in steps if step.state == "moving"]
+        known = [self._plans.moving_s(plan.id, step.number) for step in moving]
+        left = 1 - line.steps_completed / line.step_count if line.step_count else 0.0
+        return {
+            "moving": tuple(dict.fromkeys(move.topology for step in moving for move in step.moves)),
+            "moving_s": max((seconds for seconds in known if seconds is not None), default=None),
+            "left_s": left * plan.duration_s,
+        }
 
     def history(self, most: int = 50, before_n: int | None = None) -> shapes.History:
         """Return the history, newest first."""

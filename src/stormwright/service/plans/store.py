@@ -109,6 +109,7 @@ class PlanStore:
 
     def __init__(self, state: State) -> None:
         self._state, self.clock = state, state.clock
+        self._moving_since_s: dict[tuple[str, int], float] = {}
 
     def add(
         self,
@@ -215,6 +216,15 @@ class PlanStore:
         """Set the state of a step."""
         with self._state.change() as to:
             to.execute("UPDATE steps SET state = ? WHERE plan = ? AND number = ?", (state, plan, number))
+        if state == "moving":
+            self._moving_since_s[plan, number] = self.clock.time()
+        else:
+            self._moving_since_s.pop((plan, number), None)
+
+    def moving_s(self, plan: str, number: int) -> float | None:
+        """Return for how many seconds a step is under way; None if it is not, or began before this process."""
+        since_s = self._moving_since_s.get((plan, number))
+        return None if since_s is None else max(self.clock.time() - since_s, 0.0)
 
     def mark_stage_rolled_back(self, plan: str, stage: int) -> None:
         """Mark the steps of a stage as undone."""

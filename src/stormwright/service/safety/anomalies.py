@@ -11,6 +11,7 @@ from stormwright.client.shapes import Anomalies, Anomaly, DrainRequest
 from stormwright.controller.plans.modes import AUTO, FIX, IGNORE, response_to
 from stormwright.controller.safety.holds import Hold
 from stormwright.controller.safety.slowness import SlowNode, SlowNodes, WorkWindows
+from stormwright.documents import read_or_default
 from stormwright.errors import StormwrightError
 from stormwright.model import Problem
 from stormwright.modes import AnomalyKind
@@ -143,9 +144,13 @@ class AnomalyMonitor:
     ) -> None:
         self._guard, self._nodes, self._problem, self._slow, self._notify = guard, nodes, problem, slow, notify
         self._state, self._looked_s = state, float("-inf")
-        document = state.document(_NAME).load()
-        stored = Anomalies.model_validate_json(document).anomalies if document else ()
-        self._open = {(each.kind, each.supervisor or each.node): each for each in stored}
+        stored = read_or_default(
+            state.document(_NAME),
+            Anomalies.model_validate_json,
+            lambda: Anomalies(anomalies=()),
+            "open anomalies are found again",
+        )
+        self._open = {(each.kind, each.supervisor or each.node): each for each in stored.anomalies}
         self._before = {key: each.text for key, each in self._open.items() if each.kind == "slow-node"}
         self._begun_s = self._state.clock.time()
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import orjson
 
 from stormwright.controller.safety.holds import MOST_MISSING, Hold, NodePresence
+from stormwright.documents import read_or_default
 from stormwright.model import Problem, WorkerSlot
 from stormwright.model.cluster import Cluster
 from stormwright.service.safety.drains import DrainedNodes
@@ -33,7 +34,8 @@ class NodeNames:
     def __init__(self, state: State) -> None:
         self._state = state
         self._cluster: Cluster | None = None
-        self._names: dict[str, str] = orjson.loads(state.document(_NODE_NAMES).load() or "{}")
+        stored = read_or_default(state.document(_NODE_NAMES), orjson.loads, dict, "nodes that are gone have no names")
+        self._names: dict[str, str] = dict(stored)
 
     def see(self, problem: Problem) -> None:
         """Record the names of the present nodes; cheap if the cluster is unchanged."""
@@ -101,8 +103,10 @@ class Holds:
         self._missing: Hold | None = None
         #: The current hold; None if moves are allowed.
         self.last: Hold | None = None
-        if stored := state.document(_NAME).load():
-            self._presence.restore(orjson.loads(stored))
+        lost = "nodes that are missing since before now do not count as missing"
+        read_or_default(
+            state.document(_NAME), lambda text: self._presence.restore(orjson.loads(text)), lambda: None, lost
+        )
 
     def change(self, most_missing: float) -> None:
         """Change the tolerated part of missing nodes."""

@@ -9,6 +9,7 @@ import orjson
 
 from stormwright.controller.planning.plan import MoveBudget
 from stormwright.controller.safety.holds import AdaptiveBudget, long_pause
+from stormwright.documents import read_or_default
 from stormwright.service.storage.database import State
 
 log = logging.getLogger(__name__)
@@ -33,8 +34,12 @@ class MoveBudgetKeeper:
 
     def __init__(self, state: State, most: MoveBudget, pauses: Callable[[], Sequence[float]], adapts: bool) -> None:
         self._state, self.most, self._pauses, self._adapts = state, most, pauses, adapts
-        stored = state.document(_NAME).load() if adapts else None
-        self._now = AdaptiveBudget(**orjson.loads(stored)) if stored else AdaptiveBudget()
+        self._now = AdaptiveBudget()
+        if adapts:
+            lost = "the budget of moves begins at its maximum"
+            self._now = read_or_default(
+                state.document(_NAME), lambda text: AdaptiveBudget(**orjson.loads(text)), AdaptiveBudget, lost
+            )
 
     def now(self) -> MoveBudget:
         """Return the budget of one decision."""

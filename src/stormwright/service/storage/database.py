@@ -55,6 +55,12 @@ MIGRATIONS: Final[Sequence[Sequence[str]]] = (
         "CREATE TABLE local_documents (name TEXT PRIMARY KEY, document TEXT NOT NULL)",
     ),
     ("ALTER TABLE moves ADD COLUMN modelled_s REAL",),
+    # Rows of other tables that cannot be read.
+    (
+        """CREATE TABLE damaged (
+            at_ms INTEGER NOT NULL, source TEXT NOT NULL, key TEXT NOT NULL, why TEXT NOT NULL, content TEXT NOT NULL
+        )""",
+    ),
 )
 
 #: Tables with a column ``n``, the number of the journal's entry; those that refer to others come first.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -53,10 +55,13 @@ NOTHING, PLACED, START, STOP, LOOK, SPEED = range(6)
 #: Interval of load checks, in seconds.
 _LOOKS_S = 1.0
 
+#: Events after which Python gets a turn, to look at signals: virtual time may hardly advance.
+_TURN = 200_000
+
 
 @compiled
 def go_on_until(cluster: Cluster, command: int, which: int, amount: float, until: float) -> None:
-    """Apply a command, then advance to a time, or until there is no space for more tuples or trees.
+    """Apply a command, then advance to a time, or until it is Python's turn, or there is no space for tuples or trees.
 
     Parameters
     ----------
@@ -70,13 +75,18 @@ def go_on_until(cluster: Cluster, command: int, which: int, amount: float, until
     run = cluster.run[0]
     if command != NOTHING:
         _command(cluster, command, which, amount, run.now)
-    run.full = False
+    run.full = run.paused = False
+    events = 0
     while True:
         who = first_of(cluster.clock)
         now = cluster.clock.when[who]
         if now > until:
             run.now = until
             return
+        if events == _TURN:
+            run.paused = True
+            return
+        events += 1
         if run.tuples_left < run.most_sent or run.trees_left < 1:
             run.full = True
             return
@@ -322,7 +332,7 @@ class Events:
     Raises
     ------
     InputError
-        The costs of the problem's load are invalid.
+        The costs of the problem's load are invalid, or an executor sends too many tuples for one that it handles.
     """
 
     def __init__(
@@ -355,9 +365,17 @@ class Events:
         """Number of tuples handled by executors so far."""
         return self.at_once * int(self.cluster.run[0]["hops"])
 
-    def until(self, time_s: float) -> None:
-        """Advance to a time."""
-        self._command(NOTHING, until_s=float(time_s))
+    def until(self, time_s: float, turn: Callable[[], None] | None = None) -> None:
+        """Advance to a time.
+
+        Parameters
+        ----------
+        time_s
+            The time.
+        turn
+            Called after some 100,000 events each, as virtual time may hardly advance; may raise to end the simulation.
+        """
+        self._command(NOTHING, until_s=float(time_s), turn=turn)
 
     def take(self) -> EngineCounts:
         """Return the counts since the last call."""
@@ -455,11 +473,25 @@ class Events:
         if not self._down[self.cluster.workers["node"][worker]]:
             self._command(START, worker, self.now_s + startup_s)
 
-    def _command(self, command: int, which: int = 0, amount: float = 0.0, until_s: float = -1.0) -> None:
-        go_on_until(self.cluster, command, int(which), float(amount), until_s if command == NOTHING else self.now_s)
-        while self.cluster.run[0]["full"]:
-            tuples, trees = len(self.cluster.tuples), len(self.cluster.trees)
-            short = int(self.cluster.run[0]["tuples_left"]) < int(self.cluster.run[0]["most_sent"])
-            needed = max(tuples, int(self.cluster.run[0]["most_sent"]))
-            self.cluster = with_room(self.cluster, needed if short else 0, 0 if short else trees)
-            go_on_until(self.cluster, NOTHING, 0, 0.0, until_s if command == NOTHING else self.now_s)
+    def _command(
+        self,
+        command: int,
+        which: int = 0,
+        amount: float = 0.0,
+        until_s: float = -1.0,
+        turn: Callable[[], None] | None = None,
+    ) -> None:
+        end_s = until_s if command == NOTHING else self.now_s
+        go_on_until(self.cluster, command, int(which), float(amount), end_s)
+        while True:
+            run = self.cluster.run[0]
+            if run["full"]:
+                tuples, trees = len(self.cluster.tuples), len(self.cluster.trees)
+                short = int(run["tuples_left"]) < int(run["most_sent"])
+                needed = max(tuples, int(run["most_sent"]))
+                self.cluster = with_room(self.cluster, needed if short else 0, 0 if short else trees)
+            elif not run["paused"]:
+                return
+            elif turn:
+                turn()
+            go_on_until(self.cluster, NOTHING, 0, 0.0, end_s)

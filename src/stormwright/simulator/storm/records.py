@@ -150,7 +150,7 @@ RUN = np.dtype(
         *((name, np.int64) for name in ("executors", "workers", "threads", "hops", "looks")),
         *((name, np.int64) for name in ("cores", "nodes", "first_link", "first_topology", "first_quota")),
         *((name, np.int64) for name in ("free_tuple", "tuples_left", "free_tree", "trees_left", "most_sent")),
-        ("full", np.bool_),
+        *((name, np.bool_) for name in ("full", "paused")),
     ],
     align=True,
 )

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from stormwright.errors import Fault, InputError
 from stormwright.jit.compiled import Records
 from stormwright.model import Problem
 from stormwright.model.arrays import IntArray
@@ -59,6 +60,9 @@ _ROUNDING = 1e-9
 #: Additional tuples of an executor besides those it sends.
 _BESIDES = 8
 
+#: Most tuples that an executor may send for one handled tuple: they are followed one by one, within one event.
+_MOST_SENT = 1_000_000
+
 
 class _Route(NamedTuple):
     """A route of one executor; `parts` are the fractions of its tuples by target."""
@@ -100,8 +104,15 @@ class Edges(NamedTuple):
             Problem and its load.
         spouts
             Executors that begin trees, or send periodically.
+
+        Raises
+        ------
+        InputError
+            An executor sends too many tuples for one that it handles.
         """
         found = list(_found(problem, profile, spouts))
+        sent = [sum(_most(route) for route in of_source) for of_source in found]
+        _require_countable(problem, sent)
         flat = [(source, route) for source, of_source in enumerate(found) for route in of_source]
         routes = records(len(flat), ROUTE)
         pairs = records(sum(len(route.targets) for _, route in flat), PAIR)
@@ -124,10 +135,25 @@ class Edges(NamedTuple):
             own["target"], own["weight"] = route.targets, MOST_WEIGHT
             own["below"] = 1.0 if route.parts is None else np.cumsum(route.parts)
             at += count
-        sent = [sum(_most(route) for route in of_source) for of_source in found]
         first = np.cumsum([0, *(len(of_source) for of_source in found)])
         choices = np.zeros(shuffles * ROUND, np.int32)
         return cls(routes, pairs, choices, first, max(sent, default=0) + _BESIDES)
+
+
+def _require_countable(problem: Problem, sent: Sequence[int]) -> None:
+    """Raise if an executor sends too many tuples for one handled tuple; a fault for each component."""
+    faults: dict[str, Fault] = {}
+    for executor in np.flatnonzero(np.array(sent, np.float64) > _MOST_SENT).tolist():
+        number = int(problem.executor_topology[executor])
+        topology = problem.topologies[number]
+        own = executor - int(problem.executor_offset[number])
+        component = topology.components[topology.executor_component[own]].id
+        message = (
+            f"sends {sent[executor]:,.3g} tuples for each that it handles; at most {_MOST_SENT:,} can be simulated"
+        )
+        faults.setdefault(f"{topology.id}/{component}", Fault(message, f"{topology.id}/{component}"))
+    if faults:
+        raise InputError("simulate", list(faults.values()))
 
 
 def _most(route: _Route) -> int:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,17 +16,25 @@ from stormwright.errors import Fault, InputError, suggestion_for
 from stormwright.formats.files.json_files import opened
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import FloatArray, IntArray
+from stormwright.model.humanize import counted
 from stormwright.model.requests import ACKER
 from stormwright.predict.workers import nodes_of
 from stormwright.simulator.settings import Settings
 from stormwright.simulator.storm.counting import EngineTotals, quantile_s
 from stormwright.simulator.storm.engine import Events
+from stormwright.tables import Tabular, TextTable, bar_chart, paragraph
 
 #: Number of time steps.
 STEPS = 60
 
+#: Longest virtual time, and most tuples per event.
+MOST_SECONDS, MOST_AT_ONCE = 1e7, 1_000_000
+
 #: Reported quantiles of latency; those below 1 ms are counted together, and shown so.
 QUANTILES, LEAST_MS = {"p50": 0.5, "p95": 0.95, "p99": 0.99}, 1.0
+
+#: Topologies, and nodes, that are shown in a notebook.
+_MAX_BARS = 20
 
 
 class RateChange(NamedTuple):
@@ -43,9 +52,44 @@ class _Step(NamedTuple):
     counts: EngineTotals
 
 
-@dataclass(frozen=True, eq=False)
-class Simulation:
-    """Result of a simulation.
+@dataclass(frozen=True, slots=True)
+class SimulatedTopology:
+    """Result of one topology.
+
+    Parameters
+    ----------
+    topology
+        Its id.
+    acked
+        Whether it has ackers; without them completed trees and latencies are unknown.
+    trees_per_s
+        Completed trees/s.
+    begun, completed, timed_out, replayed, lost
+        Numbers of trees; a lost one lost a tuple.
+    pending
+        Pending trees at the end.
+    mean_ms, p50_ms, p95_ms, p99_ms
+        Complete latency; None without a completed tree. Below `LEAST_MS` quantiles are that.
+    """
+
+    topology: str
+    acked: bool
+    trees_per_s: float
+    begun: int
+    completed: int
+    timed_out: int
+    replayed: int
+    lost: int
+    pending: int
+    mean_ms: float | None
+    p50_ms: float | None
+    p95_ms: float | None
+    p99_ms: float | None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Simulation(Tabular):
+    """Result of a simulation; a sequence of the results of its topologies.
 
     Parameters
     ----------
@@ -78,10 +122,42 @@ class Simulation:
     took_s: float
     at_once: int = 1
 
+    def __iter__(self) -> Iterator[SimulatedTopology]:
+        return iter(self.topologies)
+
+    def __len__(self) -> int:
+        return len(self.problem.topologies)
+
+    @cached_property
+    def topologies(self) -> tuple[SimulatedTopology, ...]:
+        """Result of every topology."""
+        return tuple(self._topology(number) for number in range(len(self)))
+
     @property
     def seconds(self) -> float:
         """Duration in virtual time."""
         return self.whole.now_s
+
+    def tables(self) -> dict[str, list[dict[str, Any]]]:
+        """Return topologies, nodes, and rates and latencies over time as tables."""
+        timeline = [
+            {"topology": one.topology, "until_s": at_s, "trees_per_s": rate, "p95_ms": p95}
+            for number, one in enumerate(self.topologies)
+            for at_s, rate, p95 in zip(*self._timeline(number).values(), strict=True)
+        ]
+        return {"topologies": [asdict(one) for one in self.topologies], "nodes": self._nodes(), "timeline": timeline}
+
+    def headline(self) -> str:
+        """Return the first line of the text."""
+        name = self.problem.name or "problem"
+        return f"{name}: {self.seconds:,.6g} s of virtual time, {counted(self.hops, 'tuple')} handled"
+
+    def _repr_html_(self) -> str:
+        """Return topologies and the CPU of nodes for a notebook."""
+        cpu = {row["node"]: row["cpu"] for row in self._nodes() if row["cpu"] > 0}
+        most = sorted(cpu, key=lambda node: -cpu[node])[:_MAX_BARS]
+        table = TextTable.of([asdict(one) for one in self.topologies], _MAX_BARS).as_html() if len(self) else ""
+        return paragraph(self.headline()) + table + bar_chart("mean CPU in use", {node: cpu[node] for node in most})
 
     def rates(self, topology: int) -> FloatArray:
         """Return the completed trees/s in every step."""
@@ -108,49 +184,61 @@ class Simulation:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the result as JSON."""
-        cpu = self.cpu()
         return {
             "seconds": self.seconds,
             "tuples_handled": self.hops,
             "took_s": round(self.took_s, 3),
             "tuples_at_once": self.at_once,
-            "topologies": [self._topology(number) for number in range(len(self.problem.topologies))],
-            "nodes": [
-                {
-                    "node": node.id,
-                    "cpu": round(float(cpu[:, number].mean()), 4),
-                    "cpu_peak": round(float(cpu[:, number].max()), 4),
-                    "sent_bytes_per_s": round(float(self.whole.link_bytes[0, number] / self.seconds), 1),
-                    "received_bytes_per_s": round(float(self.whole.link_bytes[1, number] / self.seconds), 1),
-                }
-                for number, node in enumerate(self.problem.supervisors)
+            "topologies": [
+                {**asdict(one), "timeline": self._timeline(number)} for number, one in enumerate(self.topologies)
             ],
+            "nodes": self._nodes(),
             "queue_peaks": self.queue_peak.tolist(),
         }
 
-    def _topology(self, number: int) -> dict[str, Any]:
+    def _nodes(self) -> list[dict[str, Any]]:
+        cpu = self.cpu()
+        return [
+            {
+                "node": node.id,
+                "cpu": round(float(cpu[:, number].mean()), 4),
+                "cpu_peak": round(float(cpu[:, number].max()), 4),
+                "sent_bytes_per_s": round(float(self.whole.link_bytes[0, number] / self.seconds), 1),
+                "received_bytes_per_s": round(float(self.whole.link_bytes[1, number] / self.seconds), 1),
+            }
+            for number, node in enumerate(self.problem.supervisors)
+        ]
+
+    def _topology(self, number: int) -> SimulatedTopology:
         events, latency = self.whole.topologies, self.whole.latency[number]
         counts = {name: int(events[name][number]) for name in ("begun", "completed", "timed_out", "replayed", "lost")}
-        times = {f"{name}_ms": _finite_or_none(quantile_ms(latency, part)) for name, part in QUANTILES.items()}
-        p95 = self.latencies_ms(number, QUANTILES["p95"])
-        return {
-            "topology": self.problem.topologies[number].id,
-            "acked": self.acked(number),
-            "trees_per_s": round(counts["completed"] / self.seconds, 3),
+        return SimulatedTopology(
+            topology=self.problem.topologies[number].id,
+            acked=self.acked(number),
+            trees_per_s=round(counts["completed"] / self.seconds, 3),
             **counts,
-            "pending": int(self.pending[number]),
-            "mean_ms": self.mean_ms(number),
-            **times,
-            "timeline": {
-                "until_s": [round(step.until_s, 6) for step in self.steps],
-                "trees_per_s": self.rates(number).round(2).tolist(),
-                "p95_ms": [_finite_or_none(value) for value in p95],
-            },
+            pending=int(self.pending[number]),
+            mean_ms=self.mean_ms(number),
+            p50_ms=_finite_or_none(quantile_ms(latency, QUANTILES["p50"])),
+            p95_ms=_finite_or_none(quantile_ms(latency, QUANTILES["p95"])),
+            p99_ms=_finite_or_none(quantile_ms(latency, QUANTILES["p99"])),
+        )
+
+    def _timeline(self, number: int) -> dict[str, list[Any]]:
+        return {
+            "until_s": [round(step.until_s, 6) for step in self.steps],
+            "trees_per_s": self.rates(number).round(2).tolist(),
+            "p95_ms": [_finite_or_none(value) for value in self.latencies_ms(number, QUANTILES["p95"])],
         }
 
 
 def simulate(
-    problem: Problem, slots: IntArray, seconds: float, settings: Settings, trace: Sequence[RateChange] = ()
+    problem: Problem,
+    slots: IntArray,
+    seconds: float,
+    settings: Settings,
+    trace: Sequence[RateChange] = (),
+    progress: Callable[[float, int], None] | None = None,
 ) -> Simulation:
     """Simulate a placement in virtual time, with all its workers up.
 
@@ -166,9 +254,17 @@ def simulate(
         Costs, seed and other settings.
     trace
         Changes of the rates of spouts.
+    progress
+        Called every some 100,000 events with the virtual time reached, in seconds, and the number of tuples handled.
+
+    Raises
+    ------
+    InputError
+        An executor sends too many tuples for one that it handles.
     """
     begun_s = time.perf_counter()
     events = Events(problem, slots, settings)
+    turn = None if progress is None else lambda: progress(events.now_s, events.hops)
     instants = sorted(
         {*np.linspace(0.0, seconds, STEPS + 1)[1:].tolist(), *(c.at_s for c in trace if c.at_s < seconds)}
     )
@@ -177,7 +273,7 @@ def simulate(
     _change(events, trace, 0.0)
     steps = []
     for instant in instants:
-        events.until(instant)
+        events.until(instant, turn)
         if instant in ends:
             now = events.counts
             steps.append(_Step(instant, now.since(before)))
@@ -255,6 +351,18 @@ def parse_trace(text: str, problem: Problem, source: str) -> list[RateChange]:
     if faults:
         raise InputError(source, faults)
     return sorted(found, key=lambda change: change.at_s)
+
+
+def changes_of(changes: Iterable[Sequence[Any]], problem: Problem) -> list[RateChange]:
+    """Return rate changes from tuples of seconds, factor, and maybe a topology (id or name).
+
+    Raises
+    ------
+    InputError
+        Some are something else; all of them.
+    """
+    lines = (",".join(map(str, each)) for each in changes)
+    return parse_trace("\n".join(lines), problem, "rate changes")
 
 
 def _change_of(line: str, topologies: dict[str, int]) -> RateChange | str:

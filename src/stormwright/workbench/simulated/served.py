@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from stormwright.controller.plans.document import placement_of
+from stormwright.documents import Document, FileDocument, read_or_default
 from stormwright.errors import Fault, InputError
-from stormwright.model import Problem
+from stormwright.formats import placement_to_dict
+from stormwright.model import Problem, TopologyAssignment
 from stormwright.model.assignment import UNPLACED
 from stormwright.service.composition import Service
 from stormwright.simulator.cluster.clock import VirtualClock
+from stormwright.simulator.cluster.nimbus import ACTIVE, INACTIVE
 from stormwright.simulator.cluster.storm import VirtualStorm
 from stormwright.simulator.cluster.timings import Timings
 from stormwright.simulator.steady_engine import SteadyEngine, SteadySettings
@@ -33,12 +39,24 @@ _VARIES = 0.05
 #: Records that are delivered together.
 _TOGETHER = 50
 
+#: File in the state directory with the placement of the virtual cluster, and virtual seconds from one save to the next.
+_FILE, _SAVE_S = "virtual-cluster.json", 1.0
+
+
+@dataclass(frozen=True)
+class _StoredPlacement:
+    """Where a topology ran when an earlier service ended, with its number of workers, and whether it was paused."""
+
+    assignment: TopologyAssignment | None
+    num_workers: int
+    is_paused: bool
+
 
 class ServedCluster:
     """The cluster of a problem, which runs automatically once a service is started.
 
     Topologies that the problem has somewhere run there; those that it has nowhere are submitted, and placed by the
-    service.
+    service. If the state directory has a placement from before, also of a service that was killed, they run there.
 
     Parameters
     ----------
@@ -65,6 +83,7 @@ class ServedCluster:
         engine = SteadyEngine(problem.with_nothing_running(), settings)
         self.storm = VirtualStorm(self.clock, problem, engine, evenly, timings)
         self.loads = CountedLoads(self.storm, profile_every_s(executors))
+        self._saved: tuple[int, tuple[str, ...]] | None = None
 
     def begin(self, service: Service) -> None:
         """Start everything already placed, have the service place the rest, and keep pace from then on.
@@ -80,10 +99,20 @@ class ServedCluster:
                 service.intake.count(service.intake.parse(lines[first : first + _TOGETHER]))
 
         problem, self.storm.nimbus.ask = self._problem, service.bridge.answer
+        document = FileDocument(service.settings.state_dir / _FILE)
+        lost = f"topologies run where {problem.name or 'the file'} has them"
+        nothing: dict[str, _StoredPlacement] = {}
+        stored = read_or_default(document, self._parse, lambda: nothing, lost)
         for number, topology in enumerate(problem.topologies):
             somewhere = (problem.current_slot[problem.executors_of(number)] != UNPLACED).all()
-            self.storm.submit(topology, problem.current[topology.id] if somewhere else None)
+            placed = problem.current[topology.id] if somewhere else None
+            if before := stored.get(topology.id):
+                topology, placed = replace(topology, num_workers=before.num_workers), before.assignment
+            self.storm.submit(topology, placed)
+            if before and before.is_paused:
+                self.storm.nimbus.deactivate(topology.name)
         self.clock.sleep(_BEFORE_S)
+        self.clock.every(_SAVE_S, lambda: self._save(document))
         self.storm.nimbus.look()
         self.loads.measure()
         self.storm.deliver = deliver
@@ -92,6 +121,38 @@ class ServedCluster:
             for number in every:
                 self.clock.after(change.at_s, partial(self._rate, number, change.factor))
         self.clock.keep_pace(self._speed)
+
+    def _parse(self, text: str) -> dict[str, _StoredPlacement]:
+        """Return the stored placements of topologies (ids) that still fit the problem."""
+        problem, found = self._problem, dict[str, _StoredPlacement]()
+        for topology, raw in json.loads(text).items():
+            if topology not in problem.topology_index:
+                continue
+            assignment = placement_of(raw["placement"]) if raw["placement"] else None
+            executors = problem.topologies[problem.topology_index[topology]].num_executors
+            slots = assignment.slots if assignment else ()
+            if assignment is None or (
+                len(assignment.slot_of_executor) == executors and all(slot in problem.slot_index for slot in slots)
+            ):
+                found[topology] = _StoredPlacement(assignment, int(raw["workers"]), bool(raw["paused"]))
+        return found
+
+    def _save(self, document: Document) -> None:
+        """Store where topologies run, if that has changed, as ZooKeeper does for a real cluster."""
+        entries = self.storm.nimbus.entries
+        key = self.storm.nimbus.changes, tuple(each.status for each in entries.values())
+        if key == self._saved:
+            return
+        stored = {
+            topology: {
+                "placement": placement_to_dict(each.assignment) if each.assignment else None,
+                "workers": each.topology.num_workers,
+                "paused": INACTIVE in (each.status, each.before) and each.status != ACTIVE,
+            }
+            for topology, each in entries.items()
+        }
+        document.save(json.dumps(stored))
+        self._saved = key
 
     def _rate(self, topology: int, factor: float) -> None:
         self.storm.engine.until(self.clock.monotonic())

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from glob import glob
 from itertools import product
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -21,7 +21,7 @@ from stormwright.formats import problem_from_dict, problem_to_dict
 from stormwright.formats.document.faults import join_path
 from stormwright.formats.document.sweep import Grid, SweepDocument, read_sweep
 from stormwright.formats.files.json_files import opened
-from stormwright.model import Problem
+from stormwright.model import Problem, Scheduler
 from stormwright.schedulers.toolkit.from_scratch import apply_from_scratch, never
 from stormwright.schedulers.toolkit.resolve import resolve_scheduler, takes_seed
 from stormwright.workbench.ready_problems import READY_PREFIX, read_problem
@@ -30,10 +30,43 @@ from stormwright.workbench.simulated.placement import parse_trace
 # Specification ------------------------------------------------------------------------------------
 # Cells from a sweep's file; all its faults are reported before any cell runs.
 
+#: Makes a scheduler from parameters by name, and ``seed`` where the sweep names seeds.
+MakeScheduler = Callable[..., Scheduler]
+
 _WILD = frozenset("*?[")
 
 #: Cells of a sweep.
 MOST_CELLS = 1_000_000
+
+
+class SweepAxes(NamedTuple):
+    """Schedulers, seeds and other dimensions of a sweep besides its problems.
+
+    Parameters
+    ----------
+    schedulers
+        Scheduler → parameter → the values to try.
+    seeds
+        Seeds of schedulers that draw random numbers; of all, if placements are simulated.
+    repeats
+        Number of repeats of each cell.
+    time_limit_s
+        Time limit of a cell; None for no limit.
+    runs
+        Simulated runs of every placement; None for none.
+    from_scratch
+        Whether the current placement is ignored.
+    own
+        Makers of schedulers that are not registered, by name.
+    """
+
+    schedulers: Mapping[str, Grid]
+    seeds: Sequence[int] = ()
+    repeats: int = 1
+    time_limit_s: float | None = None
+    runs: Sequence[SimulatedRun | None] = (None,)
+    from_scratch: bool = False
+    own: Mapping[str, MakeScheduler] = {}
 
 
 def read_cells(path: Path, from_scratch: bool = False) -> Sweep:
@@ -54,41 +87,65 @@ def read_cells(path: Path, from_scratch: bool = False) -> Sweep:
     """
     document = read_sweep(path)
     faults: list[Fault] = []
-    problems = {problem.digest: problem for problem in _problems(document.problems, path.parent, faults)}
-    grids: dict[str, Grid] = document.schedulers
-    seeds: list[int | None] = [*document.seeds] or [None]
-    _require_countable(path, document, len(problems))
+    problems = list(_problems(document.problems, path.parent, faults))
     runs = _runs(document, path.parent, problems, faults)
-    rules = [rule for name, grid in grids.items() for rule in _combinations(name, grid, from_scratch, faults)]
-    if faults:
+    axes = SweepAxes(document.schedulers, document.seeds, document.repeats, document.time_limit_s, runs, from_scratch)
+    return sweep_of(problems, axes, str(path), faults)
+
+
+def sweep_of(problems: Sequence[SweepProblem], axes: SweepAxes, source: str, faults: Sequence[Fault] = ()) -> Sweep:
+    """Return the cells of problems and axes, with the schedulers validated.
+
+    Parameters
+    ----------
+    problems
+        Problems, some of which may be the same.
+    axes
+        What is varied.
+    source
+        Name of the sweep in errors.
+    faults
+        Faults found before.
+
+    Raises
+    ------
+    InputError
+        There are faults, a scheduler's name or a parameter is wrong, or there are too many cells.
+    """
+    distinct_problems = {problem.digest: problem for problem in problems}
+    _require_countable(source, axes, len(distinct_problems))
+    found = list(faults)
+    rules = [rule for name in axes.schedulers for rule in _combinations(name, axes, found)]
+    if found:
         # Combinations share values, and so do their faults.
-        raise InputError(str(path), list(dict.fromkeys(faults)))
-    drawing = set(grids) if document.simulate else {name for name in grids if takes_seed(name)}
+        raise InputError(source, list(dict.fromkeys(found)))
+    simulates = any(run is not None for run in axes.runs)
+    drawing = {name for name in axes.schedulers if simulates or name in axes.own or takes_seed(name)}
+    seeds: list[int | None] = [*axes.seeds] or [None]
     cells = (
-        SweepCell(digest, name, parameters, seed, repeat, from_scratch, run)
-        for digest in problems
+        SweepCell(digest, name, parameters, seed, repeat, axes.from_scratch, run)
+        for digest in distinct_problems
         for name, parameters in rules
         for seed in (seeds if name in drawing else [None])
-        for repeat in range(document.repeats)
-        for run in runs
+        for repeat in range(axes.repeats)
+        for run in axes.runs
     )
     # In order of their keys, which is as good as shuffled: all tasks get slow schedulers and fast ones.
-    order = {digest: position for position, digest in enumerate(problems)}
+    order = {digest: position for position, digest in enumerate(distinct_problems)}
     distinct = sorted({cell.key: cell for cell in cells}.values(), key=lambda cell: (order[cell.problem], cell.key))
-    return Sweep(problems, tuple(distinct), document.time_limit_s)
+    return Sweep(distinct_problems, tuple(distinct), axes.time_limit_s, axes.own)
 
 
-def _require_countable(path: Path, document: SweepDocument, problems: int) -> None:
+def _require_countable(source: str, axes: SweepAxes, problems: int) -> None:
     """Raise if there are more cells than fit in memory, as all keys are known before the first runs."""
-    combinations = sum(prod(map(len, grid.values())) for grid in document.schedulers.values())
-    runs = 1 + len(document.simulate.traces) if document.simulate else 1
-    cells = problems * combinations * max(len(document.seeds), 1) * document.repeats * runs
+    combinations = sum(prod(map(len, grid.values())) for grid in axes.schedulers.values())
+    cells = problems * combinations * max(len(axes.seeds), 1) * axes.repeats * len(axes.runs)
     if cells > MOST_CELLS:
-        raise InputError(str(path), [Fault(f"asks for {cells:,} cells; a sweep has at most {MOST_CELLS:,}", "$")])
+        raise InputError(source, [Fault(f"asks for {cells:,} cells; a sweep has at most {MOST_CELLS:,}", "$")])
 
 
 def _runs(
-    document: SweepDocument, base: Path, problems: Mapping[str, SweepProblem], faults: list[Fault]
+    document: SweepDocument, base: Path, problems: Sequence[SweepProblem], faults: list[Fault]
 ) -> list[SimulatedRun | None]:
     """Return the simulated runs of placements: without a trace and under each; none if not requested."""
     if document.simulate is None:
@@ -98,7 +155,7 @@ def _runs(
         try:
             with opened(base / name) as file:
                 text = file.read().decode("utf-8", errors="replace")
-            for problem in problems.values():
+            for problem in problems:
                 parse_trace(text, problem.unpacked(), f"{name} for {problem.name}")
         except InputError as error:
             at = join_path("$", "simulate", "traces", position)
@@ -131,19 +188,18 @@ def _files(text: str, base: Path) -> dict[str, Path]:
     return {name: base / name for name in found if (base / name).is_file()}
 
 
-def _combinations(
-    name: str, grid: Grid, from_scratch: bool, faults: list[Fault]
-) -> Iterator[tuple[str, dict[str, Any]]]:
+def _combinations(name: str, axes: SweepAxes, faults: list[Fault]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the scheduler with every combination of its parameters."""
-    at = join_path("$", "schedulers", name)
+    at, grid = join_path("$", "schedulers", name), axes.schedulers[name]
     for values in product(*grid.values()):
         parameters = dict(zip(grid, values, strict=True))
-        try:
-            apply_from_scratch(name, resolve_scheduler(name, parameters), from_scratch, never)
-        except MissingDependencyError:
-            pass
-        except InputError as error:
-            faults += [_placed(fault, at, parameters) for fault in error.faults]
+        if name not in axes.own:
+            try:
+                apply_from_scratch(name, resolve_scheduler(name, parameters), axes.from_scratch, never)
+            except MissingDependencyError:
+                pass
+            except InputError as error:
+                faults += [_placed(fault, at, parameters) for fault in error.faults]
         yield name, parameters
 
 
@@ -251,8 +307,9 @@ class SweepCell:
 
 @dataclass(frozen=True)
 class Sweep:
-    """Problems by digest and distinct cells; the cells of a problem are adjacent."""
+    """Problems by digest; distinct cells, those of a problem adjacent; makers of schedulers that are not registered."""
 
     problems: Mapping[str, SweepProblem]
     cells: tuple[SweepCell, ...]
     time_limit_s: float | None = None
+    own: Mapping[str, MakeScheduler] = field(default_factory=dict)

@@ -5,20 +5,20 @@ from __future__ import annotations
 import hashlib
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from stormwright.errors import StormwrightError
 from stormwright.history.tables.definitions import EXPERIMENTS
 from stormwright.history.tables.staging import Staging
 from stormwright.workbench.sweep.cells import Sweep, SweepCell
-from stormwright.workbench.sweep.table import CellTable
-from stormwright.workbench.sweep.work import ROW, SweepPart, decide, row
+from stormwright.workbench.sweep.result import part, to_do
+from stormwright.workbench.sweep.table import CellTable, open_table
+from stormwright.workbench.sweep.work import ROW, decide, row
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -112,18 +112,63 @@ class CellBatch(NamedTuple):
     begin_s: float
 
 
+class Progress(Protocol):
+    """Receives progress: numbers of cells that are done, of all, and of failed ones."""
+
+    def __call__(self, done: int, cells: int, failed: int) -> None:
+        """Take the numbers."""
+        ...
+
+
+def run_on_spark(
+    sweep: Sweep,
+    where: str,
+    target: SparkTarget,
+    *,
+    retry_failed: bool = False,
+    opened: Callable[[SparkSession], CellTable] | None = None,
+    progress: Progress | None = None,
+) -> tuple[int, pa.Table]:
+    """Run the missing cells of a sweep on Spark; return their number and the whole table.
+
+    Parameters
+    ----------
+    sweep
+        The sweep.
+    where
+        Location of the table: a directory or a URI.
+    target
+        Spark to run on.
+    retry_failed
+        Whether to run failed cells again.
+    opened
+        Opens the table; by default that at `where`.
+    progress
+        Is called after each wave.
+
+    Raises
+    ------
+    StormwrightError
+        Spark cannot run any cell, or the table cannot be used.
+    """
+    from stormwright.pipeline.spark.session import working_session
+
+    with working_session(small_jobs(target), [where]) as spark:
+        table = opened(spark) if opened else open_table(where, spark)
+        cells = to_do(sweep, table, retry_failed)
+        done, failed = len(sweep.cells) - len(cells), 0
+        if progress:
+            progress(done, len(sweep.cells), failed)
+        for rows in run_cells(spark, sweep, cells, table):
+            done, failed = done + rows.num_rows, failed + rows.num_rows - rows["error"].null_count
+            if progress:
+                progress(done, len(sweep.cells), failed)
+        return len(cells), table.read()
+
+
 def small_jobs(target: SparkTarget) -> SparkTarget:
     """Return the target with options for waves, which its own settings override."""
     return replace(target, conf={**_PLANNING, **(_JVM if target.local else {}), **target.conf})
-
-
-def to_do(sweep: Sweep, table: CellTable, retry_failed: bool) -> list[SweepCell]:
-    """Return the cells missing in the table; with `retry_failed` also those with an error."""
-    known = table.read()
-    if retry_failed:
-        known = known.filter(pc.is_null(known["error"]))
-    done = set(known["key"].to_pylist())
-    return [cell for cell in sweep.cells if cell.key not in done]
 
 
 def run_cells(spark: SparkSession, sweep: Sweep, cells: Sequence[SweepCell], table: CellTable) -> Iterator[pa.Table]:
@@ -230,9 +275,3 @@ def wave_size(waiting: int, rate: float | None, tasks: int) -> int:
         return min(half, _FIRST_CELLS * tasks)
     wanted = max(min(half, round(rate * WAVE_S)), round(rate * _LAST_WAVE_S), tasks)
     return min(waiting, wanted)
-
-
-def part(sweep: Sweep, cells: Sequence[SweepCell], seconds: float | None = None) -> SweepPart:
-    """Return cells with everything that a worker needs for them, and the seconds that it has."""
-    problems = {cell.problem: sweep.problems[cell.problem] for cell in cells}
-    return SweepPart(problems, cells, sweep.time_limit_s, seconds)

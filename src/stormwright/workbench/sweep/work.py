@@ -9,7 +9,7 @@ import signal
 import socket
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from multiprocessing.connection import Connection
 from typing import Any
@@ -26,7 +26,7 @@ from stormwright.schedulers.toolkit.from_scratch import apply_from_scratch, neve
 from stormwright.schedulers.toolkit.resolve import resolve_scheduler
 from stormwright.schedulers.toolkit.traits import declared, warm_up
 from stormwright.workbench.comparison import ComparedRow, PlacementFigures, evaluate, measure
-from stormwright.workbench.sweep.cells import SweepCell, SweepProblem
+from stormwright.workbench.sweep.cells import MakeScheduler, SweepCell, SweepProblem
 
 #: A row a cell; what a failed one has no figure for is null. Traffic in tuples/s.
 ROW = pa.schema(
@@ -91,6 +91,8 @@ class SweepPart:
         No cell but the first begins later than that after the first one; None for no limit.
     version
         Version of this package on the driver.
+    own
+        Makers of schedulers that are not registered, by name; only in the process that made the sweep.
     """
 
     problems: Mapping[str, SweepProblem]
@@ -98,6 +100,7 @@ class SweepPart:
     time_limit_s: float | None
     seconds: float | None = None
     version: str = __version__
+    own: Mapping[str, MakeScheduler] = field(default_factory=dict)
 
 
 def decide(part: SweepPart) -> pa.RecordBatch:
@@ -115,7 +118,8 @@ def decide(part: SweepPart) -> pa.RecordBatch:
     for cell in part.cells:
         if rows and time.monotonic() >= end_s:
             break
-        rows.append(_decided(cell, part.problems[cell.problem], part.time_limit_s))
+        packed, make = part.problems[cell.problem], part.own.get(cell.scheduler)
+        rows.append(_decided_by_own(cell, packed, make) if make else _decided(cell, packed, part.time_limit_s))
     return pa.RecordBatch.from_pylist(rows, ROW)
 
 
@@ -146,6 +150,17 @@ def _decided(cell: SweepCell, packed: SweepProblem, time_limit_s: float | None) 
     except (StormwrightError, ImportError) as error:
         return row(cell, packed, error=str(error))
     answer = _evaluated(cell, packed, scheduler)
+    return row(cell, packed, **_figures(answer), **_came(cell, packed, answer))
+
+
+def _decided_by_own(cell: SweepCell, packed: SweepProblem, make: MakeScheduler) -> dict[str, Any]:
+    """Return the row of a cell with a scheduler that is not registered; an error in making it is that of the cell."""
+    try:
+        seed = {} if cell.seed is None else {"seed": cell.seed}
+        found = apply_from_scratch(cell.scheduler, make(**cell.parameters, **seed), cell.from_scratch, never)
+    except Exception as error:  # of a user's code
+        return row(cell, packed, error=f"{type(error).__name__}: {error}")
+    answer = _evaluated(cell, packed, found)
     return row(cell, packed, **_figures(answer), **_came(cell, packed, answer))
 
 

@@ -107,9 +107,6 @@ public final class PlacementScheduler implements IScheduler {
 
     /** Applies the service's answer; returns a note for every topology that has something to be said about. */
     private Map<String, String> followService(Cluster cluster) {
-        if (cluster.getTopologies().getTopologies().isEmpty()) {
-            return Map.of();
-        }
         try {
             Answer answer = ask(cluster);
             Map<String, String> notes = new HashMap<>(answer.status());

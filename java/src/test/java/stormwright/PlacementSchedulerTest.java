@@ -146,6 +146,15 @@ class PlacementSchedulerTest {
         }
     }
 
+    /** The service shows the nodes of an empty cluster, and does not take Nimbus for silent. */
+    @Test
+    void emptyClusterIsSentToo() {
+        try (FakeService service = FakeService.saying(200, "{\"assignments\":{}}")) {
+            schedule(scheduler(service.url(), LONG_DEADLINE_MS), new TestCluster().supervisor("a", 4));
+            assertEquals(1, service.requests.size());
+        }
+    }
+
     @Test
     void answerIsFollowed() {
         String body = answer("new", "[[\"a\",6702],[\"b\",6703]]", "0,0,0,0,0,1,1,1,1");

@@ -19,30 +19,54 @@ const refresh = async () => {
 };
 
 const state = document.getElementById("live");
-const tell = (text, kind) => {
-  if (!state) return;
-  state.textContent = text;
-  state.className = `mark ${kind}`;
+const gone = document.getElementById("gone");
+let reachedAt = new Date();
+// An answer has come: the page shows the present. Without one it looks like the past that it is.
+const reached = () => {
+  reachedAt = new Date();
+  document.body.classList.remove("stale");
+  gone.hidden = true;
+  state.textContent = "live";
+  state.className = "mark good";
+};
+const lost = () => {
+  document.body.classList.add("stale");
+  gone.hidden = false;
+  gone.textContent = `Not reached since ${reachedAt.toLocaleTimeString()}: the service does not answer. This page shows what was known then.`;
+  state.textContent = "not reached";
+  state.className = "mark bad";
 };
 
-let seen = null;
+let version = null;
 let busy = false;
+// A line comes at least each 20 s; after twice that the connection is dead, whatever the browser thinks of it.
+let beat = null;
+let broken = null;
+const heard = () => {
+  clearTimeout(beat);
+  clearTimeout(broken);
+  beat = setTimeout(lost, 45000);
+  broken = null;
+  reached();
+};
 const listen = () => {
   const events = new EventSource("/live");
   events.addEventListener("version", async (event) => {
-    tell("live", "good");
-    if (seen !== null && event.data !== seen && !busy) {
+    heard();
+    if (version !== null && event.data !== version && !busy) {
       busy = true;
-      try { await refresh(); } catch { tell("not reached", "bad"); } finally { busy = false; }
+      try { await refresh(); } catch { lost(); } finally { busy = false; }
     }
-    seen = event.data;
+    version = event.data;
   });
+  events.addEventListener("beat", heard);
+  // The service ends a stream now and then, and the browser begins the next one after some seconds.
   events.onerror = () => {
-    tell("not reached", "bad");
-    if (events.readyState === EventSource.CLOSED) setTimeout(listen, 30000);
+    broken ??= setTimeout(lost, 8000);
+    if (events.readyState === EventSource.CLOSED) setTimeout(listen, 5000);
   };
 };
-listen();
+if (state) listen();
 
 // A name that was given once need not be given again.
 const remember = () => {

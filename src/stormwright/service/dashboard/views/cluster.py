@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,12 +13,12 @@ from stormwright.errors import NotFoundError
 from stormwright.service.dashboard.charts import MOST_LINKS, cells
 from stormwright.service.dashboard.scene import USES, Scene, core_hz, slots_of
 from stormwright.service.dashboard.state import DashboardState
-from stormwright.service.dashboard.views.page import Page, PagePart, Query, waiting
+from stormwright.service.dashboard.views.page import Column, Listing, Page, Query, waiting
 
 _HERE, _COMMAND = "/cluster", "stormwright predict problem.json"
 
-#: Racks that are drawn, and nodes that are listed all.
-_MOST_RACKS, _FEW = 250, 60
+#: Racks that are drawn.
+_MOST_RACKS = 250
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,8 @@ class _Row:
         How many.
     use, most
         Key of `USES` → part in use: the mean, and the most.
+    cpu_cores, cores
+        Cores in use and in all.
     usable
         Whether it takes anything new.
     """
@@ -43,6 +47,8 @@ class _Row:
     slots: int
     use: dict[str, float]
     most: dict[str, float]
+    cpu_cores: float
+    cores: float
     usable: bool = True
 
 
@@ -56,8 +62,9 @@ def cluster(known: DashboardState, query: Query) -> Page:
     for number, name in enumerate(nodes.racks[:_MOST_RACKS]):
         own = nodes.of_rack(number)
         racks.append((_row(scene, own, name, str(number)), _cells(scene, own, by, count)))
-    every = [_node_row(scene, node) for node in range(count)] if count <= _FEW else []
-    shows = {"scene": scene, "racks": racks, "by": by, "uses": USES, "nodes": every, "fullest": _fullest(scene, by)}
+    listing = _listing(scene, range(count), query)
+    shows = {"scene": scene, "racks": racks, "by": by, "uses": USES, "listing": listing}
+    shows |= {"rows": [_node_row(scene, node) for node in listing.rows]}
     shows |= {"left": len(nodes.racks) - len(racks), "many": count > MOST_LINKS}
     return Page("cluster", "Cluster", _COMMAND, shows, _HERE)
 
@@ -69,19 +76,15 @@ def rack(known: DashboardState, number: str, query: Query) -> Page:
         return waiting(_HERE, "Cluster", known.error, known.sources.status is not None)
     if not (number.isascii() and number.isdigit() and len(number) < 7 and int(number) < len(scene.nodes.racks)):
         raise NotFoundError(f"there is no rack number {number}: racks may have come and gone")
-    by, wanted = _by(query), query.get("find", "").strip()
-    own = scene.nodes.of_rack(int(number))
-    supervisors = scene.problem.supervisors
-    found = [n for n in own.tolist() if wanted.lower() in supervisors[n].host.lower() or wanted in supervisors[n].id]
-    found.sort(key=lambda node: (-np.nan_to_num(scene.nodes.use[by][node], nan=-1.0), node))
-    part = PagePart.of([_node_row(scene, node) for node in found], query)
+    by, own = _by(query), scene.nodes.of_rack(int(number))
+    listing = _listing(scene, own.tolist(), query)
     name = scene.nodes.racks[int(number)]
     shows = {
         "name": name,
-        "part": part,
+        "listing": listing,
+        "rows": [_node_row(scene, node) for node in listing.rows],
         "by": by,
         "uses": USES,
-        "find": wanted,
         "drawn": _cells(scene, own, by, len(own)),
     }
     return Page("rack", f"Rack {name}", _COMMAND, shows, _HERE)
@@ -96,16 +99,16 @@ def node(known: DashboardState, name: str) -> Page:
     if index is None:
         raise NotFoundError(f"the cluster has no node {name}: it may be gone")
     supervisor, status = scene.problem.supervisors[index], known.status()
-    measured = status.pipeline.get("nodes", {}).get(supervisor.id) if status else None
     shows = {
         "scene": scene,
         "row": _node_row(scene, index),
+        "core_hz": float(core_hz(scene.problem)[index]),
         "uses": USES,
         "supervisor": supervisor,
         "name": scene.problem.cluster.node_names[index],
         "rack_number": int(scene.nodes.rack[index]),
         "predicted": scene.predicted.nodes[index] if scene.predicted else None,
-        "measured": measured,
+        "executor_cores": float(scene.nodes.executor_cores[index]),
         "drained": known.drained().get(supervisor.host),
         "can_plan": known.sources.plan_service is not None and status is not None,
         "workers": [_worker(scene, slot) for slot in slots_of(scene.problem, index)],
@@ -121,9 +124,26 @@ def _cells(scene: Scene, own: Any, by: str, on_page: int) -> Any:
     return cells(own, scene.nodes.use[by], scene.problem.cluster, USES[by], on_page)
 
 
-def _fullest(scene: Scene, by: str) -> list[_Row]:
-    known = np.nan_to_num(scene.nodes.use[by], nan=-1.0)
-    return [_node_row(scene, int(node)) for node in np.argsort(-known, kind="stable")[:10]]
+def _listing(scene: Scene, nodes: Iterable[int], query: Query) -> Listing[int]:
+    """Return the page of a table of nodes (indices) that a query requests, sorted by use unless it says otherwise."""
+    figures, names, supervisors = scene.nodes, scene.problem.cluster.node_names, scene.problem.supervisors
+    columns = [
+        Column("node", "node", lambda node: names[node], is_text=True),
+        Column("workers", "workers of slots", lambda node: int(figures.workers[node])),
+        Column("executors", "executors", lambda node: int(figures.executors[node])),
+        *(Column(key, text, partial(_use, figures.use[key])) for key, text in USES.items()),
+    ]
+    return Listing.of(nodes, columns, query, _by(query), lambda node: f"{names[node]} {supervisors[node].id}")
+
+
+def _use(use: Any, node: int) -> float:
+    return float(use[node])
+
+
+def fullest_node(scene: Scene) -> _Row | None:
+    """Return the node that uses most of its CPU; None if none is known."""
+    use = scene.nodes.use["cpu"]
+    return None if np.isnan(use).all() else _node_row(scene, int(np.nanargmax(use)))
 
 
 def _node_row(scene: Scene, node: int) -> _Row:
@@ -139,7 +159,9 @@ def _row(scene: Scene, own: Any, name: str, key: str) -> _Row:
         use[each] = float(parts.mean()) if len(parts) else float("nan")
         most[each] = float(parts.max()) if len(parts) else float("nan")
     executors, workers, slots = (int(each[own].sum()) for each in (nodes.executors, nodes.workers, nodes.slots))
-    return _Row(name, key, len(own), executors, workers, slots, use, most, bool(nodes.usable[own].all()))
+    cpu_cores, cores = (float(np.nansum(each[own])) for each in (nodes.cpu_cores, nodes.cores))
+    usable = bool(nodes.usable[own].all())
+    return _Row(name, key, len(own), executors, workers, slots, use, most, cpu_cores, cores, usable)
 
 
 def _worker(scene: Scene, slot: int) -> dict[str, Any]:

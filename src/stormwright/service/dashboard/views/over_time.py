@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from statistics import median
 
-from stormwright.service.dashboard.charts import ACROSS, Line, Mark, chart, heat_map
+from markupsafe import Markup
+
+from stormwright.model.humanize import readable
+from stormwright.service.dashboard.charts import ACROSS, Line, Mark, chart, heat_map, heat_steps, spark
+from stormwright.service.dashboard.scene import Scene
 from stormwright.service.dashboard.state import DashboardState, Point
 from stormwright.service.dashboard.views.page import Page, waiting
 
 #: Pairs of places that are told by name; topologies with a line of their own.
 _PAIRS, _LINES = 10, 5
+
+#: Nodes with a small chart.
+_MULTIPLES = 24
 
 
 def traffic(known: DashboardState) -> Page:
@@ -27,6 +34,7 @@ def traffic(known: DashboardState) -> Page:
     shows = {
         "heat": heat,
         "drawn": heat_map(heat),
+        "steps": heat_steps(heat),
         "pairs": pairs[:_PAIRS],
         "within": everything - heat.total_tps,
         "everything": everything,
@@ -62,12 +70,28 @@ def timeline(known: DashboardState) -> Page:
         if any(each.alarms for each in points):
             lines = [Line("overloaded nodes", [(each.at_ms, float(len(each.alarms))) for each in points])]
             charts.append(("Alarms", lines, chart(lines, "nodes", marks, ACROSS)))
+    shows_nodes = _node_charts(points, scene) if scene else []
     events = known.history(20)
     status = known.status()
     alarms = (status.pipeline.get("alarms") or {}) if status else {}
     shows = {"charts": charts, "done": events.entries, "alarms": alarms, "served": status is not None}
+    shows["nodes"] = shows_nodes
     shows["there"] = scene.problem.node_index if scene else ()
     return Page("timeline", "Timeline", "stormwright history", shows, "/timeline")
+
+
+def _node_charts(points: list[Point], scene: Scene) -> list[tuple[str, str, str, Markup]]:
+    """Return name, key, use as text, and chart of the fullest nodes."""
+    if len(points) < 2:
+        return []
+    nodes, found = scene.nodes, []
+    for node, use in nodes.by_use(_MULTIPLES):
+        name, key = scene.problem.cluster.node_names[node], scene.problem.supervisors[node].id
+        series = [(each.at_ms, each.node_use[key]) for each in points if key in each.node_use]
+        text = f"{readable(use * float(nodes.cores[node]))} of {readable(float(nodes.cores[node]))}"
+        svg = spark(series, points[0].at_ms, points[-1].at_ms, f"CPU of {name} over time, now {text} cores")
+        found.append((name, key, text, svg))
+    return found
 
 
 def _marks(known: DashboardState) -> list[Mark]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from urllib.parse import quote
 
 import numpy as np
@@ -14,6 +15,7 @@ from stormwright.plan import HALTED_STATES, IN_PROGRESS_STATES, OPEN_STATES
 from stormwright.service.dashboard.charts import Line, chart
 from stormwright.service.dashboard.scene import Scene
 from stormwright.service.dashboard.state import DashboardState
+from stormwright.service.dashboard.views.cluster import fullest_node
 from stormwright.service.dashboard.views.page import Page, waiting
 from stormwright.service.status import ServiceStatus
 
@@ -29,11 +31,12 @@ _EACH = 3
 
 def findings(known: DashboardState, scene: Scene | None) -> list[Concern]:
     """All of them, worst first."""
-    found = [*known.sources.health(), *_of_service(known), *(_of_scene(scene) if scene else ()), *_of_plans(known)]
+    of_scene = _of_scene(scene) if scene else ()
+    found = [*known.sources.health(), *_of_service(known, scene), *of_scene, *_of_plans(known)]
     return sorted(found, key=lambda each: ("bad", "warn", "note").index(each.level))
 
 
-def _of_service(known: DashboardState) -> Iterator[Concern]:
+def _of_service(known: DashboardState, scene: Scene | None) -> Iterator[Concern]:
     status, age_s = known.status(), known.sources.age_s()
     if known.error:
         yield _concern("bad", f"What runs cannot be shown: {known.error}", "/cluster")
@@ -50,20 +53,25 @@ def _of_service(known: DashboardState) -> Iterator[Concern]:
         concerns = f"{each['text']}; {action}" if action else each["text"]
         level: Level = "note" if each["response"] == "ignore" else "warn"
         yield _concern(level, f"{concerns} ({each['kind']})", f"/cluster/nodes/{quote(each['supervisor'], safe='')}")
-    if status.hold:
+    is_empty = scene is not None and not scene.problem.topologies
+    if is_empty:
+        yield _concern("note", "No topology runs yet", "/topologies")
+    elif status.hold:
         yield _concern(
             "note" if status.hold == "unmeasured" else "warn",
             f"Nothing moves ({status.hold}): {status.hold_why}",
             "/timeline",
         )
-    yield from _of_pipeline(status)
+    yield from _of_pipeline(status, is_empty)
+    if status.damaged:
+        yield _concern("warn", f"Damaged rows of operations.db were set aside: {listed(status.damaged)}", "/history")
     for part, error in status.history["errors"].items():
         yield _concern("warn", f"The history ({part}) has failed: {error['error']}", "/history")
     for topology, why_not in list(status.refused.items())[:_EACH]:
         yield _concern("note", f"{topology} was moved back: {'; '.join(why_not)}", "/history")
 
 
-def _of_pipeline(status: ServiceStatus) -> Iterator[Concern]:
+def _of_pipeline(status: ServiceStatus, is_empty: bool) -> Iterator[Concern]:
     concerns = status.pipeline
     if not concerns["running"]:
         error = concerns["error"]
@@ -71,9 +79,9 @@ def _of_pipeline(status: ServiceStatus) -> Iterator[Concern]:
         yield _concern("bad" if error else "note", text, "/timeline")
         return
     age_s = concerns.get("profile_age_s")
-    if age_s is None:
+    if age_s is None and not is_empty:
         yield _concern("note", "No load was measured yet: do topologies have the probe?", "/timeline")
-    elif age_s > OLD_LOAD_S:
+    elif age_s is not None and age_s > OLD_LOAD_S and not is_empty:
         yield _concern(
             "warn", f"The newest load is {_seconds(age_s)} old: do the probes reach the service?", "/timeline"
         )
@@ -111,8 +119,7 @@ def _of_scene(scene: Scene) -> Iterator[Concern]:
 
 def _of_plans(known: DashboardState) -> Iterator[Concern]:
     for plan in known.plans("waiting", "stopped", most=_EACH).plans:
-        discard = f"`stormwright plan --discard {plan.id}`"
-        text = f"Plan {plan.id} is {plan.state} and needs a person: {plan.why}; resume it, or discard it with {discard}"
+        text = f"Plan {plan.id} is {plan.state} and waits for you: {plan.why}"
         yield _concern("warn", text, f"/plans/{quote(plan.id)}")
     for host, drained in list(known.drained().items())[:_EACH]:
         left = f", and {counted(drained.workers, 'worker')} still there" if drained.workers else ""
@@ -169,9 +176,14 @@ def overview(known: DashboardState) -> Page:
         "level": trouble[0].level if trouble else "good" if scene else "note",
         "findings": now.findings,
         "scene": scene,
+        "fullest": fullest_node(scene) if scene else None,
         "runs": known.runs(),
         "service": status,
-        "open_plans": [each for each in (*now.pending, *now.active) if each.state not in HALTED_STATES][:_ROWS],
+        "halted": [each for each in now.active if each.state in HALTED_STATES][:_ROWS],
+        "active": [each for each in now.active if each.state not in HALTED_STATES][:_ROWS],
+        "waits": now.waits,
+        "first_steps": _first_steps(scene, status) if status else [],
+        "open_plans": list(now.pending[:_ROWS]),
         "can_plan": known.sources.plan_service is not None,
         "done": now.changes[:_ROWS],
         "evaluated": [
@@ -182,6 +194,30 @@ def overview(known: DashboardState) -> Page:
     }
     command = "stormwright status" if status else "stormwright predict problem.json"
     return Page("overview", "Overview", command, shows, "/")
+
+
+@dataclass(frozen=True)
+class _FirstStep:
+    """A step from a new installation to the first plan: whether it is done, and its text and command."""
+
+    is_done: bool
+    text: str
+    command: str = ""
+
+
+def _first_steps(scene: Scene | None, status: ServiceStatus) -> list[_FirstStep]:
+    """Return the steps of a new installation until loads are measured; none after that."""
+    has_polled = scene is not None
+    has_topologies = scene is not None and bool(scene.problem.topologies)
+    is_measured = status.pipeline.get("profile_age_s") is not None
+    if has_polled and has_topologies and is_measured:
+        return []
+    return [
+        _FirstStep(has_polled, "Nimbus asks this service where executors run", "stormwright install STORM_HOME"),
+        _FirstStep(has_topologies, "A topology runs", "storm jar JAR CLASS"),
+        _FirstStep(is_measured, "Its load is measured: a minute after its workers have started"),
+        _FirstStep(False, "See what would move, and what that brings", "stormwright plan"),
+    ]
 
 
 def overview_data(known: DashboardState) -> Overview:

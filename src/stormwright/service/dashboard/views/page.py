@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import isnan
 from typing import Any, Generic, TypeVar
 from urllib.parse import urlencode
 
 _Row = TypeVar("_Row")
 
 #: Rows of a table that one page shows.
-ROWS = 100
+ROWS = 50
 
 #: Values of a request's query, the last of each name.
 Query = Mapping[str, str]
@@ -45,27 +46,115 @@ class Page:
 
 
 @dataclass(frozen=True)
-class PagePart(Generic[_Row]):
-    """Some of many rows, and links to the others."""
+class Column:
+    """A column of a table by which it can be sorted.
+
+    Parameters
+    ----------
+    key, title
+        Its name in links, and its heading.
+    value
+        Returns the value of a row by which it is sorted: a number, NaN or None for an unknown one, or a text.
+    is_text
+        Whether it is aligned to the left.
+    ascending
+        Whether it is sorted in ascending order first; texts are.
+    """
+
+    key: str
+    title: str
+    value: Callable[[Any], float | str | None]
+    is_text: bool = False
+    ascending: bool = False
+
+    @property
+    def first_order(self) -> str:
+        """Direction in which it is sorted first: ``asc`` or ``desc``."""
+        return "asc" if self.is_text or self.ascending else "desc"
+
+
+@dataclass(frozen=True)
+class Listing(Generic[_Row]):
+    """A table that is sorted, filtered and paged by the query of the request.
+
+    Parameters
+    ----------
+    rows
+        Rows of this page.
+    total
+        Number of rows of all pages.
+    number, last
+        Number of this page, and of the last one.
+    columns, sort, descending
+        Columns, the key of the one that rows are sorted by, and the direction.
+    find
+        Text that all rows contain; empty for no filter.
+    query
+        The query, for links.
+    """
 
     rows: Sequence[_Row]
     total: int
     number: int
     last: int
+    columns: Sequence[Column]
+    sort: str
+    descending: bool
+    find: str
     query: Query
 
-    def link(self, number: int) -> str:
-        """The query of another part."""
-        return "?" + urlencode({**self.query, "page": number})
-
     @classmethod
-    def of(cls, rows: Sequence[_Row], query: Query) -> PagePart[_Row]:
-        """The part that a query asks for; one that is not there is the nearest."""
-        last = max(-(-len(rows) // ROWS), 1)
+    def of(
+        cls,
+        rows: Iterable[_Row],
+        columns: Sequence[Column],
+        query: Query,
+        default: str,
+        text: Callable[[_Row], str],
+    ) -> Listing[_Row]:
+        """Return the page that a query requests; invalid values count as the default.
+
+        Parameters
+        ----------
+        rows
+            All rows.
+        columns
+            All columns; equal and unknown values keep the order of the rows.
+        query
+            ``sort``, ``order`` (asc or desc), ``find`` and ``page``.
+        default
+            Key of the column by which it is sorted by default.
+        text
+            Returns the text of a row in which ``find`` is searched, ignoring case.
+        """
+        by = {column.key: column for column in columns}
+        column = by.get(query.get("sort", ""), by[default])
+        descending = query.get("order", column.first_order) == "desc"
+        wanted = query.get("find", "").strip()
+        found = [row for row in rows if wanted.lower() in text(row).lower()] if wanted else list(rows)
+        values: list[Any] = [column.value(row) for row in found]
+        known = [number for number, value in enumerate(values) if not _is_unknown(value)]
+        unknown = [number for number, value in enumerate(values) if _is_unknown(value)]
+        known.sort(key=lambda number: values[number], reverse=descending)
+        ordered = [found[number] for number in known + unknown]
+        last = max(-(-len(ordered) // ROWS), 1)
         given = query.get("page", "1")
         number = min(max(int(given), 1), last) if given.isascii() and given.isdigit() and len(given) < 9 else 1
-        others = {name: value for name, value in query.items() if name != "page"}
-        return cls(rows[(number - 1) * ROWS : number * ROWS], len(rows), number, last, others)
+        part = ordered[(number - 1) * ROWS : number * ROWS]
+        return cls(part, len(ordered), number, last, columns, column.key, descending, wanted, query)
+
+    def link(self, **changes: object) -> str:
+        """Return the query with some values changed, such as ``page=2``."""
+        return "?" + urlencode({name: value for name, value in {**self.query, **changes}.items() if value != ""})
+
+    def sort_link(self, column: Column) -> str:
+        """Return the query that sorts by a column; in the other direction if it does so already."""
+        other = "asc" if self.descending else "desc"
+        return self.link(sort=column.key, order=other if column.key == self.sort else column.first_order, page="")
+
+
+def _is_unknown(value: float | str | None) -> bool:
+    return value is None or (isinstance(value, float) and isnan(value))
 
 
 def waiting(here: str, title: str, error: str, served: bool) -> Page:

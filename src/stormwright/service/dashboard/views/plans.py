@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from itertools import groupby
 from typing import get_args
 
 from stormwright.errors import NotFoundError
-from stormwright.plan import HALTED_STATES, IN_PROGRESS_STATES, OPEN_STATES, Goal
+from stormwright.model.humanize import listed
+from stormwright.plan import HALTED_STATES, IN_PROGRESS_STATES, OPEN_STATES, Goal, Plan
 from stormwright.service.dashboard.state import DashboardState
 from stormwright.service.dashboard.views.page import Page, Query
 
@@ -73,8 +76,32 @@ def plan(known: DashboardState, name: str) -> Page:
         "heaps": [(each.name, heap) for each in found.moved for heap in each.heaps],
         "more_steps": max(found.step_count - _STEPS, 0),
         "moving": found.state in IN_PROGRESS_STATES,
+        "halted": found.state in HALTED_STATES,
+        "stages": _stages(found),
     }
     return Page("plan", f"Plan {found.id}", f"stormwright plan --show {found.id}", shows, "/plans")
+
+
+@dataclass(frozen=True)
+class _Stage:
+    """A stage of a plan: its topologies as text, and ``done``, ``now``, ``next`` or ``back``."""
+
+    text: str
+    state: str
+
+
+def _stages(plan: Plan) -> list[_Stage]:
+    """Return the stages of a plan, as far as its steps are shown."""
+    found = []
+    for number in range(plan.stages):
+        steps = [step for step in plan.steps if step.stage == number]
+        names = list(dict.fromkeys(move.topology for step in steps for move in step.moves))
+        is_done = plan.state == "done" or (bool(steps) and all(step.state == "moved" for step in steps))
+        is_now = number == plan.stage and plan.state in (*IN_PROGRESS_STATES, *HALTED_STATES)
+        is_back = bool(steps) and all(step.state == "rolled_back" for step in steps)
+        state = "back" if is_back else "now" if is_now else "done" if is_done else "next"
+        found.append(_Stage(listed(names), state))
+    return found
 
 
 def history(known: DashboardState, query: Query) -> Page:
@@ -86,6 +113,9 @@ def history(known: DashboardState, query: Query) -> Page:
         "can_plan": known.sources.plan_service is not None,
         "applies": known.sources.status() is not None,
         "history": found,
+        "runs_of_entries": [
+            (is_moved, list(entries)) for is_moved, entries in groupby(found.entries, key=lambda each: bool(each.moves))
+        ],
         "before": before,
         "runs": known.runs(),
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +17,7 @@ from stormwright.service.dashboard.charts import Line, chart
 from stormwright.service.dashboard.scene import Scene, component_flows, core_hz
 from stormwright.service.dashboard.state import DashboardState
 from stormwright.service.dashboard.topology_graph import Box, Edge, graph
-from stormwright.service.dashboard.views.page import Page, PagePart, Query, waiting
+from stormwright.service.dashboard.views.page import Column, Listing, Page, Query, waiting
 from stormwright.service.plans.plan_service import explained
 
 # Explanations -------------------------------------------------------------------------------------
@@ -78,22 +79,44 @@ class _Row:
     workers: int
 
 
+def _of_prediction(value: Callable[[TopologyPrediction], float | str | None]) -> Callable[[_Row], float | str | None]:
+    return lambda row: None if row.predicted is None else value(row.predicted)
+
+
+def _latency(predicted: TopologyPrediction) -> float | None:
+    return predicted.latency_ms.value if predicted.latency_ms else None
+
+
+#: Columns of the list of topologies. Those with executors without a slot have no headroom.
+_COLUMNS = (
+    Column("name", "topology", lambda row: row.topology.name, is_text=True),
+    Column("rate", "measured, trees/s", _of_prediction(lambda predicted: predicted.rate_tps)),
+    Column("reachable", "reachable", _of_prediction(lambda predicted: predicted.reachable_tps.value)),
+    Column(
+        "headroom",
+        "headroom",
+        lambda row: -1.0 if row.unplaced else row.predicted.headroom if row.predicted else None,
+        ascending=True,
+    ),
+    Column("latency", "latency", _of_prediction(_latency)),
+    Column("executors", "executors", lambda row: row.topology.num_executors),
+    Column("workers", "workers", lambda row: row.workers),
+    Column("limit", "limited by", _of_prediction(lambda predicted: str(predicted.bottleneck)), is_text=True),
+)
+
+
 def topologies(known: DashboardState, query: Query) -> Page:
-    """All of them, the one with the least headroom first."""
+    """Return the page of all topologies; by default those with the least headroom are first."""
     scene = known.scene()
     if scene is None:
         return waiting(_HERE, "Topologies", known.error, known.sources.status is not None)
-    wanted = query.get("find", "").strip().lower()
-    found = [each for each in scene.problem.topologies if wanted in each.name.lower() or wanted in each.id.lower()]
     workers = _worker_counts(scene)
     rows = [
         _Row(each, scene.by_topology.get(each.id), scene.unplaced.get(each.id, 0), workers.get(each.id, 0))
-        for each in found
+        for each in scene.problem.topologies
     ]
-    rows.sort(
-        key=lambda row: (not row.unplaced, row.predicted.headroom if row.predicted else float("inf"), row.topology.name)
-    )
-    shows = {"part": PagePart.of(rows, query), "find": query.get("find", ""), "scene": scene}
+    listing = Listing.of(rows, _COLUMNS, query, "headroom", lambda row: f"{row.topology.name} {row.topology.id}")
+    shows = {"listing": listing, "scene": scene}
     return Page("topologies", "Topologies", _COMMAND, shows, _HERE)
 
 
@@ -110,6 +133,7 @@ def topology(known: DashboardState, name: str) -> Page:
     kinds = [each for each in range(len(of.components)) if not of.components[each].id.startswith(_STORMS)]
     shows = {
         "topology": of,
+        "core_hz": scene.problem.core_hz,
         "predicted": predicted,
         "unpredicted": scene.unpredicted,
         "unplaced": scene.unplaced.get(name, 0),
@@ -208,13 +232,14 @@ def _worker_counts(scene: Scene) -> dict[str, int]:
     return counts
 
 
-def _charts(known: DashboardState, name: str) -> list[Any]:
+def _charts(known: DashboardState, name: str) -> list[tuple[str, Any]]:
+    """Return title and drawing of the charts of a topology."""
     points = known.trace.points()
     rates = [(each.at_ms, each.rate_tps[name]) for each in points if name in each.rate_tps]
     latencies = [(each.at_ms, each.latency_ms[name]) for each in points if name in each.latency_ms]
     charts = []
     if len(rates) > 1:
-        charts.append(chart([Line("measured throughput", rates)], "trees/s"))
+        charts.append(("Measured throughput", chart([Line("measured throughput", rates)], "trees/s")))
     if len(latencies) > 1:
-        charts.append(chart([Line("median complete latency", latencies)], "ms"))
+        charts.append(("Median complete latency", chart([Line("median complete latency", latencies)], "ms")))
     return charts

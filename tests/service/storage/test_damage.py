@@ -1,0 +1,138 @@
+"""Damaged rows of the database are set aside and named, and the service starts without them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import orjson
+import pytest
+
+from stormwright.cli import run
+from stormwright.controller.planning.plan import MoveBudget, Step
+from stormwright.controller.planning.planner import plan_moves
+from stormwright.controller.plans.document import step_to_dict
+from stormwright.errors import InputError
+from stormwright.history.evaluation.verdict import Promise
+from stormwright.model import Assignment
+from stormwright.modes import Modes
+from stormwright.service.plans.guard import Guard
+from stormwright.service.plans.journal import Journal
+from stormwright.service.plans.store import PlanStore
+from stormwright.service.safety.holds import Holds
+from stormwright.service.storage.damage import check_database, set_aside_damaged
+from stormwright.service.storage.database import FILE, State
+from tests.controller.builders import on, problem, topology
+
+T = topology("words")
+NOW = problem([T], current={T.id: on("n0")})
+WANTED = NOW.with_current({T.id: on("n1")}).current_slot
+(MOVE,) = plan_moves(NOW, Assignment(WANTED), MoveBudget(1, 100), cpu_limits=False).moves
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Iterator[State]:
+    """One row in every table, and a second plan."""
+    made = State(tmp_path / FILE)
+    plans, journal = PlanStore(made), Journal(made)
+    step = Step((MOVE,))
+    for reason in ("first", "second"):
+        plan = plans.add("person", "throughput", "anna", reason, {"goals": []})
+        plans.save(plan, "planned", "", {"gain": "more"}, {}, {T.id: Promise(1.5)}, [(0, step_to_dict(step, NOW))])
+    n = journal.add_entry("person", "anna", "a try", plan=plan)
+    journal.record_before(n, step, {T.id: Promise(1.5)})
+    journal.link_decision(n, 5)
+    with made.change() as to:
+        outcome = {"quantity": "throughput", "predicted": 1.5, "measured": 1.4, "low": 1.3, "high": 1.5}
+        outcome |= {"windows_before": 9, "windows_after": 9, "verdict": "as predicted"}
+        to.execute("INSERT INTO evaluations VALUES (?, ?, 'throughput', ?)", (n, T.id, orjson.dumps(outcome).decode()))
+        to.execute("INSERT INTO modes VALUES (1, ?)", (Modes(default="auto").model_dump_json(),))
+        to.execute("INSERT INTO drains VALUES ('host1', '[\"n1\"]', 1, 'anna', 'disk', '')")
+    made.document("node_names").save("{}")
+    made.document("presence", replicated=False).save("{}")
+    yield made
+    made.close()
+
+
+def count(state: State, table: str) -> int:
+    return int(state.read(f"SELECT count(*) AS n FROM {table}")[0]["n"])  # noqa: S608 (tables of the test)
+
+
+def test_healthy_database_has_no_damaged_rows(state: State, tmp_path: Path) -> None:
+    assert set_aside_damaged(state) == []
+    check_database(tmp_path / FILE)
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "value"),
+    [
+        ("plans", "document", '{"gain": '),
+        ("plans", "document", '{"topologies": "many"}'),
+        ("plans", "preconditions", "[]"),
+        ("plans", "promised", '{"words": 3}'),
+        ("plans", "state", "unknown"),
+        ("plans", "created_ms", "yesterday"),
+        ("steps", "document", '{"moves": [{"before": {}}]}'),
+        ("steps", "document", "\x00\x00"),
+        ("moves", "before", "{}"),
+        ("moves", "promised", "null"),
+        ("evaluations", "document", '{"quantity": "throughput"}'),
+        ("modes", "document", '{"default": "sometimes"}'),
+        ("drains", "nodes", "n1"),
+        ("documents", "document", "{"),
+        ("local_documents", "document", b"\xff\xfe"),
+    ],
+)
+def test_damaged_row_is_set_aside_and_named(
+    state: State, tmp_path: Path, table: str, column: str, value: object
+) -> None:
+    with state.change() as to:
+        to.execute(f"UPDATE {table} SET {column} = ? WHERE rowid = 1", (value,))  # noqa: S608 (tables of the test)
+    before = {name: count(state, name) for name in ("plans", "steps", "moves", "evaluations", "decisions", "drains")}
+    with pytest.raises(InputError) as caught:
+        check_database(tmp_path / FILE)
+    (fault,) = caught.value.faults
+    assert str(tmp_path / FILE) in str(fault)
+    assert table in str(fault)
+    assert count(state, "damaged") == 0, "a check changes nothing"
+    (text,) = set_aside_damaged(state)
+    assert text.startswith(table)
+    assert set_aside_damaged(state) == [text], "named at every start"
+    check_database(tmp_path / FILE)
+    gone = {"plans": 1, "steps": 1} if table in ("plans", "steps") else {table: 1}
+    assert {name: count(state, name) for name in before} == {
+        name: rows - gone.get(name, 0) for name, rows in before.items()
+    }
+    stored = orjson.loads(state.read("SELECT content FROM damaged")[0]["content"])
+    assert column in stored, "the row is stored whole"
+    plans, journal = PlanStore(state), Journal(state)
+    guard = Guard(state, plans, journal)
+    assert guard.modes.default == ("observe" if table == "modes" else "auto")
+    assert [plans.promises(row) for row in plans.rows()]
+    assert len(journal.entries(10).entries) == 1
+
+
+@pytest.mark.parametrize("value", ["[]", "3", '{"a": 1'])
+def test_documents_of_safeguards_have_defaults(state: State, value: str) -> None:
+    """JSON of another kind is found where it is read."""
+    with state.change() as to:
+        to.execute("UPDATE documents SET document = ?", (value,))
+        to.execute("UPDATE local_documents SET document = ?", (value,))
+    Holds(state, Guard(state, PlanStore(state), Journal(state)).drains)
+
+
+def test_check_of_serve_names_damaged_rows(state: State, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with state.change() as to:
+        to.execute("UPDATE modes SET document = 'x'")
+    state.close()
+    code = run(["serve", "--check", "--simulated", "ready:two-node-chain", "--state", str(tmp_path), "--port", "7999"])
+    out = capsys.readouterr().out
+    assert code == 2
+    assert FILE in out
+    assert "modes" in out
+
+
+def test_damaged_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / FILE).write_bytes(b"no database" * 100)
+    with pytest.raises(InputError, match="cannot be used"):
+        check_database(tmp_path / FILE)
