@@ -179,7 +179,10 @@ def _print_nodes(prediction: Prediction, when: str) -> None:
 def _of_node(node: NodePrediction) -> Sequence[str]:
     parts = (node.cpu, node.link_out, node.link_in)
     return (
-        *("unknown" if p is None else "has none" if p.value >= NONE_THERE else _between(p, "{:.0%}".format) for p in parts),
+        *(
+            "unknown" if p is None else "has none" if p.value >= NONE_THERE else _between(p, "{:.0%}".format)
+            for p in parts
+        ),
         f"{node.spinning:.0%}",
         f"{node.workers}",
     )

@@ -258,7 +258,9 @@ def _print_topologies(problem: Problem, found: Simulation) -> None:
     for one in text:
         mean_ms, times = one["mean_ms"], [one[f"{name}_ms"] for name in QUANTILES]
         latencies = ["" if mean_ms is None else f"{readable(mean_ms)} ms"]
-        latencies += ["" if ms is None else f"{readable(ms)} ms" if ms > LEAST_MS else f"≤ {LEAST_MS:g} ms" for ms in times]
+        latencies += [
+            "" if ms is None else f"{readable(ms)} ms" if ms > LEAST_MS else f"≤ {LEAST_MS:g} ms" for ms in times
+        ]
         rate = one["trees_per_s"] if one["acked"] else one["begun"] / found.seconds
         table.add_row(
             one["topology"],
