@@ -332,12 +332,12 @@ def test_idle_standby_ends_with_its_supervisor(node: Node) -> None:
 def test_untried_version_of_storm_switches_standbys_off(node: Node, tmp_path: Path) -> None:
     classes = tmp_path / "version"
     classes.mkdir()
-    (classes / "storm-client-version-info.properties").write_text("version=3.0.0\nrevision=1\nbranch=1\nuser=1\n")
+    (classes / "storm-client-version-info.properties").write_text("version=4.0.0\nrevision=1\nbranch=1\nuser=1\n")
     worker = node.start("a-1-1", f"-Xbootclasspath/a:{classes}")
     worker.seen()
     off = node.standbys / "off"
     wait_until(off.exists)
-    assert "Storm 3.0.0 has not been tried" in off.read_text()
+    assert "Storm 4.0.0 has not been tried" in off.read_text()
     assert node.start("b-2-2", f"-Xbootclasspath/a:{classes}").seen()["standby"] == "false"
 
 

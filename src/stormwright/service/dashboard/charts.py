@@ -195,10 +195,12 @@ def cells(nodes: IndexArray, part: FloatArray, cluster: Cluster, what: str, on_p
     shapes: dict[str, list[str]] = {}
     for number, value in enumerate(part[nodes].tolist()):
         row, column = divmod(number, in_row)
-        shape = f"M{column * step} {row * step}h{size}v{size}h-{size}z"
+        shape = (
+            f"M{column * step} {row * step + size / 2:g}h{size}"  # a stroke as wide as a cell: half the bytes of a box
+        )
         shapes.setdefault(use_class(value), []).append(shape)
     for kind, found in shapes.items():
-        add(svg, "path", kind, d="".join(found))
+        add(svg, "path", kind, d="".join(found), stroke_width=size)
     return markup(svg)
 
 

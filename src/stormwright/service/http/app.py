@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -189,8 +190,10 @@ def make_app(
         refusal = await deliveries.take(await of_deliveries.read(request))
         return Response(refusal.body(), refusal.code, media_type=_JSON) if refusal else Response(status_code=204)
 
+    status_text = RecentText(lambda: orjson.dumps(status().as_dict()))
+
     async def show_status(_: Request) -> Response:
-        return _json((await run_in_threadpool(status)).as_dict())
+        return Response(await run_in_threadpool(status_text), media_type=_JSON)
 
     async def show_problem(_: Request) -> Response:
         now = await run_in_threadpool(problem)
@@ -227,15 +230,49 @@ def make_app(
     return Endpoints(app, deliveries)
 
 
+#: Seconds for which an answer is used again, and for how much longer than it took to make.
+_RECENT_S, _TIMES = 0.25, 4.0
+
+
+class RecentText:
+    """A text that is made at most every quarter of a second, or as often as takes a fifth of the time.
+
+    Of a large cluster it is a megabyte, which several scrapers and people request at once.
+
+    Parameters
+    ----------
+    make
+        Makes the text.
+    """
+
+    def __init__(self, make: Callable[[], bytes]) -> None:
+        self._make, self._lock = make, threading.Lock()
+        self._text, self._until_s = b"", float("-inf")
+
+    def __call__(self) -> bytes:
+        """Return the text; of several callers one makes it, and the others wait for it."""
+        with self._lock:
+            begun_s = time.monotonic()
+            if begun_s >= self._until_s:
+                self._text = self._make()
+                done_s = time.monotonic()
+                self._until_s = done_s + max(_RECENT_S, _TIMES * (done_s - begun_s))
+            return self._text
+
+
 def _metrics(
     status: Callable[[], ServiceStatus], figures: Callable[[str], Iterable[Metric]]
 ) -> Callable[[Request], Awaitable[Response]]:
+    texts = {
+        detail: RecentText(lambda detail=detail: metrics_text(status(), figures(detail)))  # type: ignore[misc]
+        for detail in DETAILS
+    }
+
     async def show_metrics(request: Request) -> Response:
         detail = request.query_params.get("detail", DETAILS[0])
         if detail not in DETAILS:
             return _json({"error": f"there is no detail {detail}: it is one of {', '.join(DETAILS)}"}, status_code=400)
-        text = await run_in_threadpool(lambda: metrics_text(status(), figures(detail)))
-        return Response(text, media_type=CONTENT_TYPE)
+        return Response(await run_in_threadpool(texts[detail]), media_type=CONTENT_TYPE)
 
     return show_metrics
 
