@@ -117,7 +117,7 @@ def test_occupied_address_is_reported_by_file_dashboard(capfd: pytest.CaptureFix
         where = taken.getsockname()[1]
         assert run(["dashboard", "ready:cluster-20", "--port", str(where)]) == 2
     (said,) = capfd.readouterr().err.splitlines()
-    assert said.startswith(f"stormwright: {HOST}:{where}: cannot be listened at (Address already in use): stop what")
+    assert said.startswith(f"stormwright: {HOST}:{where}: cannot listen there: address already in use; ")
 
 
 @pytest.mark.slow
