@@ -13,6 +13,7 @@ from stormwright.controller.objectives.outlook import BALANCED, HAS_ROOM, LATENC
 from stormwright.controller.planning.plan import MoveBudget
 from stormwright.controller.policy import Decision, DecisionTimes, decide
 from stormwright.model import Assignment, LoadProfile, Problem, cost_of
+from stormwright.model.humanize import readable
 from stormwright.model.requests import CPU
 from stormwright.model.topology_config import WEIGHT
 from stormwright.predict.answer import Assumptions, predict
@@ -119,7 +120,7 @@ def test_latency_objective_uses_predicted_latency(apart: Problem) -> None:
     assert now is not None
     assert new is not None
     assert outlook.gain_percent == pytest.approx(100 * (1 - new.value / now.value))
-    assert outlook.text == f"predicted latency {now.value:,.1f} → {new.value:,.1f} ms"
+    assert outlook.text == f"predicted latency {readable(now.value)} → {readable(new.value)} ms"
 
 
 def test_fewer_nodes_count_as_gain_only_if_rate_is_sustained() -> None:
@@ -151,7 +152,7 @@ def test_unlimited_rate_is_sustained() -> None:
 def test_traffic_objective_uses_cost_model(apart: Problem) -> None:
     outlook = Outlooks(apart, TRAFFIC).of(TOGETHER)
     assert outlook.gain_percent == 100
-    assert outlook.text == f"inter-node traffic {cost_of(apart, APART).inter_node:.0f} → 0 tuples/s"
+    assert outlook.text == f"inter-node traffic {readable(cost_of(apart, APART).inter_node)} → 0 tuples/s"
 
 
 def test_costs_can_be_given(apart: Problem) -> None:

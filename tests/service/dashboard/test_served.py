@@ -96,7 +96,7 @@ def test_dashboard_trials_match_command_line() -> None:
     cost = {row[0]: row[list(table.head).index("cost")] for row in table.rows}
     for name, row in rows.items():
         assert row.figures is not None
-        assert float(cost[name].replace(",", "")) == pytest.approx(row.figures.cost.total, abs=0.05)
+        assert float(cost[name].replace(",", "")) == pytest.approx(row.figures.cost.total, rel=0.005)
     told = LiveTrials().what_if(shops, Change(rate="×2", kill_node="sup-0001"))
     assert [row[1] for row in told.rows[:2]] == ["today", "then"]
     assert float(told.rows[1][2].partition(",")[0].replace(",", "")) > 0

@@ -209,7 +209,7 @@ def test_history_records_freeze_and_unfreeze(client: Client) -> None:
     client.change_modes(until, "traffic")
     client.change_modes(Modes(two_people=True), "over")
     assert [each.text for each in client.history(4).entries] == [
-        "no longer frozen; two_people: true",
+        "no longer frozen; two_people: yes",
         "frozen until 2100-01-01 00:00:00 UTC: the sale",
         "no longer frozen",
         "frozen: month end",

@@ -258,7 +258,7 @@ def test_apply_rejects_concurrent_frozen_or_self_approved_plans(begin: Begin) ->
     with pytest.raises(NotFoundError, match="the history has no entry 99"):
         nimbus.plan_service.revert(99, ANNA)
     told = [entry.text for entry in nimbus.plan_service.history().entries if entry.kind == "modes"]
-    assert told == ["no longer frozen; two_people: true", "frozen: month end"]
+    assert told == ["no longer frozen; two_people: yes", "frozen: month end"]
 
 
 def test_revert_requires_second_person_under_two_person_rule(begin: Begin) -> None:

@@ -6,8 +6,10 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
 from queue import SimpleQueue
+from typing import Any
 
 import orjson
 
@@ -51,10 +53,8 @@ from stormwright.service.safety.nodes import NodeService
 #: Seconds for which measured rates are compared with those of open plans before they are computed again.
 _RATES_S = 10.0
 
-
-def _changes(row: PlanRecord, problem: Problem, rates: Mapping[str, float]) -> list[str]:
-    """Return changes of the cluster since a plan was made, as far as it relies on them."""
-    return changes(orjson.loads(row.preconditions), problem, {}, None if row.origin == "rollback" else rates)
+#: Number of plans whose preconditions are cached.
+_MAX_PRECONDITIONS = 64
 
 
 # Queue --------------------------------------------------------------------------------------------
@@ -272,6 +272,8 @@ class PlanService(PlanQueries):
         #: The cluster that open plans were compared with, when, its rates, and changes by plan.
         self._compared: tuple[Problem, float, dict[str, float], dict[str, str]] | None = None
         self._author = f"{SERVICE} ({scheduler_name})" if scheduler_name else SERVICE
+        # Those of a plan with thousands of topologies are parsed once, as they do not change.
+        self._preconditions = lru_cache(maxsize=_MAX_PRECONDITIONS)(self._read_preconditions)
         self._guard, self._makers, self._problem = guard, makers, problem
         self._queue = PlanQueue(plans, journal, problem, guard.safety_of)
         self._starting, self._evacuating = threading.Lock(), threading.Lock()
@@ -502,10 +504,14 @@ class PlanService(PlanQueries):
             self._compared = compared = (problem, at_s, rates, {})
         found = compared[3]
         if row.id not in found:
-            whole = self._plans.row(row.id)
-            why = _changes(whole, problem, compared[2]) if whole.preconditions else []
-            found[row.id] = "; ".join(why)
+            relied = self._preconditions(row.id)
+            rates = None if row.origin == "rollback" else compared[2]
+            found[row.id] = "; ".join(changes(relied, problem, {}, rates)) if relied else ""
         return line.model_copy(update={"outdated": found[row.id]})
+
+    def _read_preconditions(self, plan: str) -> Mapping[str, Any]:
+        found: Mapping[str, Any] = orjson.loads(self._plans.row(plan).preconditions or "{}")
+        return found
 
     def _require_free(self) -> None:
         if self._guard.modes.frozen:
@@ -555,7 +561,8 @@ class PlanService(PlanQueries):
         with self._starting:
             self._require_free()
             problem = self._queue.now()
-            if found := _changes(row, problem, measured_rates(problem)):
+            rates = None if row.origin == "rollback" else measured_rates(problem)
+            if found := changes(orjson.loads(row.preconditions), problem, {}, rates):
                 why = "; ".join(found)
                 raise ConflictError(
                     f"plan {row.id} cannot be applied, as the cluster has changed since: {why}; make a new plan"
