@@ -351,4 +351,4 @@ def test_a_bound_of_nothing_is_called_none():
     nothing = proof_text({"cost": 175.0, "bound": 0.0, "gap": 1.0, "optimal": False})
     assert nothing == "cost 175; how much less another placement could cost was not proven"
     some = proof_text({"cost": 100.0, "bound": 75.0, "gap": 0.25, "optimal": False})
-    assert some == "cost 100.0; no placement costs less than 75.0, 25.0% below"
+    assert some == "cost 100; no placement costs less than 75, 25.0% below"

@@ -505,8 +505,8 @@ class PlanService(PlanQueries):
         found = compared[3]
         if row.id not in found:
             relied = self._preconditions(row.id)
-            rates = None if row.origin == "rollback" else compared[2]
-            found[row.id] = "; ".join(changes(relied, problem, {}, rates)) if relied else ""
+            as_measured = None if row.origin == "rollback" else compared[2]
+            found[row.id] = "; ".join(changes(relied, problem, {}, as_measured)) if relied else ""
         return line.model_copy(update={"outdated": found[row.id]})
 
     def _read_preconditions(self, plan: str) -> Mapping[str, Any]:
