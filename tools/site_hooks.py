@@ -34,6 +34,12 @@ PAGES = {
 #: Pages that the search leaves out: tables of figures.
 _UNSEARCHED = re.compile(r"results/(?!README\.md)")
 
+#: Lets the search work on pages opened from file://.
+_SHIM = "assets/javascripts/iframe-worker.js"
+
+#: What the theme brings and no page uses: maps of its sources, and stemmers of other languages than English.
+_UNUSED = ("assets/**/*.map", "assets/javascripts/lunr/**/*.js", "sitemap.xml*")
+
 _LINK = re.compile(r"(?P<image>!?)\[(?P<text>(?:[^\[\]]|\[[^\]]*\])*)\]\((?P<target>[^()\s]+)\)")
 _FENCED = re.compile(r"(^ *```.*?^ *```$)", re.MULTILINE | re.DOTALL)
 
@@ -69,9 +75,17 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
             files.append(File.generated(config, page, content=(ROOT / source).read_text(encoding="utf-8")))
         elif source.endswith(".ipynb"):
             files.append(File.generated(config, page, content=notebook_text(ROOT / source)))
+    files.append(File.generated(config, _SHIM, abs_src_path=str(ROOT / "tools" / "iframe_worker.js")))
     for page, text in generated_pages().items():
         files.append(File.generated(config, page, content=text))
     return files
+
+
+def on_post_build(config: MkDocsConfig) -> None:
+    """Remove what no page uses."""
+    for pattern in _UNUSED:
+        for path in Path(config.site_dir).glob(pattern):
+            path.unlink()
 
 
 def on_page_markdown(markdown: str, page: Page, files: Files, **_: Any) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -16,7 +16,7 @@ from pathlib import Path
 import click
 
 from stormwright import errors
-from stormwright.cli import BAD_INPUT, VERBS, cli
+from stormwright.cli import BAD_INPUT, BUG, VERBS, cli
 from stormwright.cli.serve import command as serve
 from stormwright.cli.serve.config import NOT_IN_FILE, PARAMETERS, SECTIONS, key_of, variable
 from tools.storm_keys import OWN, STORMS, Key
@@ -61,20 +61,59 @@ def generated_pages() -> dict[str, str]:
 def _commands() -> dict[str, str]:
     rows = [f"| [{name}]({name}.md) | {summary} |" for name, summary in VERBS.items()]
     lead = (
-        "# Command line\n\nEvery command that prints text has `--json`, and `--help`. Exit codes: 0 success, "
-        f"{BAD_INPUT} a fault that you can act on ([errors](../errors/index.md)), 70 a bug.\n\n| command | |\n|---|---|\n"
+        "# Command line\n\nEvery command has `--help`, and those that print text have `--json`. Exit codes: 0 success, "
+        f"{BAD_INPUT} a fault that you can act on ([errors](../errors/index.md)), {BUG} a bug.\n\n"
+        "| command | |\n|---|---|\n"
     )
     pages = {"reference/commands/index.md": lead + "\n".join(rows) + "\n"}
-    for name, summary in VERBS.items():
+    for name in VERBS:
         command = cli.get_command(click.Context(cli), name)
         assert command is not None
-        module = command.callback.__module__ if command.callback else f"stormwright.cli.{name}"
-        pages[f"reference/commands/{name}.md"] = (
-            f"# {name}\n\n{summary}\n\n"
-            f"::: mkdocs-click\n    :module: {module}\n    :command: command\n    :prog_name: stormwright {name}\n"
-            "    :depth: 1\n    :style: table\n    :list_subcommands: True\n"
-        )
+        context = click.Context(command, info_name=f"stormwright {name}")
+        pages[f"reference/commands/{name}.md"] = "\n\n".join([f"# {name}", *_command(command, context, 2)]) + "\n"
     return pages
+
+
+def _command(command: click.Command, context: click.Context, level: int) -> Iterator[str]:
+    """Yield the blocks of one command, and of those below it."""
+    yield f"```text\n{' '.join([context.command_path, *command.collect_usage_pieces(context)])}\n```"
+    yield inspect.cleandoc(command.help or "").replace("\b\n", "")
+    if options := [each for each in command.params if isinstance(each, click.Option) and not each.hidden]:
+        rows = [(_names(each), _value(each, context), *_default_and_meaning(each)) for each in options]
+        yield _table(("option", "value", "default", "meaning"), rows)
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            below = command.get_command(context, name)
+            assert below is not None
+            yield f"{'#' * level} {name}"
+            yield from _command(below, click.Context(below, info_name=name, parent=context), level + 1)
+
+
+def _names(option: click.Option) -> str:
+    return ", ".join(f"`{name}`" for name in (*option.opts, *option.secondary_opts))
+
+
+def _value(option: click.Option, context: click.Context) -> str:
+    if option.is_flag or option.count:
+        return ""
+    several = ", several times" if option.multiple else ""
+    return f"`{option.make_metavar(context)}`{several}"
+
+
+def _default_and_meaning(option: click.Option) -> tuple[str, str]:
+    """Return an option's default and its meaning; the end of its help may state another default in brackets."""
+    meaning, _, stated = (option.help or "").partition("  [")
+    if stated:
+        return stated.rstrip("]").removeprefix("default: "), meaning
+    value = option.to_info_dict()["default"]
+    if option.multiple or value is None or (option.is_flag and not option.secondary_opts):
+        return "", meaning
+    return f"`{str(value).lower() if isinstance(value, bool) else value}`", meaning
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    cells = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(" ".join(each.replace("|", "\\|").split()) for each in row) + " |" for row in cells)
 
 
 # Configuration ------------------------------------------------------------------------------------
@@ -82,41 +121,21 @@ def _commands() -> dict[str, str]:
 
 def options_page() -> str:
     """Return the page of the options of ``stormwright serve``: option, variable, key, default, meaning."""
-    context = click.Context(serve)
-    lines = [
-        "# Options of the service",
-        "Each option of [`stormwright serve`](commands/serve.md) is also an environment variable and a key of the TOML "
-        "file of `--config`. The command line takes precedence over the environment, that over the file, that over "
-        f"the default. The file's section `[{PARAMETERS}]` has the scheduler's parameters (`--set`).",
-        "| option | environment variable | TOML key | default | meaning |\n|---|---|---|---|---|",
-    ]
+    lead = (
+        "# Options of the service\n\nEach option of [`stormwright serve`](commands/serve.md) is also an environment "
+        "variable and a key of the TOML file of `--config`. The command line takes precedence over the environment, "
+        "that over the file, that over the default. The keys of a section may stand above all sections, too; the "
+        f"section `[{PARAMETERS}]` has the scheduler's parameters (`--set`)."
+    )
     rows = []
     for option in serve.params:
-        if not isinstance(option, click.Option):
-            continue
-        key = key_of(option)
-        section = next((name for name, keys in SECTIONS.items() if key in keys), "")
-        in_file = "" if key in NOT_IN_FILE else f"`{key}`" + (f", also in `[{section}]`" if section else "")
-        record = option.get_help_record(context)
-        meaning = (option.help or "").partition("  [")
-        default = meaning[2].rstrip("]").removeprefix("default: ") or _default(option)
-        names = ", ".join(f"`{name}`" for name in (*option.opts, *option.secondary_opts))
-        in_environment = f"`{variable(option)}`" if key != "check" else ""
-        assert record is not None
-        cells = (names, in_environment, in_file, default, meaning[0])
-        rows.append("| " + " | ".join(_cell(each) for each in cells) + " |")
-    return "\n\n".join([*lines[:-1], "\n".join([lines[-1], *rows])]) + "\n"
-
-
-def _default(option: click.Option) -> str:
-    value = option.default
-    if option.multiple or value is None or "UNSET" in repr(value):
-        return "none"
-    return str(value).lower() if isinstance(value, bool) else f"`{value}`"
-
-
-def _cell(text: str) -> str:
-    return " ".join(text.replace("|", "\\|").split())
+        if isinstance(option, click.Option):
+            key = key_of(option)
+            section = next((f"[{name}] " for name, keys in SECTIONS.items() if key in keys), "")
+            in_file = "" if key in NOT_IN_FILE else f"`{section}{key}`"
+            in_environment = "" if key == "check" else f"`{variable(option)}`"
+            rows.append((_names(option), in_environment, in_file, *_default_and_meaning(option)))
+    return f"{lead}\n\n{_table(('option', 'environment variable', 'TOML key', 'default', 'meaning'), rows)}\n"
 
 
 def storm_keys_page() -> str:
@@ -126,17 +145,17 @@ def storm_keys_page() -> str:
         "*Cluster* keys are in storm.yaml of Nimbus, *node* keys in storm.yaml of a supervisor, *topology* keys in a "
         "topology's configuration; those of topologies may also stand in storm.yaml, for all topologies.",
         "## Keys of stormwright",
-        _table(OWN),
+        _keys(OWN),
         "## Keys of Storm that stormwright reads",
         "Defaults are those of Storm 2.8.3.",
-        _table(STORMS),
+        _keys(STORMS),
     ]
     return "\n\n".join(blocks) + "\n"
 
 
-def _table(keys: tuple[Key, ...]) -> str:
-    rows = (f"| `{key.name}` | {key.where} | {_cell(key.default_text)} | {_cell(key.meaning)} |" for key in keys)
-    return "\n".join(["| key | where | default | meaning |", "|---|---|---|---|", *rows])
+def _keys(keys: Iterable[Key]) -> str:
+    rows = [(f"`{key.name}`", key.where, key.default_text, key.meaning) for key in keys]
+    return _table(("key", "where", "default", "meaning"), rows)
 
 
 # Errors -------------------------------------------------------------------------------------------

@@ -186,7 +186,7 @@ STORMS = (
     ),
     Key("storm.zookeeper.servers", CLUSTER, ["localhost"], "ZooKeeper that elects the leader with `--pair storm`."),
     Key("storm.zookeeper.port", CLUSTER, 2181, "Its port."),
-    Key("storm.zookeeper.root", CLUSTER, "/storm", "Path in ZooKeeper by which clusters are told apart."),
+    Key("storm.zookeeper.root", CLUSTER, "/storm", "Path of the cluster in ZooKeeper, which is part of the service's own."),
     Key("storm.zookeeper.ssl.enable", CLUSTER, False, "Whether ZooKeeper needs TLS; `--pair-tls-ca` is then required."),
     Key("storm.local.dir", NODE, "storm-local", "Directory of a daemon; the probe's spool is below it."),
     Key("storm.local.hostname", NODE, None, "Host name of a supervisor in a problem imported from its storm.yaml."),
