@@ -24,6 +24,7 @@ import click
 import pytest
 import yaml
 
+import stormwright as sw
 from stormwright import cli as command_line
 from stormwright.advise.search.kinds import read_kinds
 from stormwright.cli import cli
@@ -32,7 +33,6 @@ from stormwright.cli.serve.config import read_config
 from stormwright.formats import write_assignment, write_problem
 from stormwright.perflog.records import encode
 from stormwright.schedulers import make_scheduler
-from stormwright.testing.word_counts import WordCount
 from tests.cli.serve.test_trying import free_port
 from tests.predict.calibration.log import SPREAD, Log
 from tools.storm_keys import OWN, STORMS
@@ -71,15 +71,18 @@ DRAWINGS = {
     ("docs/spark.md", "service ──────────▶ *.parquet ─┐"): "the stages of the pipeline",
 }
 
+STREAM = 'loads = spark.readStream.format("stormwright").options(table="loads", columns="pane_ms,topology,cpu_hz").load(STATE)'
+
 #: Page and first line → why a block of Python is only compiled here.
 COMPILED = {
     ("docs/operate.md", "from stormwright.client import Client"): "executed below, with a service",
-    ("docs/operate.md", "import deltalake, duckdb"): "deltalake is no dependency; tests/history/tables/test_delta.py reads "
-    "the tables with DuckDB",
+    (
+        "docs/operate.md",
+        "import deltalake, duckdb",
+    ): "deltalake is no dependency; see tests/history/tables/test_delta.py",
     ("docs/spark.md", "from pyspark.sql import SparkSession"): "executed by tests/history/data_source/test_queries.py",
-    ("docs/spark.md", 'loads = spark.readStream.format("stormwright").options(table="loads", '
-     'columns="pane_ms,topology,cpu_hz").load(STATE)'): "executed by tests/history/data_source/test_queries.py",
-}  # fmt: skip
+    ("docs/spark.md", STREAM): "executed by tests/history/data_source/test_queries.py",
+}
 
 #: Page → test that executes its SQL on a history.
 SQL = {"docs/spark.md": "tests/history/data_source/test_queries.py"}
@@ -152,7 +155,17 @@ def ident(block: Block) -> str:
 
 
 def test_every_block_is_of_a_known_kind():
-    assert {block.language for block in BLOCKS} <= {"", "bash", "sh", "console", "python", "toml", "yaml", "json", "sql"}
+    assert {block.language for block in BLOCKS} <= {
+        "",
+        "bash",
+        "sh",
+        "console",
+        "python",
+        "toml",
+        "yaml",
+        "json",
+        "sql",
+    }
     assert {block.page for block in BLOCKS if block.language == "sql"} == set(SQL)
     assert all((ROOT / test).exists() for test in SQL.values())
     heads = {(block.page, block.head) for block in BLOCKS}
@@ -228,6 +241,9 @@ def why_only_parsed(name: str, arguments: list[str]) -> str | None:
     return reason or (f"{option} needs a cluster" if option else None)
 
 
+_CHECKED_TYPES = (click.types.Choice, click.types.IntParamType, click.types.FloatParamType)
+
+
 def assert_parsed(words: list[str]) -> None:
     """Check options, their values and the number of arguments; an ellipsis stands for further ones."""
     verb, name, rest = verb_of(words)
@@ -238,9 +254,9 @@ def assert_parsed(words: list[str]) -> None:
     values, arguments, _ = verb.make_parser(context).parse_args(args=list(rest))
     assert not arguments, words
     for parameter in verb.params:
-        if isinstance(parameter.type, click.types.Choice | click.types.IntParamType | click.types.FloatParamType):
-            if isinstance(value := values.get(parameter.name), str):  # else several ones, a flag, or none
-                parameter.type.convert(value, parameter, context)
+        value = values.get(parameter.name)
+        if isinstance(value, str) and isinstance(parameter.type, _CHECKED_TYPES):  # else several ones, a flag, or none
+            parameter.type.convert(value, parameter, context)
 
 
 @pytest.mark.parametrize("block", COMMANDS, ids=ident)
@@ -248,7 +264,9 @@ def test_commands_are_valid(block):
     targets = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
     for words in commands_of(block):
         program = words[0]
-        if program == "stormwright" or program.endswith("/stormwright"):
+        if program.startswith("Environment="):
+            assert block.page == "docs/operate.md"  # a line of a unit of systemd
+        elif program == "stormwright" or program.endswith("/stormwright"):
             assert_parsed(words)
         elif program == "sudo" and any(each.endswith("/stormwright") for each in words):
             assert_parsed(words[next(n for n, each in enumerate(words) if each.endswith("/stormwright")) :])
@@ -256,8 +274,6 @@ def test_commands_are_valid(block):
             assert words[1] in targets, words
         elif program in OWN_FILES:
             assert OWN_FILES[program].exists()
-        elif "=" in program and block.page == "docs/operate.md":
-            assert program.startswith("Environment="), words  # a line of a unit of systemd
         else:
             assert program in OTHER_PROGRAMS, words
 
@@ -265,7 +281,8 @@ def test_commands_are_valid(block):
 @pytest.fixture
 def place(tmp_path, monkeypatch):
     """Directory with the files that documented commands name, as the current one."""
-    problem = WordCount(cores=0.4).problem()
+    problem = sw.sketch({"words": "lines 2 -> split 4 -> count 4 fields"}, nodes=3)
+    problem = problem.with_current(sw.place(problem, "even").by_topology(problem))
     write_problem(tmp_path / "problem.json", problem)
     write_assignment(tmp_path / "assignment.json", problem, make_scheduler("online").schedule(problem))
     (tmp_path / "rates.csv").write_text("2,0.5\n3,2\n", encoding="utf-8")
@@ -281,7 +298,14 @@ def executed_of(block: Block) -> list[list[str]]:
     return [words for words in found if why_only_parsed(verb_of(words)[1], words) is None]
 
 
-@pytest.mark.parametrize("block", [block for block in COMMANDS if executed_of(block)], ids=ident)
+def executed_blocks() -> Iterator[Any]:
+    for block in COMMANDS:
+        if verbs := {verb_of(words)[1] for words in executed_of(block)}:
+            # A search for advice takes seconds for each command.
+            yield pytest.param(block, marks=[pytest.mark.slow] if "advise" in verbs else [], id=ident(block))
+
+
+@pytest.mark.parametrize("block", executed_blocks())
 def test_commands_without_a_cluster_run(block, place, capsys):
     for words in executed_of(block):
         arguments = [each.replace("/var/lib/stormwright", str(place / "state")) for each in words[1:]]

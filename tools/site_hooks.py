@@ -6,7 +6,6 @@ On the site a link to a file that the site does not have becomes its text, with 
 
 from __future__ import annotations
 
-import os
 import posixpath
 import re
 from collections.abc import Iterable
@@ -141,7 +140,7 @@ def notebook_text(path: Path) -> str:
     # An output in HTML is a block of its own; Markdown would end it at its first empty line.
     text = re.sub(r"^(<svg.*?</svg>)$", r"<div>\1</div>", text, flags=re.MULTILINE | re.DOTALL)
     for name, data in resources["outputs"].items():
-        text = text.replace(f"({name})", f"(data:image/{os.path.splitext(name)[1][1:]};base64,{_base64(data)})")
+        text = text.replace(f"({name})", f"(data:image/{Path(name).suffix[1:]};base64,{_base64(data)})")
     return str(text)
 
 

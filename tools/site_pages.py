@@ -67,8 +67,7 @@ def _commands() -> dict[str, str]:
     )
     pages = {"reference/commands/index.md": lead + "\n".join(rows) + "\n"}
     for name in VERBS:
-        command = cli.get_command(click.Context(cli), name)
-        assert command is not None
+        command = _existing(cli, click.Context(cli), name)
         context = click.Context(command, info_name=f"stormwright {name}")
         pages[f"reference/commands/{name}.md"] = "\n\n".join([f"# {name}", *_command(command, context, 2)]) + "\n"
     return pages
@@ -83,10 +82,16 @@ def _command(command: click.Command, context: click.Context, level: int) -> Iter
         yield _table(("option", "value", "default", "meaning"), rows)
     if isinstance(command, click.Group):
         for name in command.list_commands(context):
-            below = command.get_command(context, name)
-            assert below is not None
+            below = _existing(command, context, name)
             yield f"{'#' * level} {name}"
             yield from _command(below, click.Context(below, info_name=name, parent=context), level + 1)
+
+
+def _existing(group: click.Group, context: click.Context, name: str) -> click.Command:
+    command = group.get_command(context, name)
+    if command is None:
+        raise LookupError(f"{name} is listed, but is no command")
+    return command
 
 
 def _names(option: click.Option) -> str:
@@ -113,7 +118,9 @@ def _default_and_meaning(option: click.Option) -> tuple[str, str]:
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     cells = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(" ".join(each.replace("|", "\\|").split()) for each in row) + " |" for row in cells)
+    return "\n".join(
+        "| " + " | ".join(" ".join(each.replace("|", "\\|").split()) for each in row) + " |" for row in cells
+    )
 
 
 # Configuration ------------------------------------------------------------------------------------
@@ -142,8 +149,10 @@ def storm_keys_page() -> str:
     """Return the page of the keys of storm.yaml and of topologies."""
     blocks = [
         "# Keys of storm.yaml and of topologies",
-        "*Cluster* keys are in storm.yaml of Nimbus, *node* keys in storm.yaml of a supervisor, *topology* keys in a "
-        "topology's configuration; those of topologies may also stand in storm.yaml, for all topologies.",
+        (
+            "*Cluster* keys are in storm.yaml of Nimbus, *node* keys in storm.yaml of a supervisor, *topology* keys in a "
+            "topology's configuration; those of topologies may also stand in storm.yaml, for all topologies."
+        ),
         "## Keys of stormwright",
         _keys(OWN),
         "## Keys of Storm that stormwright reads",
@@ -181,7 +190,9 @@ def _errors() -> dict[str, str]:
         parts = [f"# {name}", f"::: stormwright.errors.{name}\n    options:\n      show_root_heading: false"]
         parts.append("## Where it belongs")
         above = f"A kind of [{base.__name__}]({base.__name__}.md). " if base in error_classes() else ""
-        parts.append(f"{above}The command line prints its message and exits with {BAD_INPUT}; `--debug` adds the traceback.")
+        parts.append(
+            f"{above}The command line prints its message and exits with {BAD_INPUT}; `--debug` adds the traceback."
+        )
         if raised.get(name):
             parts.append("Raised in " + ", ".join(f"`{module}`" for module in raised[name]) + ".")
         pages[f"reference/errors/{name}.md"] = "\n\n".join(parts) + "\n"

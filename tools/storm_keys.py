@@ -25,7 +25,9 @@ class Key(NamedTuple):
         """Default as the page shows it."""
         if self.default is None:
             return "none"
-        return self.default if isinstance(self.default, str) and " " in self.default else f"`{json.dumps(self.default)}`"
+        return (
+            self.default if isinstance(self.default, str) and " " in self.default else f"`{json.dumps(self.default)}`"
+        )
 
 
 #: Keys of stormwright.
@@ -46,8 +48,8 @@ OWN = (
         "stormwright.fallback",
         CLUSTER,
         "even",
-        "Scheduler class that places topologies without slots when the service does not: `even`, `none`, or the name of "
-        "an `IScheduler`.",
+        "Scheduler class that places topologies without slots when the service does not: `even`, `none`, or the name "
+        "of an `IScheduler`.",
     ),
     Key(
         "stormwright.token.file",
@@ -55,7 +57,12 @@ OWN = (
         None,
         "File with the token that Nimbus (role bridge) and probes (role probe) present to the service.",
     ),
-    Key("stormwright.tls.ca", f"{CLUSTER}, {TOPOLOGY}", "those of the JVM", "Authority (PEM) of the service's certificate."),
+    Key(
+        "stormwright.tls.ca",
+        f"{CLUSTER}, {TOPOLOGY}",
+        "those of the JVM",
+        "Authority (PEM) of the service's certificate.",
+    ),
     Key("stormwright.tls.cert", f"{CLUSTER}, {TOPOLOGY}", None, "Own certificate (PEM) for the service."),
     Key("stormwright.tls.key", f"{CLUSTER}, {TOPOLOGY}", None, "Private key of that certificate (PEM)."),
     Key(
@@ -65,14 +72,18 @@ OWN = (
         "Address to which probes send the performance log, or several joined by commas; without one, records stay in "
         "the spool.",
     ),
-    Key("stormwright.probe.interval.ms", TOPOLOGY, 1000, "Length of a measured interval in milliseconds, at least 100."),
+    Key(
+        "stormwright.probe.interval.ms", TOPOLOGY, 1000, "Length of a measured interval in milliseconds, at least 100."
+    ),
     Key(
         "stormwright.probe.spool.dir",
         TOPOLOGY,
         "`stormwright-spool` below `storm.local.dir`",
         "Directory in which records wait until the service has them.",
     ),
-    Key("stormwright.probe.spool.max.mb", TOPOLOGY, 256, "Most MB in the spool of a node; the oldest are deleted first."),
+    Key(
+        "stormwright.probe.spool.max.mb", TOPOLOGY, 256, "Most MB in the spool of a node; the oldest are deleted first."
+    ),
     Key(
         "stormwright.max.executors.per.worker",
         TOPOLOGY,
@@ -177,7 +188,12 @@ STORMS = (
     ),
     Key("nimbus.seeds", CLUSTER, ["localhost"], "Hosts of Nimbus, of which `doctor` looks for one that answers."),
     Key("nimbus.thrift.port", CLUSTER, 6627, "Port of Nimbus."),
-    Key("nimbus.monitor.freq.secs", CLUSTER, 10, "Seconds between two rounds of scheduling; `doctor` reports a long one."),
+    Key(
+        "nimbus.monitor.freq.secs",
+        CLUSTER,
+        10,
+        "Seconds between two rounds of scheduling; `doctor` reports a long one.",
+    ),
     Key(
         "nimbus.even.rebalance.idle.supervisor.enabled",
         CLUSTER,
@@ -186,12 +202,19 @@ STORMS = (
     ),
     Key("storm.zookeeper.servers", CLUSTER, ["localhost"], "ZooKeeper that elects the leader with `--pair storm`."),
     Key("storm.zookeeper.port", CLUSTER, 2181, "Its port."),
-    Key("storm.zookeeper.root", CLUSTER, "/storm", "Path of the cluster in ZooKeeper, which is part of the service's own."),
+    Key(
+        "storm.zookeeper.root",
+        CLUSTER,
+        "/storm",
+        "Path of the cluster in ZooKeeper, which is part of the service's own.",
+    ),
     Key("storm.zookeeper.ssl.enable", CLUSTER, False, "Whether ZooKeeper needs TLS; `--pair-tls-ca` is then required."),
     Key("storm.local.dir", NODE, "storm-local", "Directory of a daemon; the probe's spool is below it."),
     Key("storm.local.hostname", NODE, None, "Host name of a supervisor in a problem imported from its storm.yaml."),
     Key("storm.worker.min.cpu.pcore.percent", CLUSTER, 0.0, "Least CPU of a worker, for ResourceAwareScheduler."),
-    Key("task.refresh.poll.secs", CLUSTER, 10, "Seconds after which workers know a new placement; moves wait that long."),
+    Key(
+        "task.refresh.poll.secs", CLUSTER, 10, "Seconds after which workers know a new placement; moves wait that long."
+    ),
     Key(
         "isolation.scheduler.machines",
         CLUSTER,
@@ -208,7 +231,12 @@ STORMS = (
     Key("supervisor.slots.ports", NODE, [6700, 6701, 6702, 6703], "Ports of the node's worker slots."),
     Key("supervisor.cpu.capacity", NODE, 400.0, "CPU of the node in percent of a core."),
     Key("supervisor.memory.capacity.mb", NODE, 4096.0, "Memory of the node in MB."),
-    Key("supervisor.resources.map", NODE, None, "Amounts of the node by resource, such as GPUs; goes before the two above."),
+    Key(
+        "supervisor.resources.map",
+        NODE,
+        None,
+        "Amounts of the node by resource, such as GPUs; goes before the two above.",
+    ),
     Key("supervisor.scheduler.meta", NODE, None, "Object of the node for schedulers: tags, prices, processors."),
     Key(
         "supervisor.worker.shutdown.sleep.secs",
@@ -234,23 +262,55 @@ STORMS = (
     Key("topology.submitter.user", TOPOLOGY, None, "User that owns the topology, where Storm names none."),
     Key("topology.scheduler.favored.nodes", TOPOLOGY, None, "Hosts that `r_storm` and Storm's own schedulers prefer."),
     Key("topology.scheduler.unfavored.nodes", TOPOLOGY, None, "Hosts that they avoid."),
-    Key("topology.scheduler.strategy", TOPOLOGY, "Storm's DefaultResourceAwareStrategy", "Strategy of `java:ResourceAwareScheduler`."),
-    Key("topology.component.cpu.pcore.percent", TOPOLOGY, 10.0, "CPU that each executor requests, in percent of a core."),
-    Key("topology.component.resources.onheap.memory.mb", TOPOLOGY, 128.0, "Memory on the heap that each requests, in MB."),
-    Key("topology.component.resources.offheap.memory.mb", TOPOLOGY, 0.0, "Memory off the heap that each requests, in MB."),
+    Key(
+        "topology.scheduler.strategy",
+        TOPOLOGY,
+        "Storm's DefaultResourceAwareStrategy",
+        "Strategy of `java:ResourceAwareScheduler`.",
+    ),
+    Key(
+        "topology.component.cpu.pcore.percent", TOPOLOGY, 10.0, "CPU that each executor requests, in percent of a core."
+    ),
+    Key(
+        "topology.component.resources.onheap.memory.mb",
+        TOPOLOGY,
+        128.0,
+        "Memory on the heap that each requests, in MB.",
+    ),
+    Key(
+        "topology.component.resources.offheap.memory.mb",
+        TOPOLOGY,
+        0.0,
+        "Memory off the heap that each requests, in MB.",
+    ),
     Key("topology.component.resources.map", TOPOLOGY, None, "Requests by resource; generic resources are hard limits."),
     Key("topology.ras.constraints", TOPOLOGY, None, "Incompatible components, and most executors of one per node."),
-    Key("topology.spread.components", TOPOLOGY, None, "Components of which a node gets one executor; deprecated by Storm."),
+    Key(
+        "topology.spread.components",
+        TOPOLOGY,
+        None,
+        "Components of which a node gets one executor; deprecated by Storm.",
+    ),
     Key("topology.ras.one.executor.per.worker", TOPOLOGY, False, "Whether each worker has one executor."),
     Key("topology.ras.one.component.per.worker", TOPOLOGY, False, "Whether each worker has one component."),
     Key("topology.max.spout.pending", TOPOLOGY, None, "Most pending tuples of a spout task: predictions, and drains."),
     Key("topology.message.timeout.secs", TOPOLOGY, 30, "Seconds after which a tuple fails, in simulations."),
     Key("topology.enable.message.timeouts", TOPOLOGY, True, "Whether tuples fail by time, in simulations."),
     Key("topology.disable.loadaware.messaging", TOPOLOGY, False, "Whether shuffles ignore load, in simulations."),
-    Key("topology.localityaware.higher.bound", TOPOLOGY, 0.8, "Load above which a shuffle leaves a scope for a wider one."),
+    Key(
+        "topology.localityaware.higher.bound",
+        TOPOLOGY,
+        0.8,
+        "Load above which a shuffle leaves a scope for a wider one.",
+    ),
     Key("topology.localityaware.lower.bound", TOPOLOGY, 0.2, "Load below which it returns."),
     Key("topology.executor.receive.buffer.size", TOPOLOGY, 32768, "Slots of an executor's queue: most waiting tuples."),
     Key("topology.transfer.buffer.size", TOPOLOGY, 1000, "Slots of a worker's transfer queue, in simulations."),
     Key("topology.state.provider", TOPOLOGY, None, "State of stateful bolts, which decides the kind of moves."),
-    Key("topology.state.checkpoint.interval.ms", TOPOLOGY, 1000, "Milliseconds between checkpoints, for that kind of move."),
+    Key(
+        "topology.state.checkpoint.interval.ms",
+        TOPOLOGY,
+        1000,
+        "Milliseconds between checkpoints, for that kind of move.",
+    ),
 )

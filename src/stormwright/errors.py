@@ -134,7 +134,8 @@ class ClusterError(StormwrightError):
 
     Notes
     -----
-    The message names the daemon, worker or address. See the daemon's log for the cause, remove it, and repeat the command. ``stormwright doctor`` checks the installation.
+    The message names the daemon, worker or address. See the daemon's log for the cause, remove it, and repeat the
+    command. ``stormwright doctor`` checks the installation.
 
     Examples
     --------
@@ -154,8 +155,8 @@ class NimbusError(ClusterError):
 
     Notes
     -----
-    If Nimbus could not be reached, check that it runs and that ``nimbus.seeds`` and ``nimbus.thrift.port`` in storm.yaml
-    are its address. If it refused, `kind` is the exception of Storm: a topology of that name exists, or does not.
+    If Nimbus could not be reached, check that it runs and that ``nimbus.seeds`` and ``nimbus.thrift.port`` in
+    storm.yaml are its address. If it refused, `kind` is the exception of Storm: a topology of that name exists, or does not.
 
     Examples
     --------
@@ -236,8 +237,8 @@ class NotAllowedError(StormwrightError):
 
     Notes
     -----
-    Ask somebody with the required role, or use a token of that role (``stormwright token create NAME --role ROLE``). The
-    service answers 403.
+    Ask somebody with the required role, or use a token of that role (``stormwright token create NAME --role ROLE``).
+    The service answers 403.
 
     Examples
     --------
@@ -268,8 +269,8 @@ class HookError(StormwrightError):
 
     Notes
     -----
-    Correct the program or function of ``--on-failure`` or ``--notify``; its output is in the log of the service. The call
-    is not repeated.
+    Correct the program or function of ``--on-failure`` or ``--notify``; its output is in the log of the service. The
+    call is not repeated.
 
     Examples
     --------

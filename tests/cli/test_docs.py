@@ -30,7 +30,10 @@ def test_missing_pages_are_reported_with_the_remedy(tmp_path, is_clone):
         (tmp_path / "docs").mkdir()
     with pytest.raises(NotFoundError) as caught:
         start_page(tmp_path / "documentation", tmp_path)
-    assert ("make site" in str(caught.value), str(tmp_path / "docs") in str(caught.value)) == (is_clone, is_clone or False)
+    assert ("make site" in str(caught.value), str(tmp_path / "docs") in str(caught.value)) == (
+        is_clone,
+        is_clone or False,
+    )
 
 
 def test_path_is_printed_or_the_page_is_missing(run):

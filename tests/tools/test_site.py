@@ -107,17 +107,33 @@ NO_KEYS = {
         "keys of click's context",
     ),
     **dict.fromkeys(
-        ("storm.home", "storm.jar", "storm.options", "stormwright.class.path", "stormwright.worker.heap.bytes",
-         "stormwright.worker.start.ms"),
+        (
+            "storm.home",
+            "storm.jar",
+            "storm.options",
+            "stormwright.class.path",
+            "stormwright.worker.heap.bytes",
+            "stormwright.worker.start.ms",
+        ),
         "properties of a JVM",
-    ),  # fmt: skip
-    **dict.fromkeys(("storm.yaml", "worker.classes", "worker.jsa", "worker.lock", "worker.start_ms"), "files, and a column"),
+    ),
     **dict.fromkeys(
-        ("stormwright.compilation", "stormwright.landing", "stormwright.move", "stormwright.optimize",
-         "stormwright.schedulers", "stormwright.simulator", "stormwright.service.dashboard",
-         "stormwright.service.notifications.call_hook", "stormwright.token-file"),
+        ("storm.yaml", "worker.classes", "worker.jsa", "worker.lock", "worker.start_ms"), "files, and a column"
+    ),
+    **dict.fromkeys(
+        (
+            "stormwright.compilation",
+            "stormwright.landing",
+            "stormwright.move",
+            "stormwright.optimize",
+            "stormwright.schedulers",
+            "stormwright.simulator",
+            "stormwright.service.dashboard",
+            "stormwright.service.notifications.call_hook",
+            "stormwright.token-file",
+        ),
         "names of modules, groups, loggers and metadata",
-    ),  # fmt: skip
+    ),
 }
 
 
