@@ -71,7 +71,9 @@ DRAWINGS = {
     ("docs/spark.md", "service ──────────▶ *.parquet ─┐"): "the stages of the pipeline",
 }
 
-STREAM = 'loads = spark.readStream.format("stormwright").options(table="loads", columns="pane_ms,topology,cpu_hz").load(STATE)'
+#: A first line.
+STREAM = """\
+loads = spark.readStream.format("stormwright").options(table="loads", columns="pane_ms,topology,cpu_hz").load(STATE)"""
 
 #: Page and first line → why a block of Python is only compiled here.
 COMPILED = {

@@ -150,8 +150,8 @@ def storm_keys_page() -> str:
     blocks = [
         "# Keys of storm.yaml and of topologies",
         (
-            "*Cluster* keys are in storm.yaml of Nimbus, *node* keys in storm.yaml of a supervisor, *topology* keys in a "
-            "topology's configuration; those of topologies may also stand in storm.yaml, for all topologies."
+            "*Cluster* keys are in storm.yaml of Nimbus, *node* keys in storm.yaml of a supervisor, *topology* keys in "
+            "a topology's configuration; those of topologies may also stand in storm.yaml, for all topologies."
         ),
         "## Keys of stormwright",
         _keys(OWN),

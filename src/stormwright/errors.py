@@ -156,7 +156,8 @@ class NimbusError(ClusterError):
     Notes
     -----
     If Nimbus could not be reached, check that it runs and that ``nimbus.seeds`` and ``nimbus.thrift.port`` in
-    storm.yaml are its address. If it refused, `kind` is the exception of Storm: a topology of that name exists, or does not.
+    storm.yaml are its address. If it refused, `kind` is the exception of Storm: a topology of that name exists, or does
+    not.
 
     Examples
     --------
