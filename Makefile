@@ -38,6 +38,7 @@ COMPILER := .venv/.compiler
 PYTHON := .venv/.complete
 JAVA := build/storm/.complete
 KAFKA := build/kafka/.complete
+SITE := build/site/index.html
 NETWORK := build/.network
 BROWSER := build/.browser
 DEPLOY_TOOLS := build/tools/.complete
@@ -48,7 +49,7 @@ MACHINE_CODE := build/.machine-code
 JAVA_SAYS := build/java-test.log
 JAVA_FAILED := build/.java-test-failed
 
-.PHONY: help demo test test-all properties chaos chaos-virtual soak java-test python-test storm-versions storm3 spark-versions lint docs fresh-docs wheel audit setup deploy-tools clean missing
+.PHONY: help demo test test-all properties chaos chaos-virtual soak java-test python-test storm-versions storm3 spark-versions lint docs fresh-docs site wheel audit setup deploy-tools clean missing
 
 help: ## show this
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -126,12 +127,14 @@ docs: setup ## the parts of docs that are made from the code: pages, JSON Schema
 fresh-docs: docs ## fails where these parts of docs, as committed, are not what the code says
 	@git diff --exit-code --stat docs/schedulers docs/schemas docs/experiments.md docs/accuracy.md examples || { echo "docs are not fresh: make docs, and commit"; exit 1; }
 
+site: $(SITE) ## the documentation in build/site, readable without a network; `stormwright docs` opens it
+
 # Of the commit, so that two builds of one commit are equal.
-wheel: export SOURCE_DATE_EPOCH := $(or $(shell git log -1 --format=%ct 2>/dev/null),1767225600)
-wheel: $(PYTHON) $(MACHINE_CODE) $(JAVA) ## a wheel in build/wheel, with the jar, and machine code for this Python and Numba
+wheel $(SITE): export SOURCE_DATE_EPOCH := $(or $(shell git log -1 --format=%ct 2>/dev/null),1767225600)
+wheel: $(PYTHON) $(MACHINE_CODE) $(JAVA) $(SITE) ## a wheel in build/wheel, with jar, documentation, and machine code for this Python and Numba
 	@rm -rf build/wheel build/lib build/bdist.*
 	@$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir build/wheel .
-	@$(BIN)/python tools/complete_wheel.py build/wheel/*.whl $(JAR)
+	@$(BIN)/python tools/complete_wheel.py build/wheel/*.whl $(JAR) build/site
 	@rm -rf build/lib build/bdist.* && ls build/wheel/*.whl
 
 audit: $(PYTHON) ## known vulnerabilities of the pinned Python packages; asks PyPI
@@ -165,6 +168,13 @@ $(JAVA): java/pom.xml $(JAVA_SOURCES) tools/setup $(if $(wildcard $(JAR)),,missi
 # only tests with a broker are skipped, so failing to get them is no failure, and the next run tries again.
 $(KAFKA): java/kafka/pom.xml | $(JAVA)
 	@tools/setup kafka && touch $@ || echo "setup: no jars of Kafka: tests with a broker are skipped"
+
+SITE_SOURCES := $(shell find docs src/stormwright examples -name '*.md' -o -name '*.py' -o -name '*.ipynb' -o -name '*.svg' -o -name '*.png')
+
+$(SITE): mkdocs.yml $(wildcard *.md) $(wildcard tools/site_*.py) tools/storm_keys.py tools/iframe_worker.js $(SITE_SOURCES) | $(PYTHON)
+	@echo "site: building the documentation (20 s)"
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
+	@touch $@
 
 $(NETWORK): tools/setup
 	@tools/setup network

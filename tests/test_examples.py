@@ -1,4 +1,4 @@
-"""The examples and the README's Python run as they stand, and show what they say."""
+"""The examples run as they stand, and show what they say."""
 
 from __future__ import annotations
 
@@ -75,14 +75,3 @@ def test_predicted_latencies_in_the_notebook_are_near_the_simulated_ones():
     assert len(rows) == 12
     for predicted, simulated in [(float(row[3]), float(row[4])) for row in (*rows[:3], *rows[6:9])]:
         assert simulated == pytest.approx(predicted, rel=0.15)
-
-
-@pytest.mark.parametrize("name", ["README.md", "docs/python.md"])
-def test_python_in_the_docs_runs(name, tmp_path, monkeypatch):
-    monkeypatch.chdir(ROOT)
-    text = (ROOT / name).read_text(encoding="utf-8")
-    blocks = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-    assert blocks
-    names: dict[str, Any] = {}
-    for block in blocks:
-        exec(compile(block, name, "exec"), names)  # noqa: S102 (the docs are ours)

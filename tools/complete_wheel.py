@@ -1,4 +1,4 @@
-"""Add the jar and a software bill of materials to a wheel: ``python tools/complete_wheel.py WHEEL JAR``.
+"""Add the jar, the documentation and a bill of materials to a wheel: ``python tools/complete_wheel.py WHEEL JAR SITE``.
 
 The bill (CycloneDX, in ``.dist-info/sboms`` as in PEP 770) lists the wheel, the jar with its digest, and the
 dependencies of a service as installed here, which is as in requirements.lock. It contains no time and no random
@@ -98,8 +98,17 @@ def _licences(found: Distribution) -> list[License]:
     return [LicenseFactory().make_with_name(name) for name in named]
 
 
-def complete(wheel: Path, jar: Path) -> None:
-    """Replace a wheel by one that contains the jar and the bill of materials.
+def complete(wheel: Path, jar: Path, site: Path) -> None:
+    """Replace a wheel by one that contains the jar, the documentation and the bill of materials.
+
+    Parameters
+    ----------
+    wheel
+        Wheel of this package; it is replaced.
+    jar
+        Jar of the Java module.
+    site
+        Directory of the built documentation.
 
     Raises
     ------
@@ -113,6 +122,7 @@ def complete(wheel: Path, jar: Path) -> None:
         )
         (root,) = Path(directory).iterdir()
         shutil.copyfile(jar, root / "stormwright" / "storm" / jar.name)
+        shutil.copytree(site, root / "stormwright" / "documentation")
         (information,) = root.glob("*.dist-info")
         (information / "sboms").mkdir()
         (information / "sboms" / "stormwright.cdx.json").write_text(bill_of_materials(own, jar), encoding="utf-8")
@@ -124,4 +134,4 @@ def complete(wheel: Path, jar: Path) -> None:
 
 
 if __name__ == "__main__":
-    complete(Path(sys.argv[1]), Path(sys.argv[2]))
+    complete(*map(Path, sys.argv[1:4]))

@@ -27,7 +27,22 @@ from stormwright.escaping import printable
 
 
 class StormwrightError(Exception):
-    """Base of every error that stormwright raises on purpose."""
+    """Base of every error that stormwright raises on purpose.
+
+    Notes
+    -----
+    Catch it to handle everything that a user can act on; its message says what is wrong, where, and what to do. Any
+    other exception is a bug.
+
+    Examples
+    --------
+    >>> import stormwright as sw
+    >>> try:
+    ...     sw.read_problem("none.json")
+    ... except sw.StormwrightError as error:
+    ...     print(error.line)
+    cannot be read: No such file or directory
+    """
 
     @property
     def line(self) -> str:
@@ -67,6 +82,20 @@ class InputError(StormwrightError):
         Faults of the source.
     more
         Number of faults besides those.
+
+    Notes
+    -----
+    Correct the source at each path: every fault that was found is listed. Unknown names come with the nearest known
+    one. The service answers 400.
+
+    Examples
+    --------
+    >>> import stormwright as sw
+    >>> problem = sw.sketch({"words": "lines 2 -> count 4"}, nodes=3)
+    >>> sw.place(problem, "onlin")
+    Traceback (most recent call last):
+    stormwright.errors.InputError: scheduler: 1 fault
+      onlin: unknown scheduler; did you mean 'online'?
     """
 
     def __init__(self, source: str, faults: Sequence[Fault], more: int = 0) -> None:
@@ -85,11 +114,35 @@ class InputError(StormwrightError):
 
 
 class MissingDependencyError(StormwrightError):
-    """A required package or tool is not installed."""
+    """A required package or tool is not installed.
+
+    Notes
+    -----
+    Install what the message names: an extra of the wheel (``pip install 'stormwright[report]'``), Java, or in a clone
+    everything by ``make setup``.
+
+    Examples
+    --------
+    The message of ``stormwright compare FILE --schedulers all --output report.html`` without the extra ``report``:
+
+        the report needs matplotlib: pip install 'stormwright[report]'
+    """
 
 
 class ClusterError(StormwrightError):
-    """The Storm cluster, or the machine under it, failed to carry out a request."""
+    """The Storm cluster, or the machine under it, failed to carry out a request.
+
+    Notes
+    -----
+    The message names the daemon, worker or address. See the daemon's log for the cause, remove it, and repeat the
+    command. ``stormwright doctor`` checks the installation.
+
+    Examples
+    --------
+    The message of a service whose port is taken:
+
+        cannot listen on 127.0.0.1:7070: address in use; stop the other process or pass --port
+    """
 
 
 class NimbusError(ClusterError):
@@ -99,6 +152,18 @@ class NimbusError(ClusterError):
     ----------
     kind
         Name of Storm's exception, if it refused.
+
+    Notes
+    -----
+    If Nimbus could not be reached, check that it runs and that ``nimbus.seeds`` and ``nimbus.thrift.port`` in
+    storm.yaml are its address. If it refused, `kind` is the exception of Storm: a topology of that name exists, or does
+    not.
+
+    Examples
+    --------
+    The message of a rebalance of a topology that has ended:
+
+        Nimbus refused rebalance: words is not alive (NotAliveException)
     """
 
     def __init__(self, message: str, kind: str = "") -> None:
@@ -107,35 +172,134 @@ class NimbusError(ClusterError):
 
 
 class MoveError(StormwrightError):
-    """A safe move was cancelled before the swap; the topology runs on in its previous slots."""
+    """A safe move was cancelled before the swap; the topology runs on in its previous slots.
+
+    Notes
+    -----
+    Nothing is lost, and nothing has to be restored. Remove the cause (a topology that is not active, a worker without
+    the probe, trees that take longer than ``topology.message.timeout.secs``) and apply the plan again.
+
+    Examples
+    --------
+    The message of a move of a topology whose workers do not report:
+
+        words: 2 of 3 workers do not report; nothing was moved
+    """
 
 
 class MoveStoppedError(MoveError):
-    """A safe move was cancelled before the swap because the mover is being stopped."""
+    """A safe move was cancelled before the swap because the mover is being stopped.
+
+    Notes
+    -----
+    No action is needed: the service finds the same move again after its restart, if it still pays.
+
+    Examples
+    --------
+    The message of a move at the end of a service:
+
+        words-1-1700000000: nothing was moved, the service is being stopped
+    """
 
 
 class NotFoundError(StormwrightError):
-    """Nothing has the given name or number."""
+    """Nothing has the given name or number.
+
+    Notes
+    -----
+    List the names: ``stormwright plan --list``, ``stormwright history``, ``stormwright token list``. The service
+    answers 404.
+
+    Examples
+    --------
+    The message of ``stormwright apply 3f2a9c01`` without such a plan:
+
+        there is no plan 3f2a9c01; `stormwright plan --list` and `GET /v1/plans` list them
+    """
 
 
 class ConflictError(StormwrightError):
-    """The request is impossible in the current state; the message states the required one."""
+    """The request is impossible in the current state; the message states the required one.
+
+    Notes
+    -----
+    Wait for the required state, or make a new plan: the cluster may have changed since. The service answers 409.
+
+    Examples
+    --------
+    The message of ``stormwright plan`` before the first poll of Nimbus:
+
+        Nimbus has not polled the service yet: try again in 10 s
+    """
 
 
 class NotAllowedError(StormwrightError):
-    """The caller is not authorised for the request."""
+    """The caller is not authorised for the request.
+
+    Notes
+    -----
+    Ask somebody with the required role, or use a token of that role (``stormwright token create NAME --role ROLE``).
+    The service answers 403.
+
+    Examples
+    --------
+    The message of ``stormwright mode --two-people`` with the token of an approver who changes more than that:
+
+        an approver changes two_people alone: an operator changes modes
+    """
 
 
 class NotLeadingError(StormwrightError):
-    """Another service of the cluster leads, or this one cannot be sure that it does."""
+    """Another service of the cluster leads, or this one cannot be sure that it does.
+
+    Notes
+    -----
+    Repeat the request at the leading service; clients with several addresses do. If no service leads, check ZooKeeper.
+    The service answers 503.
+
+    Examples
+    --------
+    The message of a service that has lost its session:
+
+        the session in ZooKeeper has expired, or another service leads
+    """
 
 
 class HookError(StormwrightError):
-    """The operator's hook for failures failed or took too long; scheduling goes on."""
+    """The operator's hook for failures failed or took too long; scheduling goes on.
+
+    Notes
+    -----
+    Correct the program or function of ``--on-failure`` or ``--notify``; its output is in the log of the service. The
+    call is not repeated.
+
+    Examples
+    --------
+    The message of a target of ``--notify`` that refuses events:
+
+        answers 500
+    """
 
 
 class SchedulerError(StormwrightError):
-    """Code of an external scheduler failed, or could not be run; the message has its cause."""
+    """Code of an external scheduler failed, or could not be run; the message has its cause.
+
+    Notes
+    -----
+    Read the cause in the message; ``--debug`` shows its traceback. For a scheduler of your own, its contract suite
+    (``stormwright new-scheduler``) finds the case. The placement stays as it is.
+
+    Examples
+    --------
+    >>> import stormwright as sw
+    >>> class Broken:
+    ...     def schedule(self, problem):
+    ...         return None
+    >>> sw.place(sw.sketch({"words": "lines 2 -> count 4"}, nodes=3), Broken())
+    Traceback (most recent call last):
+    stormwright.errors.SchedulerError: the answer of scheduler 'Broken' cannot be used: should be an Assignment, not \
+a value of the type NoneType
+    """
 
 
 @contextmanager

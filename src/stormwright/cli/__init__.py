@@ -62,6 +62,7 @@ VERBS = {
     "history": "Query past changes, decisions and loads.",
     "replay": "Replay recorded decisions with another scheduler.",
     "pipeline": "Process landed performance logs: backfill, quarantine.",
+    "docs": "Open the documentation in a browser.",
     "completion": "Print the shell completion script.",
 }
 
