@@ -111,6 +111,8 @@ def _default_and_meaning(option: click.Option) -> tuple[str, str]:
     if stated:
         return stated.rstrip("]").removeprefix("default: "), meaning
     value = option.to_info_dict()["default"]
+    if callable(value):  # computed when the command runs
+        return (option.show_default if isinstance(option.show_default, str) else ""), meaning
     if option.multiple or value is None or (option.is_flag and not option.secondary_opts):
         return "", meaning
     return f"`{str(value).lower() if isinstance(value, bool) else value}`", meaning

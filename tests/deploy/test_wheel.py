@@ -61,6 +61,14 @@ def test_jar_is_in_the_wheel_with_its_licence(wheel):
         assert archive.read("META-INF/LICENSE") == licence == (ROOT / "LICENSE").read_bytes()
 
 
+def test_documentation_is_in_the_wheel(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+        page = archive.read("stormwright/documentation/reference/commands/docs.html").decode()
+    assert {"stormwright/documentation/index.html", "stormwright/documentation/search/search_index.js"} <= names
+    assert "--print" in page
+
+
 def test_bill_of_materials_lists_locked_versions(wheel):
     with zipfile.ZipFile(wheel) as archive:
         text = archive.read(f"stormwright-{__version__}.dist-info/sboms/stormwright.cdx.json").decode()

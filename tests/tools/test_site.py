@@ -20,6 +20,7 @@ from stormwright.cli import VERBS
 from stormwright.cli.serve import command as serve
 from stormwright.cli.serve.config import variable
 from stormwright.storm.jvm import STORM_HOME
+from tests.browser.test_dashboard import CHROMIUM
 from tools.site_hooks import linked
 from tools.site_pages import error_classes, generated_pages, options_page
 from tools.storm_keys import OWN, STORMS
@@ -78,7 +79,7 @@ def test_search_works_from_the_file_system(site):
 
     with sync_playwright() as playwright:
         try:
-            browser = playwright.chromium.launch()
+            browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         except Exception as error:
             pytest.skip(f"no Chromium: {error}")
         page = browser.new_page()
