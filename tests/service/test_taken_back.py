@@ -56,9 +56,9 @@ def test_nothing_is_decided_before_enough_was_measured(monkeypatch: pytest.Monke
     storm = VirtualStorm(monkeypatch, half_as_good)
     service = begin(storm)
     assert service.run(60) is None
-    assert service.memory.waits == ["t: 0 of 30 s measured since its workers started and warmed up"]
+    assert service.memory.waits == ["t is being measured, about 30 s to go"]
     assert service.run(25) is None
-    assert service.memory.waits[0].startswith("t: 1")
+    assert service.memory.waits[0].startswith("t is being measured, about 1")
     assert service.decider.decide().reason == service.memory.waits[0]
     assert service.memory.counts.looks == 0
     service.moved(60)

@@ -232,7 +232,7 @@ def _restored(content: bytes) -> bytes:
 
 
 def _parsed(path: Path, lines: Sequence[str]) -> tuple[yaml.Node | None, dict[str, Any]]:
-    text = "\n".join(lines)
+    text = "".join(f"{line}\n" for line in lines)
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
         values = yaml.safe_load(text)
