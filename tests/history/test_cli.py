@@ -94,7 +94,7 @@ def test_history_commands_run_from_ingest_to_reports(
     decisions = as_json("history", "decisions")["decisions"]
     assert [found["at_ms"] for found in decisions] == [at_ms for at_ms, _, _ in looks]
     assert [len(found["evaluations"]) for found in decisions] == [0, 1, 0]
-    assert "throughput × 1.02 (1.00 predicted): as predicted" in printed(capsys, "history", "decisions", *state)
+    assert "throughput × 1.02 (1 predicted): as predicted" in printed(capsys, "history", "decisions", *state)
     count = as_json("history", "sql", "SELECT kind, count(*) AS rows FROM facts GROUP BY kind ORDER BY kind")["rows"]
     assert count[0] == {"kind": "executor", "rows": 16}
     assert printed(capsys, "history", "sql", "SELECT max(at_ms) FROM decisions", *state).split()[-1] == str(

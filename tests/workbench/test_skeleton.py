@@ -59,7 +59,7 @@ def test_its_own_tests_pass(installed):
 
 def test_generated_scheduler_is_found_by_command_line(installed):
     _, environment = installed
-    program = [sys.executable, "-c", "from stormwright.cli import main; main()", "schedulers", "crowd_shy2"]
+    program = [sys.executable, "-c", "from stormwright.cli import main; main()", "schedulers", "crowd_shy2", "--all"]
     out = subprocess.run(program, env=environment, capture_output=True, text=True, check=True).stdout
     assert out.startswith("crowd_shy2: Puts every executor ")
     assert "own_weight=2.0  (number at least 0)" in out

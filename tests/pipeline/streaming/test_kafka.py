@@ -215,6 +215,7 @@ def test_damaged_mark_is_an_error(tmp_path: Path, landing: MessageLanding) -> No
 def test_connector_is_fetched_or_in_directory(tmp_path: Path) -> None:
     fetched = connector_conf(KafkaTopic("kafka:9092", "perflog"), tmp_path)
     assert fetched["spark.jars.packages"].startswith("org.apache.spark:spark-sql-kafka-0-10_2.13:")
+    (tmp_path / "other.jar").touch()
     with pytest.raises(MissingDependencyError, match=r"spark-sql-kafka-0-10_2.13-.* is missing"):
         connector_conf(KafkaTopic("kafka:9092", "perflog", jars=tmp_path), tmp_path)
     if has_jars():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import socket
 import threading
 import time
@@ -19,12 +18,10 @@ from typing import cast
 import pytest
 
 from stormwright.client.client import Client
-from stormwright.formats import problem_from_dict
 from stormwright.model import Problem, TopologyAssignment
 from stormwright.perflog import LogRecord
 from stormwright.perflog.records import RejectedLine, parse_lines
 from stormwright.schedulers import make_scheduler
-from stormwright.schedulers.templates.by_rates import wanted_of
 from stormwright.schedulers.toolkit.triggers import TriggerParams
 from stormwright.service.composition import Service
 from stormwright.service.settings import ServiceSettings
@@ -134,17 +131,6 @@ def test_plan_moves_virtual_topology_and_measurements_reflect_the_move(served: S
     back = served.client.revert(served.client.history(1).entries[0].n, "to see")
     served.done(back.id)
     assert served.nodes("other-1-0") == {"n0", "n1", "n2"}
-
-
-def test_problem_file_of_a_service_has_a_measured_load(served: Served) -> None:
-    """Verbs on it search for throughput, as the service does."""
-    until, document = time.monotonic() + 60, {"load": {}}
-    while not document.get("load"):
-        assert time.monotonic() < until
-        document = json.loads(served.page("/v1/problem"))
-    problem = problem_from_dict(document)
-    assert wanted_of(problem) == "throughput"
-    assert wanted_of(replace(two_word_counts(), load=None)) == "traffic"
 
 
 def test_a_node_is_drained(served: Served) -> None:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Self
 from stormwright.errors import SchedulerError, StormwrightError
 from stormwright.model import Assignment, Problem
 from stormwright.schedulers.portfolio.members import Members
-from stormwright.schedulers.toolkit.plugin_guard import one_line
+from stormwright.schedulers.toolkit.plugin_guard import allow_exit, one_line
 from stormwright.schedulers.toolkit.registry import traits_of
 from stormwright.schedulers.toolkit.wrappers import WrappedScheduler
 
@@ -189,6 +189,7 @@ class ProcessScheduler:
 
 def answer_all() -> None:
     """Main loop of the process: answer requests until the connection is closed."""
+    allow_exit()
     # By the kernel, as a thread of this process would wait for machine code that hangs.
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     connection = Connection(os.dup(0))

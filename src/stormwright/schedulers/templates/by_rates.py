@@ -552,12 +552,7 @@ class RateSearch:
 
 
 def wanted_of(problem: Problem) -> str:
-    """Return the default objective: throughput if a service measured the load, else traffic.
-
-    A problem file has no period of its load. Bytes per second are in measured loads only.
-    """
+    """Return the default objective: throughput if a service measured the load, else traffic."""
     load = problem.load
-    if load is None:
-        return "traffic"
-    has_bytes = any(each.pair_bytes_per_s is not None for each in load.topologies.values())
-    return "throughput" if load.end_ms > load.start_ms or load.costs or has_bytes else "traffic"
+    measured = load is not None and (load.end_ms > load.start_ms or bool(load.costs))
+    return "throughput" if measured else "traffic"

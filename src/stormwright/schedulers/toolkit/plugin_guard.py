@@ -54,9 +54,15 @@ class PluginGuard:
             raise SchedulerError(f"{self._what}: {one_line(error)}") from error
 
 
+def allow_exit() -> None:
+    """Let code of other packages end this process, as one that exists for it alone."""
+    _ExitGuard.is_active = False
+
+
 class _ExitGuard:
     """Replaces `os._exit` while code of other packages runs, in any number of threads."""
 
+    is_active = True
     _lock = threading.Lock()
     _depth = 0
     _exit = staticmethod(os._exit)
@@ -67,7 +73,7 @@ class _ExitGuard:
         owner = os.getpid()
 
         def refuse(status: int) -> NoReturn:
-            if os.getpid() == owner:
+            if os.getpid() == owner and cls.is_active:
                 raise SystemExit(f"os._exit({status}) was called")
             cls._exit(status)
 
