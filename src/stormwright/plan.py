@@ -49,6 +49,9 @@ HALTED_STATES: tuple[PlanState, ...] = ("waiting", "stopped")
 #: States that a plan leaves without a person.
 IN_PROGRESS_STATES: tuple[PlanState, ...] = ("planning", *ACTIVE_STATES)
 
+#: States that a plan does not leave.
+FINAL_STATES: tuple[PlanState, ...] = ("done", "rolled_back", "failed", "discarded")
+
 #: State of a step.
 StepState = Literal["planned", "moving", "moved", "failed", "rolled_back"]
 

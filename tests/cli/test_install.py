@@ -114,6 +114,19 @@ def test_new_address_replaces_the_old_one(run, home):
     assert yaml.safe_load(text)["stormwright.service.url"] == SERVICE
 
 
+def test_block_that_is_no_longer_needed_is_removed(run, home):
+    """The operator has written the keys outside of it meanwhile, and the address in the block is an old one."""
+    run("install", home, "--service", "http://old:7070", "--daemon", "supervisor", "--yes")
+    path = home / "conf" / "storm.yaml"
+    by_hand = f' topology.auto.task.hooks: ["{PROBE}"]\n stormwright.probe.service.url: "{SERVICE}"\n'
+    kept = path.read_text(encoding="utf-8").replace("#stormwright-install#  topology", "#  topology")
+    path.write_text(by_hand + kept.replace("#stormwright-install# ", "# "), encoding="utf-8")
+    run("install", home, "--service", SERVICE, "--daemon", "supervisor", "--yes")
+    text = path.read_text(encoding="utf-8")
+    assert "http://old:7070" not in text
+    assert yaml.safe_load(text)["stormwright.probe.service.url"] == SERVICE
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

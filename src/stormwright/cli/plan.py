@@ -254,7 +254,8 @@ def _of_file(file: Path, wished: dict[str, object]) -> Plan:
 
 def _list(address: str, by: str, as_json: bool) -> None:
     from stormwright.cli.output import print_table, text_table
-    from stormwright.cli.plans import duration, shortened
+    from stormwright.cli.plans import shortened
+    from stormwright.model.humanize import duration
 
     found = client_of(address, by).plans()
     if as_json:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from stormwright.cli.lines import say, shows_all
 from stormwright.cli.output import cut_short, numbers_table, print_table, text_table
-from stormwright.model.humanize import counted, listed, readable
+from stormwright.model.humanize import counted, duration, listed, readable
 from stormwright.plan import OPEN_STATES, Plan, PlanSummary, Range, Side, TopologySide
 
 #: Maximum number of lines of one kind, and of characters of a reason, without ``--all`` or ``--steps``.
@@ -145,14 +145,6 @@ def _rest(steps: bool) -> str:
 
 def _upper(text: str) -> str:
     return text[:1].upper() + text[1:]
-
-
-def duration(seconds: float) -> str:
-    """Return a duration for people: ``45 s``, ``12 min``, ``3 h``, ``2 d``."""
-    for unit, size, most in (("s", 1, 100), ("min", 60, 6000), ("h", 3600, 172_800)):
-        if seconds < most:
-            return f"{max(seconds, 0.0) / size:,.0f} {unit}"
-    return f"{seconds / 86_400:,.0f} d"
 
 
 def _gain(plan: Plan) -> str:

@@ -12,8 +12,8 @@ from stormwright.cli.asking import client_of
 from stormwright.cli.history import evaluations_of
 from stormwright.cli.lines import say, shows_all
 from stormwright.cli.output import cut_short, print_json
-from stormwright.cli.plans import duration, next_lines, progress_line, shortened
-from stormwright.model.humanize import counted, in_utc, listed, readable
+from stormwright.cli.plans import next_lines, progress_line, shortened
+from stormwright.model.humanize import counted, duration, in_utc, listed, readable
 from stormwright.plan import HALTED_STATES
 
 if TYPE_CHECKING:
@@ -117,4 +117,4 @@ def _waiting(plan: PlanSummary) -> str:
 
 def _ago(seconds: float) -> str:
     """Return the age as text; small clock differences count as zero."""
-    return f"{duration(max(seconds, 0.0))} ago"
+    return f"{duration(seconds)} ago"

@@ -34,6 +34,14 @@ def readable(value: float) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
+def duration(seconds: float) -> str:
+    """Return a duration for people: ``45 s``, ``12 min``, ``3 h``, ``2 d``."""
+    for unit, size, most in (("s", 1, 100), ("min", 60, 6000), ("h", 3600, 172_800)):
+        if seconds < most:
+            return f"{max(seconds, 0.0) / size:,.0f} {unit}"
+    return f"{seconds / 86_400:,.0f} d"
+
+
 def in_utc(moment_ms: int) -> str:
     """Return a time, in ms since 1970, as ``2026-11-21 10:30:00 UTC``."""
     return datetime.fromtimestamp(moment_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -136,13 +136,14 @@ def install(storm_home: Path, storm_yaml: Path, settings: Settings) -> list[File
         It is no Storm installation, this package has no jar, or storm.yaml cannot be read or extended.
     """
     _require_storm(storm_home)
-    jar = STORMWRIGHT_JAR
-    if not jar.is_file():
-        raise InputError("install", [Fault("is missing: run `make setup` in the clone, or install a wheel", str(jar))])
+    if not STORMWRIGHT_JAR.is_file():
+        fault = Fault("is missing: run `make setup` in the clone, or install a wheel", str(STORMWRIGHT_JAR))
+        raise InputError("install", [fault])
+    jar = {STORMWRIGHT_JAR.name: STORMWRIGHT_JAR.read_bytes()}
     changes: list[FileChange] = []
     for daemon, directory in JAR_DIRECTORIES.items():
         if daemon in settings.daemons:
-            changes += _jar_changes(storm_home / directory, {jar.name: jar.read_bytes()})
+            changes += _jar_changes(storm_home / directory, jar)
     before = _read(storm_yaml)
     changes.append(FileChange(storm_yaml, before, _extended(storm_yaml, before or b"", settings)))
     return [change for change in changes if change.before != change.after]
@@ -194,11 +195,12 @@ def _read(path: Path) -> bytes | None:
 
 def _extended(path: Path, before: bytes, settings: Settings) -> bytes:
     """Return storm.yaml with our block in place of an earlier one."""
-    lines = _restored(before).decode().splitlines()
+    restored = _restored(before)
+    lines = restored.decode().splitlines()
     root, present = _parsed(path, lines)
     keys = settings.keys(present)
     if not keys:
-        return before
+        return restored
     indent = ""
     if isinstance(root, yaml.MappingNode):
         for key, value in root.value:

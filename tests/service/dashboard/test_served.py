@@ -176,7 +176,6 @@ def test_cpu_of_a_node_is_one_figure_of_the_whole_node() -> None:
     }
     status = replace(SERVED, pipeline=SERVED.pipeline | {"nodes": measured})
     with DashboardState(Sources(lambda: problem, lambda: status, lambda: 1.0)) as known:
-        known.status()
         scene = known.scene()
         assert scene is not None
         assert scene.nodes.cpu_cores.tolist() == [1.0, 1.5, 2.0]

@@ -280,11 +280,11 @@ def test_overview_lists_only_plans_with_moves(tmp_path: Path) -> None:
             nimbus.plan_service.nodes.uncordon("n0", ANNA)
             nimbus.run()
             n = nimbus.plan_service.plan(drain.id).decision
-            ways = [f"/history/{n}/revert", f"/plans/{drain.id}/discard", f"/plans/{drain.id}/resume"]
+            ways = [f"/plans/{drain.id}/resume", f"/history/{n}/revert", f"/plans/{drain.id}/discard"]
             for path in ("/", f"/plans/{drain.id}"):
                 page = browser.get(path)
                 assert "Waiting for you" in page.said
-                assert [each["formaction"] for each in page.all("button")] == ways, "the safest first"
+                assert [each["formaction"] for each in page.all("button")] == ways, "in the order of the command line"
     finally:
         nimbus.end()
 

@@ -14,7 +14,7 @@ from urllib.parse import quote
 from stormwright import __version__
 from stormwright.clock import WALL
 from stormwright.errors import MissingDependencyError
-from stormwright.model.humanize import counted, in_utc, readable
+from stormwright.model.humanize import counted, duration, in_utc, readable
 from stormwright.service.auth.roles import Visitor, allowed
 from stormwright.service.dashboard.charts import meter
 from stormwright.service.dashboard.state import DashboardState
@@ -121,7 +121,7 @@ def number(value: float | None) -> str:
     """With separators, and as many digits as matter."""
     if value is None or not isfinite(value):
         return "–"
-    return f"{value:,.0f}" if abs(value) >= 100 or value == int(value) else f"{value:,.3g}"
+    return readable(value)
 
 
 def percent(part: float | None) -> str:
@@ -138,10 +138,7 @@ def span(seconds: float | None) -> str:
     """A time in the unit that people would say it in."""
     if seconds is None or not isfinite(seconds):
         return "–"
-    for least, length, unit in ((172_800, 86_400, "d"), (7200, 3600, "h"), (120, 60, "min")):
-        if seconds >= least:
-            return f"{seconds / length:.0f} {unit}"
-    return f"{max(seconds, 0.0):.0f} s"  # clocks differ a little: what was measured just now is no time to come
+    return duration(seconds)
 
 
 def _clock(at_ms: int) -> str:

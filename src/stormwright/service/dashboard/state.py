@@ -241,7 +241,7 @@ class DashboardState:
         return hashlib.sha256(measured.encode()).hexdigest()[:16]
 
     def _look(self, last: Scene | None) -> Scene | None:
-        problem, status = self.sources.problem(), self._statuses.get()
+        problem, status = self.sources.problem(), self._statuses.get(FIRST_S)  # the first scene has measured nodes, too
         measured = status.pipeline.get("nodes") if status else None
         return None if problem is None else Scene.of(problem, last, self.sources.clock, measured)
 

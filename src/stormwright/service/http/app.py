@@ -8,6 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import orjson
@@ -230,14 +231,14 @@ def make_app(
     return Endpoints(app, deliveries)
 
 
-#: Seconds for which an answer is used again, and for how much longer than it took to make.
+#: Minimum seconds for which a text is used again, and that time as a multiple of the time that it took to make.
 _RECENT_S, _TIMES = 0.25, 4.0
 
 
 class RecentText:
-    """A text that is made at most every quarter of a second, or as often as takes a fifth of the time.
+    """A text that is cached for a quarter of a second, or for four times as long as it took to make.
 
-    Of a large cluster it is a megabyte, which several scrapers and people request at once.
+    For a large cluster it is a megabyte, which several scrapers and people request at once.
 
     Parameters
     ----------
@@ -263,10 +264,10 @@ class RecentText:
 def _metrics(
     status: Callable[[], ServiceStatus], figures: Callable[[str], Iterable[Metric]]
 ) -> Callable[[Request], Awaitable[Response]]:
-    texts = {
-        detail: RecentText(lambda detail=detail: metrics_text(status(), figures(detail)))  # type: ignore[misc]
-        for detail in DETAILS
-    }
+    def text_of(detail: str) -> bytes:
+        return metrics_text(status(), figures(detail))
+
+    texts = {detail: RecentText(partial(text_of, detail)) for detail in DETAILS}
 
     async def show_metrics(request: Request) -> Response:
         detail = request.query_params.get("detail", DETAILS[0])

@@ -28,7 +28,7 @@ from stormwright.controller.plans.document import placement_of
 from stormwright.errors import Fault, InputError
 from stormwright.history.evaluation.verdict import Evaluation, Promise
 from stormwright.modes import Modes
-from stormwright.plan import Plan
+from stormwright.plan import FINAL_STATES, Plan
 from stormwright.service.plans.store import PlanRecord, StepRecord
 from stormwright.service.storage.database import State
 
@@ -63,21 +63,10 @@ class DamagedRow:
         return f"{self.table} {self.key}: {self.why}".replace(" :", ":")
 
 
-def damaged_rows(read: Callable[[str], list[sqlite3.Row]]) -> list[DamagedRow]:
-    """Return the rows that cannot be read.
-
-    Parameters
-    ----------
-    read
-        Runs a query.
-    """
-    return list(_damaged_rows(read))
-
-
 def set_aside_damaged(state: State) -> list[str]:
     """Move damaged rows to the table ``damaged``; return a text for each that is there, also of former starts."""
     with state.change() as to:
-        found = damaged_rows(state.read)
+        found = list(_damaged_rows(state.read))
         for row in found:
             log.warning("%s: %s; it is set aside in the table damaged", state, row)
             values = (round(state.clock.time() * 1000), row.table, row.key, row.why, _as_json(row.content))
@@ -105,7 +94,7 @@ def check_database(path: Path) -> None:
             (whole,) = connection.execute("PRAGMA quick_check(1)").fetchone()
             if whole != "ok":
                 raise InputError("--state", [Fault(f"is damaged ({whole}): restore it from a backup", str(path))])
-            rows = damaged_rows(lambda statement: connection.execute(statement).fetchall())
+            rows = list(_damaged_rows(lambda *query: connection.execute(query[0], query[1:]).fetchall()))
     except sqlite3.DatabaseError as error:
         message = f"cannot be used ({error}): restore it from a backup, or move it away"
         raise InputError("--state", [Fault(message, str(path))]) from error
@@ -118,18 +107,39 @@ def check_database(path: Path) -> None:
 # Checks -------------------------------------------------------------------------------------------
 
 
-def _damaged_rows(read: Callable[[str], list[sqlite3.Row]]) -> Iterator[DamagedRow]:
+#: Rows that are in memory at once.
+_BATCH = 500
+
+#: Table → condition for rows that are checked. Finished plans, of which there may be a gigabyte, are checked only for
+#: the syntax of their JSON, by SQLite.
+_FINISHED = ", ".join(f"'{state}'" for state in FINAL_STATES)
+_CHECKED = {
+    "plans": f"state NOT IN ({_FINISHED}) OR NOT (json_valid(request) AND json_valid(document) "
+    "AND json_valid(preconditions) AND json_valid(promised))",
+    "steps": f"NOT json_valid(document) OR plan IN (SELECT id FROM plans WHERE state NOT IN ({_FINISHED}))",  # noqa: S608 (states are ours)
+}
+
+
+def _damaged_rows(read: Callable[..., list[sqlite3.Row]]) -> Iterator[DamagedRow]:
+    """Yield the rows that cannot be read; `read` runs a query with its values."""
     there = {row["name"] for row in read("SELECT name FROM sqlite_master WHERE type = 'table'")}
     for table, (keys, check) in _CHECKS.items():
         if table not in there:
             continue
-        for row in read(f"SELECT rowid AS rowid_, * FROM {table}"):  # noqa: S608 (tables are ours)
-            content = {name: row[name] for name in tuple(row.keys()) if name != "rowid_"}
-            try:
-                check(content)
-            except (ValueError, TypeError, KeyError, AttributeError) as error:
-                key = " ".join(str(content[name]) for name in keys)
-                yield DamagedRow(table, key, _reason(error), row["rowid_"], content)
+        checked = _CHECKED.get(table, "TRUE")
+        last = -1
+        while rows := read(
+            f"SELECT rowid AS rowid_, * FROM {table} WHERE rowid > ? AND ({checked}) ORDER BY rowid LIMIT {_BATCH}",  # noqa: S608 (tables are ours)
+            last,
+        ):
+            for row in rows:
+                last = row["rowid_"]
+                content = {name: row[name] for name in tuple(row.keys()) if name != "rowid_"}
+                try:
+                    check(content)
+                except (ValueError, TypeError, KeyError, AttributeError) as error:
+                    key = " ".join(str(content[name]) for name in keys)
+                    yield DamagedRow(table, key, _reason(error), last, content)
 
 
 def _reason(error: Exception) -> str:

@@ -183,7 +183,7 @@ def overview(known: DashboardState) -> Page:
         "active": [each for each in now.active if each.state not in HALTED_STATES][:_ROWS],
         "waits": now.waits,
         "first_steps": _first_steps(scene, status) if status else [],
-        "open_plans": list(now.pending[:_ROWS]),
+        "open_plans": [each for each in now.pending if not each.outdated][:_ROWS],
         "can_plan": known.sources.plan_service is not None,
         "done": now.changes[:_ROWS],
         "evaluated": [
