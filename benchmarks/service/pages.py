@@ -2,8 +2,8 @@
 
     python -m benchmarks.service.pages [--problem ready:cluster-5000] [--runs 5]
 
-A service over a virtual cluster runs as a process of its own and is read from outside: pages in Chromium, each in a new
-context, so without a cache; metrics and status by a program.
+A service over a virtual cluster, whose time passes as on a real one, runs as a process of its own and is read from
+outside: pages in Chromium, each in a new context, so without a cache; metrics and status by a program.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def serving(problem: str, directory: Path) -> Iterator[str]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", "stormwright", "serve", "--simulated", problem]
+    command = [sys.executable, "-m", "stormwright", "serve", "--simulated", problem, "--speed", "1"]
     command += ["--state", str(directory / "state"), "--port", str(port), "--without-authentication"]
     address = f"http://127.0.0.1:{port}"
     with (directory / "log").open("wb") as log:
@@ -65,7 +65,8 @@ def serving(problem: str, directory: Path) -> Iterator[str]:
 
 def _is_measured(address: str) -> bool:
     try:
-        return httpx.get(f"{address}/v1/overview", timeout=10).json()["load_age_s"] is not None
+        overview = httpx.get(f"{address}/v1/overview", timeout=10).json()
+        return None not in (overview["load_age_s"], overview["nodes"])
     except httpx.HTTPError:
         return False
 
@@ -115,13 +116,12 @@ def _paths(address: str) -> list[str]:
 
 def _painted(page: Any, url: str) -> tuple[int, float]:
     """Return the bytes of a page and of all that it loads, and the ms until its first contentful paint."""
-    sizes: list[int] = []
-    page.on("response", lambda response: sizes.append(len(response.body())) if response.ok else None)
     page.goto(url, wait_until="load")
     paint = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
     while (paint_ms := page.evaluate(paint)) is None:
         time.sleep(0.05)
-    return sum(sizes), float(paint_ms)
+    sizes = "performance.getEntries().reduce((sum, each) => sum + (each.decodedBodySize ?? 0), 0)"
+    return page.evaluate(sizes), float(paint_ms)
 
 
 if __name__ == "__main__":

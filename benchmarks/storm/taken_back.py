@@ -89,11 +89,11 @@ def main() -> None:
             ids = submit(demo, cluster, service)
             course = follow(service)
             time.sleep(20)  # what it does in its old place again, and whether it is left there
-            moves, status = service.memory.counts.moves, service.status().as_dict()
+            moves, status = service.memory.counts.moves, service.status()
             finish(service, list(ids))
             totals = service.tally.totals(ids["chain"])
             lost = service.tally.unaccounted(ids["chain"])
-    report(options, course, moves, (totals.begun, totals.failed, lost), status["evaluation"])
+    report(options, course, moves, (totals.begun, totals.failed, lost), status.evaluation)
 
 
 def follow(service: Service) -> Course:

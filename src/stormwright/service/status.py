@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from stormwright.controller.reports import MoveReport
@@ -78,7 +78,3 @@ class ServiceStatus:
     budget: Mapping[str, Any] = field(default_factory=dict)
     pair: Mapping[str, Any] = field(default_factory=dict)
     damaged: Sequence[str] = field(default_factory=list)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the status as a document for JSON."""
-        return asdict(self)

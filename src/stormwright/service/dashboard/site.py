@@ -14,6 +14,7 @@ from starlette.routing import Route
 
 from stormwright.client.shapes import Overview
 from stormwright.errors import ConflictError, InputError, NotAllowedError, NotFoundError, StormwrightError
+from stormwright.gc_pause import collection_paused
 from stormwright.service.auth.middleware import AuthMiddleware, visitor_of
 from stormwright.service.dashboard import forms
 from stormwright.service.dashboard.login import Login
@@ -188,6 +189,7 @@ class Site:
     async def _answered(self, request: Request, make: Callable[[], Page | None]) -> Response:
         return await run_in_threadpool(self._answer, request, make)
 
+    @collection_paused()
     def _answer(self, request: Request, make: Callable[[], Page | None]) -> Response:
         try:
             page = make()

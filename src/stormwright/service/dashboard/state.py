@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Generic, Self, TypeVar
 
 from stormwright.client.shapes import DrainedHost, History, Plans
+from stormwright.gc_pause import collection_paused
 from stormwright.modes import Modes
 from stormwright.plan import PlanState
 from stormwright.service.dashboard.scene import Scene
@@ -70,7 +71,8 @@ class CachedValue(Generic[_Made]):
     def _renew(self) -> None:
         began_s = time.monotonic()
         try:
-            self._value = self._make(self._value)
+            with collection_paused():
+                self._value = self._make(self._value)
             self.error = ""
         except Exception as error:  # a page says so; the service goes on
             log.warning("the dashboard cannot show what runs: %s: %s", type(error).__name__, error)

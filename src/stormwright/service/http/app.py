@@ -191,7 +191,7 @@ def make_app(
         refusal = await deliveries.take(await of_deliveries.read(request))
         return Response(refusal.body(), refusal.code, media_type=_JSON) if refusal else Response(status_code=204)
 
-    status_text = RecentText(lambda: orjson.dumps(status().as_dict()))
+    status_text = RecentText(lambda: orjson.dumps(status()))
 
     async def show_status(_: Request) -> Response:
         return Response(await run_in_threadpool(status_text), media_type=_JSON)
@@ -255,7 +255,8 @@ class RecentText:
         with self._lock:
             begun_s = time.monotonic()
             if begun_s >= self._until_s:
-                self._text = self._make()
+                with collection_paused():
+                    self._text = self._make()
                 done_s = time.monotonic()
                 self._until_s = done_s + max(_RECENT_S, _TIMES * (done_s - begun_s))
             return self._text
