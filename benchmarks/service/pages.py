@@ -27,6 +27,9 @@ from benchmarks.kit.results import write_results
 #: Seconds until the service has to answer, and until it has to have measured loads.
 START_S, MEASURED_S = 120, 300
 
+#: Seconds from one request of a program to the next: longer than a text is used again.
+PAUSE_S = 5
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -77,6 +80,7 @@ def programs(address: str, runs: int) -> list[tuple[str, str, str]]:
     for path, asked in (("/metrics", "≤ 1 s"), ("/v1/status", "≤ 0.3 s"), ("/v1/overview", "")):
         seconds, size = [], 0
         for _ in range(runs):
+            time.sleep(PAUSE_S)
             begin = time.perf_counter()
             size = len(httpx.get(address + path, timeout=60).raise_for_status().content)
             seconds.append(time.perf_counter() - begin)
