@@ -513,6 +513,7 @@ class Service:
             objective=self.settings.objective,
             waits=memory.waits,
             waiting=memory.waiting,
+            staying={topology: str(why) for topology, why in memory.staying.items()},
             refused=storage.refused.reasons(self.settings.clock.time() * 1000),
             standbys=self.tally.standbys(),
             hold=hold.code if hold else "",

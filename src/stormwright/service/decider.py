@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -139,12 +139,17 @@ class Decider:
         names = {topology.id: topology.name for topology in problem.topologies}
         self._memory.waits = wait_texts({names.get(topology, topology): why for topology, why in waits.items()})
         self._memory.waiting = len(waits)
+        self._memory.staying = {
+            **{topology: str(why) for topology, why in waits.items()},
+            **self._memory.backoff.stay(self._memory.clock().now_s),
+            **self._view.unfit(),
+            **self._guard.stay(problem),
+        }
         if all(topology in waits for topology in problem.load.topologies):
             return Decision(False, "; ".join(self._memory.waits) or "nothing was measured", hold="unmeasured")
-        reasons = {topology: str(why) for topology, why in waits.items()}
         if triggers is not None:
-            return self._decided(problem, triggers, adapts, reasons)
-        return self._decided(problem, self._settings.triggers, self._settings.adapts, reasons)
+            return self._decided(problem, triggers, adapts, waits)
+        return self._decided(problem, self._settings.triggers, self._settings.adapts, waits)
 
     def place(
         self,
@@ -201,7 +206,7 @@ class Decider:
         return problem
 
     def _decided(
-        self, problem: Problem, triggers: TriggerParams, adapts: Adaptation, waits: Mapping[str, str]
+        self, problem: Problem, triggers: TriggerParams, adapts: Adaptation, waits: Collection[str]
     ) -> Decision:
         memory, clock = self._memory, self._memory.clock()
         if problem.load is not None:
@@ -216,7 +221,7 @@ class Decider:
             triggers,
             self._budget.now() if self._budget else self._settings.budget,
             clock,
-            {**waits, **memory.backoff.stay(clock.now_s), **self._view.unfit(), **self._guard.stay(problem)},
+            memory.staying,
             drift_text(drifts, problem),
             PlacementAim(self._settings.objective, refuses=self._refuses, adapts=adapts),
         )

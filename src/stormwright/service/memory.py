@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from stormwright import clock as clocks
+from stormwright.controller.planning.plan import Forbidden
 from stormwright.controller.policy import Decision, DecisionTimes
 from stormwright.controller.reports import MoveReport
 from stormwright.controller.safety.holds import Hold
@@ -84,8 +85,9 @@ class ServiceMemory:
     """State of the running service; times are those of the clock's `monotonic`.
 
     The first decision waits a whole period. `waits` says why topologies stay because of too few measurements, and
-    `waiting` how many; `resumed` are topologies (names) activated after a pause, possibly one of a killed service.
-    `hold` is the reason why nothing was decided last.
+    `waiting` how many; `staying` has the reason of each topology (id) that the last decision did not consider; `resumed`
+    are topologies (names) activated after a pause, possibly one of a killed service. `hold` is the reason why nothing was
+    decided last.
     """
 
     time: clocks.Clock = clocks.WALL
@@ -97,6 +99,7 @@ class ServiceMemory:
     moves: Sequence[MoveReport] = ()
     waits: Sequence[str] = ()
     waiting: int = 0
+    staying: Mapping[str, str | Forbidden] = field(default_factory=dict)
     hold: Hold | None = None
     resumed: set[str] = field(default_factory=set)
     last_search_s: float = field(init=False)

@@ -41,6 +41,8 @@ class ServiceStatus:
         Why topologies stay because too little was measured, a sentence for each kind of reason.
     waiting
         Number of these topologies.
+    staying
+        Topology → why the last decision left it where it is, whatever could be gained.
     hold, hold_why
         Why moves are not allowed now: a code (`stormwright.controller.safety.holds.HoldCode`) and a sentence, or empty.
     anomalies
@@ -70,6 +72,7 @@ class ServiceStatus:
     objective: str
     waits: Sequence[str] = ()
     waiting: int = 0
+    staying: Mapping[str, str] = field(default_factory=dict)
     refused: Mapping[str, Sequence[str]] = field(default_factory=dict)
     standbys: Mapping[str, NodeStandbys] = field(default_factory=dict)
     hold: str = ""

@@ -265,7 +265,8 @@ class Outlooks:
         capped = [_capped(now, gain, most) for (now, _), gain, most in zip(pairs, gains, enough, strict=True)]
         whole = together([gain for gain, _ in capped], weight)
         now, new = (sum(pair[side].reachable_tps.value for pair in pairs) for side in (0, 1))
-        text = f"reachable throughput {readable(now)} → {readable(new)} trees/s"
+        several = len(pairs) > 1
+        text = f"reachable throughput {readable(now)} → {readable(new)} trees/s{' of all together' * several}"
         worth = {new.topology: new.reachable_tps.value for _, new in pairs}
         is_capped = any(cut for _, cut in capped)
         less = "a rate above twice the measured one counts for no more" if is_capped and new > now else ""
@@ -273,7 +274,7 @@ class Outlooks:
             now.reachable_tps.value >= most * now.measured_tps for (now, _), most in zip(pairs, enough, strict=True)
         )
         percent, at_least = 100 * (whole.value - 1), 100 * (whole.at_least - 1)
-        gained = f"reachable throughput rises by {percent:.0f} %{' or more' * is_capped}"
+        gained = f"reachable throughput rises by {percent:.0f} %{' or more' * is_capped}{' per topology' * several}"
         return Outlook(percent, gained, text, worth, less=less, at_least_percent=at_least, has_room=has_room)
 
     def _of_latency(self, _: IntArray, pairs: _Pairs) -> Outlook:

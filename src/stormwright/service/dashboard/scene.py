@@ -145,9 +145,9 @@ class NodeFigures:
     ----------
     use
         Key of `USES` → part in use; NaN where that is not known. CPU is that of the whole node where it was measured,
-        else that of its executors.
+        else that of its executors; it is unknown if none of them was measured.
     cores, executor_cores
-        Cores of a node, and those that its executors use.
+        Cores of a node, and those that its measured executors use.
     executors, workers, slots
         How many.
     usable
@@ -190,8 +190,12 @@ class NodeFigures:
         placed, count = PlacedExecutors(problem, problem.current_slot), len(problem.supervisors)
         cpu, memory = problem.node_cpu_hz, problem.node_memory_mb
         racks = tuple(dict.fromkeys(supervisor.rack for supervisor in problem.supervisors))
-        used_hz, speed = placed.sum_by_node(problem.executor_cpu_hz), core_hz(problem)
-        whole, cores = _part(used_hz, cpu), cpu / speed
+        is_measured = np.array([load is not None for load in problem.demand.measured], bool)[problem.executor_topology]
+        used_hz = placed.sum_by_node(np.where(is_measured, problem.executor_cpu_hz, 0.0))
+        executors = np.bincount(placed.node, minlength=count)
+        unknown = (executors > 0) & (placed.sum_by_node(is_measured.astype(float)) == 0)
+        speed = core_hz(problem)
+        whole, cores = np.where(unknown, np.nan, _part(used_hz, cpu)), cpu / speed
         for index, supervisor in enumerate(problem.supervisors):
             node = (measured or {}).get(supervisor.id)
             if node and node["capacity_cores"]:
@@ -207,7 +211,7 @@ class NodeFigures:
                 "memory-asked": _part(placed.sum_by_node(requests.memory_mb), memory),
                 "link": _links(predicted, count),
             },
-            executors=np.bincount(placed.node, minlength=count),
+            executors=executors,
             workers=np.bincount(problem.slot_node[placed.workers.slot], minlength=count),
             slots=np.bincount(problem.slot_node, minlength=count),
             usable=problem.node_usable,

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from stormwright.controller.plans.modes import mode_of
 from stormwright.controller.safety.move_kinds import move_safety
 from stormwright.errors import NotFoundError
 from stormwright.model import UNPLACED, Topology
@@ -137,12 +138,25 @@ def topology(known: DashboardState, name: str) -> Page:
         "predicted": predicted,
         "unpredicted": scene.unpredicted,
         "unplaced": scene.unplaced.get(name, 0),
+        "stays": _stays(known, name, is_measured=scene.problem.demand.measured[index] is not None),
+        "mode": mode_of(modes, name, of.name) if (modes := known.modes()) else None,
         "graph": _graph(scene, index, kinds, use),
         "components": [_component(scene, index, each, use) for each in range(len(of.components))],
         "workers": _workers(scene, index, predicted),
         "charts": _charts(known, name),
     }
     return Page("topology", of.name, _COMMAND, shows, _HERE)
+
+
+def _stays(known: DashboardState, name: str, *, is_measured: bool) -> list[str]:
+    """Return why a topology is not moved, or cannot be placed."""
+    status = known.status()
+    if status is None:
+        return []
+    unmeasured = "" if is_measured else "its load is not measured: only topologies whose workers all report are moved"
+    refused = "; ".join(status.refused.get(name, ()))
+    reasons = [known.sources.unfit().get(name), unmeasured, status.staying.get(name), refused, status.hold_why]
+    return [why for why in dict.fromkeys(reasons) if why]
 
 
 def _core_parts(scene: Scene, index: int) -> Any:
