@@ -19,7 +19,7 @@ def collection_paused() -> Iterator[None]:
 
     Several threads may pause it at once; it resumes when the last of them has ended its block.
     """
-    global _depth, _was_enabled  # noqa: PLW0603 (collection is one per process, and so is this)
+    global _depth, _was_enabled
     with _lock:
         if _depth == 0:
             _was_enabled = gc.isenabled()

@@ -85,9 +85,9 @@ class ServiceMemory:
     """State of the running service; times are those of the clock's `monotonic`.
 
     The first decision waits a whole period. `waits` says why topologies stay because of too few measurements, and
-    `waiting` how many; `staying` has the reason of each topology (id) that the last decision did not consider; `resumed`
-    are topologies (names) activated after a pause, possibly one of a killed service. `hold` is the reason why nothing was
-    decided last.
+    `waiting` how many; `staying` has the reason of each topology (id) that the last decision did not consider.
+    `resumed` are topologies (names) activated after a pause, possibly one of a killed service; `hold` is the reason why
+    nothing was decided last.
     """
 
     time: clocks.Clock = clocks.WALL
