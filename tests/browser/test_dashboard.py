@@ -1,19 +1,13 @@
-"""The dashboard in a real Chromium: readable by all, at any width, live, and as fast as it has to be.
-
-With ``STORMWRIGHT_PICTURES=1`` it writes the pictures of the documentation anew.
-"""
+"""The dashboard in a real Chromium: readable by all, at any width, live, and as fast as it has to be."""
 
 from __future__ import annotations
 
-import os
-import shutil
 import socket
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,23 +20,14 @@ from stormwright.service.dashboard.over_file import app_of
 from stormwright.service.dashboard.site import Site
 from stormwright.service.dashboard.sources import Sources
 from stormwright.service.dashboard.state import DashboardState, Point
+from tests.browser.chromium import IN_CHROMIUM, LOOKS, check_access, tab
 from tests.service.dashboard.living import living
 from tests.service.dashboard.sites import SERVED, Parrot
 from tests.service.plans.nimbus import Nimbus, settled
 
 uvicorn = pytest.importorskip("uvicorn")
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
-
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.xdist_group("browser"),
-    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium: tools/setup browser installs one"),
-]
-
-#: What a person may look with: colours and width of the window.
-LOOKS = [("light", 1200), ("dark", 1200), ("light", 360), ("dark", 360)]
+pytestmark = IN_CHROMIUM
 
 
 @contextmanager
@@ -116,50 +101,11 @@ def shops(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, list[
     nimbus.end()
 
 
-def axe() -> Any:
-    """What looks for faults of access; what only these tests need is not imported where they do not run."""
-    return pytest.importorskip("axe_playwright_python.sync_playwright", reason="needs the dev extra").Axe()
-
-
-def playing() -> Any:
-    """Playwright, as a context."""
-    return pytest.importorskip("playwright.sync_api", reason="needs the dev extra").sync_playwright()
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    with playing() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield browser
-        browser.close()
-
-
-@contextmanager
-def tab(chromium: Any, colours: str = "light", width: int = 1200, **more: Any) -> Iterator[Any]:
-    context = chromium.new_context(color_scheme=colours, viewport={"width": width, "height": 800}, **more)
-    try:
-        yield context.new_page()
-    finally:
-        context.close()
-
-
 @pytest.mark.parametrize(("colours", "width"), LOOKS)
 def test_axe_finds_nothing_serious_on_any_page(
     chromium: Any, shops: tuple[str, list[str]], colours: str, width: int
 ) -> None:
-    address, paths = shops
-    found, wrong = [], []
-    with tab(chromium, colours, width, bypass_csp=True) as page:  # axe is put into the page
-        page.on("console", lambda told: wrong.append(told.text) if "404" not in told.text else None)
-        page.on("request", lambda asked: wrong.append(asked.url) if not asked.url.startswith(address) else None)
-        for path in paths:
-            page.goto(address + path)
-            result = axe().run(page)
-            found += [(path, each["impact"], each["id"]) for each in result.response["violations"]]
-            across = page.evaluate("document.documentElement.scrollWidth")
-            assert across <= width, f"{path} is {across} px wide"
-    assert [each for each in found if each[1] in ("serious", "critical")] == []
-    assert wrong == []
+    check_access(chromium, *shops, colours, width)
 
 
 def test_nothing_of_a_page_offends_its_own_policy(chromium: Any, shops: tuple[str, list[str]]) -> None:
@@ -211,6 +157,22 @@ def test_figures_change_without_a_reload(chromium: Any) -> None:
         assert page.evaluate("window.kept"), "it was not loaded anew"
 
 
+def test_page_that_was_opened_before_the_first_data_shows_them(chromium: Any) -> None:
+    """It stayed at "No data yet", as only parts that were there were replaced."""
+    now: list[Problem | None] = [None]
+    with (
+        DashboardState(Sources(lambda: now[0], lambda: SERVED)) as known,
+        served(Site(known)) as address,
+        tab(chromium) as page,
+    ):
+        page.goto(f"{address}/cluster")
+        page.locator("#waiting").wait_for()
+        page.locator("#live", has_text="live").wait_for()
+        now[0] = living(3, 4)
+        page.locator("#nodes tbody tr").first.wait_for(timeout=30_000)
+        assert page.locator("#waiting").count() == 0
+
+
 def test_page_of_a_service_that_has_ended_looks_stale(chromium: Any) -> None:
     """It stayed green, with ages that stood still."""
     with DashboardState(Sources(lambda: living(3, 4), lambda: SERVED)) as known, tab(chromium) as page:
@@ -254,23 +216,3 @@ def test_overview_of_largest_cluster_loads_within_two_seconds(chromium: Any) -> 
             page.goto(address + path, wait_until="load")
             assert len(page.content().encode()) <= MOST_BYTES, path
             assert page.evaluate("performance.getEntriesByType('navigation')[0].loadEventEnd") < 2000, path
-
-
-def test_pictures_of_the_documentation(chromium: Any, shops: tuple[str, list[str]], tmp_path: Path) -> None:
-    address, paths = shops
-    wanted = os.environ.get("STORMWRIGHT_PICTURES")
-    shots = {
-        "overview": ("light", 1200, "/", 1000),
-        "cluster": ("light", 1200, "/cluster", 760),
-        "topology": ("dark", 1200, paths[5], 900),
-        "plan": ("light", 1200, paths[9], 1000),
-        "timeline": ("dark", 1200, "/timeline", 900),
-        "narrow": ("light", 360, "/", 780),
-    }
-    for name, (colours, width, path, height) in shots.items():
-        with tab(chromium, colours, width) as page:
-            page.set_viewport_size({"width": width, "height": height})
-            page.goto(address + path)
-            page.locator("#live", has_text="live").wait_for()
-            page.screenshot(path=(PICTURES if wanted else tmp_path) / f"{name}.png")
-        assert (PICTURES / f"{name}.png").exists()

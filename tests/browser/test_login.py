@@ -8,20 +8,11 @@ from typing import Any
 
 import pytest
 
-from tests.browser.test_dashboard import CHROMIUM as PROGRAM
-from tests.browser.test_dashboard import LOOKS, axe, playing, pytestmark, tab
+from tests.browser.chromium import IN_CHROMIUM, LOOKS, axe, tab
 from tests.service.auth.authorities import Authority
 from tests.service.auth.guarded import Guarded, guarded
 
-__all__ = ["pytestmark"]
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    with playing() as playwright:
-        browser = playwright.chromium.launch(executable_path=PROGRAM, args=["--no-sandbox"])
-        yield browser
-        browser.close()
+pytestmark = IN_CHROMIUM
 
 
 @pytest.fixture

@@ -1,10 +1,18 @@
 // Without this file every page works; with it, figures change where they stand.
 "use strict";
 
+const namesOfParts = (page) => [...page.querySelectorAll("[data-live]")].map((part) => part.id).join();
+
 const refresh = async () => {
   const answer = await fetch(location.href, { headers: { accept: "text/html" } });
   if (!answer.ok || answer.redirected) return;
   const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+  const content = document.getElementById("content");
+  const isInUse = content !== document.activeElement && content.contains(document.activeElement);
+  // Parts have come or gone, as when the first data arrive: the whole page is another one.
+  if (namesOfParts(fresh) !== namesOfParts(document) && !isInUse) {
+    content.replaceChildren(...fresh.getElementById("content").childNodes);
+  }
   for (const part of document.querySelectorAll("[data-live]")) {
     const next = fresh.getElementById(part.id);
     if (!next || next.innerHTML === part.innerHTML) continue;
