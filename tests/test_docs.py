@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import subprocess
 from pathlib import Path
 
 import click
@@ -26,6 +27,13 @@ def test_links_lead_somewhere(page):
     text = page.read_text(encoding="utf-8")
     targets = re.findall(r"\]\((?!https?:|#)([^)#\s]+)", text)
     assert [target for target in targets if not (page.parent / target).exists()] == []
+
+
+def test_no_file_has_marks_of_a_merge():
+    """docs/operate.md had some: pages are read by people only."""
+    marks = ["grep", "-lE", "^(<<<<<<< |>>>>>>> |=======$)"]
+    found = subprocess.run(["git", *marks], cwd=ROOT, capture_output=True, text=True)
+    assert found.returncode == 1, found.stdout + found.stderr
 
 
 def test_architecture_page_lists_all_or_none_of_the_subpackages():
