@@ -169,7 +169,8 @@ class PlannedTopology(Shape):
     topology, name
         Its id and name.
     executors, workers_started, workers_stopped, workers_unchanged
-        Numbers that move, start, stop and keep running, detours included.
+        Executors that end in another slot; slots in which a worker starts or stops, detours included; workers that keep
+        running.
     pause_s
         Expected silence of its spouts.
     pause_from
@@ -225,6 +226,13 @@ class StageEvaluation(Shape):
     low: float | None
     high: float | None
     verdict: str
+
+    @property
+    def verdict_text(self) -> str:
+        """The verdict in words; ``less`` and ``more`` are about the gain, whether that is a rise or a fall."""
+        return {"less": "gained less than promised", "more": "gained more than promised"}.get(
+            self.verdict, self.verdict
+        )
 
 
 class PlanSummary(Shape):

@@ -91,7 +91,9 @@ def test_commands_of_a_stopped_plan_are_listed_safest_first(run, monkeypatch) ->
     for state in ("stopped", "waiting"):
         plan = summary(state=state, why=why, decision=7)
         found = Concern(level="warn", text=f"Plan ab12 is {state} and needs a person: {why}", page="/plans/ab12")
-        lines = printed(run, monkeypatch, active=(plan,), findings=(found, *[found] * 5))
+        others = [Concern(level="note", text=f"note {n}", page="/") for n in range(5)]
+        lines = printed(run, monkeypatch, active=(plan,), findings=(found, *others))
+        assert lines[1].startswith(f"warning: Plan ab12 is {state}")
         assert sum("does not drain" in line for line in lines) == 1, "said once"
         commands = [line.split(": ")[1].split("  (")[0] for line in lines if line.startswith(("next: ", "or: "))]
         assert commands == [

@@ -200,8 +200,8 @@ def _outcome_parts(done: HistoryEntry) -> Iterator[str]:
 
 def _entry_outcome(move: MoveEntry) -> Iterator[str]:
     for each in move.evaluations:
-        measured = "unknown" if each.measured is None else f"{each.measured:.2f}"
-        yield f"{each.quantity} × {measured} ({each.predicted:.2f} promised)"
+        measured = "unknown" if each.measured is None else f"×{each.measured:.2f}"
+        yield f"{each.quantity} {measured} (promised ×{each.predicted:.2f}): {each.verdict_text}"
 
 
 # Tables -------------------------------------------------------------------------------------------

@@ -107,7 +107,7 @@ def outcome_lines(plan: Plan) -> Iterator[str]:
     """Yield the measured outcome for topologies beside the prediction."""
     for each in plan.evaluations:
         measured = "unknown" if each.measured is None else f"×{each.measured:.2f}"
-        yield f"{each.topology}: {each.quantity} {measured} (predicted ×{each.predicted:.2f}): {each.verdict}"
+        yield f"{each.topology}: {each.quantity} {measured} (promised ×{each.predicted:.2f}): {each.verdict_text}"
 
 
 def progress_line(plan: PlanSummary) -> str:
@@ -176,20 +176,21 @@ def _print_sides(sides: dict[str, Side]) -> None:
     broken = {name: side.violations for name, side in sides.items() if side.violations}
     if broken:
         table.add_row("broken limits", *(f"{len(side.violations):,}" for side in sides.values()))
-    table.add_row("score of 100", *(f"{side.score:.0f}" for side in sides.values()))
+    table.add_row("score, 0 to 100", *(f"{side.score:.0f}" for side in sides.values()))
     print_table(table)
     limits = dict.fromkeys(side.bottleneck for side in sides.values())
-    say("limit: " + (", then ".join(limits) if len(limits) > 1 else f"{next(iter(limits))}"))
+    say(f"limit: {', after the plan '.join(limits)}")
     for name, violations in broken.items():
         say(f"broken {name}: {listed(violations, 1)}")
 
 
 def _pauses(plan: Plan) -> str:
     names = listed([each.name for each in plan.moved], _MOST)
-    values = [each.pause_s.value for each in plan.moved if each.pause_s.value is not None]
-    each = f", about {readable(round(max(values), 1))} s each" if values else ""
-    if values and len(values) > 1 and max(values) > 1.5 * min(values):
-        each = f", about {readable(round(min(values), 1))} to {readable(round(max(values), 1))} s each"
+    pauses = [each.pause_s for each in plan.moved]
+    ends = [end for each in pauses for end in (each.low, each.value, each.high) if end is not None]
+    each = f", about {readable(round(max(ends), 1))} s each" if ends else ""
+    if ends and max(ends) > 1.5 * min(ends):
+        each = f", {readable(round(min(ends), 1))} to {readable(round(max(ends), 1))} s each"
     last = "" if plan.origin == "rollback" else "; each stage is measured before the next begins"
     return f"pauses: {names}{each}; all of it takes about {duration(plan.duration_s)}{last}"
 

@@ -54,12 +54,8 @@ def command(ctx: click.Context, address: str, as_json: bool) -> None:
 
 
 def _lines(now: Overview, address: str) -> Iterator[str]:
-    yield f"{now.verdict}{f'; everything is frozen: {now.frozen}' if now.frozen else ''}"
-    # A plan that waits for a person is listed below, with the commands.
-    halted = [each for each in now.active if each.state in HALTED_STATES]
-    about = tuple(f"Plan {each.id} is " for each in halted)
-    findings = [each for each in now.findings if not (each.text.startswith(about) and about)]
-    yield from cut_short([f"{_CALLED[each.level]}: {_brief(each.text)}" for each in findings], _MAX_FINDINGS)
+    yield now.verdict
+    yield from cut_short([f"{_CALLED[each.level]}: {_brief(each.text)}" for each in now.findings], _MAX_FINDINGS)
     nimbus = (
         "no call from Nimbus yet" if now.nimbus_age_s is None else f"last call from Nimbus {_ago(now.nimbus_age_s)}"
     )
@@ -73,7 +69,10 @@ def _lines(now: Overview, address: str) -> Iterator[str]:
         memory = f", {now.standby_mb:.0f} MB each" if now.standbys is not None and now.standby_mb is not None else ""
         yield f"runs: {', '.join(counted(count, noun) for count, noun in sizes)}{rate}{standby}{memory}"
     yield from _decision(now)
-    yield from cut_short([f"in progress: plan {each.id}: {progress_line(each)}" for each in now.active], _MAX_PLANS)
+    # A plan that waits for a person is a finding.
+    halted = [each for each in now.active if each.state in HALTED_STATES]
+    active = [each for each in now.active if each not in halted]
+    yield from cut_short([f"in progress: plan {each.id}: {progress_line(each)}" for each in active], _MAX_PLANS)
     fitting = [each for each in now.pending if not each.outdated]
     yield from cut_short(
         [f"waits for approval: {_waiting(each)}" for each in fitting], _MAX_PLANS, "; `stormwright plan --list` has all"
@@ -89,7 +88,7 @@ def _lines(now: Overview, address: str) -> Iterator[str]:
         yield f"last change: {_brief(f'{made}: {last.reason}; outcome: {evaluations_of(last)}', 200)}"
     if not now.changes:
         yield "last change: none"
-    for plan in [*halted, *(each for each in now.active if each not in halted), *fitting][:1]:
+    for plan in [*halted, *active, *fitting][:1]:
         yield from next_lines(plan)
 
 

@@ -196,6 +196,17 @@ def test_plan_never_has_a_heap_newly_too_small() -> None:
     assert document["blocked"] == {"a": str(draft.plan.blocked[A.id])}
 
 
+def test_executors_of_a_detour_are_counted_once() -> None:
+    """A topology of 4 executors counted as 8."""
+    draft = propose_moves(two(), Forced([4] * 4 + [2] * 4), PlanScope(repairs=True))
+    (step,) = draft.plan.steps
+    (whole,) = step.moves
+    aside = replace(whole, after=on("host1"), arrives=False)
+    steps = tuple(replace(step, moves=(each,)) for each in (aside, replace(whole, before=aside.after)))
+    document = plan_document(replace(draft, plan=replace(draft.plan, steps=steps)), lambda *_: ASSUMED, None)
+    assert [each["executors"] for each in document["moved"]] == [4]
+
+
 def test_each_placement_is_predicted_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 

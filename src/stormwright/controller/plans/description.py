@@ -16,7 +16,7 @@ from stormwright.controller.planning.plan import Excluded, MovePlan, TopologyMov
 from stormwright.controller.plans.draft import Proposal, concerned, measured_rates
 from stormwright.controller.safety.move_kinds import MoveSafety, move_safety, restarted_shares
 from stormwright.history.evaluation.moves import AFTER_S, SETTLE_S
-from stormwright.model import UNPLACED, Cost, Problem, Topology, WorkerSlot
+from stormwright.model import UNPLACED, Cost, Problem, Topology, TopologyAssignment, WorkerSlot
 from stormwright.model.arrays import IntArray
 from stormwright.model.constraints.constraint import PlacedExecutors, Violation
 from stormwright.model.constraints.heaps import LiveHeap, WorkerHeaps
@@ -460,9 +460,9 @@ def _moved(
             PlannedTopology(
                 topology=topology,
                 name=moves[0].topology.name,
-                executors=sum(move.moved_executors for move in moves),
-                workers_started=sum(len(move.started_workers) for move in moves),
-                workers_stopped=sum(len(move.stopped_workers) for move in moves),
+                executors=_executors_moved(moves[0].before, moves[-1].after),
+                workers_started=len({slot for move in moves for slot in move.started_workers}),
+                workers_stopped=len({slot for move in moves for slot in move.stopped_workers}),
                 workers_unchanged=len(moves[-1].unchanged_workers),
                 pause_s=pause.seconds,
                 pause_from=pause.source,
@@ -473,3 +473,11 @@ def _moved(
             )
         )
     return found
+
+
+def _executors_moved(before: TopologyAssignment, after: TopologyAssignment) -> int:
+    """Return the number of executors that end in another slot, however many detours they take."""
+    start, end = (
+        [None if slot == UNPLACED else side.slots[slot] for slot in side.slot_of_executor] for side in (before, after)
+    )
+    return sum(one != other for one, other in zip(start, end, strict=True))
