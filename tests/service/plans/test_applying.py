@@ -206,6 +206,19 @@ def test_stopped_plan_resumes_at_its_last_step(begin: Begin) -> None:
         nimbus.plan_service.stop(plan, ANNA)
 
 
+def test_discarded_plan_still_says_how_far_it_came(begin: Begin) -> None:
+    """It was at step 0 as soon as it was discarded."""
+    nimbus = begin(many()[0])
+    plan = nimbus.propose(many()[1])
+    nimbus.plan_service.apply(plan, ANNA)
+    nimbus.executor.advance()
+    nimbus.plan_service.stop(plan, ANNA)
+    nimbus.run()
+    completed = nimbus.plan_service.plan(plan).steps_completed
+    assert completed > 0
+    assert nimbus.plan_service.discard(plan, ANNA).steps_completed == completed
+
+
 def test_to_freeze_stops_the_plan_under_way(begin: Begin) -> None:
     nimbus = begin(many()[0])
     plan = nimbus.propose(many()[1])
@@ -213,7 +226,8 @@ def test_to_freeze_stops_the_plan_under_way(begin: Begin) -> None:
     nimbus.executor.advance()
     nimbus.plan_service.change_modes(ModesChange(frozen="month end", by="anna", reason="accounts"))
     nimbus.run()
-    assert nimbus.plan_service.plan(plan).state == "stopped"
+    row = nimbus.plan_service.plan(plan)
+    assert (row.state, row.why) == ("stopped", "as was asked: everything is frozen: month end")
     with pytest.raises(ConflictError, match="everything is frozen"):
         nimbus.plan_service.resume(plan, ANNA)
 

@@ -16,7 +16,7 @@ from stormwright.client.shapes import ModesChange, PlanRequest
 from stormwright.controller.planning.planner import plan_moves
 from stormwright.controller.plans.rollback import WHOLE
 from stormwright.controller.policy import Decision
-from stormwright.errors import ConflictError, StormwrightError
+from stormwright.errors import ConflictError, InputError, StormwrightError
 from stormwright.model import Assignment, Problem
 from stormwright.modes import Mode
 from stormwright.service.loop import Loop
@@ -213,6 +213,14 @@ def test_number_of_queued_plan_requests_is_limited(nimbus: Nimbus, slow: Slow) -
     slow.go.set()
     settled(nimbus, asked[-1])
     assert nimbus.plan_service.request(PlanRequest(by="anna", reason="one more")).state == "planning"
+
+
+def test_request_for_an_unknown_topology_is_refused_at_once(nimbus: Nimbus) -> None:
+    """Each mistyped name left a failed plan in all lists."""
+    for wrong in ({"topologies": ("nosuch",)}, {"nodes": ("nosuch",)}):
+        with pytest.raises(InputError, match="nosuch"):
+            nimbus.plan_service.request(PlanRequest(by="anna", reason="a try", **wrong))
+    assert nimbus.plan_service.plans().plans == ()
 
 
 def test_discarded_plan_request_is_not_computed(nimbus: Nimbus, slow: Slow) -> None:

@@ -199,7 +199,7 @@ def propose_moves(
     InputError
         A pattern fits no topology, or no node.
     """
-    _check(problem, wish)
+    check_scope(problem, wish)
     unmeasured = _unmeasured(problem, wish)
     problem = problem_for_plans(within_live_heaps(within_heaps(problem)))
     now = problem.current_slot
@@ -215,11 +215,13 @@ def propose_moves(
     placements, goal = Placements(problem), "" if wish.repairs else wish.goals[0]
     cpu_limits = wish.repairs or wish.goals == (TRAFFIC,)
     plan = plan_valid_moves(placements, wanted, WHOLE, staying, cpu_limits=cpu_limits)
+    outlooks = {goal: Outlooks(problem, goal, placements=placements) for goal in wish.goals}
     if not plan.steps:
         text = "all better moves are blocked" if plan.blocked else "the search found no better placement"
+        if not plan.blocked and any(each.of(now).has_room for each in outlooks.values()):
+            text = HAS_ROOM
         return Proposal(problem, plan, now, why=text, placements=placements, goal=goal)
     slots = planned_slots(problem, plan.moves)
-    outlooks = {goal: Outlooks(problem, goal, placements=placements) for goal in wish.goals}
     found = {goal: each.of(slots) for goal, each in outlooks.items()}
     if why := _not_worth(found, wish):
         return Proposal(problem, MovePlan((), plan.blocked), now, why=why, placements=placements, goal=goal)
@@ -230,7 +232,8 @@ def propose_moves(
     return replace(draft, goal=goal)
 
 
-def _check(problem: Problem, wish: PlanScope) -> None:
+def check_scope(problem: Problem, wish: PlanScope) -> None:
+    """Check that each pattern fits a topology, or a node; InputError names those that do not."""
     topologies: list[tuple[str, ...]] = [(each.name, each.id) for each in problem.topologies]
     names = problem.cluster.node_names
     nodes: list[tuple[str, ...]] = [

@@ -196,6 +196,9 @@ class NodeFigures:
         unknown = (executors > 0) & (placed.sum_by_node(is_measured.astype(float)) == 0)
         speed = core_hz(problem)
         whole, cores = np.where(unknown, np.nan, _part(used_hz, cpu)), cpu / speed
+        if problem.load:
+            node_hz = np.array([problem.load.node_cpu_hz.get(each.id, np.nan) for each in problem.supervisors])
+            whole = np.where(np.isnan(node_hz), whole, _part(node_hz, cpu))
         for index, supervisor in enumerate(problem.supervisors):
             node = (measured or {}).get(supervisor.id)
             if node and node["capacity_cores"]:

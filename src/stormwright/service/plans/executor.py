@@ -325,7 +325,7 @@ class PlanExecutor:
         if pending[0].state == "moving" and not self._settle(row, pending[0], problem, away):
             return
         if row.stop and not away:
-            self._plans.change(row.id, ["applying"], "stopped", "as was asked", stop=0)
+            self._plans.change(row.id, ["applying"], "stopped", self._why_stopped(), stop=0)
             return
         if why := "; ".join(changes(orjson.loads(row.preconditions), problem, self._moved(row))):
             self._halt(row, f"the cluster has changed: {why}", back=bool(away))
@@ -386,7 +386,7 @@ class PlanExecutor:
         is_at = {move["topology"]: where(problem.current.get(move["topology"])) for move in moves}
         if any(not slots or None in slots for slots in is_at.values()):
             if row.stop:
-                self._halt(row, "as was asked", back=True)
+                self._halt(row, self._why_stopped(), back=True)
             return False  # Nimbus has yet to place them
         if all(is_at[move["topology"]] == where(placement_of(move["after"])) for move in moves):
             self._plans.set_step(row.id, begun.number, "moved")
@@ -425,7 +425,7 @@ class PlanExecutor:
             self._plans.change(row.id, ["evaluating"], "rolling_back", why, stop=0, tries=0)
             return
         if row.stop:
-            self._plans.change(row.id, ["evaluating"], "stopped", "as was asked", stop=0)
+            self._plans.change(row.id, ["evaluating"], "stopped", self._why_stopped(), stop=0)
             return
         outcomes, pending = self._journal.evaluations_of(row.decision or 0), self._outcomes.pending()
         if any(topology in pending and topology not in outcomes for topology in names):
@@ -471,6 +471,10 @@ class PlanExecutor:
             return
         self._plans.change(row.id, ["rolling_back"], "rolling_back", row.why, tries=row.tries + 1)
         self._not_before_s = self._plans.clock.monotonic() + AGAIN_S
+
+    def _why_stopped(self) -> str:
+        frozen = self._outcomes.frozen()
+        return f"as was asked: everything is frozen: {frozen}" if frozen else "as was asked"
 
     def _waits(self, row: PlanRecord) -> bool:
         """Return whether nothing may be moved now; the plan then continues as soon as moves are allowed."""

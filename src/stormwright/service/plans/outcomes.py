@@ -69,6 +69,10 @@ class MoveOutcomes:
         pending: Collection[str] = self._history.evaluation_status().get("pending", ())
         return pending
 
+    def frozen(self) -> str:
+        """Return why everything is frozen; empty if it is not."""
+        return self._guard.modes.frozen
+
     def held(self) -> str:
         """Return why nothing may be moved now (`Holds.before_moving`)."""
         hold = self._guard.holds.before_moving()

@@ -28,6 +28,7 @@ from stormwright.controller.plans.draft import (
     FewestMoves,
     PlanScope,
     Proposal,
+    check_scope,
     measured_rates,
     propose_moves,
     propose_rollback,
@@ -295,11 +296,15 @@ class PlanService(PlanQueries):
         ------
         ConflictError
             `MOST_WAITING` plans wait to be made.
+        InputError
+            A pattern fits no topology, or no node.
         """
         self._queue.require_room()
         goals = tuple(dict.fromkeys(request.goals)) or (self._makers.goal,)
-        plan = self._plans.add("person", ",".join(goals), request.by, request.reason, request.model_dump())
         wish = PlanScope(goals, request.topologies, request.nodes, request.least_gain_percent, request.only is not None)
+        if (now := self._problem()) is not None:
+            check_scope(now, wish)
+        plan = self._plans.add("person", ",".join(goals), request.by, request.reason, request.model_dump())
         scheduler = (
             FewestMoves(self._makers.keeping) if wish.repairs else LexicographicObjective(goals, self._makers.scheduler)
         )

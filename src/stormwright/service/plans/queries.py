@@ -11,7 +11,7 @@ import orjson
 from stormwright.client import shapes
 from stormwright.controller.plans.description import planned_moves
 from stormwright.modes import Modes
-from stormwright.plan import ACTIVE_STATES, HALTED_STATES, Plan, PlannedMove, PlannedStep, PlanState, PlanSummary
+from stormwright.plan import ACTIVE_STATES, Plan, PlannedMove, PlannedStep, PlanState, PlanSummary
 from stormwright.service.plans.journal import Journal, evaluation_shapes
 from stormwright.service.plans.store import PlanRecord, PlanStore
 
@@ -85,7 +85,7 @@ class PlanQueries:
         """Return the summary of a plan."""
         known = {} if row.state == "planning" else self._summary_fields(row.id)
         completed = known.get("step_count", 0) if row.state == "done" else 0
-        if row.state in (*ACTIVE_STATES, *HALTED_STATES):
+        if row.state != "done" and row.decision is not None:  # it was begun
             completed = sum(state == "moved" for _, _, state in self._plans.step_states(row.id))
         return PlanSummary(
             **known,
