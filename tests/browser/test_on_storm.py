@@ -1,7 +1,7 @@
 """The dashboard over a service that runs for a real Storm cluster, used as an operator does.
 
-A plan is requested, applied, followed, evaluated and taken back in Chromium, and each of five questions of an operator is
-answered within two clicks from the first page. With ``STORMWRIGHT_PICTURES=1`` it writes the pictures of the
+A plan is requested, applied, followed, evaluated and taken back in Chromium, and each of five questions of an operator
+is answered within two clicks from the first page. With ``STORMWRIGHT_PICTURES=1`` it writes the pictures of the
 documentation.
 """
 

@@ -41,7 +41,8 @@ def test_plan_of_file_reports_moves_and_expected_gains(run, file):
     code, out, _ = run("plan", file, "--goal", "traffic", "--steps")
     assert code == 0
     assert out.splitlines()[1].startswith("Moves 2 topologies in 2 steps and 2 stages; traffic between nodes falls ")
-    for label in ("reachable throughput, trees/s", "latency", "score, 0 to 100", "limit: ", ": modelled", "pauses: a, b"):
+    labels = ("reachable throughput, trees/s", "latency", "score, 0 to 100", "limit: ", ": modelled", "pauses: a, b")
+    for label in labels:
         assert label in out
     code, out, _ = run("plan", file, "--goal", "traffic", "--json")
     plan = json.loads(out)

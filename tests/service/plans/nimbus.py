@@ -167,6 +167,9 @@ class Nimbus:
             self.journal.record_evaluation(EvaluatedMove(moment, topology, judged))
         return dict.fromkeys(self.does_worse, "each tree takes longer")
 
+    def frozen(self) -> str:
+        return self.guard.modes.frozen
+
     def held(self) -> str:
         hold = self.guard.holds.before_moving()
         return hold.why if hold else ""

@@ -242,6 +242,10 @@ class Outcomes(Protocol):
     def pending(self) -> Collection[str]:
         """Return topologies (ids) whose moves are still being evaluated."""
 
+    def frozen(self) -> str:
+        """Return why everything is frozen; empty if it is not."""
+        ...
+
     def held(self) -> str:
         """Return why nothing may be moved now; empty if moves are allowed."""
 
