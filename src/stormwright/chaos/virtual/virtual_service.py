@@ -229,6 +229,10 @@ class VirtualService:
             self.journal.record_evaluation(EvaluatedMove(moment, topology, evaluation))
         return {}
 
+    def frozen(self) -> str:
+        """Return why everything is frozen."""
+        return self.guard.modes.frozen
+
     def held(self) -> str:
         """Return why nothing may be moved now."""
         hold = self.guard.holds.before_moving()

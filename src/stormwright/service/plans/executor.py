@@ -244,7 +244,6 @@ class Outcomes(Protocol):
 
     def frozen(self) -> str:
         """Return why everything is frozen; empty if it is not."""
-        ...
 
     def held(self) -> str:
         """Return why nothing may be moved now; empty if moves are allowed."""
