@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from stormwright.errors import Fault, InputError, suggestion_for
 from stormwright.jit.compiled import Records
+from stormwright.model.faults import is_integer, is_number
 from stormwright.simulator.distributions import (
     Distribution,
     Exponential,
@@ -156,9 +157,9 @@ class Network:
             ever in no time.
         """
         faults = []
-        if not _is_number(seconds) or not 0 < seconds < NEVER:
+        if not is_number(seconds) or not 0 < seconds < NEVER:
             faults.append(Fault(f"should be a finite time above 0, got {seconds!r}", "seconds"))
-        if not _is_number(warm_up_s) or not 0 <= warm_up_s < NEVER:
+        if not is_number(warm_up_s) or not 0 <= warm_up_s < NEVER:
             faults.append(Fault(f"should be a finite time from 0 on, got {warm_up_s!r}", "warm_up_s"))
         if faults:
             raise InputError("run of a network", faults)
@@ -223,7 +224,7 @@ class Network:
         faults = []
         for to, part in station.routes.items():
             yield from self._unknown(to, f"{path}.routes.{to}")
-            if not _is_number(part) or not 0 <= part <= 1:
+            if not is_number(part) or not 0 <= part <= 1:
                 faults.append(Fault(f"should be a probability from 0 to 1, got {part!r}", f"{path}.routes.{to}"))
         yield from faults
         if not faults and (total := sum(station.routes.values())) > 1 + 1e-9:
@@ -302,11 +303,7 @@ def _time_faults(given: object, path: str) -> Iterator[Fault]:
 
 
 def _is_whole(value: object, least: int, most: int) -> bool:
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and least <= int(value) <= most
-
-
-def _is_number(value: object) -> TypeGuard[float]:
-    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+    return is_integer(value) and least <= int(value) <= most
 
 
 def _leads_out(station: Station) -> bool:
@@ -400,7 +397,7 @@ class NetworkRun:
             The time is before the present one, a distribution drew a negative or infinite one, or without a limit of
             services jobs go round for ever in no time.
         """
-        if not _is_number(time_s) or not time_s >= self.now_s:
+        if not is_number(time_s) or not time_s >= self.now_s:
             message = f"should be a time from the present one on, {self.now_s:g}, got {time_s!r}"
             raise InputError("run of a network", [Fault(message, "time_s")])
         if hops == _ENDLESS and (faults := list(self._network.endless())):
