@@ -98,6 +98,23 @@ def test_storm_keys_cover_the_keys_in_the_sources():
     assert sorted(found - listed - set(NO_KEYS)) == []
 
 
+def test_storm_keys_are_in_the_sources():
+    """As text, as a constant of Storm's Config, or by the prefix of one of Storm's schedulers."""
+    sources = [*(ROOT / "src").rglob("*.py"), *(ROOT / "java/src/main").rglob("*.java")]
+    text = "\n".join(path.read_text(encoding="utf-8") for path in sources)
+    texts = set(re.findall(r"\"([a-z][a-z0-9_.]*)\"", text))
+    constants = set(re.findall(r"Config\.([A-Z_]+)", text))
+    prefixes = tuple(each for each in texts if each.endswith(".scheduler."))
+    unused = [
+        key.name
+        for key in (*OWN, *STORMS)
+        if key.name not in texts
+        and key.name.upper().replace(".", "_") not in constants
+        and not key.name.startswith(prefixes)
+    ]
+    assert unused == []
+
+
 #: Directories of code that sets keys of clusters of its own.
 _SETTING = {"local_cluster", "evaluations", "chaos", "workbench", "testing"}
 
