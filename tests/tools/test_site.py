@@ -20,7 +20,7 @@ from stormwright.cli import VERBS
 from stormwright.cli.serve import command as serve
 from stormwright.cli.serve.config import variable
 from stormwright.storm.jvm import STORM_HOME
-from tests.browser.test_dashboard import CHROMIUM
+from tests.browser.chromium import CHROMIUM
 from tools.site_hooks import linked
 from tools.site_pages import error_classes, generated_pages, options_page
 from tools.storm_keys import OWN, STORMS
