@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import networkx as nx
@@ -12,12 +13,14 @@ import numpy as np
 import pytest
 
 import stormwright as sw
+from stormwright.advise.search.advice import Alternative
 from stormwright.errors import InputError, MissingDependencyError
 from stormwright.formats import write_assignment, write_problem
 from stormwright.predict.calibration.calibration import Calibration
 from stormwright.predict.calibration.document import costs_to_dict
 from stormwright.predict.costs import Costs
 from stormwright.schedulers import scheduler_names
+from stormwright.tables import Tabular
 from stormwright.testing.word_counts import WordCount
 
 
@@ -265,6 +268,12 @@ def test_impossible_simulations_are_rejected_with_all_faults(running):
         sw.simulate(fresh, seconds=-1, seed=-1, tuples_at_once=0, trace=[(1, -2), (1, 2, "x")])
     paths = [fault.path for fault in error.value.faults]
     assert paths == ["seconds", "seed", "tuples_at_once", "assignment", "trace line 1", "trace line 2"]
+    with pytest.raises(InputError) as error:
+        sw.simulate(running, seconds="3", seed=0.5, tuples_at_once=1.5)
+    assert [fault.path for fault in error.value.faults] == ["seconds", "seed", "tuples_at_once"]
+    with pytest.raises(InputError) as error:
+        sw.simulate(running, seconds=True, seed=True, tuples_at_once=True)
+    assert [fault.path for fault in error.value.faults] == ["seconds", "seed", "tuples_at_once"]
     with pytest.raises(InputError, match="leave out saturated"):
         sw.simulate(running, saturated=True, trace=[(1, 2)])
     with pytest.raises(InputError, match="is of another problem"):
@@ -365,13 +374,13 @@ def test_sweep_takes_schedulers_of_ones_own():
     problem = sw.sketch("a 2 -> b 3 fields", nodes=3)
     found = sw.sweep(
         problems=[problem, "ready:top-storm-word-count-1"],
-        schedulers={"spread": (Spread, {"step": [1, 2]}), "even": {}, "broken": lambda **_: 1 / 0},
+        schedulers={"striped": (Spread, {"step": [1, 2]}), "even": {}, "broken": lambda **_: 1 / 0},
         seeds=[0, 5],
     )
     rows = found.cells.to_pylist()
-    own = {(row["parameters"], row["seed"]): row["cost"] for row in rows if row["scheduler"] == "spread"}
+    own = {(row["parameters"], row["seed"]): row["cost"] for row in rows if row["scheduler"] == "striped"}
     assert set(own) == {(f'{{"step":{step}}}', seed) for step in (1, 2) for seed in (0, 5)}
-    of_sketch = [row for row in rows if row["problem"] == "sketch-1" and row["scheduler"] == "spread"]
+    of_sketch = [row for row in rows if row["problem"] == "sketch-1" and row["scheduler"] == "striped"]
     for row in of_sketch:
         step = json.loads(row["parameters"])["step"]
         assert row["cost"] == sw.place(problem, Spread(step, row["seed"])).cost.total
@@ -402,9 +411,70 @@ def test_impossible_sweeps_are_rejected_with_all_faults(tmp_path):
     ]
     assert paths("spec.yaml", problems=problem, seeds=[1]) == ["problems", "seeds"]
     assert paths(problems=problem, schedulers={"mine": Spread}, time_limit_s=1) == ["schedulers.mine"]
+    assert paths(problems=problem, schedulers="even", repeats="2", seeds=[True, 0.5], simulate_s="3") == [
+        "simulate_s",
+        "seeds[0]",
+        "seeds[1]",
+        "repeats",
+    ]
+    assert paths(problems=problem, schedulers={"even": Spread}) == ["schedulers.even"]
+    for table in ("s3a://bucket/cells", "file:/cells"):
+        found = paths(problems=problem, schedulers="even", table=table, spark_conf={"spark.ui.enabled": "false"})
+        assert found == ["table", "spark_conf"]
+
+
+class Reversed(Spread):
+    """From the last slot on."""
+
+    def schedule(self, problem: sw.Problem) -> sw.Assignment:
+        slots = len(problem.slots) - 1 - super().schedule(problem).slot_of_executor
+        return sw.Assignment(slots.astype(np.int32), scheduler="spread")
+
+
+def test_table_identifies_schedulers_of_ones_own_by_their_source(tmp_path):
+    problem, table = sw.sketch("a 2 -> b 3", nodes=3), tmp_path / "cells"
+
+    def decided(make):
+        return sw.sweep(problems=problem, schedulers={"mine": make}, table=table).decided
+
+    assert [decided(make) for make in (Spread, Reversed, Spread, lambda: Spread(), Reversed)] == [1, 1, 0, 1, 0]
+    step = 2
+    without_source = type("Mine", (), {"schedule": Spread().schedule})
+    for make in (without_source, lambda: Spread(step), Spread().schedule.__get__):
+        with pytest.raises(InputError) as error:
+            decided(make)
+        assert [fault.path for fault in error.value.faults] == ["schedulers.mine"]
+        assert sw.sweep(problems=problem, schedulers={"mine": make}).decided == 1
 
 
 # Results -------------------------------------------------------------------------------------------
+
+
+def test_result_without_tables_is_refused():
+    class Nothing(Tabular):
+        pass
+
+    with pytest.raises(TypeError):
+        Nothing()
+
+
+def test_frames_without_rows_have_columns(running, measured):
+    predicted, simulated, placed = sw.predict(running), sw.simulate(running, seconds=0.5), sw.place(running, "even")
+    advice = replace(sw.advise(measured, alternatives=False), alternatives=(Alternative("2 small", 1.0, 5, 0.2, 3.0),))
+    filled = {"threads": predicted, "alternatives": advice, "timeline": simulated, "executors": placed}
+    for name, result in filled.items():
+        assert tuple(result.to_frame(table=name).columns) == tuple(result.empty_columns[name])
+    changed = sw.what_if(running, rate=2.0)
+    changed = replace(changed, today=replace(predicted, busiest=()), then=replace(changed.then, busiest=()))
+    for name, result in {
+        "threads": replace(predicted, busiest=()),
+        "alternatives": replace(advice, alternatives=()),
+        "when": changed,
+    }.items():
+        table = "threads" if name == "when" else name
+        frame = result.to_frame(table=table)
+        assert len(frame) == 0
+        assert list(frame.columns) == result.to_frame("arrow", table).column_names == [*result.empty_columns[table]]
 
 
 def test_results_are_sequences_and_frames(running):

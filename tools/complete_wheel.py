@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from importlib.metadata import Distribution, distribution
 from pathlib import Path
 from uuid import UUID
@@ -49,15 +49,14 @@ def bill_of_materials(wheel: Distribution, jar: Path) -> str:
     bom = Bom(serial_number=UUID(digest[:32]))
     bom.metadata.component = root
     bom.metadata.timestamp = None  # type: ignore[assignment]  # a bill without a time is the same each time
-    components = {canonicalize_name(wheel.name): root}
-    for found in _brought(wheel, EXTRAS):
-        name = canonicalize_name(found.name)
-        components[name] = _component(PackageURL("pypi", None, name, found.version), _licences(found))
+    name = canonicalize_name(wheel.name)
+    required = _required(name, EXTRAS)
+    components = {each: _listed(distribution(each)) for each in required if each != name} | {name: root}
     bom.components.update([packed, *(part for part in components.values() if part is not root)])
     bom.register_dependency(root, [packed])
-    for name, component in components.items():
-        extras = EXTRAS if component is root else ()
-        bom.register_dependency(component, [components[each] for each in _needs(distribution(name), extras)])
+    for each, extras in required.items():
+        names = {canonicalize_name(need.name) for need in _needs(each, extras)} - {each}
+        bom.register_dependency(components[each], [components[need] for need in sorted(names)])
     return JsonV1Dot6(bom).output_as_string(indent=1)
 
 
@@ -67,26 +66,30 @@ def _component(purl: PackageURL, licences: Iterable[License]) -> Component:
     )
 
 
-def _needs(found: Distribution, extras: Iterable[str]) -> list[str]:
-    """Names that a distribution requires on this machine."""
-    wanted = (Requirement(text) for text in found.requires or ())
-    return sorted(
-        {
-            canonicalize_name(each.name)
-            for each in wanted
-            if each.marker is None or any(each.marker.evaluate({"extra": extra}) for extra in ("", *extras))
-        }
-    )
+def _listed(found: Distribution) -> Component:
+    return _component(PackageURL("pypi", None, canonicalize_name(found.name), found.version), _licences(found))
 
 
-def _brought(found: Distribution, extras: Iterable[str]) -> Iterator[Distribution]:
-    known, waiting = {canonicalize_name(found.name)}, _needs(found, extras)
+def _required(name: str, extras: Iterable[str]) -> dict[str, set[str]]:
+    """Return a distribution and all that it requires on this machine, each with its required extras."""
+    found: dict[str, set[str]] = {}
+    waiting = [(name, set(extras))]
     while waiting:
-        name = waiting.pop()
-        if name not in known:
-            known.add(name)
-            yield (part := distribution(name))
-            waiting += _needs(part, ())
+        name, wanted = waiting.pop()
+        if name not in found or not wanted <= found[name]:
+            found[name] = found.get(name, set()) | wanted
+            waiting += [(canonicalize_name(need.name), need.extras) for need in _needs(name, found[name])]
+    return found
+
+
+def _needs(name: str, extras: Iterable[str]) -> list[Requirement]:
+    """Return the requirements of a distribution with some extras on this machine."""
+    wanted = map(Requirement, distribution(name).requires or ())
+    return [
+        each
+        for each in wanted
+        if each.marker is None or any(each.marker.evaluate({"extra": extra}) for extra in ("", *extras))
+    ]
 
 
 def _licences(found: Distribution) -> list[License]:

@@ -6,11 +6,11 @@ Longer than other modules: half of it are the docstrings of its functions, which
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeAlias, cast
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from stormwright.errors import Fault, InputError, MissingDependencyError, Stormw
 from stormwright.explain.drawing import component_colours, component_legend, draw, is_small, placement_svg
 from stormwright.link_speed import link_bits_per_s
 from stormwright.model import UNPLACED, Assignment, Cost, Problem, cost_of, diff, violations
+from stormwright.model.faults import is_integer, is_number
 from stormwright.model.humanize import counted, proof_text, reach_texts
 from stormwright.model.problem import assumed_text, size_of, slots_in
 from stormwright.schedulers import Scheduler
@@ -72,6 +73,8 @@ class Placement(Assignment, Tabular):
     """
 
     problem: Problem = None  # type: ignore[assignment]  # the fields before it have defaults; `of` is how one is made
+
+    empty_columns: ClassVar[Mapping[str, Sequence[str]]] = {"executors": PlacedExecutor._fields}
 
     @classmethod
     def of(cls, problem: Problem, assignment: Assignment) -> Self:
@@ -431,7 +434,7 @@ def simulate(
     ------
     InputError
         The argument is no problem, the assignment belongs to another one, nothing runs and no assignment is given, a
-        number is out of range, the trace or the costs are invalid, or a trace is given for saturated spouts.
+        number is out of range or none, the trace or the costs are invalid, or a trace is given for saturated spouts.
     """
     from stormwright.predict.calibration.document import costs_of, stored_costs
     from stormwright.simulator.precompile import ready_simulator
@@ -440,12 +443,12 @@ def simulate(
 
     _check_problem(problem)
     faults = []
-    if not 0 < seconds <= simulated.MOST_SECONDS:
-        faults.append(Fault(f"should be a time above 0, to {simulated.MOST_SECONDS:,.0f}, got {seconds:g}", "seconds"))
-    if not 0 <= seed < 2**63:
-        faults.append(Fault(f"should be a whole number from 0 on, got {seed}", "seed"))
-    if not 1 <= tuples_at_once <= simulated.MOST_AT_ONCE:
-        message = f"should be a number from 1 to {simulated.MOST_AT_ONCE:,}, got {tuples_at_once}"
+    if not is_number(seconds) or not 0 < seconds <= simulated.MOST_SECONDS:
+        faults.append(Fault(f"should be a time above 0, to {simulated.MOST_SECONDS:,.0f}, got {seconds!r}", "seconds"))
+    if not is_integer(seed) or not 0 <= seed < 2**63:
+        faults.append(Fault(f"should be a whole number from 0 on, got {seed!r}", "seed"))
+    if not is_integer(tuples_at_once) or not 1 <= tuples_at_once <= simulated.MOST_AT_ONCE:
+        message = f"should be a whole number from 1 to {simulated.MOST_AT_ONCE:,}, got {tuples_at_once!r}"
         faults.append(Fault(message, "tuples_at_once"))
     if assignment is None and np.all(problem.current_slot == UNPLACED):
         message = "the problem has no current placement: pass one, as in simulate(problem, place(problem))"
@@ -493,7 +496,8 @@ def sweep(
     schedulers
         Names of schedulers, or for each name the values to try of its parameters: ``{"online": {"alpha": [0, 1]}}``. A
         scheduler of your own is a class, or a function, that takes the parameters (and ``seed``, with `seeds`):
-        ``{"mine": Mine}``, or ``{"mine": (Mine, {"reach": [1, 2]})}``.
+        ``{"mine": Mine}``, or ``{"mine": (Mine, {"reach": [1, 2]})}``. A `table` identifies it by its source and that
+        of its base classes, not by what it calls: change its name if that changes.
     seeds
         Seeds of schedulers that draw random numbers; of all if placements are simulated.
     repeats
@@ -511,7 +515,7 @@ def sweep(
     master
         Spark master, such as ``local[*]``; None: in this process, without Spark.
     spark_conf
-        Configuration of Spark.
+        Configuration of Spark, with `master`.
 
     Returns
     -------
@@ -528,21 +532,28 @@ def sweep(
     _require_arrow()
     from tempfile import TemporaryDirectory
 
+    from stormwright.pipeline.spark.target import SparkTarget, is_uri
     from stormwright.workbench.sweep.cells import read_cells
     from stormwright.workbench.sweep.parts import SweepExtent, sweep_of_parts
     from stormwright.workbench.sweep.result import SweepResult, run_here
     from stormwright.workbench.sweep.table import LocalTable
 
+    faults = []
+    if master is None and table is not None and is_uri(str(table)):
+        faults.append(Fault("is a URI, which Spark accesses: pass master, or a directory", "table"))
+    if master is None and spark_conf:
+        faults.append(Fault("has no effect without Spark: pass master, or leave it out", "spark_conf"))
     if spec is not None:
         named = {"problems": problems, "schedulers": schedulers, "seeds": seeds, "simulate_s": simulate_s}
         named |= {"time_limit_s": time_limit_s, "repeats": None if repeats == 1 else repeats}
         given = [name for name, value in named.items() if value not in (None, ())]
-        faults = [Fault("is part of the file: leave it out, or leave out the file", name) for name in given]
-        if faults:
-            raise InputError("sweep", faults)
+        faults += [Fault("is part of the file: leave it out, or leave out the file", name) for name in given]
+    if faults:
+        raise InputError("sweep", faults)
+    if spec is not None:
         cells = read_cells(Path(spec), from_scratch)
     else:
-        extent = SweepExtent(tuple(seeds), repeats, time_limit_s, simulate_s, from_scratch)
+        extent = SweepExtent(tuple(seeds), repeats, time_limit_s, simulate_s, from_scratch, table is not None)
         cells = sweep_of_parts(problems, schedulers, extent, in_process=master is None)
     with TemporaryDirectory(prefix="stormwright-sweep-") as scratch:
         where = scratch if table is None else str(table)
@@ -550,7 +561,6 @@ def sweep(
             here = LocalTable(Path(where))
             decided = run_here(cells, here, retry_failed=retry_failed)
             return SweepResult(cells, here.read(), decided)
-        from stormwright.pipeline.spark.target import SparkTarget
         from stormwright.workbench.sweep.run import run_on_spark
 
         target = SparkTarget.parsed(master, [f"{key}={value}" for key, value in (spark_conf or {}).items()])

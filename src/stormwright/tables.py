@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, overload
 
 from stormwright.errors import Fault, InputError, MissingDependencyError, suggestion_for
 
@@ -101,8 +101,16 @@ def bar_chart(title: str, bars: Mapping[str, float]) -> str:
     return f"<table><thead><tr><th colspan=3>{escape(title)}</th></tr></thead><tbody>{''.join(rows)}</tbody></table>"
 
 
-class Tabular:
-    """A result with one or more tables, the first of which is the main one."""
+class Tabular(ABC):
+    """A result with one or more tables, the first of which is the main one.
+
+    Attributes
+    ----------
+    empty_columns
+        Table → its columns, for those that may have no rows.
+    """
+
+    empty_columns: ClassVar[Mapping[str, Sequence[str]]] = {}
 
     @abstractmethod
     def tables(self) -> Mapping[str, Rows]:
@@ -142,7 +150,7 @@ class Tabular:
             faults.append(Fault(f"should be one of {', '.join(FRAMES)}, got {kind!r}", "kind"))
         if faults:
             raise InputError("frame", faults)
-        return frame(found[name], kind)
+        return frame(found[name], kind, self.empty_columns.get(name, ()))
 
     def __repr__(self) -> str:
         """Return the first table as text, for interactive use."""
@@ -160,16 +168,25 @@ class Tabular:
         return "".join(parts)
 
 
-def frame(rows: Rows, kind: str) -> Any:
-    """Return rows as a frame; see `Tabular.to_frame`."""
+def frame(rows: Rows, kind: str, empty_columns: Sequence[str] = ()) -> Any:
+    """Return rows as a frame; see `Tabular.to_frame`.
+
+    Parameters
+    ----------
+    rows, kind
+        Rows, and kind of the frame.
+    empty_columns
+        Columns if there are no rows.
+    """
     try:
         if kind == "pandas":
             import pandas as pd
 
-            return pd.DataFrame.from_records(list(rows))
+            return pd.DataFrame.from_records(list(rows), columns=None if rows else list(empty_columns))
         import pyarrow as pa
 
-        return pa.Table.from_pylist(list(rows))
+        schema = None if rows else pa.schema([(name, pa.null()) for name in empty_columns])
+        return pa.Table.from_pylist(list(rows), schema=schema)
     except ImportError as error:
         name = "pandas" if kind == "pandas" else "PyArrow"
         message = f'{name} is not installed, and a frame needs it; install it with: pip install "stormwright[frames]"'

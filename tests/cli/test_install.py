@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from stormwright.errors import InputError
 from stormwright.model.fallback import PLACEMENT_SCHEDULER
 from stormwright.storm import installer
-from stormwright.storm.installer import PROBE, Settings, install, uninstall
+from stormwright.storm.installer import PROBE, FileChange, Settings, install, uninstall
 from stormwright.storm.jvm import STORMWRIGHT_JAR
 
 SERVICE = "http://controller:7070"
@@ -132,6 +132,7 @@ def test_block_that_is_no_longer_needed_is_removed(run, home):
     [
         (["--service", "controller:7070"], "is no URL"),
         (["--service", "http://x:notaport"], "is no URL"),
+        (["--service", "http://x:0"], "is no URL"),
         (["--daemon", "ui"], "ui"),
     ],
 )
@@ -157,6 +158,116 @@ def test_aliases_and_blocks_of_text_survive(home):
     (change,) = [change for change in install(home, path, Settings(SERVICE)) if change.path == path]
     conf = yaml.safe_load(change.after)
     assert (conf["a"], conf["b"], conf["storm.scheduler"]) == (1, "text\n\nmore\n", PLACEMENT_SCHEDULER)
+
+
+BEGIN, END = "# BEGIN stormwright install", "# END stormwright install"
+
+BY_HAND = """\
+ ui.port: 8080
+ storm.scheduler: stormwright.PlacementScheduler
+ topology.auto.task.hooks:
+   - stormwright.ExecutorProbe
+"""
+
+
+@pytest.mark.parametrize("installed", [False, True])
+def test_jar_stays_while_storm_yaml_names_its_classes_outside_the_block(run, home, installed):
+    path = home / "conf" / "storm.yaml"
+    path.write_text(BY_HAND, encoding="utf-8")
+    run("install", home, "--yes")
+    if not installed:
+        path.write_text(BY_HAND, encoding="utf-8")
+    else:
+        path.write_text("\n" + path.read_text(encoding="utf-8") + " b: 1\n", encoding="utf-8")
+    before = files(home)
+    with pytest.raises(InputError) as caught:
+        uninstall(home, path)
+    lines = [3, 4] if installed else [2, 3]
+    assert [fault.path for fault in caught.value.faults] == [f"{path}:{line}" for line in lines]
+    assert [fault.message.split()[0] for fault in caught.value.faults] == [
+        "storm.scheduler",
+        "topology.auto.task.hooks",
+    ]
+    assert run("install", home, "--uninstall", "--yes")[0] == 2
+    assert files(home) == before
+
+
+@pytest.mark.parametrize(
+    ("edit", "lines"),
+    [
+        (lambda text: text.replace(END, ""), [2]),
+        (lambda text: text.replace(END, f"{END} "), []),
+        (lambda text: text.replace(BEGIN, ""), [8]),
+        (lambda text: text + text, [2, 8, 10, 16]),
+        (lambda text: text.replace(BEGIN, "").replace(END, f"{END}\n{BEGIN}"), [8, 9]),
+        (lambda text: f"note: |\n  {BEGIN}\n  text\n" + text, [2, 5, 11]),
+        (lambda text: text.replace(END, f"ui.port: 1\nnimbus.seeds:\n- a\n{END}"), [8, 9]),
+    ],
+)
+def test_block_that_an_operator_edited_is_refused(home, edit, lines):
+    path = home / "conf" / "storm.yaml"
+    path.write_text("a: 1\n", encoding="utf-8")
+    for change in install(home, path, Settings(SERVICE)):
+        change.apply()
+    path.write_text(edit(path.read_text(encoding="utf-8")) + "b: 2\n", encoding="utf-8")
+    for command in (lambda: install(home, path, Settings(SERVICE)), lambda: uninstall(home, path)):
+        if not lines:
+            assert isinstance(command(), list)
+            continue
+        with pytest.raises(InputError) as caught:
+            command()
+        assert [fault.path for fault in caught.value.faults] == [f"{path}:{line}" for line in lines]
+
+
+@pytest.mark.parametrize("hooks", ["a.Hook", [1], {"a": 1}, ""])
+def test_hooks_that_are_no_list_of_names_are_refused(home, hooks):
+    path = home / "conf" / "storm.yaml"
+    path.write_text(yaml.safe_dump({"topology.auto.task.hooks": hooks}), encoding="utf-8")
+    with pytest.raises(InputError) as caught:
+        install(home, path, Settings(SERVICE))
+    assert [fault.path for fault in caught.value.faults] == ["topology.auto.task.hooks"]
+    assert install(home, path, Settings(SERVICE, probe_all=False))
+
+
+def test_edit_after_the_difference_was_shown_is_not_overwritten(home):
+    path = home / "conf" / "storm.yaml"
+    changes = install(home, path, Settings(SERVICE))
+    edited = path.read_bytes() + b" ui.port: 1\n"
+    path.write_bytes(edited)
+    (change,) = [change for change in changes if change.path == path]
+    with pytest.raises(InputError) as caught:
+        change.apply()
+    assert caught.value.faults[0].path == str(path)
+    assert path.read_bytes() == edited
+
+
+def test_edited_file_is_not_deleted(home):
+    path = home / "extlib" / STORMWRIGHT_JAR.name
+    path.parent.mkdir()
+    path.write_bytes(b"new")
+    with pytest.raises(InputError):
+        FileChange(path, b"old", None).apply()
+    assert path.exists()
+
+
+@pytest.mark.parametrize("before", [None, b""])
+def test_storm_yaml_that_install_created_is_deleted(home, before):
+    path = home / "conf" / "storm.yaml"
+    path.unlink()
+    if before is not None:
+        path.write_bytes(before)
+    for address in (SERVICE, "http://other:7070"):
+        for change in install(home, path, Settings(address)):
+            change.apply()
+    for change in uninstall(home, path):
+        change.apply()
+    assert (path.read_bytes() if path.exists() else None) == before
+
+
+def test_addresses_of_a_pair_lose_their_slashes(run, home):
+    run("install", home, "--service", "http://a:7070/,http://b:7070/", "--yes")
+    conf = yaml.safe_load((home / "conf" / "storm.yaml").read_text(encoding="utf-8"))
+    assert conf["stormwright.service.url"] == "http://a:7070,http://b:7070"
 
 
 def test_directory_without_storm_is_refused(run, tmp_path):
@@ -189,24 +300,39 @@ VALUES = st.recursive(
 )
 
 
-@given(conf=st.dictionaries(KEYS, VALUES, max_size=5), flow=st.sampled_from([False, None]), comment=st.booleans())
+@given(
+    conf=st.dictionaries(KEYS, VALUES, max_size=5),
+    flow=st.sampled_from([False, None]),
+    comment=st.booleans(),
+    line_end=st.sampled_from(["\n", "\r\n"]),
+    last=st.sampled_from(["", "\x85", "\n\n", "# a\r", "# end", '"a": "c\u2028\x85d"\n', '"e": "a\x85"']),
+    ends=st.booleans(),
+)
 @settings(deadline=None)
-def test_any_storm_yaml_is_restored_exactly(tmp_path_factory, conf, flow, comment):
-    if not isinstance(conf.get("topology.auto.task.hooks", []), list):
-        conf = {**conf, "topology.auto.task.hooks": ["x"]}
+def test_any_storm_yaml_is_restored_exactly(tmp_path_factory, conf, flow, comment, line_end, last, ends):
     home = tmp_path_factory.mktemp("storm")
     (home / "lib").mkdir()
     (home / "lib" / "storm-client-2.8.3.jar").touch()
     path = home / "storm.yaml"
     text = yaml.safe_dump(conf, default_flow_style=flow) if conf else ""
     assume(not text.startswith("{"))  # a whole file in one line is refused
-    path.write_text(("# ours\n" if comment else "") + text + ("\n# end\n" if comment else ""), encoding="utf-8")
+    text = ("# ours\n" if comment else "") + text + ("\n# end\n" if comment else "") + last
+    text = text if ends else text.removesuffix("\n")
+    path.write_bytes(text.replace("\n", line_end).encode())
     before = path.read_bytes()
-    for change in install(home, path, Settings(SERVICE)):
-        change.apply()
+    previous, hooks = yaml.safe_load(before), conf.get("topology.auto.task.hooks")
+    if hooks is not None and not (isinstance(hooks, list) and all(isinstance(hook, str) for hook in hooks)):
+        with pytest.raises(InputError):
+            install(home, path, Settings(SERVICE))
+        return
+    for address in ("http://old:7070", SERVICE):
+        for change in install(home, path, Settings(address)):
+            change.apply()
     installed = yaml.safe_load(path.read_bytes())
     assert installed["storm.scheduler"] == PLACEMENT_SCHEDULER
     assert PROBE in installed["topology.auto.task.hooks"]
+    assert installed["stormwright.service.url"] == SERVICE
+    assert installed.keys() >= (previous or {}).keys()
     for change in uninstall(home, path):
         change.apply()
     assert path.read_bytes() == before

@@ -20,7 +20,7 @@ from stormwright.cli import VERBS
 from stormwright.cli.serve import command as serve
 from stormwright.cli.serve.config import variable
 from stormwright.storm.jvm import STORM_HOME
-from tests.browser.test_dashboard import CHROMIUM
+from tests.browser.chromium import CHROMIUM
 from tools.site_hooks import linked
 from tools.site_pages import error_classes, generated_pages, options_page
 from tools.storm_keys import OWN, STORMS
@@ -96,6 +96,23 @@ def test_storm_keys_cover_the_keys_in_the_sources():
     found = {key for path in sources for key in pattern.findall(path.read_text(encoding="utf-8"))}
     listed = {key.name for key in (*OWN, *STORMS)}
     assert sorted(found - listed - set(NO_KEYS)) == []
+
+
+def test_storm_keys_are_in_the_sources():
+    """As text, as a constant of Storm's Config, or by the prefix of one of Storm's schedulers."""
+    sources = [*(ROOT / "src").rglob("*.py"), *(ROOT / "java/src/main").rglob("*.java")]
+    text = "\n".join(path.read_text(encoding="utf-8") for path in sources)
+    texts = set(re.findall(r"\"([a-z][a-z0-9_.]*)\"", text))
+    constants = set(re.findall(r"Config\.([A-Z_]+)", text))
+    prefixes = tuple(each for each in texts if each.endswith(".scheduler."))
+    unused = [
+        key.name
+        for key in (*OWN, *STORMS)
+        if key.name not in texts
+        and key.name.upper().replace(".", "_") not in constants
+        and not key.name.startswith(prefixes)
+    ]
+    assert unused == []
 
 
 #: Directories of code that sets keys of clusters of its own.

@@ -66,9 +66,8 @@ def command(
     if removes:
         changes = uninstall(home, storm_yaml)
     else:
-        _check_urls(service)
         file = token_file.absolute() if token_file else None
-        settings = Settings(service.rstrip("/"), daemons or tuple(JAR_DIRECTORIES), file, not without_probe)
+        settings = Settings(_addresses(service), daemons or tuple(JAR_DIRECTORIES), file, not without_probe)
         changes = install(home, storm_yaml, settings)
     if not as_json:
         _show(changes, home, removes)
@@ -84,22 +83,24 @@ def command(
             say(f"then: stormwright serve --storm-home {home} --state DIR")
 
 
-def _check_urls(service: str) -> None:
-    faults = [Fault("is no URL such as http://HOST:7070", url) for url in service.split(",") if not _is_url(url)]
-    if faults:
+def _addresses(service: str) -> str:
+    """Return the URLs of the service without the slashes at their ends."""
+    urls = service.split(",")
+    if faults := [Fault("is no URL such as http://HOST:7070", url) for url in urls if not _is_url(url)]:
         raise InputError("--service", faults)
+    return ",".join(url.rstrip("/") for url in urls)
 
 
 def _is_url(text: str) -> bool:
     try:
         parts = urlsplit(text)
-        port = parts.port or 1
+        is_port = parts.port != 0
     except ValueError:
         return False
     return (
         parts.scheme in ("http", "https")
         and bool(parts.hostname)
-        and port > 0
+        and is_port
         and text.isprintable()
         and " " not in text
     )

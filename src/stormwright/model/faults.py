@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 
@@ -54,6 +54,16 @@ def text_wrong(value: object, *steps: str | int) -> Iterator[ModelFault]:
         yield ModelFault(f"should be a text of at least 1 character, got {shown(_plain(value))}", steps)
 
 
+def is_number(value: object) -> TypeGuard[float]:
+    """Return whether a value is a real number of Python or NumPy; truth values are none."""
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+
+
+def is_integer(value: object) -> TypeGuard[int]:
+    """Return whether a value is an integer of Python or NumPy; truth values are none."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
 def number_wrong(value: object, low: float, high: float, wanted: str, *steps: str | int) -> Iterator[ModelFault]:
     """Yield a fault if a value is no real number from `low` to `high`.
 
@@ -68,8 +78,7 @@ def number_wrong(value: object, low: float, high: float, wanted: str, *steps: st
     *steps
         Location of the value.
     """
-    real = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-    if not (real and low <= value <= high):  # type: ignore[operator]  # real numbers compare
+    if not is_number(value) or not low <= value <= high:
         yield ModelFault(f"{wanted}, got {shown(_plain(value))}", steps)
 
 
@@ -90,7 +99,7 @@ def integer_wrong(value: object, low: int, high: int, *steps: str | int) -> Iter
     *steps
         Location of the value.
     """
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not low <= value <= high:
+    if not is_integer(value) or not low <= value <= high:
         yield ModelFault(f"should be an integer from {low} to {high}, got {shown(_plain(value))}", steps)
 
 

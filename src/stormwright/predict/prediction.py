@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from math import isfinite
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from stormwright.model import Problem
 from stormwright.predict.demand import TreeDemand
@@ -271,6 +271,10 @@ class Prediction(Tabular):
     fullest: Bottleneck
     fullest_use: float
     notes: tuple[str, ...] = ()
+
+    empty_columns: ClassVar[Mapping[str, Sequence[str]]] = {
+        "threads": tuple(field.name for field in fields(BusyThread))
+    }
 
     def __iter__(self) -> Iterator[TopologyPrediction]:
         return iter(self.topologies)

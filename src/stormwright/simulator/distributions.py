@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stormwright.errors import Fault
+from stormwright.model.faults import is_number
 
 FloatArray = NDArray[np.float64]
 
@@ -263,7 +264,7 @@ def wrong_times(times_s: FloatArray, path: str) -> Iterator[Fault]:
 
 
 def _wrong_number(value: object, path: str, *, above_zero: bool = False) -> Iterator[Fault]:
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+    if not is_number(value):
         yield Fault(f"should be a number, got {type(value).__name__}", path)
     elif not 0 <= value < np.inf or (above_zero and value == 0):
         yield Fault(f"should be a finite number {'above 0' if above_zero else 'from 0 on'}, got {value:g}", path)

@@ -1,5 +1,7 @@
 """Simulated queueing networks: description, run and results.
 
+Longer than other modules: a sixth of it checks values that users type at a prompt.
+
 ::
 
     network = Network({"cpu": Station(Exponential(0.7))}, Source("cpu", Exponential(1.0)))
@@ -16,6 +18,7 @@ import numpy as np
 
 from stormwright.errors import Fault, InputError, suggestion_for
 from stormwright.jit.compiled import Records
+from stormwright.model.faults import is_integer, is_number
 from stormwright.simulator.distributions import (
     Distribution,
     Exponential,
@@ -117,8 +120,8 @@ class Network:
     Raises
     ------
     InputError
-        There is no station, a route or source leads to none, or a number is out of range; all faults at once, with
-        paths.
+        There is no station, a route or source leads to none, a number is out of range, or a value is of another type;
+        all faults at once, with paths.
     """
 
     def __init__(
@@ -128,9 +131,10 @@ class Network:
         *,
         jobs: Mapping[str, int] | None = None,
     ) -> None:
-        self.sources = (sources,) if isinstance(sources, Source) else tuple(sources)
-        if faults := list(_wrong_kinds(stations, self.sources)):
+        given = (sources,) if isinstance(sources, Source) else sources
+        if faults := list(_wrong_kinds(stations, given, jobs)):
             raise InputError("network", faults)
+        self.sources = tuple(given)
         self.stations, self.jobs = dict(stations), dict(jobs or {})
         if faults := list(self._faults()):
             raise InputError("network", faults)
@@ -151,19 +155,21 @@ class Network:
         Raises
         ------
         InputError
-            A time is out of range, or a distribution drew a negative or infinite one.
+            A time is out of range or no number, a distribution drew a negative or infinite one, or jobs go round for
+            ever in no time.
         """
         faults = []
-        if not 0 < seconds < NEVER:
-            faults.append(Fault(f"should be a finite time above 0, got {seconds:g}", "seconds"))
-        if not 0 <= warm_up_s < NEVER:
-            faults.append(Fault(f"should be a finite time from 0 on, got {warm_up_s:g}", "warm_up_s"))
+        if not is_number(seconds) or not 0 < seconds < NEVER:
+            faults.append(Fault(f"should be a finite time above 0, got {seconds!r}", "seconds"))
+        if not is_number(warm_up_s) or not 0 <= warm_up_s < NEVER:
+            faults.append(Fault(f"should be a finite time from 0 on, got {warm_up_s!r}", "warm_up_s"))
         if faults:
             raise InputError("run of a network", faults)
         run = self.start(seed, events=True, follow_jobs=True)
-        run.until(warm_up_s)
-        run.take()
-        run.take_stays()
+        if warm_up_s > 0:
+            run.until(warm_up_s)
+            run.take()
+            run.take_stays()
         run.until(warm_up_s + seconds)
         return _result(self, run, warm_up_s, seconds)
 
@@ -182,16 +188,18 @@ class Network:
         Raises
         ------
         InputError
-            The seed is negative.
+            The seed is no whole number from 0 on.
         """
         if not _is_whole(seed, 0, _MOST_SEED):
-            raise InputError("run of a network", [Fault(f"should be a whole number from 0 on, got {seed}", "seed")])
+            raise InputError("run of a network", [Fault(f"should be a whole number from 0 on, got {seed!r}", "seed")])
         return NetworkRun(self, seed, events=events or follow_jobs, follow_jobs=follow_jobs)
 
     def _faults(self) -> Iterator[Fault]:
         if not self.stations:
             yield Fault("has no stations", "$.stations")
         for name, station in self.stations.items():
+            if name == NETWORK:
+                yield Fault("is the name of the whole network in results: choose another one", f"$.stations.{name}")
             yield from self._station_faults(f"$.stations.{name}", station)
         for number, source in enumerate(self.sources):
             yield from self._source_faults(f"$.sources[{number}]", source)
@@ -200,30 +208,46 @@ class Network:
             if not _is_whole(count, 0, _MOST_JOBS):
                 message = f"should be a number of jobs from 0 to {_MOST_JOBS:,}, got {count}"
                 yield Fault(message, f"$.jobs.{name}")
-        if self.stations and not self.sources and not any(self.jobs.values()):
+        if self.stations and not self.sources and all(count == 0 for count in self.jobs.values()):
             yield Fault("has neither sources nor jobs inside: nothing would happen", "$")
 
     def _station_faults(self, path: str, station: Station) -> Iterator[Fault]:
         yield from _time_faults(station.service, f"{path}.service")
         if not _is_whole(station.servers, 1, _MOST_SERVERS):
-            message = f"should be a number of servers from 1 to {_MOST_SERVERS:,}, got {station.servers}"
+            message = f"should be a number of servers from 1 to {_MOST_SERVERS:,}, got {station.servers!r}"
             yield Fault(message, f"{path}.servers")
         if station.discipline not in (FIRST_COME, SHARING):
             message = f"should be {FIRST_COME!r} or {SHARING!r}, got {station.discipline!r}"
             yield Fault(message, f"{path}.discipline")
-        total = 0.0
+        if not isinstance(station.routes, Mapping):
+            message = f"should be probabilities by station, got {type(station.routes).__name__}"
+            yield Fault(message, f"{path}.routes")
+            return
+        faults = []
         for to, part in station.routes.items():
             yield from self._unknown(to, f"{path}.routes.{to}")
-            if not 0 <= part <= 1:
-                yield Fault(f"should be a probability from 0 to 1, got {part:g}", f"{path}.routes.{to}")
-            total += part
-        if total > 1 + 1e-9 and all(0 <= part <= 1 for part in station.routes.values()):
+            if not is_number(part) or not 0 <= part <= 1:
+                faults.append(Fault(f"should be a probability from 0 to 1, got {part!r}", f"{path}.routes.{to}"))
+        yield from faults
+        if not faults and (total := sum(station.routes.values())) > 1 + 1e-9:
             yield Fault(f"should be probabilities whose sum is at most 1, got {total:g}", f"{path}.routes")
+
+    def endless(self) -> Iterator[Fault]:
+        """Yield the stations whose jobs go round for ever in no time."""
+        for start in self.stations:
+            around = {start}
+            for name in (waiting := [start]):
+                new = {to for to, part in self.stations[name].routes.items() if part > 0} - around
+                around |= new
+                waiting += new
+            if all(self.services[name].mean_s == 0 and not _leads_out(self.stations[name]) for name in around):
+                message = "jobs go round for ever in no time: give it a service time above 0, or limit the hops"
+                yield Fault(message, f"$.stations.{start}")
 
     def _source_faults(self, path: str, source: Source) -> Iterator[Fault]:
         yield from self._unknown(source.station, f"{path}.station")
         found = source.arrivals
-        if isinstance(found, (Distribution, ScipyDistribution)) and not isinstance(found, np.ndarray):
+        if isinstance(found, (Distribution, ScipyDistribution)):
             faults = list(_time_faults(found, f"{path}.arrivals"))
             yield from faults
             if not faults and as_distribution(found).mean_s == 0:
@@ -240,22 +264,29 @@ class Network:
             message = f"should be rising times, got {times[at]:g} after {times[at - 1]:g}"
             yield Fault(message, f"{path}.arrivals[{at}]")
 
-    def _unknown(self, name: str, path: str) -> Iterator[Fault]:
-        if name not in self.stations:
+    def _unknown(self, name: object, path: str) -> Iterator[Fault]:
+        if not isinstance(name, str) or name not in self.stations:
             yield Fault(f"no such station{suggestion_for(str(name), map(str, self.stations))}", path)
 
 
-def _wrong_kinds(stations: object, sources: Sequence[object]) -> Iterator[Fault]:
-    """Yield faults of values that are no stations or sources."""
+def _wrong_kinds(stations: object, sources: object, jobs: object) -> Iterator[Fault]:
+    """Yield faults of values of other types."""
     if not isinstance(stations, Mapping):
         yield Fault(f"should be stations by name, got {type(stations).__name__}", "$.stations")
         return
     for name, station in stations.items():
+        if not isinstance(name, str):
+            yield Fault(f"should have a text as its name, got {name!r}", f"$.stations.{name}")
         if not isinstance(station, Station):
             yield Fault(f"should be a Station, got {type(station).__name__}", f"$.stations.{name}")
-    for number, source in enumerate(sources):
-        if not isinstance(source, Source):
-            yield Fault(f"should be a Source, got {type(source).__name__}", f"$.sources[{number}]")
+    if not isinstance(sources, Sequence):
+        yield Fault(f"should be a Source or several, got {type(sources).__name__}", "$.sources")
+    else:
+        for number, source in enumerate(sources):
+            if not isinstance(source, Source):
+                yield Fault(f"should be a Source, got {type(source).__name__}", f"$.sources[{number}]")
+    if jobs is not None and not isinstance(jobs, Mapping):
+        yield Fault(f"should be numbers of jobs by station, got {type(jobs).__name__}", "$.jobs")
 
 
 def as_distribution(given: Distribution | ScipyDistribution) -> Distribution:
@@ -264,15 +295,22 @@ def as_distribution(given: Distribution | ScipyDistribution) -> Distribution:
 
 
 def _time_faults(given: object, path: str) -> Iterator[Fault]:
-    if not isinstance(given, (Distribution, ScipyDistribution)):
+    if isinstance(given, type) or not isinstance(given, (Distribution, ScipyDistribution)):
         message = f"should be a distribution, such as Exponential(0.5), got {type(given).__name__}"
         yield Fault(message, path)
+    elif hasattr(given, "freeze"):
+        yield Fault("should have its parameters, such as scipy.stats.expon(scale=0.5)", path)
     else:
         yield from as_distribution(given).faults(path)
 
 
 def _is_whole(value: object, least: int, most: int) -> bool:
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and least <= int(value) <= most
+    return is_integer(value) and least <= int(value) <= most
+
+
+def _leads_out(station: Station) -> bool:
+    """Return whether jobs of a station may leave the network; as in `NetworkRun`, rounding gives no way out."""
+    return sum(station.routes.values()) < 1 - 1e-12
 
 
 def _trace(times: object) -> FloatArray:
@@ -295,7 +333,10 @@ _ENDLESS = 1 << 62
 
 
 class StationCounts(NamedTuple):
-    """Means of an interval for every station: jobs inside, services per second, and jobs in service; shape (S,)."""
+    """Means of an interval for every station: jobs inside, services per second, and jobs in service; shape (S,).
+
+    See `NetworkRun.take` for what counts in an interval.
+    """
 
     inside: FloatArray
     served: FloatArray
@@ -355,11 +396,14 @@ class NetworkRun:
         Raises
         ------
         InputError
-            The time is before the present one, or a distribution drew a negative or infinite one.
+            The time is before the present one, a distribution drew a negative or infinite one, or without a limit of
+            services jobs go round for ever in no time.
         """
-        if not time_s >= self.now_s:
-            message = f"should be a time from the present one on, {self.now_s:g}, got {time_s:g}"
+        if not is_number(time_s) or not time_s >= self.now_s:
+            message = f"should be a time from the present one on, {self.now_s:g}, got {time_s!r}"
             raise InputError("run of a network", [Fault(message, "time_s")])
+        if hops == _ENDLESS and (faults := list(self._network.endless())):
+            raise InputError("run of a network", faults)
         while True:
             if self.recursive:
                 source = len(self.state.actors) - 1
@@ -369,12 +413,23 @@ class NetworkRun:
             if self.state.run[0]["full"]:
                 self._make_room()
             elif not self.state.run[0]["paused"]:
-                return
+                break
+        if self.recursive and self.state.clock.when[source] == NEVER and time_s == NEVER:
+            self.state.run[0]["now"] = max(self.now_s, self._free_at.max())  # the last departure after a trace
 
     def take(self) -> StationCounts:
-        """Return the means since the last call."""
+        """Return the means since the last call; 0 if no time has passed, and then nothing is taken.
+
+        1. By events, these are the means over the interval of jobs inside and in service, and the services that ended
+           in it.
+        2. If `recursive`, each job counts as a whole, with all its stays and services, in the interval in which it
+           enters the network, even where they end later. So an interval differs from 1 by the jobs inside at its begin
+           and end; the totals of a run (means × durations) are equal once all jobs have left.
+        """
         stations, now = self.state.stations, self.now_s
-        passed = max(now - self._taken_s, np.finfo(float).tiny)
+        passed = now - self._taken_s
+        if passed == 0:
+            return StationCounts(*np.zeros((3, len(stations))))
         self._taken_s = now
         if not self.recursive:
             since = now - stations["since"]

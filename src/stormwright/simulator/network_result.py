@@ -81,8 +81,10 @@ class NetworkResult(Tabular):
     def __len__(self) -> int:
         return len(self.rows)
 
-    def __getitem__(self, station: str) -> StationResult:
-        """Return the row of a station."""
+    def __getitem__(self, station: str | int) -> StationResult:
+        """Return the row of a station, by its name or position."""
+        if not isinstance(station, str):
+            return self.rows[station]
         for row in self.rows:
             if row.station == station:
                 return row

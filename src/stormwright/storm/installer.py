@@ -1,14 +1,16 @@
 """Installation of our jar and keys into Storm, as changes of files that can be shown before they are made.
 
 Keys are appended to storm.yaml in a marked block. Lines that set the same keys elsewhere are commented out, and are
-restored when the block is removed; all other lines stay as they are.
+restored when the block is removed; all other bytes stay as they are. Lines end at a line feed only, as in an editor.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
@@ -31,6 +33,12 @@ Daemon = Literal["nimbus", "supervisor"]
 
 _BEGIN, _END = "# BEGIN stormwright install", "# END stormwright install"
 _DISABLED = "#stormwright-install# "
+
+_HOOKS, _SERVICE = "topology.auto.task.hooks", "stormwright.service.url"
+_PROBE_SERVICE, _TOKEN_FILE = "stormwright.probe.service.url", "stormwright.token.file"
+
+#: Keys that the block may have.
+_OWN_KEYS = (STORM_SCHEDULER, FALLBACK, _SERVICE, _HOOKS, _PROBE_SERVICE, _TOKEN_FILE)
 
 
 @dataclass(frozen=True)
@@ -69,9 +77,14 @@ class FileChange:
 
         Raises
         ------
+        InputError
+            The file is no longer as before.
         OSError
             The file or its directory cannot be written.
         """
+        if (self.path.read_bytes() if self.path.exists() else None) != self.before:
+            fault = Fault("has changed since it was read: run the command again", str(self.path))
+            raise InputError("install", [fault])
         if self.after is None:
             self.path.unlink(missing_ok=True)
             return
@@ -101,20 +114,26 @@ class Settings:
     probe_all: bool = True
 
     def keys(self, present: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the keys to set, given those that storm.yaml has."""
+        """Return the keys to set, given those that storm.yaml has.
+
+        Raises
+        ------
+        InputError
+            The hooks in storm.yaml are no list of class names.
+        """
         keys: dict[str, Any] = {}
         if "nimbus" in self.daemons:
             previous = present.get(STORM_SCHEDULER)
             keys[STORM_SCHEDULER] = PLACEMENT_SCHEDULER
-            keys["stormwright.service.url"] = self.service
+            keys[_SERVICE] = self.service
             if FALLBACK not in present:
                 keys[FALLBACK] = STORMS_OWN if previous in (None, PLACEMENT_SCHEDULER) else previous
         if self.probe_all:
-            hooks = present.get("topology.auto.task.hooks") or []
-            keys["topology.auto.task.hooks"] = hooks if PROBE in hooks else [*hooks, PROBE]
-            keys["stormwright.probe.service.url"] = self.service
+            hooks = _hooks(present)
+            keys[_HOOKS] = hooks if PROBE in hooks else [*hooks, PROBE]
+            keys[_PROBE_SERVICE] = self.service
         if self.token_file:
-            keys["stormwright.token.file"] = str(self.token_file)
+            keys[_TOKEN_FILE] = str(self.token_file)
         return {key: value for key, value in keys.items() if present.get(key) != value}
 
 
@@ -133,7 +152,8 @@ def install(storm_home: Path, storm_yaml: Path, settings: Settings) -> list[File
     Raises
     ------
     InputError
-        It is no Storm installation, this package has no jar, or storm.yaml cannot be read or extended.
+        It is no Storm installation, this package has no jar, or storm.yaml cannot be read or extended, or its block
+        has other keys.
     """
     _require_storm(storm_home)
     if not STORMWRIGHT_JAR.is_file():
@@ -145,7 +165,7 @@ def install(storm_home: Path, storm_yaml: Path, settings: Settings) -> list[File
         if daemon in settings.daemons:
             changes += _jar_changes(storm_home / directory, jar)
     before = _read(storm_yaml)
-    changes.append(FileChange(storm_yaml, before, _extended(storm_yaml, before or b"", settings)))
+    changes.append(FileChange(storm_yaml, before, _extended(storm_yaml, before, settings)))
     return [change for change in changes if change.before != change.after]
 
 
@@ -155,11 +175,14 @@ def uninstall(storm_home: Path, storm_yaml: Path) -> list[FileChange]:
     Raises
     ------
     InputError
-        It is no Storm installation, or storm.yaml cannot be read.
+        It is no Storm installation, or storm.yaml cannot be read, names our classes outside the block, or has other
+        keys in it.
     """
     _require_storm(storm_home)
     before = _read(storm_yaml)
-    changes = [FileChange(storm_yaml, before, None if before is None else _restored(before))]
+    if before is not None and (faults := list(_remaining(storm_yaml, before))):
+        raise InputError("uninstall", faults)
+    changes = [FileChange(storm_yaml, before, _restored(storm_yaml, before))]
     for directory in JAR_DIRECTORIES.values():
         changes += _jar_changes(storm_home / directory, {})
     return [change for change in changes if change.before != change.after]
@@ -193,48 +216,117 @@ def _read(path: Path) -> bytes | None:
 # storm.yaml ---------------------------------------------------------------------------------------
 
 
-def _extended(path: Path, before: bytes, settings: Settings) -> bytes:
-    """Return storm.yaml with our block in place of an earlier one."""
-    restored = _restored(before)
-    lines = restored.decode().splitlines()
-    root, present = _parsed(path, lines)
+def _extended(path: Path, before: bytes | None, settings: Settings) -> bytes | None:
+    """Return storm.yaml with our block in place of an earlier one; see `_restored` on its last line break."""
+    restored = _restored(path, before)
+    text = (restored or b"").decode()
+    root, present = _parsed(path, text)
     keys = settings.keys(present)
     if not keys:
         return restored
-    indent = ""
+    end = "\r\n" if "\r\n" in text else "\n"
+    is_complete = restored is None or text.endswith("\n")
+    lines, indent = _lines(text), ""
     if isinstance(root, yaml.MappingNode):
-        for key, value in root.value:
-            if key.value in keys:
-                _disable(lines, key, value)
+        replaced = [_disabled(lines, key, value) for key, value in root.value if key.value in keys]
+        for number in sorted(set(chain(*replaced))):
+            lines[number] = _DISABLED + lines[number]
         indent = " " * root.start_mark.column if root.value else ""
-    lines += [_BEGIN, *(f"{indent}{key}: {_written(value)}" for key, value in keys.items()), _END]
+    if lines and not is_complete:
+        lines[-1] += end
+    block = [_BEGIN, *(f"{indent}{key}: {_written(value)}" for key, value in keys.items()), _END]
+    extended = "".join(lines) + end.join(block) + (end if is_complete else "")
     try:
-        _, result = _parsed(path, lines)
+        _, result = _parsed(path, extended)
     except InputError:
         result = {}
     if result != {**present, **keys}:
         by_hand = ", ".join(f"{key}: {_written(value)}" for key, value in keys.items())
         raise InputError("storm.yaml", [Fault(f"cannot be extended automatically; add by hand: {by_hand}", str(path))])
-    return _joined(lines)
+    return extended.encode()
 
 
-def _restored(content: bytes) -> bytes:
-    """Return storm.yaml without our block, with the lines that it replaced."""
-    text = content.decode()
-    if _BEGIN not in text and _DISABLED not in text:
-        return content
-    lines: list[str] = []
-    is_ours = False
-    for line in text.splitlines():
-        is_ours = is_ours or line.strip() == _BEGIN
-        if not is_ours:
-            lines.append(line.removeprefix(_DISABLED))
-        is_ours = is_ours and line.strip() != _END
-    return _joined(lines)
+def _restored(path: Path, content: bytes | None) -> bytes | None:
+    """Return storm.yaml without our block, with the lines that it replaced; None if `install` has created it.
+
+    1. The last line of the block ends with a line break if the line before the block did.
+    2. So it does in a new file, but not in one that was empty.
+    """
+    if content is None:
+        return None
+    lines = _lines(content.decode())
+    begin, end = _block(path, lines)
+    if begin < end == len(lines) and not lines[-1].endswith("\n"):  # 1
+        line_break = "\r\n" if lines[begin].endswith("\r\n") else "\n"
+        lines[begin - 1 : begin] = [lines[begin - 1].removesuffix(line_break)] if begin else []
+    elif begin < end == len(lines) and not begin:  # 2
+        return None
+    return "".join(line.removeprefix(_DISABLED) for line in [*lines[:begin], *lines[end:]]).encode()
 
 
-def _parsed(path: Path, lines: Sequence[str]) -> tuple[yaml.Node | None, dict[str, Any]]:
-    text = "".join(f"{line}\n" for line in lines)
+def _block(path: Path, lines: Sequence[str]) -> tuple[int, int]:
+    """Return the first line of our block and that after it; the same without a block.
+
+    Raises
+    ------
+    InputError
+        Its marks are no pair, or it has keys of the operator.
+    """
+    marks = [number for number, line in enumerate(lines) if line.strip() in (_BEGIN, _END)]
+    if not marks:
+        return len(lines), len(lines)
+    if [lines[number].rstrip() for number in marks] != [_BEGIN, _END]:
+        message = f'should have one unindented "{_BEGIN}" before one "{_END}": correct these lines'
+        raise InputError("storm.yaml", [Fault(message, f"{path}:{number + 1}") for number in marks])
+    begin, end = marks[0], marks[1] + 1
+    root, _ = _parsed(path, "".join(lines))
+    keys = root.value if isinstance(root, yaml.MappingNode) else []
+    numbers = {key.value: _line(lines, key.start_mark) for key, _ in keys if key.value not in _OWN_KEYS}
+    if faults := [
+        Fault(f"{key} is inside the block of stormwright: move it out of it", f"{path}:{number + 1}")
+        for key, number in numbers.items()
+        if begin <= number < end
+    ]:
+        raise InputError("storm.yaml", faults)
+    return begin, end
+
+
+def _remaining(path: Path, content: bytes) -> Iterator[Fault]:
+    """Yield a fault for each key outside our block that names a class of our jar."""
+    lines = _lines(content.decode())
+    begin, end = _block(path, lines)
+    lines[begin:end] = ["\n"] * (end - begin)  # so that lines have the same numbers
+    lines = [line.removeprefix(_DISABLED) for line in lines]
+    root, values = _parsed(path, "".join(lines))
+    keys = root.value if isinstance(root, yaml.MappingNode) else []
+    for key, _ in keys:
+        value = values.get(key.value)
+        for name in (PLACEMENT_SCHEDULER, PROBE):
+            if value == name or (isinstance(value, list) and name in value):
+                message = f"{key.value} names {name}, which is in the jar: remove it there"
+                yield Fault(message, f"{path}:{_line(lines, key.start_mark) + 1}")
+
+
+def _hooks(present: Mapping[str, Any]) -> list[str]:
+    hooks = present.get(_HOOKS)
+    if hooks is None:
+        return []
+    if not isinstance(hooks, list) or not all(isinstance(hook, str) for hook in hooks):
+        raise InputError("storm.yaml", [Fault(f"should be a list of class names, got {hooks!r}", _HOOKS)])
+    return hooks
+
+
+def _lines(text: str) -> list[str]:
+    """Return lines with their ends."""
+    return re.findall(r".*\n|.+", text)
+
+
+def _line(lines: Sequence[str], mark: yaml.Mark) -> int:
+    """Return the number of the line of a mark: YAML has more line breaks than line feeds."""
+    return "".join(lines).count("\n", 0, mark.index)
+
+
+def _parsed(path: Path, text: str) -> tuple[yaml.Node | None, dict[str, Any]]:
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
         values = yaml.safe_load(text)
@@ -248,20 +340,17 @@ def _parsed(path: Path, lines: Sequence[str]) -> tuple[yaml.Node | None, dict[st
     return root, values or {}
 
 
-def _disable(lines: list[str], key: yaml.Node, value: yaml.Node) -> None:
-    """Comment out the lines of a key and its value."""
-    first, end = key.start_mark.line, value.end_mark
-    last = max(first, end.line - 1 if end.column <= key.start_mark.column else end.line)
-    last = min(last, len(lines) - 1)
+def _disabled(lines: Sequence[str], key: yaml.Node, value: yaml.Node) -> range:
+    """Return the lines of a key and its value, to be commented out."""
+    first, last = _line(lines, key.start_mark), _line(lines, value.end_mark)
+    begin, end = (
+        mark.index - sum(map(len, lines[:at])) for mark, at in ((key.start_mark, first), (value.end_mark, last))
+    )
+    last = max(first, last - 1 if end <= begin else last)
     while last > first and (not lines[last].strip() or lines[last].lstrip().startswith("#")):
         last -= 1
-    for number in range(first, last + 1):
-        lines[number] = _DISABLED + lines[number]
+    return range(first, last + 1)
 
 
 def _written(value: object) -> str:
     return orjson.dumps(value).decode()  # JSON is YAML
-
-
-def _joined(lines: Iterable[str]) -> bytes:
-    return "".join(f"{line}\n" for line in lines).encode()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -138,6 +138,10 @@ class WhatIf(Tabular):
     assignment: Assignment
     moved: int
     resubmitted: tuple[str, ...]
+
+    empty_columns: ClassVar[Mapping[str, Sequence[str]]] = {
+        name: ("when", *columns) for name, columns in Prediction.empty_columns.items()
+    }
 
     @property
     def columns(self) -> dict[str, Prediction]:

@@ -91,6 +91,15 @@ def test_network_without_stations_or_jobs_is_rejected():
         (Station(HyperExponential([1.0, 2.0], [0.5, 0.6])), "service.probabilities"),
         (Station(HyperExponential([1.0, -2.0], [0.5, 0.5])), "service.means_s[1]"),
         (Station(HyperExponential([1.0], [0.5, 0.5])), "service"),
+        (Station(POISSON, routes=["b"]), "routes"),
+        (Station(POISSON, routes=None), "routes"),
+        (Station(POISSON, routes={"a": "0.5"}), "routes.a"),
+        (Station(POISSON, routes={"a": None}), "routes.a"),
+        (Station(POISSON, routes={"a": True}), "routes.a"),
+        (Station(POISSON, routes={1: 0.5}), "routes.1"),
+        (Station(POISSON, servers="2"), "servers"),
+        (Station(Exponential), "service"),
+        (Station(HyperExponential), "service"),
         (Station(Empirical([])), "service.samples_s"),
         (Station(Empirical([1.0, nan, -1.0])), "service.samples_s[1]"),
     ],
@@ -126,6 +135,15 @@ def test_negative_distributions_of_scipy_are_rejected():
     assert faults_of({"a": Station(stats.norm(1.0, 1.0))}, Source("a", POISSON)) == {"$.stations.a.service"}
 
 
+@pytest.mark.parametrize("name", ["expon", "gamma"])
+def test_distributions_of_scipy_without_parameters_are_rejected(name):
+    from scipy import stats
+
+    of = getattr(stats, name)
+    found = faults_of({"a": Station(of)}, Source("a", of))
+    assert found == {"$.stations.a.service", "$.sources[0].arrivals"}
+
+
 def test_negative_samples_of_custom_distributions_are_rejected():
     class Late:
         """Its first samples are times, later ones are not."""
@@ -146,7 +164,7 @@ def test_negative_samples_of_custom_distributions_are_rejected():
     assert [fault.path for fault in error.value.faults] == ["$.stations.a.service[0]"]
 
 
-@pytest.mark.parametrize("seconds", [0.0, -1.0, nan, inf])
+@pytest.mark.parametrize("seconds", [0.0, -1.0, nan, inf, "3", None, True])
 def test_impossible_durations_are_rejected(seconds):
     network = Network({"a": Station(POISSON)}, jobs={"a": 1})
     with pytest.raises(InputError) as error:
@@ -159,14 +177,27 @@ def test_other_values_than_stations_and_sources_are_rejected():
     assert faults_of({"a": 1, "b": Station(POISSON)}, [POISSON]) == {"$.stations.a", "$.sources[0]"}
 
 
-@pytest.mark.parametrize("seed", [-1, 0.5, None])
+def test_sources_and_jobs_of_other_types_are_rejected():
+    stations = {"a": Station(POISSON)}
+    assert faults_of(stations, None) == {"$.sources"}
+    assert faults_of(stations, 3, jobs=["a"]) == {"$.sources", "$.jobs"}
+    assert faults_of(stations, jobs={"a": "2"}) == {"$.jobs.a"}
+    assert faults_of(stations, Source(["a"], POISSON)) == {"$.sources[0].station"}
+    assert faults_of({1: Station(POISSON)}, Source("a", POISSON)) == {"$.stations.1"}
+
+
+def test_name_of_the_whole_network_is_rejected():
+    assert faults_of({NETWORK: Station(POISSON)}, Source(NETWORK, POISSON)) == {f"$.stations.{NETWORK}"}
+
+
+@pytest.mark.parametrize("seed", [-1, 0.5, None, "1"])
 def test_impossible_seeds_are_rejected(seed):
     with pytest.raises(InputError) as error:
         Network({"a": Station(POISSON)}, jobs={"a": 1}).run(1.0, seed=seed)
     assert [fault.path for fault in error.value.faults] == ["seed"]
 
 
-@pytest.mark.parametrize("time_s", [nan, 1.0])
+@pytest.mark.parametrize("time_s", [nan, 1.0, "3", None])
 def test_time_does_not_go_back(time_s):
     run = Network({"a": Station(POISSON)}, jobs={"a": 1}).start()
     run.until(2.0)
@@ -305,7 +336,31 @@ def test_nothing_happens_after_a_trace():
     jobs_one_by_one = Network({"a": Station(Deterministic(1.0))}, Source("a", [1.0, 1.0, 5.0])).start()
     jobs_one_by_one.until()
     assert jobs_one_by_one.recursive
-    assert jobs_one_by_one.hops == 3
+    assert (jobs_one_by_one.hops, jobs_one_by_one.now_s) == (3, 6.0)
+    assert jobs_one_by_one.take().served == pytest.approx(run.take().served)
+
+
+def test_totals_of_intervals_are_equal_by_events_and_recursively():
+    """Each interval differs by the jobs inside at its ends; by plain arithmetic the total is that of all stays."""
+    arrivals = np.sort(np.random.default_rng(5).uniform(0, 100, 150))
+    network = Network({"a": Station(Deterministic(0.6))}, Source("a", arrivals))
+    total_s = float((departures(arrivals, np.full(150, 0.6), 1) - arrivals).sum())
+    for events in (False, True):
+        run, stays_s, services, begin_s = network.start(events=events), 0.0, 0.0, 0.0
+        for end_s in (25.0, 25.0, 50.0, 75.0, inf):
+            run.until(end_s)
+            found, seconds, begin_s = run.take(), run.now_s - begin_s, run.now_s
+            stays_s, services = stays_s + found.inside[0] * seconds, services + found.served[0] * seconds
+        assert (stays_s, services) == pytest.approx((total_s, 150))
+
+
+@pytest.mark.parametrize("events", [False, True])
+def test_no_time_has_no_means(events):
+    run = Network({"a": Station(Deterministic(1.0))}, Source("a", [0.0, 0.0])).start(events=events)
+    run.until(0.0)
+    assert run.take().inside.tolist() == [0.0]
+    run.until()
+    assert run.take().inside.tolist() == [1.5], "the stays are 1 s and 2 s, in 2 s"
 
 
 def test_same_seed_gives_same_result():
@@ -320,6 +375,27 @@ def test_zero_services_in_a_closed_loop_can_be_limited_by_hops():
     assert (run.hops, run.now_s) == (1_000_000, 0.0)
 
 
+@pytest.mark.parametrize(
+    ("routes", "paths"),
+    [
+        ({"a": {"b": 1.0}, "b": {"a": 1.0}}, ["$.stations.a", "$.stations.b"]),
+        ({"a": {"a": 1.0}, "c": {"a": 1.0}}, ["$.stations.a"]),
+        ({"a": {"b": 1.0}, "b": {"a": 0.9}}, []),
+        ({"a": {"b": 1.0}, "b": {"a": 0.5, "c": 0.5}, "c": {"a": 1.0}}, []),
+    ],
+)
+def test_jobs_that_go_round_in_no_time_are_rejected(routes, paths):
+    """Of a and b services take no time, of c some."""
+    stations = {name: Station(Deterministic(float(name == "c")), routes=routes.get(name, {})) for name in "abc"}
+    network = Network(stations, jobs={"a": 1})
+    if not paths:
+        assert network.run(10.0).services > 0
+        return
+    with pytest.raises(InputError) as error:
+        network.run(10.0)
+    assert [fault.path for fault in error.value.faults] == paths
+
+
 # Result -------------------------------------------------------------------------------------------
 
 
@@ -331,6 +407,9 @@ def test_result_is_a_sequence_and_a_frame():
     assert [row.station for row in found] == ["a", "b", NETWORK]
     assert len(found) == 3
     assert isinstance(found["b"], StationResult)
+    assert (found[0], found[-1]) == (found["a"], found[NETWORK])
+    with pytest.raises(IndexError):
+        _ = found[3]
     with pytest.raises(KeyError):
         _ = found["c"]
     frame = found.to_frame()

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from math import isfinite
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -229,6 +229,10 @@ class Advice(Tabular):
     headroom: float
     steps: tuple[str, ...]
     alternatives: tuple[Alternative, ...] = ()
+
+    empty_columns: ClassVar[Mapping[str, Sequence[str]]] = {
+        "alternatives": tuple(field.name for field in fields(Alternative))
+    }
 
     def __iter__(self) -> Iterator[ComponentAdvice]:
         return iter(self.components)

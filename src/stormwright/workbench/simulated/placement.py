@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -122,6 +122,10 @@ class Simulation(Tabular):
     took_s: float
     at_once: int = 1
 
+    empty_columns: ClassVar[Mapping[str, Sequence[str]]] = {
+        "timeline": ("topology", "until_s", "trees_per_s", "p95_ms")
+    }
+
     def __iter__(self) -> Iterator[SimulatedTopology]:
         return iter(self.topologies)
 
@@ -141,9 +145,9 @@ class Simulation(Tabular):
     def tables(self) -> dict[str, list[dict[str, Any]]]:
         """Return topologies, nodes, and rates and latencies over time as tables."""
         timeline = [
-            {"topology": one.topology, "until_s": at_s, "trees_per_s": rate, "p95_ms": p95}
+            dict(zip(self.empty_columns["timeline"], (one.topology, *figures), strict=True))
             for number, one in enumerate(self.topologies)
-            for at_s, rate, p95 in zip(*self._timeline(number).values(), strict=True)
+            for figures in zip(*self._timeline(number).values(), strict=True)
         ]
         return {"topologies": [asdict(one) for one in self.topologies], "nodes": self._nodes(), "timeline": timeline}
 

@@ -56,8 +56,8 @@ class SweepAxes(NamedTuple):
         Simulated runs of every placement; None for none.
     from_scratch
         Whether the current placement is ignored.
-    own
-        Makers of schedulers that are not registered, by name.
+    own, sources
+        Makers of schedulers that are not registered, by name; and digests of their sources, if these cells are stored.
     """
 
     schedulers: Mapping[str, Grid]
@@ -67,6 +67,7 @@ class SweepAxes(NamedTuple):
     runs: Sequence[SimulatedRun | None] = (None,)
     from_scratch: bool = False
     own: Mapping[str, MakeScheduler] = {}
+    sources: Mapping[str, str] = {}
 
 
 def read_cells(path: Path, from_scratch: bool = False) -> Sweep:
@@ -123,7 +124,7 @@ def sweep_of(problems: Sequence[SweepProblem], axes: SweepAxes, source: str, fau
     drawing = {name for name in axes.schedulers if simulates or name in axes.own or takes_seed(name)}
     seeds: list[int | None] = [*axes.seeds] or [None]
     cells = (
-        SweepCell(digest, name, parameters, seed, repeat, axes.from_scratch, run)
+        SweepCell(digest, name, parameters, seed, repeat, axes.from_scratch, run, axes.sources.get(name, ""))
         for digest in distinct_problems
         for name, parameters in rules
         for seed in (seeds if name in drawing else [None])
@@ -275,6 +276,8 @@ class SweepCell:
         Whether the current placement is ignored.
     simulated
         Simulated run of the placement; None without simulation.
+    source
+        Digest of the source of a scheduler that is not registered; empty for others.
     """
 
     problem: str
@@ -284,6 +287,7 @@ class SweepCell:
     repeat: int
     from_scratch: bool = False
     simulated: SimulatedRun | None = None
+    source: str = ""
 
     @property
     def settings_text(self) -> str:
@@ -302,6 +306,8 @@ class SweepCell:
         parts: list[object] = [self.problem, self.scheduler, self.parameters_text, self.seed, self.repeat, __version__]
         if self.simulated:
             parts += [self.simulated.seconds, self.simulated.text]
+        if self.source:
+            parts += ["source", self.source]
         return hashlib.sha256(orjson.dumps(parts)).hexdigest()[:32]
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import hashlib
+import inspect
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import FunctionType
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -11,6 +14,9 @@ import numpy as np
 from stormwright.errors import Fault, InputError, collected
 from stormwright.formats.document.sweep import MOST_SECONDS
 from stormwright.model import Problem
+from stormwright.model.faults import is_integer, is_number
+from stormwright.schedulers.toolkit.registry import scheduler_names
+from stormwright.schedulers.toolkit.resolve import RESERVED, is_java
 from stormwright.workbench.ready_problems import read_problem
 from stormwright.workbench.sweep.cells import MakeScheduler, SimulatedRun, Sweep, SweepAxes, SweepProblem, sweep_of
 
@@ -40,6 +46,8 @@ class SweepExtent(NamedTuple):
         Time limit of a cell, and virtual time in which a placement is simulated; None for none.
     from_scratch
         Whether the current placement is ignored.
+    stored
+        Whether cells are stored for later sweeps, for which each scheduler needs an identity.
     """
 
     seeds: Sequence[int] = ()
@@ -47,6 +55,7 @@ class SweepExtent(NamedTuple):
     time_limit_s: float | None = None
     simulate_s: float | None = None
     from_scratch: bool = False
+    stored: bool = False
 
 
 def sweep_of_parts(
@@ -70,13 +79,14 @@ def sweep_of_parts(
     packed = _packed(problems, faults)
     grids, own = _rules(schedulers, faults)
     for name, seconds in (("simulate_s", extent.simulate_s), ("time_limit_s", extent.time_limit_s)):
-        if seconds is not None and not 0 < seconds <= MOST_SECONDS:
-            faults.append(Fault(f"should be a time above 0, to {MOST_SECONDS:,.0f}, got {seconds:g}", name))
+        if seconds is not None and (not is_number(seconds) or not 0 < seconds <= MOST_SECONDS):
+            faults.append(Fault(f"should be a time above 0, to {MOST_SECONDS:,.0f}, got {seconds!r}", name))
     for number, seed in enumerate(extent.seeds):
-        if not isinstance(seed, (int, np.integer)) or not -(2**63) <= int(seed) < 2**63:
-            faults.append(Fault(f"should be a whole number of 64 bits, got {seed}", f"seeds[{number}]"))
-    if not 1 <= extent.repeats <= _MOST_REPEATS:
-        faults.append(Fault(f"should be a number from 1 to {_MOST_REPEATS:,}, got {extent.repeats}", "repeats"))
+        if not is_integer(seed) or not -(2**63) <= int(seed) < 2**63:
+            faults.append(Fault(f"should be a whole number of 64 bits, got {seed!r}", f"seeds[{number}]"))
+    if not is_integer(extent.repeats) or not 1 <= extent.repeats <= _MOST_REPEATS:
+        message = f"should be a whole number from 1 to {_MOST_REPEATS:,}, got {extent.repeats!r}"
+        faults.append(Fault(message, "repeats"))
     if not in_process or extent.time_limit_s is not None:
         message = "runs in this process only, without a time limit: make a package (stormwright new-scheduler)"
         faults += [Fault(message, f"schedulers.{name}") for name in own]
@@ -88,8 +98,27 @@ def sweep_of_parts(
         runs=[None] if extent.simulate_s is None else [SimulatedRun(extent.simulate_s)],
         from_scratch=extent.from_scratch,
         own=own,
+        sources=dict(_sources(own, faults)) if extent.stored else {},
     )
     return sweep_of(packed, axes, "sweep", faults)
+
+
+def _sources(own: Mapping[str, MakeScheduler], faults: list[Fault]) -> Iterator[tuple[str, str]]:
+    """Yield the digests of the sources of own schedulers and of their base classes, by name."""
+    for name, make in own.items():
+        at = f"schedulers.{name}"
+        if isinstance(make, FunctionType) and (around := inspect.getclosurevars(make).nonlocals):
+            message = f"depends on {', '.join(around)} of the function around it: make it a parameter, or omit table"
+            faults.append(Fault(message, at))
+            continue
+        classes = inspect.getmro(make) if isinstance(make, type) else (make,)
+        try:
+            texts = [inspect.getsource(each) for each in classes if each.__module__ != "builtins"]
+        except (AttributeError, OSError, TypeError):
+            message = "has no source by which a table could identify it: define it in a file, or omit table"
+            faults.append(Fault(message, at))
+        else:
+            yield name, hashlib.sha256("\0".join(texts).encode()).hexdigest()
 
 
 def _packed(problems: ProblemsInput, faults: list[Fault]) -> list[SweepProblem]:
@@ -123,6 +152,9 @@ def _rules(schedulers: SchedulersInput, faults: list[Fault]) -> tuple[dict[str, 
         make, grid = value if isinstance(value, tuple) and len(value) == 2 else (value, {})
         if callable(make):
             own[name] = make
+            if name in scheduler_names() or name in RESERVED or is_java(name):
+                message = "is the name of a registered scheduler: choose another one for your own"
+                faults.append(Fault(message, f"schedulers.{name}"))
         else:
             grid = value
         if not isinstance(grid, Mapping):
