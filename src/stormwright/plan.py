@@ -216,6 +216,10 @@ class PlannedStep(Shape):
     moves: tuple[PlannedMove, ...]
 
 
+#: Verdicts for people; these two are about the gain, whether that is a rise or a fall.
+_VERDICTS = {"less": "gained less than promised", "more": "gained more than promised"}
+
+
 class StageEvaluation(Shape):
     """Outcome for a topology: a quantity relative to its value before."""
 
@@ -229,10 +233,8 @@ class StageEvaluation(Shape):
 
     @property
     def verdict_text(self) -> str:
-        """The verdict in words; ``less`` and ``more`` are about the gain, whether that is a rise or a fall."""
-        return {"less": "gained less than promised", "more": "gained more than promised"}.get(
-            self.verdict, self.verdict
-        )
+        """The verdict for people."""
+        return _VERDICTS.get(self.verdict, self.verdict)
 
 
 class PlanSummary(Shape):
