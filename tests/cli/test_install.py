@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 import yaml
@@ -95,6 +96,26 @@ def test_supervisor_host_gets_the_probe_only(run, home):
     assert conf["storm.scheduler"].endswith("ResourceAwareScheduler")
     assert conf["stormwright.token.file"] == "/etc/storm/probe.token"
     assert not (home / "extlib-daemon").exists()
+
+
+def test_installing_again_keeps_what_is_not_named(run, home):
+    """It set the address back to this host, dropped the token, and added the probe."""
+    run("install", home, "--service", SERVICE, "--token-file", "/etc/storm/t", "--without-probe", "--yes")
+    path = home / "conf" / "storm.yaml"
+    path.write_text(re.sub("(stormwright.fallback:).*", r"\1 \"none\"", path.read_text(encoding="utf-8")), encoding="utf-8")
+    before = files(home)
+    assert run("install", home, "--yes")[:2] == (0, f"nothing to do: {home} is up to date\n")
+    run("install", home, "--with-probe", "--yes")
+    conf = yaml.safe_load(path.read_text(encoding="utf-8"))
+    assert conf["stormwright.probe.service.url"] == conf["stormwright.service.url"] == SERVICE
+    assert (conf["stormwright.fallback"], conf["stormwright.token.file"]) == ("none", "/etc/storm/t")
+    run("install", home, "--without-probe", "--yes")
+    assert files(home) == before
+
+
+def test_installing_again_serves_the_same_daemon(run, home):
+    run("install", home, "--daemon", "supervisor", "--yes")
+    assert run("install", home, "--yes")[:2] == (0, f"nothing to do: {home} is up to date\n")
 
 
 def test_other_versions_of_the_jar_are_replaced(home):

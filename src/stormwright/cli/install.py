@@ -13,7 +13,16 @@ from stormwright.cli import options
 from stormwright.cli.lines import say
 from stormwright.cli.output import print_json
 from stormwright.errors import Fault, InputError
-from stormwright.storm.installer import JAR_DIRECTORIES, FileChange, Settings, install, uninstall
+from stormwright.service.auth.settings import is_loopback
+from stormwright.storm.installer import (
+    DEFAULT_SERVICE,
+    JAR_DIRECTORIES,
+    PROBE,
+    FileChange,
+    Settings,
+    install,
+    uninstall,
+)
 from stormwright.storm.jvm import conf_directory
 
 
@@ -21,35 +30,41 @@ from stormwright.storm.jvm import conf_directory
 @click.argument("storm_home", type=click.Path(path_type=Path, exists=True, file_okay=False))
 @click.option(
     "--service",
-    default="http://127.0.0.1:7070",
-    show_default=True,
     metavar="URL",
-    help="URL of the service, as this host reaches it; of a pair both, separated by a comma.",
+    help="URL of the service, as this host reaches it; of a pair both, separated by a comma."
+    f"  [default: as installed, else {DEFAULT_SERVICE}]",
 )
 @click.option(
     "--daemon",
     "daemons",
     type=click.Choice(list(JAR_DIRECTORIES)),
     multiple=True,
-    help="Daemon of Storm that runs on this host; may be repeated.  [default: both]",
+    help="Daemon of Storm that runs on this host; may be repeated.  [default: as installed, else both]",
 )
 @click.option(
     "--token-file",
     type=options.PATH,
     metavar="FILE",
-    help="File on this host with the token of Nimbus (role bridge) or of the probes (role probe).",
+    help="File on this host with the token of Nimbus (role bridge) or of the probes (role probe)."
+    "  [default: as installed, else none]",
 )
-@click.option("--without-probe", is_flag=True, help="Add the probe to no topology; topologies name it themselves.")
+@click.option(
+    "--with-probe/--without-probe",
+    "probe_all",
+    default=None,
+    help="Add the probe to all topologies, or to none: topologies name it themselves."
+    "  [default: as installed, else with]",
+)
 @click.option("--uninstall", "removes", is_flag=True, help="Remove the jar and the keys, and restore replaced lines.")
 @click.option("--yes", is_flag=True, help="Make the changes without a question.")
 @click.option("--dry-run", is_flag=True, help="Show the changes only.")
 @options.as_json("Print the changes as JSON.")
 def command(
     storm_home: Path,
-    service: str,
+    service: str | None,
     daemons: Sequence[str],
     token_file: Path | None,
-    without_probe: bool,
+    probe_all: bool | None,
     removes: bool,
     yes: bool,
     dry_run: bool,
@@ -67,10 +82,14 @@ def command(
         changes = uninstall(home, storm_yaml)
     else:
         file = token_file.absolute() if token_file else None
-        settings = Settings(_addresses(service), daemons or tuple(JAR_DIRECTORIES), file, not without_probe)
+        settings = Settings(_addresses(service) if service else None, daemons or None, file, probe_all)
         changes = install(home, storm_yaml, settings)
     if not as_json:
         _show(changes, home, removes)
+        if changes and removes:
+            say(f"topologies whose own configuration names {PROBE} need the jar: submit them without it first")
+        if token_file and not removes and not token_file.exists():
+            say(f"{token_file} does not exist yet")
     applied = bool(changes) and not dry_run and _is_confirmed(yes, as_json)
     if applied:
         _apply(changes)
@@ -78,8 +97,9 @@ def command(
         listed = [{"path": str(change.path), "action": change.action} for change in changes]
         print_json({"storm_home": str(home), "uninstall": removes, "applied": applied, "changes": listed})
     elif applied:
-        say(f"{'removed' if removes else 'installed'}; restart Nimbus and the supervisors of this host to load it")
-        if not removes:
+        load = "removed; restart Nimbus and the supervisors of this host to unload it"
+        say(load if removes else "installed; restart Nimbus and the supervisors of this host to load it")
+        if not removes and (service is None or is_loopback(urlsplit(service).hostname or "")):
             say(f"then: stormwright serve --storm-home {home} --state DIR")
 
 
@@ -118,7 +138,9 @@ def _is_confirmed(yes: bool, as_json: bool) -> bool:
     if yes:
         return True
     if as_json or not sys.stdin.isatty():
-        raise InputError("install", [Fault("nothing was changed: pass --yes to make these changes", "--yes")])
+        raise InputError(
+            "install", [Fault("nothing was changed: --yes makes these changes, --dry-run only shows them", "--yes")]
+        )
     return click.confirm("make these changes?", default=False)
 
 

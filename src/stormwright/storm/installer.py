@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
@@ -25,6 +25,9 @@ from stormwright.storm.jvm import STORMWRIGHT_JAR
 
 #: Class of the probe, a hook of workers.
 PROBE = "stormwright.ExecutorProbe"
+
+#: URL of a service on the same host.
+DEFAULT_SERVICE = "http://127.0.0.1:7070"
 
 #: Daemon of a host → the directory of Storm from which it, or its workers, load our jar.
 JAR_DIRECTORIES: Mapping[str, str] = {"nimbus": "extlib-daemon", "supervisor": "extlib"}
@@ -94,27 +97,27 @@ class FileChange:
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings of storm.yaml on one host.
+    """Settings of storm.yaml on one host; those that are None stay as installed, or are the defaults.
 
     Parameters
     ----------
     service
         URL of the service, as this host reaches it; of a pair both, separated by a comma.
     daemons
-        Daemons that run on this host.
+        Daemons that run on this host; by default both.
     token_file
-        File with the token of Nimbus or of the probes; None if the service requires none.
+        File with the token of Nimbus or of the probes; by default the service requires none.
     probe_all
-        Whether all topologies get the probe, or only those that name it.
+        Whether all topologies get the probe, as by default, or only those that name it.
     """
 
-    service: str
-    daemons: Collection[str] = tuple(JAR_DIRECTORIES)
+    service: str | None = None
+    daemons: Collection[str] | None = None
     token_file: Path | None = None
-    probe_all: bool = True
+    probe_all: bool | None = None
 
-    def keys(self, present: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the keys to set, given those that storm.yaml has.
+    def keys(self, present: Mapping[str, Any], installed: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the keys to set, given those that the operator's part of storm.yaml has, and the block.
 
         Raises
         ------
@@ -122,18 +125,20 @@ class Settings:
             The hooks in storm.yaml are no list of class names.
         """
         keys: dict[str, Any] = {}
-        if "nimbus" in self.daemons:
+        service = self.service or installed.get(_SERVICE) or installed.get(_PROBE_SERVICE) or DEFAULT_SERVICE
+        if "nimbus" in (self.daemons or JAR_DIRECTORIES):
             previous = present.get(STORM_SCHEDULER)
             keys[STORM_SCHEDULER] = PLACEMENT_SCHEDULER
-            keys[_SERVICE] = self.service
+            keys[_SERVICE] = service
             if FALLBACK not in present:
-                keys[FALLBACK] = STORMS_OWN if previous in (None, PLACEMENT_SCHEDULER) else previous
-        if self.probe_all:
+                own = STORMS_OWN if previous in (None, PLACEMENT_SCHEDULER) else previous
+                keys[FALLBACK] = installed.get(FALLBACK, own)
+        if (not installed or _HOOKS in installed) if self.probe_all is None else self.probe_all:
             hooks = _hooks(present)
             keys[_HOOKS] = hooks if PROBE in hooks else [*hooks, PROBE]
-            keys[_PROBE_SERVICE] = self.service
-        if self.token_file:
-            keys[_TOKEN_FILE] = str(self.token_file)
+            keys[_PROBE_SERVICE] = service
+        if token_file := str(self.token_file or "") or installed.get(_TOKEN_FILE):
+            keys[_TOKEN_FILE] = token_file
         return {key: value for key, value in keys.items() if present.get(key) != value}
 
 
@@ -161,9 +166,10 @@ def install(storm_home: Path, storm_yaml: Path, settings: Settings) -> list[File
         raise InputError("install", [fault])
     jar = {STORMWRIGHT_JAR.name: STORMWRIGHT_JAR.read_bytes()}
     changes: list[FileChange] = []
-    for daemon, directory in JAR_DIRECTORIES.items():
-        if daemon in settings.daemons:
-            changes += _jar_changes(storm_home / directory, jar)
+    there = [daemon for daemon, directory in JAR_DIRECTORIES.items() if any(_own_jars(storm_home / directory))]
+    settings = replace(settings, daemons=settings.daemons or there or tuple(JAR_DIRECTORIES))
+    for daemon in settings.daemons or ():
+        changes += _jar_changes(storm_home / JAR_DIRECTORIES[daemon], jar)
     before = _read(storm_yaml)
     changes.append(FileChange(storm_yaml, before, _extended(storm_yaml, before, settings)))
     return [change for change in changes if change.before != change.after]
@@ -194,9 +200,13 @@ def _require_storm(home: Path) -> None:
         raise InputError("STORM_HOME", [fault])
 
 
+def _own_jars(directory: Path) -> list[Path]:
+    return sorted(directory.glob("stormwright-storm-*.jar"))
+
+
 def _jar_changes(directory: Path, wanted: Mapping[str, bytes]) -> list[FileChange]:
     """Jars of ours in a directory, other versions too, become `wanted`."""
-    there = {path.name: path.read_bytes() for path in sorted(directory.glob("stormwright-storm-*.jar"))}
+    there = {path.name: path.read_bytes() for path in _own_jars(directory)}
     return [FileChange(directory / name, there.get(name), wanted.get(name)) for name in {**wanted, **there}]
 
 
@@ -221,7 +231,7 @@ def _extended(path: Path, before: bytes | None, settings: Settings) -> bytes | N
     restored = _restored(path, before)
     text = (restored or b"").decode()
     root, present = _parsed(path, text)
-    keys = settings.keys(present)
+    keys = settings.keys(present, _installed(path, before))
     if not keys:
         return restored
     end = "\r\n" if "\r\n" in text else "\n"
@@ -262,6 +272,13 @@ def _restored(path: Path, content: bytes | None) -> bytes | None:
     elif begin < end == len(lines) and not begin:  # 2
         return None
     return "".join(line.removeprefix(_DISABLED) for line in [*lines[:begin], *lines[end:]]).encode()
+
+
+def _installed(path: Path, content: bytes | None) -> dict[str, Any]:
+    """Return the keys of our block."""
+    lines = _lines((content or b"").decode())
+    begin, end = _block(path, lines)
+    return _parsed(path, "".join(lines[begin:end]))[1]
 
 
 def _block(path: Path, lines: Sequence[str]) -> tuple[int, int]:
