@@ -115,7 +115,7 @@ OPTIONS_OF_CLUSTERS = ("--storm-home", "--apply", "--ui")
 
 #: Programs of others in blocks of commands; only their quotes are checked.
 OTHER_PROGRAMS = {
-    "curl", "docker", "export", "helm", "install", "kubectl", "pip", "python3.11", "spark-submit", "sudo", "systemctl",
+    "curl", "docker", "export", "helm", "install", "kubectl", "pip", "python3.11", "spark-submit", "sqlite3", "sudo", "systemctl",
     "/opt/stormwright/.venv/bin/pip",
 }  # fmt: skip
 
