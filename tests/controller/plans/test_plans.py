@@ -25,11 +25,13 @@ from stormwright.errors import InputError
 from stormwright.history.evaluation.moves import AFTER_S, LATENCY, SETTLE_S, THROUGHPUT
 from stormwright.history.evaluation.verdict import Evaluation
 from stormwright.model import Assignment, LoadProfile, Problem, Supervisor, TopologyAssignment
+from stormwright.model.arrays import IntArray
 from stormwright.model.constraints.violations import broken_limits
 from stormwright.model.load import assumed_load
 from stormwright.plan import HeapChange, Range
 from stormwright.predict.answer import predict
 from stormwright.predict.flow.profile import Profile
+from stormwright.predict.prediction import Prediction
 from stormwright.schedulers.toolkit.registry import make_scheduler
 from stormwright.schedulers.toolkit.resolve import scheduler_keeping_running
 from stormwright.workbench.ready_problems import read_problem
@@ -442,3 +444,47 @@ def test_plan_names_what_gets_worse() -> None:
     moves = plan_moves(now, Assignment(slots), MoveBudget(8, 100), cpu_limits=False)
     document = plan_document(Proposal(now, moves, slots), lambda _, s: expected_pause(s, (), ()), None)
     assert any("host0: CPU" in text for text in document["worse"]), document["worse"]
+
+
+class WithRates(Placements):
+    """Placements under which each topology reaches a part of its present rate."""
+
+    def __init__(self, problem: Problem, part: float) -> None:
+        super().__init__(problem)
+        self._part = part
+
+    def predicted(self, slots: IntArray) -> Prediction:
+        now, found = super().predicted(self.problem.current_slot), super().predicted(slots)
+        rates = [
+            replace(new, pending_tps=replace(new.reachable_tps, value=old.reachable_tps.value * self._part))
+            for old, new in zip(now.topologies, found.topologies, strict=True)
+        ]
+        return found if np.array_equal(slots, self.problem.current_slot) else replace(found, topologies=tuple(rates))
+
+
+@pytest.mark.parametrize(("part", "forbidden"), [(1.0, False), (1 - 1e-9, False), (0.99, True)])
+def test_noise_of_rates_forbids_no_move(part: float, *, forbidden: bool) -> None:
+    found = WithRates(apart(), part).newly_broken(np.array([0] * 4 + [1] * 4, np.int32))
+    assert bool(found) == forbidden
+
+
+C = topology("c", workers=1)
+
+
+def test_plan_lists_exceeded_limits_that_get_worse() -> None:
+    """The node of two topologies has no CPU for both; the third one joins them, or moves elsewhere."""
+    now = crowded()
+    load = replace(now.load, topologies={**now.load.topologies, C.id: now.load.topologies[A.id]})
+    current = {**now.current, C.id: place([("n1", 6700)], [0] * 4)}
+    now = replace(now, topologies=(A, B, C), load=load, current=current)
+    placements, stays = Placements(now), now.current_slot
+    joins, leaves = stays.copy(), stays.copy()
+    joins[8:], leaves[8:] = 2, 6
+    ((old, new),) = placements.worsened(joins)
+    assert (old.supervisor, new.supervisor) == ("n0", "n0")
+    assert new.amount > old.amount * 1.2
+    assert placements.newly_broken(joins) == []
+    assert placements.worsened(leaves) == placements.worsened(stays) == []
+    moves = plan_moves(now, Assignment(joins), MoveBudget(8, 100), cpu_limits=False)
+    document = plan_document(Proposal(now, moves, joins), lambda _, s: expected_pause(s, (), ()), None)
+    assert [str(new) in text for text in document["worse"]].count(True) == 1
