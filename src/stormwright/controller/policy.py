@@ -58,8 +58,8 @@ class DecisionTimes:
     last_alarm_s: float = float("-inf")
 
 
-#: Why no move is worth it: the placement leaves running topologies without slots, gains too little or not surely, or the
-#: part of it that can move now loses.
+#: Why no move is worth it: the placement leaves running topologies without slots, gains too little or not surely, or
+#: the part of it that can move now loses.
 DeclineCode = Literal["no_slots", "small_gain", "part_loses"]
 
 
