@@ -17,7 +17,7 @@ from stormwright.controller.planning.planner import plan_moves
 from stormwright.controller.plans.description import plan_document, side_of
 from stormwright.controller.plans.document import step_of_dict, step_to_dict, where
 from stormwright.controller.plans.draft import FewestMoves, PlanScope, Proposal, propose_moves
-from stormwright.controller.plans.preconditions import changes, relied_on
+from stormwright.controller.plans.preconditions import changes, preconditions
 from stormwright.controller.plans.rollback import rollback_moves
 from stormwright.controller.plans.stages import staged, unclear
 from stormwright.controller.policy import plan_valid_moves
@@ -268,24 +268,24 @@ def _grown(now: Problem, slots: np.ndarray) -> float:
 def test_changes_since_planning_are_reported() -> None:
     now = two()
     steps = propose_moves(now, Forced([4] * 4 + [2] * 4), PlanScope(repairs=True)).plan.steps
-    relied = relied_on(now, steps, {A.id: 100.0})
-    assert changes(relied, now, {}, {A.id: 110.0}) == []
-    assert changes(relied, now, {}, {A.id: 60.0}) == [f"{A.id} does 60 trees/s, and did 100"]
-    assert changes(relied, now, {}, {}) == [f"{A.id} is no longer measured"]
-    unmeasured, idle = relied_on(now, steps, {}), relied_on(now, steps, {A.id: 0.0})
+    required = preconditions(now, steps, {A.id: 100.0})
+    assert changes(required, now, {}, {A.id: 110.0}) == []
+    assert changes(required, now, {}, {A.id: 60.0}) == [f"{A.id} does 60 trees/s, and did 100"]
+    assert changes(required, now, {}, {}) == [f"{A.id} is no longer measured"]
+    unmeasured, idle = preconditions(now, steps, {}), preconditions(now, steps, {A.id: 0.0})
     assert changes(unmeasured, now, {}, {A.id: 60.0}) == [], "it was no measure of the plan"
     assert changes(idle, now, {}, {A.id: 0.5}) == []
     assert changes(idle, now, {}, {A.id: 60.0}) == [f"{A.id} does 60 trees/s, and did 0"]
     after = steps[-1].moves[0].after
     there = now.with_current({**now.current, A.id: after})
-    assert changes(relied, there, {}) == [f"{A.id} runs somewhere else"]
-    assert changes(relied, there, {A.id: after}) == []
+    assert changes(required, there, {}) == [f"{A.id} runs somewhere else"]
+    assert changes(required, there, {A.id: after}) == []
     other = now.with_current({**now.current, B.id: on("n2")})
-    assert changes(relied, other, {}) == ["host2:6700 is held by b-1-0, and was free"]
+    assert changes(required, other, {}) == ["host2:6700 is held by b-1-0, and was free"]
     fewer = two(nodes=2)
-    assert changes(relied, fewer, {}) == ["node host2 is gone"]
+    assert changes(required, fewer, {}) == ["node host2 is gone"]
     assert "node host2 has slots 6700 now, and had slots 6700, 6701 when the plan was made" in changes(
-        relied, two(slots=1), {}
+        required, two(slots=1), {}
     )
 
 
@@ -293,15 +293,18 @@ def test_node_changes_since_planning_are_described_in_plain_text() -> None:
     now = two()
     drained = replace(now, blacklisted_hosts=frozenset(["host2"]))
     steps = propose_moves(now, Forced([4] * 4 + [2] * 4), PlanScope(repairs=True)).plan.steps
-    assert changes(relied_on(now, steps, {}), drained, {}) == [
+    assert changes(preconditions(now, steps, {}), drained, {}) == [
         "node host2 is unschedulable now, and was schedulable when the plan was made"
     ]
-    assert changes(relied_on(drained, steps, {}), now, {}) == [
+    assert changes(preconditions(drained, steps, {}), now, {}) == [
         "node host2 is schedulable now, and was not when the plan was made"
     ]
-    relied = relied_on(now, steps, {})
-    relied["nodes"]["n2"] |= {"host": "host9", "resources": {**relied["nodes"]["n2"]["resources"], "gpu.count": 2.0}}
-    assert changes(relied, now, {}) == [
+    required = preconditions(now, steps, {})
+    required["nodes"]["n2"] |= {
+        "host": "host9",
+        "resources": {**required["nodes"]["n2"]["resources"], "gpu.count": 2.0},
+    }
+    assert changes(required, now, {}) == [
         "node host2 is on host2 now, and was on host9 when the plan was made",
         "node host2 has 0 of gpu.count now, and had 2 when the plan was made",
     ]
