@@ -115,8 +115,8 @@ OPTIONS_OF_CLUSTERS = ("--storm-home", "--apply", "--ui")
 
 #: Programs of others in blocks of commands; only their quotes are checked.
 OTHER_PROGRAMS = {
-    "curl", "docker", "export", "helm", "install", "kubectl", "pip", "python3.11", "spark-submit", "sudo", "systemctl",
-    "/opt/stormwright/.venv/bin/pip",
+    "curl", "docker", "export", "helm", "install", "kubectl", "pip", "python3.11", "spark-submit", "sqlite3", "sudo",
+    "systemctl", "/opt/stormwright/.venv/bin/pip",
 }  # fmt: skip
 
 #: First word → file of the clone that has to exist.

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeAlias, cast
 
@@ -21,7 +22,7 @@ from stormwright.link_speed import link_bits_per_s
 from stormwright.model import UNPLACED, Assignment, Cost, Problem, cost_of, diff, violations
 from stormwright.model.faults import is_integer, is_number
 from stormwright.model.humanize import counted, proof_text, reach_texts
-from stormwright.model.problem import assumed_text, size_of, slots_in
+from stormwright.model.problem import assumed_text, require_problem, size_of, slots_in
 from stormwright.schedulers import Scheduler
 from stormwright.schedulers.toolkit.from_scratch import apply_from_scratch, never
 from stormwright.schedulers.toolkit.plugin_guard import checked
@@ -157,8 +158,8 @@ class Placement(Assignment, Tabular):
     def _repr_html_(self) -> str:
         """Return the drawing for a notebook, if the placement is small enough."""
         if not is_small(self.problem):
-            return f"<pre>{_escaped(self.summary())}</pre>"
-        return f"<pre>{_escaped(self.summary())}</pre>{self.svg()}"
+            return f"<pre>{escape(self.summary())}</pre>"
+        return f"<pre>{escape(self.summary())}</pre>{self.svg()}"
 
     def svg(self) -> str:
         """Return the placement as one SVG document; executors have the colour of their component."""
@@ -166,10 +167,6 @@ class Placement(Assignment, Tabular):
         lead = f"cost {self.cost.total:,.1f}"
         drawing = draw(self.problem, self.scheduler, lead, self.slot_of_executor, colours)
         return placement_svg(drawing, list(component_legend(self.problem, colours)))
-
-
-def _escaped(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 # Functions ----------------------------------------------------------------------------------------
@@ -219,7 +216,7 @@ def place(
     SchedulerError
         The scheduler's answer is no assignment of the problem.
     """
-    _check_problem(problem)
+    require_problem(problem)
     name = scheduler if isinstance(scheduler, str) else type(scheduler).__name__
     seed = int(seed) if isinstance(seed, np.integer) else seed
     if isinstance(scheduler, str):
@@ -258,7 +255,7 @@ def compare(
         The argument is no problem, a scheduler is unknown, or one that is set to stay near the current placement is
         combined with `from_scratch`.
     """
-    _check_problem(problem)
+    require_problem(problem)
     return comparing.compare(problem, _chosen(schedulers), from_scratch)
 
 
@@ -302,7 +299,7 @@ def bound(
     InputError
         The argument is no problem, the placement belongs to another one, or the objective is unknown.
     """
-    _check_problem(problem)
+    require_problem(problem)
     objective = proven_objective(problem, objective)
     if placement is None:
         placement = place(problem, DECIDING, time_budget_s=2.0, objective=objective, headroom_percent=headroom_percent)
@@ -323,7 +320,7 @@ def tradeoff(problem: Problem, *, seconds: float = 1.0, seed: int = 0) -> tradeo
     InputError
         The argument is no problem, or nothing runs.
     """
-    _check_problem(problem)
+    require_problem(problem)
     return tradeoffs.tradeoff(problem, seconds=seconds, seed=seed)
 
 
@@ -372,7 +369,7 @@ def what_if(
         The argument is no problem, the assignment belongs to another one, there is no change, or a change is unknown or
         out of range.
     """
-    _check_problem(problem)
+    require_problem(problem)
     if assignment is not None:
         slots_in(problem, assignment)
     speed = link_bits_per_s(link) if isinstance(link, str) else link
@@ -441,7 +438,7 @@ def simulate(
     from stormwright.simulator.settings import Settings
     from stormwright.workbench.simulated import placement as simulated
 
-    _check_problem(problem)
+    require_problem(problem)
     faults = []
     if not is_number(seconds) or not 0 < seconds <= simulated.MOST_SECONDS:
         faults.append(Fault(f"should be a time above 0, to {simulated.MOST_SECONDS:,.0f}, got {seconds!r}", "seconds"))
@@ -587,7 +584,7 @@ def graph(problem: Problem, of: str = "components", assignment: Assignment | Non
     """
     from stormwright.explain.graphs import component_graph, executor_graph
 
-    _check_problem(problem)
+    require_problem(problem)
     if of not in ("components", "executors"):
         raise InputError("graph", [Fault(f"should be components or executors, got {of!r}", "of")])
     if of == "components":
@@ -601,12 +598,6 @@ def _require_arrow() -> None:
     except ImportError as error:
         message = 'PyArrow is not installed, and sweeps need it; install it with: pip install "stormwright[frames]"'
         raise MissingDependencyError(message) from error
-
-
-def _check_problem(problem: object) -> None:
-    if not isinstance(problem, Problem):
-        message = f"should be a Problem, as read_problem(FILE) and sketch give it, got {type(problem).__name__}"
-        raise InputError("problem", [Fault(message, "$")])
 
 
 def _chosen(

@@ -13,6 +13,7 @@ import pytest
 
 from stormwright import place as place_with
 from stormwright import sketch
+from stormwright.cli.plans import verdict
 from stormwright.client import Client
 from stormwright.clock import WallClock
 from stormwright.errors import ConflictError
@@ -21,6 +22,7 @@ from stormwright.model import LoadProfile
 from stormwright.model.constraints.heaps import WORKER_BASE_MB
 from stormwright.model.humanize import in_utc
 from stormwright.model.load import assumed_load
+from stormwright.plan import PlanSummary
 from tests.controller.builders import on, place, problem, topology
 from tests.service.http.test_api import HOST, nimbus, port, running  # noqa: F401 (fixtures)
 from tests.service.plans.nimbus import Nimbus
@@ -282,3 +284,11 @@ def test_a_node_is_drained_listed_and_uncordoned(run, port: int, monkeypatch) ->
     assert (code, "host1 is not drained; host0 is" in err) == (2, True)
     code, _, err = run("drain", "host9", *where)
     assert (code, "there is no node host9" in err) == (2, True)
+
+
+def test_verdict_of_a_plan_without_steps_depends_on_its_state_and_not_on_words():
+    of = {"id": "1", "why": "no move is worth it, they say", "origin": "person", "goal": "traffic", "by": "anna"}
+    of |= {"reason": "", "created_ms": 0, "age_s": 0.0}
+    texts = {state: verdict(PlanSummary(state=state, **of)) for state in ("planned", "proposed", "failed", "done")}
+    assert texts["planned"] == texts["proposed"] == "No move is worth it: no move is worth it, they say."
+    assert texts["failed"] == texts["done"] == "No move is worth it, they say."

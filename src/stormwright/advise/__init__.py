@@ -86,11 +86,9 @@ class CallablePackage(ModuleType):
         from stormwright.advise.search.goals import AdviceGoals
         from stormwright.advise.search.kinds import parse_kind, read_kinds, twice
         from stormwright.advise.ui import with_measured
-        from stormwright.model import Problem
+        from stormwright.model.problem import require_problem
 
-        if not isinstance(problem, Problem):
-            message = f"should be a Problem, as read_problem(FILE) and sketch give it, got {type(problem).__name__}"
-            raise InputError("problem", [Fault(message, "$")])
+        require_problem(problem)
         faults: list[Fault] = []
         kinds: list[NodeKind] = []
         with collected(faults, "node_kinds"):

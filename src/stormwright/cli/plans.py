@@ -69,9 +69,8 @@ def verdict(plan: PlanSummary) -> str:
     if plan.state == "planning":
         return "It is being made."
     if not plan.step_count:
-        why, begin = plan.why or "nothing is to move", "no move is worth it"
-        is_final = plan.state not in OPEN_STATES or why.startswith(begin)
-        return f"{_upper(why)}." if is_final else f"{_upper(begin)}: {why}."
+        why = plan.why or "nothing is to move"
+        return f"No move is worth it: {why}." if plan.state in OPEN_STATES else f"{_upper(why)}."
     steps = counted(plan.step_count, "step")
     stages = f" and {counted(plan.stages, 'stage')}" if plan.stages > 1 else ""
     moves = f"Moves {counted(plan.topologies, 'topology')} in {steps}{stages}"

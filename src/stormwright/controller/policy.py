@@ -58,6 +58,11 @@ class DecisionTimes:
     last_alarm_s: float = float("-inf")
 
 
+#: Why no move is worth it: the placement leaves running topologies without slots, gains too little or not surely, or
+#: the part of it that can move now loses.
+DeclineCode = Literal["no_slots", "small_gain", "part_loses"]
+
+
 def _nothing() -> MovePlan:
     return MovePlan((), {})
 
@@ -82,6 +87,8 @@ class Decision:
         Anomaly without which it would not have been made; else empty.
     hold
         Code of the hold that forbids decisions now; empty if there is none.
+    declined
+        Code of the reason for which no move is worth it; empty if one is, or if none was searched for.
     """
 
     looked: bool
@@ -94,6 +101,7 @@ class Decision:
     rolls_back: frozenset[str] = frozenset()
     because: Literal["overload", "drift", ""] = ""
     hold: HoldCode | Literal[""] = ""
+    declined: DeclineCode | Literal[""] = ""
 
 
 def decide(
@@ -151,7 +159,7 @@ def decide(
     if stopped := _stopped(problem, wanted):
         # Without their traffic it would seem to cost little.
         why = f"no move is worth it: {listed(stopped)} would be left without slots"
-        return Decision(True, why, before=before, after=after, assignment=assignment)
+        return Decision(True, why, before=before, after=after, assignment=assignment, declined="no_slots")
     outlook = outlooks.of(wanted)
     view = replace(at_best, gain_percent=outlook.gain_percent, gained=outlook.gained)
     reason = should_reschedule(triggers, view, aim.adapts)
@@ -167,7 +175,7 @@ def decide(
         figures = (HAS_ROOM,) if outlook.has_room else (outlook.text, unsure, outlook.less)
         why = "; ".join(filter(None, (drifted, *figures)))
         text = f"no move is worth it: {why}"
-        return Decision(True, text, before=before, after=after, assignment=assignment)
+        return Decision(True, text, before=before, after=after, assignment=assignment, declined="small_gain")
     refused = aim.refuses(problem, wanted, outlook.worth, outlooks.rate_tps)
     staying = {**stay, **refused}
     plan = plan_valid_moves(outlooks.placements, assignment, budget, staying, cpu_limits=aim.objective == TRAFFIC)
@@ -176,7 +184,7 @@ def decide(
         part = outlooks.of(slots)
         if part.gain_percent < -PART_LOSS_PERCENT:
             why = f"no move is worth it: {reason}; but only a part of it can move now, and that alone: {part.text}"
-            return Decision(True, why, before=before, after=after, assignment=assignment)
+            return Decision(True, why, before=before, after=after, assignment=assignment, declined="part_loses")
     arriving = {move.topology.id: problem.topology_index[move.topology.id] for move in plan.moves}
     because = _because(triggers, view, aim.adapts)
     return Decision(True, reason, plan, before, after, assignment, outlooks.promises(slots, arriving), because=because)

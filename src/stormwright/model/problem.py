@@ -284,6 +284,13 @@ class Problem(ByContent):
         return self.cluster.capacity(self.workload.generic)
 
 
+def require_problem(problem: object) -> None:
+    """Raise InputError if an argument is no problem."""
+    if not isinstance(problem, Problem):
+        message = f"should be a Problem, as read_problem(FILE) and sketch give it, got {type(problem).__name__}"
+        raise InputError("problem", [Fault(message, "$")])
+
+
 def sizes(problem: Problem) -> dict[str, int]:
     """Return the number of topologies, executors, nodes and slots of a problem."""
     return {

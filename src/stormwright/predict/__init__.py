@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from stormwright.errors import Fault, InputError
-
 if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
@@ -54,14 +52,11 @@ class CallablePackage(ModuleType):
         """
         from dataclasses import replace
 
-        from stormwright.model import Problem
-        from stormwright.model.problem import slots_in
+        from stormwright.model.problem import require_problem, slots_in
         from stormwright.predict.answer import Assumptions, predict
         from stormwright.predict.calibration.document import stored_costs
 
-        if not isinstance(problem, Problem):
-            message = f"should be a Problem, as read_problem(FILE) and sketch give it, got {type(problem).__name__}"
-            raise InputError("problem", [Fault(message, "$")])
+        require_problem(problem)
         slots = None if assignment is None else slots_in(problem, assignment)
         assumed = Assumptions.of(problem) if costs is None else Assumptions(*stored_costs(costs))
         return predict(problem, slots, replace(assumed, rate_tps=rates or {}))

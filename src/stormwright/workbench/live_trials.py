@@ -13,7 +13,8 @@ from stormwright.predict.prediction import NOT_SUSTAINED, Interval, Prediction, 
 from stormwright.schedulers.toolkit.describe import describe_anyway
 from stormwright.schedulers.toolkit.registry import scheduler_names
 from stormwright.schedulers.toolkit.resolve import choose_schedulers
-from stormwright.service.dashboard.trials import Change, TextTable
+from stormwright.service.dashboard.trials import Change, TrialAnswer
+from stormwright.tables import TextTable
 from stormwright.workbench.comparison import compare, comparison_table
 from stormwright.workbench.what_if import Changes, parse_executors, parse_link, parse_rate, what_if
 
@@ -32,7 +33,7 @@ class LiveTrials:
         """Return a summary of each scheduler by name; for a broken plugin, its error."""
         return _rules()
 
-    def compare(self, problem: Problem, schedulers: Sequence[str]) -> TextTable:
+    def compare(self, problem: Problem, schedulers: Sequence[str]) -> TrialAnswer:
         """Return cost, resources and moves of their placements, best first.
 
         Raises
@@ -43,9 +44,10 @@ class LiveTrials:
         found = compare(problem, choose_schedulers(",".join(schedulers)))
         table = comparison_table(found)
         failed = [f"{row.label}: {row.error}" for row in found.rows if row.error]
-        return TextTable(["scheduler", *table.head[1:]], table.rows, [*found.notes, *failed, _UNITS])
+        named = TextTable(["scheduler", *table.head[1:]], table.rows)
+        return TrialAnswer(named, [*found.notes, *failed, _UNITS])
 
-    def what_if(self, problem: Problem, change: Change) -> TextTable:
+    def what_if(self, problem: Problem, change: Change) -> TrialAnswer:
         """Return the effect of a change, compared with today.
 
         Raises
@@ -74,9 +76,8 @@ class LiveTrials:
             notes.append(f"and {counted(len(names) - _MOST, 'topology')} more: see the command line")
         for topology, count, reasons in found.assignment.grouped_reasons():
             notes.append(f"no slot for {counted(count, 'executor')} of {topology}: {'; '.join(reasons)}")
-        return TextTable(
-            ["topology", "", "trees/s requested", "reachable", "latency", "limited by"], rows, notes, texts=(1, 5)
-        )
+        head = ["topology", "", "trees/s requested", "reachable", "latency", "limited by"]
+        return TrialAnswer(TextTable(head, rows), notes, text_columns=(1, 5))
 
 
 def _rows(names: Mapping[str, str], today: Prediction | None, then: Prediction) -> Iterator[list[str]]:

@@ -7,7 +7,7 @@ import pytest
 from click.core import ParameterSource
 
 from stormwright.cli.serve import command
-from stormwright.cli.serve.config import key_of
+from stormwright.cli.serve.config import key_of, key_values
 
 
 @pytest.fixture
@@ -105,6 +105,16 @@ def test_every_option_may_stand_in_the_file(told, tmp_path):
     context = command.make_context("serve", ["--config", str(tmp_path / "serve.toml")])
     options = {option.name for option in command.params if key_of(option) not in ("config", "check")}
     assert {name for name in options if context.get_parameter_source(name) is ParameterSource.DEFAULT} == set()
+
+
+@pytest.mark.parametrize("in_file", [True, False])
+def test_secret_options_need_no_command_line(told, needed, in_file):
+    name, value = "kafka.sasl.jaas.config", 'a.LoginModule required username="x" password="p=1;";'
+    if in_file:
+        params = told(needed + f"kafka-conf = ['{name}={value}', 'b=c']")
+    else:
+        params = told(needed, KAFKA_CONF=f"{name}={value}\nb=c")
+    assert key_values(params["kafka_conf"], "--kafka-conf", []) == {name: value, "b": "c"}
 
 
 @pytest.mark.parametrize(

@@ -201,7 +201,7 @@ def test_move_saving_traffic_but_losing_throughput_needs_traffic_objective() -> 
     assert decided(problem, TOGETHER, TRAFFIC).plan.moves
     refused = decided(problem, TOGETHER, THROUGHPUT)
     assert refused.plan.moves == ()
-    assert refused.reason.startswith("no move is worth it: ")
+    assert refused.declined == "small_gain"
 
 
 def test_consolidation_accounts_for_saved_message_cpu() -> None:

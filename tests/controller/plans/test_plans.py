@@ -17,7 +17,7 @@ from stormwright.controller.planning.planner import plan_moves
 from stormwright.controller.plans.description import plan_document, side_of
 from stormwright.controller.plans.document import step_of_dict, step_to_dict, where
 from stormwright.controller.plans.draft import FewestMoves, PlanScope, Proposal, propose_moves
-from stormwright.controller.plans.preconditions import changes, relied_on
+from stormwright.controller.plans.preconditions import changes, preconditions
 from stormwright.controller.plans.rollback import rollback_moves
 from stormwright.controller.plans.stages import staged, unclear
 from stormwright.controller.policy import plan_valid_moves
@@ -25,11 +25,13 @@ from stormwright.errors import InputError
 from stormwright.history.evaluation.moves import AFTER_S, LATENCY, SETTLE_S, THROUGHPUT
 from stormwright.history.evaluation.verdict import Evaluation
 from stormwright.model import Assignment, LoadProfile, Problem, Supervisor, TopologyAssignment
+from stormwright.model.arrays import IntArray
 from stormwright.model.constraints.violations import broken_limits
 from stormwright.model.load import assumed_load
 from stormwright.plan import HeapChange, Range
 from stormwright.predict.answer import predict
 from stormwright.predict.flow.profile import Profile
+from stormwright.predict.prediction import Prediction
 from stormwright.schedulers.toolkit.registry import make_scheduler
 from stormwright.schedulers.toolkit.resolve import scheduler_keeping_running
 from stormwright.workbench.ready_problems import read_problem
@@ -266,24 +268,24 @@ def _grown(now: Problem, slots: np.ndarray) -> float:
 def test_changes_since_planning_are_reported() -> None:
     now = two()
     steps = propose_moves(now, Forced([4] * 4 + [2] * 4), PlanScope(repairs=True)).plan.steps
-    relied = relied_on(now, steps, {A.id: 100.0})
-    assert changes(relied, now, {}, {A.id: 110.0}) == []
-    assert changes(relied, now, {}, {A.id: 60.0}) == [f"{A.id} does 60 trees/s, and did 100"]
-    assert changes(relied, now, {}, {}) == [f"{A.id} is no longer measured"]
-    unmeasured, idle = relied_on(now, steps, {}), relied_on(now, steps, {A.id: 0.0})
+    required = preconditions(now, steps, {A.id: 100.0})
+    assert changes(required, now, {}, {A.id: 110.0}) == []
+    assert changes(required, now, {}, {A.id: 60.0}) == [f"{A.id} does 60 trees/s, and did 100"]
+    assert changes(required, now, {}, {}) == [f"{A.id} is no longer measured"]
+    unmeasured, idle = preconditions(now, steps, {}), preconditions(now, steps, {A.id: 0.0})
     assert changes(unmeasured, now, {}, {A.id: 60.0}) == [], "it was no measure of the plan"
     assert changes(idle, now, {}, {A.id: 0.5}) == []
     assert changes(idle, now, {}, {A.id: 60.0}) == [f"{A.id} does 60 trees/s, and did 0"]
     after = steps[-1].moves[0].after
     there = now.with_current({**now.current, A.id: after})
-    assert changes(relied, there, {}) == [f"{A.id} runs somewhere else"]
-    assert changes(relied, there, {A.id: after}) == []
+    assert changes(required, there, {}) == [f"{A.id} runs somewhere else"]
+    assert changes(required, there, {A.id: after}) == []
     other = now.with_current({**now.current, B.id: on("n2")})
-    assert changes(relied, other, {}) == ["host2:6700 is held by b-1-0, and was free"]
+    assert changes(required, other, {}) == ["host2:6700 is held by b-1-0, and was free"]
     fewer = two(nodes=2)
-    assert changes(relied, fewer, {}) == ["node host2 is gone"]
+    assert changes(required, fewer, {}) == ["node host2 is gone"]
     assert "node host2 has slots 6700 now, and had slots 6700, 6701 when the plan was made" in changes(
-        relied, two(slots=1), {}
+        required, two(slots=1), {}
     )
 
 
@@ -291,15 +293,18 @@ def test_node_changes_since_planning_are_described_in_plain_text() -> None:
     now = two()
     drained = replace(now, blacklisted_hosts=frozenset(["host2"]))
     steps = propose_moves(now, Forced([4] * 4 + [2] * 4), PlanScope(repairs=True)).plan.steps
-    assert changes(relied_on(now, steps, {}), drained, {}) == [
+    assert changes(preconditions(now, steps, {}), drained, {}) == [
         "node host2 is unschedulable now, and was schedulable when the plan was made"
     ]
-    assert changes(relied_on(drained, steps, {}), now, {}) == [
+    assert changes(preconditions(drained, steps, {}), now, {}) == [
         "node host2 is schedulable now, and was not when the plan was made"
     ]
-    relied = relied_on(now, steps, {})
-    relied["nodes"]["n2"] |= {"host": "host9", "resources": {**relied["nodes"]["n2"]["resources"], "gpu.count": 2.0}}
-    assert changes(relied, now, {}) == [
+    required = preconditions(now, steps, {})
+    required["nodes"]["n2"] |= {
+        "host": "host9",
+        "resources": {**required["nodes"]["n2"]["resources"], "gpu.count": 2.0},
+    }
+    assert changes(required, now, {}) == [
         "node host2 is on host2 now, and was on host9 when the plan was made",
         "node host2 has 0 of gpu.count now, and had 2 when the plan was made",
     ]
@@ -442,3 +447,47 @@ def test_plan_names_what_gets_worse() -> None:
     moves = plan_moves(now, Assignment(slots), MoveBudget(8, 100), cpu_limits=False)
     document = plan_document(Proposal(now, moves, slots), lambda _, s: expected_pause(s, (), ()), None)
     assert any("host0: CPU" in text for text in document["worse"]), document["worse"]
+
+
+class WithRates(Placements):
+    """Placements under which each topology reaches a part of its present rate."""
+
+    def __init__(self, problem: Problem, part: float) -> None:
+        super().__init__(problem)
+        self._part = part
+
+    def predicted(self, slots: IntArray) -> Prediction:
+        now, found = super().predicted(self.problem.current_slot), super().predicted(slots)
+        rates = [
+            replace(new, pending_tps=replace(new.reachable_tps, value=old.reachable_tps.value * self._part))
+            for old, new in zip(now.topologies, found.topologies, strict=True)
+        ]
+        return found if np.array_equal(slots, self.problem.current_slot) else replace(found, topologies=tuple(rates))
+
+
+@pytest.mark.parametrize(("part", "forbidden"), [(1.0, False), (1 - 1e-9, False), (0.99, True)])
+def test_noise_of_rates_forbids_no_move(part: float, *, forbidden: bool) -> None:
+    found = WithRates(apart(), part).newly_broken(np.array([0] * 4 + [1] * 4, np.int32))
+    assert bool(found) == forbidden
+
+
+C = topology("c", workers=1)
+
+
+def test_plan_lists_exceeded_limits_that_get_worse() -> None:
+    """The node of two topologies has no CPU for both; the third one joins them, or moves elsewhere."""
+    now = crowded()
+    load = replace(now.load, topologies={**now.load.topologies, C.id: now.load.topologies[A.id]})
+    current = {**now.current, C.id: place([("n1", 6700)], [0] * 4)}
+    now = replace(now, topologies=(A, B, C), load=load, current=current)
+    placements, stays = Placements(now), now.current_slot
+    joins, leaves = stays.copy(), stays.copy()
+    joins[8:], leaves[8:] = 2, 6
+    ((old, new),) = placements.worsened(joins)
+    assert (old.supervisor, new.supervisor) == ("n0", "n0")
+    assert new.amount > old.amount * 1.2
+    assert placements.newly_broken(joins) == []
+    assert placements.worsened(leaves) == placements.worsened(stays) == []
+    moves = plan_moves(now, Assignment(joins), MoveBudget(8, 100), cpu_limits=False)
+    document = plan_document(Proposal(now, moves, joins), lambda _, s: expected_pause(s, (), ()), None)
+    assert [str(new) in text for text in document["worse"]].count(True) == 1

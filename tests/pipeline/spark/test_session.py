@@ -44,6 +44,26 @@ def test_temporary_files_stay_in_configured_directory(spark: SparkSession) -> No
     assert Path(where).is_dir()
 
 
+@pytest.mark.slow  # a JVM of its own
+def test_secrets_are_not_on_the_command_line_of_the_jvm(tmp_path: Path) -> None:
+    program = (
+        "import sys\n"
+        "from pathlib import Path\n"
+        "from stormwright.pipeline.spark.session import batch_session\n"
+        "from stormwright.pipeline.spark.target import SparkTarget\n"
+        "conf = {'spark.hadoop.fs.s3a.secret.key': 'hidden', 'spark.hadoop.fs.s3a.endpoint': 'shown'}\n"
+        "spark = batch_session(Path(sys.argv[1]), SparkTarget('local[1]', conf=conf))\n"
+        "pid = spark._jvm.java.lang.ProcessHandle.current().pid()\n"
+        "hadoop = spark._jsparkSession.sessionState().newHadoopConf()\n"
+        "line = Path(f'/proc/{pid}/cmdline').read_text()\n"
+        "print('hidden' in line, 'shown' in line, hadoop.get('fs.s3a.secret.key'), hadoop.get('fs.s3a.endpoint'))\n"
+        "spark.stop()\n"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "True", "hidden", "shown"]
+
+
 def test_files_of_killed_jvm_are_deleted_by_next_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in ("PYSPARK_PYTHON", "SPARK_LOCAL_IP", "SPARK_CONF_DIR"):
         monkeypatch.setenv(variable, "")

@@ -18,13 +18,14 @@ from stormwright.service.dashboard.over_file import app_of
 from stormwright.service.dashboard.site import Site
 from stormwright.service.dashboard.sources import Sources
 from stormwright.service.dashboard.state import DashboardState
-from stormwright.service.dashboard.trials import Change, TextTable, Trials
+from stormwright.service.dashboard.trials import Change, TrialAnswer, Trials
 from stormwright.service.plans.guard import Guard
 from stormwright.service.plans.journal import Journal
 from stormwright.service.plans.plan_service import PlanMakers, PlanService
 from stormwright.service.plans.store import PlanStore
 from stormwright.service.status import ServiceStatus
 from stormwright.service.storage.database import FILE, State
+from stormwright.tables import TextTable
 from tests.service.http.test_metrics import STATUS
 from tests.service.plans.nimbus import Forced, Nimbus
 
@@ -160,11 +161,12 @@ class Parrot:
     def schedulers(self) -> dict[str, str]:
         return {"even": "as Storm does", "online": "as is best"}
 
-    def compare(self, problem: Problem, schedulers: Any) -> TextTable:
-        return TextTable(["scheduler", "cost"], [[name, "1.0"] for name in schedulers], [f"of {problem.name}"])
+    def compare(self, problem: Problem, schedulers: Any) -> TrialAnswer:
+        table = TextTable(["scheduler", "cost"], [[name, "1.0"] for name in schedulers])
+        return TrialAnswer(table, [f"of {problem.name}"])
 
-    def what_if(self, problem: Problem, change: Change) -> TextTable:
-        return TextTable(["topology", "rate"], [["t", change.rate]])
+    def what_if(self, problem: Problem, change: Change) -> TrialAnswer:
+        return TrialAnswer(TextTable(["topology", "rate"], [["t", change.rate]]))
 
 
 @contextmanager

@@ -38,6 +38,13 @@ def test_component_flows_sum_to_load() -> None:
     )
 
 
+def test_figures_of_all_rows_are_computed_once_per_scene() -> None:
+    scene = Scene.of(living(3, 4))
+    assert scene.flows(1) is scene.flows(1)
+    assert scene.flows(1) == component_flows(scene.problem, 1)
+    assert scene.core_hz is scene.core_hz
+
+
 def test_nodes_are_as_full_as_their_executors_make_them() -> None:
     shops = living(6, 5)
     nodes = Scene.of(shops).nodes
@@ -46,7 +53,7 @@ def test_nodes_are_as_full_as_their_executors_make_them() -> None:
         assert nodes.use["cpu"][node] == pytest.approx(shops.executor_cpu_hz[own].sum() / supervisor.cpu_hz)
         assert nodes.executors[node] == own.sum()
         asked = sum(25.0 if "orders" in name else 15.0 for name in names(shops, own)) / 100 * shops.core_hz
-        assert nodes.use["cpu-asked"][node] == pytest.approx(asked / supervisor.cpu_hz)
+        assert nodes.use["cpu-requested"][node] == pytest.approx(asked / supervisor.cpu_hz)
 
 
 def names(shops: sw.Problem, own: np.ndarray) -> list[str]:

@@ -91,15 +91,15 @@ def test_live_events_announce_changes(tmp_path: Path) -> None:
 
 def test_dashboard_trials_match_command_line() -> None:
     shops = living(4, 6)
-    table = LiveTrials().compare(shops, ["even", "online"])
+    table = LiveTrials().compare(shops, ["even", "online"]).table
     rows = {row.name: row for row in compare(shops, "even,online").rows}
-    cost = {row[0]: row[list(table.head).index("cost")] for row in table.rows}
+    cost = {row[0]: row[table.head.index("cost")] for row in table.rows}
     for name, row in rows.items():
         assert row.figures is not None
         assert float(cost[name].replace(",", "")) == pytest.approx(row.figures.cost.total, rel=0.005)
     told = LiveTrials().what_if(shops, Change(rate="×2", kill_node="sup-0001"))
-    assert [row[1] for row in told.rows[:2]] == ["today", "then"]
-    assert float(told.rows[1][2].partition(",")[0].replace(",", "")) > 0
+    assert [row[1] for row in told.table.rows[:2]] == ["today", "then"]
+    assert float(told.table.rows[1][2].partition(",")[0].replace(",", "")) > 0
     assert any("placed by" in note for note in told.notes)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import numpy as np
 import pytest
@@ -201,7 +201,16 @@ def test_questions_are_answered_on_their_pages(shop: Browser) -> None:
     where = shop.post("/try/what-if", rate="×1.5")
     page = until(lambda: page if "answered" in (page := shop.get(where)).said else None)
     assert "×1.5" in page.said
-    assert "stormwright whatif problem.json --rate ×1.5" in page.said
+    assert "stormwright whatif problem.json --rate '×1.5'" in page.said
+
+
+def test_commands_quote_what_people_and_topologies_are_called(shop: Browser, tmp_path: Path) -> None:
+    where = shop.post("/try/what-if", kill_node="; rm -rf ~")
+    assert "stormwright whatif problem.json --kill-node '; rm -rf ~'" in shop.get(where).said
+    odd = replace(topology("t"), id="$(date)-1-0")
+    with browsing(tmp_path / "odd", problem([odd], current={odd.id: on("n0", "n1")})) as browser:
+        said = browser.get(f"/topologies/{quote(odd.id, safe='')}/why").said
+        assert "stormwright explain problem.json --topology '$(date)-1-0' --executor" in said
 
 
 def test_plan_is_created_applied_and_reverted_through_pages(tmp_path: Path) -> None:

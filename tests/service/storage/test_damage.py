@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import orjson
@@ -30,6 +33,27 @@ WANTED = NOW.with_current({T.id: on("n1")}).current_slot
 (MOVE,) = plan_moves(NOW, Assignment(WANTED), MoveBudget(1, 100), cpu_limits=False).moves
 
 
+#: Bytes that a text column cannot have; as a bound value they would be a BLOB.
+INVALID_UTF8 = b"{\xff"
+
+#: Texts in a table, with keys.
+TEXTS = [
+    ("plans", "why"),
+    ("plans", "document"),
+    ("steps", "document"),
+    ("decisions", "text"),
+    ("moves", "name"),
+    ("moves", "topology"),
+    ("evaluations", "document"),
+    ("modes", "document"),
+    ("drains", "host"),
+    ("documents", "document"),
+    ("local_documents", "name"),
+]
+
+JOURNAL = ("decisions", "decision_times", "moves", "evaluations")
+
+
 @pytest.fixture
 def state(tmp_path: Path) -> Iterator[State]:
     """One row in every table, and a second plan."""
@@ -38,7 +62,15 @@ def state(tmp_path: Path) -> Iterator[State]:
     step = Step((MOVE,))
     for reason in ("first", "second"):
         plan = plans.add("person", "throughput", "anna", reason, {"goals": []})
-        plans.save(plan, "planned", "", {"gain": "more"}, {}, {T.id: Promise(1.5)}, [(0, step_to_dict(step, NOW))])
+        plans.save(
+            plan,
+            "planned",
+            "",
+            {"gain": "more", "step_count": 1},
+            {},
+            {T.id: Promise(1.5)},
+            [(0, step_to_dict(step, NOW))],
+        )
     n = journal.add_entry("person", "anna", "a try", plan=plan)
     journal.record_before(n, step, {T.id: Promise(1.5)})
     journal.link_decision(n, 5)
@@ -56,6 +88,12 @@ def state(tmp_path: Path) -> Iterator[State]:
 
 def count(state: State, table: str) -> int:
     return int(state.read(f"SELECT count(*) AS n FROM {table}")[0]["n"])  # noqa: S608 (tables of the test)
+
+
+def damage(directory: Path, statement: str, *values: object) -> None:
+    """Execute a statement without the checks of the database's own connection."""
+    with closing(sqlite3.connect(directory / FILE)) as connection, connection:
+        connection.execute(statement, values)
 
 
 def test_healthy_database_has_no_damaged_rows(state: State, tmp_path: Path) -> None:
@@ -81,14 +119,23 @@ def test_healthy_database_has_no_damaged_rows(state: State, tmp_path: Path) -> N
         ("drains", "nodes", "n1"),
         ("documents", "document", "{"),
         ("local_documents", "document", b"\xff\xfe"),
+        *((table, column, INVALID_UTF8) for table, column in TEXTS),
+        ("steps", "stage", "first"),
+        ("decisions", "at_ms", "yesterday"),
+        ("decision_times", "n", "one"),
+        ("decision_times", "n", 1.5),
+        ("decision_times", "n", 7),
+        ("moves", "pauses", "many"),
+        ("moves", "promised", '{"throughput": "more"}'),
+        ("drains", "since_ms", "yesterday"),
     ],
 )
 def test_damaged_row_is_set_aside_and_named(
     state: State, tmp_path: Path, table: str, column: str, value: object
 ) -> None:
-    with state.change() as to:
-        to.execute(f"UPDATE {table} SET {column} = ? WHERE rowid = 1", (value,))  # noqa: S608 (tables of the test)
-    before = {name: count(state, name) for name in ("plans", "steps", "moves", "evaluations", "decisions", "drains")}
+    as_text = "CAST(? AS TEXT)" if value is INVALID_UTF8 else "?"
+    damage(tmp_path, f"UPDATE {table} SET {column} = {as_text} WHERE rowid IN (1, 5)", value)  # noqa: S608 (tables of the test)
+    before = {name: count(state, name) for name in ("plans", "steps", "drains", *JOURNAL)}
     with pytest.raises(InputError) as caught:
         check_database(tmp_path / FILE)
     (fault,) = caught.value.faults
@@ -100,16 +147,57 @@ def test_damaged_row_is_set_aside_and_named(
     assert set_aside_damaged(state) == [text], "named at every start"
     check_database(tmp_path / FILE)
     gone = {"plans": 1, "steps": 1} if table in ("plans", "steps") else {table: 1}
+    if table == "decisions":
+        gone = {"decisions": 1, "decision_times": 1, "moves": 1, "evaluations": 1}
     assert {name: count(state, name) for name in before} == {
         name: rows - gone.get(name, 0) for name, rows in before.items()
     }
-    stored = orjson.loads(state.read("SELECT content FROM damaged")[0]["content"])
-    assert column in stored, "the row is stored whole"
+    stored = json.loads(state.read("SELECT content FROM damaged")[0]["content"])
+    assert column in stored[table][0], "the row is stored whole"
+    assert {name: len(rows) for name, rows in stored.items() if rows} == gone
     plans, journal = PlanStore(state), Journal(state)
     guard = Guard(state, plans, journal)
     assert guard.modes.default == ("observe" if table == "modes" else "auto")
     assert [plans.promises(row) for row in plans.rows()]
-    assert len(journal.entries(10).entries) == 1
+    assert len(journal.entries(10).entries) == (0 if table == "decisions" else 1)
+
+
+def test_all_steps_of_a_plan_with_a_damaged_step_are_stored(state: State) -> None:
+    plans = PlanStore(state)
+    plan = plans.add("person", "throughput", "anna", "third", {})
+    steps = [(0, step_to_dict(Step((MOVE,)), NOW))] * 3
+    plans.save(plan, "planned", "", {"step_count": 3}, {}, {}, steps)
+    with state.change() as to:
+        to.execute("UPDATE steps SET document = '{' WHERE plan = ? AND number = 1", (plan,))
+    plan_row, step_rows = (
+        [dict(row) for row in state.read(f"SELECT * FROM {table} WHERE {key} = ?", plan)]  # noqa: S608 (tables of the test)
+        for table, key in (("plans", "id"), ("steps", "plan"))
+    )
+    (text,) = set_aside_damaged(state)
+    assert text.startswith(f"steps {plan} 1")
+    content = orjson.loads(state.read("SELECT content FROM damaged")[0]["content"])
+    assert content == {"plans": plan_row, "steps": step_rows}
+    assert (count(state, "plans"), count(state, "steps")) == (2, 2)
+
+
+@pytest.mark.parametrize(("table", "column"), [("plans", "id"), ("steps", "plan")])
+def test_plan_and_steps_are_set_aside_if_their_reference_is_damaged(
+    state: State, tmp_path: Path, table: str, column: str
+) -> None:
+    damage(tmp_path, f"UPDATE {table} SET {column} = CAST(? AS TEXT) WHERE rowid = 1", INVALID_UTF8)  # noqa: S608 (tables of the test)
+    assert sorted(text.split()[0] for text in set_aside_damaged(state)) == ["plans", "steps"]
+    assert (count(state, "plans"), count(state, "steps")) == (1, 1)
+    check_database(tmp_path / FILE)
+
+
+@pytest.mark.parametrize(
+    ("column", "value"), [("created_ms", "yesterday"), ("stage", "first"), ("origin", "unknown"), ("why", INVALID_UTF8)]
+)
+def test_columns_of_finished_plans_are_checked(state: State, tmp_path: Path, column: str, value: object) -> None:
+    as_text = "CAST(? AS TEXT)" if value is INVALID_UTF8 else "?"
+    damage(tmp_path, f"UPDATE plans SET state = 'done', {column} = {as_text} WHERE rowid = 1", value)  # noqa: S608 (columns of the test)
+    assert len(set_aside_damaged(state)) == 1
+    assert len(PlanStore(state).summary_rows()) == 1
 
 
 @pytest.mark.parametrize("value", ["[]", "3", '{"a": 1'])
@@ -130,6 +218,15 @@ def test_check_of_serve_names_damaged_rows(state: State, tmp_path: Path, capsys:
     assert code == 2
     assert FILE in out
     assert "modes" in out
+
+
+def test_check_names_rows_that_were_set_aside_before(state: State, tmp_path: Path) -> None:
+    damage(tmp_path, "UPDATE modes SET document = 'x'")
+    texts = set_aside_damaged(state)
+    assert check_database(tmp_path / FILE) == texts
+    damage(tmp_path, "DELETE FROM damaged")  # as in docs/operate.md
+    assert check_database(tmp_path / FILE) == []
+    assert set_aside_damaged(state) == []
 
 
 def test_damaged_file_is_named(tmp_path: Path) -> None:

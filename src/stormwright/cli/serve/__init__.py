@@ -188,7 +188,8 @@ _SECONDS = options.FiniteRange(0, 1e6)
     type=options.LINES,
     multiple=True,
     metavar="KEY=VALUE",
-    help="Spark setting for the tables, such as spark.hadoop.fs.s3a.endpoint=URL; in a variable, one a line.",
+    help="Spark setting for the tables, such as spark.hadoop.fs.s3a.endpoint=URL; in a variable, one a line. "
+    "Other users can see a command line: write secrets in the file of --config, or in the variable.",
 )
 @click.option(
     "--keep-history-days", default=90, show_default=True, type=options.DAYS, help="Retention of the history, in days."

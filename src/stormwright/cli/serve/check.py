@@ -16,7 +16,7 @@ from stormwright.cli.serve.pair import found, pair_of
 from stormwright.cli.serve.prepare import prepared
 from stormwright.errors import Fault, InputError, StormwrightError
 from stormwright.file_lock import alone
-from stormwright.model.humanize import counted
+from stormwright.model.humanize import counted, listed
 
 _Part = TypeVar("_Part")
 
@@ -156,9 +156,9 @@ def _state(directory: Path, lock: str) -> str:
     except OSError as error:
         values = f"cannot be written to ({error.strerror}): name another --state, or let this user write there"
         raise InputError("--state", [Fault(values, str(directory))]) from error
-    if (directory / FILE).exists():
-        check_database(directory / FILE)
+    damaged = check_database(directory / FILE) if (directory / FILE).exists() else []
     if (directory / lock).exists():
         with alone(directory, f"{directory}: another service uses it: stop that, or name another --state", lock):
             pass
-    return f"{directory} can be written to, and no service uses it"
+    text = f"{directory} can be written to, and no service uses it"
+    return f"{text}; rows that earlier starts have set aside as damaged: {listed(damaged)}" if damaged else text

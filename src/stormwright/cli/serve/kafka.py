@@ -37,7 +37,8 @@ kafka_options = options.group(
         multiple=True,
         metavar="KEY=VALUE",
         help="Option of Spark's Kafka source, as in kafka.security.protocol=SSL or startingOffsets=latest; in a "
-        "variable, one a line.",
+        "variable, one a line. Other users can see a command line: write passwords in the file of --config, or in the "
+        "variable.",
     ),
     click.option(
         "--kafka-jars",

@@ -9,7 +9,7 @@ from math import exp, inf, isfinite, log
 
 import numpy as np
 
-from stormwright.controller.objectives.placements import Placements
+from stormwright.controller.objectives.placements import TOLERANCE, Placements
 from stormwright.history.evaluation.moves import predicted_ratios
 from stormwright.history.evaluation.verdict import Promise
 from stormwright.model import UNPLACED, Cost, Problem, cost_of
@@ -117,9 +117,6 @@ HAS_ROOM = "every topology already reaches at least twice its measured rate"
 
 #: Minimum CPU of a tuple tree in µs, to avoid a division by zero.
 _TINY = 1e-9
-
-#: Relative loss of a rate that counts as none.
-_SAME = 1e-3
 
 #: Latency of trees if no rate is sustained.
 _ENDLESS_MS = 1e9
@@ -348,7 +345,7 @@ def _holds(now: TopologyPrediction, new: TopologyPrediction) -> bool:
     A topology that neither moves nor loses a thousandth of its rate does so, too.
     """
     gain = rate_gain(now, new)
-    if now.cpu_us == new.cpu_us and gain.predicted >= 1 - _SAME:
+    if now.cpu_us == new.cpu_us and gain.predicted >= 1 - TOLERANCE:
         return True
     at_least_tps = new.reachable_tps.value * exp(-ONE_SIDED * gain.sd)
     return at_least_tps >= min(now.measured_tps, now.reachable_tps.value)

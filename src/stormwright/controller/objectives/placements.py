@@ -19,6 +19,9 @@ from stormwright.predict.prediction import Prediction
 
 _T = TypeVar("_T")
 
+#: Relative loss of a rate, or growth of an exceeded amount, that counts as none: rounding, and noise of predictions.
+TOLERANCE = 1e-3
+
 
 class Placements:
     """Cache of results per placement (slot of every executor, -1 for none, shape (E,)).
@@ -75,13 +78,25 @@ class Placements:
             each for each in found if not self._is_cpu(each) or losing[self.problem.node_index[each.supervisor or ""]]
         ]
 
+    def worsened(self, slots: IntArray) -> list[tuple[Violation, Violation]]:
+        """Return the constraints that are violated now and more so by a placement, with both amounts as predicted."""
+        now = self.problem.current_slot
+        before = {_identity(each): each for each in self.broken(now)}
+        if self.profile is not None and self.problem.load is not None:
+            predicted = {_identity(each): each for each in self._predicted_violations(now)}
+            before = {key: predicted.get(key, each) for key, each in before.items()}
+        both = [(before[key], each) for each in self.broken(slots) if (key := _identity(each)) in before]
+        return [(old, new) for old, new in both if new.amount > old.amount * (1 + TOLERANCE)]
+
     def _losing(self, slots: IntArray) -> BoolArray:
         """Return whether a topology on a node reaches a lower rate than under the current placement, shape (N,)."""
         problem = self.problem
         if self.profile is None:
             return np.ones(len(problem.supervisors), bool)
         both = zip(self.predicted(problem.current_slot).topologies, self.predicted(slots).topologies, strict=True)
-        loses = np.array([new.reachable_tps.value < now.reachable_tps.value for now, new in both], bool)
+        loses = np.array(
+            [new.reachable_tps.value < now.reachable_tps.value * (1 - TOLERANCE) for now, new in both], bool
+        )
         there = loses[problem.executor_topology] & (slots != UNPLACED)
         count = np.bincount(problem.slot_node[slots[there]], minlength=len(problem.supervisors))
         losing: BoolArray = count > 0
@@ -91,11 +106,14 @@ class Placements:
         return isinstance(violation, ResourceOveruse) and violation.resource == self.problem.resources[0].name
 
     def _violations(self, slots: IntArray) -> list[Violation]:
-        problem, found = self.problem, broken_limits(self.problem, slots)
+        problem = self.problem
         if self.profile is None or problem.load is None or np.array_equal(slots, problem.current_slot):
-            return found
-        cpu = problem.resources[0]
-        others = [each for each in found if not self._is_cpu(each)]
+            return broken_limits(problem, slots)
+        return self._predicted_violations(slots)
+
+    def _predicted_violations(self, slots: IntArray) -> list[Violation]:
+        problem, cpu = self.problem, self.problem.resources[0]
+        others = [each for each in broken_limits(problem, slots) if not self._is_cpu(each)]
         capacity = problem.node_capacity[0]
         overused = [
             ResourceOveruse(

@@ -351,6 +351,8 @@ def plan_document(
     evaluated = 0 if stages is None else outline["stages"]
     proof = proven(placements, proposal.goal, both[1])
     worse = [f"newly exceeded: {each}" for each in placements.newly_broken(both[1])[:_MAX_VIOLATIONS]]
+    more = placements.worsened(both[1])[:_MAX_VIOLATIONS]
+    worse += [f"exceeded already, and {new.amount / old.amount - 1:.1%} more: {new}" for old, new in more]
     return outline | {
         "worse": [*worse, *_worse(before, after)],
         "gap_percent": proof.gap_percent,

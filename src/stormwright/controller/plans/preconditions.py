@@ -16,7 +16,7 @@ from stormwright.model.humanize import readable
 OTHER_LOAD, IDLE_TPS = 0.25, 1.0
 
 
-def relied_on(problem: Problem, steps: Sequence[Step], rate_tps: Mapping[str, float]) -> dict[str, Any]:
+def preconditions(problem: Problem, steps: Sequence[Step], rate_tps: Mapping[str, float]) -> dict[str, Any]:
     """Return the preconditions of a plan as JSON.
 
     The topologies that move, with their placement and rate; the nodes that they leave or enter; and other workers on
@@ -54,7 +54,7 @@ def relied_on(problem: Problem, steps: Sequence[Step], rate_tps: Mapping[str, fl
 
 
 def changes(
-    relied: Mapping[str, Any],
+    preconditions: Mapping[str, Any],
     problem: Problem,
     moved: Mapping[str, TopologyAssignment],
     rate_tps: Mapping[str, float] | None = None,
@@ -63,8 +63,8 @@ def changes(
 
     Parameters
     ----------
-    relied
-        Result of `relied_on`.
+    preconditions
+        Result of `preconditions`.
     problem
         Current problem.
     moved
@@ -72,24 +72,24 @@ def changes(
     rate_tps
         Trees/s as measured; None where loads are not compared, as they are no measure between two steps.
     """
-    found = [*_changed_nodes(relied["nodes"], problem)]
-    for topology, was in relied["topologies"].items():
+    found = [*_changed_nodes(preconditions["nodes"], problem)]
+    for topology, was in preconditions["topologies"].items():
         found += _changed_topology(topology, was, problem, moved.get(topology), rate_tps)
-    now = _others(problem, relied["nodes"].keys(), relied["topologies"].keys())
-    for slot in sorted(relied["others"].keys() | now.keys()):
-        one, other = relied["others"].get(slot), now.get(slot)
+    now = _others(problem, preconditions["nodes"].keys(), preconditions["topologies"].keys())
+    for slot in sorted(preconditions["others"].keys() | now.keys()):
+        one, other = preconditions["others"].get(slot), now.get(slot)
         if one != other:
             held = "free" if other is None else f"held by {other}"
-            found.append(f"{_slot_name(slot, relied, problem)} is {held}, and was {one or 'free'}")
+            found.append(f"{_slot_name(slot, preconditions, problem)} is {held}, and was {one or 'free'}")
     return found
 
 
-def _slot_name(slot: str, relied: Mapping[str, Any], problem: Problem) -> str:
+def _slot_name(slot: str, preconditions: Mapping[str, Any], problem: Problem) -> str:
     """Return the name of a slot; of a node that is gone, by its former host."""
     node, _, port = slot.rpartition(":")
     if node in problem.node_index:
         return problem.cluster.slot_name(WorkerSlot(node, int(port)))
-    return f"{relied['nodes'][node]['host']}:{port}"
+    return f"{preconditions['nodes'][node]['host']}:{port}"
 
 
 def _changed_nodes(nodes: Mapping[str, Any], problem: Problem) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -268,16 +269,27 @@ def _no_interrupted_call(record: logging.LogRecord) -> bool:
     return not (record.exc_info and isinstance(record.exc_info[1], KeyboardInterrupt))
 
 
+#: Prefix of settings of Hadoop, and those that may be secrets, as in Spark's own ``spark.redaction.regex``: PySpark
+#: passes settings on the command line of the JVM, which other users can see, so these are set when it runs.
+_HADOOP = "spark.hadoop."
+_SECRET = re.compile(rf"^{re.escape(_HADOOP)}.*(secret|password|token|access\.?key)", re.IGNORECASE)
+
+
 def _started(master: str | None, options: Mapping[str, str], hint: Callable[[], str]) -> SparkSession:
     builder = SparkSession.builder.appName("stormwright")
     if master is not None:
         builder = builder.master(master)
+    secrets = {key: value for key, value in options.items() if _SECRET.search(key)}
     for key, value in options.items():
-        builder = builder.config(key, value)
+        if key not in secrets:
+            builder = builder.config(key, value)
     try:
-        return builder.getOrCreate()
+        spark = builder.getOrCreate()
+        for key, value in secrets.items():
+            spark.sparkContext._jsc.hadoopConfiguration().set(key.removeprefix(_HADOOP), value)  # noqa: SLF001 (PySpark has no other way)
     except (PySparkException, Py4JError) as error:
         raise StormwrightError(f"Spark did not start: {first_line(error)}; {hint()}") from error
+    return spark
 
 
 def _last_lines(log: Path) -> str:

@@ -210,7 +210,7 @@ class AuthMiddleware:
         if roles is not None and self._asks(path):
             if visitor is None:
                 if failed and (wait_s := self.failures.wait_s(address_of(scope))):
-                    return _Refusal(429, "too many tokens that are none came from this address", wait_s), None
+                    return _Refusal(429, "too many invalid tokens came from this address", wait_s), None
                 return _Refusal(401, failed or self._who(path)), None
             if visitor.role not in roles:
                 refusal = f"{visitor.name} is {_one(visitor.role)}: only {_one_of(roles)} may do this"

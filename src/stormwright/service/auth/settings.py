@@ -100,7 +100,7 @@ class AccessSettings:
     Parameters
     ----------
     tokens
-        File of tokens; None where nobody is asked who he is.
+        File of tokens; None disables authentication.
     tls
         None for HTTP as it is.
     """

@@ -58,8 +58,8 @@ def add(parent: Element, tag: str, kind: str = "", text: str = "", **values: flo
     **values
         Its attributes; underscores in their names are hyphens.
     """
-    tooltip = {name.strip("_").replace("_", "-"): v if isinstance(v, str) else num(v) for name, v in values.items()}
-    found = SubElement(parent, tag, ({"class": kind} if kind else {}) | tooltip)
+    attributes = {name.strip("_").replace("_", "-"): v if isinstance(v, str) else num(v) for name, v in values.items()}
+    found = SubElement(parent, tag, ({"class": kind} if kind else {}) | attributes)
     if text:
         found.text = text
     return found
@@ -214,12 +214,12 @@ def _linked(nodes: IndexArray, part: FloatArray, cluster: Cluster, what: str) ->
     for number, node in enumerate(nodes.tolist()):
         row, column = divmod(number, in_row)
         x, y, kind = column * (wide + _NODE_GAP), row * (high + _NODE_GAP), use_class(part[node])
-        tooltip = "–" if kind == "unknown" else f"{part[node]:.0%}"
-        label = f"{cluster.node_names[node]}: {what} {tooltip}"
+        figure = "–" if kind == "unknown" else f"{part[node]:.0%}"
+        label = f"{cluster.node_names[node]}: {what} {figure}"
         to = link(svg, f"/cluster/nodes/{quote(cluster.supervisors[node].id, safe='')}", label)
         titled(add(to, "rect", kind, x=x, y=y, width=wide, height=high, rx=2 + 2 * figures), label)
         if figures:
-            add(to, "text", f"on-{kind}", tooltip, x=x + wide / 2, y=y + high / 2 + 4)
+            add(to, "text", f"on-{kind}", figure, x=x + wide / 2, y=y + high / 2 + 4)
     return markup(svg)
 
 

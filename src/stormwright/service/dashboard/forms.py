@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from hmac import compare_digest
 from typing import Any, TypeVar
@@ -63,7 +64,7 @@ def signed(form: Form, visitor: Visitor | None) -> Form:
 
 def noted(form: Form) -> dict[str, str]:
     """Return author and reason from a form."""
-    return {name: field for name, field in _field(form).items() if field}
+    return {name: text for name, text in _author_and_reason(form).items() if text}
 
 
 def ask_for_plan(known: DashboardState, form: Form) -> str:
@@ -73,7 +74,7 @@ def ask_for_plan(known: DashboardState, form: Form) -> str:
         "only": _one(form, "only") or None,
         "topologies": tuple(_one(form, "topologies").split()),
         "nodes": tuple(_one(form, "nodes").split()),
-        **_field(form),
+        **_author_and_reason(form),
     }
     plan = _plan_service(known).request(_shaped(shapes.PlanRequest, request))
     return f"/plans/{quote(plan.id)}"
@@ -96,7 +97,7 @@ def press(known: DashboardState, plan: str, button: str, form: Form) -> str:
         raise NotFoundError(f"unknown action for a plan: {button}")
     if button != "discard" and known.sources.status() is None:
         raise ConflictError("no cluster is connected: a plan from a file cannot be applied")
-    getattr(plan_service, button)(plan, _shaped(shapes.ChangeRequest, _field(form)))
+    getattr(plan_service, button)(plan, _shaped(shapes.ChangeRequest, _author_and_reason(form)))
     return f"/plans/{quote(plan)}"
 
 
@@ -118,9 +119,9 @@ def press_node(known: DashboardState, node: str, button: str, form: Form) -> str
     if known.sources.status() is None:
         raise ConflictError("no cluster is connected: nodes cannot be drained")
     if button == "uncordon":
-        nodes.uncordon(node, _shaped(shapes.ChangeRequest, _field(form)))
+        nodes.uncordon(node, _shaped(shapes.ChangeRequest, _author_and_reason(form)))
         return f"/cluster/nodes/{quote(node, safe='')}"
-    begun = nodes.drain(node, _shaped(DrainRequest, _field(form)))
+    begun = nodes.drain(node, _shaped(DrainRequest, _author_and_reason(form)))
     return f"/plans/{quote(begun.plan.id)}" if begun.plan else f"/cluster/nodes/{quote(node, safe='')}"
 
 
@@ -130,7 +131,8 @@ def revert(known: DashboardState, n: str, form: Form) -> str:
         raise NotFoundError(f"the history has no entry {n}")
     if known.sources.status() is None:
         raise ConflictError("no cluster is connected: there is nothing to revert")
-    return f"/plans/{quote(_plan_service(known).revert(int(n), _shaped(shapes.ChangeRequest, _field(form))).id)}"
+    plan = _plan_service(known).revert(int(n), _shaped(shapes.ChangeRequest, _author_and_reason(form)))
+    return f"/plans/{quote(plan.id)}"
 
 
 def ask_to_compare(known: DashboardState, form: Form) -> str:
@@ -141,7 +143,7 @@ def ask_to_compare(known: DashboardState, form: Form) -> str:
     faults = [Fault(f"there is no scheduler {name}", "scheduler") for name in names if name not in there]
     if faults or not names:
         raise InputError("compare", faults or [Fault("tick at least one scheduler", "scheduler")])
-    command = f"stormwright compare problem.json --schedulers {','.join(names)}"
+    command = shlex.join(["stormwright", "compare", "problem.json", "--schedulers", ",".join(names)])
     title = f"Compare {', '.join(names)}"
     return f"/try/{known.trials.ask(title, command, lambda: trials.compare(problem, names)).id}"
 
@@ -154,13 +156,13 @@ def ask_what_if(known: DashboardState, form: Form) -> str:
         raise InputError("what if", [Fault(f"should be a number from 0 to 99,999, got {nodes}", "nodes to add")])
     texts = {name: _one(form, name) for name in ("rate", "kill_node", "parallelism", "link", "scheduler")}
     change = Change(**texts, add_nodes=int(nodes))
-    options = {"--rate": change.rate, "--add-nodes": change.add_nodes or "", "--kill-node": change.kill_node}
+    options = {"--rate": change.rate, "--add-nodes": str(change.add_nodes or ""), "--kill-node": change.kill_node}
     options |= {"--parallelism": change.parallelism, "--link": change.link, "--scheduler": change.scheduler}
-    field = " ".join(f"{option} {value}" for option, value in options.items() if value)
-    if not field:
+    arguments = [word for option, value in options.items() if value for word in (option, value)]
+    if not arguments:
         raise InputError("what if", [Fault("nothing to change: fill in at least one field", "form")])
-    title = f"What if {field}"
-    command = f"stormwright whatif problem.json {field}"
+    title = f"What if {' '.join(arguments)}"
+    command = shlex.join(["stormwright", "whatif", "problem.json", *arguments])
     return f"/try/{known.trials.ask(title, command, lambda: trials.what_if(problem, change)).id}"
 
 
@@ -179,7 +181,7 @@ def _plan_service(known: DashboardState) -> PlanService:
     return known.sources.plan_service
 
 
-def _field(form: Form) -> dict[str, Any]:
+def _author_and_reason(form: Form) -> dict[str, Any]:
     return {"by": _one(form, "by"), "reason": _one(form, "reason")}
 
 

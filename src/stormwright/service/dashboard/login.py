@@ -55,10 +55,10 @@ class Login:
         visitor = auth.tokens.visitor(found) if auth.tokens else None
         if found is None or visitor is None or auth.sessions is None or visitor.role in DELIVER:
             if wait_s := auth.failures.wait_s(address):
-                answer = _page(following, f"too many tokens that are none: try again in {wait_s:.0f} s", 429)
+                answer = _page(following, f"too many invalid tokens: try again in {wait_s:.0f} s", 429)
                 answer.headers["retry-after"] = f"{wait_s + 1:.0f}"
                 return answer
-            why = "This token is for programs" if visitor else "This token is none, or no longer"
+            why = "This token is for programs" if visitor else "This token is invalid or was revoked"
             auth.audit.note(
                 "log in", who=found.name if found else "", role="", status=401, why=why, **{"from": address}
             )

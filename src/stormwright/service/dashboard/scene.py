@@ -115,22 +115,22 @@ class MeasuredNode(TypedDict):
 #: Kinds of use of a node, each as a part of its capacity; the first is the default.
 USES = {
     "cpu": "CPU",
-    "cpu-asked": "CPU requested",
+    "cpu-requested": "CPU requested",
     "memory": "memory",
-    "memory-asked": "memory requested",
+    "memory-requested": "memory requested",
     "link": "link predicted",
 }
 
 
 @dataclass(frozen=True, eq=False)
-class PageRequest:
-    """Requests of executors: CPU in Hz and memory in MB, each of shape (E,)."""
+class RequestedResources:
+    """Resources that executors request: CPU in Hz and memory in MB, each of shape (E,)."""
 
     cpu_hz: FloatArray
     memory_mb: FloatArray
 
     @classmethod
-    def of(cls, problem: Problem) -> PageRequest:
+    def of(cls, problem: Problem) -> RequestedResources:
         """Of all executors of a problem."""
         silent = [silent_load(topology, problem.core_hz, problem.conf) for topology in problem.topologies]
         parts = [[each.cpu_hz for each in silent], [each.memory_mb for each in silent]]
@@ -170,7 +170,7 @@ class NodeFigures:
     def of(
         cls,
         problem: Problem,
-        requests: PageRequest,
+        requests: RequestedResources,
         predicted: Prediction | None,
         measured: Mapping[str, MeasuredNode] | None = None,
     ) -> NodeFigures:
@@ -209,9 +209,9 @@ class NodeFigures:
             executor_cores=used_hz / speed,
             use={
                 "cpu": whole,
-                "cpu-asked": _part(placed.sum_by_node(requests.cpu_hz), cpu),
+                "cpu-requested": _part(placed.sum_by_node(requests.cpu_hz), cpu),
                 "memory": _part(placed.sum_by_node(problem.executor_memory_mb), memory),
-                "memory-asked": _part(placed.sum_by_node(requests.memory_mb), memory),
+                "memory-requested": _part(placed.sum_by_node(requests.memory_mb), memory),
                 "link": _links(predicted, count),
             },
             executors=executors,
@@ -313,7 +313,7 @@ class Scene:
     problem: Problem
     predicted: Prediction | None
     unpredicted: str
-    requests: PageRequest
+    requests: RequestedResources
     nodes: NodeFigures
     heat: Heat
 
@@ -339,7 +339,9 @@ class Scene:
             nodes = NodeFigures.of(problem, last.requests, last.predicted, measured) if measured else last.nodes
             return cls(number, at_ms, problem, last.predicted, last.unpredicted, last.requests, nodes, last.heat)
         predicted, why = _predicted(problem)
-        requests = last.requests if last and last.problem.workload is problem.workload else PageRequest.of(problem)
+        requests = (
+            last.requests if last and last.problem.workload is problem.workload else RequestedResources.of(problem)
+        )
         nodes = NodeFigures.of(problem, requests, predicted, measured)
         return cls(number + 1, at_ms, problem, predicted, why, requests, nodes, Heat.of(problem))
 
@@ -347,6 +349,21 @@ class Scene:
     def by_topology(self) -> dict[str, TopologyPrediction]:
         """Topology (id) → prediction."""
         return {each.topology: each for each in self.predicted.topologies} if self.predicted else {}
+
+    @cached_property
+    def core_hz(self) -> FloatArray:
+        """Speed of a core of every node in Hz, shape (N,)."""
+        return core_hz(self.problem)
+
+    def flows(self, topology: int) -> list[Flow]:
+        """Return the flows of a topology (by index), computed once (`component_flows`)."""
+        if topology not in self._flows:
+            self._flows[topology] = component_flows(self.problem, topology)
+        return self._flows[topology]
+
+    @cached_property
+    def _flows(self) -> dict[int, list[Flow]]:
+        return {}
 
     @cached_property
     def workers(self) -> dict[int, list[int]]:

@@ -40,7 +40,7 @@ class Live:
     Parameters
     ----------
     version
-        Changes when something has; it is asked once for all listeners.
+        Returns a text that changes when a page does; called once for all listeners.
     """
 
     def __init__(self, version: Callable[[], str]) -> None:
@@ -132,7 +132,7 @@ class Site:
     known
         What it shows.
     auth
-        Lets in who has a token; by default nobody is asked who he is.
+        Admits requests with a token; None disables authentication.
     """
 
     def __init__(self, known: DashboardState, auth: AuthMiddleware | None = None) -> None:
@@ -215,7 +215,7 @@ def wants_pages(request: Request) -> bool:
 
 
 def _message(status: int, why: str) -> Page:
-    titles = {400: "That cannot be done so", 403: "Refused", 404: "There is no such page", 409: "Not now"}
+    titles = {400: "Invalid request", 403: "Refused", 404: "There is no such page", 409: "Not now"}
     return Page("error", titles.get(status, "That did not work"), "", {"why": why}, "", status)
 
 

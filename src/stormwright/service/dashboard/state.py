@@ -22,14 +22,14 @@ from stormwright.service.dashboard.trials import TrialService
 from stormwright.service.status import ServiceStatus
 
 # Cached results -----------------------------------------------------------------------------------
-# Something that takes long to make, kept while it is fresh; who asks gets the last one at once.
+# A value that takes long to compute: requests get the last one without waiting, and a thread computes the next.
 
 log = logging.getLogger(__name__)
 
 _Made = TypeVar("_Made")
 
-#: It is made at most this part of the time, however often it is asked for.
-_PART_OF_TIME = 0.1
+#: Maximum share of the time that is spent computing a value.
+_MAX_SHARE_OF_TIME = 0.1
 
 
 class CachedValue(Generic[_Made]):
@@ -80,7 +80,7 @@ class CachedValue(Generic[_Made]):
             self.error = f"{type(error).__name__}: {error}"
         with self._lock:
             took_s = time.monotonic() - began_s
-            self.every_s = max(self._fresh_s, took_s / _PART_OF_TIME)
+            self.every_s = max(self._fresh_s, took_s / _MAX_SHARE_OF_TIME)
             # What is not there yet may be there soon.
             self._due_s = time.monotonic() + (self.every_s if self._value is not None else min(self.every_s, 1.0))
             self._busy = False
@@ -173,7 +173,7 @@ class DashboardState:
     Parameters
     ----------
     sources
-        Tell it.
+        Data of the pages.
     """
 
     def __init__(self, sources: Sources) -> None:

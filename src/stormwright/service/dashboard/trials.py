@@ -16,6 +16,7 @@ from typing import Literal, Protocol
 
 from stormwright.errors import ConflictError, NotFoundError, StormwrightError
 from stormwright.model import Problem
+from stormwright.tables import TextTable
 
 log = logging.getLogger(__name__)
 
@@ -24,23 +25,22 @@ _MAX_TRIALS, _WAITING = 50, 8
 
 
 @dataclass(frozen=True)
-class TextTable:
-    """An answer as a table of texts.
+class TrialAnswer:
+    """A table, and the notes on it.
 
     Parameters
     ----------
-    head, rows
-        Its cells; the first of each row names it.
+    table
+        The table.
     notes
-        What one has to know to read it.
-    texts
-        Columns (by index) that hold no figures.
+        Paragraphs below it.
+    text_columns
+        Columns (by index) that are aligned to the left, besides the first.
     """
 
-    head: Sequence[str]
-    rows: Sequence[Sequence[str]]
+    table: TextTable
     notes: Sequence[str] = ()
-    texts: Sequence[int] = ()
+    text_columns: Sequence[int] = ()
 
 
 @dataclass(frozen=True)
@@ -77,10 +77,10 @@ class Trials(Protocol):
     def schedulers(self) -> Mapping[str, str]:
         """Return name → description of the schedulers."""
 
-    def compare(self, problem: Problem, schedulers: Sequence[str]) -> TextTable:
+    def compare(self, problem: Problem, schedulers: Sequence[str]) -> TrialAnswer:
         """Return cost, resources and moves of their placements, best first."""
 
-    def what_if(self, problem: Problem, change: Change) -> TextTable:
+    def what_if(self, problem: Problem, change: Change) -> TrialAnswer:
         """Return the prediction for a change, beside today."""
 
 
@@ -97,7 +97,7 @@ class Trial:
         Names it.
     title, command
         What was asked, in words and as a command of a shell.
-    state, table, error
+    state, answer, error
         Where it stands; its answer, or why there is none.
     created_ms, seconds
         When it was asked, and how long it took.
@@ -107,7 +107,7 @@ class Trial:
     title: str
     command: str
     state: _State = "waits"
-    table: TextTable | None = None
+    answer: TrialAnswer | None = None
     error: str = ""
     created_ms: int = field(default_factory=lambda: round(time.time() * 1000))
     seconds: float = 0.0
@@ -130,7 +130,7 @@ class TrialService:
         """Answer no more."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    def ask(self, title: str, command: str, answer: Callable[[], TextTable]) -> Trial:
+    def ask(self, title: str, command: str, answer: Callable[[], TrialAnswer]) -> Trial:
         """Take a question.
 
         Raises
@@ -162,10 +162,10 @@ class TrialService:
             return list(self._trials.values())[::-1]
 
     @staticmethod
-    def _answer(trial: Trial, answer: Callable[[], TextTable]) -> None:
+    def _answer(trial: Trial, answer: Callable[[], TrialAnswer]) -> None:
         trial.state, begin = "runs", time.perf_counter()
         try:
-            trial.table, trial.state = answer(), "answered"
+            trial.answer, trial.state = answer(), "answered"
         except StormwrightError as error:
             trial.error, trial.state = str(error), "failed"
         except Exception as error:  # a bug of a scheduler: who waits is told

@@ -34,7 +34,7 @@ from stormwright.controller.plans.draft import (
     propose_rollback,
 )
 from stormwright.controller.plans.modes import fitting_nothing
-from stormwright.controller.plans.preconditions import changes, relied_on
+from stormwright.controller.plans.preconditions import changes, preconditions
 from stormwright.controller.plans.stages import staged
 from stormwright.controller.policy import Decision, planned_slots
 from stormwright.controller.safety.evacuation import propose_evacuation
@@ -140,7 +140,7 @@ class PlanQueue:
             All steps are one stage, and predictions of single steps are left out.
         """
         steps = proposal.plan.steps
-        preconditions = relied_on(proposal.problem, steps, measured_rates(proposal.problem, proposal.placements))
+        required = preconditions(proposal.problem, steps, measured_rates(proposal.problem, proposal.placements))
         stages = None if one_stage or self._plans.row(plan).origin == "rollback" else staged(steps)
         document = (
             plan_outline(proposal, stages)
@@ -149,7 +149,7 @@ class PlanQueue:
         )
         contents = [step_to_dict(step, proposal.problem) for step in steps]
         by_stage = list(zip(stages or [0] * len(steps), contents, strict=True))
-        self._plans.save(plan, state, proposal.why, document, preconditions, proposal.promises, by_stage)
+        self._plans.save(plan, state, proposal.why, document, required, proposal.promises, by_stage)
 
     def _pause(self, name: str, modelled_s: float) -> Pause:
         return expected_pause(modelled_s, self._journal.pause_parts(name), self._journal.pause_parts())
@@ -509,9 +509,9 @@ class PlanService(PlanQueries):
             self._compared = compared = (problem, at_s, rates, {})
         found = compared[3]
         if row.id not in found:
-            relied = self._preconditions(row.id)
+            required = self._preconditions(row.id)
             as_measured = None if row.origin == "rollback" else compared[2]
-            found[row.id] = "; ".join(changes(relied, problem, {}, as_measured)) if relied else ""
+            found[row.id] = "; ".join(changes(required, problem, {}, as_measured)) if required else ""
         return line.model_copy(update={"outdated": found[row.id]})
 
     def _read_preconditions(self, plan: str) -> Mapping[str, Any]:

@@ -157,7 +157,7 @@ class PlanStore:
         document
             Result of `stormwright.controller.plans.description.plan_document`.
         preconditions
-            Result of `stormwright.controller.plans.preconditions.relied_on`.
+            Result of `stormwright.controller.plans.preconditions.preconditions`.
         promises
             Promise by topology id.
         steps

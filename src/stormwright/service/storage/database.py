@@ -80,6 +80,20 @@ _JOURNAL_MODE_BYTES = slice(18, 20)
 Statement = tuple[str, Sequence[Any]]
 
 
+def decode_lossless(text: bytes) -> str:
+    """Return a text of the database; bytes that are no UTF-8 become lone surrogates."""
+    return text.decode(errors="surrogateescape")
+
+
+def is_utf8(text: bytes) -> bool:
+    """Return whether bytes are UTF-8; a function in the SQL of the database, too."""
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 class Replicator(Protocol):
     """Replicates transactions to other services."""
 
@@ -165,6 +179,7 @@ class State:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._connection = sqlite3.connect(path, timeout=_BUSY_S, check_same_thread=False, isolation_level=None)
         self._connection.row_factory = sqlite3.Row
+        self._connection.create_function("is_utf8", 1, is_utf8, deterministic=True)
         self._transaction: Transaction | None = None
         self._replicator: Replicator | None = None
         try:
@@ -256,6 +271,15 @@ class State:
         """Return all rows of a query."""
         with self._lock:
             return self._connection.execute(statement, values).fetchall()
+
+    def read_lossless(self, statement: str, *values: Any) -> list[sqlite3.Row]:
+        """Return all rows of a query; texts are decoded by `decode_lossless`."""
+        with self._lock:
+            self._connection.text_factory = decode_lossless
+            try:
+                return self.read(statement, *values)
+            finally:
+                self._connection.text_factory = str
 
     def document(self, name: str, *, replicated: bool = True) -> StoredDocument:
         """Return a document by name; one that is not replicated belongs to this service alone."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -11,7 +12,7 @@ import numpy as np
 
 from stormwright.errors import NotFoundError
 from stormwright.service.dashboard.charts import MOST_LINKS, cells
-from stormwright.service.dashboard.scene import USES, Scene, core_hz, slots_of
+from stormwright.service.dashboard.scene import USES, Scene, slots_of
 from stormwright.service.dashboard.state import DashboardState
 from stormwright.service.dashboard.views.page import Column, Listing, Page, Query, waiting
 
@@ -102,7 +103,7 @@ def node(known: DashboardState, name: str) -> Page:
     shows = {
         "scene": scene,
         "row": _node_row(scene, index),
-        "core_hz": float(core_hz(scene.problem)[index]),
+        "core_hz": float(scene.core_hz[index]),
         "uses": USES,
         "supervisor": supervisor,
         "name": scene.problem.cluster.node_names[index],
@@ -113,7 +114,8 @@ def node(known: DashboardState, name: str) -> Page:
         "can_plan": known.sources.plan_service is not None and status is not None,
         "workers": [_worker(scene, slot) for slot in slots_of(scene.problem, index)],
     }
-    return Page("node", scene.problem.cluster.node_names[index], f"stormwright drain {supervisor.host}", shows, _HERE)
+    command = shlex.join(["stormwright", "drain", supervisor.host])
+    return Page("node", scene.problem.cluster.node_names[index], command, shows, _HERE)
 
 
 def _by(query: Query) -> str:
@@ -166,7 +168,7 @@ def _row(scene: Scene, own: Any, name: str, key: str) -> _Row:
 
 def _worker(scene: Scene, slot: int) -> dict[str, Any]:
     problem, own = scene.problem, scene.workers.get(slot, [])
-    speed = float(core_hz(problem)[problem.slot_node[slot]])
+    speed = float(scene.core_hz[problem.slot_node[slot]])
     executors = []
     for executor in own:
         topology = problem.topologies[int(problem.executor_topology[executor])]
@@ -177,9 +179,9 @@ def _worker(scene: Scene, slot: int) -> dict[str, Any]:
                 "number": number,
                 "cpu_hz": float(problem.executor_cpu_hz[executor]),
                 "core": float(problem.executor_cpu_hz[executor]) / speed,
-                "asked_hz": float(scene.requests.cpu_hz[executor]),
+                "requested_hz": float(scene.requests.cpu_hz[executor]),
                 "memory_mb": float(problem.executor_memory_mb[executor]),
-                "asked_mb": float(scene.requests.memory_mb[executor]),
+                "requested_mb": float(scene.requests.memory_mb[executor]),
             }
         )
     topologies = dict.fromkeys(int(problem.executor_topology[executor]) for executor in own)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import quote
 
 import numpy as np
@@ -44,15 +45,15 @@ def _of_service(known: DashboardState, scene: Scene | None) -> Iterator[Concern]
         return
     if age_s is not None and age_s > SILENT_S:
         yield _concern(
-            "bad", f"Nimbus has not asked for {_seconds(age_s)}: is it up, and does it reach this?", "/cluster"
+            "bad", f"Nimbus has not polled for {_seconds(age_s)}: is it up, and does it reach this?", "/cluster"
         )
     for topology, why in known.sources.unfit().items():
         yield _concern("bad", f"{topology} cannot be placed: {why}", "/topologies")
     for each in status.anomalies[:_EACH]:
         action = each["action"] or (f"not drained: {each['waits']}" if each["waits"] else "")
-        concerns = f"{each['text']}; {action}" if action else each["text"]
+        text = f"{each['text']}; {action}" if action else each["text"]
         level: Level = "note" if each["response"] == "ignore" else "warn"
-        yield _concern(level, f"{concerns} ({each['kind']})", f"/cluster/nodes/{quote(each['supervisor'], safe='')}")
+        yield _concern(level, f"{text} ({each['kind']})", f"/cluster/nodes/{quote(each['supervisor'], safe='')}")
     is_empty = scene is not None and not scene.problem.topologies
     if is_empty:
         yield _concern("note", "No topology runs yet", "/topologies")
@@ -62,7 +63,7 @@ def _of_service(known: DashboardState, scene: Scene | None) -> Iterator[Concern]
             f"Nothing moves ({status.hold}): {status.hold_why}",
             "/timeline",
         )
-    yield from _of_pipeline(status, is_empty)
+    yield from _pipeline_concerns(status.pipeline, is_empty)
     if status.damaged:
         yield _concern("warn", f"Damaged rows of operations.db were set aside: {listed(status.damaged)}", "/history")
     for part, error in status.history["errors"].items():
@@ -71,21 +72,20 @@ def _of_service(known: DashboardState, scene: Scene | None) -> Iterator[Concern]
         yield _concern("note", f"{topology} was moved back: {'; '.join(why_not)}", "/history")
 
 
-def _of_pipeline(status: ServiceStatus, is_empty: bool) -> Iterator[Concern]:
-    concerns = status.pipeline
-    if not concerns["running"]:
-        error = concerns["error"]
+def _pipeline_concerns(pipeline: Mapping[str, Any], is_empty: bool) -> Iterator[Concern]:
+    if not pipeline["running"]:
+        error = pipeline["error"]
         text = f"Loads are not measured: {error}" if error else "Loads are not measured yet: Spark is starting"
         yield _concern("bad" if error else "note", text, "/timeline")
         return
-    age_s = concerns.get("profile_age_s")
+    age_s = pipeline.get("profile_age_s")
     if age_s is None and not is_empty:
         yield _concern("note", "No load was measured yet: do topologies have the probe?", "/timeline")
     elif age_s is not None and age_s > OLD_LOAD_S and not is_empty:
         yield _concern(
             "warn", f"The newest load is {_seconds(age_s)} old: do the probes reach the service?", "/timeline"
         )
-    for alarm in ((concerns.get("alarms") or {}).get("up") or [])[:_EACH]:
+    for alarm in ((pipeline.get("alarms") or {}).get("up") or [])[:_EACH]:
         yield _concern("warn", f"Overload alarm on node {alarm['node']}", "/timeline")
 
 

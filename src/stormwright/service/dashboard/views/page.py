@@ -30,7 +30,7 @@ class Page:
     command
         The command of a shell that tells the same.
     shows
-        What its template is told.
+        Variables of the template.
     here
         The entry of the navigation that it belongs to.
     status

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +16,7 @@ from stormwright.model import UNPLACED, Topology
 from stormwright.model.arrays import IntArray
 from stormwright.predict.prediction import TopologyPrediction
 from stormwright.service.dashboard.charts import Line, chart
-from stormwright.service.dashboard.scene import Scene, component_flows, core_hz
+from stormwright.service.dashboard.scene import Scene
 from stormwright.service.dashboard.state import DashboardState
 from stormwright.service.dashboard.topology_graph import Box, Edge, graph
 from stormwright.service.dashboard.views.page import Column, Listing, Page, Query, waiting
@@ -34,8 +35,8 @@ def why(known: DashboardState, name: str, query: Query) -> Page:
     if index is None:
         raise NotFoundError(f"no topology {name} runs: it may have ended")
     of, unplaced = scene.problem.topologies[index], scene.unplaced.get(name, 0)
-    reason = query.get("executor", "")
-    executor = int(reason) if reason.isascii() and reason.isdigit() and len(reason) < 10 else None
+    given = query.get("executor", "")
+    executor = int(given) if given.isascii() and given.isdigit() and len(given) < 10 else None
     if executor is None and not unplaced and of.num_executors:
         executor = int(np.argmax(scene.problem.executor_cpu_hz[scene.problem.executors_of(index)]))
     planner = known.sources.plan_service
@@ -47,9 +48,8 @@ def why(known: DashboardState, name: str, query: Query) -> Page:
         "components": [component.id for component in of.components],
         "ranges": _ranges(of.executor_component),
     }
-    command = f"stormwright explain problem.json --topology {name}"
-    if executor is not None:
-        command += f" --executor {executor}"
+    arguments = ["--topology", name, *(["--executor", str(executor)] if executor is not None else [])]
+    command = shlex.join(["stormwright", "explain", "problem.json", *arguments])
     return Page("why", f"Why {of.name} is where it is", command, shows, here)
 
 
@@ -167,7 +167,7 @@ def _core_parts(scene: Scene, index: int) -> Any:
     nodes = (
         problem.slot_node[np.where(slots == UNPLACED, 0, slots)] if len(problem.slots) else np.zeros(len(slots), int)
     )
-    speeds = core_hz(problem)[nodes] if len(problem.supervisors) else problem.core_hz
+    speeds = scene.core_hz[nodes] if len(problem.supervisors) else problem.core_hz
     return problem.executor_cpu_hz[own] / np.where(slots == UNPLACED, problem.core_hz, speeds)
 
 
@@ -180,7 +180,7 @@ def _graph(scene: Scene, index: int, kinds: list[int], use: Any) -> Any:
         own = use[of.executor_component == component]
         name = of.components[component].id
         boxes.append(Box(name, len(own), float(own.max()) if len(own) else 0.0, f"(component {name})" in limit))
-    flows = {(flow.source, flow.target): flow.tps for flow in component_flows(scene.problem, index)}
+    flows = {(flow.source, flow.target): flow.tps for flow in scene.flows(index)}
     declared = [
         (of.component_index[grouping.source], component)
         for component in kinds
@@ -196,15 +196,15 @@ def _component(scene: Scene, index: int, component: int, use: Any) -> dict[str, 
     problem, of = scene.problem, scene.problem.topologies[index]
     mine = of.executor_component == component
     own = problem.executors_of(index)
-    sent = [flow.tps for flow in component_flows(problem, index) if flow.source == component]
-    taken = [flow.tps for flow in component_flows(problem, index) if flow.target == component]
+    sent = [flow.tps for flow in scene.flows(index) if flow.source == component]
+    taken = [flow.tps for flow in scene.flows(index) if flow.target == component]
     return {
         "id": of.components[component].id,
         "type": of.components[component].type,
         "executors": int(mine.sum()),
         "busiest": float(use[mine].max()) if mine.any() else 0.0,
         "cpu_hz": float(problem.executor_cpu_hz[own][mine].sum()),
-        "asked_hz": float(scene.requests.cpu_hz[own][mine].sum()),
+        "requested_hz": float(scene.requests.cpu_hz[own][mine].sum()),
         "memory_mb": float(problem.executor_memory_mb[own][mine].sum()),
         "received_tps": sum(taken),
         "sent_tps": sum(sent),
