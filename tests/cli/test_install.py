@@ -102,7 +102,9 @@ def test_installing_again_keeps_what_is_not_named(run, home):
     """It set the address back to this host, dropped the token, and added the probe."""
     run("install", home, "--service", SERVICE, "--token-file", "/etc/storm/t", "--without-probe", "--yes")
     path = home / "conf" / "storm.yaml"
-    path.write_text(re.sub("(stormwright.fallback:).*", r"\1 \"none\"", path.read_text(encoding="utf-8")), encoding="utf-8")
+    path.write_text(
+        re.sub("(stormwright.fallback:).*", r'\1 "none"', path.read_text(encoding="utf-8")), encoding="utf-8"
+    )
     before = files(home)
     assert run("install", home, "--yes")[:2] == (0, f"nothing to do: {home} is up to date\n")
     run("install", home, "--with-probe", "--yes")
