@@ -328,3 +328,9 @@ class Plan(PlanSummary):
     gap_percent: float | None = None
     proof: str = ""
     evaluations: tuple[StageEvaluation, ...] = ()
+
+    @property
+    def pauses_s(self) -> list[float]:
+        """Expected pauses of all topologies in seconds, with the ends of their intervals."""
+        ranges = [each.pause_s for each in self.moved]
+        return [end for each in ranges for end in (each.low, each.value, each.high) if end is not None]

@@ -119,7 +119,7 @@ def test_at_a_prompt():
     found = sw.bound(problem, sw.place(problem, "even"), objective="throughput", seconds=5)
     assert not found["optimal"]
     assert found["bound"] == pytest.approx(found["factor"] * (1 + found["gap"]))
-    assert "upper bound ×13.37" in found["text"]
+    assert "no placement allows more than ×13.37" in found["text"]
     with pytest.raises(InputError, match="should be one of traffic, throughput, nodes, auto, got 'latency'"):
         sw.bound(problem, objective="latency")
     with pytest.raises(InputError, match="headroom_percent: should be a number from 0 to 99, got 100"):
@@ -128,12 +128,12 @@ def test_at_a_prompt():
 
 def test_unproven_bounds_are_described_in_text():
     rates = {"objective": "throughput", "factor": 2.0, "bound": 3.0, "gap": 0.5, "optimal": False}
-    assert proof_text(rates).endswith("of those that were measured; upper bound ×3, 50.0% above")
+    assert proof_text(rates).endswith("of those that were measured; proven: no placement allows more than ×3, 50.0% above")
     assert proof_text(rates | {"factor": None}) == "nothing that is known limits the rates"
     assert "was not proven" in proof_text(rates | {"bound": None, "gap": None})
     assert proof_text(rates | {"factor": 0.0, "gap": None}).startswith("not all have a slot")
     nodes = {"objective": "nodes", "nodes": 3, "bound": 2, "headroom": 0.2, "sustained": True, "optimal": False}
     assert proof_text(nodes).startswith(
-        "3 nodes in use; at least 2 are needed for the measured rates with 20% of everything free"
+        "3 nodes in use; proven: at least 2 are needed for the measured rates with 20% of everything free"
     )
     assert "3 nodes in use, which do not sustain that" in proof_text(nodes | {"sustained": False})

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from stormwright.cli.lines import say, shows_all
 from stormwright.cli.output import cut_short, numbers_table, print_table, text_table
-from stormwright.model.humanize import counted, duration, listed, readable
+from stormwright.model.humanize import counted, duration, listed, readable, time_range
 from stormwright.plan import OPEN_STATES, Plan, PlanSummary, Range, Side, TopologySide
 
 #: Maximum number of lines of one kind, and of characters of a reason, without ``--all`` or ``--steps``.
@@ -185,11 +185,8 @@ def _print_sides(sides: dict[str, Side]) -> None:
 
 def _pauses(plan: Plan) -> str:
     names = listed([each.name for each in plan.moved], _MOST)
-    pauses = [each.pause_s for each in plan.moved]
-    ends = [end for each in pauses for end in (each.low, each.value, each.high) if end is not None]
-    each = f", about {readable(round(max(ends), 1))} s each" if ends else ""
-    if ends and max(ends) > 1.5 * min(ends):
-        each = f", {readable(round(min(ends), 1))} to {readable(round(max(ends), 1))} s each"
+    pause = time_range(plan.pauses_s)
+    each = f", {pause} each" if pause else ""
     last = "" if plan.origin == "rollback" else "; each stage is measured before the next begins"
     return f"pauses: {names}{each}; all of it takes about {duration(plan.duration_s)}{last}"
 

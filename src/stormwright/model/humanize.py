@@ -133,7 +133,7 @@ def _rates_text(proof: Mapping[str, Any]) -> str:
     if bound is None:
         return f"{reached}; how much more another placement could bear was not proven"
     above = f", {proof['gap']:.1%} above" if proof["gap"] is not None else ""
-    return f"{reached}; upper bound ×{amount(bound, '')}{above}"
+    return f"{reached}; proven: no placement allows more than ×{amount(bound, '')}{above}"
 
 
 def _nodes_text(proof: Mapping[str, Any]) -> str:
@@ -144,7 +144,7 @@ def _nodes_text(proof: Mapping[str, Any]) -> str:
     if proof["optimal"]:
         return f"{nodes} in use, proven to be the fewest for {wanted}"
     short = "" if proof["sustained"] else ", which do not sustain that"
-    return f"{nodes} in use{short}; at least {least:,} {'is' if least == 1 else 'are'} needed for {wanted}"
+    return f"{nodes} in use{short}; proven: at least {least:,} {'is' if least == 1 else 'are'} needed for {wanted}"
 
 
 def _cost_text(proof: Mapping[str, Any]) -> str:
@@ -159,6 +159,14 @@ def _cost_text(proof: Mapping[str, Any]) -> str:
         return f"{unproven}: {proof['flows']:.0%} of the traffic is shuffled, which counts as free"
     cost, bound = readable(proof["cost"]), readable(proof["bound"])
     return f"cost {cost}; no placement costs less than {bound}, {proof['gap']:.1%} below"
+
+
+def time_range(ends_s: Sequence[float]) -> str:
+    """Return the range of times in seconds as text, or about how long if they hardly differ; empty without any."""
+    if not ends_s:
+        return ""
+    least, most = (readable(round(end, 1)) for end in (min(ends_s), max(ends_s)))
+    return f"{least} to {most} s" if max(ends_s) > 1.5 * min(ends_s) else f"about {most} s"
 
 
 def _number(value: float, scale: float, digits: int) -> str:

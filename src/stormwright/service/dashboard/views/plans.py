@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import get_args
 
 from stormwright.errors import NotFoundError
-from stormwright.model.humanize import listed
+from stormwright.model.humanize import listed, time_range
 from stormwright.plan import HALTED_STATES, IN_PROGRESS_STATES, OPEN_STATES, Goal, Plan
 from stormwright.service.dashboard.state import DashboardState
 from stormwright.service.dashboard.views.page import Page, Query
@@ -78,6 +78,8 @@ def plan(known: DashboardState, name: str) -> Page:
         "moving": found.state in IN_PROGRESS_STATES,
         "halted": found.state in HALTED_STATES,
         "stages": _stages(found),
+        "paused": listed([each.name for each in found.moved]),
+        "pause": time_range(found.pauses_s),
     }
     return Page("plan", f"Plan {found.id}", f"stormwright plan --show {found.id}", shows, "/plans")
 
