@@ -25,3 +25,5 @@ def command(node: str, address: str, by: str, reason: str, as_json: bool) -> Non
         print_json(was.model_dump(mode="json"))
     else:
         say(f"{was.host} is schedulable again")
+        if was.plan:
+            say(f"plan {was.plan} of the drain stops before its next step, if it is not done: see `stormwright status`")
