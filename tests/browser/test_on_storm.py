@@ -22,7 +22,7 @@ from stormwright.storm.local_cluster import LocalCluster, LocalClusterConfig, Ru
 from stormwright.workbench.demo.settings import parse_submissions
 from tests.browser.chromium import IN_CHROMIUM, LOOKS, check_access, tab
 
-pytestmark = [*IN_CHROMIUM, pytest.mark.storm, pytest.mark.spark]
+pytestmark = [*IN_CHROMIUM, pytest.mark.storm, pytest.mark.spark, pytest.mark.timeout(2400)]
 
 PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
 
