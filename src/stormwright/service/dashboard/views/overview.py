@@ -47,8 +47,9 @@ def _of_service(known: DashboardState, scene: Scene | None) -> Iterator[Concern]
         yield _concern(
             "bad", f"Nimbus has not polled for {_seconds(age_s)}: is it up, and does it reach this?", "/cluster"
         )
+    names = {topology.id: topology.name for topology in scene.problem.topologies} if scene else {}
     for topology, why in known.sources.unfit().items():
-        yield _concern("bad", f"{topology} cannot be placed: {why}", "/topologies")
+        yield _concern("bad", f"{names.get(topology, topology)} cannot be placed: {why}", "/topologies")
     for each in status.anomalies[:_EACH]:
         action = each["action"] or (f"not drained: {each['waits']}" if each["waits"] else "")
         text = f"{each['text']}; {action}" if action else each["text"]
@@ -69,7 +70,7 @@ def _of_service(known: DashboardState, scene: Scene | None) -> Iterator[Concern]
     for part, error in status.history["errors"].items():
         yield _concern("warn", f"The history ({part}) has failed: {error['error']}", "/history")
     for topology, why_not in list(status.refused.items())[:_EACH]:
-        yield _concern("note", f"{topology} was moved back: {'; '.join(why_not)}", "/history")
+        yield _concern("note", f"{names.get(topology, topology)} was moved back: {'; '.join(why_not)}", "/history")
 
 
 def _pipeline_concerns(pipeline: Mapping[str, Any], is_empty: bool) -> Iterator[Concern]:
@@ -213,7 +214,7 @@ def _first_steps(scene: Scene | None, status: ServiceStatus) -> list[_FirstStep]
     if has_polled and has_topologies and is_measured:
         return []
     return [
-        _FirstStep(has_polled, "Nimbus asks this service where executors run", "stormwright install STORM_HOME"),
+        _FirstStep(has_polled, "Nimbus polls this service for placements", "stormwright install STORM_HOME"),
         _FirstStep(has_topologies, "A topology runs", "storm jar JAR CLASS"),
         _FirstStep(is_measured, "Its load is measured: a minute after its workers have started"),
         _FirstStep(False, "See what would move, and what that brings", "stormwright plan"),
