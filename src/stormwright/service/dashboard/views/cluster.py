@@ -35,7 +35,7 @@ class _Row:
     use, most
         Key of `USES` → part in use: the mean, and the most.
     cpu_cores, cores
-        Cores in use and in all.
+        Cores in use, NaN if that is unknown, and in all.
     usable
         Whether it takes anything new.
     """
@@ -161,7 +161,8 @@ def _row(scene: Scene, own: Any, name: str, key: str) -> _Row:
         use[each] = float(parts.mean()) if len(parts) else float("nan")
         most[each] = float(parts.max()) if len(parts) else float("nan")
     executors, workers, slots = (int(each[own].sum()) for each in (nodes.executors, nodes.workers, nodes.slots))
-    cpu_cores, cores = (float(np.nansum(each[own])) for each in (nodes.cpu_cores, nodes.cores))
+    used, cores = nodes.cpu_cores[own], float(np.nansum(nodes.cores[own]))
+    cpu_cores = float("nan") if np.isnan(used).all() else float(np.nansum(used))
     usable = bool(nodes.usable[own].all())
     return _Row(name, key, len(own), executors, workers, slots, use, most, cpu_cores, cores, usable)
 
@@ -188,7 +189,7 @@ def _worker(scene: Scene, slot: int) -> dict[str, Any]:
     return {
         "port": problem.slots[slot].port,
         "topologies": [problem.topologies[index] for index in topologies],
-        "executors": executors,
+        "executors": sorted(executors, key=lambda each: -each["cpu_hz"]),
         "cpu_hz": sum(each["cpu_hz"] for each in executors),
         "memory_mb": sum(each["memory_mb"] for each in executors),
     }
