@@ -93,6 +93,10 @@ def may(visitor: Visitor | None, path: str) -> bool:
     return visitor is None or roles is None or visitor.role in roles
 
 
+#: Kind of an entry of the history → for people.
+_KINDS = {"person": "plan", "service": "automatic", "rollback": "moved back"}
+
+
 @cache
 def _environment() -> Environment:
     try:
@@ -109,6 +113,7 @@ def _environment() -> Environment:
         "moment": in_utc,
         "clock": _clock,
         "counted": counted,
+        "kind": lambda kind: _KINDS.get(kind, kind),
         "quoted": lambda text: quote(text, safe=""),
         "cores": lambda value, core_hz: readable(value / core_hz),
         "mb": lambda value: f"{value:,.0f} MB",
