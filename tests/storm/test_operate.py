@@ -84,7 +84,7 @@ def shell(place: Place) -> Iterator[Shell]:
         "3f2a9c01": lambda: found.json("stormwright plan --list --json")["plans"][0]["id"],
         r"revert 7\b": lambda: f"revert {last_move(found)}",
         "node-7": lambda: busiest_host(address),
-        r"--topology clicks\b": lambda: "--topology word-count",
+        r"--topology clicks\b": lambda: "--topology word-count-1",
         r"pay-\*": lambda: "diamond*",
         r"--state DIR\b": lambda: f"--state {state}",
         rf"{days}T08:00\.\.{days}T18:00": lambda: f"{today()}T00:00..{today()}T23:59",
