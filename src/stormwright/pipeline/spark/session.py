@@ -286,7 +286,7 @@ def _started(master: str | None, options: Mapping[str, str], hint: Callable[[], 
     try:
         spark = builder.getOrCreate()
         for key, value in secrets.items():
-            spark.sparkContext._jsc.hadoopConfiguration().set(key.removeprefix(_HADOOP), value)  # noqa: SLF001 (PySpark has no other way)
+            spark.conf.set(key.removeprefix(_HADOOP), value)
     except (PySparkException, Py4JError) as error:
         raise StormwrightError(f"Spark did not start: {first_line(error)}; {hint()}") from error
     return spark
