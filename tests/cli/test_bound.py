@@ -128,7 +128,7 @@ def test_at_a_prompt():
 
 def test_unproven_bounds_are_described_in_text():
     rates = {"objective": "throughput", "factor": 2.0, "bound": 3.0, "gap": 0.5, "optimal": False}
-    assert proof_text(rates).endswith("of those that were measured; proven: no placement allows more than ×3, 50.0% above")
+    assert proof_text(rates).endswith("measured; proven: no placement allows more than ×3, 50.0% above")
     assert proof_text(rates | {"factor": None}) == "nothing that is known limits the rates"
     assert "was not proven" in proof_text(rates | {"bound": None, "gap": None})
     assert proof_text(rates | {"factor": 0.0, "gap": None}).startswith("not all have a slot")
