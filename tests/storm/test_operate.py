@@ -93,12 +93,14 @@ def shell(place: Place) -> Iterator[Shell]:
         rf"\b{days}(?![T.0-9])": today,
         "http://SERVICE:7070": lambda: address,
     }
-    until_measured(address)
-    yield found
-    serving.terminate()
-    assert serving.wait(120) == 0
-    found.names = {}
-    found.carry_out(down)
+    try:
+        until_measured(address)
+        yield found
+        serving.terminate()
+        assert serving.wait(120) == 0
+    finally:
+        found.names = {}
+        found.carry_out(down)
 
 
 def today() -> str:
@@ -106,7 +108,9 @@ def today() -> str:
 
 
 def last_move(shell: Shell) -> int:
-    return next(each["n"] for each in shell.json("stormwright history --json")["entries"] if each["moves"])
+    entries = shell.json("stormwright history --json")["entries"]
+    assert entries, shell.json("stormwright plan --list --json")
+    return next(each["n"] for each in entries if each["moves"])
 
 
 def busiest_host(address: str) -> str:
@@ -119,7 +123,7 @@ def until_measured(address: str) -> None:
     until_s = time.monotonic() + 600
     while True:
         try:
-            status = httpx.get(f"{address}/v1/status", timeout=30).json()
+            status = httpx.get(f"{address}/v1/status", timeout=30).raise_for_status().json()
             if status["pipeline"].get("profile_age_s") is not None and status["hold"] == "" and not status["waiting"]:
                 return
         except httpx.HTTPError:
