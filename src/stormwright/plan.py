@@ -216,8 +216,8 @@ class PlannedStep(Shape):
     moves: tuple[PlannedMove, ...]
 
 
-#: Verdicts for people; these two are about the gain, whether that is a rise or a fall.
-_VERDICTS = {"less": "gained less than promised", "more": "gained more than promised"}
+#: Verdicts for people; these two are about the change, whether that is a rise or a fall.
+_VERDICTS = {"less": "changed less than promised", "more": "changed more than promised"}
 
 
 class StageEvaluation(Shape):
