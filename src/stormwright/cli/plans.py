@@ -104,9 +104,11 @@ def next_lines(plan: PlanSummary) -> Iterator[str]:
 
 def outcome_lines(plan: Plan) -> Iterator[str]:
     """Yield the measured outcome for topologies beside the prediction."""
+    names = {moved.topology: moved.name for moved in plan.moved}
     for each in plan.evaluations:
         measured = "unknown" if each.measured is None else f"×{each.measured:.2f}"
-        yield f"{each.topology}: {each.quantity} {measured} (promised ×{each.predicted:.2f}): {each.verdict_text}"
+        name = names.get(each.topology, each.topology)
+        yield f"{name}: {each.quantity} {measured} (promised ×{each.predicted:.2f}): {each.verdict_text}"
 
 
 def progress_line(plan: PlanSummary) -> str:

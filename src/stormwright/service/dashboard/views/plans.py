@@ -78,6 +78,7 @@ def plan(known: DashboardState, name: str) -> Page:
         "moving": found.state in IN_PROGRESS_STATES,
         "halted": found.state in HALTED_STATES,
         "stages": _stages(found),
+        "names": {each.topology: each.name for each in found.moved},
         "paused": listed([each.name for each in found.moved]),
         "pause": time_range(found.pauses_s),
     }
