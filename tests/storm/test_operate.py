@@ -141,7 +141,7 @@ def test_page_is_followed_word_by_word(shell: Shell) -> None:
     assert (shell.directory / "then.json").exists()
     assert (shell.directory / "compare.html").exists()
     kinds = [each["kind"] for each in shell.json("stormwright history --json")["entries"]]
-    assert {"plan", "revert"} <= set(kinds), kinds
+    assert {"person", "rollback", "drain"} <= set(kinds), kinds
 
 
 def accept_what_waits(shell: Shell) -> None:
