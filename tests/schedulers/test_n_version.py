@@ -13,6 +13,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 import numpy as np
+import orjson
 import pytest
 
 from stormwright.errors import InputError, SchedulerError
@@ -64,6 +65,7 @@ def test_n_version_throughput_equals_its_best_member():
     found = answered(of, schedulers=RULES)
     own = predict(of, found.slot_of_executor).topologies[0]
     assert found.parameters["objective"] == "throughput"
+    assert orjson.loads(orjson.dumps(dict(found.parameters))), "numbers of NumPy are no JSON"
     assert own.reachable_tps.value >= 0.998 * max(rates.values())
     factor = own.reachable_tps.value / own.measured_tps
     assert f"{factor:,.2f} times the measured rates, then limited by {own.bottleneck}" in found.parameters["reason"]

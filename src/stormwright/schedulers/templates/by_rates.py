@@ -452,10 +452,8 @@ class RateSearch:
         too_full = float(np.maximum(state.given_use[there], 1.0).max() - 1.0)
         if self.goal.objective == "throughput":
             grown = self._grown(state) if state is self._now else self._at_least(state)
-            idle = np.count_nonzero(
-                self._filled & (np.bincount(self._nodes_of(slots), minlength=len(self._filled)) == 0)
-            )
-            return _IDLE * idle - float(grown[there].min() + 0.1 * grown[there].mean())
+            is_idle = self._filled & (np.bincount(self._nodes_of(slots), minlength=len(self._filled)) == 0)
+            return _IDLE * int(np.count_nonzero(is_idle)) - float(grown[there].min() + 0.1 * grown[there].mean())
         latency_s = float(rate @ state.given.ways.latency.mean[there] / rate.sum())
         if self.goal.objective == "balanced":
             cpu_s = cpu_s_of(state.full_demand)[there]
