@@ -97,8 +97,8 @@ def command(
         listed = [{"path": str(change.path), "action": change.action} for change in changes]
         print_json({"storm_home": str(home), "uninstall": removes, "applied": applied, "changes": listed})
     elif applied:
-        load = "removed; restart Nimbus and the supervisors of this host to unload it"
-        say(load if removes else "installed; restart Nimbus and the supervisors of this host to load it")
+        done, effect = ("removed", "unload") if removes else ("installed", "load")
+        say(f"{done}; restart Nimbus and the supervisors of this host to {effect} it")
         if not removes and (service is None or is_loopback(urlsplit(service).hostname or "")):
             say(f"then: stormwright serve --storm-home {home} --state DIR")
 

@@ -89,7 +89,7 @@ def next_commands(plan: PlanSummary) -> Iterator[tuple[str, str]]:
         yield f"stormwright apply {plan.id} --resume", "goes on and accepts the moves made so far"
         if plan.decision is not None:
             yield f"stormwright revert {plan.decision}", "moves everything back to where it was before the plan"
-        yield f"stormwright plan --discard {plan.id}", "ends it; what has moved stays, though nothing predicts that"
+        yield f"stormwright plan --discard {plan.id}", "ends it; moved topologies stay, which was not predicted"
     elif plan.state in ("applying", "evaluating"):
         yield f"stormwright apply {plan.id} --stop", "stops it after the current step"
     elif plan.state in ("done", "failed", "rolled_back") and plan.decision is not None:

@@ -30,6 +30,7 @@ from pydantic import TypeAdapter, ValidationError
 from stormwright.client import shapes
 from stormwright.controller.plans.document import placement_of
 from stormwright.errors import Fault, InputError, StormwrightError
+from stormwright.escaping import is_text
 from stormwright.history.evaluation.verdict import Evaluation, Promise
 from stormwright.modes import Modes
 from stormwright.plan import FINAL_STATES, Origin, Plan, StepState
@@ -246,7 +247,7 @@ def _check_column(value: object, column: sqlite3.Row) -> None:
         return
     if not isinstance(value, _TYPES[column["type"]]):
         raise ValueError(f"{column['name']} should be {column['type']}")
-    if isinstance(value, str) and not is_utf8(value.encode(errors="surrogateescape")):
+    if isinstance(value, str) and not is_text(value):
         raise ValueError(f"{column['name']} is no UTF-8")
 
 
