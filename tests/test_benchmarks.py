@@ -7,9 +7,12 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+
+from tools.results_status import Repository, listed_pages, measured_code, status_of
 
 ROOT = Path(__file__).parents[1]
 CASES = Path(__file__).parent / "cases"
@@ -72,11 +75,80 @@ def test_benchmark_runs_and_writes_its_figures(name: str, tmp_path: Path) -> Non
 
 
 def test_every_page_of_results_is_listed_with_its_benchmark():
-    listed = {}
-    for line in (ROOT / "docs" / "results" / "README.md").read_text(encoding="utf-8").splitlines():
-        if line.startswith("| ["):
-            listed[line[3:].partition("]")[0]] = line.split("`")[-2]
+    listed = dict(listed_pages(ROOT))
     pages = {path.stem for path in (ROOT / "docs" / "results").glob("*.md")} - {"README"}
     assert listed.keys() == pages
     for benchmark in listed.values():
-        assert (ROOT / "benchmarks" / f"{benchmark.replace('.', '/')}.py").is_file()
+        for path in measured_code(benchmark, ROOT):
+            assert (ROOT / path).exists(), f"{benchmark.name} measures {path}"
+
+
+# Outdated pages -----------------------------------------------------------------------------------
+
+SEARCH = '"""A search."""\n\n\ndef search(cost):\n    """Search."""\n    return min(cost)\n'
+PROBE = "class Probe {\n  // counts\n  int count = 1;\n}\n"
+
+
+@pytest.fixture
+def measured(tmp_path: Path) -> Repository:
+    """A repository with one page, measured at its only commit."""
+    files = {
+        "docs/results/README.md": "| [quality](quality.md) | cost | `search.quality` |\n",
+        "benchmarks/search/quality.py": 'from benchmarks.kit.results import x\n\nMEASURES = ("src/search", "java")\n',
+        "benchmarks/kit/results.py": "x = 1\n",
+        "src/search/search.py": SEARCH,
+        "src/other.py": "",
+        "java/Probe.java": PROBE,
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    subprocess.run(["git", "init", "--quiet"], cwd=tmp_path, check=True)
+    commit = commit_all(tmp_path)
+    page = {"date": "2026-11-28", "commit": commit[:8]}
+    (tmp_path / "docs" / "results" / "quality.json").write_text(json.dumps(page))
+    return Repository(tmp_path)
+
+
+def commit_all(root: Path) -> str:
+    identity = ["-c", "user.name=test", "-c", "user.email=test@localhost"]
+    subprocess.run(["git", "add", "--all"], cwd=root, check=True)
+    subprocess.run(["git", *identity, "commit", "--quiet", "--message", "change"], cwd=root, check=True)
+    found = subprocess.run(["git", "rev-parse", "HEAD"], cwd=root, capture_output=True, text=True, check=True)
+    return found.stdout.strip()
+
+
+def outdated(repository: Repository, changes: Mapping[str, str]) -> tuple[str, list[str]]:
+    """Return why the page is outdated after some files have changed, and the files that count."""
+    for name, text in changes.items():
+        (repository.root / name).write_text(text)
+    commit_all(repository.root)
+    ((page, benchmark),) = listed_pages(repository.root)
+    found = status_of(page, benchmark, Repository(repository.root))
+    return found.reason, list(found.changed)
+
+
+@pytest.mark.parametrize(
+    ("changes", "files"),
+    [
+        ({"src/search/search.py": SEARCH.replace("min", "max")}, ["src/search/search.py"]),
+        ({"src/search/search.py": SEARCH.replace("Search", "Look") + "\n# done\n"}, []),
+        ({"java/Probe.java": PROBE.replace("1", "2")}, ["java/Probe.java"]),
+        ({"java/Probe.java": PROBE.replace("counts", "counts tuples").replace("  int", "int")}, []),
+        ({"src/search/annealing.py": ""}, ["src/search/annealing.py"]),
+        ({"src/other.py": "x = 1\n", "benchmarks/kit/results.py": "x = 2\n"}, []),
+        ({"benchmarks/search/quality.py": 'MEASURES = ("src/search", "java")\n'}, ["benchmarks/search/quality.py"]),
+    ],
+)
+def test_a_page_is_outdated_when_the_code_that_it_measures_has_changed(measured, changes, files):
+    reason, changed = outdated(measured, changes)
+    assert changed == files
+    assert bool(reason) == bool(files)
+
+
+@pytest.mark.parametrize("commit", ["0123456", "{} with changes"])
+def test_a_page_of_unknown_code_is_outdated(measured, commit):
+    page = measured.root / "docs" / "results" / "quality.json"
+    at = json.loads(page.read_text())["commit"]
+    reason, _ = outdated(measured, {str(page): json.dumps({"date": "", "commit": commit.format(at)})})
+    assert reason

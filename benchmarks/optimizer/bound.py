@@ -35,6 +35,13 @@ from stormwright.model.topology_config import MAX_EXECUTORS_PER_WORKER
 from stormwright.optimize.bounds.prove import bound_cost
 from stormwright.schedulers import make_scheduler
 
+#: Code that the page measures.
+MEASURES = (
+    "src/stormwright/optimize/bounds",
+    "src/stormwright/schedulers/optimizer.py",
+    "src/stormwright/optimize/search",
+)
+
 #: Executors of a problem that is to be proven, and the seconds that it may take.
 PROVEN, PROVEN_S = 28, 10.0
 

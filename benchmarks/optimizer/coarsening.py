@@ -27,6 +27,12 @@ from stormwright.model import Problem, cost_of, violations
 from stormwright.optimize.search import budget
 from stormwright.schedulers import make_scheduler
 
+#: Code that the page measures.
+MEASURES = (
+    "src/stormwright/optimize",
+    "src/stormwright/schedulers/optimizer.py",
+)
+
 #: No ratio of costs is to be above it, and where and how soon which is asked for.
 WORST = 1.005
 ASKED = {(10_000, 0.5): 0.97, (10_000, 2.0): 0.97}

@@ -41,6 +41,12 @@ from stormwright.schedulers.toolkit.params import Params
 from stormwright.storm.scheduler_host import JavaScheduler, SchedulerHost, host_command
 from stormwright.workbench.report import blank_figure, svg_of
 
+#: Code that the page measures.
+MEASURES = (
+    "src/stormwright/optimize",
+    "src/stormwright/schedulers/optimizer.py",
+)
+
 NAME = "optimizer-comparison"
 
 #: By how much a part may be heavier than its share.

@@ -35,6 +35,12 @@ from stormwright.workbench.demo.run import demo_cluster
 from stormwright.workbench.demo.settings import DemoSettings, parse_submissions
 from stormwright.workbench.demo.steps import measured_problem, submit
 
+#: Code that the page measures.
+MEASURES = (
+    "src/stormwright/optimize",
+    "src/stormwright/schedulers/optimizer.py",
+)
+
 #: Four stages at a limited rate.
 TOPOLOGY = "exclamation:spouts=4,exclaim1=4,exclaim2=4,exclaim3=4,workers=4,ackers=0,rate=6000"
 NODES = 4

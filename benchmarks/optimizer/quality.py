@@ -34,6 +34,12 @@ from benchmarks.schedulers.scale import make_problem
 from stormwright.model import LoadProfile, Problem, cost_of, diff, violations
 from stormwright.schedulers import make_scheduler
 
+#: Code that the page measures.
+MEASURES = (
+    "src/stormwright/optimize",
+    "src/stormwright/schedulers/optimizer.py",
+)
+
 #: Executors of a case, at most, and the ratios asked for at budgets in seconds.
 ASKED = {60: {0.05: 1.0}, 200: {}, 2_000: {2.0: 1.0}, 20_000: {0.05: 1.2, 0.5: 1.05, 2.0: 1.01, 30.0: 0.97}}
 ASKED_LARGE = {0.5: 1.1, 5.0: 1.0}

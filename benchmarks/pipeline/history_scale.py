@@ -40,6 +40,13 @@ from stormwright.pipeline.spark.target import SparkTarget
 from stormwright.pipeline.streaming.backfill import TimeStretch
 from tests.spark import clusters
 
+#: Code that the page measures.
+MEASURES = (
+    "src/stormwright/history/reports.py",
+    "src/stormwright/history/tables",
+    "src/stormwright/pipeline/spark",
+)
+
 #: Executors compile what is hot as a local Spark does.
 STANDALONE = {**clusters.DRIVER, "spark.executor.extraJavaOptions": "-Djava.net.preferIPv4Stack=true"}
 

@@ -40,6 +40,13 @@ from tests.pipeline.kills import (
 )
 from tests.pipeline.victim import KAFKA_POINTS, POINTS
 
+#: Code that the page measures.
+MEASURES = (
+    "src/stormwright/pipeline/measurement",
+    "src/stormwright/pipeline/streaming",
+    "src/stormwright/perflog",
+)
+
 #: The longest that a life lasts after its first commit, or a start that is cut short.
 LIFE_S, START_S = 4.0, 9.0
 

@@ -33,6 +33,13 @@ from stormwright.pipeline.settings import StreamSettings
 from stormwright.pipeline.streaming.stream import LoadStream
 from stormwright.storm.local_cluster.network import free_ports
 
+#: Code that the page measures.
+MEASURES = (
+    "src/stormwright/pipeline/measurement",
+    "src/stormwright/pipeline/streaming",
+    "src/stormwright/perflog",
+)
+
 #: Most cores of Spark's JVM by number of workers, and without records.
 ASKED = {3: 0.08, 100: 0.20, 1600: 0.8}
 ASKED_IDLE = 0.05

@@ -53,6 +53,13 @@ from tests.pipeline.kills import Supply, booked, supply
 from tests.pipeline.oracle import assert_equal, expected_outcome, expected_profile, found_profile
 from tests.pipeline.victim import SETTINGS as KILLS
 
+#: Code that the page measures.
+MEASURES = (
+    "src/stormwright/pipeline/measurement",
+    "src/stormwright/pipeline/streaming",
+    "src/stormwright/perflog",
+)
+
 #: The state as it is, and in Spark.
 DRIVER = "driver"
 KINDS = (DRIVER, *QUERIES)

@@ -27,6 +27,13 @@ from stormwright.perflog import Landing
 from stormwright.perflog.columns import RecordLanding, landed_table
 from stormwright.pipeline.settings import StreamSettings
 
+#: Code that the page measures.
+MEASURES = (
+    "src/stormwright/pipeline/measurement",
+    "src/stormwright/pipeline/streaming",
+    "src/stormwright/perflog",
+)
+
 LINES_PER_FILE = 20_000
 
 #: A minute's panes, for the parts that go through hours of records in seconds.

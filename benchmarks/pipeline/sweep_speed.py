@@ -40,6 +40,9 @@ from tests.spark import clusters
 from tests.spark.programs import write_spec
 from tests.workbench import stand_in
 
+#: Code that the page measures.
+MEASURES = ("src/stormwright/workbench/sweep",)
+
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession

@@ -26,6 +26,14 @@ from benchmarks.kit.results import write_results
 from stormwright.evaluations.advice_cases import cases, traces
 from stormwright.evaluations.advice_run import AdviceOutcome, AdviserRun, over_traces, sized, steps_to_target, world_of
 
+#: Code that the page measures.
+MEASURES = (
+    "src/stormwright/advise",
+    "src/stormwright/predict",
+    "src/stormwright/evaluations/advice_cases.py",
+    "src/stormwright/evaluations/advice_run.py",
+)
+
 #: Who is compared, ours first.
 ADVISERS = ("ours", "DS2", "DS2 with our headroom", "Dhalion", "Stela")
 

@@ -45,6 +45,13 @@ from stormwright.predict.steady import PlacedLoad
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.templates.rate_seats import Seating
 
+#: Code that the page measures.
+MEASURES = (
+    "src/stormwright/optimize",
+    "src/stormwright/predict",
+    "src/stormwright/schedulers/optimizer.py",
+)
+
 EXECUTORS_A_NODE, PAIRS_AN_EXECUTOR, LOAD = 20, 19.5, 0.6
 
 #: Topologies that are elsewhere than in the last placement, and steps that are timed.

@@ -31,6 +31,9 @@ from benchmarks.cells.measured import Measured
 from benchmarks.cells.running import file_of, run
 from benchmarks.kit.results import DIRECTORY, ROOT, show_progress, write_results
 
+#: Code that the page measures.
+MEASURES = ("src/stormwright/predict",)
+
 RECORDS = DIRECTORY / "prediction-cells"
 
 #: It sees many runs of a topology where ours sees one.

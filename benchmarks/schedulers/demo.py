@@ -24,6 +24,12 @@ from stormwright.workbench.demo.result import as_dict
 from stormwright.workbench.demo.run import fair_cluster, run_demo
 from stormwright.workbench.demo.settings import DemoSettings, parse_submissions
 
+#: Code that the page measures.
+MEASURES = (
+    "src/stormwright/schedulers",
+    "src/stormwright/controller/move.py",
+)
+
 RUNS = DIRECTORY / "demo-schedulers"
 
 #: Those of the papers first, then those they compare with; `even` is what every run begins with.

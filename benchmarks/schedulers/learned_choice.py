@@ -47,6 +47,14 @@ from stormwright.schedulers.portfolio.evaluation import PlacementEvaluator
 from stormwright.schedulers.portfolio.features import FeatureExtractor
 from stormwright.schedulers.portfolio.model import OURS, Model, read_model
 
+#: Code that the page measures.
+MEASURES = (
+    "src/stormwright/schedulers/learned.py",
+    "src/stormwright/schedulers/n_version.py",
+    "src/stormwright/schedulers/portfolio",
+    "src/stormwright/evaluations/learning",
+)
+
 RECORDS = (DIRECTORY / "prediction-cells", DIRECTORY / "storm-choices")
 CHOSEN = DIRECTORY / "storm-choices" / "chosen.json"
 

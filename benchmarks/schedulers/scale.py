@@ -47,6 +47,19 @@ from stormwright.schedulers.toolkit.resolve import is_java
 from stormwright.storm.java_names import JAVA_PREFIX
 from stormwright.storm.scheduler_host import JavaScheduler, SchedulerHost, host_command
 
+#: Code that the page measures.
+MEASURES = (
+    "src/stormwright/schedulers/even.py",
+    "src/stormwright/schedulers/online.py",
+    "src/stormwright/schedulers/offline.py",
+    "src/stormwright/schedulers/top_storm.py",
+    "src/stormwright/schedulers/t_storm.py",
+    "src/stormwright/schedulers/r_storm.py",
+    "src/stormwright/schedulers/placement",
+    "src/stormwright/schedulers/toolkit/limits.py",
+    "src/stormwright/schedulers/toolkit/traffic.py",
+)
+
 #: What is asked for; others are compared only.
 MOST_SECONDS, MOST_GB = {"even": 0.3, "online": 2, "top_storm": 5, "t_storm": 5, "r_storm": 5}, 1.5
 JAVA = ("java:EvenScheduler", "java:ResourceAwareScheduler")

@@ -25,6 +25,13 @@ from typing import Any
 
 from benchmarks.kit.results import ROOT, write_results
 
+#: Code that the page measures.
+MEASURES = (
+    "src/stormwright/cli/__init__.py",
+    "src/stormwright/jit",
+    "src/stormwright/optimize/precompile.py",
+)
+
 CASE = ROOT / "tests" / "cases" / "placement" / "s01_excl18_n5.json.gz"
 
 #: Runs the command line and says how many functions Numba compiled, and how many had been by then.

@@ -24,6 +24,12 @@ from stormwright.service.auth.middleware import Rate
 from tests.service.auth.guarded import HOST, Guarded, guarded
 from tests.service.auth.malformed import malformed, send
 
+#: Code that the page measures.
+MEASURES = (
+    "src/stormwright/service/http",
+    "src/stormwright/service/auth",
+)
+
 #: Seconds until connections that were left open are closed, and more.
 SETTLE_S = 12.0
 

@@ -25,6 +25,12 @@ import httpx
 
 from benchmarks.kit.results import write_results
 
+#: Code that the page measures.
+MEASURES = (
+    "src/stormwright/service/dashboard",
+    "src/stormwright/service/http",
+)
+
 #: Seconds until the service has to answer, and until it has to have measured loads.
 START_S, MEASURED_S = 120, 300
 

@@ -22,6 +22,9 @@ from stormwright.controller.planning.planner import plan_moves
 from stormwright.model import Assignment, Problem
 from stormwright.schedulers import make_scheduler
 
+#: Code that the page measures.
+MEASURES = ("src/stormwright/controller/planning",)
+
 #: Executors, nodes, pairs: of about 200 and about 1,000 topologies; and the seconds that a whole plan may take.
 SIZES = {200: (9_500, 500, 88_000, 0.3), 1_000: (100_000, 5_000, 1_950_000, 3.0)}
 LOADS = (0.6, 0.75, 0.9)

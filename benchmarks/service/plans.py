@@ -45,6 +45,12 @@ from stormwright.service.plans.plan_service import PlanMakers, PlanService
 from stormwright.service.plans.store import PlanStore
 from stormwright.service.storage.database import FILE, State
 
+#: Code that the page measures.
+MEASURES = (
+    "src/stormwright/service/plans",
+    "src/stormwright/controller/planning",
+)
+
 #: Executors → seconds that a whole plan may take.
 MOST_S = {1_000: 1.0, 100_000: 15.0}
 MOST_READ_S = 0.2

@@ -20,6 +20,12 @@ from benchmarks.kit.results import write_results
 from benchmarks.schedulers.scale import make_problem
 from stormwright.formats import problem_to_dict, read_problem, write_problem
 
+#: Code that the page measures.
+MEASURES = (
+    "src/stormwright/formats",
+    "src/stormwright/model/problem.py",
+)
+
 #: File → seconds asked for.
 FILES = {"problem.json": "≤ 1.5 s", "problem.json.gz": "", "problem.npz": "≤ 0.2 s"}
 

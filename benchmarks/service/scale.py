@@ -44,6 +44,14 @@ from stormwright.service.intake import Intake
 from stormwright.service.storage.calibration import CostCalibration
 from stormwright.storm.bridge import Bridge
 
+#: Code that the page measures.
+MEASURES = (
+    "src/stormwright/storm/bridge.py",
+    "src/stormwright/service/intake.py",
+    "src/stormwright/service/http",
+    "src/stormwright/controller/tally.py",
+)
+
 HOST = "127.0.0.1"
 #: Topologies, executors, nodes.
 SIZES = ((200, 9_534, 1_000), (1_000, 100_000, 5_000))

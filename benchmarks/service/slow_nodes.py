@@ -25,6 +25,9 @@ from benchmarks.kit.results import ROOT, write_results
 from stormwright.controller.safety.slowness import CPU, LATE_WINDOWS, TIME, WINDOW_S, SlowNodes, WorkSample
 from stormwright.model.arrays import FloatArray
 
+#: Code that the page measures.
+MEASURES = ("src/stormwright/controller/safety/slowness.py",)
+
 CELLS = ROOT / "docs" / "results" / "prediction-cells"
 
 #: Nodes of the simulated cluster, and components on each.

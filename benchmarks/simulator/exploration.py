@@ -20,6 +20,14 @@ from stormwright.chaos.scenarios import smallest
 from stormwright.chaos.virtual.exploration import explore
 from stormwright.chaos.virtual.schedule import Schedule, by_chance, every_death
 
+#: Code that the page measures.
+MEASURES = (
+    "src/stormwright/chaos/virtual",
+    "src/stormwright/simulator",
+    "src/stormwright/controller/move.py",
+    "src/stormwright/controller/draining.py",
+)
+
 #: Deaths of a schedule by chance, at most, and about as many steps and messages as there are in a run.
 DEATHS, STEPS, MESSAGES = 4, 250, 250
 

@@ -32,6 +32,12 @@ from stormwright.predict.costs import Correction
 from stormwright.simulator.storm.counting import EngineTotals, by_performance_log
 from stormwright.simulator.storm.engine import Events
 
+#: Code that the page measures.
+MEASURES = (
+    "src/stormwright/simulator",
+    "src/stormwright/predict",
+)
+
 RECORDS = ROOT / "docs" / "results" / "prediction-cells"
 
 #: Of the time that is simulated, what does not count.

@@ -34,6 +34,9 @@ from stormwright.simulator.storm.engine import Events
 from stormwright.testing.word_counts import WordCount
 from stormwright.workbench.ready_problems import read_problem
 
+#: Code that the page measures.
+MEASURES = ("src/stormwright/simulator",)
+
 #: The network that all are compared on: two stations one after the other, exponential times, poisson arrivals.
 FIRST_S, SECOND_S = 0.5, 0.7
 

@@ -26,6 +26,17 @@ from stormwright.chaos.scenarios import Action, FaultKind, Moment, Target
 from stormwright.chaos.soak import SoakSettings, soak
 from stormwright.chaos.soak_record import SoakRecord, verdict_of
 
+#: Code that the page measures.
+MEASURES = (
+    "src/stormwright/controller/draining.py",
+    "src/stormwright/controller/move.py",
+    "src/stormwright/controller/planning",
+    "java/src/main/java/stormwright/standby",
+    "java/src/main/java/stormwright/bridge",
+    "src/stormwright/chaos",
+    "src/stormwright/service/plans",
+)
+
 #: Files of the runs, of the schedules in virtual time, and of the soak.
 HOME = DIRECTORY / "storm-chaos"
 VIRTUAL, SOAK = HOME / "virtual.json", HOME / "soak.json"

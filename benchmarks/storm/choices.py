@@ -30,6 +30,13 @@ from benchmarks.cells.running import file_of, run
 from benchmarks.kit.results import DIRECTORY, show_progress, write_results
 from stormwright.controller.objectives.outlook import least_gain_percent
 
+#: Code that the page measures.
+MEASURES = (
+    "src/stormwright/optimize",
+    "src/stormwright/predict",
+    "src/stormwright/schedulers/optimizer.py",
+)
+
 CELLS, RECORDS = DIRECTORY / "prediction-cells", DIRECTORY / "storm-choices"
 CHOSEN = RECORDS / "chosen.json"
 

@@ -48,6 +48,15 @@ from stormwright.predict.prediction import Prediction
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.toolkit.triggers import TriggerParams
 
+#: Code that the page measures.
+MEASURES = (
+    "src/stormwright/optimize",
+    "src/stormwright/predict",
+    "src/stormwright/schedulers/optimizer.py",
+    "src/stormwright/controller/policy.py",
+    "src/stormwright/controller/objectives",
+)
+
 log = logging.getLogger("cells")
 
 RECORDS = DIRECTORY / "storm-decisions"

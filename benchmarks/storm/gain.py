@@ -25,6 +25,17 @@ from stormwright.workbench.demo.result import as_dict
 from stormwright.workbench.demo.run import demo_cluster, run_demo
 from stormwright.workbench.demo.settings import CORES, LINK, DemoSettings, parse_submissions
 
+#: Code that the page measures.
+MEASURES = (
+    "src/stormwright/optimize",
+    "src/stormwright/predict",
+    "src/stormwright/schedulers/optimizer.py",
+    "src/stormwright/controller/policy.py",
+    "src/stormwright/controller/objectives",
+    "src/stormwright/history/evaluation",
+    "src/stormwright/workbench/demo",
+)
+
 RUNS = DIRECTORY / "storm-gain"
 
 #: Of the throughput under Even, what counts as not below it.

@@ -53,6 +53,17 @@ from stormwright.workbench.demo.measure import longest_silence_s
 from stormwright.workbench.demo.run import LIMITS, demo_cluster
 from stormwright.workbench.demo.steps import snapshot_of
 
+#: Code that the page measures.
+MEASURES = (
+    "src/stormwright/controller/draining.py",
+    "src/stormwright/controller/move.py",
+    "src/stormwright/controller/planning",
+    "java/src/main/java/stormwright/standby",
+    "java/src/main/java/stormwright/bridge",
+    "src/stormwright/controller/safety/move_kinds.py",
+    "src/stormwright/modes.py",
+)
+
 CELLS = DIRECTORY / "storm-move-kinds"
 NAME = "ledger"
 

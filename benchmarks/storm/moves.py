@@ -41,6 +41,15 @@ from stormwright.workbench.demo.run import LIMITS, demo_cluster
 from stormwright.workbench.demo.settings import DemoSettings, parse_submissions
 from stormwright.workbench.demo.steps import finish, snapshot_of, submit
 
+#: Code that the page measures.
+MEASURES = (
+    "src/stormwright/controller/draining.py",
+    "src/stormwright/controller/move.py",
+    "src/stormwright/controller/planning",
+    "java/src/main/java/stormwright/standby",
+    "java/src/main/java/stormwright/bridge",
+)
+
 #: Seconds from one move to the next; after the last one until the topology is warm; and of the rates whose median is
 #: the warm one: where nodes have a quota, the rate of a minute differs from another's by a third without any move.
 GAP_S, WARM_S, REFERENCE_S = 60.0, 300.0, 180.0

@@ -36,6 +36,12 @@ from stormwright.storm.gateway import NimbusGateway
 from stormwright.storm.local_cluster import LocalCluster, RunningCluster
 from stormwright.workbench.demo.run import demo_cluster
 
+#: Code that the page measures.
+MEASURES = (
+    "java/src/main/java/stormwright/ExecutorProbe.java",
+    "java/src/main/java/stormwright/probe",
+)
+
 TOPOLOGY = "stormwright.topologies.ProbeCost"
 WORKERS = 3
 PROBE = "stormwright.ExecutorProbe"

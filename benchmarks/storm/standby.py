@@ -31,6 +31,12 @@ from stormwright.workbench.demo.run import LIMITS, demo_cluster
 from stormwright.workbench.demo.settings import DemoSettings, parse_submissions
 from stormwright.workbench.demo.steps import submit
 
+#: Code that the page measures.
+MEASURES = (
+    "java/src/main/java/stormwright/standby",
+    "java/src/main/java/stormwright/Standby.java",
+)
+
 TOPOLOGY = "word-count:name=crashing,workers=2,spouts=1,split=1,count=1,rate=100"
 #: Seconds over which the CPU of idle standbys is measured.
 IDLE_S = 60.0

@@ -16,6 +16,15 @@ from stormwright.workbench.demo.exchange import ExchangeResult, run_exchange
 from stormwright.workbench.demo.run import demo_cluster
 from stormwright.workbench.demo.settings import DemoSettings, parse_submissions
 
+#: Code that the page measures.
+MEASURES = (
+    "src/stormwright/controller/draining.py",
+    "src/stormwright/controller/move.py",
+    "src/stormwright/controller/planning",
+    "java/src/main/java/stormwright/standby",
+    "java/src/main/java/stormwright/bridge",
+)
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

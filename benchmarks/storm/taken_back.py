@@ -32,6 +32,17 @@ from stormwright.storm.local_cluster import LocalCluster
 from stormwright.workbench.demo.run import DemoSettings, demo_cluster, finish, submit
 from stormwright.workbench.demo.settings import parse_submissions
 
+#: Code that the page measures.
+MEASURES = (
+    "src/stormwright/history/evaluation",
+    "src/stormwright/controller/policy.py",
+    "src/stormwright/controller/draining.py",
+    "src/stormwright/controller/move.py",
+    "src/stormwright/controller/planning",
+    "java/src/main/java/stormwright/standby",
+    "java/src/main/java/stormwright/bridge",
+)
+
 #: Seconds after which it is given up.
 PATIENCE_S = 300.0
 

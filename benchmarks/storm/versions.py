@@ -36,6 +36,12 @@ from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.toolkit.wrappers import IsolatingScheduler
 from stormwright.storm.scheduler_host import JavaScheduler, SchedulerHost, host_command
 
+#: Code that the page measures.
+MEASURES = (
+    "java/src",
+    "src/stormwright/schedulers/even.py",
+)
+
 DIRECTORY = ROOT / "build" / "storm-versions"
 
 #: What each line of Storm is expected to pass.

@@ -30,6 +30,7 @@ BLOCK = Block(
     ("word-count",),
     {"default": Variant("even"), "packed": Variant("top_storm"), "as default": Variant("even")},
     share=0.5,
+    repeats=1,
 )
 
 PAPER = Paper(
@@ -74,6 +75,7 @@ class StandIn:
 
     def __init__(self, log: list[str], failing: dict[str, int] | None = None, stopping: str = "") -> None:
         self._log, self._failing, self._stopping = log, failing if failing is not None else {}, stopping
+        self.rates: list[float] = []
 
     def __call__(self, kind: BlockKind) -> StandIn:
         self._log.append(f"make {kind}")
@@ -88,6 +90,7 @@ class StandIn:
 
     def measure(self, cell: Cell, placement: CellPlacement | None, rate_tps: float) -> CellOutcome:
         self._log.append(cell.variant)
+        self.rates.append(rate_tps)
         if cell.variant == self._stopping:
             raise KeyboardInterrupt
         if self._failing.get(cell.variant, 0):

@@ -9,7 +9,17 @@ from stormwright.errors import MissingDependencyError
 from stormwright.evaluations.definitions import LimitClaim, NumberClaim, OrderClaim, PublishedRow, ReportedFigure
 from stormwright.evaluations.intervals import difference_of, mean_of, ratio_of, samples_of
 from stormwright.evaluations.papers import PAPERS
-from stormwright.evaluations.verdict import NOTHING, OTHERWISE, REPRODUCED, SHOWN, UNDECIDED, UNMEASURED, judge
+from stormwright.evaluations.verdict import (
+    IN_DIRECTION,
+    IN_MAGNITUDE,
+    NOTHING,
+    OTHERWISE,
+    SHOWN,
+    UNDECIDED,
+    UNMEASURED,
+    judge,
+)
+from stormwright.history.evaluation.comparison import compare_starts
 
 A, B = [10.0, 12.0, 11.0, 13.0], [20.0, 24.0, 21.0]
 
@@ -35,28 +45,28 @@ def test_a_ratio_holds_1_where_the_difference_holds_0():
         assert ratio.value == pytest.approx(np.mean(first) / np.mean(second))
 
 
-def test_samples_are_means_per_start_given_enough_starts():
-    assert samples_of([[1.0, 3.0], [5.0]]) == [1.0, 3.0, 5.0]
-    assert samples_of([[1.0, 3.0], [5.0], [2.0, 2.0]]) == [2.0, 5.0, 2.0]
+def test_each_start_is_one_sample():
+    assert samples_of([[1.0, 3.0], [5.0], []]) == [2.0, 5.0]
 
 
-def order(first, second, *, more=True, published=None):
-    claim = OrderClaim("b", "acked_tps", "x", "y", more, published)
-    measured = {("b", "x"): {"acked_tps": [first]}, ("b", "y"): {"acked_tps": [second]}}
+def order(first, second, *, more=True, published=None, figure="nodes"):
+    claim = OrderClaim("b", figure, "x", "y", more, published)
+    measured = {("b", "x"): {figure: [[each] for each in first]}, ("b", "y"): {figure: [[each] for each in second]}}
     return judge(PublishedRow("Fig. 1", "", (claim,)), measured)
 
 
 @pytest.mark.parametrize(
     ("first", "second", "more", "verdict"),
     [
-        (B, A, True, REPRODUCED),
+        (B, A, True, IN_DIRECTION),
         (B, A, False, OTHERWISE),
-        (A, B, False, REPRODUCED),
+        (A, B, False, IN_DIRECTION),
         (A, [11.0, 14.0, 9.0], True, UNDECIDED),
         ([5.0], [3.0], True, UNDECIDED),
-        ([2.0, 2.0], [5.0, 5.0], False, REPRODUCED),
-        ([5.0, 5.0], [5.0, 5.0], False, OTHERWISE),
-        ([0.0, 0.0], [0.0, 0.0], True, OTHERWISE),
+        ([5.0, 5.0], [3.0, 3.0], True, UNDECIDED),
+        ([2.0, 2.0, 2.0], [5.0, 5.0, 5.0], False, IN_DIRECTION),
+        ([5.0, 5.0, 5.0], [5.0, 5.0, 5.0], False, OTHERWISE),
+        ([0.0, 0.0, 0.0], [0.0, 0.0, 0.0], True, OTHERWISE),
         ([], A, True, UNMEASURED),
     ],
 )
@@ -70,10 +80,27 @@ def test_published_number_appears_beside_measured_one():
     assert claim.ours.startswith("1.88 (")
 
 
+@pytest.mark.parametrize(
+    ("published", "verdict"),
+    [(1.9, IN_MAGNITUDE), (1.1, IN_DIRECTION), ((1.0, 2.0), IN_MAGNITUDE), ((3.0, 4.0), IN_DIRECTION)],
+)
+def test_a_published_number_is_reproduced_in_magnitude_if_the_interval_contains_it(published, verdict):
+    assert order(B, A, published=published).verdict == verdict
+
+
+def test_rates_are_compared_as_decisions_of_a_service_are():
+    """Two starts of the same differ by up to a third, which three starts that happen to agree do not disprove."""
+    assert order([1.1, 1.1, 1.1], [1.0, 1.0, 1.0]).verdict == IN_DIRECTION
+    assert order([1.1, 1.1, 1.1], [1.0, 1.0, 1.0], figure="acked_tps").verdict == UNDECIDED
+    compared = compare_starts([1.0, 1.1, 1.05], [1.5, 1.6, 1.4])
+    (claim,) = order([1.5, 1.6, 1.4], [1.0, 1.1, 1.05], figure="acked_tps").claims
+    assert claim.ours == f"{compared.ratio:.2f} ({compared.low:.2f} to {compared.high:.2f})"
+
+
 def test_row_verdict_is_the_worst_verdict_of_its_claims():
     good, missing = NumberClaim("a", 1, lambda: 1.0), ReportedFigure("b", "nodes")
     bad = NumberClaim("b", 1, lambda: 2.0)
-    assert judge(PublishedRow("", "", (good,)), {}).verdict == REPRODUCED
+    assert judge(PublishedRow("", "", (good,)), {}).verdict == IN_MAGNITUDE
     assert judge(PublishedRow("", "", (good, missing)), {}).verdict == UNMEASURED
     assert judge(PublishedRow("", "", (good, missing, bad)), {}).verdict == OTHERWISE
     assert judge(PublishedRow("", "", why_not="an illustration"), {}).verdict == NOTHING
@@ -85,17 +112,25 @@ def test_shown_claims_leave_row_verdict_reproduced():
         "", "", (NumberClaim("a", 1, lambda: 1.0), ReportedFigure("b", "nodes"), NumberClaim("c", None, lambda: 9.0))
     )
     judged = judge(row, measured)
-    assert judged.verdict == REPRODUCED
-    assert [claim.verdict for claim in judged.claims] == [REPRODUCED, SHOWN, SHOWN]
+    assert judged.verdict == IN_MAGNITUDE
+    assert [claim.verdict for claim in judged.claims] == [IN_MAGNITUDE, SHOWN, SHOWN]
     assert judged.claims[1].ours == "x 3.00"
 
 
 def test_limits():
-    measured = {("b", "x"): {"failed": [[0.0, 0.0]]}}
+    measured = {
+        ("b", "x"): {
+            "failed": [[0.0], [0.0], [0.0]],
+            "lost_tuples": [[0.0], [0.0], [9.0]],
+            "kept_percent": [[80], [99], [97]],
+        }
+    }
     for claim, verdict in (
-        (LimitClaim("b", "failed", "x", 0.0, at_least=False), REPRODUCED),
+        (LimitClaim("b", "failed", "x", 0.0, at_least=False), IN_MAGNITUDE),
         (LimitClaim("b", "failed", "x", 1.0), OTHERWISE),
         (LimitClaim("b", "failed", "y", 1.0), UNMEASURED),
+        (LimitClaim("b", "lost_tuples", "x", 0.0, at_least=False), OTHERWISE),
+        (LimitClaim("b", "kept_percent", "x", 90.0), UNDECIDED),
     ):
         assert judge(PublishedRow("", "", (claim,)), measured).verdict == verdict
 
@@ -112,7 +147,7 @@ def test_incomputable_number_has_verdict_unmeasured():
 @pytest.mark.parametrize("where", ["Table 3", "Table 4", "Table 5"])
 def test_tables_of_top_storm_are_reproduced_without_a_cluster(where):
     (row,) = (row for row in PAPERS["top-storm"].rows if row.where == where)
-    assert judge(row, {}).verdict == REPRODUCED
+    assert judge(row, {}).verdict == IN_MAGNITUDE
 
 
 @pytest.mark.parametrize("name", ["top-storm", "adaptive", "tag-aware"])
@@ -121,4 +156,4 @@ def test_published_numbers_computable_without_java_are_reproduced(name):
         c for row in PAPERS[name].rows for c in row.claims if isinstance(c, NumberClaim) and "R-Storm" not in c.what
     ]
     judged = judge(PublishedRow("", "", tuple(claims)), {})
-    assert {claim.verdict for claim in judged.claims} <= {REPRODUCED, SHOWN}
+    assert {claim.verdict for claim in judged.claims} <= {IN_MAGNITUDE, SHOWN}

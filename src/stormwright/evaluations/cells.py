@@ -29,7 +29,7 @@ class CellTimes:
     probe_s
         Time at the highest rate, if the block requires a fraction of it.
     sample_s, samples
-        Length and number of the stretches in which each figure is measured.
+        Length and number of the stretches in which each figure is measured; starts differ more than they do.
     kill_s
         Time between kills, and after the last: a lost tuple tree blocks a spout for half a minute to a minute.
     kills
@@ -39,8 +39,8 @@ class CellTimes:
     warm_s: float = 10.0
     probe_s: float = 8.0
     sample_s: float = 3.0
-    samples: int = 6
-    kill_s: float = 120.0
+    samples: int = 3
+    kill_s: float = 90.0
     kills: int = 2
 
     @property
@@ -51,7 +51,7 @@ class CellTimes:
     def of(self, block: Block) -> float:
         """Return the approximate duration of a cell of a block."""
         own = {
-            "steady": self.sample_s * self.samples + (self.probe_s if block.share else 0.0),
+            "steady": self.sample_s * self.samples,
             "kills": self.kill_s * self.kills + self.before_kills_s,
             "moves": 2 * self.sample_s * self.samples,
         }[block.kind]
@@ -102,7 +102,8 @@ class Cell:
     @property
     def seconds(self) -> float:
         """Approximate duration."""
-        return self.times.of(self.block)
+        probed = self.is_first and not self.repeat and self.block.share is not None
+        return self.times.of(self.block) + (self.times.probe_s if probed else 0.0)
 
     @cached_property
     def key(self) -> str:
@@ -117,7 +118,7 @@ class Cell:
 
 
 def cells_of(paper: Paper, times: CellTimes) -> list[Cell]:
-    """Return all cells by block, providers of a load first, repeats as far apart as possible."""
+    """Return all cells by block, providers of a load first; variants take turns, repeats are far apart."""
     most = max((block.repeats for block in paper.blocks), default=0)
     return [
         Cell(paper.name, block, variant, repeat, times)

@@ -88,7 +88,7 @@ class Block:
         Of each node; None for as many as all of them can have at once. With more, no node is short of CPU before the
         machine is.
     repeats
-        Number of repeats, with seeds 0, 1, …
+        Starts of each variant, with seeds 0, 1, …
     machines
         Resources declared by nodes, in the order of their names; empty for the real ones.
     conf
@@ -105,7 +105,7 @@ class Block:
     share: float | None = None
     link: str = "25mbit"
     cores: float | None = None
-    repeats: int = 1
+    repeats: int = 3
     machines: tuple[Machine, ...] = ()
     conf: Mapping[str, Any] = field(default_factory=dict)
     kind: BlockKind = "steady"
@@ -124,7 +124,7 @@ class OrderClaim:
     more
         Whether the figure of the first is higher.
     published
-        Published ratio of the figures; None if there is none.
+        Published ratio of the figures, or the lowest and the highest of several; None if there is none.
     """
 
     block: str
@@ -132,7 +132,18 @@ class OrderClaim:
     first: str
     second: str
     more: bool
-    published: float | None = None
+    published: float | tuple[float, float] | None = None
+
+    @property
+    def published_text(self) -> str:
+        """Display text of the published ratio or direction."""
+        if self.published is None:
+            return "> 1" if self.more else "< 1"
+        return (
+            " to ".join(f"{each:g}" for each in self.published)
+            if isinstance(self.published, tuple)
+            else f"{self.published:g}"
+        )
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ from scipy.special import stdtrit
 #: Of all intervals.
 LEVEL = 0.95
 
-#: Starts of a cell from which on their means are the samples; of fewer, it is their stretches.
+#: Starts of each variant that a verdict requires: two starts of the same differ by 7 % in the median and by 32 % at the
+#: 95th percentile (docs/results/prediction-cells.md).
 LEAST_STARTS = 3
 
 
@@ -33,13 +34,11 @@ class FigureInterval:
 
 
 def samples_of(starts: Sequence[Sequence[float]]) -> list[float]:
-    """Return the samples of an interval: the means of starts or, of few starts, all stretches.
+    """Return the samples of an interval: the mean of each start.
 
-    Stretches of one start are more alike than starts are, so an interval of theirs is too narrow where starts differ.
+    Stretches of one start are more alike than starts are, so an interval over them is too narrow.
     """
-    if len(starts) >= LEAST_STARTS:
-        return [fmean(start) for start in starts if start]
-    return [each for start in starts for each in start]
+    return [fmean(start) for start in starts if start]
 
 
 def mean_of(samples: Sequence[float]) -> FigureInterval:

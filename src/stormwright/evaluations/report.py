@@ -11,32 +11,35 @@ from stormwright import __version__
 from stormwright.evaluations.cell_store import CellStore
 from stormwright.evaluations.cells import QUICK, Cell
 from stormwright.evaluations.definitions import FIGURES, OrderClaim, Paper, ReportedFigure
-from stormwright.evaluations.intervals import (
-    LEAST_STARTS,
-    FigureInterval,
-    difference_of,
-    mean_of,
-    ratio_of,
-    samples_of,
-)
+from stormwright.evaluations.intervals import LEAST_STARTS, FigureInterval, mean_of, samples_of
 from stormwright.evaluations.run import measurements
 from stormwright.evaluations.verdict import (
+    IN_DIRECTION,
+    IN_MAGNITUDE,
     NOTHING,
     OTHERWISE,
-    REPRODUCED,
     SHOWN,
     UNDECIDED,
     UNMEASURED,
     Measurements,
     RowVerdict,
     judge,
+    ratio_between,
 )
 from stormwright.explain.drawing import COLOURS
 from stormwright.model.humanize import counted
 from stormwright.workbench.report import blank_figure, svg_of, write_report
 
 #: Verdict → class in the page.
-_CLASSES = {REPRODUCED: "good", OTHERWISE: "bad", UNDECIDED: "open", UNMEASURED: "open", SHOWN: "", NOTHING: "open"}
+_CLASSES = {
+    IN_MAGNITUDE: "good",
+    IN_DIRECTION: "good",
+    OTHERWISE: "bad",
+    UNDECIDED: "open",
+    UNMEASURED: "open",
+    SHOWN: "",
+    NOTHING: "open",
+}
 
 #: Inches of a line in a picture, and of what is around it.
 _LINE, _AROUND = 0.27, 1.0
@@ -140,9 +143,7 @@ def _ratio(claim: OrderClaim, measured: Measurements) -> FigureInterval | None:
         samples_of(measured.get((claim.block, variant), {}).get(claim.figure, ()))
         for variant in (claim.first, claim.second)
     )
-    if not first or not second or difference_of(first, second) is None:
-        return None
-    return ratio_of(first, second)
+    return ratio_between(claim.figure, first, second) if first and second else None
 
 
 def _ratios_svg(points: Sequence[tuple[OrderClaim, FigureInterval]]) -> str:
@@ -153,7 +154,8 @@ def _ratios_svg(points: Sequence[tuple[OrderClaim, FigureInterval]]) -> str:
         axes.plot([ratio.low, ratio.high], [line, line], "-", color=COLOURS[0], linewidth=2)
         axes.plot([ratio.value], [line], "o", color=COLOURS[0], markersize=6, label="ours" if line == 0 else None)
         if claim.published is not None:
-            axes.plot([claim.published], [line], "x", color=COLOURS[5], markersize=8, markeredgewidth=2)
+            ends = claim.published if isinstance(claim.published, tuple) else (claim.published,)
+            axes.plot(ends, [line] * len(ends), "x:", color=COLOURS[5], markersize=8, markeredgewidth=2)
         else:
             axes.plot([1], [line], ">" if claim.more else "<", color=COLOURS[5], markersize=7)
     axes.axvline(1, color="#999", linewidth=1)

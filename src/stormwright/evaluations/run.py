@@ -44,7 +44,8 @@ class Lab(Protocol):
         placement
             Placement of all executors; None if the first variant of its block, or the cell itself, determines it.
         rate_tps
-            Trees/s that its spouts begin; 0 for the maximum, and for the first variant, which measures it.
+            Trees/s that its spouts begin; 0 for the maximum, and for the first start of the first variant, which
+            measures it.
         """
         ...
 
@@ -90,7 +91,9 @@ def run_cells(cells: Sequence[Cell], store: CellStore, make_lab: MakeLab) -> int
 
 def _tried(cell: Cell, store: CellStore, labs: _Labs) -> CellOutcome | str:
     if cell.is_first:
-        return _measured(cell, None, 0.0, labs)
+        # All starts have the rate of the first one, so that latencies can be compared.
+        earlier = store.found.get(replace(cell, repeat=0).key)
+        return _measured(cell, None, earlier.rate_tps if earlier else 0.0, labs)
     shown = store.found.get(cell.first().key)
     if shown is None:
         return f"{cell.first().name} failed, and this cell requires its result"

@@ -1,11 +1,10 @@
-"""Verdicts on a paper's claims: order and direction, from measured intervals."""
+"""Verdicts on a paper's claims: direction and magnitude, from measured intervals."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from statistics import fmean
 
 from stormwright.errors import StormwrightError
 from stormwright.evaluations.definitions import (
@@ -17,13 +16,25 @@ from stormwright.evaluations.definitions import (
     PublishedRow,
     ReportedFigure,
 )
-from stormwright.evaluations.intervals import difference_of, mean_of, ratio_of, samples_of
+from stormwright.evaluations.intervals import (
+    LEAST_STARTS,
+    FigureInterval,
+    difference_of,
+    mean_of,
+    ratio_of,
+    samples_of,
+)
+from stormwright.history.evaluation.comparison import LATENCY_DEVIATION, START_DEVIATION, compare_starts
 
-REPRODUCED, OTHERWISE, UNDECIDED = "reproduced", "not reproduced", "undecided"
+IN_MAGNITUDE, IN_DIRECTION = "reproduced in magnitude", "reproduced in direction"
+OTHERWISE, UNDECIDED = "not reproduced", "undecided"
 UNMEASURED, SHOWN, NOTHING = "not measured yet", "measured", "not to be measured"
 
 #: A row of several claims is what the first of these is that one of them is.
-_WORST = (OTHERWISE, UNMEASURED, UNDECIDED, REPRODUCED, SHOWN, NOTHING)
+_WORST = (OTHERWISE, UNMEASURED, UNDECIDED, IN_DIRECTION, IN_MAGNITUDE, SHOWN, NOTHING)
+
+#: Figure → standard deviation of its logarithm between starts of the same, where it is known; see `compare_starts`.
+_DEVIATIONS = {"acked_tps": START_DEVIATION, "latency_ms": LATENCY_DEVIATION}
 
 #: Block and variant → figure → starts, each with its stretches.
 Measurements = Mapping[tuple[str, str], Mapping[str, Sequence[Sequence[float]]]]
@@ -82,17 +93,42 @@ def _claim_verdict(claim: Claim, measured: Measurements, compute: bool) -> Claim
 
 def _order(claim: OrderClaim, measured: Measurements) -> ClaimVerdict:
     what = f"{claim.block}: {FIGURES[claim.figure]}, {claim.first} / {claim.second}"
-    sign = ">" if claim.more else "<"
-    published = f"{sign} 1" if claim.published is None else f"{claim.published:g}"
+    published = claim.published_text
     first, second = (_samples(measured, claim.block, v, claim.figure) for v in (claim.first, claim.second))
     if not first or not second:
         return ClaimVerdict(what, published, "–", UNMEASURED)
-    difference, ratio = difference_of(first, second), ratio_of(first, second)
+    ratio = ratio_between(claim.figure, first, second)
     ours = ratio.text if ratio else f"{mean_of(first).text} against {mean_of(second).text}"
-    if difference is None or difference.low <= 0 <= difference.high != difference.low:
+    if min(len(first), len(second)) < LEAST_STARTS:
         return ClaimVerdict(what, published, ours, UNDECIDED)
-    ahead = difference.value if claim.more else -difference.value
-    return ClaimVerdict(what, published, ours, REPRODUCED if ahead > 0 else OTHERWISE)
+    difference, around = (ratio, 1.0) if ratio else (difference_of(first, second), 0.0)
+    if difference is None or difference.low <= around <= difference.high != difference.low:
+        return ClaimVerdict(what, published, ours, UNDECIDED)
+    ahead = difference.value - around if claim.more else around - difference.value
+    if ahead <= 0:
+        return ClaimVerdict(what, published, ours, OTHERWISE)
+    return ClaimVerdict(what, published, ours, IN_MAGNITUDE if _contains(ratio, claim) else IN_DIRECTION)
+
+
+def ratio_between(figure: str, first: Sequence[float], second: Sequence[float]) -> FigureInterval | None:
+    """Return the ratio of a figure of two variants, a sample for each start; None if there is none.
+
+    Rates and latencies are compared as decisions of a service are, other figures by Welch's interval.
+    """
+    if figure not in _DEVIATIONS or min(*first, *second) <= 0:
+        return ratio_of(first, second)
+    compared = compare_starts(second, first, deviation=_DEVIATIONS[figure])
+    return FigureInterval(compared.ratio, compared.low, compared.high)
+
+
+def _contains(ratio: FigureInterval | None, claim: OrderClaim) -> bool:
+    """Return whether a published ratio lies in the measured interval, or the measured one between two published."""
+    if ratio is None or claim.published is None:
+        return False
+    if isinstance(claim.published, tuple):
+        low, high = claim.published
+        return ratio.low <= high and low <= ratio.high
+    return ratio.low <= claim.published <= ratio.high
 
 
 def _bound(claim: LimitClaim, measured: Measurements) -> ClaimVerdict:
@@ -101,8 +137,12 @@ def _bound(claim: LimitClaim, measured: Measurements) -> ClaimVerdict:
     samples = _samples(measured, claim.block, claim.variant, claim.figure)
     if not samples:
         return ClaimVerdict(what, published, "–", UNMEASURED)
-    holds = fmean(samples) >= claim.limit if claim.at_least else fmean(samples) <= claim.limit
-    return ClaimVerdict(what, published, mean_of(samples).text, REPRODUCED if holds else OTHERWISE)
+    mean = mean_of(samples)
+    # Where nothing may be lost, one start that loses something decides.
+    if len(samples) < LEAST_STARTS or (claim.limit and mean.low < claim.limit < mean.high):
+        return ClaimVerdict(what, published, mean.text, UNDECIDED)
+    holds = mean.value >= claim.limit if claim.at_least else mean.value <= claim.limit
+    return ClaimVerdict(what, published, mean.text, IN_MAGNITUDE if holds else OTHERWISE)
 
 
 def _number(claim: NumberClaim, compute: bool) -> ClaimVerdict:
@@ -116,7 +156,7 @@ def _number(claim: NumberClaim, compute: bool) -> ClaimVerdict:
     if claim.published is None:
         return ClaimVerdict(claim.what, published, f"{ours:,.10g}", SHOWN)
     equal = abs(ours - claim.published) <= claim.within
-    return ClaimVerdict(claim.what, published, f"{ours:,.10g}", REPRODUCED if equal else OTHERWISE)
+    return ClaimVerdict(claim.what, published, f"{ours:,.10g}", IN_MAGNITUDE if equal else OTHERWISE)
 
 
 @cache

@@ -27,11 +27,11 @@ def begin(lab: ClusterLab, problem: Problem, cell: Cell, rate_tps: float) -> flo
     cell
         Cell to measure.
     rate_tps
-        Trees/s; ignored for the first variant, which measures the block's share of the highest rate.
+        Trees/s; if 0 the first variant measures the block's share of the highest rate.
     """
     lab.warm_up(problem, cell.times.warm_s)
     lab.limit(cell.block)
-    if cell.is_first and cell.block.share is not None:
+    if cell.is_first and cell.block.share is not None and not rate_tps:
         rate_tps = cell.block.share * highest_rate(lab, problem, cell.times.probe_s)
     lab.ask(rate_tps)
     return rate_tps

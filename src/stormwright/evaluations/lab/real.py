@@ -55,7 +55,7 @@ def measure_kills(lab: ClusterLab, cell: Cell, rate_tps: float) -> CellOutcome:
     cell
         Cell to measure.
     rate_tps
-        Trees/s; ignored for the first variant, which measures the block's share of the highest rate.
+        Trees/s; if 0 the first variant measures the block's share of the highest rate.
 
     Raises
     ------
@@ -165,7 +165,7 @@ def measure_moves(lab: ClusterLab, cell: Cell, rate_tps: float) -> CellOutcome:
     cell
         Cell to measure.
     rate_tps
-        Trees/s; ignored for the first variant, which measures the block's share of the highest rate.
+        Trees/s; if 0 the first variant measures the block's share of the highest rate.
 
     Raises
     ------

@@ -136,7 +136,7 @@ def measure_steady(lab: ClusterLab, cell: Cell, placement: CellPlacement | None,
     placement
         Placement of all executors; None for that of Storm's own scheduler.
     rate_tps
-        Trees/s; ignored for the first variant, which measures the block's share of the highest rate.
+        Trees/s; if 0 the first variant measures the block's share of the highest rate.
 
     Raises
     ------

@@ -29,7 +29,6 @@ _BLOCKS = {
         _VARIANTS,
         workers=3,
         share=0.5,
-        repeats=2,
         kind="moves",
     )
     for ackers in (0, 2)
