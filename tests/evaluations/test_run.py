@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from stormwright.errors import ClusterError, InputError
-from stormwright.evaluations.cell_store import CellStore
+from stormwright.evaluations.cell_store import CellOutcome, CellStore
 from stormwright.evaluations.cells import QUICK, CellTimes, cells_of, minutes, quick_cells
 from stormwright.evaluations.definitions import Variant
 from stormwright.evaluations.intervals import LEAST_STARTS
@@ -109,6 +109,16 @@ def test_beginning_again_forgets_these_cells_alone(tmp_path):
     kept = CellStore(path, {CELLS[1].key})
     assert set(kept.found) == {CELLS[0].key, CELLS[2].key} == set(CellStore(path).found)
     assert path.with_name("cells.jsonl.old").read_bytes() == before
+
+
+def test_records_of_a_cell_are_stored_beside_its_result(tmp_path):
+    kept = CellStore(tmp_path / "cells.jsonl")
+    records = [{"seq": 1, "worker": {"topology": "words-1"}}]
+    kept.add(CELLS[0], CellOutcome({"nodes": [1.0]}, records=records))
+    again = CellStore(tmp_path / "cells.jsonl")
+    assert again.records(CELLS[0].key) == records
+    assert again.records(CELLS[1].key) == []
+    assert again.found[CELLS[0].key].records == ()
 
 
 def test_invalid_lines_of_cell_store_are_logged_and_skipped(tmp_path, caplog):

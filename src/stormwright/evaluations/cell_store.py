@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import logging
 import os
 import time
@@ -17,6 +18,7 @@ from stormwright.errors import Fault, InputError
 from stormwright.evaluations.cells import Cell
 from stormwright.files import write_whole
 from stormwright.model.humanize import counted
+from stormwright.perflog.records import LogRecord
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +39,8 @@ class CellOutcome:
         Snapshot with load (a problem document), of a cell that provides it to others.
     rate_tps
         Rate for the other cells; 0 for the maximum.
+    records
+        Records of the performance log during the measurement; not part of a stored result.
     """
 
     figures: Mapping[str, Sequence[float]]
@@ -44,6 +48,7 @@ class CellOutcome:
     placement: Sequence[Sequence[tuple[int, int]]] = ()
     problem: Mapping[str, Any] | None = None
     rate_tps: float = 0.0
+    records: Sequence[LogRecord] = field(default=(), compare=False)
 
 
 class CellStore:
@@ -52,7 +57,8 @@ class CellStore:
     Parameters
     ----------
     path
-        File of JSON lines; created with the first cell.
+        File of JSON lines; created with the first cell. Records of the performance log are beside it, in
+        ``records/KEY.jsonl.gz``.
     forgotten
         Keys of cells to measure again; if the file has any of them, its old version remains as ``….old``.
 
@@ -114,6 +120,8 @@ class CellStore:
         line = (b"" if self._whole else b"\n") + orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY) + b"\n"
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
+            if not isinstance(found, str) and found.records:
+                self._store_records(cell.key, found.records)
             with self._path.open("ab") as file:
                 file.write(line)
                 file.flush()
@@ -122,6 +130,19 @@ class CellStore:
             raise InputError("experiment", [Fault(error.strerror or str(error), str(self._path))]) from error
         self._whole = True
         self._take(line.strip())
+
+    def records(self, key: str) -> list[LogRecord]:
+        """Return the records of the performance log of a cell; none if they are not stored."""
+        path = self._records_path(key)
+        return [orjson.loads(line) for line in gzip.decompress(path.read_bytes()).splitlines()] if path.exists() else []
+
+    def _records_path(self, key: str) -> Path:
+        return self._path.parent / "records" / f"{key}.jsonl.gz"
+
+    def _store_records(self, key: str, records: Sequence[LogRecord]) -> None:
+        path = self._records_path(key)
+        path.parent.mkdir(exist_ok=True)
+        write_whole(path, gzip.compress(b"".join(orjson.dumps(each) + b"\n" for each in records)))
 
 
 def _key(line: bytes) -> str | None:

@@ -79,12 +79,15 @@ def measure_kills(lab: ClusterLab, cell: Cell, rate_tps: float) -> CellOutcome:
         moments.append(time.time() * 1000)
         left = drained(lab, topology)
         totals = lab.tally.totals(topology.id)
-        figures = recoveries(lab.records(ids_of(problem)), topology.id, moments)
+        records = lab.records(ids_of(problem))
+        figures = recoveries(records, topology.id, moments)
         figures |= {
             "failed": [float(totals.failed)],
             "lost_trees": [float(lab.tally.unaccounted(topology.id))],
         }
-        return CellOutcome(figures, {"killed": dead, "begun": totals.begun, "drained": left}, rate_tps=rate_tps)
+        return CellOutcome(
+            figures, {"killed": dead, "begun": totals.begun, "drained": left}, rate_tps=rate_tps, records=records
+        )
 
 
 def recoveries(records: Sequence[Mapping[str, Any]], topology: str, moments: Sequence[float]) -> dict[str, list[float]]:
@@ -200,6 +203,7 @@ def measure_moves(lab: ClusterLab, cell: Cell, rate_tps: float) -> CellOutcome:
             },
             {"sent": _sent(records), "begun": totals.begun},
             rate_tps=rate_tps,
+            records=records,
         )
 
 

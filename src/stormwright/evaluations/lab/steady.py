@@ -154,7 +154,7 @@ def measure_steady(lab: ClusterLab, cell: Cell, placement: CellPlacement | None,
             following = not cell.block.conf.get(ALIKE)
             shown = problem_to_dict(with_load(problem, records, cores, cell.block.link, following))
         details = {"fullest": str(fullest(use)), "compilers": compiler_share(records), "cores": cores}
-        return CellOutcome(figures, details, named(problem, problem.current_slot), shown, rate_tps)
+        return CellOutcome(figures, details, named(problem, problem.current_slot), shown, rate_tps, records)
 
 
 def stretches(

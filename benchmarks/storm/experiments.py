@@ -1,0 +1,75 @@
+"""The published evaluations on a real cluster: a verdict for each figure and table.
+
+    python -m benchmarks.storm.experiments run [NAME ...]
+    python -m benchmarks.storm.experiments compare
+
+`run` measures the cells of `stormwright experiment` that are not there yet, by default of all experiments, and stores
+each at once in ``docs/results/experiments``; Ctrl-C ends it. `compare` needs no cluster. Starts take turns: the second
+start of a cell follows the first starts of all cells of its experiment.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from typing import Any
+
+from benchmarks.kit.results import DIRECTORY, show_progress, write_results
+from stormwright.evaluations.cell_store import CellStore
+from stormwright.evaluations.cells import Cell, CellTimes, cells_of
+from stormwright.evaluations.intervals import LEAST_STARTS
+from stormwright.evaluations.lab.real import RealLab
+from stormwright.evaluations.papers import PAPERS
+from stormwright.evaluations.report import as_dict, write_page
+from stormwright.evaluations.run import run_cells
+from stormwright.evaluations.verdict import UNMEASURED
+
+#: Code that the page measures.
+MEASURES = (
+    "src/stormwright/evaluations/intervals.py",
+    "src/stormwright/evaluations/lab",
+    "src/stormwright/evaluations/papers",
+    "src/stormwright/evaluations/placing.py",
+    "src/stormwright/evaluations/verdict.py",
+)
+
+CELLS = DIRECTORY / "experiments"
+
+
+def main() -> None:
+    """Run what is left, and write the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("run", "compare"))
+    parser.add_argument("names", nargs="*", help=f"of {', '.join(PAPERS)}")
+    options = parser.parse_args()
+    store = CellStore(CELLS / "cells.jsonl")
+    if options.what == "run":
+        show_progress()
+        run_cells([cell for name in options.names or PAPERS for cell in _cells(name)], store, RealLab)
+    documents = [_document(name, store) for name in PAPERS]
+    rows = [(f"{d['experiment']}: {_starts(d)}", f"from {LEAST_STARTS} starts", _verdicts(d)) for d in documents]
+    left = sum(row["verdict"] == UNMEASURED for document in documents for row in document["rows"])
+    rows.append(("rows without a verdict and without a reason", "0", str(left)))
+    write_results("experiments", "The published evaluations on a real cluster", rows, {"papers": documents})
+
+
+def _cells(name: str) -> list[Cell]:
+    return cells_of(PAPERS[name], CellTimes())
+
+
+def _document(name: str, store: CellStore) -> dict[str, Any]:
+    paper, cells = PAPERS[name], _cells(name)
+    return as_dict(paper, write_page(CELLS / f"{name}.html", paper, cells, store), cells, store)
+
+
+def _starts(document: dict[str, Any]) -> str:
+    return f"{document['measured']} of {document['cells']} starts"
+
+
+def _verdicts(document: dict[str, Any]) -> str:
+    counts = Counter(row["verdict"] for row in document["rows"])
+    return ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
+
+
+if __name__ == "__main__":
+    main()
