@@ -122,10 +122,11 @@ docs: setup ## the parts of docs that are made from the code: pages, JSON Schema
 	@$(BIN)/python tools/json_schemas.py docs/schemas
 	@$(BIN)/python tools/experiment_pages.py docs/experiments.md
 	@$(BIN)/python tools/accuracy_page.py docs/accuracy.md
+	@$(BIN)/python tools/readme_figures.py README.md
 	@$(BIN)/python tools/notebooks.py examples
 
 fresh-docs: docs ## fails where these parts of docs, as committed, are not what the code says
-	@git diff --exit-code --stat docs/schedulers docs/schemas docs/experiments.md docs/accuracy.md examples || { echo "docs are not fresh: make docs, and commit"; exit 1; }
+	@git diff --exit-code --stat docs/schedulers docs/schemas docs/experiments.md docs/accuracy.md README.md examples || { echo "docs are not fresh: make docs, and commit"; exit 1; }
 
 results-status: $(PYTHON) ## pages of docs/results that are older than the code they measure
 	@$(BIN)/python tools/results_status.py

@@ -12,6 +12,7 @@ import pytest
 
 from stormwright.cli import cli
 from stormwright.cli.serve import command as serve
+from tools import readme_figures
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(
@@ -27,6 +28,13 @@ def test_links_lead_somewhere(page):
     text = page.read_text(encoding="utf-8")
     targets = re.findall(r"\]\((?!https?:|#)([^)#\s]+)", text)
     assert [target for target in targets if not (page.parent / target).exists()] == []
+
+
+def test_figures_of_the_readme_are_those_of_the_results():
+    """If this fails: make docs."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert readme_figures.with_figures(text) == text
+    assert readme_figures.with_figures("<!-- decisions -->x<!-- end -->") != "<!-- decisions -->x<!-- end -->"
 
 
 def test_no_file_has_marks_of_a_merge():

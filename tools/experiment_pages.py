@@ -1,22 +1,28 @@
-"""The page ``docs/experiments.md``: every published figure and table, and how it is measured or why it is not.
+"""The page ``docs/experiments.md``: every published figure and table, how it is measured or why not, and the verdict.
 
-``python tools/experiment_pages.py docs/experiments.md`` (or ``make docs``) writes it; a test keeps it
-equal. What came of the measurements is in the pages that ``stormwright experiment`` writes.
+``python tools/experiment_pages.py docs/experiments.md`` (or ``make docs``) writes it, with the verdicts of
+``docs/results/experiments.json``; a test compares them.
 """
 
 from __future__ import annotations
 
+import json
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from stormwright.evaluations.cells import CellTimes, cells_of, minutes
 from stormwright.evaluations.definitions import Claim, LimitClaim, NumberClaim, OrderClaim, Paper, PublishedRow
+from stormwright.evaluations.intervals import LEAST_STARTS
 from stormwright.evaluations.papers import PAPERS
+from stormwright.evaluations.verdict import UNMEASURED
 from stormwright.model.humanize import counted
 
-_MADE = "<!-- Made by `make docs`; the contents are in `evaluations/papers`. -->"
+_MADE = "<!-- Made by `make docs` from `evaluations/papers` and docs/results/experiments.json. -->"
+
+#: Verdicts, written by ``python -m benchmarks.storm.experiments``.
+RESULTS = Path(__file__).resolve().parents[1] / "docs" / "results" / "experiments.json"
 
 _LEAD = """# The published evaluations again
 
@@ -26,32 +32,45 @@ is kept at once, as a line of `cells.jsonl`; a run that was stopped goes on wher
 `--quick` only shows that everything works. Each experiment becomes an HTML page with every row below, ours beside
 theirs.
 
-A row is *reproduced* where ours has the published order and direction by an interval of 95 %, *not reproduced* where
-it has the contrary, and *undecided* where the interval holds both. A row of several claims is what the least of them
-is."""
+Each variant has {starts} starts or more, which take turns. A row is reproduced *in direction* where the interval of
+95 % over the starts has the published order, *in magnitude* where it also contains the published number; *not
+reproduced* where it has the contrary order, and *undecided* where it contains both. A row of several claims is what the
+least of them is.
+{measured}"""
 
 
 def text() -> str:
     """The whole page."""
     whole = minutes([cell for paper in PAPERS.values() for cell in cells_of(paper, CellTimes())])
-    blocks = [_MADE, _LEAD.format(minutes=whole)]
+    measured, verdicts = "", {}
+    if RESULTS.exists():
+        document = json.loads(RESULTS.read_text(encoding="utf-8"))
+        measured = (
+            f"\nMeasured until {document['date']}, commit {document['commit']}, {document['machine']}: "
+            "[results](results/experiments.md).\n"
+        )
+        verdicts = {each["experiment"]: [row["verdict"] for row in each["rows"]] for each in document["papers"]}
+    blocks = [_MADE, _LEAD.format(minutes=whole, starts=LEAST_STARTS, measured=measured)]
     for paper in PAPERS.values():
-        blocks += _paper(paper)
+        blocks += _paper(paper, verdicts.get(paper.name, ()))
     return "\n\n".join(blocks) + "\n"
 
 
-def _paper(paper: Paper) -> Iterator[str]:
+def _paper(paper: Paper, verdicts: Sequence[str]) -> Iterator[str]:
     cells = cells_of(paper, CellTimes())
     yield f"## {paper.name}"
     yield f"{paper.title}. {paper.source}."
     yield f"{paper.how} ({counted(len(cells), 'cell')}, some {minutes(cells):.0f} minutes.)" if cells else paper.how
-    yield "\n".join(["| figure or table | what it says | how it is checked |", "|---|---|---|", *map(_row, paper.rows)])
+    known = verdicts if len(verdicts) == len(paper.rows) else [UNMEASURED] * len(paper.rows)
+    rows = [_row(row, verdict) for row, verdict in zip(paper.rows, known, strict=True)]
+    header = ["| figure or table | what it says | how it is checked | verdict |", "|---|---|---|---|"]
+    yield "\n".join([*header, *rows])
 
 
-def _row(row: PublishedRow) -> str:
+def _row(row: PublishedRow, verdict: str) -> str:
     how = "; ".join(f"{kind}: {count}" for kind, count in Counter(map(_kind, row.claims)).items())
     checked = ". ".join(part.rstrip(".") for part in (how, row.why_not) if part)
-    return f"| {row.where} | {row.says} | {checked} |".replace("\n", " ")
+    return f"| {row.where} | {row.says} | {checked} | {verdict} |".replace("\n", " ")
 
 
 def _kind(claim: Claim) -> str:

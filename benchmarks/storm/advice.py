@@ -1,0 +1,352 @@
+"""Advice on capacity, carried out on a real cluster, compared with DS2 from the same start.
+
+    python -m benchmarks.storm.advice run [--starts 3] [--only TEXT]
+    python -m benchmarks.storm.advice compare
+
+A topology begins with one executor of each component in two workers; its load is measured at half of the rate that it
+reaches. From this one measurement each adviser says what a higher rate needs; `storm rebalance`, as by `stormwright
+advise --apply`, carries it out, and the rate is measured. DS2 goes on from what it has measured, three times at most (its
+title); it says nothing of nodes, so Storm's EvenScheduler places its executors on all of them. The fewest
+nodes are found by trying: ours on one node fewer, with the rate raised by the headroom that advice leaves, is to fail.
+`run` stores each start and resumes; `compare` needs no cluster.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from benchmarks.kit.results import DIRECTORY, show_progress, stamp, write_results
+from stormwright.advise.adviser import TargetSize
+from stormwright.advise.commands import RebalanceOrder, carry_out, orders_of
+from stormwright.advise.observed import observed
+from stormwright.advise.rules import Ds2
+from stormwright.advise.search.advise import advised
+from stormwright.advise.search.goals import AdviceGoals
+from stormwright.errors import ClusterError, InputError, StormwrightError
+from stormwright.evaluations.cells import Cell, CellTimes
+from stormwright.evaluations.definitions import Block, Variant
+from stormwright.evaluations.lab.cluster import ClusterLab
+from stormwright.evaluations.lab.phases import ARRIVE_S, SETTLE_S, highest_rate, ids_of
+from stormwright.evaluations.lab.steady import with_load
+from stormwright.evaluations.placing import named
+from stormwright.model import Problem
+from stormwright.model.arrays import IntArray
+from stormwright.schedulers import make_scheduler
+from stormwright.workbench.demo.measure import measure
+
+#: Code that the page measures.
+MEASURES = ("src/stormwright/advise", "src/stormwright/predict", "src/stormwright/evaluations/lab")
+
+log = logging.getLogger(__name__)
+
+RUNS = DIRECTORY / "storm-advice"
+
+#: Topologies, each component with as many tasks as `_TASKS`.
+TOPOLOGIES: Mapping[str, str] = {
+    "word count": "word-count:spouts=1,split=1,count=1,ackers=1,pending=400",
+    "linear": "linear:spout=1,bolt-1=1,bolt-2=1,bolt-3=1,ackers=1,pending=400,work_us=100,bytes=100",
+    "page load": "page-load:spout=1,transform=1,filter-1=1,join=1,filter-2=1,aggregate=1,sink=1,ackers=1,pending=400,"
+    "work_us=60",
+    "star": "star:spout-1=1,spout-2=1,center=1,sink-1=1,sink-2=1,ackers=1,pending=400,work_us=80,bytes=200",
+}
+
+#: Wanted rates as multiples of the highest that the topology reaches at its start.
+FACTORS = (0.9, 1.3, 1.7)
+
+_TASKS, _WORKERS, _STEPS = 8, 2, 3
+
+#: Part of the wanted rate that counts as reached.
+REACHED = 0.97
+
+HEADROOM = AdviceGoals().headroom
+
+TIMES = CellTimes()
+
+#: Seconds until all workers of a rebalanced topology report.
+_BACK_S = 120.0
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A size that was carried out: executors and nodes, and the trees/s wanted and reached."""
+
+    executors: Mapping[str, int]
+    nodes: int
+    wanted_tps: float
+    reached_tps: float
+
+    @property
+    def reached(self) -> bool:
+        """Whether the rate was reached."""
+        return self.reached_tps >= REACHED * self.wanted_tps
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as JSON."""
+        return {**self.__dict__, "executors": dict(self.executors)}
+
+
+# Cluster ------------------------------------------------------------------------------------------
+
+
+class AdvisedTopology:
+    """A running topology whose executors, workers and placement change."""
+
+    def __init__(self, lab: ClusterLab, block: Block, problem: Problem) -> None:
+        self._lab, self._block, self._problem = lab, block, problem
+        self._name = problem.topologies[0].name
+
+    def measured(self, wanted_tps: float) -> tuple[Trial, Problem]:
+        """Run at a rate, 0 for as much as goes, and return what was reached, and the problem with its load."""
+        lab, block, problem = self._lab, self._block, self._problem
+        lab.limit(block)
+        lab.ask(wanted_tps)
+        time.sleep(2 * SETTLE_S)
+        start_ms = time.time() * 1000
+        time.sleep(TIMES.sample_s * TIMES.samples)
+        end_ms = time.time() * 1000
+        time.sleep(ARRIVE_S)
+        records = lab.records(ids_of(problem))
+        run = measure(records, problem.topologies[0].id, start_ms, end_ms)
+        own = [record for record in records if start_ms <= record["start_ms"] <= end_ms]
+        nodes = len(np.unique(problem.slot_node[problem.current_slot]))
+        trial = Trial(executors_of(problem), nodes, wanted_tps, run.acked_tps)
+        log.info(
+            "%s: %s on %d nodes: %.0f of %.0f trees/s",
+            self._name,
+            dict(trial.executors),
+            nodes,
+            run.acked_tps,
+            wanted_tps,
+        )
+        return trial, with_load(problem, own, lab.cores_in(block), block.link, following=True)
+
+    def carry_out(
+        self, executors: Mapping[str, int], workers: int, placement: Sequence[tuple[int, int]] | None
+    ) -> None:
+        """Rebalance the topology, and wait until all workers report and are warm.
+
+        Parameters
+        ----------
+        executors, workers
+            Executors by component, and workers.
+        placement
+            Node, in the order of hosts, and port of each executor; None for the placement by Storm's EvenScheduler.
+        """
+        lab = self._lab
+        lab.ask(0)
+        lab.widen(self._block)
+        lab.placing.wanted = {} if placement is None else {self._name: placement}
+        now = executors_of(self._problem)
+        changed = {name: count for name, count in executors.items() if count != now[name]}
+        began = time.monotonic()
+        carry_out(RebalanceOrder(self._name, changed, workers), lab.nimbus, 1)
+        self._problem = self._back(executors, placement, began)
+        lab.warm_up(self._problem, TIMES.warm_s)
+
+    def _back(self, executors: Mapping[str, int], placement: Sequence[tuple[int, int]] | None, began: float) -> Problem:
+        while time.monotonic() - began < _BACK_S:
+            time.sleep(0.5)
+            problem = self._lab.snapshot([self._name])
+            if problem is None or not problem.current or executors_of(problem) != dict(executors):
+                continue
+            if placement is not None and list(named(problem, problem.current_slot)[0]) != list(placement):
+                continue
+            topology = problem.topologies[0]
+            slots = [problem.slots[slot] for slot in np.unique(problem.current_slot)]
+            if all(self._lab.tally.reports(topology.id, s.supervisor, s.port, frozenset(), began + 2) for s in slots):
+                return problem
+        raise ClusterError(f"{self._name} does not run as advised after {_BACK_S:g} s")
+
+
+def executors_of(problem: Problem) -> dict[str, int]:
+    """Return executors by component, without those of the system."""
+    topology = problem.topologies[0]
+    counts = np.bincount(topology.executor_component, minlength=len(topology.components)).tolist()
+    return {one.id: count for one, count in zip(topology.components, counts, strict=True)}
+
+
+def placement_of(problem: Problem, slots: IntArray, whole: Problem) -> list[tuple[int, int]]:
+    """Return a placement on some nodes as nodes of the whole cluster in the order of hosts, and ports."""
+    by_slot = {slot: number for number, slot in enumerate(whole.slots)}
+    return list(named_slots(whole, [by_slot[problem.slots[slot]] for slot in slots.tolist()]))
+
+
+def named_slots(problem: Problem, slots: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Yield nodes in the order of hosts, and ports, of slots."""
+    alone = replace(problem, topologies=problem.topologies[:1])
+    hosts = sorted(
+        range(len(alone.supervisors)), key=lambda node: [int(p) for p in alone.supervisors[node].host.split(".")]
+    )
+    order = {node: position for position, node in enumerate(hosts)}
+    for slot in slots:
+        yield order[int(problem.slot_node[slot])], problem.slots[slot].port
+
+
+# Starts -------------------------------------------------------------------------------------------
+
+
+def start_of(lab: ClusterLab, name: str, start: int) -> dict[str, Any]:
+    """Run a topology from its start to every wanted rate, by every adviser."""
+    block = Block(
+        name, (TOPOLOGIES[name],), {"even": Variant("even")}, workers=_WORKERS, conf={"topology.tasks": _TASKS}
+    )
+    with lab.running(Cell("advice", block, "even", start, TIMES), None) as problem:
+        topology = AdvisedTopology(lab, block, problem)
+        lab.warm_up(problem, TIMES.warm_s)
+        lab.limit(block)
+        highest_tps = highest_rate(lab, problem, TIMES.probe_s)
+        _, measured = topology.measured(0.5 * highest_tps)
+        rates = []
+        for factor in FACTORS:
+            rate_tps = factor * highest_tps
+            rates.append({"factor": factor, "rate_tps": rate_tps, **_ours(topology, measured, rate_tps)})
+            rates[-1]["ds2"] = [trial.as_dict() for trial in _ds2(topology, measured, rate_tps)]
+        return {"topology": name, "start": start, "highest_tps": highest_tps, "rates": rates}
+
+
+def _ours(topology: AdvisedTopology, measured: Problem, rate_tps: float) -> dict[str, Any]:
+    """Carry out our advice, and try the rate with the headroom on one node fewer."""
+    goals = AdviceGoals(rates={"": rate_tps}, max_nodes=len(measured.supervisors))
+    try:
+        advice = advised(measured, goals, alternatives=False)
+    except InputError as error:
+        return {"refused": str(error)}
+    executors = executors_of(advice.problem)
+    (order,) = orders_of(advice) or (RebalanceOrder(measured.topologies[0].name, {}, None),)
+    placement = placement_of(advice.problem, advice.assignment.slot_of_executor, measured)
+    workers = len(set(placement))
+    topology.carry_out(executors, workers, placement)
+    trial, _ = topology.measured(rate_tps)
+    found: dict[str, Any] = {"command": order.command, "ours": trial.as_dict()}
+    nodes = {node for node, _ in placement}
+    if len(nodes) > 1:
+        fewer = _on_fewer_nodes(advice.problem, measured, len(nodes) - 1)
+        topology.carry_out(executors, len(set(fewer)), fewer)
+        found["fewer"] = topology.measured(rate_tps / (1 - HEADROOM))[0].as_dict()
+    return found
+
+
+def _on_fewer_nodes(advised_problem: Problem, whole: Problem, nodes: int) -> list[tuple[int, int]]:
+    """Return the placement of highest predicted rate on some nodes."""
+    few = replace(advised_problem, supervisors=whole.supervisors[:nodes], current={})
+    optimizer = make_scheduler("optimizer", {"objective": "throughput", "time_budget_s": 2.0})
+    return placement_of(few, optimizer.schedule(few).slot_of_executor, whole)
+
+
+def _ds2(topology: AdvisedTopology, measured: Problem, rate_tps: float) -> Iterator[Trial]:
+    """Yield the steps of DS2 until it reaches the rate or changes nothing."""
+    problem, target = measured, Ds2(1 / (1 - HEADROOM))
+    for _ in range(_STEPS):
+        wanted: TargetSize = target.advise(observed(problem, 0, rate_tps))
+        executors = {**executors_of(problem), **wanted.executors}
+        topology.carry_out(executors, len(measured.supervisors), None)
+        trial, problem = topology.measured(rate_tps)
+        yield trial
+        if trial.reached:
+            return
+
+
+# Page ---------------------------------------------------------------------------------------------
+
+
+def main() -> None:
+    """Run what is left, or compare."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("run", "compare"))
+    parser.add_argument("--starts", type=int, default=3, help="of each topology")
+    parser.add_argument("--only", default="", help="topologies with this in their name")
+    options = parser.parse_args()
+    if options.what == "compare":
+        compare()
+        return
+    show_progress()
+    RUNS.mkdir(parents=True, exist_ok=True)
+    wanted = [(start, name) for start in range(options.starts) for name in TOPOLOGIES if options.only in name]
+    left = [(start, name) for start, name in wanted if not _file(name, start).exists()]
+    if not left:
+        return
+    with ClusterLab("steady") as lab:
+        for start, name in left:
+            try:
+                found = {**stamp(), **start_of(lab, name, start)}
+            except StormwrightError as error:
+                log.warning("%s, start %d: %s", name, start, error)
+                continue
+            _file(name, start).write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
+def _file(name: str, start: int) -> Any:
+    return RUNS / f"{name.replace(' ', '-')}.{start}.json"
+
+
+def compare() -> None:
+    """Write the page from all starts."""
+    starts = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(RUNS.glob("*.json"))]
+    pairs: dict[tuple[str, float], list[dict[str, Any]]] = {}
+    for one in starts:
+        for rate in one["rates"]:
+            pairs.setdefault((one["topology"], rate["factor"]), []).append(rate)
+    rows = [
+        ("(topology, rate) pairs, starts", "≥ 12, ≥ 3", f"{len(pairs)}, {min(map(len, pairs.values()))} or more"),
+        ("rate reached in one step, in most starts", "≥ 10 of 12", _count(pairs, _reached)),
+        ("nodes as few as found by trying, in most starts", "≥ 10 of 12", _count(pairs, _fewest)),
+        ("DS2: rate reached in one step, in most starts", "", _count(pairs, lambda rate: _steps(rate) == 1)),
+        (
+            f"DS2: rate reached in {_STEPS} steps, in most starts",
+            "",
+            _count(pairs, lambda rate: _steps(rate) is not None),
+        ),
+    ]
+    rows += [
+        (f"{name}, {factor:g} × the highest rate of its start", "", _pair(runs))
+        for (name, factor), runs in pairs.items()
+    ]
+    title = "Advice on capacity, carried out on a real cluster of five nodes"
+    write_results("storm-advice", title, rows, {"starts": starts})
+
+
+def _count(pairs: Mapping[Any, Sequence[Mapping[str, Any]]], holds: Any) -> str:
+    return f"{sum(2 * sum(map(holds, runs)) > len(runs) for runs in pairs.values())} of {len(pairs)}"
+
+
+def _reached(rate: Mapping[str, Any]) -> bool:
+    return "ours" in rate and rate["ours"]["reached_tps"] >= REACHED * rate["ours"]["wanted_tps"]
+
+
+def _fewest(rate: Mapping[str, Any]) -> bool:
+    """Whether one node fewer does not sustain the rate with the headroom."""
+    if "ours" not in rate:
+        return False
+    fewer = rate.get("fewer")
+    return fewer is None or fewer["reached_tps"] < REACHED * fewer["wanted_tps"]
+
+
+def _steps(rate: Mapping[str, Any]) -> int | None:
+    """Return the steps of DS2 to the rate; None if it was not reached."""
+    steps = rate["ds2"]
+    return len(steps) if steps and steps[-1]["reached_tps"] >= REACHED * steps[-1]["wanted_tps"] else None
+
+
+def _pair(runs: Sequence[Mapping[str, Any]]) -> str:
+    ours = [run["ours"] for run in runs if "ours" in run]
+    parts = [f"{one['reached_tps'] / one['wanted_tps']:.0%} on {one['nodes']}" for one in ours]
+    fewer = [f"{run['fewer']['reached_tps'] / run['fewer']['wanted_tps']:.0%}" for run in runs if "fewer" in run]
+    ds2 = [f"{run['ds2'][-1]['reached_tps'] / run['ds2'][-1]['wanted_tps']:.0%} in {len(run['ds2'])}" for run in runs]
+    refused = Counter("refused" for run in runs if "refused" in run)
+    text = f"ours {', '.join(parts)} nodes" if parts else "ours"
+    text += f"; refused in {refused['refused']}" if refused else ""
+    text += f"; one node fewer, with the headroom: {', '.join(fewer)}" if fewer else ""
+    return f"{text}; DS2 {', '.join(ds2)} steps, on five nodes"
+
+
+if __name__ == "__main__":
+    main()
