@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
 from math import inf
 
 import numpy as np
@@ -22,8 +23,12 @@ RATE_TPS = 1_000.0
 #: µs of a core for a tuple in an acker, as measured of the word count on a core of 3 GHz; MB of an executor's heap.
 _ACKER_US, _MEMORY_MB = 0.4, 128.0
 
-#: Size of a tuple in bytes, as measured of the word count.
+#: Size of a tuple of words in bytes, as measured of the word count; of others in addition to their payload.
 _BYTES = 16.0
+
+#: µs of a core of 3 GHz for a tuple of a spout and of a bolt that does nothing but pass it on, and more for a bolt that
+#: works, as measured of `stormwright.topologies.Shaped` in one worker (docs/results/prediction-cells).
+_SPOUT_US, _BOLT_US, _WORKS_US = 4.0, 4.0, 5.0
 
 
 @dataclass(frozen=True)
@@ -36,36 +41,142 @@ class _Part:
         Id, argument for the number of executors, and its default.
     tuple_us
         µs of a core of 3 GHz that it takes for a tuple.
-    source, grouping, each
-        Source of its tuples and their grouping, and tuples handled for each of the source's; empty for a spout.
+    sources, grouping, each
+        Sources of its tuples and their grouping, and tuples handled for each of the sources'; empty for a spout.
     """
 
     id: str
     argument: str
     executors: int
     tuple_us: float
-    source: str = ""
+    sources: tuple[str, ...] = ()
     grouping: str = "shuffle"
     each: float = 1.0
 
 
-#: Kinds as `stormwright.workbench.demo.settings.TOPOLOGIES` has them. The word count's times are as measured of it
-#: (Storm 2.8.3); those of the exclamation are assumed.
-PARTS: Mapping[str, tuple[_Part, ...]] = {
-    "stormwright.topologies.WordCount": (
+@dataclass(frozen=True)
+class _Kind:
+    """A kind of topology: its components, which may depend on arguments, and these with their defaults."""
+
+    parts: Callable[[Mapping[str, int]], tuple[_Part, ...]]
+    defaults: Mapping[str, int] = field(default_factory=dict)
+    payload: str = ""
+
+
+def _word_count(_: Mapping[str, int]) -> tuple[_Part, ...]:
+    """Return a word count; times are as measured of it (Storm 2.8.3)."""
+    return (
         _Part("spout", "spouts", 2, 6.0),
-        _Part("split", "split", 4, 8.0, "spout"),
-        _Part("count", "count", 4, 1.2, "split", "fields", 8.0),
-    ),
-    "stormwright.topologies.Exclamation": (
+        _Part("split", "split", 4, 8.0, ("spout",)),
+        _Part("count", "count", 4, 1.2, ("split",), "fields", 8.0),
+    )
+
+
+def _exclamation(_: Mapping[str, int]) -> tuple[_Part, ...]:
+    """Return an exclamation; times are assumed."""
+    return (
         _Part("word", "spouts", 10, 3.0),
-        _Part("exclaim1", "exclaim1", 3, 2.0, "word"),
-        _Part("exclaim2", "exclaim2", 2, 2.0, "exclaim1"),
+        _Part("exclaim1", "exclaim1", 3, 2.0, ("word",)),
+        _Part("exclaim2", "exclaim2", 2, 2.0, ("exclaim1",)),
+    )
+
+
+def _rolling_top_words(_: Mapping[str, int]) -> tuple[_Part, ...]:
+    """Return rolling top words; a count goes on for one word in twenty, as bolts emit every few seconds."""
+    return (
+        _Part("word", "spouts", 5, 3.0),
+        _Part("count", "count", 4, 1.5, ("word",), "fields"),
+        _Part("rank", "rank", 4, 1.5, ("count",), "fields", 0.05),
+        _Part("total", "total", 1, 1.5, ("rank",), "global", 0.05),
+    )
+
+
+def _reference(numbers: Mapping[str, int]) -> tuple[_Part, ...]:
+    """Return the reference topology of Aniello, Baldoni and Querzoni: simple and stateful bolts in turn."""
+    parts = [_Part("spout", "replication", 2, _SPOUT_US)]
+    for stage in range(1, numbers["stages"] + 1):
+        kind, grouping = ("stateful", "fields") if stage % 2 == 0 else ("simple", "shuffle")
+        parts.append(_Part(f"{kind}-{stage}", "replication", 2, _BOLT_US, (parts[-1].id,), grouping))
+    return (*parts, _Part("ack", "replication", 2, _BOLT_US, (parts[-1].id,)))
+
+
+#: Component, its sources, and tuples for each of theirs; as `stormwright.topologies.Shape` has them.
+_SHAPES: Mapping[str, tuple[tuple[str, tuple[str, ...], float], ...]] = {
+    "linear": (("spout", (), 1), ("bolt-1", ("spout",), 1), ("bolt-2", ("bolt-1",), 1), ("bolt-3", ("bolt-2",), 1)),
+    "diamond": (
+        ("spout", (), 1),
+        *((f"bolt-{number}", ("spout",), 1) for number in (1, 2, 3)),
+        ("sink", ("bolt-1", "bolt-2", "bolt-3"), 1),
     ),
+    "star": (
+        ("spout-1", (), 1),
+        ("spout-2", (), 1),
+        ("center", ("spout-1", "spout-2"), 1),
+        ("sink-1", ("center",), 1),
+        ("sink-2", ("center",), 1),
+    ),
+    "page-load": (
+        ("spout", (), 1),
+        ("transform", ("spout",), 1),
+        ("filter-1", ("transform",), 1),
+        ("join", ("filter-1",), 0.5),
+        ("filter-2", ("join",), 1),
+        ("aggregate", ("filter-2",), 0.5),
+        ("sink", ("aggregate",), 1),
+    ),
+    "processing": (
+        ("spout", (), 1),
+        ("transform", ("spout",), 1),
+        ("filter", ("transform",), 1),
+        ("join-1", ("filter",), 0.5),
+        ("sink-1", ("join-1",), 1),
+        ("join-2", ("transform",), 1),
+        ("normalize", ("join-2",), 1),
+        ("sink-2", ("normalize",), 1),
+    ),
+    "advertising": (
+        ("spout", (), 1),
+        ("deserialize", ("spout",), 1),
+        ("filter", ("deserialize",), 1),
+        ("project", ("filter",), 1 / 3),
+        ("join", ("project",), 1),
+        ("count", ("join",), 1),
+    ),
+    "sol": (("spout", (), 1), ("bolt-1", ("spout",), 1), ("bolt-2", ("bolt-1",), 1)),
+}
+
+
+def _shaped(shape: str, numbers: Mapping[str, int]) -> tuple[_Part, ...]:
+    work_us = numbers["work_us"]
+    bolt_us = _BOLT_US + (work_us + _WORKS_US if work_us else 0.0)
+    return tuple(
+        _Part(
+            name,
+            name,
+            3 if sources else 2,
+            bolt_us if sources else _SPOUT_US,
+            sources,
+            "fields" if (shape, name) == ("advertising", "count") else "shuffle",
+            each,
+        )
+        for name, sources, each in _SHAPES[shape]
+    )
+
+
+#: Kinds by name as `stormwright.workbench.demo.settings.TOPOLOGIES` has them.
+_KINDS: Mapping[str, _Kind] = {
+    "word-count": _Kind(_word_count),
+    "exclamation": _Kind(_exclamation),
+    "rolling-top-words": _Kind(_rolling_top_words),
+    "reference": _Kind(_reference, {"stages": 6, "payload": 100}, "payload"),
+    **{shape: _Kind(partial(_shaped, shape), {"bytes": 100, "work_us": 0}, "bytes") for shape in _SHAPES},
 }
 
 #: Arguments that all take, and what holds where they are not given; a rate of 0 is as much as can be.
 _DEFAULTS = {"workers": 3, "ackers": 2, "pending": 200, "rate": 0}
+
+#: Arguments that may be 0.
+_MAY_BE_ZERO = frozenset({"rate", "ackers", "bytes", "payload", "work_us"})
 
 
 @dataclass(frozen=True)
@@ -93,26 +204,28 @@ def simulated(submissions: list[Submission]) -> list[SimulatedTopology]:
 
 
 def _simulated(number: int, submission: Submission, faults: list[Fault]) -> SimulatedTopology | None:
-    path, parts = f"--topology[{number}]", PARTS.get(submission.main_class)
-    if parts is None:
-        kinds = ", ".join(kind for kind, main_class in TOPOLOGIES.items() if main_class in PARTS)
-        faults.append(Fault(f"{submission.name} cannot be simulated; there are {kinds}", path))
-        return None
-    known = _DEFAULTS | {part.argument: part.executors for part in parts}
-    numbers = {name: _number(name, submission.args, default, path, faults) for name, default in known.items()}
-    unknown = sorted(submission.args.keys() - known.keys())
+    path, args = f"--topology[{number}]", dict(submission.args)
+    shape = args.pop("shape", "")
+    name = next(name for name, main in TOPOLOGIES.items() if main == submission.main_class and shape in ("", name))
+    kind = _KINDS[name]
+    known = {**_DEFAULTS, **kind.defaults}
+    known |= {part.argument: part.executors for part in kind.parts(known)}
+    numbers = {name: _number(name, args, default, path, faults) for name, default in known.items()}
+    unknown = sorted(args.keys() - known.keys())
     faults += [Fault(f"{name!r} has no effect on a simulated {submission.name}", path) for name in unknown]
     if any(fault.path == path for fault in faults):
         return None
+    parts = kind.parts(numbers)
     topology = _topology(submission.name, parts, numbers)
-    return SimulatedTopology(topology, _load(topology, parts), float(numbers["rate"]) or inf)
+    load = _load(topology, parts, _BYTES + numbers.get(kind.payload, 0))
+    return SimulatedTopology(topology, load, float(numbers["rate"]) or inf)
 
 
 def _number(name: str, args: Mapping[str, str], default: int, path: str, faults: list[Fault]) -> int:
-    """Return a whole number, at least 1; rate and ackers may be 0."""
+    """Return a whole number, at least 1, or 0 where that makes sense."""
     text = args.get(name, str(default))
-    least = 0 if name in ("rate", "ackers") else 1
-    if text.isdecimal() and least <= int(text) <= 1_000_000:
+    least = 0 if name in _MAY_BE_ZERO else 1
+    if text.isdecimal() and text.isascii() and least <= int(text) <= 1_000_000:
         return int(text)
     faults.append(Fault(f"{name} should be a whole number from {least} to 1000000, is {text!r}", path))
     return default
@@ -122,9 +235,9 @@ def _topology(name: str, parts: tuple[_Part, ...], numbers: Mapping[str, int]) -
     components = [
         Component(
             part.id,
-            "bolt" if part.source else "spout",
+            "bolt" if part.sources else "spout",
             numbers[part.argument],
-            (Grouping(part.source, kind=part.grouping),) if part.source else (),
+            tuple(Grouping(source, kind=part.grouping) for source in part.sources),
         )
         for part in parts
     ]
@@ -136,7 +249,7 @@ def _topology(name: str, parts: tuple[_Part, ...], numbers: Mapping[str, int]) -
     return Topology(f"{name}-1-0", name, numbers["workers"], listed, default_executor_runs(listed), conf=conf)
 
 
-def _load(topology: Topology, parts: tuple[_Part, ...]) -> TopologyLoad:
+def _load(topology: Topology, parts: tuple[_Part, ...], tuple_bytes: float) -> TopologyLoad:
     """Return the load measured in a single worker, without messages."""
     executor_component = topology.executor_component
     executors = {
@@ -144,14 +257,14 @@ def _load(topology: Topology, parts: tuple[_Part, ...]) -> TopologyLoad:
     }
     handled: dict[str, float] = {}
     pairs, flows = list[tuple[str, str, float]](), list[tuple[str, str, float]]()
+    spouts = [part.id for part in parts if not part.sources]
     for part in parts:
-        handled[part.id] = handled[part.source] * part.each if part.source else RATE_TPS
-        if part.source:
-            follows = part.grouping in PLACEMENT_FOLLOWING
-            (flows if follows else pairs).append((part.source, part.id, handled[part.id]))
+        each_tps = {source: handled[source] * part.each for source in part.sources}
+        handled[part.id] = sum(each_tps.values()) if part.sources else RATE_TPS / len(spouts)
+        follows = part.grouping in PLACEMENT_FOLLOWING
+        (flows if follows else pairs).extend((source, part.id, tps) for source, tps in each_tps.items())
     cpu_us = {part.id: part.tuple_us * handled[part.id] for part in parts}
     if ACKER in executors:
-        spouts = [part.id for part in parts if not part.source]
         pairs += [(part.id, ACKER, handled[part.id]) for part in parts]
         pairs += [(ACKER, spout, handled[spout]) for spout in spouts]
         cpu_us[ACKER] = _ACKER_US * sum(handled.values())
@@ -175,7 +288,7 @@ def _load(topology: Topology, parts: tuple[_Part, ...]) -> TopologyLoad:
         flow_component=np.array(flow_component, np.int32),
         flow_tps=np.array(flow_tps, float),
         flow_grouping=("shuffle",) * len(flow),
-        bytes_per_tuple=_BYTES,
+        bytes_per_tuple=tuple_bytes,
     )
 
 
