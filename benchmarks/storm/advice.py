@@ -52,11 +52,11 @@ RUNS = DIRECTORY / "storm-advice"
 
 #: Topologies, each component with as many tasks as `_TASKS`.
 TOPOLOGIES: Mapping[str, str] = {
-    "word count": "word-count:spouts=1,split=1,count=1,ackers=1,pending=400",
-    "linear": "linear:spout=1,bolt-1=1,bolt-2=1,bolt-3=1,ackers=1,pending=400,work_us=100,bytes=100",
-    "page load": "page-load:spout=1,transform=1,filter-1=1,join=1,filter-2=1,aggregate=1,sink=1,ackers=1,pending=400,"
+    "word count": "word-count:spouts=1,split=1,count=1,ackers=1,pending=50",
+    "linear": "linear:spout=1,bolt-1=1,bolt-2=1,bolt-3=1,ackers=1,pending=50,work_us=100,bytes=100",
+    "page load": "page-load:spout=1,transform=1,filter-1=1,join=1,filter-2=1,aggregate=1,sink=1,ackers=1,pending=50,"
     "work_us=60",
-    "star": "star:spout-1=1,spout-2=1,center=1,sink-1=1,sink-2=1,ackers=1,pending=400,work_us=80,bytes=200",
+    "star": "star:spout-1=1,spout-2=1,center=1,sink-1=1,sink-2=1,ackers=1,pending=50,work_us=80,bytes=200",
 }
 
 #: Wanted rates as multiples of the highest that the topology reaches at its start.

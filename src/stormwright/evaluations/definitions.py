@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from stormwright.model.topology_config import UNAWARE_SHUFFLE
+
 #: Figure of a cell → what it is called. Each is measured several times in a cell.
 FIGURES: Mapping[str, str] = {
     "acked_tps": "tuple trees acked / s",
@@ -28,11 +30,8 @@ FIGURES: Mapping[str, str] = {
     "move_s": "seconds that the spouts stood still",
 }
 
-#: Key of a topology's configuration: whether shuffled tuples go to all tasks alike.
-ALIKE = "topology.disable.loadaware.messaging"
-
 #: Configuration by which they do, as they did before Storm 2.0, which keeps them in the worker where it can.
-BEFORE_STORM_2: Mapping[str, Any] = {ALIKE: True}
+BEFORE_STORM_2: Mapping[str, Any] = {UNAWARE_SHUFFLE: True}
 
 #: Setting of a variant of moves, and its values: who ends and starts the workers.
 MOVED_BY = "moved by"

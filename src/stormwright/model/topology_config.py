@@ -11,6 +11,10 @@ from stormwright.model.component_limits import read_component_limits
 from stormwright.model.faults import ConfigFault
 from stormwright.model.requests import read_requests
 
+#: Key of a topology's configuration: whether shuffled tuples go to all tasks alike, as before Storm 2.0, instead of to
+#: those nearby.
+UNAWARE_SHUFFLE: Final = "topology.disable.loadaware.messaging"
+
 # Favoured hosts -----------------------------------------------------------------------------------
 # Hosts that a topology would rather have, or rather not, as its configuration names them.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -19,6 +18,7 @@ from stormwright.defaults import STORMS_OWN
 from stormwright.errors import ClusterError
 from stormwright.evaluations.cells import Cell
 from stormwright.evaluations.definitions import Block, BlockKind
+from stormwright.evaluations.lab.settings import NODES, SLOTS, WIDE_LINK, cores_of, wide_cores
 from stormwright.evaluations.placing import CellPlacement, slots_of
 from stormwright.model import UNPLACED, Assignment, Problem, Scheduler
 from stormwright.perflog.records import RejectedLine, parse_lines
@@ -35,16 +35,6 @@ from stormwright.workbench.demo.settings import Submission, parse_submissions
 
 log = logging.getLogger(__name__)
 
-#: Of each kind of cell. One slot of each node is spare, so that nothing waits for a worker that ends.
-NODES: Mapping[BlockKind, int] = {"steady": 5, "kills": 4, "moves": 3}
-SLOTS = 6
-
-#: Cores that Nimbus, ZooKeeper and this process need to be no limit themselves; and what a node has at most, and least.
-_RESERVED_CORES, _MOST_CORES, _LEAST_CORES = 0.5, 0.4, 0.1
-
-#: Part of the machine for all nodes together while workers start, and their links; nothing is measured then.
-_WIDE, _WIDE_LINK = 0.93, "200mbit"
-
 #: Of the machine where it has too little, against all that else runs on it.
 _WEIGHT = 100
 
@@ -59,17 +49,6 @@ _SOON = {"nimbus.supervisor.timeout.secs": 20, "nimbus.task.timeout.secs": 20, "
 
 #: The probe's; short beside the stretches in which figures are measured.
 PROBE_MS = 500
-
-
-def cores_of(kind: BlockKind) -> float:
-    """Return the CPU limit of each node during a measurement; only a service needs cores for Spark."""
-    spare = len(os.sched_getaffinity(0)) - _RESERVED_CORES
-    return max(min(int(spare / NODES[kind] * 20 + 1e-9) / 20, _MOST_CORES), _LEAST_CORES)
-
-
-def _wide_cores(kind: BlockKind) -> float:
-    """Return the cores of each node while workers start."""
-    return max(round(len(os.sched_getaffinity(0)) * _WIDE / NODES[kind], 2), cores_of(kind))
 
 
 def _is_placed_as(problem: Problem, placement: CellPlacement) -> bool:
@@ -143,8 +122,8 @@ class ClusterLab:
         return demo_cluster(
             nodes=NODES[self._kind],
             slots=SLOTS,
-            link=_WIDE_LINK,
-            cores_per_node=_wide_cores(self._kind),
+            link=WIDE_LINK,
+            cores_per_node=wide_cores(self._kind),
             storm_conf=conf,
         )
 
@@ -190,7 +169,7 @@ class ClusterLab:
 
     def widen(self, block: Block) -> None:
         """Set the limits of nodes for starting workers."""
-        self.cluster.limit_nodes(max(_wide_cores(self._kind), self.cores_in(block)), _WIDE_LINK)
+        self.cluster.limit_nodes(max(wide_cores(self._kind), self.cores_in(block)), WIDE_LINK)
 
     def warm_up(self, problem: Problem, seconds: float) -> None:
         """Return when workers have run for a while and compile little, or twice the time has passed.

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from stormwright.errors import ClusterError
 from stormwright.evaluations.cell_store import CellOutcome
 from stormwright.evaluations.cells import Cell
-from stormwright.evaluations.definitions import ALIKE
 from stormwright.evaluations.lab.cluster import ClusterLab
 from stormwright.evaluations.lab.phases import ARRIVE_S, SETTLE_S, begin, ids_of
 from stormwright.evaluations.placing import CellPlacement, named
@@ -20,6 +19,7 @@ from stormwright.formats import problem_to_dict
 from stormwright.link_speed import link_bits_per_s
 from stormwright.model import LoadProfile, Problem, WorkerSlot
 from stormwright.model.topology import PLACEMENT_FOLLOWING
+from stormwright.model.topology_config import UNAWARE_SHUFFLE
 from stormwright.perflog.records import LogRecord
 from stormwright.workbench.demo.measure import NodeMeter, NodeUse, compiler_share, fullest, measure
 
@@ -151,7 +151,7 @@ def measure_steady(lab: ClusterLab, cell: Cell, placement: CellPlacement | None,
         cores = lab.cores_in(cell.block)
         shown = None
         if cell.is_first:
-            following = not cell.block.conf.get(ALIKE)
+            following = not cell.block.conf.get(UNAWARE_SHUFFLE)
             shown = problem_to_dict(with_load(problem, records, cores, cell.block.link, following))
         details = {"fullest": str(fullest(use)), "compilers": compiler_share(records), "cores": cores}
         return CellOutcome(figures, details, named(problem, problem.current_slot), shown, rate_tps, records)

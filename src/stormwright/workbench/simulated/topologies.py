@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import inf
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from stormwright.model import Component, Grouping, Topology, TopologyLoad, defau
 from stormwright.model.cluster import DEFAULT_CORE_HZ
 from stormwright.model.requests import ACKER
 from stormwright.model.topology import PLACEMENT_FOLLOWING
+from stormwright.model.topology_config import UNAWARE_SHUFFLE
 from stormwright.predict.flow.layout import MAX_SPOUT_PENDING
 from stormwright.workbench.demo.settings import TOPOLOGIES, Submission
 
@@ -188,8 +190,15 @@ class SimulatedTopology:
     offered_tps: float
 
 
-def simulated(submissions: list[Submission]) -> list[SimulatedTopology]:
+def simulated(submissions: Sequence[Submission], conf: Mapping[str, Any] | None = None) -> list[SimulatedTopology]:
     """Return the topologies of submissions.
+
+    Parameters
+    ----------
+    submissions
+        Kinds and arguments.
+    conf
+        Further configuration of all topologies.
 
     Raises
     ------
@@ -197,13 +206,15 @@ def simulated(submissions: list[Submission]) -> list[SimulatedTopology]:
         One cannot be simulated, or has an argument that is none; all faults at once.
     """
     faults: list[Fault] = []
-    found = [_simulated(number, submission, faults) for number, submission in enumerate(submissions)]
+    found = [_simulated(number, submission, conf or {}, faults) for number, submission in enumerate(submissions)]
     if faults:
         raise InputError("--topology", faults)
     return [each for each in found if each is not None]
 
 
-def _simulated(number: int, submission: Submission, faults: list[Fault]) -> SimulatedTopology | None:
+def _simulated(
+    number: int, submission: Submission, conf: Mapping[str, Any], faults: list[Fault]
+) -> SimulatedTopology | None:
     path, args = f"--topology[{number}]", dict(submission.args)
     shape = args.pop("shape", "")
     name = next(name for name, main in TOPOLOGIES.items() if main == submission.main_class and shape in ("", name))
@@ -216,7 +227,7 @@ def _simulated(number: int, submission: Submission, faults: list[Fault]) -> Simu
     if any(fault.path == path for fault in faults):
         return None
     parts = kind.parts(numbers)
-    topology = _topology(submission.name, parts, numbers)
+    topology = _topology(submission.name, parts, numbers, conf)
     load = _load(topology, parts, _BYTES + numbers.get(kind.payload, 0))
     return SimulatedTopology(topology, load, float(numbers["rate"]) or inf)
 
@@ -231,7 +242,7 @@ def _number(name: str, args: Mapping[str, str], default: int, path: str, faults:
     return default
 
 
-def _topology(name: str, parts: tuple[_Part, ...], numbers: Mapping[str, int]) -> Topology:
+def _topology(name: str, parts: tuple[_Part, ...], numbers: Mapping[str, int], conf: Mapping[str, Any]) -> Topology:
     components = [
         Component(
             part.id,
@@ -245,7 +256,7 @@ def _topology(name: str, parts: tuple[_Part, ...], numbers: Mapping[str, int]) -
         heard = tuple(Grouping(part.id, kind="fields") for part in parts)
         components.append(Component(ACKER, "system", numbers["ackers"], heard))
     listed = tuple(sorted(components, key=lambda component: component.id))
-    conf = {MAX_SPOUT_PENDING: numbers["pending"]}
+    conf = {MAX_SPOUT_PENDING: numbers["pending"], **conf}
     return Topology(f"{name}-1-0", name, numbers["workers"], listed, default_executor_runs(listed), conf=conf)
 
 
@@ -261,7 +272,7 @@ def _load(topology: Topology, parts: tuple[_Part, ...], tuple_bytes: float) -> T
     for part in parts:
         each_tps = {source: handled[source] * part.each for source in part.sources}
         handled[part.id] = sum(each_tps.values()) if part.sources else RATE_TPS / len(spouts)
-        follows = part.grouping in PLACEMENT_FOLLOWING
+        follows = part.grouping in PLACEMENT_FOLLOWING and not topology.conf.get(UNAWARE_SHUFFLE)
         (flows if follows else pairs).extend((source, part.id, tps) for source, tps in each_tps.items())
     cpu_us = {part.id: part.tuple_us * handled[part.id] for part in parts}
     if ACKER in executors:

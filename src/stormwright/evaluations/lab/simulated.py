@@ -1,0 +1,194 @@
+"""The lab in virtual time: topologies with the costs of a real cluster, simulated tuple by tuple."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from statistics import fmean, pstdev
+from types import TracebackType
+from typing import NamedTuple, Self
+
+import numpy as np
+
+from stormwright.defaults import STORMS_OWN
+from stormwright.errors import ClusterError
+from stormwright.evaluations.cell_store import CellOutcome
+from stormwright.evaluations.cells import Cell
+from stormwright.evaluations.definitions import Block, BlockKind
+from stormwright.evaluations.lab.settings import NODES, SLOTS, cores_of, cores_of_used_nodes
+from stormwright.evaluations.placing import CellPlacement, named, slots_of
+from stormwright.formats import problem_to_dict
+from stormwright.link_speed import link_bits_per_s
+from stormwright.model import LoadProfile, Problem, Supervisor, TopologyAssignment
+from stormwright.model.arrays import IntArray
+from stormwright.model.cluster import DEFAULT_CORE_HZ
+from stormwright.predict.changes import with_rates
+from stormwright.predict.flow.profile import Profile
+from stormwright.schedulers import make_scheduler
+from stormwright.simulator.settings import Settings
+from stormwright.simulator.storm.counting import EngineTotals
+from stormwright.simulator.storm.engine import Events
+from stormwright.workbench.demo.settings import parse_submissions
+from stormwright.workbench.simulated.topologies import RATE_TPS, simulated
+
+#: Virtual seconds until queues are as full as they stay.
+_FILL_S = 2.0
+
+
+class SimulatedLab:
+    """A virtual cluster for cells of one kind."""
+
+    def __init__(self, kind: BlockKind) -> None:
+        self._kind = kind
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        pass
+
+    def measure(self, cell: Cell, placement: CellPlacement | None, rate_tps: float) -> CellOutcome:
+        """Measure a cell; see `stormwright.evaluations.run.Lab`.
+
+        Raises
+        ------
+        ClusterError
+            Nothing went through.
+        """
+        problem = problem_of(cell.block, self._kind)
+        slots = _slots(problem, placement)
+        start = _Start(_limited(problem, slots, cell.block, self._kind), slots, cell.repeat)
+        if cell.is_first and cell.block.share is not None and not rate_tps:
+            rate_tps = cell.block.share * _highest_tps(start, cell.times.probe_s)
+        figures, counts = _stretches(start, cell, rate_tps)
+        shown = problem_to_dict(_measured(start, counts)) if cell.is_first else None
+        return CellOutcome(figures, {}, named(problem, slots), shown, rate_tps)
+
+
+class _Start(NamedTuple):
+    """A start: the problem, the slot of each executor, and the seed of random times."""
+
+    problem: Problem
+    slots: IntArray
+    seed: int
+
+    def events(self, *, saturated: bool) -> Events:
+        """Return the cluster with all workers up."""
+        settings = Settings.of(self.problem, saturated=saturated, seed=self.seed)
+        return Events(self.problem, self.slots, settings, Profile.of(self.problem))
+
+    def running(self) -> Problem:
+        """Return the problem with its placement as the current one."""
+        ids = [topology.id for topology in self.problem.topologies]
+        assignments = {}
+        for number, name in enumerate(ids):
+            own = self.slots[self.problem.executors_of(number)]
+            used = np.unique(own)
+            places = tuple(int(place) for place in np.searchsorted(used, own))
+            assignments[name] = TopologyAssignment(tuple(self.problem.slots[slot] for slot in used), places)
+        return replace(self.problem, current=assignments)
+
+
+def problem_of(block: Block, kind: BlockKind) -> Problem:
+    """Return a block's topologies on its nodes, with the load that they have in one worker."""
+    found = simulated(parse_submissions(list(block.topologies)), block.conf)
+    topologies = tuple(replace(each.topology, num_workers=block.workers) for each in found)
+    nodes = tuple(_node(number, block, kind) for number in range(NODES[kind]))
+    load = LoadProfile({each.topology.id: each.load for each in found})
+    problem = Problem(nodes, topologies, name=block.name, load=load)
+    alone = {
+        topology.id: TopologyAssignment(problem.slots[:1], (0,) * topology.num_executors) for topology in topologies
+    }
+    return replace(problem, measured=alone)
+
+
+def _node(number: int, block: Block, kind: BlockKind) -> Supervisor:
+    name = f"node{number + 1}"
+    cores = cores_of(kind) if block.cores is None else block.cores
+    slots = block.slots if kind == "steady" else SLOTS
+    return Supervisor(
+        name,
+        name,
+        tuple(range(6700, 6700 + slots)),
+        cores * DEFAULT_CORE_HZ,
+        resources={"cpu.pcore.percent": 100 * cores, "memory.mb": 8192.0},
+        link_bps=link_bits_per_s(block.link),
+    )
+
+
+def _limited(problem: Problem, slots: IntArray, block: Block, kind: BlockKind) -> Problem:
+    """Return the problem with nodes that share the cores of a machine, if they may use more together."""
+    used = len(np.unique(problem.slot_node[slots]))
+    cores = cores_of_used_nodes(kind, block.cores, used)
+    nodes = tuple(replace(node, cpu_hz=cores * DEFAULT_CORE_HZ) for node in problem.supervisors)
+    return replace(problem, supervisors=nodes)
+
+
+def _slots(problem: Problem, placement: CellPlacement | None) -> IntArray:
+    if placement is None:
+        return make_scheduler(STORMS_OWN).schedule(problem).slot_of_executor
+    return np.concatenate([slots_of(problem, number, own) for number, own in enumerate(placement)])
+
+
+def _highest_tps(start: _Start, seconds: float) -> float:
+    events = start.events(saturated=True)
+    events.until(_FILL_S)
+    before = events.counts
+    events.until(_FILL_S + seconds)
+    return float(events.counts.since(before).topologies["completed"].sum()) / seconds
+
+
+def _measured(start: _Start, counts: EngineTotals) -> Problem:
+    """Return the problem with the load of a period, as probes would measure it."""
+    factors = counts.topologies["begun"] / counts.now_s / RATE_TPS
+    problem = with_rates(replace(start.running(), measured=None), factors)
+    cpu_hz = counts.threads["cpu_s"] / counts.now_s * problem.core_hz
+    loads = {
+        topology.id: replace(problem.loads[number], cpu_hz=cpu_hz[problem.executors_of(number)])
+        for number, topology in enumerate(problem.topologies)
+    }
+    return problem.with_load(LoadProfile(loads))
+
+
+def _stretches(start: _Start, cell: Cell, rate_tps: float) -> tuple[dict[str, list[float]], EngineTotals]:
+    """Return figures by stretch, as many trees/s as can be if `rate_tps` is 0, and the counts of all.
+
+    Raises
+    ------
+    ClusterError
+        Nothing went through.
+    """
+    events = start.events(saturated=not rate_tps)
+    if rate_tps:
+        for number in range(len(start.problem.topologies)):
+            events.rate(number, rate_tps / RATE_TPS)
+    events.until(_FILL_S)
+    first, found = events.counts, dict[str, list[float]]()
+    for _ in range(cell.times.samples):
+        before = events.counts
+        events.until(events.now_s + cell.times.sample_s)
+        for name, value in _figures(start, events, events.counts.since(before)).items():
+            found.setdefault(name, []).append(value)
+    if not sum(found["acked_tps"]):
+        raise ClusterError(f"{cell.name}: no tuple tree was completed")
+    return found, events.counts.since(first)
+
+
+def _figures(start: _Start, events: Events, counts: EngineTotals) -> dict[str, float]:
+    problem, seconds = start.problem, counts.now_s
+    acked = float(counts.topologies["completed"].sum())
+    node = problem.slot_node[start.slots]
+    pairs, routes = events.cluster.pairs, events.cluster.routes
+    source = np.repeat(np.array(routes["source"]), routes["count"])
+    crossing = float(counts.pairs[node[source] != node[np.array(pairs["target"])]].sum())
+    used: Sequence[int] = np.unique(node).tolist()
+    cores = np.array([supervisor.cpu_hz for supervisor in problem.supervisors]) / problem.core_hz
+    shares = (100 * counts.busy_s / seconds / cores).tolist()
+    figures = {"acked_tps": acked / seconds, "inter_node_tps": crossing / seconds}
+    if acked:
+        figures["inter_node_per_acked"] = crossing / acked
+        figures["latency_ms"] = 1e3 * float(counts.topologies["latency_s"].sum()) / acked
+    busiest = sorted(shares, reverse=True)[: len(used)]
+    figures |= {"nodes": float(len(used)), "workers": float(len(np.unique(start.slots)))}
+    figures |= {"cpu_percent": fmean(shares), "cpu_sd_percent": pstdev(shares), "used_cpu_percent": fmean(busiest)}
+    return figures
