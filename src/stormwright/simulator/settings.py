@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any
 
 from stormwright.model import Problem
@@ -25,6 +26,11 @@ class Settings:
         The same for times between trees offered to spouts.
     saturated
         Whether spouts begin trees as fast as possible, instead of at the measured rate.
+    offered_tps
+        Topology id → offered trees/s, inf for as fast as possible; the measured rate for topologies without an entry.
+    backlog_s
+        Longest time whose offered trees wait while a spout cannot begin them, such as during a pause; older ones are
+        dropped. inf for a source that stores all of them.
     reliable
         Whether spouts replay trees that have timed out.
     startup_s
@@ -48,6 +54,8 @@ class Settings:
     varies: float = 1.0
     arrivals_vary: float = 1.0
     saturated: bool = False
+    offered_tps: Mapping[str, float] = field(default_factory=dict)
+    backlog_s: float = inf
     reliable: bool = True
     startup_s: float = 6.0
     link_buffer_bytes: float = 262_144.0

@@ -27,8 +27,8 @@ from stormwright.simulator.kernel.turns import (
 )
 from stormwright.simulator.settings import Settings
 from stormwright.simulator.storm.carrying import link_done
-from stormwright.simulator.storm.counting import EngineTotals, counted
-from stormwright.simulator.storm.placing import Workers, combine_tuples, fitting, freed, seated
+from stormwright.simulator.storm.counting import EngineTotals, counted, ends_of
+from stormwright.simulator.storm.placing import Workers, combine_tuples, freed, seated
 from stormwright.simulator.storm.queues import call_waiting, end_tuple, lose, note_lost, take
 from stormwright.simulator.storm.records import (
     ASLEEP,
@@ -41,7 +41,7 @@ from stormwright.simulator.storm.records import (
     Cluster,
 )
 from stormwright.simulator.storm.routes import look_at_loads, place_shuffles
-from stormwright.simulator.storm.start import start, with_room
+from stormwright.simulator.storm.start import most_at_once, start, with_room
 from stormwright.simulator.storm.threads import rouse, step
 from stormwright.simulator.storm.trees import end_tree, time_out
 from stormwright.simulator.storm.working import divide_cores, pass_time, set_core, set_speed, stop_alone
@@ -215,15 +215,28 @@ def _up(cluster: Cluster, worker: int, now: float) -> None:
 
 @inner
 def _started(cluster: Cluster, topology: int, now: float) -> None:
-    """Record the start of a worker of a topology; after the last one its spouts begin."""
+    """Record the start of a worker of a topology; once all its executors run, its spouts begin."""
     here = cluster.topologies[topology]
     here.starting -= 1
-    if here.starting == 0:
+    if here.starting == 0 and _is_whole(cluster, topology):
         for each in range(len(cluster.workers)):
             worker = cluster.workers[each]
             if worker.topology == topology and worker.up:
                 worker.ready = True
         _look_of_spouts(cluster, topology, now)
+
+
+@inner
+def _is_whole(cluster: Cluster, topology: int) -> bool:
+    """Return whether all executors of a topology have a worker.
+
+    A worker of Storm waits for its connections to all others of its topology before its spouts begin.
+    """
+    for who in range(cluster.run[0].executors):
+        thread = cluster.threads[who]
+        if thread.topology == topology and thread.worker == NONE:
+            return False
+    return True
 
 
 @inner
@@ -345,14 +358,14 @@ class Events:
         self.problem, self.settings = problem, settings or Settings.of(problem)
         self._profile = profile or Profile.of(problem)
         self.cluster = start(problem, self.settings, self._profile)
-        self.at_once = fitting(self.cluster, self.settings.tuples_at_once)
+        self.at_once = max(min(self.settings.tuples_at_once, most_at_once(problem, self._profile)), 1)
         combine_tuples(self.cluster, self.at_once)
         self._rates = np.ones(len(problem.topologies))
         self._apart_s = self.cluster.spouts["apart_s"].copy()
         self._down = np.zeros(len(problem.supervisors), dtype=bool)
         self._slots = np.full(problem.num_executors, NOWHERE, np.int32)
         self._workers = Workers(problem, self._profile, self.settings, self.at_once)
-        self._taken_counts = self.counts
+        self._taken_counts, self._ends = self.counts, ends_of(self.cluster)
         self._place(slots, startup_s=0.0)
 
     @property
@@ -379,13 +392,18 @@ class Events:
 
     def take(self) -> EngineCounts:
         """Return the counts since the last call."""
-        self._taken_counts, found = counted(self.cluster, self._taken_counts, self.counts)
+        self._taken_counts, found = counted(self.cluster, self._taken_counts, self.counts, self._ends)
         return found
 
     @property
     def counts(self) -> EngineTotals:
         """All counts so far, including those that `take` leaves out."""
         return EngineTotals.of(self.cluster, self.at_once)
+
+    @property
+    def lost(self) -> NDArray[np.int64]:
+        """Trees of every topology that have lost a tuple so far, shape (T,)."""
+        return self.at_once * np.array(self.cluster.topologies["lost"])
 
     @property
     def pending(self) -> NDArray[np.int64]:

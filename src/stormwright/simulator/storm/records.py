@@ -60,11 +60,11 @@ THREAD = np.dtype(
     align=True,
 )
 
-#: A spout: mean time between offered trees, 0 for no limit; arrival of the next one; offered trees not yet begun; trees
-#: to replay; pending trees, their limit, and their list, oldest first.
+#: A spout: mean time between offered trees, 0 for no limit; arrival of the next one; the longest time whose offered
+#: trees wait; offered trees not yet begun; trees to replay; pending trees, their limit, and their list, oldest first.
 SPOUT_STATE = np.dtype(
     [
-        *((name, np.float64) for name in ("apart_s", "varies", "comes")),
+        *((name, np.float64) for name in ("apart_s", "varies", "comes", "backlog_s")),
         *((name, np.int64) for name in ("thread", "offered", "again", "pending", "most", "first", "last")),
         *((name, np.bool_) for name in ("acked", "reliable")),
     ],
