@@ -10,6 +10,7 @@ from typing import Any
 from stormwright.model import Problem
 from stormwright.predict.calibration.document import costs_of
 from stormwright.predict.costs import Correction, Costs
+from stormwright.simulator.storm.warm_up import WarmUp
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,9 @@ class Settings:
     tuples_at_once
         Maximum number of equal tuples per event; fewer if few trees may be pending. 1 follows each of them; more is
         proportionally faster with less accurate latencies (`stormwright.simulator.storm.placing`).
+    warm_up
+        Speed of a worker after its start by the CPU time that it has used; None if workers are warm at once. Workers
+        that are up from the beginning are warm.
     seed
         Seed of the random numbers.
     """
@@ -62,6 +66,7 @@ class Settings:
     link_burst_bytes: float = 0.0
     core_wait_s: float = 0.0
     tuples_at_once: int = 1
+    warm_up: WarmUp | None = None
     seed: int = 0
 
     @classmethod

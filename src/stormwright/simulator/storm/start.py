@@ -296,11 +296,10 @@ def start(problem: Problem, settings: Settings, profile: Profile) -> Cluster:
     shares, quotas = _cores(problem, costs, settings.seed)
     run = _run(costs, executors, workers, edges)
     run["wait_s"] = settings.core_wait_s
-    of_times = np.cumsum([len(threads), len(shares.cores), len(links), len(topologies), len(quotas)]).tolist()
+    of_times = np.cumsum([len(threads), len(shares.cores), len(links), len(spouts), len(quotas)]).tolist()
     run["cores"], run["nodes"] = len(shares.cores), nodes
-    _, run["first_link"], run["first_topology"], run["first_quota"], last = of_times
+    _, run["first_link"], run["first_spouts"], run["first_quota"], last = of_times
     times = np.full(last + 1, NEVER)
-    times[of_times[2] : of_times[3]] = topologies["timeout_s"]
     times[last] = 1.0
     tuples, trees = records(0, TUPLE), records(0, TREE)
     queue_loads, pairs = records(len(threads), QUEUE_LOADS), edges.pairs

@@ -151,6 +151,10 @@ SIMULATED = (
 )
 
 
+#: Setting of a local cluster that moves wait for: the period in which workers poll the addresses of others, in seconds.
+_CONF = {"task.refresh.poll.secs": 1}
+
+
 @dataclass(frozen=True)
 class SimulatedNode:
     """A node with the same name for workers and users."""
@@ -208,6 +212,8 @@ class SimulatedCluster:
         Simulation engine.
     origin
         Note on the origin of its figures.
+    timings
+        Durations of Storm; by default those measured on a local cluster, with `probe_interval_ms`.
 
     Raises
     ------
@@ -222,6 +228,7 @@ class SimulatedCluster:
         probe_interval_ms: int,
         engine: MakesEngine = by_tuples,
         origin: str = SIMULATED,
+        timings: Timings | None = None,
     ) -> None:
         topologies = simulated(list(submissions))
         names = [f"node{number}" for number in range(1, config.nodes + 1)]
@@ -229,7 +236,7 @@ class SimulatedCluster:
         self.origin, self._config = origin, config
         nodes = tuple(_node(name, config) for name in names)
         load = LoadProfile({each.topology.id: each.load for each in topologies})
-        problem = Problem(nodes, tuple(each.topology for each in topologies), name="simulated", load=load)
+        problem = Problem(nodes, tuple(each.topology for each in topologies), name="simulated", load=load, conf=_CONF)
         alone = {
             each.topology.id: TopologyAssignment(problem.slots[:1], (0,) * each.topology.num_executors)
             for each in topologies
@@ -237,7 +244,7 @@ class SimulatedCluster:
         problem = replace(problem, measured=alone)
         self.clock = VirtualClock(time.time())
         offered = {each.topology.id: each.offered_tps for each in topologies}
-        timings = Timings(probe_s=probe_interval_ms / 1000)
+        timings = timings or Timings(probe_s=probe_interval_ms / 1000)
         self.storm = VirtualStorm(self.clock, problem, engine(problem, offered), evenly, timings)
 
     @property
