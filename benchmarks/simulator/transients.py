@@ -459,22 +459,25 @@ def write_page(real: Sequence[Mapping[str, Any]], virtual: Sequence[Mapping[str,
     rows, right, small = list[tuple[str, str, str]](), 0, 0
     for name, text in TRANSIENTS.items():
         for figure, wanted in WANTED.items():
-            measured = [start["transients"][name][figure] for start in real]
-            found = [getattr(start[name], figure) for start in virtual]
-            difference, resolution = median(found) - median(measured), 1 if figure == "replayed" else PROBE_S
-            error = (
-                abs(difference) / median(measured) if median(measured) else (0.0 if not difference else float("inf"))
-            )
-            right += error <= wanted
-            small += error > wanted and abs(difference) <= resolution
-            unit = "" if figure == "replayed" else " s"
-            ends = f"{min(measured):g} to {max(measured):g}"
-            shown = f"simulated {median(found):g}{unit}, measured {median(measured):g}{unit} ({ends})"
-            apart = f"{100 * error:.0f} %" if np.isfinite(error) else "none was measured"
-            rows.append((f"{text}: {NAMES[figure]}", f"± {wanted:.0%}", f"{apart} apart; {shown}"))
+            unit, resolution = ("", 1.0) if figure == "replayed" else (" s", PROBE_S)
+            found = median(getattr(start[name], figure) for start in virtual)
+            shown = f"simulated {found:g}{unit}"
+            if measured := [start["transients"][name][figure] for start in real]:
+                difference = abs(found - median(measured))
+                error = _relative(difference, median(measured))
+                right += error <= wanted
+                small += wanted < error and difference <= resolution
+                ends = f"measured {median(measured):g}{unit} ({min(measured):g} to {max(measured):g})"
+                apart = f"{100 * error:.0f} %" if np.isfinite(error) else f"{difference:g}{unit}"
+                shown = f"{apart} apart: {shown}, {ends}"
+            rows.append((f"{text}: {NAMES[figure]}", f"± {wanted:.0%}", shown))
     count = len(TRANSIENTS) * len(WANTED)
     rows += [
-        ("figures within the wanted distance", f"{count} of {count}", f"{right} of {count}"),
+        (
+            "figures within the wanted distance",
+            f"{count} of {count}",
+            f"{right} of {count}" if real else "none measured",
+        ),
         (f"of the others, apart by at most what records resolve ({PROBE_S:g} s, a tree)", "", str(small)),
         ("starts measured, and simulated", "≥ 3", f"{len(real)}, {len(virtual)}"),
     ]
@@ -499,12 +502,7 @@ def main() -> None:
     if options.do == "measure":
         measure(options.starts or 3, file)
         return
-    real = read(file)
-    virtual = simulated(options.starts or 8)
-    if real:
-        write_page(real, virtual)
-    for start in virtual:
-        log.info("simulated: %s", {name: asdict(each) for name, each in start.items()})
+    write_page(read(file), simulated(options.starts or 8))
 
 
 if __name__ == "__main__":
