@@ -85,6 +85,10 @@ TRANSIENTS = {
 #: Part of the rate that counts as reached, steps in which it is measured, in ms, and steps of a mean.
 REACHED, STEP_MS, STEPS = 0.9, 500.0, 2
 
+#: Longest time between acks that is no pause, in seconds: any gap between two records of a spout counts with both of their
+#: intervals.
+LEAST_PAUSE_S = 2 * PROBE_S + 0.1
+
 #: Required agreement of each figure: part of the measured one.
 WANTED = {"pause_s": 0.20, "replayed": 0.20, "reached_s": 0.25}
 NAMES = {"pause_s": "pause", "replayed": "replayed trees", "reached_s": "time until 90 % of the rate"}
@@ -226,6 +230,8 @@ def figures_of(
     )
     seconds, rates = acked_series(own, topology, start_ms, end_ms, STEP_MS)
     silence_s = longest_silence_s(own, topology, start_ms, end_ms)
+    if silence_s <= LEAST_PAUSE_S:
+        silence_s = 0.0
     return Transient(round(silence_s, 2), failed, round(_reached_s(seconds, rates, REACHED * rate_tps), 2))
 
 
