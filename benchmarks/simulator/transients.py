@@ -85,8 +85,8 @@ TRANSIENTS = {
 #: Part of the rate that counts as reached, steps in which it is measured, in ms, and steps of a mean.
 REACHED, STEP_MS, STEPS = 0.9, 500.0, 2
 
-#: Longest time between acks that is no pause, in seconds: any gap between two records of a spout counts with both of their
-#: intervals.
+#: Longest time between acks that is no pause, in seconds: any gap between two records of a spout counts with both of
+#: their intervals.
 LEAST_PAUSE_S = 2 * PROBE_S + 0.1
 
 #: Required agreement of each figure: part of the measured one.
