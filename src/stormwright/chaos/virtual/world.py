@@ -26,6 +26,7 @@ from stormwright.model import (
 )
 from stormwright.model.arrays import IntArray
 from stormwright.model.assignment import UNPLACED
+from stormwright.model.cluster import DEFAULT_CORE_HZ
 from stormwright.schedulers import make_scheduler
 from stormwright.simulator.cluster.clock import VirtualClock
 from stormwright.simulator.cluster.nimbus import ACTIVE, REBALANCING, Ask, VirtualNimbus
@@ -35,8 +36,10 @@ from stormwright.simulator.settings import Settings
 from stormwright.simulator.storm.engine import Events
 from stormwright.storm.bridge import NimbusAnswer
 
-#: Trees/s that a topology begins, and seconds of them that its spout makes up for after a pause.
-_BEGIN_TPS, _BACKLOG_S = 100.0, 0.1
+#: Trees/s that a topology begins, and seconds of them that its spout makes up for after a pause; part of a core that each
+#: of its bolts uses. A bolt takes 50 ms for a tuple, and a tree a quarter of a second with those that wait: some are
+#: always pending, so that trees that are not drained are lost.
+_BEGIN_TPS, _BACKLOG_S, _BOLT_CORES = 32.0, 0.1, 0.8
 
 #: Executors of each topology: an acker, a spout and two bolts, in the order of their tasks.
 _EXECUTORS = 4
@@ -434,9 +437,11 @@ def _topology(name: str, workers: int) -> Topology:
 
 
 def _problem(nodes: int, slots: int, topologies: tuple[Topology, ...]) -> Problem:
-    supervisors = tuple(Supervisor(f"n{i}", f"host{i}", tuple(range(6700, 6700 + slots)), 6e9) for i in range(nodes))
+    supervisors = tuple(
+        Supervisor(f"n{i}", f"host{i}", tuple(range(6700, 6700 + slots)), 8 * DEFAULT_CORE_HZ) for i in range(nodes)
+    )
     load = TopologyLoad(
-        cpu_hz=np.full(_EXECUTORS, 1e6),
+        cpu_hz=np.array([1e6, 1e6, *[_BOLT_CORES * DEFAULT_CORE_HZ] * 2]),
         memory_mb=np.full(_EXECUTORS, 128.0),
         pair_source=np.array([1, 1, 1, 2, 3, 0]),
         pair_target=np.array([0, 2, 3, 0, 0, 1]),

@@ -85,7 +85,7 @@ class WarmingWorkers:
         if self._model is None:
             return
         self.stop(cluster, worker)
-        threads = np.flatnonzero(cluster.threads["worker"] == worker)
+        threads = np.flatnonzero(cluster.threads["worker"] == worker).astype(np.int32)
         own = cluster.threads[threads]
         warming = _Warming(threads, own["work_s"].copy(), own["message_factor"].copy(), float(own["cpu_s"].sum()))
         self._workers[worker] = warming
