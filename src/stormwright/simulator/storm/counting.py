@@ -98,7 +98,17 @@ def ends_of(cluster: Cluster) -> Ends:
 
 
 def counted(cluster: Cluster, before: EngineTotals, now: EngineTotals, ends: Ends) -> tuple[EngineTotals, EngineCounts]:
-    """Return the counts up to now, and since `before`."""
+    """Return the counts up to now, and since earlier ones.
+
+    Parameters
+    ----------
+    cluster
+        Cluster, for the lengths of queues.
+    before, now
+        Earlier and present counts.
+    ends
+        Ends of its pairs.
+    """
     new = now.since(before)
     executors = len(now.threads["received"])
     own = cluster.threads[:executors]
