@@ -37,8 +37,8 @@ from stormwright.simulator.storm.engine import Events
 from stormwright.storm.bridge import NimbusAnswer
 
 #: Trees/s that a topology begins, and seconds of them that its spout makes up for after a pause; part of a core that
-#: each of its bolts uses. A bolt takes 50 ms for a tuple, and a tree a quarter of a second with those that wait: some are
-#: always pending, so that trees that are not drained are lost.
+#: each of its bolts uses. A bolt takes 50 ms for a tuple, and a tree a quarter of a second with those that wait: some
+#: are always pending, so that trees that are not drained are lost.
 _BEGIN_TPS, _BACKLOG_S, _BOLT_CORES = 32.0, 0.1, 0.8
 
 #: Executors of each topology: an acker, a spout and two bolts, in the order of their tasks.
