@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any
 
 from stormwright.model import Problem
 from stormwright.predict.calibration.document import costs_of
 from stormwright.predict.costs import Correction, Costs
+from stormwright.simulator.storm.warm_up import WarmUp
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,11 @@ class Settings:
         The same for times between trees offered to spouts.
     saturated
         Whether spouts begin trees as fast as possible, instead of at the measured rate.
+    offered_tps
+        Topology id → offered trees/s, inf for as fast as possible; the measured rate for topologies without an entry.
+    backlog_s
+        Longest time whose offered trees wait while a spout cannot begin them, such as during a pause; older ones are
+        dropped. inf for a source that stores all of them.
     reliable
         Whether spouts replay trees that have timed out.
     startup_s
@@ -39,6 +46,9 @@ class Settings:
     tuples_at_once
         Maximum number of equal tuples per event; fewer if few trees may be pending. 1 follows each of them; more is
         proportionally faster with less accurate latencies (`stormwright.simulator.storm.placing`).
+    warm_up
+        Speed of a worker after its start by the CPU time that it has used; None if workers are warm at once. Workers
+        that are up from the beginning are warm.
     seed
         Seed of the random numbers.
     """
@@ -48,12 +58,15 @@ class Settings:
     varies: float = 1.0
     arrivals_vary: float = 1.0
     saturated: bool = False
+    offered_tps: Mapping[str, float] = field(default_factory=dict)
+    backlog_s: float = inf
     reliable: bool = True
     startup_s: float = 6.0
     link_buffer_bytes: float = 262_144.0
     link_burst_bytes: float = 0.0
     core_wait_s: float = 0.0
     tuples_at_once: int = 1
+    warm_up: WarmUp | None = None
     seed: int = 0
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Steady engine: it spreads predicted rates evenly over each interval, without tuples."""
+"""Steady engine: predicted rates without tuples, for virtual clusters with too many tuples to simulate."""
 
 from __future__ import annotations
 

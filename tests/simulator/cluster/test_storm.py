@@ -21,9 +21,13 @@ from stormwright.errors import NimbusError
 from stormwright.formats import problem_from_dict
 from stormwright.model import Assignment, Supervisor
 from stormwright.perflog.records import parse_lines
+from stormwright.simulator.cluster.clock import VirtualClock
+from stormwright.simulator.cluster.storm import VirtualStorm
+from stormwright.simulator.cluster.timings import Timings
+from stormwright.simulator.steady_engine import SteadyEngine
 from stormwright.storm.occupancy import Order
 from stormwright.workbench.demo.measure import longest_silence_s, measure
-from tests.simulator.cluster.storms import Running, running, words
+from tests.simulator.cluster.storms import Running, evenly, running, words
 
 
 @pytest.fixture
@@ -202,3 +206,35 @@ def test_unreadable_placement_does_not_keep_a_topology_paused(cluster: Running, 
     mover = Mover(unreadable, cluster.bridge, cluster.tally, Pauses(paused), MoveLimits())
     assert mover.resume() == [name]
     assert {each["name"]: each["status"] for each in nimbus.cluster()["topologies"]}[name] == "ACTIVE"
+
+
+def test_first_worker_on_a_node_waits_for_the_files_of_its_topology() -> None:
+    timings = Timings(start_s=4.0, localize_s=3.0)
+    problem = words(cores=0.4)
+    clock = VirtualClock(1_795_219_140.0)
+    storm = VirtualStorm(clock, problem, SteadyEngine(problem), evenly, timings)
+    storm.submit(problem.topologies[0])
+    clock.sleep(6.5)
+    assert not storm.supervisors.running.any()
+    clock.sleep(1.0)
+    assert storm.supervisors.running[problem.executors_of(0)].all()
+    worker = next(iter(storm.supervisors.workers.values()))
+    storm.supervisors.kill(worker.supervisor, worker.port)
+    clock.sleep(timings.restart_s + timings.start_s + 0.1)
+    assert storm.supervisors.running[problem.executors_of(0)].all(), "its node has the files"
+
+
+@pytest.mark.parametrize(("poll_s", "seconds"), [(1.0, 1.0), (10.0, 10.0)])
+def test_new_worker_is_connected_once_running_ones_have_polled_its_address(
+    tmp_path: Path, poll_s: float, seconds: float
+) -> None:
+    cluster = running(replace(words(cores=0.4), conf={"task.refresh.poll.secs": poll_s}), tmp_path)
+    worker = next(each for each in cluster.storm.supervisors.workers.values() if each.topology == "one-1-0")
+    cluster.storm.supervisors.kill(worker.supervisor, worker.port)
+    cluster.clock.sleep(30.0)
+    own = [each for each in cluster.records if each["worker"]["port"] == worker.port]
+    again = [each for each in own if each["worker"]["supervisor"] == worker.supervisor][-1]["worker"]["pid"]
+    reported = [each for each in own if each["worker"]["pid"] == again]
+    start_ms = reported[0]["worker"]["start_ms"]
+    connected_ms = min(each["written_ms"] for each in reported if each["worker"]["connections"] == 2)
+    assert connected_ms - start_ms == pytest.approx(1000 * max(seconds, Timings().start_s), abs=1001)

@@ -20,7 +20,7 @@ def test_the_whole_main_job_without_storm(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     told = json.loads((tmp_path / "result.json").read_text())
-    assert told["simulated"].startswith("Simulated: rates")
+    assert told["simulated"].startswith("Simulated in virtual time, tuple by tuple")
     assert told["lost"] == 0
     assert told["throughput_ratio"] > 1.5
     assert len(told["moves"]) == 2, "both topologies, in one decision"
@@ -34,7 +34,7 @@ def test_the_whole_main_job_without_storm(tmp_path: Path) -> None:
         )
     page = (tmp_path / "report.html").read_text()
     assert "Placement before and after, simulated" in page
-    assert "computed from the predictions" in page
+    assert "queues, threads, links, losses and replays are followed" in page
 
 
 def test_a_virtual_cluster_is_the_same_whatever_this_machine_has() -> None:

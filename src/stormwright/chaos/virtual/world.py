@@ -24,20 +24,22 @@ from stormwright.model import (
     WorkerSlot,
     default_executor_runs,
 )
-from stormwright.model.arrays import FloatArray, IntArray
+from stormwright.model.arrays import IntArray
 from stormwright.model.assignment import UNPLACED
-from stormwright.predict.queueing.trees import Times
+from stormwright.model.cluster import DEFAULT_CORE_HZ
 from stormwright.schedulers import make_scheduler
 from stormwright.simulator.cluster.clock import VirtualClock
 from stormwright.simulator.cluster.nimbus import ACTIVE, REBALANCING, Ask, VirtualNimbus
 from stormwright.simulator.cluster.storm import Deliver, VirtualStorm, unavailable
 from stormwright.simulator.cluster.timings import Timings
-from stormwright.simulator.steady_engine import SteadyEngine
-from stormwright.simulator.steady_flows import Pace, Share
+from stormwright.simulator.settings import Settings
+from stormwright.simulator.storm.engine import Events
 from stormwright.storm.bridge import NimbusAnswer
 
-#: Trees/s that a topology begins and could complete, and seconds that one takes.
-_BEGIN_TPS, _REACH_TPS, _STAY_S = 100.0, 200.0, 0.05
+#: Trees/s that a topology begins, and seconds of them that its spout makes up for after a pause; part of a core that
+#: each of its bolts uses. A bolt takes 50 ms for a tuple, and a tree a quarter of a second with those that wait: some
+#: are always pending, so that trees that are not drained are lost.
+_BEGIN_TPS, _BACKLOG_S, _BOLT_CORES = 32.0, 0.1, 0.8
 
 #: Executors of each topology: an acker, a spout and two bolts, in the order of their tasks.
 _EXECUTORS = 4
@@ -151,7 +153,8 @@ class World:
         self.clock = WorldClock(1_795_219_140.0)
         self.clock.world = self
         self.service_clock = ServiceClock(self.clock)
-        self.engine = SteadyEngine(self.start, under=_alike)
+        settings = Settings.of(self.start, backlog_s=_BACKLOG_S, startup_s=Timings().start_s, seed=schedule.world)
+        self.engine = Events(self.start, np.full(self.start.num_executors, UNPLACED, np.int32), settings)
         self.storm = VirtualStorm(self.clock, self.start, self.engine, evenly, Timings(), self._delay)
         self.nimbus: VirtualNimbus = self.storm.nimbus
         self.nimbus.ask = lambda _: NimbusAnswer(self.start.current)
@@ -434,9 +437,11 @@ def _topology(name: str, workers: int) -> Topology:
 
 
 def _problem(nodes: int, slots: int, topologies: tuple[Topology, ...]) -> Problem:
-    supervisors = tuple(Supervisor(f"n{i}", f"host{i}", tuple(range(6700, 6700 + slots)), 6e9) for i in range(nodes))
+    supervisors = tuple(
+        Supervisor(f"n{i}", f"host{i}", tuple(range(6700, 6700 + slots)), 8 * DEFAULT_CORE_HZ) for i in range(nodes)
+    )
     load = TopologyLoad(
-        cpu_hz=np.full(_EXECUTORS, 1e6),
+        cpu_hz=np.array([1e6, 1e6, *[_BOLT_CORES * DEFAULT_CORE_HZ] * 2]),
         memory_mb=np.full(_EXECUTORS, 128.0),
         pair_source=np.array([1, 1, 1, 2, 3, 0]),
         pair_target=np.array([0, 2, 3, 0, 0, 1]),
@@ -453,20 +458,3 @@ def _problem(nodes: int, slots: int, topologies: tuple[Topology, ...]) -> Proble
         load=LoadProfile({each.id: load for each in topologies}),
         measured={each.id: one for each in topologies},
     )
-
-
-def _alike(problem: Problem, slots: IntArray, offered_tps: FloatArray) -> tuple[Pace, Share]:
-    """Return rates that do not depend on the placement."""
-    count = len(problem.topologies)
-    runs = np.all(slots.reshape(count, _EXECUTORS) >= 0, axis=1)
-    pace = Pace(
-        np.where(runs, np.minimum(offered_tps, _BEGIN_TPS), 0.0),
-        np.where(runs, _REACH_TPS, 0.0),
-        np.full(count, _STAY_S),
-        Times(np.full(count, _STAY_S), np.full(count, _STAY_S**2)),
-    )
-    first = np.arange(count)[:, None] * _EXECUTORS
-    ends = [(first + np.array(each)).ravel() for each in ([1, 1, 1, 2, 3, 0], [0, 2, 3, 0, 0, 1])]
-    tuples = np.tile([1.0, 0.5, 0.5, 0.5, 0.5, 1.0], count)
-    handled = np.tile([2.0, 1.0, 0.5, 0.5], count)
-    return pace, Share(handled, handled * 1e-5, ends[0], ends[1], tuples)

@@ -282,13 +282,16 @@ def _run(parts: ServiceParts, address: str) -> None:
         signal.signal(signal.SIGHUP, lambda *_: again.set())
     end_at_signals(stop)
     cluster = parts.cluster
-    gateway, loads = (cluster.storm.gateway(), cluster.loads) if cluster else (parts.gateway, None)
     with ExitStack() as running:
         settings = running.enter_context(paired(parts.pair, parts.settings, stop))
         if settings is None:
             return
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, _end_at_once)
+        if cluster:
+            how = cluster.engine.description
+            log.info("simulated by %s", how, extra={"fields": {"simulated_by": how}})
+        gateway, loads = (cluster.storm.gateway(), cluster.loads) if cluster else (parts.gateway, None)
         service = running.enter_context(
             Service(settings, parts.scheduler, parts.name, gateway, parts.deciders, LiveTrials(), loads)
         )

@@ -83,7 +83,9 @@ def _found(attempt: Callable[[], str]) -> Iterator[tuple[bool, str]]:
 
 def _configuration(values: Mapping[str, Any]) -> str:
     made = prepared(values)
-    where = f"a virtual cluster of {values['simulated']}" if made.cluster else f"Storm in {values['storm_home']}"
+    where = f"Storm in {values['storm_home']}"
+    if made.cluster:
+        where = f"a virtual cluster of {values['simulated']}, simulated by {made.cluster.engine.description}"
     return f"scheduler {made.name}, objective {made.settings.objective}, {where}"
 
 

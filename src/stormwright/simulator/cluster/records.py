@@ -212,6 +212,7 @@ class RecordWriter:
             "pid": worker.pid,
             "start_ms": worker.start_ms,
             "last": int(last),
+            **({} if worker.connections is None else {"connections": worker.connections}),
         }
 
     def _executors(self, executors: IndexArray, here: NDArray[np.bool_]) -> list[dict[str, Any]]:

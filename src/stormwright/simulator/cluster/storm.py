@@ -17,12 +17,17 @@ from stormwright.simulator.cluster.records import RecordWriter
 from stormwright.simulator.cluster.supervisors import Supervisors, Worker
 from stormwright.simulator.cluster.timings import RECORD, Delay, Timings
 from stormwright.simulator.engine import Engine, EngineCounts
+from stormwright.simulator.storm.start import number_of
 
 #: Receiver of lines of the performance log.
 Deliver = Callable[[Sequence[bytes]], None]
 
 #: Maximum ratio of consecutive intervals: a worker that reports less often is considered dead.
 _RARER = 4
+
+#: Seconds after its start in which a worker's probe reports the connections to it; the key of the period in which
+#: workers poll the addresses of others, and Storm's default in seconds.
+_REPORTED_S, _REFRESH_POLL, _REFRESH_POLL_S = 60.0, "task.refresh.poll.secs", 10.0
 
 #: Receiver of counts during one placement.
 Heard = Callable[[EngineCounts], None]
@@ -163,7 +168,17 @@ class VirtualStorm:
         spans_ms = [(self._known[worker.pid], now_ms) for worker in workers]
         for worker, (begun_ms, _) in zip(workers, spans_ms, strict=True):
             self._known[worker.pid], self._length_ms[worker.pid] = now_ms, now_ms - begun_ms
+            worker.connections = self._connections(worker)
         return [*map(encode, self._recording.records(workers, self.supervisors.slots, spans_ms, last=last))]
+
+    def _connections(self, worker: Worker) -> int | None:
+        """Return the connections to a worker in its first minute: others learn of it by polling Nimbus's placements."""
+        age_s = self.clock.time() - worker.start_ms / 1000
+        if age_s > _REPORTED_S:
+            return None
+        others = [w for w in self._up() if w.topology == worker.topology and w is not worker]
+        learned = age_s >= number_of(self.problem.conf, _REFRESH_POLL, _REFRESH_POLL_S)
+        return len(others) if learned else sum(other.start_ms >= worker.start_ms for other in others)
 
     def _ship(self, lines: Sequence[bytes]) -> None:
         deliver = self.deliver

@@ -99,6 +99,8 @@ class Worker:
         Whether it is stopping.
     seq
         Number of its next record.
+    connections
+        Connections of other workers to it, as its probe reports them after the start; None if it does not.
     """
 
     topology: str
@@ -111,6 +113,7 @@ class Worker:
     up: bool = False
     ending: bool = False
     seq: int = 0
+    connections: int | None = None
 
 
 class Probes(Protocol):
@@ -171,6 +174,8 @@ class Supervisors:
         self._pids = count(1000)
         self._down: set[str] = set()
         self._suspended: dict[str, int] = {}
+        # Nodes with the files of topologies, and their downloads.
+        self._has, self._downloads = set[tuple[str, str]](), set[tuple[str, str]]()
         self._starting = False
         nodes = [node.id for node in problem.supervisors]
         for number, node in enumerate(nodes):
@@ -189,7 +194,7 @@ class Supervisors:
             if worker is not None and not worker.ending and wanted.get(port) != _assignment_of(worker):
                 self._end(worker)
         for port, assignment in wanted.items():
-            if (supervisor, port) not in self.workers:
+            if (supervisor, port) not in self.workers and self._has_files(supervisor, assignment[0]):
                 self._start(supervisor, port, *assignment)
 
     def status(self, topology: str) -> None:
@@ -243,6 +248,20 @@ class Supervisors:
     def _silent(self, supervisor: str) -> None:
         if supervisor in self._down or supervisor in self._suspended:
             self._nimbus.lose(supervisor)
+
+    def _has_files(self, supervisor: str, topology: str) -> bool:
+        """Return whether a node has the files of a topology; else begin to download them."""
+        if not self._timings.localize_s or (supervisor, topology) in self._has:
+            return True
+        if (supervisor, topology) not in self._downloads:
+            self._downloads.add((supervisor, topology))
+            self._clock.after(self._timings.localize_s, lambda: self._downloaded(supervisor, topology))
+        return False
+
+    def _downloaded(self, supervisor: str, topology: str) -> None:
+        self._downloads.remove((supervisor, topology))
+        self._has.add((supervisor, topology))
+        self.assigned(supervisor)
 
     def _start(self, supervisor: str, port: int, topology: str, executors: tuple[int, ...]) -> None:
         slot = self._problem.cluster.slot_index[supervisor, port]  # type: ignore[index]  # equal to a worker slot

@@ -25,6 +25,8 @@ class Timings:
         Interval between polls of a supervisor without notification.
     start_s, stop_s
         Time to start or stop a worker.
+    localize_s
+        Time to download a topology's files before its first worker on a node starts.
     restart_s
         Time until a supervisor detects a dead worker.
     supervisor_s
@@ -42,6 +44,7 @@ class Timings:
     sync_s: float = 10.0
     start_s: float = 6.0
     stop_s: float = 1.0
+    localize_s: float = 0.0
     restart_s: float = 3.0
     supervisor_s: float = 60.0
     probe_s: float = 1.0

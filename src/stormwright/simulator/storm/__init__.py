@@ -9,6 +9,7 @@
     carrying   messaging threads and links between nodes
     trees      tuple trees: begun, acked, timed out
     working    work of threads, on dedicated or shared cores
+    warm_up    speed of workers while their code is compiled
     threads    the loop of a thread
     events     the event loop, and commands
     layout     initial state for a problem and placement; sets of equal tuples as one event
@@ -28,8 +29,9 @@ Storm 2.8.3:
 - Choices are shuffled again only when weights have changed; Storm also shuffles equal ones each second.
 - Pending acks of a tree are counted, instead of combined by exclusive or, with the same result.
 - Serialisation of a tuple is charged with the next one's work.
-- Timeouts of all spouts of a topology are checked at the same instants.
-- A new JVM is as fast as an old one.
+- A new JVM is as fast as an old one, unless `Settings.warm_up` says how it warms up: then all code of a worker gets
+  faster together, with the CPU time that it has used.
+- Connections between workers are there as soon as both are up.
 - A node with less than a core and no quota has a slow core.
 
 On a node with a CPU quota (`stormwright.simulator.kernel.quotas`) each thread is pinned to one of its cores. Idle

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,8 +84,31 @@ def _to_come(cluster: Cluster, now: float) -> NDArray[np.float64]:
     return np.bincount(threads["core"][alone], left, len(cluster.shares.cores)).astype(np.float64)
 
 
-def counted(cluster: Cluster, before: EngineTotals, now: EngineTotals) -> tuple[EngineTotals, EngineCounts]:
-    """Return the counts up to now, and since `before`."""
+class Ends(NamedTuple):
+    """Sending and receiving executors of all pairs, which never change, shape (P,)."""
+
+    source: NDArray[np.int64]
+    target: NDArray[np.int64]
+
+
+def ends_of(cluster: Cluster) -> Ends:
+    """Return the ends of all pairs."""
+    source = np.repeat(np.array(cluster.routes["source"]), cluster.routes["count"])
+    return Ends(source, np.array(cluster.pairs["target"]))
+
+
+def counted(cluster: Cluster, before: EngineTotals, now: EngineTotals, ends: Ends) -> tuple[EngineTotals, EngineCounts]:
+    """Return the counts up to now, and since earlier ones.
+
+    Parameters
+    ----------
+    cluster
+        Cluster, for the lengths of queues.
+    before, now
+        Earlier and present counts.
+    ends
+        Ends of its pairs.
+    """
     new = now.since(before)
     executors = len(now.threads["received"])
     own = cluster.threads[:executors]
@@ -100,8 +123,8 @@ def counted(cluster: Cluster, before: EngineTotals, now: EngineTotals) -> tuple[
         cpu_ns=cpu_ns,
         execute_ns=cpu_ns,
         queue=np.minimum(own["count"] / np.maximum(own["limit"], 1), 1.0),
-        source=_sources(cluster),
-        target=np.array(cluster.pairs["target"]),
+        source=ends.source,
+        target=ends.target,
         tuples=new.pairs,
         completed=new.topologies["completed"],
         timed_out=new.topologies["timed_out"],
@@ -138,7 +161,3 @@ def quantile_s(latency: NDArray[np.int64], part: float) -> float:
     if bucket == 0:
         return float(1e-3 * inside)
     return float(1e-3 * 2 ** ((bucket - 1 + inside) / BY_OCTAVE))
-
-
-def _sources(cluster: Cluster) -> NDArray[np.int64]:
-    return np.repeat(np.array(cluster.routes["source"]), cluster.routes["count"])

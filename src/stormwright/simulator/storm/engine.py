@@ -27,8 +27,8 @@ from stormwright.simulator.kernel.turns import (
 )
 from stormwright.simulator.settings import Settings
 from stormwright.simulator.storm.carrying import link_done
-from stormwright.simulator.storm.counting import EngineTotals, counted
-from stormwright.simulator.storm.placing import Workers, combine_tuples, fitting, freed, seated
+from stormwright.simulator.storm.counting import EngineTotals, counted, ends_of
+from stormwright.simulator.storm.placing import Workers, combine_tuples, freed, seated
 from stormwright.simulator.storm.queues import call_waiting, end_tuple, lose, note_lost, take
 from stormwright.simulator.storm.records import (
     ASLEEP,
@@ -41,9 +41,10 @@ from stormwright.simulator.storm.records import (
     Cluster,
 )
 from stormwright.simulator.storm.routes import look_at_loads, place_shuffles
-from stormwright.simulator.storm.start import start, with_room
+from stormwright.simulator.storm.start import most_at_once, start, with_room
 from stormwright.simulator.storm.threads import rouse, step
 from stormwright.simulator.storm.trees import end_tree, time_out
+from stormwright.simulator.storm.warm_up import STEP_S, WarmingWorkers
 from stormwright.simulator.storm.working import divide_cores, pass_time, set_core, set_speed, stop_alone
 
 # Event loop ---------------------------------------------------------------------------------------
@@ -93,11 +94,12 @@ def go_on_until(cluster: Cluster, command: int, which: int, amount: float, until
         run.now = now
         if who < run.first_link:
             _thread_or_core(cluster, who, now)
-        elif who < run.first_topology:
+        elif who < run.first_spouts:
             link_done(cluster, who - run.first_link, now)
         elif who < run.first_quota:
-            topology = who - run.first_topology
-            time_out(cluster, topology, now)
+            number = who - run.first_spouts
+            time_out(cluster, number, now)
+            topology = cluster.threads[cluster.spouts[number].thread].topology
             set_time(cluster.clock, who, now + cluster.topologies[topology].timeout_s)
         elif who < run.first_quota + len(cluster.quotas):
             _serve(cluster, who, now)
@@ -208,6 +210,12 @@ def _up(cluster: Cluster, worker: int, now: float) -> None:
         thread = cluster.threads[who]
         if thread.worker == worker:
             thread.state = ASLEEP
+            if thread.kind == SPOUT:
+                # Storm's timer of timeouts begins with the executor.
+                cluster.spouts[thread.spout].looked = now
+                set_time(
+                    cluster.clock, run.first_spouts + thread.spout, now + cluster.topologies[here.topology].timeout_s
+                )
             if thread.polls:
                 set_time(cluster.clock, who, now + draw(cluster) * thread.sleeps_s)
     _started(cluster, here.topology, now)
@@ -215,15 +223,28 @@ def _up(cluster: Cluster, worker: int, now: float) -> None:
 
 @inner
 def _started(cluster: Cluster, topology: int, now: float) -> None:
-    """Record the start of a worker of a topology; after the last one its spouts begin."""
+    """Record the start of a worker of a topology; once all its executors run, its spouts begin."""
     here = cluster.topologies[topology]
     here.starting -= 1
-    if here.starting == 0:
+    if here.starting == 0 and _is_whole(cluster, topology):
         for each in range(len(cluster.workers)):
             worker = cluster.workers[each]
             if worker.topology == topology and worker.up:
                 worker.ready = True
         _look_of_spouts(cluster, topology, now)
+
+
+@inner
+def _is_whole(cluster: Cluster, topology: int) -> bool:
+    """Return whether all executors of a topology have a worker.
+
+    A worker of Storm waits for its connections to all others of its topology before its spouts begin.
+    """
+    for who in range(cluster.run[0].executors):
+        thread = cluster.threads[who]
+        if thread.topology == topology and thread.worker == NONE:
+            return False
+    return True
 
 
 @inner
@@ -276,6 +297,7 @@ def _end_thread(cluster: Cluster, who: int, now: float) -> None:
                 cluster.topologies[thread.topology].lost += 1
             end_tree(cluster, spout.first)
         spout.again = 0
+        set_time(cluster.clock, cluster.run[0].first_spouts + thread.spout, NEVER)
     while thread.waiting != NONE:
         call_waiting(cluster, thread, now)
     thread.state, thread.debt_s = GONE, 0.0
@@ -345,14 +367,15 @@ class Events:
         self.problem, self.settings = problem, settings or Settings.of(problem)
         self._profile = profile or Profile.of(problem)
         self.cluster = start(problem, self.settings, self._profile)
-        self.at_once = fitting(self.cluster, self.settings.tuples_at_once)
+        self.at_once = max(min(self.settings.tuples_at_once, most_at_once(problem, self._profile)), 1)
         combine_tuples(self.cluster, self.at_once)
         self._rates = np.ones(len(problem.topologies))
         self._apart_s = self.cluster.spouts["apart_s"].copy()
         self._down = np.zeros(len(problem.supervisors), dtype=bool)
         self._slots = np.full(problem.num_executors, NOWHERE, np.int32)
         self._workers = Workers(problem, self._profile, self.settings, self.at_once)
-        self._taken_counts = self.counts
+        self._warming = WarmingWorkers(self.settings.warm_up)
+        self._taken_counts, self._ends = self.counts, ends_of(self.cluster)
         self._place(slots, startup_s=0.0)
 
     @property
@@ -375,17 +398,27 @@ class Events:
         turn
             Called after some 100,000 events each, as virtual time may hardly advance; may raise to end the simulation.
         """
+        while self._warming:
+            self._warming.step(self.cluster)
+            if self.now_s + STEP_S >= time_s:
+                break
+            self._command(NOTHING, until_s=self.now_s + STEP_S, turn=turn)
         self._command(NOTHING, until_s=float(time_s), turn=turn)
 
     def take(self) -> EngineCounts:
         """Return the counts since the last call."""
-        self._taken_counts, found = counted(self.cluster, self._taken_counts, self.counts)
+        self._taken_counts, found = counted(self.cluster, self._taken_counts, self.counts, self._ends)
         return found
 
     @property
     def counts(self) -> EngineTotals:
         """All counts so far, including those that `take` leaves out."""
         return EngineTotals.of(self.cluster, self.at_once)
+
+    @property
+    def lost(self) -> NDArray[np.int64]:
+        """Trees of every topology that have lost a tuple so far, shape (T,)."""
+        return self.at_once * np.array(self.cluster.topologies["lost"])
 
     @property
     def pending(self) -> NDArray[np.int64]:
@@ -458,6 +491,7 @@ class Events:
         for seat in gone:
             worker = self._workers.number(seat)
             self._command(STOP, worker)
+            self._warming.stop(self.cluster, worker)
             freed(self.cluster, worker, before[seat])
             self._workers.free(seat)
         started = [self._workers.take(seat) for seat in come]
@@ -471,6 +505,8 @@ class Events:
 
     def _start(self, worker: int, startup_s: float) -> None:
         if not self._down[self.cluster.workers["node"][worker]]:
+            if startup_s > 0:
+                self._warming.start(self.cluster, worker)
             self._command(START, worker, self.now_s + startup_s)
 
     def _command(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from heapq import heappop, heappush
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,16 +31,6 @@ from stormwright.simulator.storm.records import GONE, NONE, Cluster
 # executor on the way. - A set goes to one executor where single tuples would go to several, whose queues grow and
 # shrink by m. - Limits of pending trees and capacities of queues are rounded down to whole sets. - Waking a thread of a
 # node with a quota is charged once per set: there CPU is too low.
-
-#: Minimum number of sets that may be pending or in a queue, for executors to work in parallel.
-_LEAST_SETS = 8
-
-
-def fitting(cluster: Cluster, most: int) -> int:
-    """Return the tuples per set: at most `most`, fewer if limits of pending trees or queues are small."""
-    executors = int(cluster.run[0]["executors"])
-    rooms = [*cluster.spouts["most"], *cluster.threads["limit"][: executors + int(cluster.run[0]["workers"])]]
-    return max(min(most, int(min(rooms, default=0)) // _LEAST_SETS), 1)
 
 
 def combine_tuples(cluster: Cluster, count: int) -> None:
@@ -83,6 +74,8 @@ class Workers:
         self.message_factors = correction_factors(problem, settings.corrections)[1]
         self.varies = settings.varies / at_once
         self._numbers: dict[Seat, int] = {}
+        self._seats: dict[int, Seat] = {}
+        self._free: list[int] = []
 
     def seats(self, slots: NDArray[np.int32]) -> dict[Seat, tuple[int, ...]]:
         """Return the executors of every worker of a placement."""
@@ -99,13 +92,15 @@ class Workers:
 
     def take(self, seat: Seat) -> int:
         """Return the lowest free number for a new worker."""
-        taken = set(self._numbers.values())
-        self._numbers[seat] = next(number for number in range(len(taken) + 1) if number not in taken)
-        return self._numbers[seat]
+        number = heappop(self._free) if self._free else len(self._numbers)
+        self._numbers[seat], self._seats[number] = number, seat
+        return number
 
     def free(self, seat: Seat) -> None:
         """Release the number of a worker."""
-        del self._numbers[seat]
+        number = self._numbers.pop(seat)
+        del self._seats[number]
+        heappush(self._free, number)
 
     def in_slot(self, slot: int) -> list[int]:
         """Return the workers in a slot."""
@@ -117,7 +112,7 @@ class Workers:
 
     def seat_of(self, worker: int) -> Seat:
         """Return topology and slot of a worker."""
-        return next(seat for seat, number in self._numbers.items() if number == worker)
+        return self._seats[worker]
 
 
 def freed(cluster: Cluster, worker: int, executors: Sequence[int]) -> None:

@@ -60,11 +60,12 @@ THREAD = np.dtype(
     align=True,
 )
 
-#: A spout: mean time between offered trees, 0 for no limit; arrival of the next one; offered trees not yet begun; trees
-#: to replay; pending trees, their limit, and their list, oldest first.
+#: A spout: mean time between offered trees, 0 for no limit; arrival of the next one; the longest time whose offered
+#: trees wait; the last check for timeouts; offered trees not yet begun; trees to replay; pending trees, their limit,
+#: and their list, oldest first.
 SPOUT_STATE = np.dtype(
     [
-        *((name, np.float64) for name in ("apart_s", "varies", "comes")),
+        *((name, np.float64) for name in ("apart_s", "varies", "comes", "backlog_s", "looked")),
         *((name, np.int64) for name in ("thread", "offered", "again", "pending", "most", "first", "last")),
         *((name, np.bool_) for name in ("acked", "reliable")),
     ],
@@ -112,11 +113,11 @@ WORKER = np.dtype(
     align=True,
 )
 
-#: A topology: its timeout, the last timeout check, and the bounds by which its shuffles change their scope; its first
+#: A topology: its timeout, and the bounds by which its shuffles change their scope; its first
 #: spout; starting workers; outcomes of its trees.
 TOPOLOGY = np.dtype(
     [
-        *((name, np.float64) for name in ("timeout_s", "looked", "latency_s", "higher", "lower")),
+        *((name, np.float64) for name in ("timeout_s", "latency_s", "higher", "lower")),
         *(
             (name, np.int64)
             for name in ("first_spout", "starting", "completed", "timed_out", "replayed", "lost", "begun")
@@ -148,7 +149,7 @@ RUN = np.dtype(
         *((name, np.float64) for name in ("serialise_s", "serialise_byte_s", "send_s", "send_byte_s")),
         *((name, np.float64) for name in ("receive_s", "receive_byte_s")),
         *((name, np.int64) for name in ("executors", "workers", "threads", "hops", "looks")),
-        *((name, np.int64) for name in ("cores", "nodes", "first_link", "first_topology", "first_quota")),
+        *((name, np.int64) for name in ("cores", "nodes", "first_link", "first_spouts", "first_quota")),
         *((name, np.int64) for name in ("free_tuple", "tuples_left", "free_tree", "trees_left", "most_sent")),
         *((name, np.bool_) for name in ("full", "paused")),
     ],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from math import ceil
+from math import ceil, inf
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -15,6 +15,7 @@ from stormwright.jit.compiled import Records
 from stormwright.model import Problem
 from stormwright.model.arrays import IntArray
 from stormwright.predict.costs import Costs
+from stormwright.predict.flow.layout import MAX_SPOUT_PENDING
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.workers import nodes_of
 from stormwright.simulator.kernel.arrays import NEVER, records
@@ -243,6 +244,9 @@ def _to_all(problem: Problem, profile: Profile) -> set[tuple[int, int]]:
 #: Storm's defaults (defaults.yaml of 2.8.3).
 _RECEIVES, _TRANSFERS, _TIMEOUT_S, _HIGHER, _LOWER = 32_768, 1_000, 30.0, 0.8, 0.2
 
+#: Minimum number of sets of tuples that may be pending or in a queue, for executors to work in parallel.
+_LEAST_SETS = 8
+
 #: Number of polls of a bolt's thread before it sleeps, and duration of each.
 _PARKS, _PARK_S = 1_000, 55e-6
 
@@ -292,11 +296,10 @@ def start(problem: Problem, settings: Settings, profile: Profile) -> Cluster:
     shares, quotas = _cores(problem, costs, settings.seed)
     run = _run(costs, executors, workers, edges)
     run["wait_s"] = settings.core_wait_s
-    of_times = np.cumsum([len(threads), len(shares.cores), len(links), len(topologies), len(quotas)]).tolist()
+    of_times = np.cumsum([len(threads), len(shares.cores), len(links), len(spouts), len(quotas)]).tolist()
     run["cores"], run["nodes"] = len(shares.cores), nodes
-    _, run["first_link"], run["first_topology"], run["first_quota"], last = of_times
+    _, run["first_link"], run["first_spouts"], run["first_quota"], last = of_times
     times = np.full(last + 1, NEVER)
-    times[of_times[2] : of_times[3]] = topologies["timeout_s"]
     times[last] = 1.0
     tuples, trees = records(0, TUPLE), records(0, TREE)
     queue_loads, pairs = records(len(threads), QUEUE_LOADS), edges.pairs
@@ -321,6 +324,31 @@ def start(problem: Problem, settings: Settings, profile: Profile) -> Cluster:
         random=np.random.SeedSequence(settings.seed % 2**64).generate_state(1, np.uint64).astype(np.uint64),
     )
     return with_room(cluster, _ROOM, _ROOM)
+
+
+def most_at_once(problem: Problem, profile: Profile) -> int:
+    """Return the largest set of tuples for which limits of pending trees and of queues leave room for several sets.
+
+    Parameters
+    ----------
+    problem
+        Problem with nodes and a load.
+    profile
+        Profile of the load.
+    """
+    confs = [{**problem.conf, **topology.conf} for topology in problem.topologies]
+    spouts = profile.layout.is_spout & np.isfinite(profile.layout.pending)[profile.layout.topology]
+    limited = np.bincount(profile.layout.topology, spouts, len(confs)) > 0
+    limits = [
+        limit
+        for conf, is_limited in zip(confs, limited.tolist(), strict=True)
+        for limit in (
+            number_of(conf, MAX_SPOUT_PENDING, inf) if is_limited else inf,
+            number_of(conf, "topology.executor.receive.buffer.size", _RECEIVES),
+            number_of(conf, "topology.transfer.buffer.size", _TRANSFERS),
+        )
+    ]
+    return max(int(min(limits, default=1)) // _LEAST_SETS, 1)
 
 
 def with_room(cluster: Cluster, tuples: int, trees: int) -> Cluster:
@@ -415,13 +443,20 @@ def _spouts(profile: Profile, spouts: NDArray[np.int64], settings: Settings) -> 
     component = layout.executor_component[spouts]
     topology = problem.executor_topology[spouts]
     made = records(len(spouts), SPOUT_STATE)
-    rate_tps = profile.rate_tps[topology] * profile.begins[spouts]
+    offered_tps = [
+        settings.offered_tps.get(each.id, rate)
+        for each, rate in zip(problem.topologies, profile.rate_tps.tolist(), strict=True)
+    ]
+    offered = np.array([*offered_tps, 0.0])[topology]
+    saturated = settings.saturated | np.isinf(offered)
+    rate_tps = np.where(np.isinf(offered), profile.rate_tps[topology], offered) * profile.begins[spouts]
     has_ackers = np.bincount(layout.topology, layout.is_acker * layout.size, len(problem.topologies)) > 0
-    by_rate = ~(settings.saturated & layout.is_spout[component])
+    by_rate = ~(saturated & layout.is_spout[component])
     made["apart_s"] = np.where(
         by_rate, np.divide(1.0, rate_tps, out=np.full(len(spouts), NEVER), where=rate_tps > 0), 0
     )
     made["varies"], made["reliable"] = settings.arrivals_vary, settings.reliable
+    made["backlog_s"] = settings.backlog_s
     chance = np.random.default_rng([settings.seed % 2**64, 1])
     # Spouts with constant intervals do not all begin at once.
     made["comes"] = np.where(np.isfinite(made["apart_s"]), made["apart_s"] * chance.random(len(spouts)), NEVER)

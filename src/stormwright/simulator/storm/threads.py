@@ -263,6 +263,8 @@ def _come(cluster: Cluster, spout: Record, now: float) -> None:
     while spout.comes <= now:
         spout.offered += 1
         spout.comes += max(draw_time(cluster.random, 0, spout.apart_s, spout.varies), _RESOLUTION * now)
+    if spout.offered * spout.apart_s > spout.backlog_s:
+        spout.offered = max(int(spout.backlog_s / spout.apart_s), 1)
 
 
 @inner

@@ -95,22 +95,20 @@ def end_tree(cluster: Cluster, number: int) -> None:
 
 
 @inner
-def time_out(cluster: Cluster, topology: int, now: float) -> None:
-    """Fail all trees of a topology that existed at the previous check."""
-    here = cluster.topologies[topology]
-    for each in range(len(cluster.spouts)):
-        spout = cluster.spouts[each]
-        thread = cluster.threads[spout.thread]
-        if thread.topology == topology and spout.first != NONE:
-            _fail_old(cluster, spout, thread, here)
-            if thread.state == ASLEEP:
-                set_time(cluster.clock, spout.thread, now)
-    here.looked = now
+def time_out(cluster: Cluster, number: int, now: float) -> None:
+    """Fail all trees of a spout that existed at its previous check, the one `timeout_s` ago."""
+    spout = cluster.spouts[number]
+    thread = cluster.threads[spout.thread]
+    if spout.first != NONE:
+        _fail_old(cluster, spout, thread, cluster.topologies[thread.topology])
+        if thread.state == ASLEEP:
+            set_time(cluster.clock, spout.thread, now)
+    spout.looked = now
 
 
 @inner
 def _fail_old(cluster: Cluster, spout: Record, thread: Record, here: Record) -> None:
-    while spout.first != NONE and cluster.trees[spout.first].begun < here.looked:
+    while spout.first != NONE and cluster.trees[spout.first].begun < spout.looked:
         end_tree(cluster, spout.first)
         thread.failed += 1
         here.timed_out += 1
