@@ -14,6 +14,7 @@ from stormwright.errors import Fault, InputError
 from stormwright.jit.compiled import Records
 from stormwright.model import Problem
 from stormwright.model.arrays import IntArray
+from stormwright.model.topology_config import UNAWARE_SHUFFLE
 from stormwright.predict.costs import Costs
 from stormwright.predict.flow.layout import MAX_SPOUT_PENDING
 from stormwright.predict.flow.profile import Profile
@@ -117,10 +118,7 @@ class Edges(NamedTuple):
         flat = [(source, route) for source, of_source in enumerate(found) for route in of_source]
         routes = records(len(flat), ROUTE)
         pairs = records(sum(len(route.targets) for _, route in flat), PAIR)
-        aware = [
-            {**problem.conf, **topology.conf}.get("topology.disable.loadaware.messaging") is not True
-            for topology in problem.topologies
-        ]
+        aware = [{**problem.conf, **topology.conf}.get(UNAWARE_SHUFFLE) is not True for topology in problem.topologies]
         at = shuffles = 0
         for number, (source, route) in enumerate(flat):
             whole = int(route.tuples + _ROUNDING)
