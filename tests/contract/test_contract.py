@@ -83,7 +83,7 @@ WAYS: Mapping[str, Sequence[Way]] = {
         Way(promises={"keeps_limits": False}),
         Way("WithHardCpu", {"soft_cpu": False, "units": "raw"}),
     ],
-    "metis": [Way(), Way("ByCut", {"objective": "cut"}), Way("BySupervisor", {"part": "supervisor"})],
+    "metis": [Way(), Way("ByVolume", {"objective": "volume"}), Way("BySupervisor", {"part": "supervisor"})],
     "top_storm": [Way(), Way("ByItsTableAndStreams", {"most": "table", "traffic": "dag"})],
     # A number of steps instead of a clock, so that it gives the same answer each time.
     "optimizer": [
