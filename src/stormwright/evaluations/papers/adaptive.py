@@ -15,6 +15,7 @@ from stormwright.evaluations.definitions import (
     ReportedFigure,
     Variant,
 )
+from stormwright.schedulers.toolkit.describe import citation
 
 DEFAULT, OFFLINE, ONLINE, OURS = "default", "offline", "online", "optimizer"
 
@@ -93,8 +94,7 @@ _HAND = (
 PAPER = Paper(
     name="adaptive",
     title="Adaptive online scheduling: default, offline and online",
-    source='L. Aniello, R. Baldoni, L. Querzoni, "Adaptive online scheduling in Storm", DEBS 2013, '
-    "https://doi.org/10.1145/2488222.2488267",
+    source=citation("online"),
     how="Five alike nodes, one worker each under default. Every scheduler runs a topology at the same rate, half of "
     "the highest under default. Offline knows its streams; online, and the optimizer, get the load measured under "
     "default, and everything restarts where they put it: what a move itself costs is not in these figures. Storm 2 "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from stormwright.evaluations.definitions import Block, OrderClaim, Paper, PublishedRow, ReportedFigure, Variant
+from stormwright.schedulers.toolkit.describe import citation
 
 ROUND_ROBIN, ANTS, OURS = "round robin", "ant colony", "optimizer"
 
@@ -22,9 +23,7 @@ _BLOCK = Block(
 PAPER = Paper(
     name="ant-colony",
     title="Ant colony: CPU of the nodes",
-    source='L. Wang, J. Wang, "Improved ant colony algorithm for Storm task scheduling" '
-    "(改进蚁群算法的Storm任务调度优化), Computer Measurement & Control 27 (8), 2019, 236–240; "
-    "and a list of generic rules",
+    source=f"{citation('ant_colony')}; and a list of generic rules",
     how="Only the abstract was at hand, with three numbers against round robin. Word count at one rate, half of the "
     "highest under Storm's own scheduler, on five alike nodes; three starts each, the ants with seeds 0, 1 and 2.",
     rows=(

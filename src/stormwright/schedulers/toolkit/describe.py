@@ -15,6 +15,9 @@ from stormwright.schedulers.toolkit.registry import scheduler_type
 #: Marks of a citation: a URL, a year of publication, or Storm's own class.
 _CITES = re.compile(r"https?://|\b(?:19|20)\d\d\b|\borg\.apache\.storm\b")
 
+#: End of a citation: that of its address, or, if it has none, what the source goes on with.
+_ADDRESS, _GOES_ON = re.compile(r"https?://[^\s;,]*[^\s;,.]"), re.compile(r";|, of which|[.]$")
+
 #: Beginning of the text of a scheduler without a published source.
 _UNCITED = re.compile(r"(?:Generic|Own|After)\b.*?[.](?=\s|$)", re.DOTALL)
 
@@ -107,6 +110,19 @@ def describe(name: str) -> Description:
     """
     kind = scheduler_type(name)
     return describe_class(name, kind, kind.params_type)
+
+
+def citation(name: str) -> str:
+    """Return the publication of a scheduler's rule: authors, title, where and when, and its address if there is one.
+
+    Raises
+    ------
+    InputError
+        No such scheduler.
+    """
+    source = describe(name).source.removeprefix("After ")
+    address = _ADDRESS.search(source)
+    return source[: address.end()] if address else _GOES_ON.split(source)[0]
 
 
 def describe_anyway(name: str) -> Description:
