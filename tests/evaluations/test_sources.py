@@ -1,4 +1,4 @@
-"""Sources of experiments are those of the schedulers; no page names another one."""
+"""Sources of experiments are those of the schedulers, and their parameters are valid."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import pytest
 
 from stormwright.evaluations.papers import PAPERS
 from stormwright.schedulers.toolkit.describe import citation
+from stormwright.schedulers.toolkit.registry import check_settings
+from stormwright.schedulers.toolkit.resolve import is_java
 
 ROOT = Path(__file__).parents[2]
 
@@ -46,3 +48,23 @@ def test_no_page_names_another_source_of_toss():
     assert clauses
     wrong = [each for each in clauses if set(re.findall(r"\b(?:19|20)\d\d\b", each[1])) - {"2020"}]
     assert wrong == []
+
+
+def test_adaptive_runs_with_the_parameters_of_its_authors_beside_ours():
+    for block in PAPERS["adaptive"].blocks:
+        for rule in ("online", "offline"):
+            settings = [dict(each.settings) for each in block.variants.values() if each.scheduler == rule]
+            assert {} in settings
+            assert {"variant": "authors"} in settings
+
+
+def test_every_variant_of_an_experiment_has_valid_parameters():
+    variants = {
+        (each.scheduler, tuple(each.settings.items()))
+        for paper in PAPERS.values()
+        for block in paper.blocks
+        for each in block.variants.values()
+        if block.kind != "moves" and not is_java(each.scheduler)
+    }
+    for name, settings in variants:
+        check_settings(name, [f"{key}={value}" for key, value in settings])

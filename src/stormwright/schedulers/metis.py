@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -10,7 +12,7 @@ from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import FloatArray
 from stormwright.schedulers.placement.placing import FreeResources, Placing
 from stormwright.schedulers.templates.waiting import Rule, place_waiting
-from stormwright.schedulers.toolkit.params import Params, param
+from stormwright.schedulers.toolkit.params import ParameterSet, Params, param
 from stormwright.schedulers.toolkit.partition import partition
 from stormwright.schedulers.toolkit.traffic import Exchange
 
@@ -89,6 +91,12 @@ class MetisScheduler:
     """
 
     params_type = MetisParams
+    variants: ClassVar[Mapping[str, ParameterSet]] = {
+        "authors": ParameterSet(
+            "as in the published code: differences 1 to 3 do not apply, and 6 only to the number of workers",
+            {"objective": "volume", "weight": "tuples", "imbalance": 3.0, "part": "supervisor"},
+        )
+    }
     quick_up_to = 50_000
 
     def __init__(self, params: MetisParams | None = None) -> None:

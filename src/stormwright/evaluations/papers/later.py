@@ -22,7 +22,11 @@ _RULES = (*_PUBLISHED, "optimizer")
 _BLOCK = Block(
     "word count",
     ("word-count:spouts=4,split=8,count=8,ackers=4",),
-    {DEFAULT: Variant("even"), **{rule: Variant(rule) for rule in _RULES}},
+    {
+        DEFAULT: Variant("even"),
+        **{rule: Variant(rule) for rule in _RULES},
+        "metis, authors' parameters": Variant("metis", {"variant": "authors"}),
+    },
     workers=5,
     share=0.5,
     conf=BEFORE_STORM_2,

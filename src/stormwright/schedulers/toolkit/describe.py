@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
 from typing import cast
 
-from stormwright.schedulers.toolkit.params import Params, range_text
+from stormwright.schedulers.toolkit.params import ParameterSet, Params, range_text
 from stormwright.schedulers.toolkit.queue_rules import QueueRules
-from stormwright.schedulers.toolkit.registry import scheduler_type
+from stormwright.schedulers.toolkit.registry import scheduler_type, variants_of
 
 #: Marks of a citation: a URL, a year of publication, or Storm's own class.
 _CITES = re.compile(r"https?://|\b(?:19|20)\d\d\b|\borg\.apache\.storm\b")
@@ -72,6 +72,8 @@ class Description:
         neither.
     implementation
         ``module:class``.
+    variants
+        Named parameter sets, for the setting ``variant``.
     """
 
     name: str
@@ -84,6 +86,7 @@ class Description:
     source: str
     implementation: str
     parameters: tuple[Parameter, ...]
+    variants: Mapping[str, ParameterSet] = field(default_factory=dict)
 
     @property
     def details(self) -> str:
@@ -149,6 +152,7 @@ def describe_class(name: str, kind: object, params: type[Params]) -> Description
         source=_source(text),
         implementation=f"{getattr(kind, '__module__', '')}:{getattr(kind, '__qualname__', name)}",
         parameters=tuple(_parameters(params)),
+        variants=variants_of(kind),
     )
 
 
@@ -168,10 +172,10 @@ def _one_line(text: str) -> str:
 
 
 def _parameters(params: type[Params]) -> Iterator[Parameter]:
-    for field in fields(params):
-        known, default = field.metadata, cast(float | int | str | bool, field.default)
+    for each in fields(params):
+        known, default = each.metadata, cast(float | int | str | bool, each.default)
         yield Parameter(
-            name=field.name,
+            name=each.name,
             kind=_KINDS[type(default)],
             default=default,
             text=known["text"],
