@@ -61,10 +61,12 @@ WAYS: Mapping[str, Sequence[Way]] = {
     ],
     "ant_colony": [
         Way(settings={"ants": 4, "iterations": 4}),
+        Way("FromRandomStart", {"ants": 4, "iterations": 4, "start": "random"}),
         Way("ThatMovesWhatRuns", {"ants": 4, "iterations": 4, "move_running": True}, MAY_MOVE),
     ],
     "genetic": [
         Way(settings={"generations": 10}),
+        Way("FromRandomStart", {"generations": 10, "start": "random"}),
         Way("ThatMovesWhatRuns", {"generations": 10, "move_running": True}, MAY_MOVE),
     ],
     # Its CPU limit is soft, as in its paper.

@@ -294,6 +294,9 @@ def _used(workers: Items, packed: Greedy, topology: int) -> list[int]:
 
 _WEIGHTS = CostWeights()
 
+#: Name of the scheduler.
+NAME: Final = "online"
+
 #: Values of `meaning`.
 OWN: Final = "own"
 AUTHORS: Final = "authors"
@@ -416,7 +419,7 @@ class OnlineScheduler:
             moved = self._plan(problem, rates, params, keep_running=False)
             if _is_better(problem, traffic, moved, plan):
                 plan = moved
-        return answer(problem, "online", self.params, plan)
+        return answer(problem, NAME, self.params, plan)
 
     def _plan(self, problem: Problem, rates: Rates, params: _TopologyParams, *, keep_running: bool) -> CompletePlan:
         return plan_with_last_resort(

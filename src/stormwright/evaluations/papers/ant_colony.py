@@ -6,6 +6,7 @@ from stormwright.evaluations.definitions import Block, OrderClaim, Paper, Publis
 from stormwright.schedulers.toolkit.describe import citation
 
 ROUND_ROBIN, ANTS, OURS = "round robin", "ant colony", "optimizer"
+RANDOM_ANTS = "ant colony, random start"
 
 _BLOCK = Block(
     "word count",
@@ -13,6 +14,7 @@ _BLOCK = Block(
     {
         ROUND_ROBIN: Variant("even"),
         ANTS: Variant("ant_colony"),
+        RANDOM_ANTS: Variant("ant_colony", {"start": "random"}),
         OURS: Variant("optimizer", {"objective": "throughput"}),
     },
     workers=5,
@@ -25,13 +27,15 @@ PAPER = Paper(
     title="Ant colony: CPU of the nodes",
     source=f"{citation('ant_colony')}; and a list of generic rules",
     how="Only the abstract was at hand, with three numbers against round robin. Word count at one rate, half of the "
-    "highest under Storm's own scheduler, on five alike nodes; three starts each, the ants with seeds 0, 1 and 2.",
+    "highest under Storm's own scheduler, on five alike nodes; three starts each, the ants with seeds 0, 1 and 2, once "
+    "from the placement of `online` and once from a random one; how theirs start is not known.",
     rows=(
         PublishedRow(
             "Abstract, CPU",
             "26 % less CPU load on average",
             (
                 OrderClaim(_BLOCK.name, "cpu_percent", ANTS, ROUND_ROBIN, more=False, published=0.74),
+                OrderClaim(_BLOCK.name, "cpu_percent", RANDOM_ANTS, ROUND_ROBIN, more=False, published=0.74),
                 ReportedFigure(_BLOCK.name, "cpu_percent"),
             ),
         ),
@@ -40,6 +44,7 @@ PAPER = Paper(
             "3.5 % less standard deviation of it",
             (
                 OrderClaim(_BLOCK.name, "cpu_sd_percent", ANTS, ROUND_ROBIN, more=False, published=0.965),
+                OrderClaim(_BLOCK.name, "cpu_sd_percent", RANDOM_ANTS, ROUND_ROBIN, more=False, published=0.965),
                 ReportedFigure(_BLOCK.name, "cpu_sd_percent"),
             ),
         ),

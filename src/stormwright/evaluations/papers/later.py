@@ -25,6 +25,7 @@ _BLOCK = Block(
     {
         DEFAULT: Variant("even"),
         **{rule: Variant(rule) for rule in _RULES},
+        "genetic, random start": Variant("genetic", {"start": "random"}),
         "metis, authors' parameters": Variant("metis", {"variant": "authors"}),
     },
     workers=5,
