@@ -196,6 +196,7 @@ def test_builtin_schedulers_declare_expected_traits():
         "genetic": Traits(quick_up_to=1000),
         "learned": Traits(adapts=ONLINE, asks_others=True),
         "metis": Traits(quick_up_to=50_000),
+        "model_driven": Traits(quick_up_to=20_000),
         "n_version": Traits(moves_running=True, adapts=ONLINE, asks_others=True),
         "nearest_average_load": Traits(quick_up_to=20_000),
         "offline": Traits(quick_up_to=50_000),

@@ -45,6 +45,7 @@ SCHEDULERS: Mapping[str, str] = {
     "metis": "stormwright.schedulers.metis:MetisScheduler",
     "min_min": "stormwright.schedulers.generic:MinMinScheduler",
     "minimum_degree": "stormwright.schedulers.minimum_degree:MinimumDegreeScheduler",
+    "model_driven": "stormwright.schedulers.model_driven:ModelDrivenScheduler",
     "n_version": "stormwright.schedulers.n_version:NVersionScheduler",
     "nearest_average_load": "stormwright.schedulers.generic:NearestAverageLoadScheduler",
     "offline": "stormwright.schedulers.offline:OfflineScheduler",
