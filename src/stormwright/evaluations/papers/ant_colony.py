@@ -62,11 +62,10 @@ PAPER = Paper(
         PublishedRow(
             "The generic rules",
             "Round robin, weighted, random, fewest tasks, nearest load and others",
-            why_not="A list of rules without a figure; `stormwright compare` holds them beside each other. Two "
-            "of its entries define no rule, as they say neither by what nor how: adaptive scheduling (change the assignment "
-            "by how tasks run) and the genetic algorithm (model the assignment as a problem of optimisation). The text at "
-            "hand ends there: shortest path, best speed-up, and static, dynamic and mixed assignment, which such "
-            "lists name, are not in it.",
+            why_not="A list of rules without a figure; `stormwright compare` holds them beside each other. Two of its "
+            "entries say neither by what nor how, so they define no rule: adaptive scheduling (change the assignment "
+            "by how tasks run) and the genetic algorithm (model it as a problem of optimisation). The text at hand "
+            "ends there: shortest path, best speed-up, and static, dynamic and mixed assignment are not in it.",
         ),
     ),
     blocks=(_BLOCK,),
