@@ -20,6 +20,7 @@ from stormwright.model.humanize import amount
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.toolkit.describe import Description, Parameter, options_of_all
 from stormwright.schedulers.toolkit.from_scratch import running_text
+from stormwright.schedulers.toolkit.params import ParameterSet
 from stormwright.schedulers.toolkit.registry import SCHEDULERS, traits_of
 from stormwright.schedulers.toolkit.resolve import ANY_JAVA, SOME_JAVA, describe_scheduler
 from stormwright.workbench.comparison import PlacementFigures, measure
@@ -90,6 +91,8 @@ def _page(description: Description, figures: Mapping[str, PlacementFigures]) -> 
     yield from _rule(description)
     yield "## Parameters\n\n" + _parameters_table(description.parameters)
     yield "Options of all schedulers, such as `order`, are [here](index.md#options-of-all)."
+    if description.variants:
+        yield "## Variants\n\n" + _variants_table(description.variants)
 
 
 def _java_page(description: Description) -> Iterator[str]:
@@ -145,6 +148,16 @@ def _parameters_table(parameters: Sequence[Parameter]) -> str:
     for parameter in parameters:
         default = str(parameter.default).lower() if isinstance(parameter.default, bool) else str(parameter.default)
         lines.append(f"| `{parameter.name}` | {default} | {_cell(parameter.allowed)} | {_cell(parameter.text)} |")
+    return "\n".join(lines)
+
+
+def _variants_table(variants: Mapping[str, ParameterSet]) -> str:
+    lines = ["| `--set` | stands for | |", "|---|---|---|"]
+    for name, variant in variants.items():
+        values = ", ".join(
+            f"{key}={str(value).lower() if isinstance(value, bool) else value}" for key, value in variant.values.items()
+        )
+        lines.append(f"| `variant={name}` | {values} | {_cell(variant.text)} |")
     return "\n".join(lines)
 
 

@@ -1,4 +1,4 @@
-"""How good advice is on generated topologies: beside an exhaustive search, and over time beside DS2, Dhalion and Stela.
+"""How good advice is on generated topologies: beside an exhaustive search, and over time beside other rules.
 
     python -m benchmarks.prediction.advice [--cases 25] [--loops 5] [--seed 0]
 
@@ -35,7 +35,7 @@ MEASURES = (
 )
 
 #: Who is compared, ours first.
-ADVISERS = ("ours", "DS2", "DS2 with our headroom", "Dhalion", "Stela")
+ADVISERS = ("ours", "DS2", "DS2 with our headroom", "Dhalion", "Stela", "AdaStorm")
 
 #: Topologies that are followed over time are so many times as large.
 SCALE = 3

@@ -1,4 +1,4 @@
-"""Published rules: DS2, Dhalion and Stela."""
+"""Published rules: AdaStorm, DS2, Dhalion and Stela."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stormwright.advise.adviser import ComponentObservation, Observation, target_rates
-from stormwright.advise.rules import Dhalion, Ds2, Stela
+from stormwright.advise.rules import AdaStorm, Dhalion, Ds2, Stela
 from tests.examples import examples
 
 
@@ -125,6 +125,72 @@ def test_dhalion_does_not_retry_an_ineffective_action():
     assert again.executors[changed] == 1
 
 
+def test_adastorm_reaches_the_least_configuration_from_too_few_and_too_many():
+    """As DS2's word count: no window with another number of executors is needed, as the rates do not depend on it."""
+    for count in (1, 40):
+        assert steps(AdaStorm(), {"source": 1, "flat_map": count, "count": count})[-1] == {
+            "source": 1,
+            "flat_map": 10,
+            "count": 20,
+        }
+
+
+def test_adastorm_learns_that_executors_become_slower_by_their_number():
+    """Each takes 1 + 0.01 n times as long: n / (1 + 0.01 n) ≥ 10 and 20 from n = 12 and 25 on, after two windows."""
+    adviser, counts = AdaStorm(), {"source": 1, "flat_map": 1, "count": 1}
+    for _ in range(3):
+        slower = {name: rate / (1 + 0.01 * counts[name]) for name, rate in HERON["true_tps"].items()}
+        # The source needs one more for the same reason.
+        counts = dict(adviser.advise(chain(counts, slower, HERON["gives"], HERON["wanted_tps"])).executors)
+    assert counts == {"source": 2, "flat_map": 12, "count": 25}
+
+
+def test_adastorm_never_returns_to_a_number_that_was_too_small():
+    """Ten FlatMaps missed the rate although the model, by the noise of a later window, takes them for enough."""
+    adviser, slower = AdaStorm(), HERON["true_tps"] | {"flat_map": 0.95 * HERON["true_tps"]["flat_map"]}
+    few = {"source": 1, "flat_map": 10, "count": 20}
+    assert adviser.advise(chain(few, slower, HERON["gives"], HERON["wanted_tps"])).executors["flat_map"] == 11
+    faster = HERON["true_tps"] | {"flat_map": 1.2 * HERON["true_tps"]["flat_map"]}
+    enough = {"source": 1, "flat_map": 11, "count": 20}
+    for _ in range(5):
+        wanted = adviser.advise(chain(enough, faster, HERON["gives"], HERON["wanted_tps"]))
+        assert wanted.executors["flat_map"] == 11
+
+
+def in_window(
+    executors: int, workers: int, wanted_tps: float, p95_ms: float | None, reached_tps: float | None = None
+) -> Observation:
+    """A spout whose executors handle 100 trees/s each, and that reaches what is wanted, or what it can."""
+    reached = reached_tps or min(wanted_tps, 100.0 * executors)
+    busy = reached / (100 * executors)
+    own = ComponentObservation("spout", True, executors, 100, 100.0, reached, 0.0, busy, busy)
+    return Observation("t", (own,), wanted_tps, reached, workers, p95_ms)
+
+
+def test_adastorm_keeps_the_limit_of_latency_by_its_model():
+    """20 ms at 50 % and 50 ms at 80 %: 10 + 10 u / (1 − u). 25 ms allow 60 %, so 120 trees/s need more than 2 × 100."""
+    adviser = AdaStorm(25 / 0.99)
+    adviser.advise(in_window(1, 1, 50, 20.0))
+    assert adviser.advise(in_window(1, 1, 80, 50.0)).executors == {"spout": 2}
+    assert adviser.advise(in_window(2, 1, 120, 25.0)).executors == {"spout": 2}
+    assert adviser.advise(in_window(3, 1, 240, 50.0)).executors == {"spout": 4}
+
+
+def test_adastorm_gives_workers_as_many_executors_as_they_have_sustained():
+    adviser = AdaStorm()
+    assert adviser.advise(in_window(6, 3, 600, None)).workers == 3
+    assert adviser.advise(in_window(6, 2, 600, None)).workers == 2
+    assert adviser.advise(in_window(6, 2, 1200, None)).workers == 4
+
+
+def test_adastorm_returns_to_what_met_the_rate_rather_than_to_models():
+    """Six executors would do by the model, and miss the rate; then seven are tried."""
+    adviser = AdaStorm()
+    adviser.advise(in_window(10, 5, 600, None))
+    assert adviser.advise(in_window(6, 3, 600, 1.0, reached_tps=500)).executors == {"spout": 10}
+    assert adviser.advise(in_window(10, 5, 600, None)).executors == {"spout": 7}
+
+
 def test_stela_scales_out_the_congested_component_with_most_downstream():
     seen = chain({"source": 1, "flat_map": 2, "count": 20}, **HERON)
     wanted = Stela().advise(Observation("chain", seen.components, seen.wanted_tps, seen.reached_tps, 4))
@@ -143,7 +209,7 @@ def test_stela_removes_a_machine_only_if_the_others_sustain_the_load():
         assert wanted.executors[each.component] * each.true_tps >= rates[each.component] * (1 - 1e-9)
 
 
-@pytest.mark.parametrize("adviser", [Ds2, Dhalion, Stela])
+@pytest.mark.parametrize("adviser", [Ds2, Dhalion, Stela, AdaStorm])
 @settings(max_examples=examples(40), deadline=None)
 @given(
     counts=st.tuples(*[st.integers(1, 8)] * 3),

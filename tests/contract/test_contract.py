@@ -52,7 +52,7 @@ WAYS: Mapping[str, Sequence[Way]] = {
         Way(promises=MAY_MOVE),
         Way("ThatKeepsWhatRuns", {"keep_running": True}, MAY_MOVE),
         Way("WithNarrowWishes", {"alpha": 0, "beta": 0, "gamma": 1, "delta": 0}, MAY_MOVE),
-        Way("AsItsAuthorsMeanIt", {"meaning": "authors"}, MAY_MOVE),
+        Way("AsItsAuthorsMeanIt", {"variant": "authors"}, MAY_MOVE),
     ],
     "offline": [Way(), Way("OnFewNodes", {"alpha": 1, "beta": 0, "epsilon": 1})],
     "annealing": [
@@ -61,10 +61,12 @@ WAYS: Mapping[str, Sequence[Way]] = {
     ],
     "ant_colony": [
         Way(settings={"ants": 4, "iterations": 4}),
+        Way("FromRandomStart", {"ants": 4, "iterations": 4, "start": "random"}),
         Way("ThatMovesWhatRuns", {"ants": 4, "iterations": 4, "move_running": True}, MAY_MOVE),
     ],
     "genetic": [
         Way(settings={"generations": 10}),
+        Way("FromRandomStart", {"generations": 10, "start": "random"}),
         Way("ThatMovesWhatRuns", {"generations": 10, "move_running": True}, MAY_MOVE),
     ],
     # Its CPU limit is soft, as in its paper.
@@ -83,7 +85,11 @@ WAYS: Mapping[str, Sequence[Way]] = {
         Way(promises={"keeps_limits": False}),
         Way("WithHardCpu", {"soft_cpu": False, "units": "raw"}),
     ],
-    "metis": [Way(), Way("ByCut", {"objective": "cut"}), Way("BySupervisor", {"part": "supervisor"})],
+    "metis": [
+        Way(),
+        Way("BySupervisor", {"part": "supervisor"}),
+        Way("OfItsAuthors", {"variant": "authors"}),
+    ],
     "top_storm": [Way(), Way("ByItsTableAndStreams", {"most": "table", "traffic": "dag"})],
     # A number of steps instead of a clock, so that it gives the same answer each time.
     "optimizer": [

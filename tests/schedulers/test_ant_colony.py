@@ -70,3 +70,19 @@ def test_running_topology_stays_unless_move_running_is_set():
     assert schedule(of).slot_of_executor.tolist() == [0, 0, 1, 1]
     moved = schedule(of, move_running=True).slot_of_executor
     assert sorted(of.slot_node[moved].tolist()) == [0, 0, 1, 1]
+
+
+def test_random_start_without_search_is_the_random_placement_of_the_seed():
+    of = problem(nodes(4, 4, 4), (topology("t", 6, 3), load(6, [(0, 1, 9), (2, 3, 9)])))
+    random = make_scheduler("random", {"seed": 5}).schedule(of).slot_of_executor
+    slots = schedule(of, iterations=0, start="random", seed=5).slot_of_executor
+    assert of.slot_node[slots].tolist() == of.slot_node[random].tolist()
+
+
+@pytest.mark.parametrize("path", small_cases(), ids=case_name)
+def test_random_start_is_valid_and_improved(path):
+    placed = case_problem(path)
+    random = make_scheduler("random").schedule(placed).slot_of_executor
+    slots = schedule(placed, hop_cycles=1e4, start="random").slot_of_executor
+    assert violations(placed, slots) == []
+    assert worth(placed, slots.tolist(), 1e4) < worth(placed, random.tolist(), 1e4)

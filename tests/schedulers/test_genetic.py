@@ -70,3 +70,19 @@ def test_no_generations_is_no_worse_than_online():
     of = tiny(3)
     online = make_scheduler("online").schedule(of).slot_of_executor.tolist()
     assert bottlenecks(of, schedule(of, generations=0).slot_of_executor.tolist()) <= bottlenecks(of, online)
+
+
+def test_random_start_is_no_worse_than_the_random_placement_of_the_seed():
+    of = problem(nodes(4, 4, 4), (topology("t", 6, 3), load(6, [(0, 1, 9), (2, 3, 9)])))
+    random = make_scheduler("random", {"seed": 5}).schedule(of).slot_of_executor
+    slots = schedule(of, generations=0, start="random", seed=5, population=4).slot_of_executor
+    assert bottlenecks(of, slots.tolist()) <= bottlenecks(of, random.tolist()) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("path", small_cases(), ids=case_name)
+def test_random_start_is_valid_and_improved(path):
+    placed = case_problem(path)
+    random = make_scheduler("random").schedule(placed).slot_of_executor
+    slots = schedule(placed, hop_cycles=1e4, start="random").slot_of_executor
+    assert violations(placed, slots) == []
+    assert bottlenecks(placed, slots.tolist(), 1e4) < bottlenecks(placed, random.tolist(), 1e4)

@@ -14,9 +14,12 @@ from scipy.sparse import csr_array
 
 from stormwright.errors import MissingDependencyError
 from stormwright.formats import write_problem
-from stormwright.model import TopologyAssignment, WorkerSlot, violations
+from stormwright.model import Problem, TopologyAssignment, WorkerSlot, measured_traffic, violations
+from stormwright.model.arrays import IntArray
+from stormwright.model.constraints.constraint import RELATIVE_TOLERANCE
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.toolkit.partition import partition
+from tests.case_files import case_files, case_name, case_problem
 from tests.schedulers.builders import load, nodes, problem, topology
 
 
@@ -49,6 +52,54 @@ def test_cut_objective_weighs_traffic_and_volume_objective_ignores_it():
     assert sorted(partition(joined, np.ones(6), [6, 6], volume=True)) == [[0, 1, 2], [3, 4, 5]]
     by_cut = partition(joined, np.ones(6), [6, 6])
     assert any({2, 3} <= set(part) for part in by_cut)
+
+
+def test_imbalance_is_the_percent_by_which_a_part_may_exceed_the_mean():
+    """Two triangles joined by one light edge; the vertices of one weigh more."""
+    triangles = [(0, 1, 9.0), (1, 2, 9.0), (0, 2, 9.0), (3, 4, 9.0), (4, 5, 9.0), (3, 5, 9.0)]
+    joined, weight = graph(6, [*triangles, (2, 3, 1.0)]), np.array([4.0, 4, 4, 2, 2, 2])
+    assert sorted(partition(joined, weight, [6, 6], imbalances=[40])) == [[0, 1, 2], [3, 4, 5]]
+    assert [weight[part].sum() for part in partition(joined, weight, [6, 6], imbalances=[30])] != [12, 6]
+
+
+def inter_node_tps(of: Problem, slots: IntArray) -> float:
+    traffic, node = measured_traffic(of), of.slot_node[slots]
+    return float(traffic.tps[node[traffic.source] != node[traffic.target]].sum())
+
+
+@pytest.mark.parametrize("path", case_files("peer") + case_files("placement"), ids=case_name)
+def test_no_more_traffic_between_nodes_than_with_even(path):
+    """For all problems with measured loads, and of the others those in which `even` breaks no limit."""
+    of = case_problem(path).with_nothing_running()
+    if of.num_executors > 5000:
+        pytest.skip("large")
+    even, answer = (make_scheduler(name).schedule(of) for name in ("even", "metis"))
+    if even.unplaced or answer.unplaced:
+        pytest.skip("not placed as a whole by both")
+    if path.parent.name == "peer" and violations(of, even.slot_of_executor):
+        pytest.skip("even breaks a limit that metis keeps")
+    most = inter_node_tps(of, even.slot_of_executor)
+    assert inter_node_tps(of, answer.slot_of_executor) <= most * (1 + RELATIVE_TOLERANCE)
+
+
+def test_parameters_of_the_published_code_give_its_communication_volume():
+    """The triangles again: nearly everything goes over the edge between them, and volume counts it as one target."""
+    pairs = [(0, 1, 1.0), (1, 2, 1.0), (0, 2, 1.0), (3, 4, 1.0), (4, 5, 1.0), (3, 5, 1.0), (2, 3, 1000.0)]
+    of = problem(nodes(9.0, 9.0), (topology("t", 6, 2), load(6, pairs)))
+    by_volume = make_scheduler("metis", {"objective": "volume"}).schedule(of).slot_of_executor
+    assert by_volume[0] == by_volume[1] == by_volume[2] != by_volume[3]
+    by_cut = make_scheduler("metis").schedule(of).slot_of_executor
+    assert by_cut[2] == by_cut[3]
+
+
+def test_weight_of_tuples_balances_these_instead_of_cpu():
+    """A star: the hub exchanges as many tuples as all others together."""
+    of = problem(nodes(9.0, 9.0), (topology("t", 8, 2), load(8, [(0, i, 10.0) for i in range(1, 8)])))
+    sizes = {}
+    for weight in ("cpu", "tuples"):
+        slots = make_scheduler("metis", {"weight": weight, "imbalance": 3.0}).schedule(of).slot_of_executor
+        sizes[weight] = sorted(np.unique(slots, return_counts=True)[1].tolist())
+    assert sizes == {"cpu": [4, 4], "tuples": [1, 7]}
 
 
 def test_parts_have_equal_weight():

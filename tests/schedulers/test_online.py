@@ -176,8 +176,8 @@ def test_a_topology_s_own_gamma_and_delta():
 # As in the authors' code -------------------------------------------------------------------------
 
 
-def test_with_the_authors_meaning_go_their_defaults():
-    params = make_scheduler("online", {"meaning": "authors", "delta": 0.5}).params
+def test_with_the_authors_variant_go_their_defaults():
+    params = make_scheduler("online", {"variant": "authors", "delta": 0.5}).params
     assert (params.alpha, params.beta, params.delta) == (0.0, 1.0, 0.5)
     assert params.gamma >= 1e9
     assert make_scheduler("online").params.alpha == 1.0
@@ -188,7 +188,7 @@ def test_the_authors_beta_is_the_least_number_of_nodes(beta, least):
     """All workers exchange much, so that one node would be best; of delta 1 no bound is left but W - u + 1."""
     chain = [(i, i + 1, 10) for i in range(3)]
     of = problem(nodes(4, 4, 4, 4), (topology("t", 4, 4), load(4, chain)))
-    slots = schedule(of, meaning="authors", beta=beta, delta=1).slot_of_executor
+    slots = schedule(of, variant="authors", beta=beta, delta=1).slot_of_executor
     assert nodes_used(of, slots) == least
     # The ends of a chain are the cheapest to cut off: 10 tuples/s for each further node.
     assert cost_of(of, slots).inter_node == 10 * (least - 1)
@@ -201,7 +201,7 @@ def test_the_authors_delta_bounds_the_workers_on_a_node(beta, delta, most, least
     """W = 12, N = 5: u = 3 or 5; from ⌈12/u⌉ to 12 - u + 1. The heaviest pairs pull all onto one node."""
     star = [(0, i, 100 - i) for i in range(1, 12)]
     of = problem(nodes(9, 9, 9, 9, 9, ports=12), (topology("t", 12, 12), load(12, star)))
-    slots = schedule(of, meaning="authors", beta=beta, delta=delta).slot_of_executor
+    slots = schedule(of, variant="authors", beta=beta, delta=delta).slot_of_executor
     on_node = np.bincount(of.slot_node[slots])
     assert max(on_node) == most
     assert nodes_used(of, slots) >= least
@@ -211,7 +211,7 @@ def test_topology_rejected_by_the_authors_bounds_is_still_placed():
     """Two nodes, one with a single slot: by delta 0 each would take two of four workers."""
     few, many = nodes(9, 9)
     of = problem((replace(few, ports=few.ports[:1]), many), (topology("t", 4, 4), load(4, [(0, 1, 5)])))
-    answer = schedule(of, meaning="authors")
+    answer = schedule(of, variant="authors")
     assert not answer.unplaced
     assert violations(of, answer.slot_of_executor) == []
 

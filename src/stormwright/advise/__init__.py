@@ -4,7 +4,7 @@
 
     a window of measurements ─▶ Observation ─▶ Adviser ─▶ Wanted: executors by component, workers
 
-`rules` has DS2, Dhalion and Stela; `search` the search by `stormwright.predict`. The package is callable:
+`rules` has AdaStorm, DS2, Dhalion, Stela; `search` the search by `stormwright.predict`. The package is callable:
 ``stormwright.advise(problem, rate=9000)``.
 """
 

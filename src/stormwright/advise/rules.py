@@ -1,11 +1,156 @@
-"""Published scaling rules: Dhalion, DS2, Stela."""
+"""Published scaling rules: AdaStorm, Dhalion, DS2, Stela."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import ceil, inf
 
+import numpy as np
+
 from stormwright.advise.adviser import ComponentObservation, Observation, TargetSize, target_rates, within_tasks
+
+# AdaStorm -----------------------------------------------------------------------------------------
+# AdaStorm: the least configuration that meets throughput and latency by models learned from history.
+
+#: Parts of the wanted rate and of the latency that count as met.
+_MET = 0.99
+
+#: Rounding of a quotient that is a whole number.
+_ROUNDING = 1e-9
+
+
+class AdaStorm:
+    """After Z. Weng, Q. Guo, C. Wang, X. Meng, B. He, "AdaStorm: resource efficient Storm with adaptive configuration",
+    ICDE 2017, https://doi.org/10.1109/ICDE.2017.178, of which only the abstract was available: the configuration of a
+    topology is adapted with models learned from its history, so that the least resources meet throughput and latency.
+
+    Assumptions:
+
+    1. The configuration is the number of executors of each component, and of workers. The least is the one with fewest
+       executors of each component, then fewest workers.
+    2. Model of throughput: the time of an executor for a tuple is a + b · (executors of its component), b at least 0,
+       fitted by least squares over all windows; with one number of executors so far, the mean. A component sustains
+       executors / time.
+    3. Model of latency: its 95th percentile is c + d · u / (1 − u) at a utilisation u of the busiest component, c and d
+       at least 0, fitted likewise; it needs windows of two utilisations. So the latency bounds u; without a limit, or
+       before that, u may be 1.
+    4. A worker takes as many executors as workers had on average, at most, in any window that met rate and latency;
+       before that as many as now.
+    5. History counts more than models. If a configuration has met the goals at this rate, the least that has is left
+       only after a window that met them, for a smaller one by the models that is not known to miss: no larger than one
+       that missed such a rate. And the busiest component of a window that missed the rate never gets as few executors
+       again for more tuples than it handled there.
+    6. No component gets more executors than it has tasks. If the models say that none suffices, it gets that many.
+
+    Parameters
+    ----------
+    p95_ms
+        Limit of the 95th percentile of latency; None for no limit.
+    """
+
+    def __init__(self, p95_ms: float | None = None) -> None:
+        self._p95_ms = p95_ms
+        #: Component → (executors, seconds per tuple) of each window.
+        self._seconds: dict[str, list[tuple[float, float]]] = {}
+        #: (u / (1 − u), 95th percentile of latency) of each window.
+        self._latency: list[tuple[float, float]] = []
+        #: Component → (executors, tuples/s) of each window in which it was saturated.
+        self._saturated: dict[str, list[tuple[int, float]]] = {}
+        self._per_worker: float | None = None
+        #: Offered rate, executors of every component and workers of each window that met the goals, and that missed.
+        self._met: list[tuple[float, dict[str, int], int]] = []
+        self._missed: list[tuple[float, dict[str, int], int]] = []
+
+    def advise(self, observation: Observation) -> TargetSize:
+        """See `Adviser`."""
+        met = self._learn(observation)
+        target, most_busy = target_rates(observation), self._most_busy()
+        counts = within_tasks(
+            {
+                each.component: self._least(each.component, target[each.component] / most_busy, each.tasks)
+                for each in observation.components
+                if 0 < each.true_tps < inf
+            },
+            observation,
+        )
+        per_worker = self._per_worker or observation.total / max(observation.workers, 1)
+        workers = max(ceil(sum(counts.values()) / per_worker - _ROUNDING), 1)
+        size, now = (sum(counts.values()), workers), (observation.total, observation.workers)
+        smaller = size != now and size[0] <= now[0] and size[1] <= now[1]
+        known = self._least_met(observation.wanted_tps)
+        if known and (not met or not smaller or self._is_known_to_miss(counts, workers, observation.wanted_tps)):
+            return TargetSize(*known, "least that has met rate and latency")
+        return TargetSize(counts, workers, f"least that the models sustain, each at most {most_busy:.0%} busy")
+
+    def _learn(self, observation: Observation) -> bool:
+        """Record a window and return whether it met rate and latency; assumptions 2 to 5."""
+        for each in observation.components:
+            if 0 < each.true_tps < inf:
+                self._seconds.setdefault(each.component, []).append((each.executors, 1 / each.true_tps))
+        busy, p95_ms = max(each.busy for each in observation.components), observation.p95_ms
+        if p95_ms is not None and busy < 1:
+            self._latency.append((busy / (1 - busy), p95_ms))
+        if observation.reached_tps < _MET * observation.wanted_tps:
+            most = max(observation.components, key=lambda each: each.busy)
+            self._saturated.setdefault(most.component, []).append((most.executors, most.input_tps))
+        in_time = self._p95_ms is None or (p95_ms is not None and p95_ms <= self._p95_ms)
+        met = in_time and observation.reached_tps >= _MET * observation.wanted_tps
+        windows = self._met if met else self._missed
+        windows.append((observation.wanted_tps, observation.executors, observation.workers))
+        if met:
+            each_has = observation.total / max(observation.workers, 1)
+            self._per_worker = max(each_has, self._per_worker or 0.0)
+        return met
+
+    def _least_met(self, tps: float) -> tuple[dict[str, int], int] | None:
+        """Return the least executors and workers of windows that met at least this rate; None if there is none."""
+        windows = [(counts, workers) for met_tps, counts, workers in self._met if met_tps >= _MET * tps]
+        return min(windows, key=lambda each: (sum(each[0].values()), each[1]), default=None)
+
+    def _is_known_to_miss(self, counts: Mapping[str, int], workers: int, tps: float) -> bool:
+        """Return whether a configuration is no larger than one that missed at most this rate."""
+        return any(
+            missed_tps <= tps
+            and workers <= had
+            and all(count <= executors.get(name, 0) for name, count in counts.items())
+            for missed_tps, executors, had in self._missed
+        )
+
+    def _most_busy(self) -> float:
+        """Return the utilisation that the limit of latency allows; assumption 3."""
+        if self._p95_ms is None or len({busy for busy, _ in self._latency}) < 2:
+            return 1.0
+        base_ms, slope_ms = _line(self._latency)
+        if slope_ms == 0:
+            return 1.0
+        waiting = max(_MET * self._p95_ms - base_ms, 0.0) / slope_ms
+        return max(waiting / (1 + waiting), _LEAST_BUSY)
+
+    def _least(self, component: str, tps: float, tasks: int) -> int:
+        """Return the fewest executors that sustain a rate, `tasks` if none do; assumptions 2, 5 and 6."""
+        base_s, slope_s = _line(self._seconds[component])
+        # n / (a + b n) ≥ rate
+        free = 1 - slope_s * tps
+        if free <= 0:
+            return tasks
+        too_few = [count for count, handled in self._saturated.get(component, ()) if tps > handled]
+        return min(max([ceil(base_s * tps / free - _ROUNDING), *(count + 1 for count in too_few)]), tasks)
+
+
+#: Least utilisation to plan for, if the limit of latency allows none.
+_LEAST_BUSY = 0.05
+
+
+def _line(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """Return base and slope of the least-squares line, neither below 0; the mean if all points have one abscissa."""
+    x, y = np.array(points).T
+    spread = float(np.var(x))
+    slope = max(float(np.mean((x - x.mean()) * (y - y.mean()))) / spread, 0.0) if spread > 0 else 0.0
+    base = float(y.mean() - slope * x.mean())
+    if base >= 0:
+        return base, slope
+    return 0.0, float(np.dot(x, y) / np.dot(x, x))
+
 
 # Dhalion ------------------------------------------------------------------------------------------
 # Dhalion: symptoms, a diagnosis, and one change at a time; ineffective changes are not repeated.
@@ -78,9 +223,6 @@ class Dhalion:
 
 # DS2 ----------------------------------------------------------------------------------------------
 # DS2: number of executors from the true processing rate of one.
-
-#: Rounding of a quotient that is a whole number.
-_ROUNDING = 1e-9
 
 
 class Ds2:

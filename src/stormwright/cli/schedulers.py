@@ -70,6 +70,11 @@ def _print(description: Description) -> None:
         say_lines(f"\nRaises:\n{indent(description.errors, '  ')}")
     say_lines("\nParameters:" if description.parameters else "\nIt has no parameters.")
     _print_parameters(description.parameters)
+    if description.variants:
+        say_lines("\nVariants:")
+    for name, variant in description.variants.items():
+        values = ", ".join(f"{key}={_text(value)}" for key, value in variant.values.items())
+        say_lines(f"  variant={name}  ({values})\n      {variant.text}")
     if options_ := _options(description.name):
         say_lines("\nOptions of all schedulers:")
         _print_parameters(options_)
@@ -86,6 +91,8 @@ def _print_briefly(description: Description) -> None:
             say_lines(_filled(f"{title}: {text}", 2))
     parameters = ", ".join(f"{each.name}={_default(each)}" for each in description.parameters)
     say_lines(_filled(f"Parameters: {parameters}" if parameters else "It has no parameters.", 5))
+    if description.variants:
+        say_lines(_filled(f"Variants: {', '.join(f'variant={name}' for name in description.variants)}", 2))
     say_lines(_filled(f"Source: {description.source or 'none cited'}", 2))
     say(f"--all describes every parameter; `stormwright schedule FILE --scheduler {description.name}` uses it")
 
@@ -110,4 +117,8 @@ def _print_parameters(parameters: Iterable[Parameter]) -> None:
 
 
 def _default(parameter: Parameter) -> str:
-    return str(parameter.default).lower() if isinstance(parameter.default, bool) else str(parameter.default)
+    return _text(parameter.default)
+
+
+def _text(value: float | int | str | bool) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -9,7 +9,7 @@ from itertools import combinations, pairwise, product
 import numpy as np
 
 from stormwright.advise.adviser import Adviser, Observation, TargetSize
-from stormwright.advise.rules import Dhalion, Ds2, Stela
+from stormwright.advise.rules import AdaStorm, Dhalion, Ds2, Stela
 from stormwright.advise.search.cheapest import Search
 from stormwright.advise.search.evaluation import EvaluatedPlacement
 from stormwright.advise.search.goals import AdviceGoals
@@ -160,7 +160,14 @@ def advisers(case: AdviceCase, p95_ms: float | None = None) -> dict[str, Adviser
     """Return a new instance of each adviser."""
     ours = PredictiveAdviser(AdviceGoals(p95_ms=p95_ms), case.kinds, Patience())
     roomy = Ds2(1 / (1 - ours.headroom))
-    return {"ours": ours, "DS2": Ds2(), "DS2 with our headroom": roomy, "Dhalion": Dhalion(), "Stela": Stela()}
+    return {
+        "ours": ours,
+        "DS2": Ds2(),
+        "DS2 with our headroom": roomy,
+        "Dhalion": Dhalion(),
+        "Stela": Stela(),
+        "AdaStorm": AdaStorm(p95_ms),
+    }
 
 
 # Beside an exhaustive search ---------------------------------------------------------------------------
@@ -291,7 +298,7 @@ def followed(
     trace, rates_tps
         Name of the trace, and its offered trees/s by window.
     """
-    workers = _WORKERS if name in ("ours", "Stela") else _NODES
+    workers = _WORKERS if name in ("ours", "Stela", "AdaStorm") else _NODES
     wanted = TargetSize(_begin(case, 1), workers)
     restarts = reached_windows = 0
     steps: int | None = None

@@ -58,7 +58,8 @@ class AntColonyScheduler:
     3. The objective is the mean plus the standard deviation of the CPU utilisation of the nodes, by executors and by
        tuples between nodes (`hop_cycles` at either end): lower is better.
     4. After each iteration rho of the pheromone evaporates, and every placement adds (lowest objective so far) / (its
-       own) to its pairs of executor and node; so does the best so far, initially that of `online`.
+       own) to its pairs of executor and node; so does the best so far, initially that of `online`, or with `start`
+       ``random`` that of `random`.
     5. rho falls from `rho_start` to `rho_end` along a sigmoid of the iterations done: the colony forgets quickly at the
        beginning.
     6. The paper's best alpha, beta and number of iterations are not known; the defaults are common ones.
@@ -67,8 +68,8 @@ class AntColonyScheduler:
     executor, or leaves fewer slots than workers, adds no pheromone. With more than 2 million pairs of executor and node
     the placement of `online` is returned.
 
-    The placement violates no constraint and is never worse than that of `online` by this objective. The same problem
-    and seed give the same answer; there is no time limit. Running executors stay unless `move_running`. Ties go to the
+    The placement violates no constraint and is never worse than its start by this objective. The same problem and seed
+    give the same answer; there is no time limit. Running executors stay unless `move_running`. Ties go to the
     older placement.
 
     When to use

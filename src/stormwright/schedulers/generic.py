@@ -1,6 +1,10 @@
 """Generic rules of scheduling, each declared by the rule that puts the executors of a topology on nodes.
 
 Score rules put each executor on the node with the lowest score; round robins distribute workers in turn.
+
+The survey "Task scheduling algorithms in distributed systems" (分布式系统中的任务调度算法) lists two more that are no
+rules: adaptive scheduling, by which the assignment changes with how tasks run, without saying at what and to what; and
+genetic algorithms, without an objective or operators. What is at hand of it ends there.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ import numpy as np
 from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from stormwright.schedulers.placement.partial_placement import PartialPlacement
-from stormwright.schedulers.templates.search import SearchParams, search
+from stormwright.schedulers.templates.search import RANDOM, SearchParams, search
 from stormwright.schedulers.templates.utilisation import Utilisation
 from stormwright.schedulers.toolkit.limits import max_executors_per_worker
 from stormwright.schedulers.toolkit.params import param
@@ -39,14 +39,17 @@ class GeneticScheduler:
        between workers (`hop_cycles` at either end). The objective is the sum over topologies of that utilisation: lower
        is better. At equal sums less traffic between nodes is better.
     2. The genes of a placement are the worker of every executor and the node of every worker.
-    3. The first generation is the placement of `online` and mutations of it. Parents are selected by tournaments of
-       two. A child has one parent's genes up to a random cut and the other's behind it, for executors and for workers.
+    3. The first generation is the placement of `online` and mutations of it; with `start` ``random``, that of `random`
+       and others in which each executor has a random worker of its topology, and each worker a random node. Parents are
+       selected by tournaments of two. A child has one parent's genes up to a random cut and the other's behind it, for
+       executors and for workers. How the paper's first generation is made, and the numbers of placements and
+       generations, are not known.
     4. A mutation moves an executor to another worker, swaps two executors of a topology, moves a worker to another
        node, or swaps the nodes of two workers.
     5. A child that violates constraints ranks behind all that do not, by the amount of violation; the two best survive.
 
-    The placement violates no constraint and is never worse than that of `online` by this objective. The same problem
-    and seed give the same answer; there is no time limit. Running executors stay unless `move_running`. Ties go to the
+    The placement violates no constraint and is never worse than its start by this objective. The same problem and seed
+    give the same answer; there is no time limit. Running executors stay unless `move_running`. Ties go to the
     older placement.
 
     When to use
@@ -142,8 +145,11 @@ class _Evolution:
         size = self._params.population
         worker: IndexArray = np.repeat(self._placement.worker[None].astype(np.int64), size, axis=0)
         node: IndexArray = np.repeat(np.array(self._placement.node, dtype=np.int64)[None], size, axis=0)
-        for rows in (np.arange(1, size), np.arange(size // 2, size)):
-            self._mutate(worker, node, rows)
+        if self._params.start == RANDOM:
+            self._scatter(worker, node, np.arange(1, size))
+        else:
+            for rows in (np.arange(1, size), np.arange(size // 2, size)):
+                self._mutate(worker, node, rows)
         worker, node = self._ranked(worker, node)
         for _ in range(self._params.generations):
             children = self._children(worker, node, size - 2)
@@ -191,6 +197,14 @@ class _Evolution:
             behind[:, mixed] = np.arange(len(mixed)) >= cut
             children.append(np.where(behind, genes[fathers], genes[mothers]))
         return children[0], children[1]
+
+    def _scatter(self, worker: IndexArray, node: IndexArray, rows: IndexArray) -> None:
+        """Draw all genes of some rows at random; assumption 3."""
+        topology = self._placement.problem.executor_topology[self._executors]
+        luck = self._rng.random((len(rows), len(topology)))
+        sibling = self._first_worker[topology] + (luck * self._num_workers[topology]).astype(int)
+        worker[np.ix_(rows, self._executors)] = self._workers[sibling]
+        node[np.ix_(rows, self._workers)] = self._rng.choice(self._nodes, (len(rows), len(self._workers)))
 
     def _mutate(self, worker: IndexArray, node: IndexArray, rows: IndexArray) -> None:
         """Apply one random change to each of some rows; assumption 4."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from stormwright.model.topology_config import ALPHA, BETA, EPSILON
 from stormwright.schedulers.placement.placing import FreeResources, Placing, fill_empty
 from stormwright.schedulers.templates.waiting import Rule, place_waiting
 from stormwright.schedulers.toolkit.limits import most_executors
-from stormwright.schedulers.toolkit.params import Params, param, topology_values
+from stormwright.schedulers.toolkit.params import ParameterSet, Params, param, topology_values
 from stormwright.schedulers.toolkit.traffic import by_component, linearised, upstream
 
 
@@ -81,6 +81,12 @@ class OfflineScheduler:
     """
 
     params_type = OfflineParams
+    variants: ClassVar[Mapping[str, ParameterSet]] = {
+        "authors": ParameterSet(
+            "defaults of the authors' code, as ours; those of the paper's own evaluation (§4) are not known",
+            {"alpha": 0.0, "beta": 1.0, "epsilon": 0.5},
+        )
+    }
     quick_up_to = 50_000
 
     def __init__(self, params: OfflineParams | None = None) -> None:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Final, NamedTuple, Self
+from typing import ClassVar, Final, NamedTuple
 
 import numpy as np
 
@@ -32,7 +32,7 @@ from stormwright.schedulers.placement.repair import make_room
 from stormwright.schedulers.placement.staying import choose_slots, restore_cheaper, swap_nodes
 from stormwright.schedulers.templates.waiting import CompletePlan, answer, plan_with_last_resort
 from stormwright.schedulers.toolkit.limits import max_executors_per_worker, most_executors
-from stormwright.schedulers.toolkit.params import param, topology_values
+from stormwright.schedulers.toolkit.params import ParameterSet, param, topology_values
 from stormwright.schedulers.toolkit.traffic import Rates
 from stormwright.schedulers.toolkit.triggers import ONLINE, TriggerParams
 
@@ -294,12 +294,12 @@ def _used(workers: Items, packed: Greedy, topology: int) -> list[int]:
 
 _WEIGHTS = CostWeights()
 
+#: Name of the scheduler.
+NAME: Final = "online"
+
 #: Values of `meaning`.
 OWN: Final = "own"
 AUTHORS: Final = "authors"
-
-#: Defaults of the authors' code; a gamma below 1, their "no limit", is refused.
-_AUTHORS_DEFAULTS = {"alpha": 0.0, "beta": 1.0, "gamma": MOST_GAMMA, "delta": 0.0}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -318,19 +318,13 @@ class OnlineParams(TriggerParams):
     )
     meaning: str = param(
         OWN,
-        "of beta and delta; authors: as in the code of the paper's authors, with its defaults",
+        "of beta and delta; authors: as in the code of the paper's authors",
         choices=(OWN, AUTHORS),
     )
     capacity: float = param(
         100.0, "percent of a node's CPU that executors may use, and at which it is overloaded", low=1, high=100
     )
     keep_running: bool = param(False, "true: only place executors without a slot; running ones stay")
-
-    @classmethod
-    def from_settings(cls, settings: Mapping[str, object]) -> Self:
-        """Return the parameters, with the authors' defaults if `meaning` is ``authors``; see `Params`."""
-        others = _AUTHORS_DEFAULTS if settings.get("meaning") == AUTHORS else {}
-        return super().from_settings({**others, **settings})
 
 
 class OnlineScheduler:
@@ -368,7 +362,8 @@ class OnlineScheduler:
     8. `delta` bounds a topology's workers on a node by the slots of nodes, from the fewest that suffice if each node
        provides as many. In the authors' code the bound depends on W alone: ⌈W/u⌉ + ⌈delta (W - u + 1 - ⌈W/u⌉)⌉.
     9. The authors' code takes alpha 0, beta 1, delta 0 and no limit on load (a gamma that it then refuses, so that it
-       has to be set) by default. `meaning` ``authors`` selects 7, 8 and these defaults as in their code.
+       has to be set) by default. `meaning` ``authors`` selects 7 and 8 as in their code, `variant` ``authors`` these
+       defaults, too.
     10. In the authors' code a node's load is never updated while workers are added, so that any number fits of which
         each one does; workers without traffic, and executors, are left to Storm's EvenScheduler; all slots of the
         cluster are freed at each change; and a node is overloaded as soon as it exceeds its capacity, whereas here, as
@@ -398,6 +393,13 @@ class OnlineScheduler:
     """
 
     params_type = OnlineParams
+    variants: ClassVar[Mapping[str, ParameterSet]] = {
+        "authors": ParameterSet(
+            "meaning and defaults of the authors' code, whose gamma has no limit; what the paper's own evaluation (§4) "
+            "used is not known, nor are its X, P, R and T, which are ours",
+            {"meaning": AUTHORS, "alpha": 0.0, "beta": 1.0, "gamma": MOST_GAMMA, "delta": 0.0},
+        )
+    }
     cpu_percent_parameter = "capacity"
     moves_running = True
     adapts = ONLINE
@@ -417,7 +419,7 @@ class OnlineScheduler:
             moved = self._plan(problem, rates, params, keep_running=False)
             if _is_better(problem, traffic, moved, plan):
                 plan = moved
-        return answer(problem, "online", self.params, plan)
+        return answer(problem, NAME, self.params, plan)
 
     def _plan(self, problem: Problem, rates: Rates, params: _TopologyParams, *, keep_running: bool) -> CompletePlan:
         return plan_with_last_resort(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from stormwright.model.arrays import BoolArray, FloatArray
 from stormwright.schedulers.placement.favoured_hosts import most_favoured
 from stormwright.schedulers.placement.placing import FreeResources, Placing
 from stormwright.schedulers.templates.waiting import Rule, place_waiting
-from stormwright.schedulers.toolkit.params import MOST_FACTOR, Params, param
+from stormwright.schedulers.toolkit.params import MOST_FACTOR, ParameterSet, Params, param
 from stormwright.schedulers.toolkit.traffic import breadth_first, by_component
 
 #: Network distance from the reference node: to itself, to a node of its rack, to any other.
@@ -76,6 +77,12 @@ class RStormScheduler:
     """
 
     params_type = RStormParams
+    variants: ClassVar[Mapping[str, ParameterSet]] = {
+        "authors": ParameterSet(
+            "units of the published code, in which memory dominates; the paper's weights of distances are not known",
+            {"units": "raw", "soft_cpu": True},
+        )
+    }
 
     def __init__(self, params: RStormParams | None = None) -> None:
         self.params = params or RStormParams()

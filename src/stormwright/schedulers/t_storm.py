@@ -40,7 +40,7 @@ class TStormScheduler:
 
     1. Topology by topology; as topologies exchange nothing, their order matters only if resources are short.
     2. The average is that of all executors over usable nodes, or of the topology's over its workers, whichever is more.
-       `gamma` is soft, given up for an executor that does not fit otherwise.
+       `gamma` is soft, given up for an executor that does not fit otherwise. The paper's values of it are not known.
     3. Among nodes where an executor adds equally much traffic, unused ones come first until the topology is on as many
        as rule 4 requires, then its own, which limits their number and mixes components; of these the one with most free
        CPU.

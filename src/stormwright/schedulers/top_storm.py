@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import ClassVar
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -12,7 +14,7 @@ from scipy.sparse import csr_array
 from stormwright.model import UNPLACED, Assignment, LoadProfile, Problem, Supervisor, measured_traffic
 from stormwright.schedulers.placement.placing import FreeResources, Placing, fill_empty
 from stormwright.schedulers.templates.waiting import Rule, place_waiting
-from stormwright.schedulers.toolkit.params import Params, node_values, param
+from stormwright.schedulers.toolkit.params import ParameterSet, Params, node_values, param
 from stormwright.schedulers.toolkit.traffic import Rates
 
 #: Keys of `supervisor.scheduler.meta` that describe the node's processors.
@@ -86,6 +88,13 @@ class TopStormScheduler:
     """
 
     params_type = TopStormParams
+    variants: ClassVar[Mapping[str, ParameterSet]] = {
+        "authors": ParameterSet(
+            "alpha of algorithm 3, executors of algorithm 2, and traffic from the DAG, as the paper reads it; measured "
+            "traffic is ours",
+            {"alpha": 0.8, "most": "algorithm", "traffic": "dag"},
+        )
+    }
 
     def __init__(self, params: TopStormParams | None = None) -> None:
         self.params = params or TopStormParams()

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 import stormwright
-from stormwright.errors import InputError, MissingDependencyError
+from stormwright.errors import InputError, MissingDependencyError, SchedulerError
 from stormwright.schedulers import make_scheduler, parse_settings, scheduler_names
 from stormwright.schedulers.toolkit import registry
 from stormwright.schedulers.toolkit.multi_tenancy import MultiTenantScheduler
-from stormwright.schedulers.toolkit.params import Params, param
-from stormwright.schedulers.toolkit.registry import check_settings, traits_of
+from stormwright.schedulers.toolkit.params import ParameterSet, Params, param
+from stormwright.schedulers.toolkit.registry import check_settings, scheduler_type, traits_of, variants_of
 from stormwright.schedulers.toolkit.traits import Traits
 from stormwright.schedulers.toolkit.triggers import BALANCE, NODES, ONLINE, TRAFFIC, Adaptation
 from stormwright.schedulers.toolkit.wrappers import IsolatingScheduler, NodeWeightScheduler
@@ -106,6 +106,41 @@ def test_common_options_are_validated_without_creating_a_scheduler():
         check_settings("even", ["order=fast"])
 
 
+VARIANTS = [(name, variant) for name in registry.SCHEDULERS for variant in variants_of(scheduler_type(name))]
+
+
+@pytest.mark.parametrize(("name", "variant"), VARIANTS)
+def test_variant_sets_its_values_and_leaves_the_others(name, variant):
+    values = dict(variants_of(scheduler_type(name))[variant].values)
+    params = vars(make_scheduler(name, {"variant": variant}).params)
+    assert params == {**vars(make_scheduler(name).params), **values}
+
+
+def test_given_parameters_win_over_those_of_the_variant():
+    params = make_scheduler("online", ["alpha=0.25", "variant=authors"]).params
+    assert (params.meaning, params.alpha, params.delta) == ("authors", 0.25, 0.0)
+
+
+def test_unknown_variant_is_a_fault_among_others():
+    with pytest.raises(InputError) as caught:
+        check_settings("online", ["alpha=7", "variant=ours"])
+    assert {fault.path for fault in caught.value.faults} == {"alpha", "variant"}
+
+
+def test_scheduler_without_variants_has_no_such_setting():
+    with pytest.raises(InputError) as caught:
+        check_settings("even", ["variant=authors"])
+    assert [fault.path for fault in caught.value.faults] == ["variant"]
+
+
+def test_variants_of_another_package_are_checked(plugins, monkeypatch):
+    monkeypatch.setattr(Dice, "variants", {"loaded": {"seed": 6}}, raising=False)
+    with pytest.raises(SchedulerError):
+        make_scheduler("dice")
+    monkeypatch.setattr(Dice, "variants", {"loaded": ParameterSet("sixes", {"seed": 6})})
+    assert make_scheduler("dice", {"variant": "loaded"}).params.seed == 6
+
+
 def test_the_last_of_equal_keys_counts():
     assert parse_settings(["a=1", "a=2=3"]) == {"a": "2=3"}
 
@@ -161,6 +196,7 @@ def test_builtin_schedulers_declare_expected_traits():
         "genetic": Traits(quick_up_to=1000),
         "learned": Traits(adapts=ONLINE, asks_others=True),
         "metis": Traits(quick_up_to=50_000),
+        "model_driven": Traits(quick_up_to=20_000),
         "n_version": Traits(moves_running=True, adapts=ONLINE, asks_others=True),
         "nearest_average_load": Traits(quick_up_to=20_000),
         "offline": Traits(quick_up_to=50_000),

@@ -13,6 +13,7 @@ from stormwright.evaluations.definitions import (
     ReportedFigure,
     Variant,
 )
+from stormwright.schedulers.toolkit.describe import citation
 
 DEFAULT, R_STORM, OURS = "default", "R-Storm", "optimizer"
 
@@ -70,8 +71,7 @@ def _faster(*blocks: Block, published: float | tuple[float, float] | None = None
 PAPER = Paper(
     name="r-storm",
     title="R-Storm: linear, diamond, star, page load and processing",
-    source='B. Peng, M. Hosseini, Z. Hong, R. Farivar, R. Campbell, "R-Storm: Resource-aware scheduling in Storm", '
-    "Middleware 2015, https://doi.org/10.1145/2814576.2814808",
+    source=citation("r_storm"),
     how="R-Storm is Storm's own class, ResourceAwareScheduler, as it is in 2.8.3. Only the paper's abstract was at "
     "hand, and its topologies by their shapes: work and sizes of tuples are ours, chosen so that links or CPU are the "
     "limit. Storm 2 keeps shuffled tuples in the worker where it can; theirs did not, so that is switched off. Nodes "

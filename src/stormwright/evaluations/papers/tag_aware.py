@@ -9,6 +9,7 @@ from stormwright.formats.document.faults import FaultList
 from stormwright.formats.storm.conf import Layer, StormConf
 from stormwright.formats.storm.submission import ACKERS, WORKERS, UserComponent, submitted
 from stormwright.model import UNPLACED, Grouping, Problem, Supervisor
+from stormwright.schedulers.toolkit.describe import citation
 
 _TAG = "GPU"
 
@@ -53,7 +54,7 @@ def _count(scheduler: str, with_gpu: int, what: str) -> float:
 PAPER = Paper(
     name="tag-aware",
     title="Tag-aware scheduling: the article's example",
-    source='P. Katseas, "Taking control of your Apache Storm cluster with tag-aware scheduling", Inside EDITED, 2017',
+    source=citation("tag_aware"),
     how="The article measures nothing; what its pictures show is computed on its example, without a cluster.",
     rows=(
         PublishedRow(

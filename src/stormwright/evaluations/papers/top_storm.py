@@ -15,6 +15,7 @@ from stormwright.evaluations.definitions import (
     ReportedFigure,
     Variant,
 )
+from stormwright.schedulers.toolkit.describe import citation
 from stormwright.workbench.generated_problems import TABLE_5, top_storm
 
 DEFAULT, R_STORM, TOP_STORM, OURS = "Default", "R-Storm", "TOP-Storm", "optimizer"
@@ -195,8 +196,7 @@ _LAYOUT = (
 PAPER = Paper(
     name="top-storm",
     title="TOP-Storm: six configurations of word count and exclamation",
-    source='A. Muhammad, M. Aleem, M. A. Islam, "TOP-Storm: A topology-based resource-aware scheduler for Stream '
-    'Processing Engine", Cluster Computing 24, 2021, https://doi.org/10.1007/s10586-020-03117-y',
+    source=citation("top_storm"),
     how="Five alike nodes with the slots of table 5; to schedulers they declare the processors of table 4. Theirs had "
     "two to eight cores each and 1 Gbit/s, and the topologies of Storm's examples, whose spouts sleep between tuples; "
     "our nodes may use more than half of a machine of two cores each, so that no node is short of CPU before all "

@@ -10,10 +10,15 @@ import numpy as np
 from stormwright.model import UNPLACED, Assignment, Problem, Traffic, violations
 from stormwright.model.arrays import FloatArray, IndexArray, IntArray, frozen
 from stormwright.model.constraints.constraint import RELATIVE_TOLERANCE
+from stormwright.schedulers import online
+from stormwright.schedulers.generic import RandomParams, RandomScheduler
 from stormwright.schedulers.online import OnlineParams, OnlineScheduler
 from stormwright.schedulers.placement.partial_placement import PartialPlacement
 from stormwright.schedulers.placement.staying import choose_slots, running_workers
 from stormwright.schedulers.toolkit.params import MOST_SEED, Params, param
+
+#: Values of `start`.
+ONLINE, RANDOM = online.NAME, RandomScheduler.name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,6 +26,11 @@ class SearchParams(Params):
     """Parameters of every search."""
 
     seed: int = param(0, "seed of the random numbers", low=0, high=MOST_SEED)
+    start: str = param(
+        ONLINE,
+        "placement to start from; online: that of `online`; random: that of `random`, with this seed",
+        choices=(ONLINE, RANDOM),
+    )
     move_running: bool = param(False, "true: also move running executors if the whole placement is then better")
 
 
@@ -32,10 +42,11 @@ Improve = Callable[[PartialPlacement], None]
 
 
 def search(problem: Problem, name: str, params: SearchParams, objective: Objective, improve: Improve) -> Assignment:
-    """Improve the placement of `online`.
+    """Improve the placement of `online`, or a random one.
 
-    Topologies with limits on components stay where `online` puts them. Running executors stay, unless `move_running`:
-    then the search also starts from the placement of `online` from scratch, and the result is used if it places more,
+    A random placement that leaves out more executors than that of `online` is replaced by the latter. Topologies with
+    limits on components stay where the start puts them. Running executors stay, unless `move_running`:
+    then the search also starts from such a placement from scratch, and the result is used if it places more,
     violates fewer constraints or, if equal, has a lower objective.
 
     Parameters
@@ -45,26 +56,37 @@ def search(problem: Problem, name: str, params: SearchParams, objective: Objecti
     name
         Name of the scheduler, for the answer.
     params
-        Parameters of the scheduler; only `move_running` is read here, all go into the answer.
+        Parameters of the scheduler; `start`, `seed` and `move_running` are read here, all go into the answer.
     objective
         Objective to minimise. Rounding differences do not count, so that nothing moves for them.
     improve
         Changes the partial placement in place. The result is dropped if it is no better.
     """
-    best = _improved(problem, problem, objective, improve)
+    best = _improved(problem, problem, params, objective, improve)
     if params.move_running and np.any(problem.current_slot != UNPLACED):
-        moved = _improved(problem, problem.with_current({}), objective, improve)
+        moved = _improved(problem, problem.with_current({}), params, objective, improve)
         stopped = (moved.slot_of_executor == UNPLACED) & (problem.current_slot != UNPLACED)
         if not stopped.any() and _is_better(problem, objective, moved.slot_of_executor, best.slot_of_executor):
             best = moved
-    status = {topology: f"{name}: {text.removeprefix('online: ')}" for topology, text in best.status.items()}
+    status = {topology: f"{name}: {text.removeprefix(f'{best.scheduler}: ')}" for topology, text in best.status.items()}
     slots = frozen(best.slot_of_executor, np.int32, own=True)
     return replace(best, slot_of_executor=slots, status=status, scheduler=name, parameters=asdict(params))
 
 
-def _improved(problem: Problem, start_problem: Problem, objective: Objective, improve: Improve) -> Assignment:
-    """Return the better of the placement of `online` for `start_problem` and its improvement."""
-    start = OnlineScheduler(OnlineParams(keep_running=True)).schedule(start_problem)
+def _start(problem: Problem, params: SearchParams) -> Assignment:
+    """Return the placement to start from; running executors stay."""
+    greedy = OnlineScheduler(OnlineParams(keep_running=True)).schedule(problem)
+    if params.start == ONLINE:
+        return greedy
+    random = RandomScheduler(RandomParams(seed=params.seed)).schedule(problem)
+    return greedy if len(random.unplaced) > len(greedy.unplaced) else random
+
+
+def _improved(
+    problem: Problem, start_problem: Problem, params: SearchParams, objective: Objective, improve: Improve
+) -> Assignment:
+    """Return the better of the start for `start_problem` and its improvement."""
+    start = _start(start_problem, params)
     placement = partial_placement_of(start_problem, start.slot_of_executor)
     if all(placement.fixed):
         return start
@@ -77,7 +99,7 @@ def _improved(problem: Problem, start_problem: Problem, objective: Objective, im
 def partial_placement_of(problem: Problem, slots: IntArray) -> PartialPlacement:
     """Return a partial placement; running workers and topologies with limits on components are fixed.
 
-    Searches ignore such limits, which `online` satisfies.
+    Searches ignore such limits, which the start satisfies.
     """
     usable = problem.node_usable.copy()
     placement = PartialPlacement.empty(problem, usable)
@@ -91,7 +113,7 @@ def partial_placement_of(problem: Problem, slots: IntArray) -> PartialPlacement:
         topology = int(problem.executor_topology[members[0]])
         runs = slot in running and np.array_equal(running[slot], members[problem.current_slot[members] != UNPLACED])
         placement.add_worker(topology, members, node, fixed=runs or topology in problem.component_limits)
-        # A greylisted node that `online` had to use is usable.
+        # A greylisted node that the start had to use is usable.
         usable[node] |= not runs
     return placement
 

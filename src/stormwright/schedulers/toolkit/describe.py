@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
 from typing import cast
 
-from stormwright.schedulers.toolkit.params import Params, range_text
+from stormwright.schedulers.toolkit.params import ParameterSet, Params, range_text
 from stormwright.schedulers.toolkit.queue_rules import QueueRules
-from stormwright.schedulers.toolkit.registry import scheduler_type
+from stormwright.schedulers.toolkit.registry import scheduler_type, variants_of
 
 #: Marks of a citation: a URL, a year of publication, or Storm's own class.
 _CITES = re.compile(r"https?://|\b(?:19|20)\d\d\b|\borg\.apache\.storm\b")
+
+#: End of a citation: that of its address, or, if it has none, what the source goes on with.
+_ADDRESS, _GOES_ON = re.compile(r"https?://[^\s;,]*[^\s;,.]"), re.compile(r";|, of which|[.]$")
 
 #: Beginning of the text of a scheduler without a published source.
 _UNCITED = re.compile(r"(?:Generic|Own|After)\b.*?[.](?=\s|$)", re.DOTALL)
@@ -69,6 +72,8 @@ class Description:
         neither.
     implementation
         ``module:class``.
+    variants
+        Named parameter sets, for the setting ``variant``.
     """
 
     name: str
@@ -81,6 +86,7 @@ class Description:
     source: str
     implementation: str
     parameters: tuple[Parameter, ...]
+    variants: Mapping[str, ParameterSet] = field(default_factory=dict)
 
     @property
     def details(self) -> str:
@@ -109,6 +115,19 @@ def describe(name: str) -> Description:
     return describe_class(name, kind, kind.params_type)
 
 
+def citation(name: str) -> str:
+    """Return the publication of a scheduler's rule: authors, title, where and when, and its address if there is one.
+
+    Raises
+    ------
+    InputError
+        No such scheduler.
+    """
+    source = describe(name).source.removeprefix("After ")
+    address = _ADDRESS.search(source)
+    return source[: address.end()] if address else _GOES_ON.split(source)[0]
+
+
 def describe_anyway(name: str) -> Description:
     """Describe the scheduler of this name; of a broken one the rule is the error, and the rest is empty."""
     try:
@@ -133,6 +152,7 @@ def describe_class(name: str, kind: object, params: type[Params]) -> Description
         source=_source(text),
         implementation=f"{getattr(kind, '__module__', '')}:{getattr(kind, '__qualname__', name)}",
         parameters=tuple(_parameters(params)),
+        variants=variants_of(kind),
     )
 
 
@@ -152,10 +172,10 @@ def _one_line(text: str) -> str:
 
 
 def _parameters(params: type[Params]) -> Iterator[Parameter]:
-    for field in fields(params):
-        known, default = field.metadata, cast(float | int | str | bool, field.default)
+    for each in fields(params):
+        known, default = each.metadata, cast(float | int | str | bool, each.default)
         yield Parameter(
-            name=field.name,
+            name=each.name,
             kind=_KINDS[type(default)],
             default=default,
             text=known["text"],

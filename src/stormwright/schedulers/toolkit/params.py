@@ -149,6 +149,22 @@ class Params:
         return cls(**values)
 
 
+@dataclass(frozen=True)
+class ParameterSet:
+    """Named values of a scheduler's parameters, as its class lists them by name in `variants`.
+
+    Parameters
+    ----------
+    text
+        Whose values they are, and which are not known.
+    values
+        Values by parameter; others have their defaults.
+    """
+
+    text: str
+    values: Mapping[str, float | int | str | bool]
+
+
 @dataclass(frozen=True, kw_only=True)
 class NoParams(Params):
     """Parameters of a scheduler without any."""

@@ -14,6 +14,9 @@ from stormwright.model.arrays import FloatArray, IndexArray
 #: METIS counts in 32-bit integers: weights are scaled so that their sum stays well below the largest.
 _MOST = 1e8
 
+#: Percent by which METIS itself lets a part exceed the mean weight.
+BALANCE_PERCENT = 3.0
+
 
 def partition(
     graph: csr_array,
@@ -22,6 +25,7 @@ def partition(
     *,
     least: Sequence[int] | None = None,
     volume: bool = False,
+    imbalances: Sequence[float] = (BALANCE_PERCENT,),
     seed: int = 0,
 ) -> list[list[int]]:
     """Return the vertices of `graph` in parts of about equal weight, one for each entry of `most`.
@@ -43,6 +47,10 @@ def partition(
     volume
         Minimise the communication volume, for which METIS ignores the amount of traffic; otherwise the traffic between
         parts.
+    imbalances
+        Percentages by which the weight of a part may exceed the mean; METIS counts in tenths. METIS is called once for
+        each, as its heuristic may find less with more freedom; the partition of lowest objective wins, the first of
+        equal ones.
     seed
         Seed of METIS's random numbers.
 
@@ -52,12 +60,14 @@ def partition(
         METIS is not installed.
     """
     least = least or [1] * len(most)
-    part = _metis(graph, weight, len(most), volume, seed)
+    part = _metis(graph, weight, len(most), volume, imbalances, seed)
     _repair(graph, part, least, most)
     return [np.flatnonzero(part == number).tolist() for number in range(len(most))]
 
 
-def _metis(graph: csr_array, weight: FloatArray, parts: int, volume: bool, seed: int) -> IndexArray:
+def _metis(
+    graph: csr_array, weight: FloatArray, parts: int, volume: bool, imbalances: Sequence[float], seed: int
+) -> IndexArray:
     try:
         import pymetis
     except ImportError as error:
@@ -77,19 +87,25 @@ def _metis(graph: csr_array, weight: FloatArray, parts: int, volume: bool, seed:
     options.seed = seed
     if volume:
         options.objtype = pymetis.ObjType.VOL
+    found = []
     stdout.redirect_to_stderr()  # METIS prints there if a part that it halves has no vertices
     try:
-        found = pymetis.part_graph(
-            parts,
-            pymetis.CSRAdjacency(graph.indptr, graph.indices),
-            vweights=_integers(weight),
-            eweights=_integers(graph.data),
-            recursive=False,
-            options=options,
-        )
+        for imbalance in imbalances:
+            options.ufactor = max(1, round(10 * imbalance))
+            found.append(
+                pymetis.part_graph(
+                    parts,
+                    pymetis.CSRAdjacency(graph.indptr, graph.indices),
+                    vweights=_integers(weight),
+                    eweights=_integers(graph.data),
+                    recursive=False,
+                    options=options,
+                )
+            )
     finally:
         stdout.end_redirection()
-    return np.array(found.vertex_part, dtype=np.int64)
+    best = min(found, key=lambda each: each.edge_cuts)  # the communication volume if that is the objective
+    return np.array(best.vertex_part, dtype=np.int64)
 
 
 def _integers(weight: FloatArray) -> IndexArray:

@@ -16,13 +16,16 @@ from stormwright.escaping import shown
 from stormwright.model import Assignment, Scheduler
 from stormwright.model.constraints.optional import CpuShare, ExtraLimit, Tags
 from stormwright.schedulers.toolkit.multi_tenancy import MultiTenantScheduler
-from stormwright.schedulers.toolkit.params import KINDS, Params
+from stormwright.schedulers.toolkit.params import KINDS, ParameterSet, Params
 from stormwright.schedulers.toolkit.plugin_guard import PluginGuard, PluginScheduler
 from stormwright.schedulers.toolkit.queue_rules import OPTIONS, QueueRules
 from stormwright.schedulers.toolkit.traits import Traits, declared
 from stormwright.schedulers.toolkit.wrappers import IsolatingScheduler, NodeWeightScheduler
 
 ENTRY_POINT_GROUP = "stormwright.schedulers"
+
+#: Setting that names a variant of a scheduler: its values are defaults for the other settings.
+VARIANT = "variant"
 
 #: Name → location of its class; imported on demand.
 SCHEDULERS: Mapping[str, str] = {
@@ -42,6 +45,7 @@ SCHEDULERS: Mapping[str, str] = {
     "metis": "stormwright.schedulers.metis:MetisScheduler",
     "min_min": "stormwright.schedulers.generic:MinMinScheduler",
     "minimum_degree": "stormwright.schedulers.minimum_degree:MinimumDegreeScheduler",
+    "model_driven": "stormwright.schedulers.model_driven:ModelDrivenScheduler",
     "n_version": "stormwright.schedulers.n_version:NVersionScheduler",
     "nearest_average_load": "stormwright.schedulers.generic:NearestAverageLoadScheduler",
     "offline": "stormwright.schedulers.offline:OfflineScheduler",
@@ -110,6 +114,11 @@ def traits_of(name: str) -> Traits:
     return declared(kind, heeds_tags=name not in SCHEDULERS)
 
 
+def variants_of(kind: object) -> Mapping[str, ParameterSet]:
+    """Return the parameter sets that a scheduler class declares in `variants`, by name; none is the default."""
+    return getattr(kind, "variants", {})
+
+
 def make_scheduler(
     name: str,
     settings: Mapping[str, object] | Sequence[str] = (),
@@ -125,7 +134,8 @@ def make_scheduler(
     Parameters
     ----------
     settings
-        Parameters, and options of all schedulers (`QueueRules`), by name, or as ``key=value`` texts.
+        Parameters, and options of all schedulers (`QueueRules`), by name, or as ``key=value`` texts. ``variant`` names
+        one of the scheduler's parameter sets, whose values hold for parameters that are not given.
     seed
         Parameter `seed` of a randomised scheduler; ignored by others.
     objective
@@ -169,8 +179,9 @@ def _settled(
     if seed is not None and "seed" in own:
         values["seed"] = seed
     given = list(values)
+    values, faults = _with_variant(kind, values)
     rules = {option: values.pop(option) for option in sorted(OPTIONS.difference(own)) if option in values}
-    faults = [Fault(_no_parameter(option, own), option) for option in values if option not in own]
+    faults += [Fault(_no_parameter(option, own), option) for option in values if option not in own]
     values = {option: value for option, value in values.items() if option in own}
     try:
         QueueRules.from_settings(rules)
@@ -188,6 +199,18 @@ def _settled(
         in_turn = sorted(faults, key=lambda fault: given.index(fault.path) if fault.path in given else len(given))
         raise InputError("scheduler parameters", in_turn)
     return kind, params, rules
+
+
+def _with_variant(kind: SchedulerType, values: dict[str, object]) -> tuple[dict[str, object], list[Fault]]:
+    """Return settings with the values of the variant that they name, if any, as defaults; else a fault."""
+    variants = variants_of(kind)
+    if VARIANT not in values or not variants:
+        return values, []
+    others = {option: value for option, value in values.items() if option != VARIANT}
+    name = str(values[VARIANT])
+    if name in variants:
+        return {**variants[name].values, **others}, []
+    return others, [Fault(f"unknown variant; there are {', '.join(variants)}", VARIANT)]
 
 
 def _no_parameter(option: str, own: Sequence[str]) -> str:
@@ -237,6 +260,9 @@ def _no_scheduler(kind: object) -> str:
     for field in fields(params):
         if not ({"text", "low", "high", "choices"} <= field.metadata.keys() and type(field.default) in KINDS):
             return f"its parameter {field.name!r} should be made with param() from a number, a text or a truth value"
+    variants = variants_of(kind)
+    if not isinstance(variants, Mapping) or any(not isinstance(each, ParameterSet) for each in variants.values()):
+        return "its variants should be a mapping from names to ParameterSet"
     wrong = [of.name for of in fields(Traits) if type(getattr(kind, of.name, of.default)) is not type(of.default)]
     return f"its attribute {wrong[0]!r} should be of the type that Traits says" if wrong else ""
 
