@@ -6,7 +6,8 @@
 A topology begins with one executor of each component in two workers; its load is measured at half of the rate that it
 reaches. From this one measurement each adviser says what a higher rate needs; `storm rebalance`, as by `stormwright
 advise --apply`, carries it out, and the rate is measured. DS2 goes on from what it has measured, three times at most;
-it says nothing of nodes, so Storm's EvenScheduler places its executors on all of them. The fewest nodes are found by trying: ours on one node fewer, with the rate raised by the headroom that advice leaves, is to fail.
+it says nothing of nodes, so Storm's EvenScheduler places its executors on all of them. The fewest nodes are found by
+trying: ours on one node fewer, with the rate raised by the headroom that advice leaves, is to fail.
 `run` stores each start and resumes; `compare` needs no cluster.
 """
 
