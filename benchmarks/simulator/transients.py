@@ -4,14 +4,16 @@
     python -m benchmarks.simulator.transients simulate [--starts 8]
 
 Both sides run the same code: a word count of two workers on three nodes of 0.4 cores starts, its rate doubles for a
-while, one of its workers moves safely, moves back by Storm's rebalance without a wait, and is killed. ``measure``
-needs root, and takes six minutes a start; each start is stored at once, and only those that are missing are made.
-``simulate`` makes the page: medians over starts of both sides. Nothing of the virtual side was fitted to these runs.
+while, one of its workers moves safely, moves back by Storm's rebalance without a wait, and is killed. ``measure`` needs
+root, and takes six minutes a start; each start is stored at once with its records, and only those that are missing are
+made. ``simulate`` makes the page: medians over starts of both sides. Nothing of the virtual side was fitted to these
+runs.
 """
 
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
 import logging
 import os
@@ -23,7 +25,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import median
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -61,7 +63,7 @@ from stormwright.workbench.simulated.cluster import BACKLOG_S, SimulatedCluster
 
 #: Cluster and topology: nodes, their slots, cores and links; trees/s of all spouts, less than half of the limit.
 NODES, SLOTS, CORES, LINK, RATE_TPS = 3, 4, 0.4, "40mbit", 1_000
-TOPOLOGY = "word-count:workers=2,spouts=1"
+TOPOLOGY = "word-count:workers=2,spouts=1,pending=50000"
 
 #: Interval of scheduling rounds and of probes' records on both sides, in seconds.
 MONITOR_S, PROBE_S = 2, 0.5
@@ -85,12 +87,20 @@ TRANSIENTS = {
 #: Part of the rate that counts as reached, steps in which it is measured, in ms, and steps of a mean.
 REACHED, STEP_MS, STEPS = 0.9, 500.0, 2
 
-#: Longest time between acks that is no pause, in seconds: any gap between two records of a spout counts with both of
-#: their intervals.
-LEAST_PAUSE_S = 2 * PROBE_S + 0.1
+#: Code that the page measures.
+MEASURES = ("src/stormwright/simulator", "src/stormwright/controller/move.py", "src/stormwright/workbench/simulated")
 
 #: Required agreement of each figure: part of the measured one.
 WANTED = {"pause_s": 0.20, "replayed": 0.20, "reached_s": 0.25}
+#: Figures of each transient: only moves and kills pause, and a start has nothing to replay.
+FIGURES = {
+    "start": ("reached_s",),
+    "spike": ("replayed", "reached_s"),
+    "safe move": tuple(WANTED),
+    "naive move": tuple(WANTED),
+    "kill": tuple(WANTED),
+}
+
 NAMES = {"pause_s": "pause", "replayed": "replayed trees", "reached_s": "time until 90 % of the rate"}
 
 #: Seconds: until the topology acks, between looks at that, and for records that are under way at the end.
@@ -166,8 +176,23 @@ class Transient:
     reached_s: float
 
 
-def run_start(side: Side, name: str) -> dict[str, Transient]:
-    """Start the topology, and return the figures of all its transients."""
+@dataclass(frozen=True)
+class Start:
+    """A start of the topology: its id, and begin, end, in s since 1970, and rate in trees/s of each transient."""
+
+    topology: str
+    windows: Mapping[str, tuple[float, float, float]]
+
+    def transients(self, records: Sequence[LogRecord]) -> dict[str, Transient]:
+        """Return the figures of all transients from the records of workers."""
+        return {
+            name: figures_of(records, self.topology, 1e3 * start_s, 1e3 * end_s, rate_tps)
+            for name, (start_s, end_s, rate_tps) in self.windows.items()
+        }
+
+
+def run_start(side: Side, name: str) -> Start:
+    """Start the topology, and let all transients happen."""
     clock = side.clock
     side.offer(RATE_TPS)
     begun_s = clock.time()
@@ -197,10 +222,7 @@ def run_start(side: Side, name: str) -> dict[str, Transient]:
     side.kill(_bolt_slot(_snapshot(side, name)))
     windows["kill"] = (kill_s, up_s + END, RATE_TPS)
     wait_until(END + _ARRIVE_S)
-    return {
-        transient: figures_of(side.records, topology, 1e3 * start_s, 1e3 * end_s, rate_tps)
-        for transient, (start_s, end_s, rate_tps) in windows.items()
-    }
+    return Start(topology, windows)
 
 
 def figures_of(
@@ -230,8 +252,6 @@ def figures_of(
     )
     seconds, rates = acked_series(own, topology, start_ms, end_ms, STEP_MS)
     silence_s = longest_silence_s(own, topology, start_ms, end_ms)
-    if silence_s <= LEAST_PAUSE_S:
-        silence_s = 0.0
     return Transient(round(silence_s, 2), failed, round(_reached_s(seconds, rates, REACHED * rate_tps), 2))
 
 
@@ -375,18 +395,28 @@ def measure(starts: int, file: Path) -> None:
             load = os.getloadavg()[0]
             found = run_start(side, name)
             side.nimbus.kill(name, 0)
-            line = {**stamp(), "load_average": load, "transients": {key: asdict(each) for key, each in found.items()}}
+            own = [record for record in side.records if record["worker"]["topology"] == found.topology]
+            _records_file(file, number).write_bytes(gzip.compress(json.dumps(own).encode()))
             with file.open("a", encoding="utf-8") as lines:
-                lines.write(json.dumps(line) + "\n")
-            log.info("start %d: %s", number + 1, line["transients"])
+                lines.write(json.dumps({**stamp(), "load_average": load, **asdict(found)}) + "\n")
+            log.info("start %d: %s", number + 1, found.transients(own))
             time.sleep(10.0)
 
 
-def read(file: Path) -> list[dict[str, Any]]:
-    """Return the starts in a file."""
+def read(file: Path) -> list[dict[str, Transient]]:
+    """Return the transients of the starts in a file."""
     if not file.exists():
         return []
-    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    found = []
+    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines()):
+        document = json.loads(line)
+        records = json.loads(gzip.decompress(_records_file(file, number).read_bytes()))
+        found.append(Start(document["topology"], document["windows"]).transients(records))
+    return found
+
+
+def _records_file(file: Path, number: int) -> Path:
+    return file.with_name(f"records-{number}.json.gz")
 
 
 # Virtual side -------------------------------------------------------------------------------------
@@ -451,24 +481,23 @@ class VirtualSide:
 def simulated(starts: int) -> list[dict[str, Transient]]:
     """Return the transients of virtual starts, which are submitted at all phases of Nimbus's rounds."""
     names = [f"transients-{number}" for number in range(starts)]
-    return [
-        run_start(VirtualSide(name, number, MONITOR_S * (number + 0.5) / starts), name)
-        for number, name in enumerate(names)
-    ]
+    sides = [VirtualSide(name, number, MONITOR_S * (number + 0.5) / starts) for number, name in enumerate(names)]
+    return [run_start(side, name).transients(side.records) for side, name in zip(sides, names, strict=True)]
 
 
 # The page -----------------------------------------------------------------------------------------
 
 
-def write_page(real: Sequence[Mapping[str, Any]], virtual: Sequence[Mapping[str, Transient]]) -> None:
+def write_page(real: Sequence[Mapping[str, Transient]], virtual: Sequence[Mapping[str, Transient]]) -> None:
     """Write the page: medians over starts of both sides, and how far apart they are."""
     rows, right, small = list[tuple[str, str, str]](), 0, 0
     for name, text in TRANSIENTS.items():
-        for figure, wanted in WANTED.items():
+        for figure in FIGURES[name]:
+            wanted = WANTED[figure]
             unit, resolution = ("", 1.0) if figure == "replayed" else (" s", PROBE_S)
             found = median(getattr(start[name], figure) for start in virtual)
             shown = f"simulated {found:g}{unit}"
-            if measured := [start["transients"][name][figure] for start in real]:
+            if measured := [getattr(start[name], figure) for start in real]:
                 difference = abs(found - median(measured))
                 error = _relative(difference, median(measured))
                 right += error <= wanted
@@ -477,7 +506,7 @@ def write_page(real: Sequence[Mapping[str, Any]], virtual: Sequence[Mapping[str,
                 apart = f"{100 * error:.0f} %" if np.isfinite(error) else f"{difference:g}{unit}"
                 shown = f"{apart} apart: {shown}, {ends}"
             rows.append((f"{text}: {NAMES[figure]}", f"± {wanted:.0%}", shown))
-    count = len(TRANSIENTS) * len(WANTED)
+    count = sum(map(len, FIGURES.values()))
     rows += [
         (
             "figures within the wanted distance",
@@ -487,7 +516,10 @@ def write_page(real: Sequence[Mapping[str, Any]], virtual: Sequence[Mapping[str,
         (f"of the others, apart by at most what records resolve ({PROBE_S:g} s, a tree)", "", str(small)),
         ("starts measured, and simulated", "≥ 3", f"{len(real)}, {len(virtual)}"),
     ]
-    details = {"real": list(real), "virtual": [{k: asdict(each) for k, each in start.items()} for start in virtual]}
+    details = {
+        side: [{name: asdict(each) for name, each in start.items()} for start in starts]
+        for side, starts in (("real", real), ("virtual", virtual))
+    }
     write_results("simulator-transients", "Transients of the virtual cluster against a real one", rows, details)
 
 
