@@ -49,7 +49,7 @@ MACHINE_CODE := build/.machine-code
 JAVA_SAYS := build/java-test.log
 JAVA_FAILED := build/.java-test-failed
 
-.PHONY: help demo test test-all properties chaos chaos-virtual soak java-test python-test storm-versions storm3 spark-versions lint docs fresh-docs results-status site wheel audit setup deploy-tools clean missing
+.PHONY: help demo test test-all properties chaos chaos-virtual soak java-test python-test storm-versions storm3 spark-versions lint docs fresh-docs results-status dataset site wheel audit setup deploy-tools clean missing
 
 help: ## show this
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -130,6 +130,9 @@ fresh-docs: docs ## fails where these parts of docs, as committed, are not what 
 
 results-status: $(PYTHON) ## pages of docs/results that are older than the code they measure
 	@$(BIN)/python tools/results_status.py
+
+dataset: $(PYTHON) ## docs/datasets: the placements measured by benchmarks.storm.experiments
+	@$(BIN)/python tools/dataset.py docs/datasets/storm-placements.zip
 
 site: $(SITE) ## the documentation in build/site, readable without a network; `stormwright docs` opens it
 

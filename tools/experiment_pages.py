@@ -9,14 +9,15 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from stormwright.evaluations.cells import CellTimes, cells_of, minutes
 from stormwright.evaluations.definitions import Claim, LimitClaim, NumberClaim, OrderClaim, Paper, PublishedRow
 from stormwright.evaluations.intervals import LEAST_STARTS
 from stormwright.evaluations.papers import PAPERS
-from stormwright.evaluations.verdict import UNMEASURED
+from stormwright.evaluations.verdict import OTHERWISE, UNDECIDED, UNMEASURED
 from stormwright.model.humanize import counted
 
 _MADE = "<!-- Made by `make docs` from `evaluations/papers` and docs/results/experiments.json. -->"
@@ -35,7 +36,8 @@ theirs.
 Each variant has {starts} starts or more, which take turns. A row is reproduced *in direction* where the interval of
 95 % over the starts has the published order, *in magnitude* where it also contains the published number; *not
 reproduced* where it has the contrary order, and *undecided* where it contains both. A row of several claims is what the
-least of them is.
+worst of them is. `stormwright experiment NAME --simulated` runs the same in virtual time, in minutes; the last column
+has its verdicts.
 {measured}"""
 
 
@@ -49,28 +51,35 @@ def text() -> str:
             f"\nMeasured until {document['date']}, commit {document['commit']}, {document['machine']}: "
             "[results](results/experiments.md).\n"
         )
-        verdicts = {each["experiment"]: [row["verdict"] for row in each["rows"]] for each in document["papers"]}
+        verdicts = {each["experiment"]: each["rows"] for each in document["papers"]}
     blocks = [_MADE, _LEAD.format(minutes=whole, starts=LEAST_STARTS, measured=measured)]
     for paper in PAPERS.values():
         blocks += _paper(paper, verdicts.get(paper.name, ()))
     return "\n\n".join(blocks) + "\n"
 
 
-def _paper(paper: Paper, verdicts: Sequence[str]) -> Iterator[str]:
+def _paper(paper: Paper, verdicts: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     cells = cells_of(paper, CellTimes())
     yield f"## {paper.name}"
     yield f"{paper.title}. {paper.source}."
     yield f"{paper.how} ({counted(len(cells), 'cell')}, some {minutes(cells):.0f} minutes.)" if cells else paper.how
-    known = verdicts if len(verdicts) == len(paper.rows) else [UNMEASURED] * len(paper.rows)
-    rows = [_row(row, verdict) for row, verdict in zip(paper.rows, known, strict=True)]
-    header = ["| figure or table | what it says | how it is checked | verdict |", "|---|---|---|---|"]
+    known = verdicts if len(verdicts) == len(paper.rows) else [{}] * len(paper.rows)
+    rows = [_row(row, found) for row, found in zip(paper.rows, known, strict=True)]
+    header = ["| figure or table | what it says | how it is checked | verdict | simulated |", "|---|---|---|---|---|"]
     yield "\n".join([*header, *rows])
 
 
-def _row(row: PublishedRow, verdict: str) -> str:
+def _row(row: PublishedRow, found: Mapping[str, Any]) -> str:
     how = "; ".join(f"{kind}: {count}" for kind, count in Counter(map(_kind, row.claims)).items())
     checked = ". ".join(part.rstrip(".") for part in (how, row.why_not) if part)
-    return f"| {row.where} | {row.says} | {checked} | {verdict} |".replace("\n", " ")
+    verdict, simulated = found.get("verdict", UNMEASURED), found.get("simulated", "")
+    why = "; ".join(
+        f"{claim['what']} {claim['ours']}, published {claim['published']}"
+        for claim in found.get("claims", ())
+        if claim["verdict"] == verdict in (OTHERWISE, UNDECIDED)
+    )
+    cells = [row.where, row.says, checked, f"{verdict}: {why}" if why else verdict, simulated]
+    return f"| {' | '.join(cells)} |".replace("\n", " ")
 
 
 def _kind(claim: Claim) -> str:

@@ -4,14 +4,17 @@
     python -m benchmarks.storm.experiments compare
 
 `run` measures the cells of `stormwright experiment` that are not there yet, by default of all experiments, and stores
-each at once in ``docs/results/experiments``; Ctrl-C ends it. `compare` needs no cluster. Starts take turns: the second
-start of a cell follows the first starts of all cells of its experiment.
+each at once in ``docs/results/experiments``; Ctrl-C ends it. `compare` needs no cluster: it simulates every cell, too,
+and writes the page. Starts take turns: the second start of a cell follows the first starts of all cells of its
+experiment.
 """
 
 from __future__ import annotations
 
 import argparse
+import tempfile
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 from benchmarks.kit.results import DIRECTORY, show_progress, write_results
@@ -19,10 +22,11 @@ from stormwright.evaluations.cell_store import CellStore
 from stormwright.evaluations.cells import Cell, CellTimes, cells_of
 from stormwright.evaluations.intervals import LEAST_STARTS
 from stormwright.evaluations.lab.real import RealLab
+from stormwright.evaluations.lab.simulated import SimulatedLab
 from stormwright.evaluations.papers import PAPERS
 from stormwright.evaluations.report import as_dict, write_page
-from stormwright.evaluations.run import run_cells
-from stormwright.evaluations.verdict import UNMEASURED
+from stormwright.evaluations.run import measurements, run_cells
+from stormwright.evaluations.verdict import IN_DIRECTION, IN_MAGNITUDE, OTHERWISE, UNMEASURED, judge
 
 #: Code that the page measures.
 MEASURES = (
@@ -32,6 +36,9 @@ MEASURES = (
     "src/stormwright/evaluations/placing.py",
     "src/stormwright/evaluations/verdict.py",
 )
+
+#: Verdicts that say which way it is.
+DECIDED = (IN_MAGNITUDE, IN_DIRECTION, OTHERWISE)
 
 CELLS = DIRECTORY / "experiments"
 
@@ -46,10 +53,17 @@ def main() -> None:
     if options.what == "run":
         show_progress()
         run_cells([cell for name in options.names or PAPERS for cell in _cells(name)], store, RealLab)
-    documents = [_document(name, store) for name in PAPERS]
+    simulated = CellStore(CELLS / "simulated-cells.jsonl")
+    run_cells([cell for name in PAPERS for cell in _cells(name)], simulated, SimulatedLab)
+    documents = [_document(name, store, simulated) for name in PAPERS]
     rows = [(f"{d['experiment']}: {_starts(d)}", f"from {LEAST_STARTS} starts", _verdicts(d)) for d in documents]
     left = sum(row["verdict"] == UNMEASURED for document in documents for row in document["rows"])
     rows.append(("rows without a verdict and without a reason", "0", str(left)))
+    judged = [row for document in documents for row in document["rows"] if row["verdict"] in DECIDED]
+    equal = sum(row["verdict"].split()[0] == row["simulated"].split()[0] for row in judged)
+    rows.append(
+        ("rows decided on the real cluster with the same verdict in virtual time", "", f"{equal} of {len(judged)}")
+    )
     write_results("experiments", "The published evaluations on a real cluster", rows, {"papers": documents})
 
 
@@ -57,9 +71,14 @@ def _cells(name: str) -> list[Cell]:
     return cells_of(PAPERS[name], CellTimes())
 
 
-def _document(name: str, store: CellStore) -> dict[str, Any]:
+def _document(name: str, store: CellStore, simulated: CellStore) -> dict[str, Any]:
     paper, cells = PAPERS[name], _cells(name)
-    return as_dict(paper, write_page(CELLS / f"{name}.html", paper, cells, store), cells, store)
+    with tempfile.TemporaryDirectory() as pages:
+        document = as_dict(paper, write_page(Path(pages) / "page.html", paper, cells, store), cells, store)
+    found = measurements(paper, cells, simulated)
+    for row, published in zip(document["rows"], paper.rows, strict=True):
+        row["simulated"] = judge(published, found, compute=False).verdict
+    return document
 
 
 def _starts(document: dict[str, Any]) -> str:

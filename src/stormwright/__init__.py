@@ -16,6 +16,7 @@ __version__ = "0.1.0"
 # For type checkers, which take the name of this constant as its meaning; `typing` would be an import.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from stormwright import datasets as datasets
     from stormwright.advise import CallablePackage as _Advise
     from stormwright.api import Placement as Placement
     from stormwright.api import bound as bound
@@ -68,6 +69,7 @@ else:
             "api",
         ),
         "advise": "advise",  # packages that can be called
+        "datasets": "datasets",
         "predict": "predict",
         "schedulers": "schedulers",
         "sketch": "formats.sketch",

@@ -1,4 +1,4 @@
-"""``stormwright experiment``: repeat published evaluations on a real local cluster."""
+"""``stormwright experiment``: repeat published evaluations on a real local cluster, or in virtual time."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from stormwright.evaluations.cells import Cell
     from stormwright.evaluations.definitions import Paper
 
-#: In the output directory: a line for each cell.
-_CELLS = "cells.jsonl"
+#: In the output directory: a line for each cell, measured or simulated.
+_CELLS, _SIMULATED_CELLS = "cells.jsonl", "simulated-cells.jsonl"
 
 
 @click.command()
@@ -36,9 +36,16 @@ _CELLS = "cells.jsonl"
 @click.option(
     "--quick", is_flag=True, help="Smoke test: two cells of each kind for a few seconds. The figures mean nothing."
 )
+@click.option(
+    "--simulated",
+    is_flag=True,
+    help="Run in virtual time, without Storm, in minutes; real verdicts of the same directory are shown beside.",
+)
 @options.as_json("Print the result, or the list, as JSON; progress goes to standard error.")
 @click.pass_context
-def command(ctx: click.Context, name: str | None, output: Path, fresh: bool, quick: bool, as_json: bool) -> None:
+def command(
+    ctx: click.Context, name: str | None, output: Path, fresh: bool, quick: bool, simulated: bool, as_json: bool
+) -> None:
     """Without NAME the experiments are listed with their approximate duration; NAME may be all. Interrupted experiments
     resume. Exits with 1 if a cell could not be measured; the verdicts are in the pages.
     """
@@ -58,13 +65,16 @@ def command(ctx: click.Context, name: str | None, output: Path, fresh: bool, qui
     check_report()
     with shown(err=as_json):
         every = [cell for group in cells.values() for cell in group]
-        stored = CellStore(output / _CELLS, {cell.key for cell in every} if fresh else ())
-        failed = _run(every, stored)
-        documents = _write(papers, cells, stored, output)
+        file = _SIMULATED_CELLS if simulated else _CELLS
+        stored = CellStore(output / file, {cell.key for cell in every} if fresh else ())
+        failed = _run(every, stored, simulated=simulated)
+        documents = _write(papers, cells, stored, output / "simulated" if simulated else output, simulated=simulated)
+        if simulated:
+            _add_real(documents, papers, cells, CellStore(output / _CELLS))
     if as_json:
         print_json(documents)
     else:
-        _print(documents, output)
+        _print(documents, output / "simulated" if simulated else output)
     if failed:
         ctx.exit(1)
 
@@ -75,17 +85,39 @@ def _cells(paper: Paper, quick: bool) -> list[Cell]:
     return list(quick_cells(paper)) if quick else cells_of(paper, CellTimes())
 
 
-def _run(cells: Sequence[Cell], stored: CellStore) -> int:
+def _run(cells: Sequence[Cell], stored: CellStore, *, simulated: bool) -> int:
     if all(cell.key in stored.found for cell in cells):
         return 0
     from stormwright.evaluations.lab.real import RealLab
+    from stormwright.evaluations.lab.simulated import SimulatedLab
     from stormwright.evaluations.run import run_cells
 
-    return run_cells(cells, stored, RealLab)
+    return run_cells(cells, stored, SimulatedLab if simulated else RealLab)
+
+
+def _add_real(
+    documents: Sequence[dict[str, Any]],
+    papers: Sequence[Paper],
+    cells: Mapping[str, Sequence[Cell]],
+    measured: CellStore,
+) -> None:
+    """Add the verdict on the real cluster to each row of simulated experiments."""
+    from stormwright.evaluations.run import measurements
+    from stormwright.evaluations.verdict import judge
+
+    for document, paper in zip(documents, papers, strict=True):
+        found = measurements(paper, cells[paper.name], measured)
+        for row, published in zip(document["rows"], paper.rows, strict=True):
+            row["real"] = judge(published, found, compute=False).verdict
 
 
 def _write(
-    papers: Sequence[Paper], cells: Mapping[str, Sequence[Cell]], stored: CellStore, output: Path
+    papers: Sequence[Paper],
+    cells: Mapping[str, Sequence[Cell]],
+    stored: CellStore,
+    output: Path,
+    *,
+    simulated: bool,
 ) -> list[dict[str, Any]]:
     from stormwright.evaluations.report import as_dict, write_page
     from stormwright.formats.files.json_files import write_json
@@ -93,7 +125,8 @@ def _write(
     documents = []
     for paper in papers:
         own = cells[paper.name]
-        document = as_dict(paper, write_page(output / f"{paper.name}.html", paper, own, stored), own, stored)
+        rows = write_page(output / f"{paper.name}.html", paper, own, stored, simulated=simulated)
+        document = as_dict(paper, rows, own, stored)
         write_json(output / f"{paper.name}.json", document)
         documents.append(document)
     return documents
@@ -128,5 +161,6 @@ def _print(documents: Sequence[Mapping[str, Any]], output: Path) -> None:
     for document in documents:
         say(f"{document['title']} ({document['measured']} of {document['cells']} cells)")
         for row in document["rows"]:
-            say(f"  {row['verdict']}: {row['where']}: {row['says']}")
+            real = f" (on the real cluster: {row['real']})" if "real" in row else ""
+            say(f"  {row['verdict']}{real}: {row['where']}: {row['says']}")
         say(f"  report: {output / document['experiment']}.html")

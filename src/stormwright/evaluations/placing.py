@@ -46,7 +46,7 @@ def declared(problem: Problem, machines: Sequence[Machine]) -> Problem:
     if not machines:
         return problem
     nodes = list(problem.supervisors)
-    for number, machine in zip(_by_host(problem), machines, strict=True):
+    for number, machine in zip(by_host(problem), machines, strict=True):
         node = nodes[number]
         resources = {**(node.resources or {}), CPU: machine.cpu_percent, "memory.mb": machine.memory_mb}
         nodes[number] = replace(
@@ -57,14 +57,14 @@ def declared(problem: Problem, machines: Sequence[Machine]) -> Problem:
 
 def named(problem: Problem, slots: IntArray) -> CellPlacement:
     """Return the slots of all executors as nodes in order of hosts, and ports."""
-    order = {number: position for position, number in enumerate(_by_host(problem))}
+    order = {number: position for position, number in enumerate(by_host(problem))}
     where = [(order[int(problem.slot_node[slot])], problem.slots[slot].port) for slot in slots.tolist()]
     return [where[begin:end] for begin, end in pairwise(problem.executor_offset.tolist())]
 
 
 def slots_of(problem: Problem, topology: int, placement: Sequence[tuple[int, int]]) -> IntArray:
     """Return the slots of one topology's executors, from nodes in the order of hosts, and ports."""
-    nodes = _by_host(problem)
+    nodes = by_host(problem)
     index = {(int(problem.slot_node[slot]), each.port): slot for slot, each in enumerate(problem.slots)}
     own = problem.topologies[topology].num_executors
     if len(placement) != own:
@@ -100,7 +100,7 @@ def _shape(problem: Problem, placement: CellPlacement) -> object:
     return sorted(sorted((t, sorted(own)) for (t, _), own in workers.items()) for workers in nodes.values())
 
 
-def _by_host(problem: Problem) -> list[int]:
+def by_host(problem: Problem) -> list[int]:
     """Return numbers of nodes in the order of hosts."""
     return sorted(range(len(problem.supervisors)), key=lambda number: _key(problem.supervisors[number].host))
 

@@ -45,7 +45,9 @@ _CLASSES = {
 _LINE, _AROUND = 0.27, 1.0
 
 
-def write_page(path: Path, paper: Paper, cells: Sequence[Cell], store: CellStore) -> list[RowVerdict]:
+def write_page(
+    path: Path, paper: Paper, cells: Sequence[Cell], store: CellStore, *, simulated: bool = False
+) -> list[RowVerdict]:
     """Write the page of a paper and return its rows with their verdicts.
 
     Parameters
@@ -58,6 +60,8 @@ def write_page(path: Path, paper: Paper, cells: Sequence[Cell], store: CellStore
         Cells of this paper that the run includes.
     store
         Results of the cells.
+    simulated
+        Whether they were simulated.
     """
     measured = measurements(paper, cells, store)
     rows = [judge(row, measured) for row in paper.rows]
@@ -67,11 +71,12 @@ def write_page(path: Path, paper: Paper, cells: Sequence[Cell], store: CellStore
     }
     held = f", nodes held to {' or '.join(f'{each:g}' for each in sorted(cores))} cores each" if cores else ""
     machine = f"stormwright {__version__}, {counted(len(os.sched_getaffinity(0)), 'core')}{held}"
+    how = "simulated in virtual time, without Storm" if simulated else "measured"
     write_report(
         path,
         "experiment.html.j2",
         paper=paper,
-        lead=f"{done} of {counted(len(cells), 'cell')} measured; {machine}." if cells else f"Computed; {machine}.",
+        lead=f"{done} of {counted(len(cells), 'cell')} {how}; {machine}." if cells else f"Computed; {machine}.",
         quick=bool(cells) and all(cell.times == QUICK for cell in cells),
         least_starts=LEAST_STARTS,
         rows=rows,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -13,22 +13,23 @@ from typing import Any
 
 import numpy as np
 
+from stormwright.clock import WALL
 from stormwright.controller.tally import Tally
-from stormwright.defaults import STORMS_OWN
 from stormwright.errors import ClusterError
 from stormwright.evaluations.cells import Cell
 from stormwright.evaluations.definitions import Block, BlockKind
-from stormwright.evaluations.lab.settings import NODES, SLOTS, WIDE_LINK, cores_of, wide_cores
+from stormwright.evaluations.lab.placing import LabPlacing
+from stormwright.evaluations.lab.settings import NODES, PROBE_MS, SLOTS, WIDE_LINK, cores_of, wide_cores
 from stormwright.evaluations.placing import CellPlacement, slots_of
-from stormwright.model import UNPLACED, Assignment, Problem, Scheduler
+from stormwright.model import Problem
 from stormwright.perflog.records import RejectedLine, parse_lines
-from stormwright.schedulers import make_scheduler
 from stormwright.service.http.app import make_app
 from stormwright.service.http.deliveries import BodyRecipient
 from stormwright.service.http.server import HttpServer
 from stormwright.storm.bridge import Bridge
 from stormwright.storm.gateway import NimbusGateway
 from stormwright.storm.local_cluster import LocalCluster, LocalClusterConfig, RunningCluster
+from stormwright.storm.local_cluster.plan import Node
 from stormwright.workbench.demo.measure import compiler_share
 from stormwright.workbench.demo.run import demo_cluster
 from stormwright.workbench.demo.settings import Submission, parse_submissions
@@ -47,9 +48,6 @@ _LATELY_S, _COMPILING = 4.0, 0.08
 #: So that a node that dies is missed soon; Storm's own are two to three times as long.
 _SOON = {"nimbus.supervisor.timeout.secs": 20, "nimbus.task.timeout.secs": 20, "supervisor.worker.timeout.secs": 30}
 
-#: The probe's; short beside the stretches in which figures are measured.
-PROBE_MS = 500
-
 
 def _is_placed_as(problem: Problem, placement: CellPlacement) -> bool:
     whole = zip(problem.topologies, placement, strict=True)
@@ -59,49 +57,13 @@ def _is_placed_as(problem: Problem, placement: CellPlacement) -> bool:
     )
 
 
-class LabPlacing:
-    """Scheduler of the lab: topologies go to the placement of a cell, or to that of Storm's scheduler."""
-
-    def __init__(self) -> None:
-        self._even = make_scheduler(STORMS_OWN)
-        self.wanted: Mapping[str, Sequence[tuple[int, int]]] = {}
-        self.ports = SLOTS
-        self.other: Scheduler | None = None
-
-    def schedule(self, problem: Problem) -> Assignment:
-        """Leave running executors in place, and put the others where the cell requires them."""
-        if self.other is not None:
-            return self.other.schedule(problem)
-        slots = problem.current_slot.copy()
-        for number, topology in enumerate(problem.topologies):
-            own = problem.executors_of(number)
-            if not np.all(slots[own] == UNPLACED):
-                continue
-            if topology.name in self.wanted:
-                slots[own] = slots_of(problem, number, self.wanted[topology.name])
-            else:
-                taken = {int(slot) for slot in slots if slot != UNPLACED}
-                slots[own] = self._evenly(problem, number, taken)
-        return Assignment(slots.astype(np.int32))
-
-    def _evenly(self, problem: Problem, number: int, taken: set[int]) -> np.ndarray[Any, np.dtype[np.int32]]:
-        free = {each: slot for slot, each in enumerate(problem.slots) if slot not in taken}
-        nodes = tuple(
-            replace(node, ports=tuple(p for p in node.ports[: self.ports] if (node.id, p) in free))
-            for node in problem.supervisors
-        )
-        alone = replace(problem, supervisors=nodes, topologies=(problem.topologies[number],), current={}, load=None)
-        answer = self._even.schedule(alone).slot_of_executor
-        return np.array([UNPLACED if slot == UNPLACED else free[alone.slots[slot]] for slot in answer], np.int32)
-
-
 class ClusterLab:
     """A local cluster for cells of one kind, with its scheduler bridge and tally; a context manager.
 
     Attributes
     ----------
-    cluster, nimbus, bridge, tally, placing
-        The cluster, calls to Nimbus, the scheduler bridge, counts of tuple trees, and the required placement.
+    cluster, nimbus, bridge, tally, placing, clock
+        The cluster, calls to Nimbus, the scheduler bridge, counts of tuple trees, the required placement, and the time.
     """
 
     cluster: RunningCluster
@@ -113,6 +75,7 @@ class ClusterLab:
         self._closing = ExitStack()
         self._records: list[dict[str, Any]] = []
         self._number = 0
+        self.clock = WALL
         self.placing = LabPlacing()
         self.bridge = Bridge(self.placing, "experiment")
         self.tally = Tally()
@@ -147,6 +110,15 @@ class ClusterLab:
     def records(self, topologies: Sequence[str]) -> list[dict[str, Any]]:
         """Return the records of workers of these topologies (ids) since their submission."""
         return [record for record in list(self._records) if record["worker"]["topology"] in topologies]
+
+    @property
+    def nodes(self) -> Sequence[Node]:
+        """The nodes of the cluster."""
+        return self.cluster.plan.nodes
+
+    def kill_node(self, name: str) -> None:
+        """Let a node die with its supervisor and workers."""
+        self.cluster.kill_node(name)
 
     @property
     def rate_file(self) -> Path:

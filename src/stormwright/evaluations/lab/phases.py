@@ -1,13 +1,21 @@
-"""Common phases of measurements: the start, and the end with counted tuples."""
+"""Common phases of measurements on a cluster, real or virtual: the start, and the end with counted tuples."""
 
 from __future__ import annotations
 
-import time
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
 
+from stormwright.clock import Clock
 from stormwright.controller.draining import Draining, drain
+from stormwright.controller.move import Nimbus
+from stormwright.controller.tally import Tally
 from stormwright.evaluations.cells import Cell
-from stormwright.evaluations.lab.cluster import ClusterLab
+from stormwright.evaluations.definitions import Block
+from stormwright.evaluations.lab.placing import LabPlacing
+from stormwright.evaluations.placing import CellPlacement
 from stormwright.model import Problem, Topology
+from stormwright.storm.bridge import Bridge
 from stormwright.workbench.demo.measure import measure
 from stormwright.workbench.demo.steps import LAST_DRAIN_S
 
@@ -15,7 +23,60 @@ from stormwright.workbench.demo.steps import LAST_DRAIN_S
 SETTLE_S, ARRIVE_S = 2.0, 1.0
 
 
-def begin(lab: ClusterLab, problem: Problem, cell: Cell, rate_tps: float) -> float:
+class LabNode(Protocol):
+    """A node of a lab: its name, and the host that its workers report."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def address(self) -> str: ...
+
+
+class RunningLab(Protocol):
+    """A cluster on which cells are measured, with the parts of a service that move topologies."""
+
+    clock: Clock
+    bridge: Bridge
+    tally: Tally
+    placing: LabPlacing
+
+    @property
+    def nimbus(self) -> Nimbus: ...
+
+    @property
+    def nodes(self) -> Sequence[LabNode]: ...
+
+    def running(self, cell: Cell, placement: CellPlacement | None) -> AbstractContextManager[Problem]:
+        """Run a cell's topologies inside the `with` block, with all workers reporting."""
+        ...
+
+    def ask(self, rate_tps: float) -> None:
+        """Set the rate of spouts in trees/s; 0 for the maximum."""
+        ...
+
+    def limit(self, block: Block) -> None:
+        """Set the limits of nodes for measuring a block."""
+        ...
+
+    def warm_up(self, problem: Problem, seconds: float) -> None:
+        """Return when workers are warm."""
+        ...
+
+    def records(self, topologies: Sequence[str]) -> list[dict[str, Any]]:
+        """Return the records of workers of these topologies (ids) since their submission."""
+        ...
+
+    def snapshot(self, names: Sequence[str]) -> Problem | None:
+        """Return the newest problem of these topologies alone."""
+        ...
+
+    def kill_node(self, name: str) -> None:
+        """Let a node die with its supervisor and workers."""
+        ...
+
+
+def begin(lab: RunningLab, problem: Problem, cell: Cell, rate_tps: float) -> float:
     """Warm the workers up, limit their nodes, and set a rate; return the rate in trees/s.
 
     Parameters
@@ -37,18 +98,18 @@ def begin(lab: ClusterLab, problem: Problem, cell: Cell, rate_tps: float) -> flo
     return rate_tps
 
 
-def highest_rate(lab: ClusterLab, problem: Problem, seconds: float) -> float:
+def highest_rate(lab: RunningLab, problem: Problem, seconds: float) -> float:
     """Return the trees/s that complete if spouts emit as fast as possible."""
-    time.sleep(SETTLE_S)
-    start_ms = time.time() * 1000
-    time.sleep(seconds)
-    end_ms = time.time() * 1000
-    time.sleep(ARRIVE_S)
+    lab.clock.sleep(SETTLE_S)
+    start_ms = lab.clock.time() * 1000
+    lab.clock.sleep(seconds)
+    end_ms = lab.clock.time() * 1000
+    lab.clock.sleep(ARRIVE_S)
     records = lab.records(ids_of(problem))
     return sum(measure(records, topology, start_ms, end_ms).acked_tps for topology in ids_of(problem))
 
 
-def drained(lab: ClusterLab, topology: Topology) -> bool:
+def drained(lab: RunningLab, topology: Topology) -> bool:
     """Pause the spouts, let every tree end, and return whether all did."""
     now = lab.snapshot([topology.name])
     live = [(slot.supervisor, slot.port) for slot in now.current[topology.id].slots] if now and now.current else []

@@ -1,9 +1,8 @@
-"""The lab on a real cluster, with a measurement for each kind of cell."""
+"""The lab on a real cluster, and measurements of failures and moves on a real or virtual one."""
 
 from __future__ import annotations
 
 import tempfile
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -23,7 +22,7 @@ from stormwright.evaluations.cell_store import CellOutcome
 from stormwright.evaluations.cells import Cell
 from stormwright.evaluations.definitions import MOVED_BY, STORMS_REBALANCE
 from stormwright.evaluations.lab.cluster import ClusterLab
-from stormwright.evaluations.lab.phases import begin, drained, ids_of
+from stormwright.evaluations.lab.phases import RunningLab, begin, drained, ids_of
 from stormwright.evaluations.lab.steady import measure_steady
 from stormwright.evaluations.placing import CellPlacement, named
 from stormwright.model import Assignment, Problem
@@ -42,7 +41,7 @@ _STEP_S, _STEPS = 1.0, 3
 _RECOVERED, _END = 0.9, 0.25
 
 
-def measure_kills(lab: ClusterLab, cell: Cell, rate_tps: float) -> CellOutcome:
+def measure_kills(lab: RunningLab, cell: Cell, rate_tps: float) -> CellOutcome:
     """Run a cell's topologies, kill nodes that they use one after the other, and count all tuple trees.
 
     A node dies with its supervisor and workers, and stays dead. The cell's scheduler places its executors, as with
@@ -68,15 +67,15 @@ def measure_kills(lab: ClusterLab, cell: Cell, rate_tps: float) -> CellOutcome:
     with lab.running(cell, None) as problem:
         (topology,) = problem.topologies
         rate_tps = begin(lab, problem, cell, rate_tps)
-        moments = [time.time() * 1000]
-        time.sleep(cell.times.before_kills_s)
+        moments = [lab.clock.time() * 1000]
+        lab.clock.sleep(cell.times.before_kills_s)
         dead: list[str] = []
         for _ in range(cell.times.kills):
             dead.append(_next_to_die(lab, problem, dead))
-            moments.append(time.time() * 1000)
-            lab.cluster.kill_node(dead[-1])
-            time.sleep(cell.times.kill_s)
-        moments.append(time.time() * 1000)
+            moments.append(lab.clock.time() * 1000)
+            lab.kill_node(dead[-1])
+            lab.clock.sleep(cell.times.kill_s)
+        moments.append(lab.clock.time() * 1000)
         left = drained(lab, topology)
         totals = lab.tally.totals(topology.id)
         records = lab.records(ids_of(problem))
@@ -131,7 +130,7 @@ def _recovered_s(seconds: Sequence[float], rates: Sequence[float], enough: float
     return seconds[low[-1] + 1] if low else 0.0
 
 
-def _next_to_die(lab: ClusterLab, problem: Problem, dead: Sequence[str]) -> str:
+def _next_to_die(lab: RunningLab, problem: Problem, dead: Sequence[str]) -> str:
     """Return the lowest-named live node with a worker; never the last such node."""
     now = lab.snapshot([topology.name for topology in problem.topologies]) or problem
     hosts = {node.id: node.host for node in now.supervisors}
@@ -141,8 +140,8 @@ def _next_to_die(lab: ClusterLab, problem: Problem, dead: Sequence[str]) -> str:
         for slot in assignment.slots
         if slot.supervisor in hosts
     }
-    living = [node.name for node in lab.cluster.plan.nodes if node.name not in dead]
-    at = [node.name for node in lab.cluster.plan.nodes if node.address in used and node.name in living]
+    living = [node.name for node in lab.nodes if node.name not in dead]
+    at = [node.name for node in lab.nodes if node.address in used and node.name in living]
     if not at or len(living) < 2:
         raise ClusterError("no used node can be killed")
     return at[0]
@@ -158,7 +157,7 @@ _LIMITS = MoveLimits(swap_s=180.0)
 _BACK_S, _LOOK_S = 120.0, 0.2
 
 
-def measure_moves(lab: ClusterLab, cell: Cell, rate_tps: float) -> CellOutcome:
+def measure_moves(lab: RunningLab, cell: Cell, rate_tps: float) -> CellOutcome:
     """Run a topology, move every worker to the next node, and count tuples sent but not received.
 
     Parameters
@@ -180,16 +179,16 @@ def measure_moves(lab: ClusterLab, cell: Cell, rate_tps: float) -> CellOutcome:
     with lab.running(cell, None) as problem:
         (topology,) = problem.topologies
         rate_tps = begin(lab, problem, cell, rate_tps)
-        time.sleep(cell.times.sample_s * cell.times.samples)
-        start_ms = time.time() * 1000
+        lab.clock.sleep(cell.times.sample_s * cell.times.samples)
+        start_ms = lab.clock.time() * 1000
         sent_tps = _sent(lab.records(ids_of(problem))) / max(_covered_s(lab.records(ids_of(problem))), 1.0)
         wanted = next_nodes(problem)
         if cell.placed_by.settings[MOVED_BY] == STORMS_REBALANCE:
             _rebalance(lab, problem, wanted)
         else:
             _move(lab, problem, wanted)
-        time.sleep(cell.times.sample_s * cell.times.samples)
-        end_ms = time.time() * 1000
+        lab.clock.sleep(cell.times.sample_s * cell.times.samples)
+        end_ms = lab.clock.time() * 1000
         drained(lab, topology)
         records, totals = lab.records(ids_of(problem)), lab.tally.totals(topology.id)
         lost = float(_sent(records) - _received(records))
@@ -216,22 +215,22 @@ def next_nodes(problem: Problem) -> IntArray:
     return np.asarray(first[after] + (slots - first[node] + 1) % ports[after], np.int32)
 
 
-def _rebalance(lab: ClusterLab, problem: Problem, wanted: IntArray) -> None:
+def _rebalance(lab: RunningLab, problem: Problem, wanted: IntArray) -> None:
     """Rebalance as Storm does: workers are killed with all their tuples."""
     (topology,) = problem.topologies
     (placement,) = named(problem, wanted)
     lab.placing.wanted = {topology.name: placement}
-    began = time.monotonic()
+    began = lab.clock.monotonic()
     lab.nimbus.rebalance(topology.name, 0)
     slots = [problem.slots[slot] for slot in np.unique(wanted)]
-    while time.monotonic() - began < _BACK_S:
+    while lab.clock.monotonic() - began < _BACK_S:
         if all(lab.tally.reports(topology.id, s.supervisor, s.port, frozenset(), began) for s in slots):
             return
-        time.sleep(_LOOK_S)
+        lab.clock.sleep(_LOOK_S)
     raise ClusterError(f"not every worker of {topology.name} reported within {_BACK_S:g} s of its rebalance")
 
 
-def _move(lab: ClusterLab, problem: Problem, wanted: IntArray) -> None:
+def _move(lab: RunningLab, problem: Problem, wanted: IntArray) -> None:
     plan = plan_moves(problem, Assignment(wanted), MoveBudget(), cpu_limits=False)
     if not plan.steps:
         raise ClusterError(f"there is no way to move {problem.topologies[0].name} to other nodes")

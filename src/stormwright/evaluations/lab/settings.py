@@ -17,6 +17,9 @@ _RESERVED_CORES, _MOST_CORES, _LEAST_CORES = 0.5, 0.4, 0.1
 #: Part of the machine for all nodes together while workers start, and their links; nothing is measured then.
 _WIDE, WIDE_LINK = 0.93, "200mbit"
 
+#: The probe's; short beside the stretches in which figures are measured.
+PROBE_MS = 500
+
 
 def cores_of(kind: BlockKind) -> float:
     """Return the CPU limit of each node during a measurement; only a service needs cores for Spark."""

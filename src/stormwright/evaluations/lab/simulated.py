@@ -2,33 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from statistics import fmean, pstdev
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from stormwright.clock import WALL
+from stormwright.controller.tally import Tally
 from stormwright.defaults import STORMS_OWN
 from stormwright.errors import ClusterError
 from stormwright.evaluations.cell_store import CellOutcome
 from stormwright.evaluations.cells import Cell
 from stormwright.evaluations.definitions import Block, BlockKind
-from stormwright.evaluations.lab.settings import NODES, SLOTS, cores_of, cores_of_used_nodes
+from stormwright.evaluations.lab.placing import LabPlacing
+from stormwright.evaluations.lab.real import measure_kills, measure_moves
+from stormwright.evaluations.lab.settings import NODES, PROBE_MS, SLOTS, cores_of, cores_of_used_nodes
 from stormwright.evaluations.placing import CellPlacement, named, slots_of
 from stormwright.formats import problem_to_dict
 from stormwright.link_speed import link_bits_per_s
 from stormwright.model import LoadProfile, Problem, Supervisor, TopologyAssignment
 from stormwright.model.arrays import IntArray
 from stormwright.model.cluster import DEFAULT_CORE_HZ
+from stormwright.perflog.records import RejectedLine, parse_lines
 from stormwright.predict.changes import with_rates
 from stormwright.predict.flow.profile import Profile
 from stormwright.schedulers import make_scheduler
+from stormwright.simulator.cluster.nimbus import VirtualNimbus
+from stormwright.simulator.cluster.timings import Timings
 from stormwright.simulator.settings import Settings
 from stormwright.simulator.storm.counting import EngineTotals
 from stormwright.simulator.storm.engine import Events
+from stormwright.storm.bridge import Bridge
+from stormwright.workbench.demo.run import demo_cluster
 from stormwright.workbench.demo.settings import parse_submissions
+from stormwright.workbench.simulated.cluster import SimulatedCluster, SimulatedNode, by_tuples
 from stormwright.workbench.simulated.topologies import RATE_TPS, simulated
 
 #: Virtual seconds until queues are as full as they stay.
@@ -36,7 +48,10 @@ _FILL_S = 2.0
 
 
 class SimulatedLab:
-    """A virtual cluster for cells of one kind."""
+    """Virtual clusters for cells of one kind, a new one for each.
+
+    A placement at rest is simulated with all workers up; failures and moves with Nimbus, supervisors and probes too.
+    """
 
     def __init__(self, kind: BlockKind) -> None:
         self._kind = kind
@@ -53,8 +68,12 @@ class SimulatedLab:
         Raises
         ------
         ClusterError
-            Nothing went through.
+            Nothing went through, or workers did not report.
         """
+        if self._kind == "kills":
+            return measure_kills(VirtualLab("kills"), cell, rate_tps)
+        if self._kind == "moves":
+            return measure_moves(VirtualLab("moves"), cell, rate_tps)
         problem = problem_of(cell.block, self._kind)
         slots = _slots(problem, placement)
         start = _Start(_limited(problem, slots, cell.block, self._kind), slots, cell.repeat)
@@ -63,6 +82,9 @@ class SimulatedLab:
         figures, counts = _stretches(start, cell, rate_tps)
         shown = problem_to_dict(_measured(start, counts)) if cell.is_first else None
         return CellOutcome(figures, {}, named(problem, slots), shown, rate_tps)
+
+
+# Placements at rest -------------------------------------------------------------------------------
 
 
 class _Start(NamedTuple):
@@ -192,3 +214,107 @@ def _figures(start: _Start, events: Events, counts: EngineTotals) -> dict[str, f
     figures |= {"nodes": float(len(used)), "workers": float(len(np.unique(start.slots)))}
     figures |= {"cpu_percent": fmean(shares), "cpu_sd_percent": pstdev(shares), "used_cpu_percent": fmean(busiest)}
     return figures
+
+
+# Failures and moves -------------------------------------------------------------------------------
+
+#: Trees/s that spouts of a virtual topology begin with; changed afterwards. And those that stand for the maximum.
+_OFFERED_TPS, _MAXIMUM_TPS = 1_000, 200_000
+
+#: Seconds until all workers report.
+_REPORT_S = 120.0
+
+#: Of Nimbus, as in the real lab.
+_MONITOR_S, _SUPERVISOR_S = 2.0, 20.0
+
+
+class VirtualLab:
+    """A virtual cluster for one cell; see `stormwright.evaluations.lab.phases.RunningLab`."""
+
+    bridge: Bridge
+    tally: Tally
+
+    def __init__(self, kind: BlockKind) -> None:
+        self._kind = kind
+        self.placing, self.clock = LabPlacing(), WALL
+        self._records: list[Any] = []
+
+    @property
+    def nimbus(self) -> VirtualNimbus:
+        """The virtual Nimbus."""
+        return self._cluster.storm.nimbus
+
+    @property
+    def nodes(self) -> Sequence[SimulatedNode]:
+        """The nodes of the cluster."""
+        return self._cluster.plan.nodes
+
+    @contextmanager
+    def running(self, cell: Cell, placement: CellPlacement | None) -> Iterator[Problem]:
+        """Run a cell's topologies inside the `with` block, with all workers reporting.
+
+        Raises
+        ------
+        ClusterError
+            Not every worker has reported.
+        """
+        block = cell.block
+        own = {"workers": str(block.workers), "rate": str(_OFFERED_TPS)}
+        submissions = [replace(each, args={**each.args, **own}) for each in parse_submissions(list(block.topologies))]
+        names = [submission.name for submission in submissions]
+        config = demo_cluster(
+            nodes=NODES[self._kind], slots=SLOTS, link=block.link, cores_per_node=cores_of(self._kind)
+        )
+        timings = Timings(monitor_s=_MONITOR_S, supervisor_s=_SUPERVISOR_S, probe_s=PROBE_MS / 1000)
+        engine = partial(by_tuples, seed=cell.repeat)
+        self._cluster = SimulatedCluster(config, submissions, PROBE_MS, engine, timings=timings)
+        self.clock = self._cluster.clock
+        self.bridge, self.tally = Bridge(self.placing, "experiment", clock=self.clock), Tally(clock=self.clock)
+        self._cluster.storm.nimbus.ask, self._cluster.storm.deliver = self.bridge.answer, self._take
+        self.placing.wanted = {} if placement is None else dict(zip(names, placement, strict=True))
+        self.ask(0)
+        for topology in self._cluster.storm.problem.topologies:
+            self._cluster.storm.submit(topology)
+        yield self._reporting(names)
+
+    def _reporting(self, names: Sequence[str]) -> Problem:
+        until_s = self.clock.monotonic() + _REPORT_S
+        while self.clock.monotonic() < until_s:
+            self.clock.sleep(PROBE_MS / 1000)
+            problem = self.snapshot(names)
+            if problem is None or len(problem.current) < len(names):
+                continue
+            slots = [(name, slot) for name, placed in problem.current.items() for slot in placed.slots]
+            if all(self.tally.reports(name, s.supervisor, s.port, frozenset(), -1.0) for name, s in slots):
+                return problem
+        raise ClusterError(f"not every worker of {', '.join(names)} reported within {_REPORT_S:g} s")
+
+    def ask(self, rate_tps: float) -> None:
+        """Set the rate of spouts in trees/s; 0 for the maximum."""
+        engine = self._cluster.storm.engine
+        engine.until(self.clock.monotonic())
+        for number in range(len(self._cluster.storm.problem.topologies)):
+            engine.rate(number, (rate_tps or _MAXIMUM_TPS) / _OFFERED_TPS)
+
+    def limit(self, block: Block) -> None:
+        """Do nothing: nodes have their limits from the beginning."""
+
+    def warm_up(self, problem: Problem, seconds: float) -> None:  # noqa: ARG002  # the real lab looks at its workers
+        """Return after some virtual time."""
+        self.clock.sleep(seconds)
+
+    def records(self, topologies: Sequence[str]) -> list[dict[str, Any]]:
+        """Return the records of workers of these topologies (ids)."""
+        return [record for record in self._records if record["worker"]["topology"] in topologies]
+
+    def snapshot(self, names: Sequence[str]) -> Problem | None:
+        """Return the newest problem, without loads; all topologies are of the cell."""
+        problem = self.bridge.snapshot()
+        return problem if problem is None or len(problem.topologies) < len(names) else replace(problem, load=None)
+
+    def kill_node(self, name: str) -> None:
+        """Let a node die with its supervisor and workers."""
+        self._cluster.storm.supervisors.node(name, up=False)
+
+    def _take(self, lines: Sequence[bytes]) -> None:
+        self._records += self.tally.add([each for each in parse_lines(lines) if not isinstance(each, RejectedLine)])

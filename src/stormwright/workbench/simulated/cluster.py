@@ -175,7 +175,9 @@ class SimulatedPlan:
     link: str | None
 
 
-def by_tuples(problem: Problem, offered_tps: Mapping[str, float], tuples_at_once: int = TUPLES_AT_ONCE) -> Events:
+def by_tuples(
+    problem: Problem, offered_tps: Mapping[str, float], tuples_at_once: int = TUPLES_AT_ONCE, seed: int = 0
+) -> Events:
     """Return the engine that follows tuples, with nothing running yet.
 
     Parameters
@@ -186,6 +188,8 @@ def by_tuples(problem: Problem, offered_tps: Mapping[str, float], tuples_at_once
         Topology id → trees/s that its spouts would begin, inf for as many as possible.
     tuples_at_once
         Maximum number of tuples per event.
+    seed
+        Seed of random times and choices.
     """
     settings = Settings.of(
         problem,
@@ -193,6 +197,7 @@ def by_tuples(problem: Problem, offered_tps: Mapping[str, float], tuples_at_once
         backlog_s=BACKLOG_S,
         startup_s=Timings().start_s,
         tuples_at_once=tuples_at_once,
+        seed=seed,
     )
     return Events(problem, np.full(problem.num_executors, NOWHERE, np.int32), settings)
 
