@@ -49,8 +49,8 @@ from stormwright.simulator.storm.working import divide_cores, pass_time, set_cor
 
 # Event loop ---------------------------------------------------------------------------------------
 
-#: Commands: none; executors moved; a worker starts at a time; a worker stops; spouts check whether they may begin
-#: trees; cores change speed.
+#: Commands: none; executors moved; a worker opens its port at a time; a worker stops; spouts check whether they may
+#: begin trees; cores change speed.
 NOTHING, PLACED, START, STOP, LOOK, SPEED = range(6)
 
 #: Interval of load checks, in seconds.
@@ -158,7 +158,7 @@ def _wakes(cluster: Cluster, who: int, now: float) -> bool:
         return True
     set_time(cluster.clock, who, NEVER)
     if thread.state == GONE and thread.kind == SENDER:
-        _up(cluster, thread.worker, now)
+        _start_up(cluster, who, thread.worker, now)
     return bool(thread.state == BLOCKED)
 
 
@@ -202,6 +202,17 @@ def _command(cluster: Cluster, command: int, which: int, amount: float, now: flo
 
 
 @inner
+def _start_up(cluster: Cluster, who: int, worker: int, now: float) -> None:
+    """Open the port of a worker, behind which messages wait for its executors; later start these."""
+    here = cluster.workers[worker]
+    here.hears = True
+    if here.comes_up > now:
+        set_time(cluster.clock, who, here.comes_up)
+    else:
+        _up(cluster, worker, now)
+
+
+@inner
 def _up(cluster: Cluster, worker: int, now: float) -> None:
     """Start the threads of a worker."""
     here, run = cluster.workers[worker], cluster.run[0]
@@ -216,7 +227,9 @@ def _up(cluster: Cluster, worker: int, now: float) -> None:
                 set_time(
                     cluster.clock, run.first_spouts + thread.spout, now + cluster.topologies[here.topology].timeout_s
                 )
-            if thread.polls:
+            if thread.count > 0:
+                set_time(cluster.clock, who, now)
+            elif thread.polls:
                 set_time(cluster.clock, who, now + draw(cluster) * thread.sleeps_s)
     _started(cluster, here.topology, now)
 
@@ -258,10 +271,10 @@ def _look_of_spouts(cluster: Cluster, topology: int, now: float) -> None:
 
 @inner
 def _stop(cluster: Cluster, worker: int, now: float) -> None:
-    """Stop a worker with everything in it; tuples sent to it are lost until it is up again."""
+    """Stop a worker with everything in it; tuples sent to it are lost until its port is open again."""
     here, run = cluster.workers[worker], cluster.run[0]
     starting = not here.up and cluster.clock.when[run.executors + worker] != NEVER
-    here.up = here.ready = False
+    here.hears = here.up = here.ready = False
     if starting:
         _started(cluster, here.topology, now)
     for who in range(run.threads):
@@ -507,7 +520,8 @@ class Events:
         if not self._down[self.cluster.workers["node"][worker]]:
             if startup_s > 0:
                 self._warming.start(self.cluster, worker)
-            self._command(START, worker, self.now_s + startup_s)
+            self.cluster.workers["comes_up"][worker] = self.now_s + startup_s
+            self._command(START, worker, self.now_s + min(startup_s, self.settings.port_opens_s))
 
     def _command(
         self,

@@ -138,7 +138,7 @@ def seated(cluster: Cluster, workers: Workers, come: Sequence[tuple[int, tuple[i
     for worker, executors in come:
         topology, slot = workers.seat_of(worker)
         node = int(problem.slot_node[slot])
-        cluster.workers[worker] = (topology, node, slot, False, False)
+        cluster.workers[worker] = (0.0, topology, node, slot, False, False, False)
         ends = [run["executors"] + worker, run["executors"] + run["workers"] + worker]
         threads = [*executors, *ends]
         cluster.threads["worker"][threads], cluster.threads["node"][threads] = worker, node

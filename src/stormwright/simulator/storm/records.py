@@ -107,9 +107,14 @@ TREE = np.dtype(
     align=True,
 )
 
-#: A worker: whether it is up, and whether all workers of its topology have been since: its spouts begin after that.
+#: A worker: when its executors start; whether its port is open, whether they run, and whether those of all workers of
+#: its topology have since: its spouts begin after that.
 WORKER = np.dtype(
-    [*((name, np.int64) for name in ("topology", "node", "slot")), *((name, np.bool_) for name in ("up", "ready"))],
+    [
+        ("comes_up", np.float64),
+        *((name, np.int64) for name in ("topology", "node", "slot")),
+        *((name, np.bool_) for name in ("hears", "up", "ready")),
+    ],
     align=True,
 )
 
