@@ -83,7 +83,7 @@ def main() -> None:
     for problem, best in problems(options.cases):
         proof = prove(problem, best, options)
         proofs.append(proof)
-        asked = f"proven optimal in ≤ {PROVEN_S:g} s" if proof.executors <= PROVEN else ""
+        asked = f"proven optimal in ≤ {PROVEN_S:g} s" if proof.executors <= PROVEN else "a proven bound"
         rows.append((f"{proof.name}, {proof.executors} executors", asked, str(proof)))
         print(*rows[-1], flush=True)
     details = {"proofs": [asdict(proof) for proof in proofs]}

@@ -1,7 +1,7 @@
 """How near to the best known placements the optimizer comes, and how soon, beside `online` and `even`.
 
     python -m benchmarks.optimizer.quality [--cases DIRECTORY] [--budgets 0.05,0.5,2] [--seed 0]
-                                           [--large] [--threads 2] [--cpu-time]
+                                           [--large] [--threads 2]
 
 The cases are those in ``DIRECTORY/placement``, by default where `STORMWRIGHT_CASES` or ../shared/cases says, each with
 the cost of the best placement that its makers found. A budget counts from the problem in memory to the answer. The
@@ -79,12 +79,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--large", action="store_true", help="also 100,000 executors and one large topology")
     parser.add_argument("--threads", type=int, default=1, help="above 1: also with so many")
-    parser.add_argument("--cpu-time", action="store_true", help="budgets in CPU seconds")
     options = parser.parse_args()
-    if options.cpu_time:
-        if options.threads > 1:
-            parser.error("--cpu-time: CPU seconds of several threads add up; leave out --threads")
-        time.perf_counter = time.process_time
     cores = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, cores[:1])
     budgets = [float(text) for text in options.budgets.split(",")]
@@ -117,9 +112,8 @@ def main() -> None:
             print("\n".join(" | ".join(each) for each in rows[-len(found) :]), flush=True)
         rows.append(("memory, all problems and schedulers together", "≤ 1.5 GB", f"{peak_gb():.2f} GB"))
     write_results(
-        "optimizer-quality-cpu-time" if options.cpu_time else "optimizer-quality",
-        "Cost of placements in parts of the best known "
-        + ("(and CPU seconds taken, on a machine that others used too)" if options.cpu_time else "(and seconds taken)"),
+        "optimizer-quality",
+        "Cost of placements in parts of the best known (and seconds taken)",
         rows,
         {"answers": [asdict(each) for each in every]},
     )
@@ -159,7 +153,8 @@ def large_problems(cases: Path, seed: int) -> Iterator[tuple[Problem, float, dic
     for problem in (replace(make_problem(scale), name="scale_100000_n5000"), make_single_topology(10_000, 0.8, 1)):
         runs = [schedule(problem, "optimizer", time_budget_s=60.0, seed=seed + n) for n in (1, 2)]
         best = min(cost_of(problem, run.slot_of_executor).total for run in runs)
-        yield replace(problem, name=f"{problem.name} beside our own 60 s"), best, {}
+        asked_ratios = ASKED_LARGE if problem.num_executors == scale.executors else {}
+        yield replace(problem, name=f"{problem.name} beside our own 60 s"), best, asked_ratios
 
 
 def side_by_side(problem: Problem, copies: int) -> Problem:

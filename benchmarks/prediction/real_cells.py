@@ -76,16 +76,16 @@ def main() -> None:
 def compare(found: Sequence[Measured], of: int, options: argparse.Namespace) -> None:
     """Predict, and write the errors."""
     fit = fitting(found)
-    every = list(cells(found, list(PLACEMENTS), fit, by_speed=True))
-    told = [cell for cell in every if cell.source == options.source]
-    untold = list(cells(found, [options.source], fit))
-    by_service = list(cells(found, [options.source], service_fit(), by_speed=True))
-    rows = [(f"{name}, from `{options.source}`", asked, of_cells(told)[name]) for name, asked in ASKED.items()]
+    every = list(cells(found, list(PLACEMENTS), fit))
+    own = [cell for cell in every if cell.source == options.source]
+    by_speed = list(cells(found, [options.source], fit, by_speed=True))
+    by_service = list(cells(found, [options.source], service_fit()))
+    rows = [(f"{name}, from `{options.source}`", asked, of_cells(own)[name]) for name, asked in ASKED.items()]
     rows += [
         (f"the same, by {word}: {name}", "", of_cells(those)[name])
         for word, those in (
             ("costs as a service fits them", by_service),
-            ("predictions that know no speed", untold),
+            ("predictions corrected by the machine's speed during the predicted run", by_speed),
             ("all placements in turn as the source", every),
         )
         for name in ("throughput error", "throughput q-error", "regret", "Kendall tau")
@@ -97,10 +97,10 @@ def compare(found: Sequence[Measured], of: int, options: argparse.Namespace) -> 
             of_cells(_only(those, names))["throughput error"],
         )
         for word, names in (("developed on", DEVELOPED_ON), ("not looked at", NOT_LOOKED_AT))
-        for by, those in (("as above", told), ("costs as a service fits them", by_service))
+        for by, those in (("as above", own), ("costs as a service fits them", by_service))
         if _only(those, names)
     ]
-    rows += [(name, "", value) for name, value in {**noise(found), **chance(told, found)}.items()]
+    rows += [(name, "", value) for name, value in {**noise(found), **chance(own, found)}.items()]
     rows.append(("starts that were measured, of those chosen", str(of), str(len(found))))
     rows.append(("cells that were measured, of those chosen", str(_chosen()), str(_measured(found))))
     rows.append((f"the same, by {_PEER}: throughput error", "above ours", spread(errors(found, options.source))))
@@ -115,7 +115,7 @@ def compare(found: Sequence[Measured], of: int, options: argparse.Namespace) -> 
         "measured": [summary for start in found for summary in start.summaries()],
     }
     write_results("prediction-cells", title, rows, details)
-    _worst(told)
+    _worst(own)
 
 
 def _only(those: Sequence[Cell], topologies: Sequence[str]) -> list[Cell]:
@@ -130,8 +130,8 @@ def _measured(found: Sequence[Measured]) -> int:
     return sum(len(LIMITS) for each in found if each.start.topology in TOPOLOGIES and each.start.repeat == 0)
 
 
-def _worst(told: Sequence[Cell]) -> None:
-    for cell in sorted(told, key=lambda cell: -cell.q_error)[:10]:
+def _worst(found: Sequence[Cell]) -> None:
+    for cell in sorted(found, key=lambda cell: -cell.q_error)[:10]:
         print(
             f"{cell.topology} {cell.source} → {cell.placement}, {cell.limit}: "
             f"{cell.predicted_tps:,.0f} trees/s predicted, {cell.measured_tps:,.0f} measured, "

@@ -163,11 +163,10 @@ def main() -> None:
             seconds = np.array(list(found_after_s(pools, factor, measure, told.trials)))
             soon = float(np.mean(seconds <= 60))
             middle, late = (f"{np.percentile(seconds, q, method='nearest'):.0f} s" for q in (50, 95))
-            asked = "≤ 60 s" if measure == CPU and factor >= 1.5 else ""
             rows.append(
                 (
                     f"a node whose {name} is {factor:g}-fold, found within 60 s",
-                    asked,
+                    "all",
                     f"{soon:.1%} of {len(seconds)}; median {middle}, p95 {late}",
                 )
             )

@@ -80,13 +80,13 @@ def main() -> None:
     begun_s, found = time.process_time(), []
     told: dict[tuple[str, Limit], tuple[Fitted, Correction]] = {}
     for source, target, problem, limit, known in pairs(measured, [options.source], fitting(measured)):
-        cell = cell_of(source, target, problem, limit, known, True)
+        cell = cell_of(source, target, problem, limit, known, by_speed=False)
         if (source.topology, limit) not in told:
             told[source.topology, limit] = as_simulated(source, problem, known, source.at(limit))
         costs, factors = told[source.topology, limit]
         slots, counts = target.slots_in(problem), []
         for stretch in (target.at(limit), target.at(limit, limited=True)):
-            assumed = with_factors(assumed_at(source, limit, stretch, costs, True), source.topology, factors)
+            assumed = with_factors(assumed_at(source, limit, stretch, costs, by_speed=False), source.topology, factors)
             rate_tps = stretch.acked_tps if stretch.asked_tps else 0.0
             of = simulated(problem, slots, assumed, rate_tps, _FILLS * options.seconds)
             counts.append(_run(of, options.seconds))
