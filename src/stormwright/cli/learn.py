@@ -1,4 +1,4 @@
-"""``stormwright learn``: train the model of the `learned` scheduler."""
+"""``stormwright learn``: train the model of the `learned` scheduler, or an agent of `model_free`."""
 
 from __future__ import annotations
 
@@ -53,7 +53,13 @@ _PROBLEMS = 120
 )
 @click.option("--keep", type=options.OUTPUT_PATH, help="Write all examples to this file; gzipped for *.gz.")
 @click.option("--seed", type=options.WholeRange(0, 2**31 - 1), default=0, show_default=True, help="Random seed.")
-@click.option("-o", "--output", type=options.OUTPUT_PATH, required=True, help="Output file of the model.")
+@click.option(
+    "--control",
+    "controlled",
+    metavar="FILE",
+    help="Train an agent of model_free for the topology of this problem instead, in a virtual cluster: some minutes.",
+)
+@click.option("-o", "--output", type=options.OUTPUT_PATH, required=True, help="Output file of the model, or agent.")
 @place
 @options.as_json("Print what it was learned from as JSON.")
 def command(
@@ -63,11 +69,12 @@ def command(
     files: tuple[Path, ...],
     keep: Path | None,
     seed: int,
+    controlled: str | None,
     output: Path,
     where: HistoryLocation,
     as_json: bool,
 ) -> None:
-    """The scheduler uses the model with --set model=FILE.
+    """The scheduler uses the model with --set model=FILE, or the agent with --set agent=FILE.
 
     Random problems are placed by fast rules and the placements are predicted; the model learns which placements perform
     best. With --state or --history it also learns from the recorded decisions of a service, with --sweep from the cells
@@ -80,6 +87,9 @@ def command(
 
     if table is not None and spec is None:
         raise InputError("learn", [Fault("requires --sweep", "--table")])
+    if controlled is not None:
+        _learn_control(controlled, seed, output, as_json=as_json)
+        return
     prepare_output(output, *files)
     prepare_output(keep, *files, given_as="--keep")
     if keep is not None and keep.resolve() == output.resolve():
@@ -109,6 +119,26 @@ def command(
     else:
         rows, problem_count = f"{counted(model.data['rows'], 'placement')}", counted(len(groups), "problem")
         say(f"learned from {rows} of {problem_count} ({model.data['made']}): {name_of_output(output)}")
+
+
+def _learn_control(name: str, seed: int, output: Path, *, as_json: bool) -> None:
+    from stormwright.evaluations.learning.control import ControlSettings, VirtualTopology, train_agent
+    from stormwright.simulator.precompile import ready_simulator
+    from stormwright.workbench.ready_problems import read_problem
+
+    problem = read_problem(name)
+    prepare_output(output)
+    with shown(err=True):
+        ready_simulator()
+        settings = ControlSettings(seed=seed)
+        agent = train_agent(VirtualTopology(problem), settings)
+    agent.write(output)
+    if as_json:
+        found = {"components": dict(agent.components), "nodes": agent.nodes, "rate_tps": agent.rate_tps}
+        print_json({**found, "measurements": settings.samples + settings.steps, "output": name_of_output(output)})
+    else:
+        executors = counted(sum(agent.components.values()), "executor")
+        say(f"agent for {executors} on {counted(agent.nodes, 'node')}: {name_of_output(output)}")
 
 
 def _counted_out(found: Iterable[Group], total: int) -> Iterator[Group]:

@@ -30,8 +30,16 @@ FIGURES: Mapping[str, str] = {
     "move_s": "seconds that the spouts stood still",
 }
 
-#: Configuration by which they do, as they did before Storm 2.0, which keeps them in the worker where it can.
-BEFORE_STORM_2: Mapping[str, Any] = {UNAWARE_SHUFFLE: True}
+#: Configuration by which threads without work sleep at once. By default they look for tuples all the time for a while,
+#: which uses up the CPU quota of a node whatever the load is.
+SLEEPING: Mapping[str, Any] = {
+    "topology.bolt.wait.progressive.level2.count": 0,
+    "topology.backpressure.wait.progressive.level2.count": 0,
+}
+
+#: Configuration by which topologies run as before Storm 2.0: shuffled tuples go to all tasks alike, instead of staying
+#: in the worker where they can, and threads without work sleep.
+BEFORE_STORM_2: Mapping[str, Any] = {UNAWARE_SHUFFLE: True, **SLEEPING}
 
 #: Setting of a variant of moves, and its values: who ends and starts the workers.
 MOVED_BY = "moved by"

@@ -24,8 +24,7 @@ from stormwright.evaluations.lab.real import measure_kills, measure_moves
 from stormwright.evaluations.lab.settings import NODES, PROBE_MS, SLOTS, cores_of, cores_of_used_nodes
 from stormwright.evaluations.placing import CellPlacement, named, slots_of
 from stormwright.formats import problem_to_dict
-from stormwright.link_speed import link_bits_per_s
-from stormwright.model import LoadProfile, Problem, Supervisor, TopologyAssignment
+from stormwright.model import LoadProfile, Problem, TopologyAssignment
 from stormwright.model.arrays import IntArray
 from stormwright.model.cluster import DEFAULT_CORE_HZ
 from stormwright.perflog.records import RejectedLine, parse_lines
@@ -41,7 +40,7 @@ from stormwright.storm.bridge import Bridge
 from stormwright.workbench.demo.run import demo_cluster
 from stormwright.workbench.demo.settings import parse_submissions
 from stormwright.workbench.simulated.cluster import SimulatedCluster, SimulatedNode, by_tuples
-from stormwright.workbench.simulated.topologies import RATE_TPS, simulated
+from stormwright.workbench.simulated.topologies import RATE_TPS, simulated_problem
 
 #: Virtual seconds until queues are as full as they stay.
 _FILL_S = 2.0
@@ -113,28 +112,14 @@ class _Start(NamedTuple):
 
 def problem_of(block: Block, kind: BlockKind) -> Problem:
     """Return a block's topologies on its nodes, with the load that they have in one worker."""
-    found = simulated(parse_submissions(list(block.topologies)), block.conf)
-    topologies = tuple(replace(each.topology, num_workers=block.workers) for each in found)
-    nodes = tuple(_node(number, block, kind) for number in range(NODES[kind]))
-    load = LoadProfile({each.topology.id: each.load for each in found})
-    problem = Problem(nodes, topologies, name=block.name, load=load)
-    alone = {
-        topology.id: TopologyAssignment(problem.slots[:1], (0,) * topology.num_executors) for topology in topologies
-    }
-    return replace(problem, measured=alone)
-
-
-def _node(number: int, block: Block, kind: BlockKind) -> Supervisor:
-    name = f"node{number + 1}"
     cores = cores_of(kind) if block.cores is None else block.cores
+    problem = simulated_problem(parse_submissions(list(block.topologies)), NODES[kind], cores, block.link, block.conf)
     slots = block.slots if kind == "steady" else SLOTS
-    return Supervisor(
-        name,
-        name,
-        tuple(range(6700, 6700 + slots)),
-        cores * DEFAULT_CORE_HZ,
-        resources={"cpu.pcore.percent": 100 * cores, "memory.mb": 8192.0},
-        link_bps=link_bits_per_s(block.link),
+    return replace(
+        problem,
+        supervisors=tuple(replace(node, ports=node.ports[:slots]) for node in problem.supervisors),
+        topologies=tuple(replace(topology, num_workers=block.workers) for topology in problem.topologies),
+        measured={t.id: TopologyAssignment(problem.slots[:1], (0,) * t.num_executors) for t in problem.topologies},
     )
 
 

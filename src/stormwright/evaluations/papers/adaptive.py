@@ -102,7 +102,7 @@ PAPER = Paper(
     "evaluation are not known. Five alike nodes, one worker each under default. Every scheduler runs a topology at the "
     "same rate, half of the highest under default. Offline knows its streams; online, and the optimizer, get the load "
     "measured under default, and everything restarts where they put it: what a move itself costs is not in these "
-    "figures. Storm 2 keeps shuffled tuples in the worker where it can; theirs did not, so that is switched off. The "
+    "figures. Storm 2 keeps shuffled tuples in the worker where it can; theirs did not, so that is switched off, and threads without work sleep. The "
     "grand challenge's data and queries are replaced by words that are counted by key.",
     rows=(
         PublishedRow(

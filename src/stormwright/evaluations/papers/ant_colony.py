@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from stormwright.evaluations.definitions import Block, OrderClaim, Paper, PublishedRow, ReportedFigure, Variant
+from stormwright.evaluations.definitions import (
+    SLEEPING,
+    Block,
+    OrderClaim,
+    Paper,
+    PublishedRow,
+    ReportedFigure,
+    Variant,
+)
 from stormwright.schedulers.toolkit.describe import citation
 
 ROUND_ROBIN, ANTS, OURS = "round robin", "ant colony", "optimizer"
@@ -19,7 +27,7 @@ _BLOCK = Block(
     },
     workers=5,
     share=0.5,
-    repeats=3,
+    conf=SLEEPING,
 )
 
 PAPER = Paper(
@@ -27,7 +35,7 @@ PAPER = Paper(
     title="Ant colony: CPU of the nodes",
     source=f"{citation('ant_colony')}; and a list of generic rules",
     how="Only the abstract was at hand, with three numbers against round robin. Word count at one rate, half of the "
-    "highest under Storm's own scheduler, on five alike nodes; three starts each, the ants with seeds 0, 1 and 2, once "
+    "highest under Storm's own scheduler, on five alike nodes; threads without work sleep; three starts each, the ants with seeds 0, 1 and 2, once "
     "from the placement of `online` and once from a random one; how theirs start is not known.",
     rows=(
         PublishedRow(

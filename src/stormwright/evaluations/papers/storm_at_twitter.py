@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from stormwright.evaluations.definitions import Block, Claim, LimitClaim, Paper, PublishedRow, ReportedFigure, Variant
+from stormwright.evaluations.definitions import (
+    SLEEPING,
+    Block,
+    Claim,
+    LimitClaim,
+    Paper,
+    PublishedRow,
+    ReportedFigure,
+    Variant,
+)
 
 STORM, ONLINE, OURS = "Storm", "online", "optimizer"
 
@@ -15,6 +24,7 @@ _BLOCK = Block(
     workers=4,
     share=0.3,
     kind="kills",
+    conf=SLEEPING,
 )
 
 _SHOWN: tuple[Claim, ...] = tuple(

@@ -46,6 +46,7 @@ SCHEDULERS: Mapping[str, str] = {
     "min_min": "stormwright.schedulers.generic:MinMinScheduler",
     "minimum_degree": "stormwright.schedulers.minimum_degree:MinimumDegreeScheduler",
     "model_driven": "stormwright.schedulers.model_driven:ModelDrivenScheduler",
+    "model_free": "stormwright.schedulers.model_free:ModelFreeScheduler",
     "n_version": "stormwright.schedulers.n_version:NVersionScheduler",
     "nearest_average_load": "stormwright.schedulers.generic:NearestAverageLoadScheduler",
     "offline": "stormwright.schedulers.offline:OfflineScheduler",

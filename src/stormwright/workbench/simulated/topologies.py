@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf
 from typing import Any
@@ -11,7 +11,18 @@ from typing import Any
 import numpy as np
 
 from stormwright.errors import Fault, InputError
-from stormwright.model import Component, Grouping, Topology, TopologyLoad, default_executor_runs
+from stormwright.link_speed import link_bits_per_s
+from stormwright.model import (
+    Component,
+    Grouping,
+    LoadProfile,
+    Problem,
+    Supervisor,
+    Topology,
+    TopologyAssignment,
+    TopologyLoad,
+    default_executor_runs,
+)
 from stormwright.model.cluster import DEFAULT_CORE_HZ
 from stormwright.model.requests import ACKER
 from stormwright.model.topology import PLACEMENT_FOLLOWING
@@ -174,6 +185,9 @@ _KINDS: Mapping[str, _Kind] = {
     **{shape: _Kind(partial(_shaped, shape), {"bytes": 100, "work_us": 0}, "bytes") for shape in _SHAPES},
 }
 
+#: Worker slots of a node, the first of their ports, and its memory.
+_SLOTS, _FIRST_PORT, _NODE_MB = 6, 6700, 8192.0
+
 #: Arguments that all take, and what holds where they are not given; a rate of 0 is as much as can be.
 _DEFAULTS = {"workers": 3, "ackers": 2, "pending": 200, "rate": 0}
 
@@ -309,3 +323,33 @@ def _spread_evenly(
     """Return traffic spread evenly over all pairs of executors of two components."""
     each = tps / len(executors[source]) / len(executors[target])
     return [(s, t, each) for s in executors[source].tolist() for t in executors[target].tolist()]
+
+
+def simulated_problem(
+    submissions: Sequence[Submission], nodes: int, cores: float, link: str, conf: Mapping[str, Any] | None = None
+) -> Problem:
+    """Return topologies on equal nodes, with the load that they have in one worker; nothing runs.
+
+    Parameters
+    ----------
+    submissions, conf
+        As for `simulated`.
+    nodes, cores, link
+        Number of nodes; cores of each, and speed of its link in ``tc`` syntax.
+    """
+    found = simulated(submissions, conf)
+    supervisors = tuple(
+        Supervisor(
+            f"node{number + 1}",
+            f"node{number + 1}",
+            tuple(range(_FIRST_PORT, _FIRST_PORT + _SLOTS)),
+            cores * DEFAULT_CORE_HZ,
+            resources={"cpu.pcore.percent": 100 * cores, "memory.mb": _NODE_MB},
+            link_bps=link_bits_per_s(link),
+        )
+        for number in range(nodes)
+    )
+    load = LoadProfile({each.topology.id: each.load for each in found})
+    problem = Problem(supervisors, tuple(each.topology for each in found), name="simulated", load=load)
+    alone = {t.id: TopologyAssignment(problem.slots[:1], (0,) * t.num_executors) for t in problem.topologies}
+    return replace(problem, measured=alone)
