@@ -98,12 +98,13 @@ PAPER = Paper(
     name="adaptive",
     title="Adaptive online scheduling: default, offline and online",
     source=citation("online"),
-    how="Offline and online run with our parameters, and with the defaults of the authors' code, as those of their own "
-    "evaluation are not known. Five alike nodes, one worker each under default. Every scheduler runs a topology at the "
-    "same rate, half of the highest under default. Offline knows its streams; online, and the optimizer, get the load "
-    "measured under default, and everything restarts where they put it: what a move itself costs is not in these "
-    "figures. Storm 2 keeps shuffled tuples in the worker where it can; theirs did not, so that is switched off, and threads without work sleep. The "
-    "grand challenge's data and queries are replaced by words that are counted by key.",
+    how="Offline and online run with our parameters, and with the defaults of the authors' code, as those of their "
+    "own evaluation are not known. Five alike nodes, one worker each under default. Every scheduler runs a "
+    "topology at the same rate, half of the highest under default. Offline knows its streams; online, and the "
+    "optimizer, get the load measured under default, and everything restarts where they put it: what a move "
+    "itself costs is not in these figures. Storm 2 keeps shuffled tuples in the worker where it can; theirs did "
+    "not, so that is switched off, and threads without work sleep. The grand challenge's data and queries are "
+    "replaced by words that are counted by key.",
     rows=(
         PublishedRow(
             "Fig. 1", "A Storm cluster with the paper's additions", why_not="An illustration: nothing is claimed."

@@ -35,8 +35,9 @@ PAPER = Paper(
     title="Ant colony: CPU of the nodes",
     source=f"{citation('ant_colony')}; and a list of generic rules",
     how="Only the abstract was at hand, with three numbers against round robin. Word count at one rate, half of the "
-    "highest under Storm's own scheduler, on five alike nodes; threads without work sleep; three starts each, the ants with seeds 0, 1 and 2, once "
-    "from the placement of `online` and once from a random one; how theirs start is not known.",
+    "highest under Storm's own scheduler, on five alike nodes; threads without work sleep; three starts each, the"
+    " ants with seeds 0, 1 and 2, once from the placement of `online` and once from a random one; how theirs "
+    "start is not known.",
     rows=(
         PublishedRow(
             "Abstract, CPU",

@@ -44,8 +44,8 @@ PAPER = Paper(
     name="later",
     title="T-Storm, P-Scheduler, D-Storm, TOSS and others",
     source="; ".join(citation(rule) for rule in _PUBLISHED),
-    how="Word count at half of the highest rate under default; all get the load measured there. Threads without work sleep, and shuffled tuples "
-    "go to all tasks alike, as in Storm before 2.0.",
+    how="Word count at half of the highest rate under default; all get the load measured there. Threads without work "
+    "sleep, and shuffled tuples go to all tasks alike, as in Storm before 2.0.",
     rows=(
         PublishedRow(
             "T-Storm, abstract",

@@ -73,9 +73,9 @@ PAPER = Paper(
     title="R-Storm: linear, diamond, star, page load and processing",
     source=citation("r_storm"),
     how="R-Storm is Storm's own class, ResourceAwareScheduler, as it is in 2.8.3. Only the paper's abstract was at "
-    "hand, and its topologies by their shapes: work and sizes of tuples are ours, chosen so that links or CPU are the "
-    "limit. Storm 2 keeps shuffled tuples in the worker where it can; theirs did not, so that is switched off, and threads without work sleep. Nodes "
-    "declare 100 points of CPU, executors ask for 11 each, and for 7 "
+    "hand, and its topologies by their shapes: work and sizes of tuples are ours, chosen so that links or CPU are"
+    " the limit. Storm 2 keeps shuffled tuples in the worker where it can; theirs did not, so that is switched "
+    "off, and threads without work sleep. Nodes declare 100 points of CPU, executors ask for 11 each, and for 7 "
     "where two topologies share them.",
     rows=(
         PublishedRow(
