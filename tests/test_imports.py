@@ -35,10 +35,10 @@ LAYERS: tuple[frozenset[str], ...] = (
 BESIDE = {"testing": frozenset({"model", "perflog", "formats", "schedulers"})}
 
 #: The public API at the top of the package: above `workbench`, imported by no package.
-API = "api"
+API = frozenset({"api", "datasets"})
 
 #: Modules at the top of the package that every package may import.
-UTILITIES = {path.stem for path in ROOT.glob("*.py")} - {"__init__", "__main__", API}
+UTILITIES = {path.stem for path in ROOT.glob("*.py")} - {"__init__", "__main__"} - API
 
 #: Package → packages that it may import besides itself and the utilities.
 MAY_IMPORT = {
@@ -78,7 +78,7 @@ def may_import(place: Path) -> frozenset[str]:
     """Return the packages that a module may import; utilities import each other only."""
     if len(place.parts) == 1:
         below = MAY_IMPORT["evaluations"]
-        own = {"__main__": {"cli"}, API: below, "__init__": {API} | below}
+        own = {"__main__": {"cli"}, **dict.fromkeys(API, below), "__init__": API | below}
         return frozenset(own.get(place.stem, set())) | UTILITIES
     package = place.parts[0]
     return MAY_IMPORT[package] | {package, "__version__"} | UTILITIES

@@ -45,7 +45,7 @@ def test_the_gradient_of_a_network_is_that_of_differences() -> None:
 @pytest.fixture(scope="module")
 def chain() -> sw.Problem:
     """Two executors that exchange everything, on two nodes with a slow link."""
-    return sw.sketch({"words": "lines 1 -> count 1 fields"}, nodes=2, rate=2_000)
+    return sw.sketch({"words": "lines 1 -> count 1 fields"}, nodes=2, rate_tps=2_000)
 
 
 def test_an_agent_learns_to_put_a_chain_on_one_node(chain: sw.Problem, tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ _PROBLEMS = 120
 @click.option(
     "--control",
     "controlled",
-    metavar="FILE",
+    type=options.PATH,
     help="Train an agent of model_free for the topology of this problem instead, in a virtual cluster: some minutes.",
 )
 @click.option("-o", "--output", type=options.OUTPUT_PATH, required=True, help="Output file of the model, or agent.")
@@ -69,7 +69,7 @@ def command(
     files: tuple[Path, ...],
     keep: Path | None,
     seed: int,
-    controlled: str | None,
+    controlled: Path | None,
     output: Path,
     where: HistoryLocation,
     as_json: bool,
@@ -121,13 +121,13 @@ def command(
         say(f"learned from {rows} of {problem_count} ({model.data['made']}): {name_of_output(output)}")
 
 
-def _learn_control(name: str, seed: int, output: Path, *, as_json: bool) -> None:
+def _learn_control(path: Path, seed: int, output: Path, *, as_json: bool) -> None:
     from stormwright.evaluations.learning.control import ControlSettings, VirtualTopology, train_agent
     from stormwright.simulator.precompile import ready_simulator
     from stormwright.workbench.ready_problems import read_problem
 
-    problem = read_problem(name)
-    prepare_output(output)
+    problem = read_problem(path)
+    prepare_output(output, path)
     with shown(err=True):
         ready_simulator()
         settings = ControlSettings(seed=seed)

@@ -99,7 +99,7 @@ class Agent:
         return [near[number] for number in order.tolist()]
 
     def faults(self, problem: Problem) -> list[Fault]:
-        """Return why a problem is not what the agent was trained for."""
+        """Return why the agent was not trained for a problem."""
         if len(problem.topologies) != 1:
             return [Fault(f"has {len(problem.topologies)} topologies; an agent is trained for one", "problem")]
         found = components_of(problem)
