@@ -72,10 +72,10 @@ class Engine(Protocol):
     def take(self) -> EngineCounts:
         """Return the counts since the last call."""
 
-    def place(self, slots: NDArray[np.int32]) -> None:
+    def place(self, slots: NDArray[np.int32], started_s: float = 0.0) -> None:
         """Set the executors' slots, `NOWHERE` for those that do not run, shape (E,).
 
-        Workers that are new, or whose executors change, start as Storm's do.
+        Workers that are new, or whose executors change, start as Storm's do; they began `started_s` seconds ago.
         """
 
     def activate(self, topology: int, active: bool) -> None:

@@ -406,8 +406,8 @@ class SteadyEngine:
             latency=found.latency,
         )
 
-    def place(self, slots: NDArray[np.int32]) -> None:
-        """Set the executors' slots, `NOWHERE` for those that do not run, shape (E,)."""
+    def place(self, slots: NDArray[np.int32], started_s: float = 0.0) -> None:
+        """Set the executors' slots, `NOWHERE` for those that do not run, shape (E,); see `Engine`."""
         changed = self._slots != slots
         if not changed.any():
             return
@@ -416,7 +416,7 @@ class SteadyEngine:
         before, after = self._of * many + self._slots, self._of * many + slots
         touched = np.concatenate([before[changed & (self._slots != NOWHERE)], after[changed & (slots != NOWHERE)]])
         self._slots = slots.copy()
-        self._restart(changed | np.isin(after, touched))
+        self._restart(changed | np.isin(after, touched), started_s)
 
     def activate(self, topology: int, active: bool) -> None:
         """Set whether a topology's spouts begin trees."""
@@ -448,13 +448,14 @@ class SteadyEngine:
         self._slots = np.where(executors, NOWHERE, self._slots).astype(np.int32)
         self._restart(executors)
 
-    def _restart(self, executors: BoolArray) -> None:
+    def _restart(self, executors: BoolArray, started_s: float = 0.0) -> None:
         """Stop some executors, and run them again after their start-up time."""
         up = executors & (self._up_s <= self._now_s)
         topologies = np.bincount(self._of, executors & np.isfinite(self._up_s), len(self._offered)) > 0
         self._trees.lose(topologies, executors[self._trees.spouts], self._now_s)
-        starts_s = np.where(self._slots == NOWHERE, np.inf, self._now_s + self._settings.start_s)
+        starts_s = np.where(self._slots == NOWHERE, np.inf, self._now_s + max(self._settings.start_s - started_s, 0.0))
         self._up_s = np.where(executors, starts_s, self._up_s)
+        up |= executors & (self._up_s <= self._now_s)
         if up.any():  # executors that are not up do not affect the others
             self._change()
 

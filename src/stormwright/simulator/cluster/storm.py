@@ -15,7 +15,7 @@ from stormwright.simulator.cluster.meters import Meters, NodeUsage
 from stormwright.simulator.cluster.nimbus import ACTIVE, Ask, VirtualNimbus
 from stormwright.simulator.cluster.records import RecordWriter
 from stormwright.simulator.cluster.supervisors import Supervisors, Worker
-from stormwright.simulator.cluster.timings import RECORD, Delay, Timings
+from stormwright.simulator.cluster.timings import RECORD, REFRESH_POLL, REFRESH_POLL_S, Delay, Timings
 from stormwright.simulator.engine import Engine, EngineCounts
 from stormwright.simulator.storm.start import number_of
 
@@ -25,9 +25,8 @@ Deliver = Callable[[Sequence[bytes]], None]
 #: Maximum ratio of consecutive intervals: a worker that reports less often is considered dead.
 _RARER = 4
 
-#: Seconds after its start in which a worker's probe reports the connections to it; the key of the period in which
-#: workers poll the addresses of others, and Storm's default in seconds.
-_REPORTED_S, _REFRESH_POLL, _REFRESH_POLL_S = 60.0, "task.refresh.poll.secs", 10.0
+#: Seconds after its start in which a worker's probe reports the connections to it.
+_REPORTED_S = 60.0
 
 #: Receiver of counts during one placement.
 Heard = Callable[[EngineCounts], None]
@@ -177,7 +176,7 @@ class VirtualStorm:
         if age_s > _REPORTED_S:
             return None
         others = [w for w in self._up() if w.topology == worker.topology and w is not worker]
-        learned = age_s >= number_of(self.problem.conf, _REFRESH_POLL, _REFRESH_POLL_S)
+        learned = age_s >= number_of(self.problem.conf, REFRESH_POLL, REFRESH_POLL_S)
         return len(others) if learned else sum(other.start_ms >= worker.start_ms for other in others)
 
     def _ship(self, lines: Sequence[bytes]) -> None:

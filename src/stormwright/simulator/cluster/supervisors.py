@@ -13,8 +13,9 @@ from stormwright.model import Problem, TopologyAssignment
 from stormwright.model.arrays import IntArray
 from stormwright.simulator.cluster.clock import VirtualClock
 from stormwright.simulator.cluster.nimbus import ACTIVE, VirtualNimbus
-from stormwright.simulator.cluster.timings import Timings
+from stormwright.simulator.cluster.timings import REFRESH_POLL, REFRESH_POLL_S, Timings
 from stormwright.simulator.engine import NOWHERE, Engine
+from stormwright.simulator.storm.start import number_of
 
 # Wanted workers -----------------------------------------------------------------------------------
 # Workers that should run on each supervisor by Nimbus's assignments.
@@ -176,7 +177,11 @@ class Supervisors:
         self._suspended: dict[str, int] = {}
         # Nodes with the files of topologies, and their downloads.
         self._has, self._downloads = set[tuple[str, str]](), set[tuple[str, str]]()
-        self._starting = False
+        # Slots where others of a topology send, and workers that they are about to learn of: moment and seconds since
+        # their start → workers.
+        self._known = self.slots.copy()
+        self._news: dict[tuple[float, float], list[Worker]] = {}
+        self._refresh_s = number_of(problem.conf, REFRESH_POLL, REFRESH_POLL_S)
         nodes = [node.id for node in problem.supervisors]
         for number, node in enumerate(nodes):
             first_s = timings.sync_s * (number + 1) / len(nodes)
@@ -268,23 +273,47 @@ class Supervisors:
         start_ms = round(self._clock.time() * 1000)
         worker = Worker(topology, supervisor, port, slot, np.array(executors, np.int32), next(self._pids), start_ms)
         self._probes.count()
+        delay_s = 0.0
         for held in set(self.slots[worker.executors].tolist()) - {NOWHERE}:
             other = self.workers.get((self._places[held].supervisor, self._places[held].port))
             if other is not None and other.up:
                 self._probes.report(other)
+                delay_s = max(delay_s, self._until_refresh_s(worker, other))
         self.workers[supervisor, port] = worker
         self.slots[worker.executors] = slot
         self.running[worker.executors] = False
         self._probes.begin(worker)
-        if not self._starting:  # one engine call for all starts at this instant
-            self._starting = True
-            self._clock.after(0.0, self._place)
+        self._announce(worker, delay_s)
         self._clock.after(self._timings.start_s, lambda: self._come_up(worker))
 
-    def _place(self) -> None:
-        self._starting = False
+    def _until_refresh_s(self, worker: Worker, before: Worker) -> float:
+        """Return the seconds until others of a topology send to a worker instead of the one before.
+
+        They poll Nimbus's assignments, each since its own start; the one before works on as long.
+        """
+        others = [w for w in self.workers.values() if w.topology == worker.topology and w.up and w is not before]
+        if not others:
+            return 0.0
+        since_s = self._clock.time() - min(other.start_ms for other in others) / 1000
+        return min(self._refresh_s - since_s % self._refresh_s, self._timings.start_s)
+
+    def _announce(self, worker: Worker, delay_s: float) -> None:
+        """Let others send to a worker after a delay; one engine call for all workers at one instant."""
+        news = self._clock.monotonic() + delay_s, delay_s
+        if news not in self._news:
+            self._news[news] = []
+            self._clock.after(delay_s, lambda: self._learn(news))
+        self._news[news].append(worker)
+
+    def _learn(self, news: tuple[float, float]) -> None:
+        for worker in self._news.pop(news):
+            own = worker.executors[self.slots[worker.executors] == worker.slot]
+            self._known[own] = worker.slot
+        self._place(news[1])
+
+    def _place(self, started_s: float = 0.0) -> None:
         self._engine.until(self._clock.monotonic())
-        self._engine.place(self.slots)
+        self._engine.place(self._known, started_s)
 
     def _come_up(self, worker: Worker) -> None:
         if self.workers.get((worker.supervisor, worker.port)) is worker and not worker.ending:
@@ -311,6 +340,7 @@ class Supervisors:
         """Stop a worker's executors, unless they were started elsewhere."""
         own = worker.executors[self.slots[worker.executors] == worker.slot]
         self.slots[own], self.running[own] = NOWHERE, False
+        self._known[worker.executors[self._known[worker.executors] == worker.slot]] = NOWHERE
         self._place()
 
 

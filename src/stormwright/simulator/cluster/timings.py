@@ -13,6 +13,10 @@ Delay = Callable[[str], float]
 PUSH, STATUS, RECORD, REBALANCE = "push", "status", "record", "rebalance"
 
 
+#: Key of the period in which workers poll the assignments of others, and Storm's default in seconds.
+REFRESH_POLL, REFRESH_POLL_S = "task.refresh.poll.secs", 10.0
+
+
 @dataclass(frozen=True)
 class Timings:
     """Durations in seconds, by Storm's defaults and as measured on a local cluster of Storm 2.8.3.

@@ -450,9 +450,9 @@ class Events:
         """Capacity of every executor's receive queue, shape (E,)."""
         return self.at_once * np.array(self.cluster.threads["limit"][: self.problem.num_executors])
 
-    def place(self, slots: NDArray[np.int32]) -> None:
-        """Set the executors' slots; workers that are new or whose executors change start up."""
-        self._place(slots, self.settings.startup_s)
+    def place(self, slots: NDArray[np.int32], started_s: float = 0.0) -> None:
+        """Set the executors' slots; workers that are new or whose executors change began to start `started_s` ago."""
+        self._place(slots, self.settings.startup_s, started_s)
 
     def activate(self, topology: int, active: bool) -> None:
         """Set whether a topology's spouts begin trees."""
@@ -497,7 +497,7 @@ class Events:
         for core in range(node * each, (node + 1) * each):
             self._command(SPEED, core, max(factor, 1e-9))
 
-    def _place(self, slots: NDArray[np.int32], startup_s: float) -> None:
+    def _place(self, slots: NDArray[np.int32], startup_s: float, started_s: float = 0.0) -> None:
         before, after = self._workers.seats(self._slots), self._workers.seats(slots)
         gone = [seat for seat, executors in before.items() if after.get(seat) != executors]
         come = [seat for seat, executors in after.items() if before.get(seat) != executors]
@@ -514,14 +514,16 @@ class Events:
         self._slots = np.array(slots, np.int32)
         self._command(PLACED)
         for worker in started:
-            self._start(worker, startup_s)
+            self._start(worker, startup_s, started_s)
 
-    def _start(self, worker: int, startup_s: float) -> None:
+    def _start(self, worker: int, startup_s: float, started_s: float = 0.0) -> None:
         if not self._down[self.cluster.workers["node"][worker]]:
             if startup_s > 0:
                 self._warming.start(self.cluster, worker)
-            self.cluster.workers["comes_up"][worker] = self.now_s + startup_s
-            self._command(START, worker, self.now_s + min(startup_s, self.settings.port_opens_s))
+            began_s = self.now_s - started_s
+            self.cluster.workers["comes_up"][worker] = began_s + startup_s
+            opens_s = began_s + min(startup_s, self.settings.port_opens_s)
+            self._command(START, worker, max(opens_s, self.now_s))
 
     def _command(
         self,
