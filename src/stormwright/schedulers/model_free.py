@@ -12,7 +12,7 @@ from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import IntArray
 from stormwright.model.constraints.violations import broken_limits
 from stormwright.predict.flow.profile import Profile
-from stormwright.schedulers.online import OnlineScheduler
+from stormwright.schedulers.online import OnlineParams, OnlineScheduler
 from stormwright.schedulers.portfolio.agent import NEIGHBOURS, read_agent
 from stormwright.schedulers.toolkit.params import Params, param
 from stormwright.schedulers.toolkit.triggers import ONLINE
@@ -47,7 +47,7 @@ class ModelFreeScheduler:
     3. An executor of a topology on a node shares one worker with the others there, as in the paper.
     4. Of the assignments near the proposal, those that violate a constraint come last.
     5. It needs a topology of exactly those executors, and as many nodes, as the agent was trained for. Without an agent
-       it places like `online`, as does a start of the paper's system without training data like Storm.
+       it places executors without a slot like `online`.
 
     When to use
     -----------
@@ -60,7 +60,7 @@ class ModelFreeScheduler:
 
     Honours
     -------
-    CPU, memory, executors per worker
+    CPU, memory, executors per worker, traffic
 
     Raises
     ------
@@ -69,6 +69,8 @@ class ModelFreeScheduler:
     """
 
     params_type = ModelFreeParams
+    moves_running = True
+    asks_others = True
     adapts = ONLINE
 
     def __init__(self, params: ModelFreeParams | None = None) -> None:
@@ -76,9 +78,9 @@ class ModelFreeScheduler:
         self._agent = read_agent(Path(self.params.agent)) if self.params.agent else None
 
     def schedule(self, problem: Problem) -> Assignment:
-        """Place the executors; those that run stay if any is without a slot and no agent is given."""
+        """Place all executors, or, without an agent, those without a slot."""
         if self._agent is None:
-            return OnlineScheduler().schedule(problem)
+            return OnlineScheduler(OnlineParams(keep_running=True)).schedule(problem)
         if faults := self._agent.faults(problem):
             raise InputError("model_free", faults)
         slots = problem.current_slot

@@ -29,7 +29,7 @@ from tests.schedulers.builders import load, nodes, problem, running, topology
 #: Two executors that exchange much, on two nodes.
 APART = running(problem(nodes(4, 4), (topology("t", 2, 1), load(2, [(0, 1, 100.0)]))), [4, UNPLACED])
 
-BY_THEMSELVES = {"n_version", "online", "optimizer"}
+BY_THEMSELVES = {"model_free", "n_version", "online", "optimizer"}
 
 
 def chosen(default, from_scratch=None, **settings):

@@ -195,6 +195,7 @@ def test_builtin_schedulers_declare_expected_traits():
         "even": Traits(heeds_limits=False, takes_turns=False),
         "genetic": Traits(quick_up_to=1000),
         "learned": Traits(adapts=ONLINE, asks_others=True),
+        "model_free": Traits(adapts=ONLINE, asks_others=True, moves_running=True),
         "metis": Traits(quick_up_to=50_000),
         "model_driven": Traits(quick_up_to=20_000),
         "n_version": Traits(moves_running=True, adapts=ONLINE, asks_others=True),

@@ -236,10 +236,13 @@ def _up(cluster: Cluster, worker: int, now: float) -> None:
 
 @inner
 def _started(cluster: Cluster, topology: int, now: float) -> None:
-    """Record the start of a worker of a topology; once all its executors run, its spouts begin."""
+    """Record the start of a worker of a topology; once all its executors run, its spouts begin.
+
+    They begin without some of them if they ran at the beginning: what is sent to those is lost.
+    """
     here = cluster.topologies[topology]
     here.starting -= 1
-    if here.starting == 0 and _is_whole(cluster, topology):
+    if here.starting == 0 and (now == 0.0 or _is_whole(cluster, topology)):
         for each in range(len(cluster.workers)):
             worker = cluster.workers[each]
             if worker.topology == topology and worker.up:
