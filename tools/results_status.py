@@ -15,7 +15,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -139,11 +139,11 @@ def status_of(page: str, benchmark: Path, repository: Repository) -> PageStatus:
     commit, _, uncommitted = str(document["commit"]).partition(" ")
     status = PageStatus(page, document["date"], commit)
     if uncommitted:
-        return PageStatus(**{**asdict(status), "reason": "measured with changes that were not committed"})
+        return replace(status, reason="measured with changes that were not committed")
     if not repository.has(commit):
-        return PageStatus(**{**asdict(status), "reason": "the commit is not in the history"})
+        return replace(status, reason="the commit is not in the history")
     changed = changed_files(measured_code(benchmark, repository.root), commit, repository)
-    return PageStatus(page, document["date"], commit, "the code has changed" if changed else "", changed)
+    return replace(status, reason="the code has changed" if changed else "", changed=changed)
 
 
 def changed_files(code: Iterable[str], commit: str, repository: Repository) -> list[str]:

@@ -27,7 +27,7 @@ from stormwright.predict.changes import with_rates
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.portfolio.agent import Agent
 from stormwright.workbench.demo.settings import parse_submissions
-from stormwright.workbench.simulated.topologies import simulated_problem
+from stormwright.workbench.simulated.topologies import simulated, simulated_problem
 
 #: Code that the page measures.
 MEASURES = (
@@ -96,7 +96,7 @@ def main() -> None:
 
 def _problem(text: str) -> Problem:
     """Return a topology at a part of the highest rate that it reaches under Storm's own scheduler."""
-    problem = simulated_problem(parse_submissions([text]), NODES, CORES, LINK)
+    problem = simulated_problem(simulated(parse_submissions([text])), NODES, CORES, LINK)
     environment = VirtualTopology(problem)
     low, high = 0.01, 50.0
     for _ in range(20):

@@ -68,13 +68,14 @@ def command(
         file = _SIMULATED_CELLS if simulated else _CELLS
         stored = CellStore(output / file, {cell.key for cell in every} if fresh else ())
         failed = _run(every, stored, simulated=simulated)
-        documents = _write(papers, cells, stored, output / "simulated" if simulated else output, simulated=simulated)
+        pages = output / "simulated" if simulated else output
+        documents = _write(papers, cells, stored, pages, simulated=simulated)
         if simulated:
             _add_real(documents, papers, cells, CellStore(output / _CELLS))
     if as_json:
         print_json(documents)
     else:
-        _print(documents, output / "simulated" if simulated else output)
+        _print(documents, pages)
     if failed:
         ctx.exit(1)
 

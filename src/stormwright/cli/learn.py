@@ -88,6 +88,10 @@ def command(
     if table is not None and spec is None:
         raise InputError("learn", [Fault("requires --sweep", "--table")])
     if controlled is not None:
+        if spec is not None or files or keep is not None or where.state_dir is not None or where.uri is not None:
+            raise InputError(
+                "learn", [Fault("learns from the virtual cluster alone: leave out other sources", "--control")]
+            )
         _learn_control(controlled, seed, output, as_json=as_json)
         return
     prepare_output(output, *files)

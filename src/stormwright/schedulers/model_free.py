@@ -27,7 +27,7 @@ class ModelFreeParams(Params):
 
 
 class ModelFreeScheduler:
-    """Takes the assignment that an agent, trained for the topology in a virtual cluster, expects most of.
+    """Takes the assignment that an agent, trained for the topology in a virtual cluster, rates highest.
 
     T. Li, Z. Xu, J. Tang, Y. Wang, "Model-Free Control for Distributed Stream Data Processing using Deep Reinforcement
     Learning", PVLDB 11(6), 2018, pages 705 to 718, https://doi.org/10.14778/3199517.3199521.

@@ -49,6 +49,11 @@ _LATELY_S, _COMPILING = 4.0, 0.08
 _SOON = {"nimbus.supervisor.timeout.secs": 20, "nimbus.task.timeout.secs": 20, "supervisor.worker.timeout.secs": 30}
 
 
+#: Keys of a topology's configuration that name files and addresses of this run: results are stored without them.
+_RATE_FILE, _RECEIVER = "stormwright.rate.file", "stormwright.probe.service.url"
+_OF_THIS_RUN = frozenset({_RATE_FILE, _RECEIVER, "stormwright.service.url"})
+
+
 def _is_placed_as(problem: Problem, placement: CellPlacement) -> bool:
     whole = zip(problem.topologies, placement, strict=True)
     return all(
@@ -194,9 +199,9 @@ class ClusterLab:
         workers = cell.block.workers if wanted is None else len(set(wanted))
         arguments = replace(submission, name=name).arguments(workers=str(workers))
         conf = {
-            "stormwright.probe.service.url": self.cluster.service_url,
+            _RECEIVER: self.cluster.service_url,
             "stormwright.probe.interval.ms": PROBE_MS,
-            "stormwright.rate.file": str(self.rate_file),
+            _RATE_FILE: str(self.rate_file),
             **cell.block.conf,
         }
         self.cluster.run_topology(submission.main_class, arguments, conf)
@@ -229,5 +234,9 @@ class ClusterLab:
         own = tuple(topology for topology in whole.topologies if topology.name in names)
         own = tuple(sorted(own, key=lambda topology: names.index(topology.name)))
         current = {topology.id: whole.current[topology.id] for topology in own if topology.id in whole.current}
+        own = tuple(
+            replace(each, conf={key: value for key, value in each.conf.items() if key not in _OF_THIS_RUN})
+            for each in own
+        )
         nodes = tuple(replace(node, ports=node.ports[: self.placing.ports]) for node in whole.supervisors)
         return replace(whole, supervisors=nodes, topologies=own, current=current, load=None)

@@ -40,7 +40,7 @@ from stormwright.storm.bridge import Bridge
 from stormwright.workbench.demo.run import demo_cluster
 from stormwright.workbench.demo.settings import parse_submissions
 from stormwright.workbench.simulated.cluster import SimulatedCluster, SimulatedNode, by_tuples
-from stormwright.workbench.simulated.topologies import RATE_TPS, simulated_problem
+from stormwright.workbench.simulated.topologies import RATE_TPS, simulated, simulated_problem
 
 #: Virtual seconds until queues are as full as they stay.
 _FILL_S = 2.0
@@ -113,14 +113,11 @@ class _Start(NamedTuple):
 def problem_of(block: Block, kind: BlockKind) -> Problem:
     """Return a block's topologies on its nodes, with the load that they have in one worker."""
     cores = cores_of(kind) if block.cores is None else block.cores
-    problem = simulated_problem(parse_submissions(list(block.topologies)), NODES[kind], cores, block.link, block.conf)
     slots = block.slots if kind == "steady" else SLOTS
-    return replace(
-        problem,
-        supervisors=tuple(replace(node, ports=node.ports[:slots]) for node in problem.supervisors),
-        topologies=tuple(replace(topology, num_workers=block.workers) for topology in problem.topologies),
-        measured={t.id: TopologyAssignment(problem.slots[:1], (0,) * t.num_executors) for t in problem.topologies},
-    )
+    found = simulated(parse_submissions(list(block.topologies)), block.conf)
+    problem = simulated_problem(found, NODES[kind], cores, block.link, slots)
+    topologies = tuple(replace(topology, num_workers=block.workers) for topology in problem.topologies)
+    return replace(problem, topologies=topologies)
 
 
 def _limited(problem: Problem, slots: IntArray, block: Block, kind: BlockKind) -> Problem:

@@ -65,7 +65,12 @@ class VirtualTopology:
     problem
         Problem with a load, measured at the highest rate that counts.
     seconds
-        Virtual seconds of a measurement, the first third of which queues fill.
+        Virtual seconds of a measurement, in the first third of which queues fill.
+
+    Attributes
+    ----------
+    even
+        Node of every executor under Storm's own scheduler, shape (E,).
     """
 
     def __init__(self, problem: Problem, seconds: float = 1.5) -> None:
@@ -78,13 +83,8 @@ class VirtualTopology:
         self.rate_tps = float(Profile.of(problem).rate_tps[0])
         self._profile, self._measurements = Profile.of(problem), 0
         even = make_scheduler(STORMS_OWN).schedule(problem.with_nothing_running()).slot_of_executor
-        self._even = problem.slot_node[even].astype(np.int32)
+        self.even: IntArray = problem.slot_node[even].astype(np.int32)
         self._even_ms: dict[float, float] = {}
-
-    @property
-    def even(self) -> IntArray:
-        """Node of every executor under Storm's own scheduler."""
-        return self._even
 
     def latency_ms(self, nodes: IntArray, rate: float, seed: int) -> float:
         """Return the mean time of a tree in ms; infinite if too few get through.
@@ -117,7 +117,7 @@ class VirtualTopology:
         self._measurements += 1
         key = round(rate, 2)
         if key not in self._even_ms:
-            self._even_ms[key] = self.latency_ms(self._even, key, 0)
+            self._even_ms[key] = self.latency_ms(self.even, key, 0)
         time_ms = self.latency_ms(nodes, rate, self._measurements)
         if not np.isfinite(time_ms):
             return LEAST_REWARD

@@ -37,7 +37,7 @@ class DesiredWorkers:
 
     def __init__(self, problem: Problem, nimbus: VirtualNimbus) -> None:
         self._problem, self._nimbus, self._changes = problem, nimbus, -1
-        self._known: dict[str, TopologyAssignment | None] = {}
+        self._routed: dict[str, TopologyAssignment | None] = {}
         self._on: dict[str, dict[str, Ports]] = {}
 
     def on(self, supervisor: str) -> Ports:
@@ -53,15 +53,15 @@ class DesiredWorkers:
     def _renew(self) -> None:
         entries = self._nimbus.entries
         now = {topology: entry.assignment for topology, entry in entries.items()}
-        for topology, before in self._known.items():
+        for topology, before in self._routed.items():
             if before is not None and now.get(topology) is not before:
                 for supervisor in {slot.supervisor for slot in before.slots}:
                     self._on[supervisor].pop(topology, None)
         for topology, placed in now.items():
-            if placed is not None and self._known.get(topology) is not placed:
+            if placed is not None and self._routed.get(topology) is not placed:
                 for supervisor, ports in self._of(topology, placed).items():
                     self._on.setdefault(supervisor, {})[topology] = ports
-        self._known = now
+        self._routed = now
 
     def _of(self, topology: str, placed: TopologyAssignment) -> dict[str, Ports]:
         first = self._problem.executors_of(self._problem.topology_index[topology]).start
@@ -177,10 +177,10 @@ class Supervisors:
         self._suspended: dict[str, int] = {}
         # Nodes with the files of topologies, and their downloads.
         self._has, self._downloads = set[tuple[str, str]](), set[tuple[str, str]]()
-        # Slots where others of a topology send, and workers that they are about to learn of: moment and seconds since
-        # their start → workers.
-        self._known = self.slots.copy()
-        self._news: dict[tuple[float, float], list[Worker]] = {}
+        # Slots to which the tuples of executors are sent, and workers to which they will be: moment and seconds since
+        # the start → workers.
+        self._routed = self.slots.copy()
+        self._unrouted: dict[tuple[float, float], list[Worker]] = {}
         self._refresh_s = number_of(problem.conf, REFRESH_POLL, REFRESH_POLL_S)
         nodes = [node.id for node in problem.supervisors]
         for number, node in enumerate(nodes):
@@ -283,7 +283,7 @@ class Supervisors:
         self.slots[worker.executors] = slot
         self.running[worker.executors] = False
         self._probes.begin(worker)
-        self._announce(worker, delay_s)
+        self._route_after(worker, delay_s)
         self._clock.after(self._timings.start_s, lambda: self._come_up(worker))
 
     def _until_refresh_s(self, worker: Worker, before: Worker) -> float:
@@ -297,23 +297,23 @@ class Supervisors:
         since_s = self._clock.time() - min(other.start_ms for other in others) / 1000
         return min(self._refresh_s - since_s % self._refresh_s, self._timings.start_s)
 
-    def _announce(self, worker: Worker, delay_s: float) -> None:
-        """Let others send to a worker after a delay; one engine call for all workers at one instant."""
-        news = self._clock.monotonic() + delay_s, delay_s
-        if news not in self._news:
-            self._news[news] = []
-            self._clock.after(delay_s, lambda: self._learn(news))
-        self._news[news].append(worker)
+    def _route_after(self, worker: Worker, delay_s: float) -> None:
+        """Send tuples to a worker after a delay; one engine call for all workers at one instant."""
+        due = self._clock.monotonic() + delay_s, delay_s
+        if due not in self._unrouted:
+            self._unrouted[due] = []
+            self._clock.after(delay_s, lambda: self._route(due))
+        self._unrouted[due].append(worker)
 
-    def _learn(self, news: tuple[float, float]) -> None:
-        for worker in self._news.pop(news):
+    def _route(self, due: tuple[float, float]) -> None:
+        for worker in self._unrouted.pop(due):
             own = worker.executors[self.slots[worker.executors] == worker.slot]
-            self._known[own] = worker.slot
-        self._place(news[1])
+            self._routed[own] = worker.slot
+        self._place(due[1])
 
     def _place(self, started_s: float = 0.0) -> None:
         self._engine.until(self._clock.monotonic())
-        self._engine.place(self._known, started_s)
+        self._engine.place(self._routed, started_s)
 
     def _come_up(self, worker: Worker) -> None:
         if self.workers.get((worker.supervisor, worker.port)) is worker and not worker.ending:
@@ -340,7 +340,7 @@ class Supervisors:
         """Stop a worker's executors, unless they were started elsewhere."""
         own = worker.executors[self.slots[worker.executors] == worker.slot]
         self.slots[own], self.running[own] = NOWHERE, False
-        self._known[worker.executors[self._known[worker.executors] == worker.slot]] = NOWHERE
+        self._routed[worker.executors[self._routed[worker.executors] == worker.slot]] = NOWHERE
         self._place()
 
 

@@ -115,7 +115,7 @@ def _sends(link: Record, message: Record, free: float) -> float:
 def _arrive(cluster: Cluster, number: int, worker: int, at: float) -> None:
     """Let a message arrive at its node: the receiving thread of a worker gets it, if its port is open."""
     run = cluster.run[0]
-    if worker == NONE or not cluster.workers[worker].hears:
+    if worker == NONE or not cluster.workers[worker].port_open:
         lose(cluster, number)
         return
     who, ready = run.executors + run.workers + worker, at + run.remote_hop_s

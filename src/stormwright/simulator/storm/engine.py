@@ -205,7 +205,7 @@ def _command(cluster: Cluster, command: int, which: int, amount: float, now: flo
 def _start_up(cluster: Cluster, who: int, worker: int, now: float) -> None:
     """Open the port of a worker, behind which messages wait for its executors; later start these."""
     here = cluster.workers[worker]
-    here.hears = True
+    here.port_open = True
     if here.comes_up > now:
         set_time(cluster.clock, who, here.comes_up)
     else:
@@ -277,7 +277,7 @@ def _stop(cluster: Cluster, worker: int, now: float) -> None:
     """Stop a worker with everything in it; tuples sent to it are lost until its port is open again."""
     here, run = cluster.workers[worker], cluster.run[0]
     starting = not here.up and cluster.clock.when[run.executors + worker] != NEVER
-    here.hears = here.up = here.ready = False
+    here.port_open = here.up = here.ready = False
     if starting:
         _started(cluster, here.topology, now)
     for who in range(run.threads):

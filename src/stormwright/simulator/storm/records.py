@@ -113,7 +113,7 @@ WORKER = np.dtype(
     [
         ("comes_up", np.float64),
         *((name, np.int64) for name in ("topology", "node", "slot")),
-        *((name, np.bool_) for name in ("hears", "up", "ready")),
+        *((name, np.bool_) for name in ("port_open", "up", "ready")),
     ],
     align=True,
 )

@@ -97,7 +97,7 @@ def _send(cluster: Cluster, who: int, route: Record, pair: int, now: float) -> b
     thread, run = cluster.threads[who], cluster.run[0]
     target = cluster.pairs[pair].target
     receiver, current = cluster.threads[target], cluster.tuples[thread.tuple]
-    there = receiver.worker != NONE and cluster.workers[receiver.worker].hears
+    there = receiver.worker != NONE and cluster.workers[receiver.worker].port_open
     near, sender = receiver.worker == thread.worker, run.executors + thread.worker
     if there:
         if receiver.count >= receiver.limit and receiver.kind != SPOUT:

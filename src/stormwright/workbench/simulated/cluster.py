@@ -12,10 +12,8 @@ import numpy as np
 
 from stormwright.defaults import STORMS_OWN
 from stormwright.errors import ClusterError
-from stormwright.link_speed import link_bits_per_s
-from stormwright.model import LoadProfile, Problem, Supervisor, TopologyAssignment
+from stormwright.model import Problem
 from stormwright.model.assignment import UNPLACED
-from stormwright.model.cluster import DEFAULT_CORE_HZ
 from stormwright.perflog.columns import ParsedRows
 from stormwright.perflog.landing import COLUMNS_SUFFIX
 from stormwright.schedulers import make_scheduler
@@ -30,12 +28,11 @@ from stormwright.simulator.storm.engine import Events
 from stormwright.storm.bridge import NimbusAnswer
 from stormwright.storm.local_cluster import LocalClusterConfig
 from stormwright.storm.local_cluster.cpu import NodeCpu
-from stormwright.storm.local_cluster.plan import FIRST_WORKER_PORT
 from stormwright.storm.local_cluster.running import LinkBytes
 from stormwright.workbench.demo.result import DemoResult
 from stormwright.workbench.demo.run import demo_cluster, run_demo_on
 from stormwright.workbench.demo.settings import CORES, LINK, DemoSettings, Submission
-from stormwright.workbench.simulated.topologies import simulated
+from stormwright.workbench.simulated.topologies import simulated, simulated_problem
 
 # Demonstration ------------------------------------------------------------------------------------
 # The demonstration on a virtual cluster.
@@ -194,6 +191,7 @@ def by_tuples(
     settings = Settings.of(
         problem,
         offered_tps=offered_tps,
+        arrivals_vary=0.0,
         backlog_s=BACKLOG_S,
         startup_s=Timings().start_s,
         tuples_at_once=tuples_at_once,
@@ -239,14 +237,10 @@ class SimulatedCluster:
         names = [f"node{number}" for number in range(1, config.nodes + 1)]
         self.plan = SimulatedPlan(tuple(map(SimulatedNode, names)), config.link)
         self.origin, self._config = origin, config
-        nodes = tuple(_node(name, config) for name in names)
-        load = LoadProfile({each.topology.id: each.load for each in topologies})
-        problem = Problem(nodes, tuple(each.topology for each in topologies), name="simulated", load=load, conf=_CONF)
-        alone = {
-            each.topology.id: TopologyAssignment(problem.slots[:1], (0,) * each.topology.num_executors)
-            for each in topologies
-        }
-        problem = replace(problem, measured=alone)
+        problem = simulated_problem(
+            topologies, config.nodes, config.declared_cores, config.link, config.slots, config.memory_mb_per_node
+        )
+        problem = replace(problem, conf=_CONF)
         self.clock = VirtualClock(time.time())
         offered = {each.topology.id: each.offered_tps for each in topologies}
         timings = timings or Timings(probe_s=probe_interval_ms / 1000)
@@ -307,18 +301,6 @@ class SimulatedCluster:
         limit = f"each limited to {self.plan.link} both ways" if self.plan.link else "without limits"
         cores = f"each node held to {self._config.declared_cores:g} cores"
         return f"{len(self.plan.nodes)} virtual ones, links {limit}; {cores}"
-
-
-def _node(name: str, config: LocalClusterConfig) -> Supervisor:
-    cores = config.declared_cores
-    return Supervisor(
-        name,
-        name,
-        tuple(range(FIRST_WORKER_PORT, FIRST_WORKER_PORT + config.slots)),
-        cores * DEFAULT_CORE_HZ,
-        resources={"cpu.pcore.percent": 100 * cores, "memory.mb": config.memory_mb_per_node},
-        link_bps=link_bits_per_s(config.link) if config.link else None,
-    )
 
 
 def evenly(problem: Problem) -> NimbusAnswer:

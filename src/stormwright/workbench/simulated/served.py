@@ -118,7 +118,11 @@ class EngineChoice:
             steadily = SteadySettings(start_s=self.start_s, varies=_VARIES)
             return SteadyEngine(self.problem.with_nothing_running(), steadily)
         settings = Settings.of(
-            self.problem, backlog_s=BACKLOG_S, startup_s=self.start_s, tuples_at_once=self.tuples_at_once
+            self.problem,
+            arrivals_vary=0.0,
+            backlog_s=BACKLOG_S,
+            startup_s=self.start_s,
+            tuples_at_once=self.tuples_at_once,
         )
         return Events(self.problem, np.full(self.problem.num_executors, NOWHERE, np.int32), settings)
 

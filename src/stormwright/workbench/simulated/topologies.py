@@ -28,6 +28,7 @@ from stormwright.model.requests import ACKER
 from stormwright.model.topology import PLACEMENT_FOLLOWING
 from stormwright.model.topology_config import UNAWARE_SHUFFLE
 from stormwright.predict.flow.layout import MAX_SPOUT_PENDING
+from stormwright.storm.local_cluster.plan import FIRST_WORKER_PORT
 from stormwright.workbench.demo.settings import TOPOLOGIES, Submission
 
 #: Trees/s of the load; nothing depends on it.
@@ -185,8 +186,8 @@ _KINDS: Mapping[str, _Kind] = {
     **{shape: _Kind(partial(_shaped, shape), {"bytes": 100, "work_us": 0}, "bytes") for shape in _SHAPES},
 }
 
-#: Worker slots of a node, the first of their ports, and its memory.
-_SLOTS, _FIRST_PORT, _NODE_MB = 6, 6700, 8192.0
+#: Worker slots of a node, and its memory.
+_SLOTS, _NODE_MB = 6, 8192.0
 
 #: Arguments that all take, and what holds where they are not given; a rate of 0 is as much as can be.
 _DEFAULTS = {"workers": 3, "ackers": 2, "pending": 200, "rate": 0}
@@ -326,26 +327,32 @@ def _spread_evenly(
 
 
 def simulated_problem(
-    submissions: Sequence[Submission], nodes: int, cores: float, link: str, conf: Mapping[str, Any] | None = None
+    found: Sequence[SimulatedTopology],
+    nodes: int,
+    cores: float,
+    link: str | None,
+    slots: int = _SLOTS,
+    memory_mb: float = _NODE_MB,
 ) -> Problem:
     """Return topologies on equal nodes, with the load that they have in one worker; nothing runs.
 
     Parameters
     ----------
-    submissions, conf
-        As for `simulated`.
-    nodes, cores, link
-        Number of nodes; cores of each, and speed of its link in ``tc`` syntax.
+    found
+        Topologies, as `simulated` returns them.
+    nodes
+        Number of nodes.
+    cores, link, slots, memory_mb
+        Of each node: cores, speed of the link in ``tc`` syntax (None for no limit), worker slots, and memory.
     """
-    found = simulated(submissions, conf)
     supervisors = tuple(
         Supervisor(
             f"node{number + 1}",
             f"node{number + 1}",
-            tuple(range(_FIRST_PORT, _FIRST_PORT + _SLOTS)),
+            tuple(range(FIRST_WORKER_PORT, FIRST_WORKER_PORT + slots)),
             cores * DEFAULT_CORE_HZ,
-            resources={"cpu.pcore.percent": 100 * cores, "memory.mb": _NODE_MB},
-            link_bps=link_bits_per_s(link),
+            resources={"cpu.pcore.percent": 100 * cores, "memory.mb": memory_mb},
+            link_bps=link_bits_per_s(link) if link else None,
         )
         for number in range(nodes)
     )
