@@ -99,6 +99,7 @@ def _tried(cell: Cell, store: CellStore, labs: _Labs) -> CellOutcome | str:
         return f"{cell.first().name} failed, and this cell requires its result"
     if cell.block.kind != "steady":
         return _measured(cell, None, shown.rate_tps, labs)
+    shown = _with_first_costs(shown, store.found.get(replace(cell.first(), repeat=0).key))
     try:
         placement = placement_of(cell, shown)
     except (StormwrightError, ImportError) as error:
@@ -107,6 +108,12 @@ def _tried(cell: Cell, store: CellStore, labs: _Labs) -> CellOutcome | str:
     if same := same_as(cell, placement, shown, alike):
         return replace(alike[same], problem=None, details={**alike[same].details, SAME: same})
     return _measured(cell, placement, shown.rate_tps, labs)
+
+
+def _with_first_costs(shown: CellOutcome, first: CellOutcome | None) -> CellOutcome:
+    """Return an outcome with the costs of the first start, the only one whose workers run long enough to fit them."""
+    costs = ((first and first.problem) or {}).get("costs")
+    return replace(shown, problem={**(shown.problem or {}), "costs": costs}) if costs else shown
 
 
 def _measured(cell: Cell, placement: CellPlacement | None, rate_tps: float, labs: _Labs) -> CellOutcome | str:

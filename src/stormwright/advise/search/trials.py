@@ -184,6 +184,10 @@ _NOT_OVER_PERCENT = 0.1
 #: Steps of each search for a placement.
 _ITERATIONS = 15_000
 
+#: Searches that are repeated with more headroom because the prediction finds nodes or links a little fuller than the
+#: search left them, and the excess up to which they are.
+_MOST_REPEATED, _LITTLE_OVER = 2, 0.1
+
 
 class MixTrials:
     """Trials of numbers of executors on mixes of nodes.
@@ -306,9 +310,22 @@ class MixTrials:
                 return tried[0]
         # The search starts from there; it is not where the load was measured, which has no messages in it.
         problem = replace(problem, current=first.by_topology(problem), measured={})
-        objectives = ("nodes",) if self.goals.p95_ms is None else ("nodes", "latency")
-        tried += [self.evaluated_at(problem, mix, self._placed(problem, goal), counts) for goal in objectives]
+        tried += self._searched(problem, mix, counts)
+        if self.goals.p95_ms is not None:
+            tried.append(self.evaluated_at(problem, mix, self._placed(problem, "latency"), counts))
         return min(tried, key=self._badness)
+
+    def _searched(self, problem: Problem, mix: NodeMix, counts: ExecutorCounts) -> Iterator[EvaluatedPlacement]:
+        """Yield placements on few nodes, each with more headroom than the one before, until nothing is overloaded."""
+        percent = 100 * self.goals.headroom + _NOT_OVER_PERCENT
+        for _ in range(_MOST_REPEATED + 1):
+            found = self.evaluated_at(problem, mix, self._placed(problem, "nodes", min(percent, 99.0)), counts)
+            yield found
+            excess = found.fullest(set()) - self.allowed
+            hopeless = not found.complete or found.total_use > self.allowed
+            if hopeless or not 0 < excess <= _LITTLE_OVER or found.too_full(set(self.requested), self.allowed):
+                return
+            percent += 100 * excess
 
     def evaluated_at(
         self, problem: Problem, mix: NodeMix, assignment: Assignment, counts: ExecutorCounts
@@ -359,9 +376,9 @@ class MixTrials:
         full = evaluated.fullest(set(self.requested))
         return not self.roomy(evaluated), full if self.goals.p95_ms is None else self.late_ms(evaluated)
 
-    def _placed(self, problem: Problem, goal: str) -> Assignment:
-        headroom = min(100 * self.goals.headroom + _NOT_OVER_PERCENT, 99.0)
-        settings: dict[str, Any] = {"headroom_percent": headroom} if goal == "nodes" else {}
+    @staticmethod
+    def _placed(problem: Problem, goal: str, headroom_percent: float | None = None) -> Assignment:
+        settings: dict[str, Any] = {} if headroom_percent is None else {"headroom_percent": headroom_percent}
         params = OptimizerParams(objective=goal, iterations=_ITERATIONS, **settings)
         return OptimizerScheduler(params).schedule(problem)
 

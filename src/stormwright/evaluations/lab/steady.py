@@ -21,6 +21,7 @@ from stormwright.model import LoadProfile, Problem, WorkerSlot
 from stormwright.model.topology import PLACEMENT_FOLLOWING
 from stormwright.model.topology_config import UNAWARE_SHUFFLE
 from stormwright.perflog.records import LogRecord
+from stormwright.predict.calibration.windows import WARM_S, WINDOW_S
 from stormwright.workbench.demo.measure import NodeMeter, NodeUse, compiler_share, fullest, measure
 
 if TYPE_CHECKING:
@@ -123,6 +124,9 @@ def with_load(problem: Problem, records: Sequence[LogRecord], cores: float, link
 
 # Measurement --------------------------------------------------------------------------------------
 
+#: Windows of warm workers from which costs are fitted; one of them may have begun too early.
+_COST_WINDOWS = 3
+
 
 def measure_steady(lab: ClusterLab, cell: Cell, placement: CellPlacement | None, rate_tps: float) -> CellOutcome:
     """Run a cell's topologies, warm them up, and measure each figure in several stretches.
@@ -146,8 +150,10 @@ def measure_steady(lab: ClusterLab, cell: Cell, placement: CellPlacement | None,
     with lab.running(cell, placement) as problem:
         rate_tps = begin(lab, problem, cell, rate_tps)
         time.sleep(SETTLE_S)
-        figures, use, span = stretches(lab, problem, cell)
-        records = [r for r in lab.records(ids_of(problem)) if span[0] <= r["start_ms"] <= span[1]]
+        figures, use, (start_ms, end_ms) = stretches(lab, problem, cell)
+        if cell.is_first and not cell.repeat:
+            end_ms = _warm_for_costs(lab, problem)
+        records = [r for r in lab.records(ids_of(problem)) if start_ms <= r["start_ms"] <= end_ms]
         cores = lab.cores_in(cell.block)
         shown = None
         if cell.is_first:
@@ -155,6 +161,13 @@ def measure_steady(lab: ClusterLab, cell: Cell, placement: CellPlacement | None,
             shown = problem_to_dict(with_load(problem, records, cores, cell.block.link, following))
         details = {"fullest": str(fullest(use)), "compilers": compiler_share(records), "cores": cores}
         return CellOutcome(figures, details, named(problem, problem.current_slot), shown, rate_tps, records)
+
+
+def _warm_for_costs(lab: ClusterLab, problem: Problem) -> float:
+    """Return once every worker has run long enough for costs to be fitted: the time, in ms since 1970."""
+    youngest_ms = max(record["worker"]["start_ms"] for record in lab.records(ids_of(problem)))
+    time.sleep(max(youngest_ms / 1000 + WARM_S + _COST_WINDOWS * WINDOW_S - time.time(), 0.0))
+    return time.time() * 1000
 
 
 def stretches(
