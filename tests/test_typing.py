@@ -52,7 +52,7 @@ REVEALED = {
     "sw.predict(problem)": "stormwright.predict.prediction.Prediction",
     "sw.what_if(problem)": "stormwright.workbench.what_if.WhatIf",
     "sw.tradeoff(problem)": "stormwright.workbench.tradeoff_curve.Tradeoff",
-    "sw.simulate(problem)": "stormwright.workbench.simulated.placement.Simulation",
+    "sw.simulate(problem)": "stormwright.workbench.simulated.simulation.Simulation",
     "sw.advise(problem, rate=1)": "stormwright.advise.search.advice.Advice",
     'sw.sweep(problems=problem, schedulers="even")': "stormwright.workbench.sweep.result.SweepResult",
     'sw.schedulers()["even"]': "stormwright.schedulers.toolkit.describe.Description",

@@ -11,7 +11,7 @@ import io
 import json
 import sys
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +24,10 @@ from stormwright.evaluations.cells import Cell, CellTimes, cells_of
 from stormwright.evaluations.definitions import FIGURES
 from stormwright.evaluations.intervals import mean_of, samples_of
 from stormwright.evaluations.papers import PAPERS
-from stormwright.evaluations.placing import by_host
+from stormwright.evaluations.placing import by_host, scheduler_input
 from stormwright.evaluations.run import SAME, measurements
-from stormwright.formats import problem_from_dict
+from stormwright.formats import problem_to_dict
+from stormwright.model import Problem
 
 ROOT = Path(__file__).resolve().parents[1]
 MEASURED = ROOT / "docs" / "results" / "experiments" / "cells.jsonl"
@@ -39,23 +40,21 @@ def main(path: Path) -> None:
     """Write the archive."""
     store = CellStore(MEASURED)
     cells = [cell for paper in PAPERS.values() for cell in cells_of(paper, CellTimes()) if _is_placement(cell, store)]
-    problems = {cell.first().key: store.found[cell.first().key].problem for cell in cells}
-    tables = [table for cell in cells if (table := _records(cell, store, path)) is not None]
+    problems = {cell.first().key: scheduler_input(cell, store) for cell in cells}
+    records = _records(cells, store, path)
     path.parent.mkdir(parents=True, exist_ok=True)
     new = path.with_suffix(".new")
     with zipfile.ZipFile(new, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
         archive.writestr(README, (ROOT / "docs" / "datasets" / "README.md").read_text(encoding="utf-8"))
         archive.writestr("LICENSE.txt", "CC BY 4.0, https://creativecommons.org/licenses/by/4.0/\n")
-        lines = [json.dumps(_document(cell, store.found[cell.key], problems)) for cell in cells]
+        lines = [json.dumps(_document(cell, store.found[cell.key], problems[cell.first().key])) for cell in cells]
         archive.writestr(CELLS, "\n".join(lines) + "\n")
-        archive.writestr(BASELINE, _baseline(store))
+        archive.writestr(BASELINE, _baseline(cells, store))
         for name, problem in problems.items():
-            archive.writestr(f"{PROBLEMS}/{name}.json", json.dumps(problem))
-        records = io.BytesIO()
-        if tables:
-            whole = pa.concat_tables(tables, promote_options="permissive")
-            pq.write_table(whole, records, compression="zstd", compression_level=19, row_group_size=_GROUP)
-        archive.writestr(zipfile.ZipInfo(RECORDS), records.getvalue(), zipfile.ZIP_STORED)
+            archive.writestr(f"{PROBLEMS}/{name}.json", json.dumps(problem_to_dict(problem)))
+        parquet = io.BytesIO()
+        pq.write_table(records, parquet, compression="zstd", compression_level=19, row_group_size=_GROUP)
+        archive.writestr(zipfile.ZipInfo(RECORDS), parquet.getvalue(), zipfile.ZIP_STORED)
     new.replace(path)
     print(f"{len(cells)} cells, {len(problems)} problems, {path.stat().st_size / 1e6:.1f} MB")
 
@@ -66,8 +65,7 @@ def _is_placement(cell: Cell, store: CellStore) -> bool:
     return bool(found and first and first.problem and found.placement and SAME not in found.details)
 
 
-def _document(cell: Cell, found: CellOutcome, problems: Mapping[str, Any]) -> dict[str, Any]:
-    problem = problem_from_dict(problems[cell.first().key], cell.name)
+def _document(cell: Cell, found: CellOutcome, problem: Problem) -> dict[str, Any]:
     order = by_host(problem)
     return {
         "key": cell.key,
@@ -88,29 +86,31 @@ def _document(cell: Cell, found: CellOutcome, problems: Mapping[str, Any]) -> di
     }
 
 
-def _records(cell: Cell, store: CellStore, old: Path) -> pa.Table | None:
-    records = store.records(cell.key)
-    if records:
-        table = pa.Table.from_pylist(records)
-        return table.add_column(0, CELL, pa.array([cell.key] * len(records)))
-    if old.exists():
+def _records(cells: Sequence[Cell], store: CellStore, old: Path) -> pa.Table:
+    """Return the records of all cells, each with the key of its cell."""
+    new = {cell.key: records for cell in cells if (records := store.records(cell.key))}
+    tables = [
+        pa.Table.from_pylist(records).add_column(0, CELL, pa.array([key] * len(records)))
+        for key, records in new.items()
+    ]
+    missing = {cell.key for cell in cells} - new.keys()
+    if missing and old.exists():
         with zipfile.ZipFile(old) as archive:
-            table = pq.read_table(io.BytesIO(archive.read(RECORDS)), filters=[(CELL, "=", cell.key)])
-        return table if len(table) else None
-    return None
+            tables.append(pq.read_table(io.BytesIO(archive.read(RECORDS)), filters=[(CELL, "in", missing)]))
+    return pa.concat_tables(tables, promote_options="permissive")
 
 
-def _baseline(store: CellStore) -> str:
+def _baseline(cells: Sequence[Cell], store: CellStore) -> str:
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow(["experiment", "block", "variant", "figure", "starts", "mean", "low", "high"])
-    writer.writerows(_means(store))
+    writer.writerows(_means(cells, store))
     return text.getvalue()
 
 
-def _means(store: CellStore) -> Iterator[Sequence[Any]]:
+def _means(cells: Sequence[Cell], store: CellStore) -> Iterator[Sequence[Any]]:
     for paper in PAPERS.values():
-        for (block, variant), figures in measurements(paper, cells_of(paper, CellTimes()), store).items():
+        for (block, variant), figures in measurements(paper, cells, store).items():
             for name in FIGURES:
                 if samples := samples_of(figures.get(name, ())):
                     mean = mean_of(samples)

@@ -17,7 +17,7 @@ from stormwright.evaluations.cells import CellTimes, cells_of, minutes
 from stormwright.evaluations.definitions import Claim, LimitClaim, NumberClaim, OrderClaim, Paper, PublishedRow
 from stormwright.evaluations.intervals import LEAST_STARTS
 from stormwright.evaluations.papers import PAPERS
-from stormwright.evaluations.verdict import OTHERWISE, UNDECIDED, UNMEASURED
+from stormwright.evaluations.verdict import OTHERWISE, UNDECIDED, judge
 from stormwright.model.humanize import counted
 
 _MADE = "<!-- Made by `make docs` from `evaluations/papers` and docs/results/experiments.json. -->"
@@ -25,19 +25,20 @@ _MADE = "<!-- Made by `make docs` from `evaluations/papers` and docs/results/exp
 #: Verdicts, written by ``python -m benchmarks.storm.experiments``.
 RESULTS = Path(__file__).resolve().parents[1] / "docs" / "results" / "experiments.json"
 
-_LEAD = """# The published evaluations again
+_LEAD = """# Reproduction of published evaluations
 
 `stormwright experiment` lists the experiments, `stormwright experiment NAME` runs one on a real cluster on this
 machine, and `stormwright experiment all` runs them all: some {minutes:.0f} minutes on two cores. Each cell that is done
 is kept at once, as a line of `cells.jsonl`; a run that was stopped goes on where it ended, `--fresh` begins again, and
-`--quick` only shows that everything works. Each experiment becomes an HTML page with every row below, ours beside
-theirs.
+`--quick` only shows that everything works. Each experiment becomes an HTML page with every row below: published and
+measured values.
 
 Each variant has {starts} starts or more, which take turns. A row is reproduced *in direction* where the interval of
-95 % over the starts has the published order, *in magnitude* where it also contains the published number; *not
-reproduced* where it has the contrary order, and *undecided* where it contains both. A row of several claims is what the
-worst of them is. `stormwright experiment NAME --simulated` runs the same in virtual time, in minutes; the last column
-has its verdicts.
+95 % over the starts has the published order, *in magnitude* where it also contains the published number or overlaps the
+published range; *not reproduced* where it has the contrary order, and *undecided* where it contains both. A row of
+several claims takes the worst verdict of its claims; each claim is judged at 95 %, so of many claims without any
+difference one in forty is *not reproduced* by chance. `stormwright experiment NAME --simulated` runs the same in
+virtual time, in minutes; the last column has its verdicts.
 {measured}"""
 
 
@@ -72,7 +73,7 @@ def _paper(paper: Paper, verdicts: Sequence[Mapping[str, Any]]) -> Iterator[str]
 def _row(row: PublishedRow, found: Mapping[str, Any]) -> str:
     how = "; ".join(f"{kind}: {count}" for kind, count in Counter(map(_kind, row.claims)).items())
     checked = ". ".join(part.rstrip(".") for part in (how, row.why_not) if part)
-    verdict, simulated = found.get("verdict", UNMEASURED), found.get("simulated", "")
+    verdict, simulated = found.get("verdict") or judge(row, {}, compute=False).verdict, found.get("simulated", "")
     why = "; ".join(
         f"{claim['what']} {claim['ours']}, published {claim['published']}"
         for claim in found.get("claims", ())

@@ -180,7 +180,7 @@ lowers something else, such as the load of the busiest node, may well cost more 
 - All of ours keep to free worker slots and stay away from blacklisted hosts. All but `even` give a topology exactly as
   many workers as it asks for (`tag_aware` may need more), place it as a whole or not at all, and keep
   [generic resources, constraints on components and isolation](../how-it-works.md#limits-that-every-scheduler-keeps).
-- What runs stays where it is, except with `n_version`, `online` and `optimizer` and, told `move_running`, `annealing`,
+- What runs stays where it is, except with `n_version`, `online` and `optimizer` and, with `move_running`, `annealing`,
   `ant_colony` and `genetic`.
 - Loads and traffic are as measured; of a topology that was not measured, what its components ask for and what its
   streams suggest. Shuffled traffic follows the placement: the costs here count that; of the rules only
@@ -188,8 +188,8 @@ lowers something else, such as the load of the busiest node, may well cost more 
 
 
 _OPTIONS = """\
-Topologies are served, and users get, as these say: around every scheduler of ours and of other packages, by `--set` or
-in the cluster's configuration, which Nimbus shows to a service. A service hands those of `--set` on to `--initial`."""
+These options set the order of topologies and the limits of users. They apply to every scheduler, including plug-ins;
+set them by `--set` or in the cluster's configuration. A service applies those of `--set` to `--initial`, too."""
 
 _ORDERS = """\
 **Order.** What runs, and what of it was lost, comes first; under `--from-scratch` nothing runs. Then, ties as in
@@ -210,7 +210,7 @@ one has no room beside those ahead of it: the scheduler is asked again about the
 may take several times that where not all find room.
 
 **Users.** `stormwright.users` in the cluster's configuration says what all topologies of a user
-(`topology.submitter.user`) may have together; `*` stands for everybody who is not named:
+(`topology.submitter.user`) may have together; `*` stands for all other users:
 
     stormwright.users:
       "*": {executors: 200, slots: 20}
@@ -250,7 +250,7 @@ def _about_problem(problem: Problem) -> Iterator[str]:
         "as words do, some come far more often than others. Nothing runs yet. `count` is tagged `ssd`, which only "
         "`tag_aware` looks at."
     )
-    lines = ["| node | rack | CPU | memory | slots | told to schedulers |", "|---|---|---:|---:|---:|---|"]
+    lines = ["| node | rack | CPU | memory | slots | scheduler meta |", "|---|---|---:|---:|---:|---|"]
     for node in problem.supervisors:
         told = ", ".join(f"{key} {value}" for key, value in (node.scheduler_meta or {}).items())
         lines.append(

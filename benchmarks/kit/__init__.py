@@ -1,1 +1,1 @@
-"""What benchmarks share: where results go, runs that are kept, CPU time."""
+"""Shared by benchmarks: results files, cached runs, CPU time."""

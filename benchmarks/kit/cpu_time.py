@@ -1,4 +1,4 @@
-"""CPU time of this process and of the JVM that it has started: on a shared machine wall time says too little."""
+"""CPU time of this process and of the JVM that it has started, as wall time varies on a shared machine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Spent:
 
     @staticmethod
     def now() -> Spent:
-        """Since some moment."""
+        """Return the current counters."""
         return Spent(time.monotonic(), time.process_time(), sum(map(_cpu_s, _children("java"))))
 
     def __sub__(self, before: Spent) -> Spent:
@@ -28,7 +28,7 @@ class Spent:
 
     @property
     def cpu_s(self) -> float:
-        """Of both together."""
+        """CPU seconds of both together."""
         return self.python_s + self.jvm_s
 
 

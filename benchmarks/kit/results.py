@@ -15,16 +15,16 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 
-#: Where results go: into the documentation, or elsewhere for whoever only tries a benchmark.
+#: Directory of results: in the documentation, or $STORMWRIGHT_RESULTS.
 DIRECTORY = Path(os.environ.get("STORMWRIGHT_RESULTS") or ROOT / "docs" / "results")
 
 
 def write_results(
     name: str, title: str, rows: Sequence[tuple[str, str, str]], details: dict[str, Any], picture: str = ""
 ) -> None:
-    """Write ``NAME.md`` (what was measured, figure asked for, figure found) and ``NAME.json``, and print the table.
+    """Write ``NAME.md`` (figure, target, measured value) and ``NAME.json``, and print the table.
 
-    With a `picture`, which is what it shows in words, the page has ``NAME.svg`` above the table.
+    With a `picture`, its description, the page has ``NAME.svg`` above the table.
     """
     header = stamp()
     lines = [f"# {title}", "", ", ".join(f"{key} {value}" for key, value in header.items()), ""]
@@ -40,13 +40,13 @@ def write_results(
 
 
 def show_progress() -> None:
-    """Show what is done, a line each with its time; not each call to Spark's JVM."""
+    """Log progress, without the calls to Spark's JVM."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s  %(message)s")
     logging.getLogger("py4j").setLevel(logging.WARNING)
 
 
 def stamp() -> dict[str, str]:
-    """Date, commit, machine, and how fast that is today: one with other guests may be half as fast as yesterday."""
+    """Return date, commit, machine, and its speed today: with other guests it may be half as fast as yesterday."""
     commit = _git("rev-parse", "--short", "HEAD")
     return {
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),

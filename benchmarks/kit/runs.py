@@ -1,4 +1,4 @@
-"""Runs on a real cluster, which take minutes each: every one is kept in a file, and made where there is none yet."""
+"""Runs on a real cluster, which take minutes each, cached in files."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from benchmarks.kit.results import show_progress, stamp
 
 
 class Run(NamedTuple):
-    """A run: the file that keeps it, what it is of, and what makes it.
+    """A run on a real cluster, cached in a file.
 
     Parameters
     ----------
     file
-        Without its directory.
-    of
-        What its file begins with.
+        Name of the file.
+    metadata
+        Fields that its file begins with.
     make
-        From seconds of warming up and of measuring to what was found.
+        Seconds of warming up and of measuring → result.
     """
 
     file: str
-    of: Mapping[str, Any]
+    metadata: Mapping[str, Any]
     make: Callable[[float, float], Mapping[str, Any]]
 
 
@@ -36,24 +36,24 @@ def make_or_compare(
     compare: Callable[[], None],
     seconds: float,
 ) -> None:
-    """What ``run`` and ``compare`` of the command line ask for.
+    """Run or compare, as the command line says.
 
     Parameters
     ----------
     doc
-        What it is about.
+        Description of the benchmark.
     directory
-        Of the files.
+        Directory of the files.
     runs
-        From what ``--only`` says, empty for all, to the runs that are wanted.
+        Value of ``--only``, empty for all → wanted runs.
     compare
-        Compares those that there are; it needs no cluster.
+        Writes the page from the existing runs; needs no cluster.
     seconds
-        Of warming up and of measuring where nothing is said.
+        Default duration of warming up and of measuring.
     """
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("run", "compare"))
-    parser.add_argument("--only", default="", help="only these")
+    parser.add_argument("--only", default="", help="runs with this in their name")
     parser.add_argument("--warm-up", type=float, default=seconds)
     parser.add_argument("--measure", type=float, default=seconds)
     options = parser.parse_args()
@@ -65,5 +65,5 @@ def make_or_compare(
     for run in runs(options.only):
         file = directory / run.file
         if not file.exists():
-            found = {**run.of, **stamp(), **run.make(options.warm_up, options.measure)}
+            found = {**run.metadata, **stamp(), **run.make(options.warm_up, options.measure)}
             file.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")

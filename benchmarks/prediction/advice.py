@@ -24,7 +24,14 @@ import numpy as np
 
 from benchmarks.kit.results import write_results
 from stormwright.evaluations.advice_cases import cases, traces
-from stormwright.evaluations.advice_run import AdviceOutcome, AdviserRun, over_traces, sized, steps_to_target, world_of
+from stormwright.evaluations.advice_run import (
+    AdviceOutcome,
+    AdviserRun,
+    compare_with_exhaustive_search,
+    over_traces,
+    steps_to_target,
+    world_of,
+)
 
 #: Code that the page measures.
 MEASURES = (
@@ -34,8 +41,8 @@ MEASURES = (
     "src/stormwright/evaluations/advice_run.py",
 )
 
-#: Who is compared, ours first.
-ADVISERS = ("ours", "DS2", "DS2 with our headroom", "Dhalion", "Stela", "AdaStorm")
+#: Advisers, the predictive one first.
+ADVISERS = ("predictive", "DS2", "DS2 with headroom", "Dhalion", "Stela", "AdaStorm")
 
 #: Topologies that are followed over time are so many times as large.
 SCALE = 3
@@ -52,7 +59,7 @@ def main() -> None:
     options = parser.parse_args()
     every = cases()
     begun_s = time.perf_counter()
-    made = [sized(case, world_of(case)) for case in every[: options.cases]]
+    made = [compare_with_exhaustive_search(case, world_of(case)) for case in every[: options.cases]]
     sizing_s = time.perf_counter() - begun_s
     rows = of_sizes(made)
     # Each shape as it is, and skewed.
@@ -101,7 +108,7 @@ def of_starts(start: Sequence[AdviserRun]) -> list[tuple[str, str, str]]:
         own = [run for run in start if run.adviser == name]
         reached = [run.steps for run in own if run.steps is not None]
         one, two = (sum(steps <= most for steps in reached) for most in (1, 2))
-        wanted = "one in ≥ 90 %, two in all" if name == "ours" else ""
+        wanted = "one in ≥ 90 %, two in all" if name == "predictive" else ""
         most = f"at most {max(reached)}" if reached else "never"
         found = f"one in {_of(one, own)}, two in {_of(two, own)}, {most}; never: {len(own) - len(reached)}"
         mean = f"; on average {np.mean([run.restarts for run in own]):.1f} changes in all"
@@ -119,12 +126,12 @@ def of_traces(over: Sequence[AdviserRun]) -> list[tuple[str, str, str]]:
             restarts[name] = sum(run.restarts for run in own)
             kept, windows = sum(run.reached_windows for run in own), sum(run.windows for run in own)
             figures = f"{np.mean([run.executors for run in own]):.1f} executors"
-            wanted = "rate in ≥ 95 %" if name == "ours" else ""
+            wanted = "rate in ≥ 95 %" if name == "predictive" else ""
             said = f"{restarts[name]} restarts; rate in {kept / max(windows, 1):.1%} of windows; {figures}"
             rows.append((f"{trace or 'all traces'}, {name}", wanted, said))
         for other in (each for each in ADVISERS if each.startswith("DS2") and not trace and restarts[each]):
-            part = restarts["ours"] / restarts[other]
-            rows.append((f"restarts of ours in parts of those of {other}", "≤ 40 %", f"{part:.0%}"))
+            part = restarts["predictive"] / restarts[other]
+            rows.append((f"restarts of the predictive one / those of {other}", "≤ 40 %", f"{part:.0%}"))
     return rows
 
 

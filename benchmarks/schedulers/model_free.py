@@ -3,9 +3,9 @@
     python -m benchmarks.schedulers.model_free [--samples 2000] [--steps 1500] [--rates 6]
 
 In virtual time. An agent is trained for each of five topologies of sixteen executors on five nodes, at random rates;
-then it places the topology at other rates, and topologies of the same executors whose bolts work twice as long and
-whose tuples are five times as large. The time of a tuple tree is compared with that under Storm's EvenScheduler,
-`online` and `optimizer`, from the same random seeds. One core.
+then it places the topology at other rates, and topologies of the same executors whose tuples are five times as large
+and, but for the reference topology, whose bolts work twice as long. The time of a tuple tree is compared with that
+under Storm's EvenScheduler, `online` and `optimizer`, from the same random seeds. One core.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ import numpy as np
 
 from benchmarks.kit.results import write_results
 from stormwright.errors import SchedulerError
-from stormwright.evaluations.learning.control import ControlSettings, VirtualTopology, train_agent
+from stormwright.evaluations.learning.model_free import ControlSettings, VirtualTopology, train_agent
 from stormwright.model import Problem
 from stormwright.model.arrays import IntArray
 from stormwright.predict.changes import with_rates
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.portfolio.agent import Agent
 from stormwright.workbench.demo.settings import parse_submissions
-from stormwright.workbench.simulated.topologies import simulated, simulated_problem
+from stormwright.workbench.simulated.topologies import simulated_problem, simulated_topologies
 
 #: Code that the page measures.
 MEASURES = (
-    "src/stormwright/evaluations/learning/control.py",
+    "src/stormwright/evaluations/learning/model_free.py",
     "src/stormwright/schedulers/model_free.py",
     "src/stormwright/schedulers/portfolio/agent.py",
     "src/stormwright/simulator",
@@ -51,7 +51,10 @@ TOPOLOGIES: Mapping[str, tuple[str, str]] = {
         "star:spout-1=2,spout-2=2,center=4,sink-1=3,sink-2=3,bytes=500,work_us=40",
         "star:spout-1=2,spout-2=2,center=4,sink-1=3,sink-2=3,bytes=2500,work_us=80",
     ),
-    "word count": ("word-count:spouts=2,split=6,count=6", "word-count:spouts=2,split=6,count=6,pending=20"),
+    "reference": (
+        "reference:stages=3,replication=4,payload=500",
+        "reference:stages=3,replication=4,payload=2500",
+    ),
     "page load": (
         "page-load:spout=2,transform=2,filter-1=2,join=2,filter-2=2,aggregate=2,sink=2,bytes=500,work_us=40",
         "page-load:spout=2,transform=2,filter-1=2,join=2,filter-2=2,aggregate=2,sink=2,bytes=2500,work_us=80",
@@ -96,7 +99,7 @@ def main() -> None:
 
 def _problem(text: str) -> Problem:
     """Return a topology at a part of the highest rate that it reaches under Storm's own scheduler."""
-    problem = simulated_problem(simulated(parse_submissions([text])), NODES, CORES, LINK)
+    problem = simulated_problem(simulated_topologies(parse_submissions([text])), NODES, CORES, LINK)
     environment = VirtualTopology(problem)
     low, high = 0.01, 50.0
     for _ in range(20):

@@ -27,7 +27,7 @@ from benchmarks.kit.results import write_results
 from stormwright.client.client import Client
 from stormwright.model.problem import size_of
 from stormwright.workbench.ready_problems import read_problem
-from stormwright.workbench.simulated.served import profile_every_s
+from stormwright.workbench.simulated.served_cluster import profile_every_s
 
 HOST, PORT = "127.0.0.1", 7396
 

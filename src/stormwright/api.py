@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     import networkx as nx
 
     from stormwright.predict.calibration.document import StoredCosts
-    from stormwright.workbench.simulated.placement import Simulation
+    from stormwright.workbench.simulated.simulation import Simulation
     from stormwright.workbench.sweep.parts import ProblemsInput, SchedulersInput
     from stormwright.workbench.sweep.result import SweepResult
 

@@ -59,5 +59,5 @@ def test_node_kinds_come_from_nodes_that_accept_new_workers():
     small = replace(problem.supervisors[2], cpu_hz=3e9, resources={"cpu.pcore.percent": 100.0, "memory.mb": 1024.0})
     problem = replace(problem, supervisors=(*problem.supervisors[:2], small), blacklisted_hosts=frozenset({"n1"}))
     kinds = kinds_of(problem)
-    assert [(kind.name, len(kind.there), kind.cores) for kind in kinds] == [("like n0", 1, 2.0), ("like n2", 1, 1.0)]
+    assert [(kind.name, len(kind.existing), kind.cores) for kind in kinds] == [("like n0", 1, 2.0), ("like n2", 1, 1.0)]
     assert [node.id for node in kinds[0].nodes(3)] == ["n0", "like-n0-1", "like-n0-2"]

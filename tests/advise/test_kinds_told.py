@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stormwright.advise.search.kinds import parse_kind, read_kinds, twice
+from stormwright.advise.search.kinds import duplicate_faults, parse_kind, read_kinds
 from stormwright.errors import Fault, InputError
 
 
@@ -86,4 +86,4 @@ def test_duplicate_node_kind_name_is_reported_once():
     faults: list[Fault] = []
     kind = parse_kind("a=1000:1:1:1", faults)
     assert kind is not None
-    assert [str(fault) for fault in twice([kind, kind])] == ["node kind a: is given twice"]
+    assert [str(fault) for fault in duplicate_faults([kind, kind])] == ["node kind a: is given twice"]

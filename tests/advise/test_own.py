@@ -18,7 +18,7 @@ from stormwright.advise.search.goals import AdviceGoals
 from stormwright.advise.search.kinds import NodeKind, NodeMix, kinds_of, mixes
 from stormwright.advise.search.trials import MixTrials
 from stormwright.errors import InputError
-from stormwright.evaluations.advice_run import least_of_all
+from stormwright.evaluations.advice_run import exhaustive_minimum
 from stormwright.formats.sketch import sketch
 from stormwright.model import Assignment, Problem, TopologyAssignment
 from stormwright.model.requests import CPU
@@ -146,7 +146,9 @@ def fluid(monkeypatch, cores, each):
     monkeypatch.setattr(MixTrials, "evaluated", evaluated)
     monkeypatch.setattr(MixTrials, "counts", lambda _, one: one.counts)
     monkeypatch.setattr(
-        MixTrials, "roomy", lambda self, one: not (one.too_full(set(), self.allowed) or one.node_fault(self.allowed))
+        MixTrials,
+        "has_headroom",
+        lambda self, one: not (one.too_full(set(), self.allowed) or one.node_fault(self.allowed)),
     )
     return tried
 
@@ -318,7 +320,7 @@ def test_a_mix_is_given_up_where_smaller_executors_leave_the_fullest_node_as_ful
 def test_search_finds_the_same_advice_as_brute_force(rate_tps):
     problem = chain({"in": 0.5, "work": 4.0, "by": 2.0}, tasks=4, cores=1.0)
     trials = MixTrials(problem, AdviceGoals(rates={"": rate_tps}), kinds_of(problem))
-    found, known = Search(trials).best(), least_of_all(trials, 4, more=6)
+    found, known = Search(trials).best(), exhaustive_minimum(trials, 4, more=6)
     assert known is not None
     assert found.mix.size == known[0].mix.size
     assert trials.counts(found) in known[1]
@@ -349,7 +351,7 @@ def test_limits_hold_and_more_trees_never_take_less(each_ms, rate_tps, more, quo
         assert all(1 <= count <= trials.sizes[key].tasks for key, count in counts.items())
         assert sum(counts.values()) <= quota
         assert len(best.used_nodes()) <= 4
-        assert trials.roomy(best)
+        assert trials.has_headroom(best)
         assert best.highest_tps(0) >= rate / trials.allowed * (1 - 1e-6)
         found.append((least, counts, best.mix.price))
     if found[0] is None:

@@ -16,7 +16,7 @@ from stormwright.cli import simulate as verb
 from stormwright.formats import write_problem
 from stormwright.model.humanize import readable
 from stormwright.testing.word_counts import WordCount
-from stormwright.workbench.simulated.placement import quantile_ms
+from stormwright.workbench.simulated.simulation import quantile_ms
 
 
 @pytest.fixture

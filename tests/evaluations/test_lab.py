@@ -11,8 +11,9 @@ from stormwright.errors import SchedulerError
 from stormwright.evaluations.cell_store import CellOutcome
 from stormwright.evaluations.cells import Cell, CellTimes
 from stormwright.evaluations.definitions import Machine, Variant
-from stormwright.evaluations.lab.cluster import LabPlacing
-from stormwright.evaluations.lab.real import next_nodes, recoveries
+from stormwright.evaluations.lab.kills import recoveries
+from stormwright.evaluations.lab.moves import next_nodes
+from stormwright.evaluations.lab.scheduler import LabScheduler
 from stormwright.evaluations.placing import declared, named, placement_of, same_as, slots_of
 from stormwright.formats import problem_to_dict
 from stormwright.model import TopologyAssignment
@@ -76,7 +77,7 @@ def test_nodes_declare_machines_in_the_order_of_their_hosts():
 
 
 def test_lab_placing_returns_cell_placement_or_storms_default():
-    of, placing = problem(), LabPlacing()
+    of, placing = problem(), LabScheduler()
     placing.ports = 3
     even = make_scheduler("even").schedule(of).slot_of_executor
     np.testing.assert_array_equal(placing.schedule(of).slot_of_executor, even)

@@ -12,7 +12,7 @@ from stormwright.evaluations.cell_store import CellStore
 from stormwright.evaluations.cells import CellTimes, cells_of, quick_cells
 from stormwright.evaluations.report import as_dict, write_page
 from stormwright.evaluations.run import run_cells
-from stormwright.evaluations.verdict import IN_DIRECTION, IN_MAGNITUDE, NOTHING, SHOWN, UNDECIDED
+from stormwright.evaluations.verdict import IN_DIRECTION, IN_MAGNITUDE, NOTHING, REPORTED, UNDECIDED
 from tests.evaluations.labs import BLOCK, PAPER, StandIn
 from tools import experiment_pages as pages
 
@@ -30,7 +30,7 @@ def test_report_page_has_every_row_and_marks_too_short_measurements(tmp_path, qu
     for row in PAPER.rows:
         assert f"<td>{row.where}</td>" in text
     first = [UNDECIDED, UNDECIDED] if quick else [IN_DIRECTION, IN_MAGNITUDE]
-    assert [row.verdict for row in rows] == [*first, SHOWN, NOTHING]
+    assert [row.verdict for row in rows] == [*first, REPORTED, NOTHING]
     assert ("too short for any figure" in text) == quick
     assert text.count("<svg") == 2
     assert "placed as under default: its figures" in text or quick

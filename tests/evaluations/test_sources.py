@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 REPEATED = {
     "adaptive": ("online",),
     "ant-colony": ("ant_colony",),
-    "later": ("t_storm", "p_scheduler", "d_storm", "toss", "metis", "genetic"),
+    "other-schedulers": ("t_storm", "p_scheduler", "d_storm", "toss", "metis", "genetic"),
     "r-storm": ("r_storm",),
     "tag-aware": ("tag_aware",),
     "top-storm": ("top_storm",),

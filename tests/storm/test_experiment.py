@@ -8,8 +8,7 @@ import pytest
 
 from stormwright.evaluations.cell_store import CellStore
 from stormwright.evaluations.cells import quick_cells
-from stormwright.evaluations.lab.cluster import cores_of
-from stormwright.evaluations.lab.real import RealLab
+from stormwright.evaluations.lab.cluster import ClusterLab, cores_of
 from stormwright.evaluations.papers import PAPERS
 from stormwright.evaluations.placing import placement_of
 from stormwright.evaluations.run import run_cells
@@ -25,7 +24,7 @@ def test_experiment_cell_is_measured_and_provides_load_for_others(tmp_path, monk
         pytest.skip(reason)
     first, second = quick_cells(PAPERS["adaptive"])
     kept = CellStore(tmp_path / "cells.jsonl")
-    assert run_cells([first], kept, RealLab) == 0, kept.errors
+    assert run_cells([first], kept, ClusterLab) == 0, kept.errors
     found = CellStore(tmp_path / "cells.jsonl").found[first.key]
     assert min(found.figures["acked_tps"]) > 0
     assert found.rate_tps > 0

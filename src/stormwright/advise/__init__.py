@@ -2,7 +2,7 @@
 
 ::
 
-    a window of measurements ─▶ Observation ─▶ Adviser ─▶ Wanted: executors by component, workers
+    a window of measurements ─▶ Observation ─▶ Adviser ─▶ TargetSize: executors by component, workers
 
 `rules` has AdaStorm, DS2, Dhalion, Stela; `search` the search by `stormwright.predict`. The package is callable:
 ``stormwright.advise(problem, rate=9000)``.
@@ -84,7 +84,7 @@ class CallablePackage(ModuleType):
 
         from stormwright.advise.search.advise import advised
         from stormwright.advise.search.goals import AdviceGoals
-        from stormwright.advise.search.kinds import parse_kind, read_kinds, twice
+        from stormwright.advise.search.kinds import duplicate_faults, parse_kind, read_kinds
         from stormwright.advise.ui import with_measured
         from stormwright.model.problem import require_problem
 
@@ -98,7 +98,7 @@ class CallablePackage(ModuleType):
                 given = [node_kinds] if isinstance(node_kinds, str) else node_kinds
                 parsed = [parse_kind(each, faults) if isinstance(each, str) else each for each in given]
                 kinds += filter(None, parsed)
-            faults += twice(kinds)
+            faults += duplicate_faults(kinds)
         goals: AdviceGoals | None = None
         with collected(faults, "goals"):
             rates, factors = _by_topology(rate), _by_topology(times)

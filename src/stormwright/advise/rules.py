@@ -9,14 +9,17 @@ import numpy as np
 
 from stormwright.advise.adviser import ComponentObservation, Observation, TargetSize, target_rates, within_tasks
 
+#: Minimum fraction of the time that counts as back pressure.
+_LEAST_HELD_BACK = 0.01
+
+#: Tolerance of rounding in a quotient that is a whole number.
+_ROUNDING = 1e-9
+
 # AdaStorm -----------------------------------------------------------------------------------------
 # AdaStorm: the least configuration that meets throughput and latency by models learned from history.
 
 #: Parts of the wanted rate and of the latency that count as met.
 _MET = 0.99
-
-#: Rounding of a quotient that is a whole number.
-_ROUNDING = 1e-9
 
 
 class AdaStorm:
@@ -167,8 +170,9 @@ class Dhalion:
     fraction s of the time, it is scaled by 1 + s / (1 − s). Without back pressure, bolts with almost empty queues are
     scaled down by a fixed fraction. A change that did not help is not tried again.
 
-    Two deviations: slow and skewed instances, which Heron restarts or spreads by another hash, are not diagnosed; and
-    spouts are scaled like bolts, as spouts of Storm can be the bottleneck themselves.
+    Three deviations: slow and skewed instances, which Heron restarts or spreads by another hash, are not diagnosed;
+    spouts are scaled like bolts, as spouts of Storm can be the bottleneck themselves; and if the bolt that holds spouts
+    back cannot be scaled, the next busiest component is, by the same factor.
 
     Parameters
     ----------
@@ -258,16 +262,14 @@ class Ds2:
         return TargetSize(within_tasks(counts, observation), why="offered rate by the true rate of an executor")
 
 
-# Rules --------------------------------------------------------------------------------------------
+# Stela --------------------------------------------------------------------------------------------
+# Stela: executors of one more machine go where they raise the throughput of sinks most.
 
 #: Minimum ratio of incoming to handled tuples of a congested component.
 _CONGESTED = 1.0 + 1e-6
 
 #: Prefix of Storm's own components, including ackers, which are no sinks.
 _SYSTEM = "__"
-
-#: Minimum fraction of the time that counts as back pressure.
-_LEAST_HELD_BACK = 0.01
 
 
 class Stela:

@@ -39,7 +39,7 @@ class Forecast:
     rate_tps
         Expected rates, NaN where the same hour was unknown, shape (hours,).
     error
-        Relative error that 9 of 10 past forecasts did not exceed, of those that were too low.
+        90th percentile of the relative shortfall of past forecasts; 0 if they were not too low.
     """
 
     season: str
@@ -106,8 +106,11 @@ def forecast(rate_tps: FloatArray, first_hour: int) -> Forecast | None:
 
 
 def too_low_by(came: FloatArray, expected: FloatArray) -> float:
-    """Return the relative error that 9 of 10 forecasts did not exceed; 0 if not too low, shape (hours,) each."""
-    return max(float(np.quantile(came / np.maximum(expected, 1e-12) - 1, _COVERED)), 0.0)
+    """Return the 90th percentile of the relative shortfall of forecasts above 0, at least 0; shape (hours,) each."""
+    some = expected > 0
+    if not np.any(some):
+        return 0.0
+    return max(float(np.quantile(came[some] / expected[some] - 1, _COVERED)), 0.0)
 
 
 def saturation(found: Forecast, topology: str, highest_tps: float, limit: str) -> Saturation | None:

@@ -135,7 +135,7 @@ def _of(statistics: UiTopology, component: str) -> UiComponent:
 
 def _streams(topology: Topology, statistics: UiTopology) -> Iterator[StreamRate]:
     """Yield stream rates in the order of targets and their inputs."""
-    sizes = np.bincount(topology.executor_component, minlength=len(topology.components)).tolist()
+    sizes = list(topology.executor_counts.values())
     for target, component in enumerate(topology.components):
         inputs = [each for each in component.inputs if each.source in topology.component_index]
         emitted = [_of(statistics, each.source).emitted_tps for each in inputs]

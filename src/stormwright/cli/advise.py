@@ -76,7 +76,7 @@ def print_advice(
 
 def _verdict(advice: Advice, orders: Sequence[RebalanceOrder], *, priced: bool) -> str:
     """Return the needed nodes and the changes, as one sentence."""
-    new = sum(not node.there for node in advice.nodes)
+    new = sum(not node.exists for node in advice.nodes)
     more = f", {new:,} of them new" if new else ""
     changes = f"{counted(len(orders), 'topology')} to rebalance" if orders else "nothing has to be rebalanced"
     nodes = f"{counted(len(advice.nodes), 'node')} ({advice.mix}{more}) for {_price(advice.price, priced=priced)}"
@@ -138,8 +138,8 @@ def _print_components(advice: Advice, orders: Sequence[RebalanceOrder]) -> None:
 def _print_nodes(advice: Advice) -> None:
     table = numbers_table("node", "kind", "", "executors", "CPU", "", texts=(0, 1, 2, -1))
     for each in advice.nodes:
-        there = "there" if each.there else "new"
-        table.add_row(each.node, each.kind, there, each.executors, f"{each.cpu:.0%}", _bar(each.cpu))
+        state = "exists" if each.exists else "new"
+        table.add_row(each.node, each.kind, state, each.executors, f"{each.cpu:.0%}", _bar(each.cpu))
     print_table(table, _MAX_ROWS, "node")
 
 
@@ -322,13 +322,13 @@ def _texts(texts: Sequence[str], option: str, faults: list[Fault]) -> dict[str, 
 def _kinds(texts: Sequence[str], file: Path | None, faults: list[Fault]) -> tuple[NodeKind, ...]:
     if not texts and file is None:
         return ()
-    from stormwright.advise.search.kinds import parse_kind, read_kinds, twice
+    from stormwright.advise.search.kinds import duplicate_faults, parse_kind, read_kinds
 
     found = [kind for text in texts if (kind := parse_kind(text, faults))]
     if file is not None:
         with collected(faults, "--node-kinds"):
             found += read_kinds(file)
-    faults += twice(found)
+    faults += duplicate_faults(found)
     return tuple(found)
 
 
@@ -371,7 +371,7 @@ def _applied(
     from stormwright.advise.commands import carry_out, outdated_orders
     from stormwright.storm.gateway import NimbusGateway, gateway_command
 
-    new = [node.node for node in advice.nodes if not node.there]
+    new = [node.node for node in advice.nodes if not node.exists]
     if new:
         message = f"the cluster has not these nodes yet: {', '.join(new[:5])}{', …' if new[5:] else ''}; add them first"
         raise InputError("--apply", [Fault(message, "nodes")])

@@ -89,11 +89,11 @@ def _cells(paper: Paper, quick: bool) -> list[Cell]:
 def _run(cells: Sequence[Cell], stored: CellStore, *, simulated: bool) -> int:
     if all(cell.key in stored.found for cell in cells):
         return 0
-    from stormwright.evaluations.lab.real import RealLab
+    from stormwright.evaluations.lab.cluster import ClusterLab
     from stormwright.evaluations.lab.simulated import SimulatedLab
     from stormwright.evaluations.run import run_cells
 
-    return run_cells(cells, stored, SimulatedLab if simulated else RealLab)
+    return run_cells(cells, stored, SimulatedLab if simulated else ClusterLab)
 
 
 def _add_real(
@@ -109,7 +109,7 @@ def _add_real(
     for document, paper in zip(documents, papers, strict=True):
         found = measurements(paper, cells[paper.name], measured)
         for row, published in zip(document["rows"], paper.rows, strict=True):
-            row["real"] = judge(published, found, compute=False).verdict
+            row["real"] = judge(published, found).verdict
 
 
 def _write(

@@ -126,7 +126,7 @@ def command(
 
 
 def _learn_control(path: Path, seed: int, output: Path, *, as_json: bool) -> None:
-    from stormwright.evaluations.learning.control import ControlSettings, VirtualTopology, train_agent
+    from stormwright.evaluations.learning.model_free import ControlSettings, VirtualTopology, train_agent
     from stormwright.simulator.precompile import ready_simulator
     from stormwright.workbench.ready_problems import read_problem
 

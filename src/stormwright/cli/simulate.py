@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from stormwright.model import Problem
     from stormwright.model.arrays import IntArray
-    from stormwright.workbench.simulated.placement import Simulation
+    from stormwright.workbench.simulated.simulation import Simulation
 
 #: Maximum number of topologies, nodes and queues without ``--all``.
 _MAX_TOPOLOGIES, _MAX_NODES, _MAX_QUEUES = 4, 3, 2
@@ -104,7 +104,7 @@ def command(
     from stormwright.cli.predictions import assumptions_of
     from stormwright.simulator.precompile import ready_simulator
     from stormwright.simulator.settings import Settings
-    from stormwright.workbench.simulated.placement import read_trace, simulate
+    from stormwright.workbench.simulated.simulation import read_trace, simulate
 
     _check(scheduler, parameters, from_scratch, assignment, trace, saturated)
     problem = read_problem(file)
@@ -200,7 +200,7 @@ def _placed(
     assignment: Path | None,
 ) -> tuple[IntArray, str]:
     """Return the slots of executors, and the origin of the placement."""
-    from stormwright.workbench.simulated.placement import running
+    from stormwright.workbench.simulated.simulation import running
 
     if assignment:
         return read_assignment(assignment, problem).slot_of_executor, assignment.name
@@ -250,7 +250,7 @@ def _verdict(found: Simulation) -> str:
 
 
 def _print_topologies(found: Simulation) -> None:
-    from stormwright.workbench.simulated.placement import LEAST_MS, QUANTILES
+    from stormwright.workbench.simulated.simulation import LEAST_MS, QUANTILES
 
     names = ("trees/s", "mean", "p50", "p95", "p99", "timed out", "lost", "pending")
     table = numbers_table("topology", *names)

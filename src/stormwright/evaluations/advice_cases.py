@@ -26,7 +26,7 @@ from stormwright.schedulers import make_scheduler
 # True costs ---------------------------------------------------------------------------------------
 # True behaviour of topologies: currently by `predict`; an event simulator or a cluster can replace it.
 
-#: Of the highest rate, what is begun where more is wanted: a queue that is all full has no figures.
+#: Fraction of the highest rate that a saturated topology begins: at 1 waiting times are infinite.
 _JUST_BELOW = 1 - 1e-3
 
 
@@ -237,12 +237,15 @@ def _kind(name: str, cores: int, price: float) -> NodeKind:
 def _topology(shape: str, rate_tps: float, random: np.random.Generator, *, skewed: bool, scale: int) -> Problem:
     """Return the topology with an executor per task, random work around its shape, and twelve medium nodes."""
     chains, components = _SHAPES[shape]
-    sized = list(chains)
+    compare_with_exhaustive_search = list(chains)
     for name, (tasks, _) in components.items():
-        first = next(number for number, chain in enumerate(sized) if name in chain.split())
-        sized[first] = " ".join(f"{name} {tasks * scale}" if word == name else word for word in sized[first].split())
+        first = next(number for number, chain in enumerate(compare_with_exhaustive_search) if name in chain.split())
+        compare_with_exhaustive_search[first] = " ".join(
+            f"{name} {tasks * scale}" if word == name else word
+            for word in compare_with_exhaustive_search[first].split()
+        )
     nodes = tuple(replace(_kind("medium", 2, 1.0).node, id=f"node-{n}", host=f"node-{n}") for n in range(1, 13))
-    made = sketch({shape: sized}, nodes=nodes)
+    made = sketch({shape: compare_with_exhaustive_search}, nodes=nodes)
     topology, load = made.topologies[0], made.loads[0]
     pair_tps = load.pair_tps
     if skewed:

@@ -35,7 +35,7 @@ MORE = 3
 _ROUNDING = 1e-9
 
 
-def least_of_all(
+def exhaustive_minimum(
     trials: MixTrials, most_nodes: int, more: int = MORE
 ) -> tuple[EvaluatedPlacement, list[dict[Key, int]]] | None:
     """Return the cheapest nodes with fewest executors, and all equally small executor counts; None if none.
@@ -68,7 +68,7 @@ def least_of_all(
             most = sum(found[0].values()) if found else sum(every[0]) + more
             if sum(numbers) > most:
                 break
-            one = next(roomy_placements(trials, counts, mix), None)
+            one = next(placements_with_headroom(trials, counts, mix), None)
             if one is not None:
                 best = best or one
                 found.append(counts)
@@ -77,7 +77,7 @@ def least_of_all(
     return None
 
 
-def roomy_placements(trials: MixTrials, counts: ExecutorCounts, mix: NodeMix) -> Iterator[EvaluatedPlacement]:
+def placements_with_headroom(trials: MixTrials, counts: ExecutorCounts, mix: NodeMix) -> Iterator[EvaluatedPlacement]:
     """Yield placements on all given nodes, a worker each, with enough headroom; without symmetric ones.
 
     Executors of a component with equal work are equivalent, and so are nodes of a kind. Placements that overfill a node
@@ -147,7 +147,7 @@ _MOST_NODES = 6
 #: Windows for which an adviser may go on changing after a step.
 _MOST_STEPS = 8
 
-#: Workers that a topology begins with, and those that rules have which say nothing of them: all nodes.
+#: Initial workers of advisers that choose a number; of DS2 and Dhalion, which do not: one per node.
 _WORKERS, _NODES = 2, 12
 
 
@@ -158,12 +158,11 @@ def world_of(case: AdviceCase) -> World:
 
 def advisers(case: AdviceCase, p95_ms: float | None = None) -> dict[str, Adviser]:
     """Return a new instance of each adviser."""
-    ours = PredictiveAdviser(AdviceGoals(p95_ms=p95_ms), case.kinds, Patience())
-    roomy = Ds2(1 / (1 - ours.headroom))
+    predictive = PredictiveAdviser(AdviceGoals(p95_ms=p95_ms), case.kinds, Patience())
     return {
-        "ours": ours,
+        "predictive": predictive,
         "DS2": Ds2(),
-        "DS2 with our headroom": roomy,
+        "DS2 with headroom": Ds2(1 / (1 - predictive.headroom)),
         "Dhalion": Dhalion(),
         "Stela": Stela(),
         "AdaStorm": AdaStorm(p95_ms),
@@ -209,18 +208,18 @@ class AdviceOutcome:
         return max((abs(self.executors[name] - count) for name, count in self.least_executors.items()), default=0)
 
 
-def sized(case: AdviceCase, world: World) -> AdviceOutcome:
+def compare_with_exhaustive_search(case: AdviceCase, world: World) -> AdviceOutcome:
     """Return advice from one window at half the rate, two executors a component, compared with the truth."""
     topology = case.base.topologies[0]
     names = [component.id for component in topology.components]
-    observed = world.run(TargetSize(_begin(case, 2), _WORKERS), 0.5 * case.rate_tps)
+    observed = world.run(TargetSize(_initial_executors(case, 2), _WORKERS), 0.5 * case.rate_tps)
     true_costs = {"schema": case.known_costs["schema"], "costs": {}}
     load = case.base.load or LoadProfile({})
     truth = MixTrials(
         case.base.with_load(replace(load, costs=true_costs)), AdviceGoals(rates={"": case.rate_tps}), case.kinds
     )
-    known = least_of_all(truth, _MOST_NODES)
-    p95_ms = None if case.p95_factor is None or known is None else case.p95_factor * truth.late_ms(known[0])
+    known = exhaustive_minimum(truth, _MOST_NODES)
+    p95_ms = None if case.p95_factor is None or known is None else case.p95_factor * truth.p95_ms(known[0])
     goals = AdviceGoals(rates={"": case.rate_tps}, p95_ms=p95_ms)
     trials = MixTrials(observed.problem or case.base, goals, case.kinds)
     try:
@@ -247,7 +246,7 @@ def sized(case: AdviceCase, world: World) -> AdviceOutcome:
     )
 
 
-def _begin(case: AdviceCase, executors: int) -> dict[str, int]:
+def _initial_executors(case: AdviceCase, executors: int) -> dict[str, int]:
     """Return `executors` for each component, or as many as it has tasks."""
     return {one.id: min(executors, one.parallelism) for one in case.base.topologies[0].components}
 
@@ -284,7 +283,7 @@ class AdviserRun:
     nodes: float
 
 
-def followed(
+def run_adviser(
     case: AdviceCase, world: World, name: str, adviser: Adviser, trace: str, rates_tps: FloatArray
 ) -> AdviserRun:
     """Return the run of an adviser that is consulted after every window; its advice holds in the next.
@@ -298,8 +297,8 @@ def followed(
     trace, rates_tps
         Name of the trace, and its offered trees/s by window.
     """
-    workers = _WORKERS if name in ("ours", "Stela", "AdaStorm") else _NODES
-    wanted = TargetSize(_begin(case, 1), workers)
+    workers = _WORKERS if name in ("predictive", "Stela", "AdaStorm") else _NODES
+    wanted = TargetSize(_initial_executors(case, 1), workers)
     restarts = reached_windows = 0
     steps: int | None = None
     executors, nodes = [], []
@@ -323,13 +322,13 @@ def followed(
 def steps_to_target(case: AdviceCase, make: Callable[[], World]) -> list[AdviserRun]:
     """Run each adviser from one executor per component, always at the full rate."""
     rates = np.full(_MOST_STEPS, case.rate_tps)
-    return [followed(case, make(), name, each, "start", rates) for name, each in advisers(case).items()]
+    return [run_adviser(case, make(), name, each, "start", rates) for name, each in advisers(case).items()]
 
 
 def over_traces(case: AdviceCase, traces: Mapping[str, FloatArray], make: Callable[[], World]) -> list[AdviserRun]:
     """Run each adviser over each trace."""
     return [
-        followed(case, make(), name, advisers(case)[name], trace, case.rate_tps * parts)
+        run_adviser(case, make(), name, advisers(case)[name], trace, case.rate_tps * parts)
         for (trace, parts), name in product(traces.items(), advisers(case))
     ]
 

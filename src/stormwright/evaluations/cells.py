@@ -87,7 +87,7 @@ class Cell:
     @property
     def name(self) -> str:
         """Name for people and for topologies."""
-        return f"{self.paper}, {self.block.name}, {self.variant}" + (f", again {self.repeat}" if self.repeat else "")
+        return f"{self.paper}, {self.block.name}, {self.variant}" + (f", repeat {self.repeat}" if self.repeat else "")
 
     @property
     def placed_by(self) -> Variant:

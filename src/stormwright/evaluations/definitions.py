@@ -19,15 +19,13 @@ FIGURES: Mapping[str, str] = {
     "cpu_percent": "CPU of the nodes, % of their quota, mean",
     "cpu_sd_percent": "CPU of the nodes, % of their quota, standard deviation",
     "used_cpu_percent": "CPU of the nodes in use, % of their quota, mean",
-    "recovery_s": "seconds from a kill until trees are acked as fast as they will be",
+    "recovery_s": "time to recover after a kill, s",
     "silence_s": "longest time without an acked tree, s",
     "kept_percent": "rate after a kill, % of the one before",
     "failed": "tuple trees failed (and begun again)",
     "lost_trees": "tuple trees lost",
     "lost_tuples": "tuples sent and not received",
-    "lost_s": "tuples lost, in seconds of what is sent",
-    "moved_executors": "executors moved",
-    "move_s": "seconds that the spouts stood still",
+    "lost_s": "tuples lost / tuples sent per second, s",
 }
 
 #: Configuration by which threads without work sleep at once. By default they look for tuples all the time for a while,
@@ -168,7 +166,7 @@ class LimitClaim:
 class NumberClaim:
     """A number that needs no cluster; `ours` computes it, and may raise if it needs Java.
 
-    Without a published number ours is only shown.
+    Without a published number ours is only reported.
     """
 
     what: str

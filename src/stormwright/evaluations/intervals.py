@@ -9,7 +9,7 @@ from statistics import fmean, variance
 
 from scipy.special import stdtrit
 
-#: Of all intervals.
+#: Confidence level.
 LEVEL = 0.95
 
 #: Starts of each variant that a verdict requires: two starts of the same differ by 7 % in the median and by 32 % at the
@@ -52,21 +52,33 @@ def mean_of(samples: Sequence[float]) -> FigureInterval:
 
 def difference_of(first: Sequence[float], second: Sequence[float]) -> FigureInterval | None:
     """Return the difference of means by Welch; None if a single sample gives no interval."""
-    value = fmean(first) - fmean(second)
-    if len(first) < 2 or len(second) < 2:
-        return None
-    parts = [variance(samples) / len(samples) for samples in (first, second)]
-    spread = sum(parts)
-    if not spread:
-        return FigureInterval(value, value, value)
-    degrees = spread**2 / sum(p**2 / (len(s) - 1) for p, s in zip(parts, (first, second), strict=True))
-    half = float(stdtrit(degrees, (1 + LEVEL) / 2)) * sqrt(spread)
-    return FigureInterval(value, value - half, value + half)
+    return _welch(fmean(first) - fmean(second), first, second, (1.0, 1.0))
 
 
 def ratio_of(first: Sequence[float], second: Sequence[float]) -> FigureInterval | None:
-    """Return the ratio of means with the interval of the difference; None as above, or for a zero mean."""
-    difference, mean = difference_of(first, second), fmean(second)
-    if difference is None or mean <= 0:
+    """Return the ratio of means; None if a single sample gives no interval, or for a mean of 0.
+
+    Its variance is that of its linear approximation around both means (the delta method), with Welch's degrees of
+    freedom.
+    """
+    mean = fmean(second)
+    if mean <= 0:
         return None
-    return FigureInterval(*(1 + each / mean for each in (difference.value, difference.low, difference.high)))
+    ratio = fmean(first) / mean
+    return _welch(ratio, first, second, (1 / mean, ratio / mean))
+
+
+def _welch(
+    value: float, first: Sequence[float], second: Sequence[float], weights: tuple[float, float]
+) -> FigureInterval | None:
+    """Return the interval of a value that depends on two means by these weights."""
+    if len(first) < 2 or len(second) < 2:
+        return None
+    both = list(zip((first, second), weights, strict=True))
+    parts = [weight**2 * variance(samples) / len(samples) for samples, weight in both]
+    spread = sum(parts)
+    if not spread:
+        return FigureInterval(value, value, value)
+    degrees = spread**2 / sum(p**2 / (len(s) - 1) for p, (s, _) in zip(parts, both, strict=True))
+    half = float(stdtrit(degrees, (1 + LEVEL) / 2)) * sqrt(spread)
+    return FigureInterval(value, value - half, value + half)

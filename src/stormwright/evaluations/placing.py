@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from stormwright.errors import SchedulerError
-from stormwright.evaluations.cell_store import CellOutcome
+from stormwright.evaluations.cell_store import CellOutcome, CellStore
 from stormwright.evaluations.cells import Cell
 from stormwright.evaluations.definitions import Machine
 from stormwright.formats import problem_from_dict
@@ -23,15 +23,35 @@ from stormwright.schedulers.toolkit.resolve import resolve_scheduler, takes_seed
 CellPlacement = Sequence[Sequence[tuple[int, int]]]
 
 
-def placement_of(cell: Cell, shown: CellOutcome) -> CellPlacement:
+def scheduler_input(cell: Cell, store: CellStore) -> Problem:
+    """Return the problem that a cell's scheduler gets: the topologies as they ran under the first variant.
+
+    Nodes declare the resources of the block's machines. Costs are those of the very first start, the only one whose
+    workers run long enough to fit them.
+    """
+    first = cell.first()
+    document = dict(store.found[first.key].problem or {})
+    earliest = store.found.get(replace(first, repeat=0).key)
+    if earliest and earliest.problem and "costs" in earliest.problem:
+        document["costs"] = earliest.problem["costs"]
+    return declared(problem_from_dict(document, first.name), cell.block.machines)
+
+
+def placement_of(cell: Cell, problem: Problem) -> CellPlacement:
     """Return the placement by a cell's scheduler, as if nothing ran.
+
+    Parameters
+    ----------
+    cell
+        Cell to place.
+    problem
+        Result of `scheduler_input`.
 
     Raises
     ------
     SchedulerError
         It has no slot for some executor, or failed.
     """
-    problem = declared(problem_from_dict(shown.problem, cell.first().name), cell.block.machines)
     by = cell.placed_by
     seed = cell.repeat if takes_seed(by.scheduler) else None
     answer = resolve_scheduler(by.scheduler, dict(by.settings), seed).schedule(problem.with_nothing_running())
@@ -72,21 +92,16 @@ def slots_of(problem: Problem, topology: int, placement: Sequence[tuple[int, int
     return np.array([index[nodes[node], port] for node, port in placement], np.int32)
 
 
-def same_as(cell: Cell, placement: CellPlacement, shown: CellOutcome, alike: Mapping[str, CellOutcome]) -> str | None:
+def same_as(problem: Problem, placement: CellPlacement, alike: Mapping[str, CellOutcome]) -> str | None:
     """Return a completed variant with an equivalent placement, up to names of nodes and ports; else None.
 
     Parameters
     ----------
-    cell
-        Cell to place.
-    placement
-        Placement of the cell.
-    shown
-        Result of the first cell of its block.
+    problem, placement
+        The problem, and a placement of it.
     alike
         Completed results of the same block and repeat, by variant.
     """
-    problem = problem_from_dict(shown.problem, cell.first().name)
     wanted = _shape(problem, placement)
     return next((name for name, found in alike.items() if _shape(problem, found.placement) == wanted), None)
 

@@ -18,7 +18,7 @@ from stormwright.evaluations.verdict import (
     IN_MAGNITUDE,
     NOTHING,
     OTHERWISE,
-    SHOWN,
+    REPORTED,
     UNDECIDED,
     UNMEASURED,
     Measurements,
@@ -37,7 +37,7 @@ _CLASSES = {
     OTHERWISE: "bad",
     UNDECIDED: "open",
     UNMEASURED: "open",
-    SHOWN: "",
+    REPORTED: "",
     NOTHING: "open",
 }
 
@@ -126,11 +126,11 @@ def _pictures(paper: Paper, measured: Measurements) -> Iterator[tuple[str, str]]
     orders = [claim for row in paper.rows for claim in row.claims if isinstance(claim, OrderClaim)]
     points = [(claim, ratio) for claim in orders if (ratio := _ratio(claim, measured)) is not None]
     if points:
-        yield "Ours beside theirs", _ratios_svg(points)
-    shown = dict.fromkeys(
+        yield "Measured and published ratios", _ratios_svg(points)
+    reported = dict.fromkeys(
         claim.figure for row in paper.rows for claim in row.claims if isinstance(claim, ReportedFigure)
     )
-    for figure in shown:
+    for figure in reported:
         wanted = {
             c.block for row in paper.rows for c in row.claims if isinstance(c, ReportedFigure) and c.figure == figure
         }
@@ -157,14 +157,14 @@ def _ratios_svg(points: Sequence[tuple[OrderClaim, FigureInterval]]) -> str:
     axes = figure.add_subplot()
     for line, (claim, ratio) in enumerate(points):
         axes.plot([ratio.low, ratio.high], [line, line], "-", color=COLOURS[0], linewidth=2)
-        axes.plot([ratio.value], [line], "o", color=COLOURS[0], markersize=6, label="ours" if line == 0 else None)
+        axes.plot([ratio.value], [line], "o", color=COLOURS[0], markersize=6, label="measured" if line == 0 else None)
         if claim.published is not None:
             ends = claim.published if isinstance(claim.published, tuple) else (claim.published,)
             axes.plot(ends, [line] * len(ends), "x:", color=COLOURS[5], markersize=8, markeredgewidth=2)
         else:
             axes.plot([1], [line], ">" if claim.more else "<", color=COLOURS[5], markersize=7)
     axes.axvline(1, color="#999", linewidth=1)
-    axes.set(xlabel="ratio; dots are ours, crosses published, arrows a published direction")
+    axes.set(xlabel="ratio; dots are measured, crosses published, arrows a published direction")
     names = [f"{c.block}: {FIGURES[c.figure].split(',')[0]}, {c.first} / {c.second}" for c, _ in points]
     axes.set_yticks(range(len(points)), names)
     axes.set_ylim(len(points) - 0.5, -0.5)

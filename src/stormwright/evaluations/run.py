@@ -13,7 +13,7 @@ from stormwright.errors import ClusterError, StormwrightError
 from stormwright.evaluations.cell_store import CellOutcome, CellStore
 from stormwright.evaluations.cells import Cell, minutes
 from stormwright.evaluations.definitions import BlockKind, Paper
-from stormwright.evaluations.placing import CellPlacement, placement_of, same_as
+from stormwright.evaluations.placing import CellPlacement, placement_of, same_as, scheduler_input
 from stormwright.evaluations.verdict import Measurements
 
 log = logging.getLogger(__name__)
@@ -92,28 +92,24 @@ def run_cells(cells: Sequence[Cell], store: CellStore, make_lab: MakeLab) -> int
 def _tried(cell: Cell, store: CellStore, labs: _Labs) -> CellOutcome | str:
     if cell.is_first:
         # All starts have the rate of the first one, so that latencies can be compared.
-        earlier = store.found.get(replace(cell, repeat=0).key)
-        return _measured(cell, None, earlier.rate_tps if earlier else 0.0, labs)
-    shown = store.found.get(cell.first().key)
-    if shown is None:
+        earliest = replace(cell, repeat=0)
+        if cell.repeat and earliest.key not in store.found:
+            return f"{earliest.name} failed, and this cell requires its result"
+        return _measured(cell, None, store.found[earliest.key].rate_tps if cell.repeat else 0.0, labs)
+    baseline = store.found.get(cell.first().key)
+    if baseline is None:
         return f"{cell.first().name} failed, and this cell requires its result"
     if cell.block.kind != "steady":
-        return _measured(cell, None, shown.rate_tps, labs)
-    shown = _with_first_costs(shown, store.found.get(replace(cell.first(), repeat=0).key))
+        return _measured(cell, None, baseline.rate_tps, labs)
+    problem = scheduler_input(cell, store)
     try:
-        placement = placement_of(cell, shown)
+        placement = placement_of(cell, problem)
     except (StormwrightError, ImportError) as error:
         return str(error)
     alike = {other.variant: store.found[other.key] for other in _beside(cell) if other.key in store.found}
-    if same := same_as(cell, placement, shown, alike):
+    if same := same_as(problem, placement, alike):
         return replace(alike[same], problem=None, details={**alike[same].details, SAME: same})
-    return _measured(cell, placement, shown.rate_tps, labs)
-
-
-def _with_first_costs(shown: CellOutcome, first: CellOutcome | None) -> CellOutcome:
-    """Return an outcome with the costs of the first start, the only one whose workers run long enough to fit them."""
-    costs = ((first and first.problem) or {}).get("costs")
-    return replace(shown, problem={**(shown.problem or {}), "costs": costs}) if costs else shown
+    return _measured(cell, placement, baseline.rate_tps, labs)
 
 
 def _measured(cell: Cell, placement: CellPlacement | None, rate_tps: float, labs: _Labs) -> CellOutcome | str:

@@ -28,10 +28,10 @@ from stormwright.history.evaluation.comparison import LATENCY_DEVIATION, START_D
 
 IN_MAGNITUDE, IN_DIRECTION = "reproduced in magnitude", "reproduced in direction"
 OTHERWISE, UNDECIDED = "not reproduced", "undecided"
-UNMEASURED, SHOWN, NOTHING = "not measured yet", "measured", "not to be measured"
+UNMEASURED, REPORTED, NOTHING = "not measured yet", "measured", "not to be measured"
 
-#: A row of several claims is what the first of these is that one of them is.
-_WORST = (OTHERWISE, UNMEASURED, UNDECIDED, IN_DIRECTION, IN_MAGNITUDE, SHOWN, NOTHING)
+#: A row has the first of these that any of its claims has.
+_WORST = (OTHERWISE, UNMEASURED, UNDECIDED, IN_DIRECTION, IN_MAGNITUDE, REPORTED, NOTHING)
 
 #: Figure → standard deviation of its logarithm between starts of the same, where it is known; see `compare_starts`.
 _DEVIATIONS = {"acked_tps": START_DEVIATION, "latency_ms": LATENCY_DEVIATION}
@@ -88,7 +88,7 @@ def _claim_verdict(claim: Claim, measured: Measurements, compute: bool) -> Claim
         case NumberClaim():
             return _number(claim, compute)
         case ReportedFigure():
-            return _shown(claim, measured)
+            return _reported(claim, measured)
 
 
 def _order(claim: OrderClaim, measured: Measurements) -> ClaimVerdict:
@@ -101,7 +101,10 @@ def _order(claim: OrderClaim, measured: Measurements) -> ClaimVerdict:
     ours = ratio.text if ratio else f"{mean_of(first).text} against {mean_of(second).text}"
     if min(len(first), len(second)) < LEAST_STARTS:
         return ClaimVerdict(what, published, ours, UNDECIDED)
-    difference, around = (ratio, 1.0) if ratio else (difference_of(first, second), 0.0)
+    if first == second:  # the same placement, which is measured once
+        return ClaimVerdict(what, published, "equal in every start", OTHERWISE)
+    by_ratio = ratio is not None and claim.figure in _DEVIATIONS
+    difference, around = (ratio, 1.0) if by_ratio else (difference_of(first, second), 0.0)
     if difference is None or difference.low <= around <= difference.high != difference.low:
         return ClaimVerdict(what, published, ours, UNDECIDED)
     ahead = difference.value - around if claim.more else around - difference.value
@@ -122,7 +125,7 @@ def ratio_between(figure: str, first: Sequence[float], second: Sequence[float]) 
 
 
 def _contains(ratio: FigureInterval | None, claim: OrderClaim) -> bool:
-    """Return whether a published ratio lies in the measured interval, or the measured one between two published."""
+    """Return whether the measured interval contains the published ratio, or overlaps the published range."""
     if ratio is None or claim.published is None:
         return False
     if isinstance(claim.published, tuple):
@@ -138,7 +141,8 @@ def _bound(claim: LimitClaim, measured: Measurements) -> ClaimVerdict:
     if not samples:
         return ClaimVerdict(what, published, "–", UNMEASURED)
     mean = mean_of(samples)
-    # Where nothing may be lost, one start that loses something decides.
+    if not claim.limit and not claim.at_least and max(samples) > 0:  # where nothing may be lost, one start decides
+        return ClaimVerdict(what, published, mean.text, OTHERWISE)
     if len(samples) < LEAST_STARTS or (claim.limit and mean.low < claim.limit < mean.high):
         return ClaimVerdict(what, published, mean.text, UNDECIDED)
     holds = mean.value >= claim.limit if claim.at_least else mean.value <= claim.limit
@@ -154,7 +158,7 @@ def _number(claim: NumberClaim, compute: bool) -> ClaimVerdict:
     except (StormwrightError, ImportError) as error:
         return ClaimVerdict(claim.what, published, f"cannot be computed here: {error}", UNMEASURED)
     if claim.published is None:
-        return ClaimVerdict(claim.what, published, f"{ours:,.10g}", SHOWN)
+        return ClaimVerdict(claim.what, published, f"{ours:,.10g}", REPORTED)
     equal = abs(ours - claim.published) <= claim.within
     return ClaimVerdict(claim.what, published, f"{ours:,.10g}", IN_MAGNITUDE if equal else OTHERWISE)
 
@@ -164,16 +168,14 @@ def _computed(claim: NumberClaim) -> float:
     return float(claim.ours())
 
 
-def _shown(claim: ReportedFigure, measured: Measurements) -> ClaimVerdict:
+def _reported(claim: ReportedFigure, measured: Measurements) -> ClaimVerdict:
     found = {
         variant: samples_of(starts[claim.figure])
         for (block, variant), starts in measured.items()
         if block == claim.block and starts.get(claim.figure)
     }
-    shown_text = "; ".join(f"{variant} {mean_of(samples).text}" for variant, samples in found.items() if samples)
-    return ClaimVerdict(
-        f"{claim.block}: {FIGURES[claim.figure]}", "–", shown_text or "–", SHOWN if shown_text else UNMEASURED
-    )
+    text = "; ".join(f"{variant} {mean_of(samples).text}" for variant, samples in found.items() if samples)
+    return ClaimVerdict(f"{claim.block}: {FIGURES[claim.figure]}", "–", text or "–", REPORTED if text else UNMEASURED)
 
 
 def _samples(measured: Measurements, block: str, variant: str, figure: str) -> list[float]:

@@ -108,7 +108,7 @@ def assumed_load(topology: Topology, core_hz: float, conf: Mapping[str, Any] | N
     receives is spread evenly over its executors. CPU and memory are as requested; `conf` is the cluster's
     configuration, below that of the topology.
     """
-    sizes = np.bincount(topology.executor_component, minlength=len(topology.components)).tolist()
+    sizes = list(topology.executor_counts.values())
     emitted_tps = _emitted_tps_per_executor(topology, sizes)
     streams = []
     for target, component in enumerate(topology.components):

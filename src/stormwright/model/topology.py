@@ -159,6 +159,12 @@ class Topology:
         """E, the number of executors."""
         return sum(run.count for run in self.executor_runs)
 
+    @property
+    def executor_counts(self) -> dict[str, int]:
+        """Component id → number of its executors, in the order of components."""
+        counts = np.bincount(self.executor_component, minlength=len(self.components)).tolist()
+        return {component.id: count for component, count in zip(self.components, counts, strict=True)}
+
     @cached_property
     def component_index(self) -> Mapping[str, int]:
         """Component id → its index in `components`."""

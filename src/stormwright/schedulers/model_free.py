@@ -55,8 +55,9 @@ class ModelFreeScheduler:
 
     Ignores
     -------
-    Everything that is not in the state: loads of executors, traffic, sizes of tuples, speeds of nodes and links; they
-    are learned for one topology.
+    With an agent everything that is not in the state: loads of executors, traffic, sizes of tuples, speeds of nodes and
+    links; they are learned for one topology. If all assignments near the proposal violate a constraint, the first is
+    taken.
 
     Honours
     -------
@@ -93,7 +94,9 @@ class ModelFreeScheduler:
 
 
 def slots_on(problem: Problem, nodes: IntArray) -> IntArray:
-    """Return the first slot of each executor's node: one worker per node."""
-    first = np.searchsorted(problem.slot_node, np.arange(len(problem.supervisors)))
-    found: IntArray = first[nodes].astype(np.int32)
+    """Return a slot of each executor's node, one worker per node: the one of a running worker, else the first."""
+    slot_of_node = np.searchsorted(problem.slot_node, np.arange(len(problem.supervisors)))
+    running = problem.current_slot[problem.current_slot != UNPLACED]
+    slot_of_node[problem.slot_node[running]] = running
+    found: IntArray = slot_of_node[nodes].astype(np.int32)
     return found

@@ -43,7 +43,7 @@ class Counting:
     ----------
     share
         Work of executors per tree.
-    component, acker
+    topology, acker
         Topology of every executor, and whether it is an acker, shape (E,).
     spouts
         Executors of spouts, shape (S,).
@@ -56,14 +56,14 @@ class Counting:
     def __init__(
         self,
         share: Share,
-        component: IndexArray,
+        topology: IndexArray,
         acker: BoolArray,
         spouts: IndexArray,
         latency: Times,
         varies: float = 0.0,
     ) -> None:
-        self._share, self._of, self._varies = share, component, varies
-        spout = np.zeros(len(component), dtype=bool)
+        self._share, self._of, self._varies = share, topology, varies
+        spout = np.zeros(len(topology), dtype=bool)
         spout[spouts] = True
         begins = np.flatnonzero(spout[share.source] & acker[share.target])
         self._begins = begins[np.argsort(share.source[begins], kind="stable")]
@@ -71,7 +71,7 @@ class Counting:
         first, last = np.searchsorted(sources, spouts, "left"), np.searchsorted(sources, spouts, "right")
         self._begins_of = np.stack([first, last], axis=1).tolist()
         self._spout, self._spouts = spout, spouts
-        self._left, self._left_pairs = np.zeros(len(component)), np.zeros(len(share.source))
+        self._left, self._left_pairs = np.zeros(len(topology)), np.zeros(len(share.source))
         self._buckets = _buckets(latency)
 
     def count(self, done: FloatArray, begun: Whole, acked: Whole, rng: np.random.Generator) -> Stretch:
@@ -236,12 +236,12 @@ class Trees:
     def lose(self, topologies: BoolArray, restarted: BoolArray, now_s: float) -> None:
         """Lose all trees in process of some topologies, shape (T,); restarted spouts forget theirs, (S,)."""
         self._count()
-        component = topologies[self._topology]
-        open_ = np.where(component, self._open(), 0)
+        affected = topologies[self._topology]
+        open_ = np.where(affected, self._open(), 0)
         self.lost += np.bincount(self._topology, open_, len(self.lost)).astype(np.int64)
         self._pending = np.where(topologies, 0.0, self._pending)
         self._gone += open_
-        self._until_s = np.where(component & (open_ > 0), now_s + self._timeout_s, self._until_s)
+        self._until_s = np.where(affected & (open_ > 0), now_s + self._timeout_s, self._until_s)
         self._forgotten[restarted] += self._gone[restarted]
         self._gone[restarted], self._until_s[restarted] = 0, np.inf
 
@@ -378,8 +378,8 @@ class SteadyEngine:
             now - earlier for now, earlier in zip((trees.acked, trees.failed, trees.lost), self._taken, strict=True)
         )
         self._taken = trees.acked.copy(), trees.failed.copy(), trees.lost.copy()
-        spouts, component = trees.spouts, self._of[trees.spouts]
-        completed, timed_out = (np.bincount(component, each, len(lost)).astype(np.int64) for each in (acked, failed))
+        spouts, topology = trees.spouts, self._of[trees.spouts]
+        completed, timed_out = (np.bincount(topology, each, len(lost)).astype(np.int64) for each in (acked, failed))
         of_executor = [found.handled.copy(), np.zeros_like(found.handled)]
         for each, of_spouts in zip(of_executor, (acked, failed), strict=True):
             each[spouts] = of_spouts
@@ -491,6 +491,6 @@ class SteadyEngine:
             return
         self._counted_s, trees = self._now_s, self._trees
         now = trees.begun.copy(), trees.acked.copy()
-        begun, acked = (component - earlier for component, earlier in zip(now, self._reported, strict=True))
+        begun, acked = (count - earlier for count, earlier in zip(now, self._reported, strict=True))
         self._stretches.append(self._counting.count(self._done, begun, acked, self._rng))
         self._reported, self._done = now, np.zeros(len(self._done))

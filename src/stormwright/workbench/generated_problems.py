@@ -17,7 +17,7 @@ from stormwright.model import Grouping, LoadProfile, Problem, Supervisor, Topolo
 from stormwright.model.cluster import DEFAULT_CORE_HZ
 from stormwright.schedulers import make_scheduler
 from stormwright.workbench.demo.settings import TOPOLOGIES, Submission
-from stormwright.workbench.simulated.topologies import RATE_TPS, SimulatedTopology, simulated
+from stormwright.workbench.simulated.topologies import RATE_TPS, TopologyModel, simulated_topologies
 
 # Generated clusters -------------------------------------------------------------------------------
 # Clusters in operation of any size, to explore the behaviour at that size.
@@ -44,10 +44,10 @@ def cluster_in_operation(nodes: int, seed: int = 1) -> Problem:
     seed
         Seed of sizes and rates.
     """
-    rng, made = np.random.default_rng(seed), list[SimulatedTopology]()
+    rng, made = np.random.default_rng(seed), list[TopologyModel]()
     executors = 0
     while executors < EXECUTORS_A_NODE * nodes:
-        (one,) = simulated([_submission(len(made), rng)])
+        (one,) = simulated_topologies([_submission(len(made), rng)])
         made.append(one)
         executors += one.topology.num_executors
     loads = {one.topology.id: _at_rate(one.load, one.offered_tps / RATE_TPS) for one in made}

@@ -32,7 +32,7 @@ from stormwright.testing.word_counts import two_word_counts
 from stormwright.workbench.demo.settings import parse_submissions
 from stormwright.workbench.ready_problems import read_problem
 from stormwright.workbench.simulated.cluster import SimulatedCluster, virtual_cluster
-from stormwright.workbench.simulated.served import EngineChoice, ServedCluster
+from stormwright.workbench.simulated.served_cluster import EngineChoice, ServedCluster
 
 #: Trees/s of a topology; those of the exploration have a third.
 RATE_TPS = 100

@@ -48,7 +48,7 @@ class RefusedMixes:
         yield from self._last
 
 
-def there(problem: Problem) -> str:
+def now_text(problem: Problem) -> str:
     """Return a text about the present nodes."""
     slots = problem.current_slot[problem.current_slot != UNPLACED]
     used = len(np.unique(problem.slot_node[slots]))
@@ -58,7 +58,7 @@ def there(problem: Problem) -> str:
     )
 
 
-def work(trials: MixTrials, least: ExecutorCounts) -> str:
+def work_text(trials: MixTrials, least: ExecutorCounts) -> str:
     """Return a text about the minimum resources of all executors."""
     cores, core_ghz = trials.work_hz / trials.base.core_hz, trials.base.core_hz / 1e9
     return (
@@ -67,7 +67,7 @@ def work(trials: MixTrials, least: ExecutorCounts) -> str:
     )
 
 
-def singles(trials: MixTrials, least: ExecutorCounts) -> Iterator[str]:
+def single_executor_texts(trials: MixTrials, least: ExecutorCounts) -> Iterator[str]:
     """Yield components for which one executor is enough, a line per topology."""
     for topology in trials.requested:
         one = trials.base.topologies[topology]
@@ -76,7 +76,7 @@ def singles(trials: MixTrials, least: ExecutorCounts) -> Iterator[str]:
             yield f"{one.name}: 1 executor is enough for {' and for '.join(names)}"
 
 
-def too_small(trials: MixTrials, mix: NodeMix, work_hz: float, memory_mb: float) -> str:
+def too_small_text(trials: MixTrials, mix: NodeMix, work_hz: float, memory_mb: float) -> str:
     """Return why nodes have too little for the work alone; empty if they have enough.
 
     Parameters
@@ -169,7 +169,7 @@ class NodeAdvice:
     ----------
     node, kind, price
         Its name, its kind and its price per hour.
-    there
+    exists
         Whether the cluster has it.
     cpu, link
         Utilisation at the required rates, from 0 to 1.
@@ -180,7 +180,7 @@ class NodeAdvice:
     node: str
     kind: str
     price: float
-    there: bool
+    exists: bool
     cpu: float
     link: float
     executors: int

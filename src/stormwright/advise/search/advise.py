@@ -9,7 +9,7 @@ from math import ceil
 
 import numpy as np
 
-from stormwright.advise.search.advice import Advice, Alternative, ComponentAdvice, NodeAdvice, TopologyAdvice, there
+from stormwright.advise.search.advice import Advice, Alternative, ComponentAdvice, NodeAdvice, TopologyAdvice, now_text
 from stormwright.advise.search.cheapest import Search
 from stormwright.advise.search.evaluation import EvaluatedPlacement
 from stormwright.advise.search.goals import AdviceGoals
@@ -23,7 +23,7 @@ from stormwright.predict.flow.layout import MAX_SPOUT_PENDING
 
 log = logging.getLogger(__name__)
 
-#: Headroom of the alternatives shown, in percent.
+#: Headrooms of the alternatives, as fractions.
 _HEADROOMS = (0.05, 0.2, 0.35, 0.5)
 
 
@@ -67,7 +67,7 @@ def advised(
         mix=str(found.used),
         price=found.used.price,
         headroom=1 - found.fullest(set(trials.requested)),
-        steps=(there(problem), *search.steps),
+        steps=(now_text(problem), *search.steps),
         alternatives=tuple(_alternatives(problem, trials, found, held_cores)) if alternatives else (),
     )
 
@@ -128,7 +128,7 @@ def _node(found: EvaluatedPlacement, node: int) -> NodeAdvice:
         node=found.problem.cluster.node_names[node],
         kind=kind.name,
         price=kind.price,
-        there=supervisor in kind.there,
+        exists=supervisor in kind.existing,
         cpu=float(found.cpu_use[node]),
         link=float(found.link_use[node]),
         executors=int(np.count_nonzero(found.problem.slot_node[slots[slots != UNPLACED]] == node)),
@@ -155,7 +155,7 @@ def _alternatives(
             price=one.used.price,
             executors=sum(of.counts(one).values()),
             headroom=1 - one.fullest(chosen),
-            p95_ms=of.late_ms(one),
+            p95_ms=of.p95_ms(one),
         )
         for of, one in found
     ]

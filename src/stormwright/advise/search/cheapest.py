@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from stormwright.advise.search.advice import RefusedMixes, singles, too_small, work
+from stormwright.advise.search.advice import RefusedMixes, single_executor_texts, too_small_text, work_text
 from stormwright.advise.search.evaluation import EvaluatedPlacement
 from stormwright.advise.search.kinds import NodeMix, mixes
 from stormwright.advise.search.trials import ExecutorCounts, Key, MixTrials
@@ -71,7 +71,7 @@ class Search:
             None suffices: tasks, nodes or executors are too few, or no placement is fast enough.
         """
         trials, least = self.trials, self.least()
-        self.steps.append(work(trials, least))
+        self.steps.append(work_text(trials, least))
         refused = RefusedMixes()
         quickest, in_vain = np.inf, 0
         for mix in self._mixes(least, refused):
@@ -83,7 +83,7 @@ class Search:
                 refused.add(mix, found)
                 continue
             found = self._quicker(found, raised)
-            if trials.quick_enough(found):
+            if trials.meets_latency(found):
                 self.steps += [*refused, *raised]
                 found = self._thinned(found, least)
                 self.steps.append(f"{mix}: enough")
@@ -91,7 +91,7 @@ class Search:
                 if str(found.used) != str(mix):
                     self.steps.append(f"{found.used}: these alone are used where a search places the executors")
                 return found
-            late = trials.late_ms(found)
+            late = trials.p95_ms(found)
             refused.add(
                 mix, f"the 95th percentile would be {late:,.1f} ms, above the requested {trials.goals.p95_ms:g} ms"
             )
@@ -141,7 +141,7 @@ class Search:
                 faults.append(Fault(message, trials.base.topologies[topology].name))
         if faults:
             raise InputError("advice", faults)
-        self.steps += singles(trials, counts)
+        self.steps += single_executor_texts(trials, counts)
         return counts
 
     def _mixes(self, least: ExecutorCounts, refused: RefusedMixes) -> Iterator[NodeMix]:
@@ -152,7 +152,7 @@ class Search:
         trials, tried = self.trials, 0
         memory_mb, work_hz = trials.memory_mb(least), trials.work_hz
         for mix in mixes(trials.kinds, trials.goals.max_nodes, _MOST_LOOKED_AT):
-            if why := too_small(trials, mix, work_hz, memory_mb) or self._too_small_for_messages(mix):
+            if why := too_small_text(trials, mix, work_hz, memory_mb) or self._too_small_for_messages(mix):
                 refused.add(mix, why)
                 continue
             if tried == _MOST_MIXES:
@@ -179,7 +179,7 @@ class Search:
             evaluated = trials.evaluated(counts, mix)
             if not evaluated.complete:
                 return _unplaced(evaluated)
-            if trials.roomy(evaluated):
+            if trials.has_headroom(evaluated):
                 return evaluated
             over = evaluated.too_full(set(trials.requested), trials.allowed)
             why = evaluated.node_fault(trials.allowed)
@@ -227,16 +227,16 @@ class Search:
         """Return the placement with executors added where that reduces latency most, until it is low enough."""
         trials = self.trials
         for _ in range(_MOST_QUICKER):
-            if trials.quick_enough(found):
+            if trials.meets_latency(found):
                 break
-            late, counts = trials.late_ms(found), trials.counts(found)
+            late, counts = trials.p95_ms(found), trials.counts(found)
             tried: list[tuple[float, Key, EvaluatedPlacement]] = []
             for key in counts:
                 more = dict(counts)
                 self._raise(more, key)
                 one = trials.evaluated(more, found.mix) if more != counts else found
-                if one is not found and trials.roomy(one):
-                    tried.append((trials.late_ms(one), key, one))
+                if one is not found and trials.has_headroom(one):
+                    tried.append((trials.p95_ms(one), key, one))
             if not tried or min(tried)[0] > late * (1 - _QUICKER):
                 break
             less, key, found = min(tried, key=lambda each: each[:2])
@@ -260,7 +260,7 @@ class Search:
             ]
             for key, count in tries:
                 fewer = trials.evaluated({**counts, key: count}, found.mix)
-                if trials.roomy(fewer) and trials.quick_enough(fewer):
+                if trials.has_headroom(fewer) and trials.meets_latency(fewer):
                     found, going = fewer, True
                     _note(self.steps, f"{found.mix}: {count} of {trials.name(key)} are enough as well")
                     break

@@ -12,7 +12,7 @@ from stormwright.model import Problem
 MOST_NODES, MOST_EXECUTORS = 1_000, 100_000
 
 
-#: Default for a topology without any data.
+#: Fault of a topology without a measured load.
 _UNKNOWN = (
     "its load was not measured, or it began no trees then, so nothing is known of what they take: have a service "
     "measure it, or give the response of Storm's UI with --ui"

@@ -120,7 +120,7 @@ def _kind(name: str, values: Mapping[str, object], at: str, faults: list[Fault])
     return NodeKind(name, node, numbers["price"], most=int(numbers["most"]) if "most" in numbers else None)
 
 
-def twice(kinds: Sequence[NodeKind]) -> list[Fault]:
+def duplicate_faults(kinds: Sequence[NodeKind]) -> list[Fault]:
     """Return faults of duplicate names of kinds."""
     names = [kind.name for kind in kinds]
     return [Fault("is given twice", f"node kind {name}") for name in sorted(set(names)) if names.count(name) > 1]
@@ -141,7 +141,7 @@ class NodeKind:
         Resources of one node.
     price
         Price of one node per hour, in any currency; above 0.
-    there
+    existing
         Nodes of this kind that the cluster has: they are taken first.
     most
         Number available; None for unlimited.
@@ -150,7 +150,7 @@ class NodeKind:
     name: str
     node: Supervisor
     price: float
-    there: tuple[Supervisor, ...] = ()
+    existing: tuple[Supervisor, ...] = ()
     most: int | None = None
 
     @property
@@ -165,10 +165,10 @@ class NodeKind:
 
     def nodes(self, count: int) -> Iterator[Supervisor]:
         """Yield `count` nodes, existing ones first."""
-        yield from self.there[:count]
-        taken, called = {name for node in self.there for name in (node.id, node.host)}, self.name.replace(" ", "-")
+        yield from self.existing[:count]
+        taken, called = {name for node in self.existing for name in (node.id, node.host)}, self.name.replace(" ", "-")
         free = (name for number in range(1, count + len(taken) + 1) if (name := f"{called}-{number}") not in taken)
-        for name in islice(free, max(count - len(self.there), 0)):
+        for name in islice(free, max(count - len(self.existing), 0)):
             yield replace(self.node, id=name, host=name)
 
 
@@ -232,12 +232,12 @@ def kinds_of(problem: Problem) -> tuple[NodeKind, ...]:
             found.setdefault(like, []).append(node)
     return tuple(
         NodeKind(
-            name=f"like {there[0].host}",
-            node=replace(there[0], resources={**there[0].resources, CPU: 100 * _cores(there[0], problem.core_hz)}),
-            price=_cores(there[0], problem.core_hz),
-            there=tuple(there),
+            name=f"like {nodes[0].host}",
+            node=replace(nodes[0], resources={**nodes[0].resources, CPU: 100 * _cores(nodes[0], problem.core_hz)}),
+            price=_cores(nodes[0], problem.core_hz),
+            existing=tuple(nodes),
         )
-        for there in sorted(found.values(), key=lambda nodes: -len(nodes))
+        for nodes in sorted(found.values(), key=len, reverse=True)
     )
 
 

@@ -116,7 +116,7 @@ class WindowPace:
         season, rates = self._patience.season, np.array(self._rates)
         if not season or len(rates) <= season:
             return None
-        now, before = rates[season:], np.maximum(rates[:-season], 1e-12)
-        level = float(np.clip(np.median(now[-_LEVEL:] / before[-_LEVEL:]), *_LEVELS))
+        now, before = rates[season:], rates[:-season]
+        level = float(np.clip(np.median(now[-_LEVEL:] / np.maximum(before[-_LEVEL:], 1e-12)), *_LEVELS))
         error = too_low_by(now, level * before) if len(now) >= _KNOWN else _ERROR
         return level * float(rates[-season:][: self._patience.coming].max()) * (1 + min(error, _MOST_ERROR))

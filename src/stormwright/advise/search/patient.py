@@ -65,7 +65,7 @@ class PredictiveAdviser:
         patience: Patience | None = None,
         past: Iterable[float] = (),
     ) -> None:
-        self._wish, self._kinds, self._patience = goals, tuple(kinds), patience or Patience()
+        self._goals, self._kinds, self._patience = goals, tuple(kinds), patience or Patience()
         self._pace = WindowPace(self._patience, past)
         self._in_vain = self._wait = 0
         self._last: _Change | None = None
@@ -73,7 +73,7 @@ class PredictiveAdviser:
     @property
     def headroom(self) -> float:
         """Fraction of all resources that stays free."""
-        return self._wish.headroom
+        return self._goals.headroom
 
     def advise(self, observation: Observation) -> TargetSize:
         """See `Adviser`.
@@ -98,14 +98,14 @@ class PredictiveAdviser:
         runs = _evaluated(observation.problem, observation.topology, observation.wanted_tps)
         index = observation.problem.topology_index[observation.topology]
         full = runs.fullest({index})
-        most = 1 - self._wish.headroom * (1 - self._patience.ceiling)
-        late = self._wish.p95_ms is not None and runs.p95_ms(index) > self._wish.p95_ms
+        most = 1 - self._goals.headroom * (1 - self._patience.ceiling)
+        late = self._goals.p95_ms is not None and runs.p95_ms(index) > self._goals.p95_ms
         if full > most or late or observation.reached_tps < _REACHED * observation.wanted_tps:
             self._pace.changed()
             if self._wait:
                 return TargetSize(observation.executors, why="more did not help a while ago")
             return self._more(observation, observation.problem)
-        self._pace.enough(less_is=full < (1 - self._wish.headroom) * (1 - self._patience.saving))
+        self._pace.enough(less_is=full < (1 - self._goals.headroom) * (1 - self._patience.saving))
         most_tps = self._pace.to_leave_for()
         if most_tps is not None and most_tps < (1 - self._patience.saving) * self._holds(full, observation.wanted_tps):
             return self._less(observation, observation.problem, most_tps)
@@ -124,7 +124,7 @@ class PredictiveAdviser:
 
     def _holds(self, full: float, rate_tps: float) -> float:
         """Return the trees/s at which the fullest resource would have just the headroom."""
-        return rate_tps * (1 - self._wish.headroom) / full if full > 0 else np.inf
+        return rate_tps * (1 - self._goals.headroom) / full if full > 0 else np.inf
 
     def _less(self, observation: Observation, problem: Problem, most_tps: float) -> TargetSize:
         why = f"{self._pace.below} windows in which less was enough, and for {most_tps:,.0f} trees/s it is"
@@ -145,14 +145,21 @@ class PredictiveAdviser:
         return TargetSize(_executors(found, observation.topology), workers, why, found.problem, found.assignment)
 
     def _useless(self, observation: Observation) -> _Change | None:
-        """Return the last change if it added something and brought almost nothing of its promise."""
+        """Return the last change if it added something and brought almost nothing of its promise.
+
+        A change that helped once is forgotten: what happens later is not its fault.
+        """
         last = self._last
         if last is None or (observation.total <= last.before.total and observation.workers <= last.before.workers):
             return None
         promised = min(observation.wanted_tps, last.promised_tps) - last.before.reached_tps
+        if promised <= 0:  # at this rate nothing more is needed, which shows nothing
+            return None
         came = observation.reached_tps - last.before.reached_tps
         held = observation.reached_tps >= _REACHED * min(observation.wanted_tps, last.promised_tps)
-        return None if held or came >= _HELP * promised else last
+        if held or came >= _HELP * promised:
+            self._last = None
+        return self._last
 
     def _back(self, observation: Observation, last: _Change) -> TargetSize:
         self._last, self._in_vain, self._wait = None, 0, self._patience.windows + 1
@@ -166,7 +173,7 @@ class PredictiveAdviser:
         return TargetSize(before.executors, before.workers, why, problem, placed)
 
     def _best(self, problem: Problem, topology: str, rate_tps: float) -> tuple[EvaluatedPlacement, list[str]]:
-        goals = replace(self._wish, rates={topology: rate_tps}, times={})
+        goals = replace(self._goals, rates={topology: rate_tps}, times={})
         search = Search(MixTrials(problem, goals, self._kinds or kinds_of(problem)))
         return search.best(), search.steps
 
@@ -192,6 +199,4 @@ def _evaluated(problem: Problem, topology: str, rate_tps: float) -> EvaluatedPla
 
 def _executors(found: EvaluatedPlacement, topology: str) -> dict[str, int]:
     """Return executors by component name."""
-    one = found.problem.topologies[found.problem.topology_index[topology]]
-    sizes = np.bincount(one.executor_component, minlength=len(one.components)).tolist()
-    return dict(zip((component.id for component in one.components), sizes, strict=True))
+    return found.problem.topologies[found.problem.topology_index[topology]].executor_counts

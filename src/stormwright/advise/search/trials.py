@@ -306,7 +306,7 @@ class MixTrials:
         tried = []
         if np.all(first.slot_of_executor != UNPLACED) and not _broken(problem, first):
             tried.append(self.evaluated_at(problem, mix, first, counts))
-            if not thoroughly and self.roomy(tried[0]) and self.quick_enough(tried[0]):
+            if not thoroughly and self.has_headroom(tried[0]) and self.meets_latency(tried[0]):
                 return tried[0]
         # The search starts from there; it is not where the load was measured, which has no messages in it.
         problem = replace(problem, current=first.by_topology(problem), measured={})
@@ -357,15 +357,15 @@ class MixTrials:
         layout = evaluated.placed.profile.layout
         return {key: int(layout.size[layout.component_offset[key[0]] + key[1]]) for key in self.sizes}
 
-    def late_ms(self, evaluated: EvaluatedPlacement) -> float:
+    def p95_ms(self, evaluated: EvaluatedPlacement) -> float:
         """Return the longest 95th percentile of complete latency of requested topologies, in ms."""
         return max(evaluated.p95_ms(topology) for topology in self.requested)
 
-    def quick_enough(self, evaluated: EvaluatedPlacement) -> bool:
+    def meets_latency(self, evaluated: EvaluatedPlacement) -> bool:
         """Return whether latency is as low as requested."""
-        return self.goals.p95_ms is None or self.late_ms(evaluated) <= self.goals.p95_ms
+        return self.goals.p95_ms is None or self.p95_ms(evaluated) <= self.goals.p95_ms
 
-    def roomy(self, evaluated: EvaluatedPlacement) -> bool:
+    def has_headroom(self, evaluated: EvaluatedPlacement) -> bool:
         """Return whether everything is placed and nothing overloaded."""
         over = evaluated.complete and evaluated.too_full(set(self.requested), self.allowed)
         return evaluated.complete and not over and not evaluated.node_fault(self.allowed)
@@ -374,7 +374,7 @@ class MixTrials:
         if not evaluated.complete:
             return True, np.inf
         full = evaluated.fullest(set(self.requested))
-        return not self.roomy(evaluated), full if self.goals.p95_ms is None else self.late_ms(evaluated)
+        return not self.has_headroom(evaluated), full if self.goals.p95_ms is None else self.p95_ms(evaluated)
 
     @staticmethod
     def _placed(problem: Problem, goal: str, headroom_percent: float | None = None) -> Assignment:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from stormwright.model import Scheduler
     from stormwright.service.notifications.hook_program import Hook
     from stormwright.service.settings import ServiceSettings
-    from stormwright.workbench.simulated.served import ServedCluster
+    from stormwright.workbench.simulated.served_cluster import ServedCluster
 
 #: Options that are triggers of moves, by the names of their parameters.
 TRIGGERS = ("overload_s", "period_s", "min_gain_percent", "cool_down_s")

@@ -14,7 +14,7 @@ from stormwright.cli import options
 from stormwright.errors import Fault
 
 if TYPE_CHECKING:
-    from stormwright.workbench.simulated.served import ServedCluster
+    from stormwright.workbench.simulated.served_cluster import ServedCluster
 
 _NO_SPARK = "a virtual cluster is measured without Spark: leave it out"
 _ONE = "a virtual cluster runs in the service that it is for: there is no other"
@@ -98,7 +98,7 @@ def cluster_of(values: Mapping[str, Any]) -> ServedCluster | None:
     InputError
         The parameters are invalid.
     """
-    from stormwright.workbench.simulated.served import served_cluster
+    from stormwright.workbench.simulated.served_cluster import served_cluster
 
     if not values["simulated"]:
         return None

@@ -9,17 +9,21 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from stormwright.clock import WALL
 from stormwright.controller.tally import Tally
 from stormwright.errors import ClusterError
+from stormwright.evaluations.cell_store import CellOutcome
 from stormwright.evaluations.cells import Cell
 from stormwright.evaluations.definitions import Block, BlockKind
-from stormwright.evaluations.lab.placing import LabPlacing
+from stormwright.evaluations.lab.kills import measure_kills
+from stormwright.evaluations.lab.moves import measure_moves
+from stormwright.evaluations.lab.scheduler import LabScheduler
 from stormwright.evaluations.lab.settings import NODES, PROBE_MS, SLOTS, WIDE_LINK, cores_of, wide_cores
+from stormwright.evaluations.lab.steady import measure_steady
 from stormwright.evaluations.placing import CellPlacement, slots_of
 from stormwright.model import Problem
 from stormwright.perflog.records import RejectedLine, parse_lines
@@ -36,7 +40,7 @@ from stormwright.workbench.demo.settings import Submission, parse_submissions
 
 log = logging.getLogger(__name__)
 
-#: Of the machine where it has too little, against all that else runs on it.
+#: CPU weight of nodes relative to other processes, where the machine has too little for all.
 _WEIGHT = 100
 
 #: Seconds: until all workers report; between looks; and until the slots of what was killed are free.
@@ -45,13 +49,13 @@ _REPORT_S, _LOOK_S, _FREE_S = 120.0, 0.2, 3.0
 #: Seconds over which recent use by compilers is measured, and their maximum share of the workers' CPU.
 _LATELY_S, _COMPILING = 4.0, 0.08
 
-#: So that a node that dies is missed soon; Storm's own are two to three times as long.
+#: Shorter than by default, so that a dead node is detected early.
 _SOON = {"nimbus.supervisor.timeout.secs": 20, "nimbus.task.timeout.secs": 20, "supervisor.worker.timeout.secs": 30}
 
 
 #: Keys of a topology's configuration that name files and addresses of this run: results are stored without them.
 _RATE_FILE, _RECEIVER = "stormwright.rate.file", "stormwright.probe.service.url"
-_OF_THIS_RUN = frozenset({_RATE_FILE, _RECEIVER, "stormwright.service.url"})
+_RUN_SPECIFIC_KEYS = frozenset({_RATE_FILE, _RECEIVER, "stormwright.service.url"})
 
 
 def _is_placed_as(problem: Problem, placement: CellPlacement) -> bool:
@@ -67,7 +71,7 @@ class ClusterLab:
 
     Attributes
     ----------
-    cluster, nimbus, bridge, tally, placing, clock
+    cluster, nimbus, bridge, tally, scheduler, clock
         The cluster, calls to Nimbus, the scheduler bridge, counts of tuple trees, the required placement, and the time.
     """
 
@@ -81,8 +85,8 @@ class ClusterLab:
         self._records: list[dict[str, Any]] = []
         self._number = 0
         self.clock = WALL
-        self.placing = LabPlacing()
-        self.bridge = Bridge(self.placing, "experiment")
+        self.scheduler = LabScheduler()
+        self.bridge = Bridge(self.scheduler, "experiment")
         self.tally = Tally()
 
     def _config(self) -> LocalClusterConfig:
@@ -95,7 +99,7 @@ class ClusterLab:
             storm_conf=conf,
         )
 
-    def __enter__(self) -> ClusterLab:
+    def __enter__(self) -> Self:
         with ExitStack() as starting:
             self.cluster = starting.enter_context(LocalCluster(self._config()))
             self.nimbus = starting.enter_context(self.cluster.gateway())
@@ -130,7 +134,7 @@ class ClusterLab:
         """File from which spouts read their total rate in trees/s."""
         return self.cluster.plan.work / "rate"
 
-    def ask(self, rate_tps: float) -> None:
+    def set_rate(self, rate_tps: float) -> None:
         """Set the rate of spouts in trees/s; 0 for the maximum."""
         self.rate_file.write_text(f"{rate_tps:.6g}", encoding="ascii")
 
@@ -144,7 +148,7 @@ class ClusterLab:
         weight = _WEIGHT if block.cores is None else 1
         self.cluster.limit_nodes(self.cores_in(block), block.link, weight)
 
-    def widen(self, block: Block) -> None:
+    def lift_limits(self, block: Block) -> None:
         """Set the limits of nodes for starting workers."""
         self.cluster.limit_nodes(max(wide_cores(self._kind), self.cores_in(block)), WIDE_LINK)
 
@@ -162,6 +166,22 @@ class ClusterLab:
                 return
             time.sleep(_LATELY_S / 4)
 
+    def measure(self, cell: Cell, placement: CellPlacement | None, rate_tps: float) -> CellOutcome:
+        """Measure a cell; see `stormwright.evaluations.run.Lab`.
+
+        Raises
+        ------
+        ClusterError
+            Workers did not report, or nothing went through.
+        """
+        match cell.block.kind:
+            case "steady":
+                return measure_steady(self, cell, placement, rate_tps)
+            case "kills":
+                return measure_kills(self, cell, rate_tps)
+            case "moves":
+                return measure_moves(self, cell, rate_tps)
+
     @contextmanager
     def running(self, cell: Cell, placement: CellPlacement | None) -> Iterator[Problem]:
         """Yield a cell's topologies with all workers reporting; they are killed at the end.
@@ -173,12 +193,12 @@ class ClusterLab:
         """
         self._records.clear()
         self._number += 1
-        self.ask(0)
-        self.widen(cell.block)
+        self.set_rate(0)
+        self.lift_limits(cell.block)
         submissions = parse_submissions(list(cell.block.topologies))
         names = [f"{submission.name}-{self._number}-{time.time_ns() // 10**6}" for submission in submissions]
-        self.placing.ports = cell.block.slots if self._kind == "steady" else SLOTS
-        self.placing.wanted = {} if placement is None else dict(zip(names, placement, strict=True))
+        self.scheduler.ports = cell.block.slots if self._kind == "steady" else SLOTS
+        self.scheduler.wanted = {} if placement is None else dict(zip(names, placement, strict=True))
         submitted: list[str] = []
         try:
             for submission, name in zip(submissions, names, strict=True):
@@ -191,11 +211,11 @@ class ClusterLab:
         finally:
             for name in submitted:
                 self.nimbus.kill(name, 0)
-            self.widen(cell.block)
+            self.lift_limits(cell.block)
             time.sleep(_FREE_S)
 
     def _submit(self, cell: Cell, submission: Submission, name: str) -> None:
-        wanted = self.placing.wanted.get(name)
+        wanted = self.scheduler.wanted.get(name)
         workers = cell.block.workers if wanted is None else len(set(wanted))
         arguments = replace(submission, name=name).arguments(workers=str(workers))
         conf = {
@@ -235,8 +255,8 @@ class ClusterLab:
         own = tuple(sorted(own, key=lambda topology: names.index(topology.name)))
         current = {topology.id: whole.current[topology.id] for topology in own if topology.id in whole.current}
         own = tuple(
-            replace(each, conf={key: value for key, value in each.conf.items() if key not in _OF_THIS_RUN})
+            replace(each, conf={key: value for key, value in each.conf.items() if key not in _RUN_SPECIFIC_KEYS})
             for each in own
         )
-        nodes = tuple(replace(node, ports=node.ports[: self.placing.ports]) for node in whole.supervisors)
+        nodes = tuple(replace(node, ports=node.ports[: self.scheduler.ports]) for node in whole.supervisors)
         return replace(whole, supervisors=nodes, topologies=own, current=current, load=None)

@@ -12,7 +12,7 @@ from stormwright.controller.move import Nimbus
 from stormwright.controller.tally import Tally
 from stormwright.evaluations.cells import Cell
 from stormwright.evaluations.definitions import Block
-from stormwright.evaluations.lab.placing import LabPlacing
+from stormwright.evaluations.lab.scheduler import LabScheduler
 from stormwright.evaluations.placing import CellPlacement
 from stormwright.model import Problem, Topology
 from stormwright.storm.bridge import Bridge
@@ -39,7 +39,7 @@ class RunningLab(Protocol):
     clock: Clock
     bridge: Bridge
     tally: Tally
-    placing: LabPlacing
+    scheduler: LabScheduler
 
     @property
     def nimbus(self) -> Nimbus: ...
@@ -51,7 +51,7 @@ class RunningLab(Protocol):
         """Run a cell's topologies inside the `with` block, with all workers reporting."""
         ...
 
-    def ask(self, rate_tps: float) -> None:
+    def set_rate(self, rate_tps: float) -> None:
         """Set the rate of spouts in trees/s; 0 for the maximum."""
         ...
 
@@ -76,7 +76,7 @@ class RunningLab(Protocol):
         ...
 
 
-def begin(lab: RunningLab, problem: Problem, cell: Cell, rate_tps: float) -> float:
+def prepare(lab: RunningLab, problem: Problem, cell: Cell, rate_tps: float) -> float:
     """Warm the workers up, limit their nodes, and set a rate; return the rate in trees/s.
 
     Parameters
@@ -94,7 +94,7 @@ def begin(lab: RunningLab, problem: Problem, cell: Cell, rate_tps: float) -> flo
     lab.limit(cell.block)
     if cell.is_first and cell.block.share is not None and not rate_tps:
         rate_tps = cell.block.share * highest_rate(lab, problem, cell.times.probe_s)
-    lab.ask(rate_tps)
+    lab.set_rate(rate_tps)
     return rate_tps
 
 

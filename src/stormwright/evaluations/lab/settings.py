@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from stormwright.evaluations.definitions import BlockKind
 
-#: Of each kind of cell. One slot of each node is spare, so that nothing waits for a worker that ends.
+#: Nodes of each kind of cell. One slot of each node is spare, so that nothing waits for a worker that ends.
 NODES: Mapping[BlockKind, int] = {"steady": 5, "kills": 4, "moves": 3}
 SLOTS = 6
 

@@ -19,12 +19,13 @@ from stormwright.errors import ClusterError
 from stormwright.evaluations.cell_store import CellOutcome
 from stormwright.evaluations.cells import Cell
 from stormwright.evaluations.definitions import Block, BlockKind
-from stormwright.evaluations.lab.placing import LabPlacing
-from stormwright.evaluations.lab.real import measure_kills, measure_moves
+from stormwright.evaluations.lab.kills import measure_kills
+from stormwright.evaluations.lab.moves import measure_moves
+from stormwright.evaluations.lab.scheduler import LabScheduler
 from stormwright.evaluations.lab.settings import NODES, PROBE_MS, SLOTS, cores_of, cores_of_used_nodes
 from stormwright.evaluations.placing import CellPlacement, named, slots_of
 from stormwright.formats import problem_to_dict
-from stormwright.model import LoadProfile, Problem, TopologyAssignment
+from stormwright.model import Assignment, LoadProfile, Problem
 from stormwright.model.arrays import IntArray
 from stormwright.model.cluster import DEFAULT_CORE_HZ
 from stormwright.perflog.records import RejectedLine, parse_lines
@@ -40,7 +41,7 @@ from stormwright.storm.bridge import Bridge
 from stormwright.workbench.demo.run import demo_cluster
 from stormwright.workbench.demo.settings import parse_submissions
 from stormwright.workbench.simulated.cluster import SimulatedCluster, SimulatedNode, by_tuples
-from stormwright.workbench.simulated.topologies import RATE_TPS, simulated, simulated_problem
+from stormwright.workbench.simulated.topologies import RATE_TPS, simulated_problem, simulated_topologies
 
 #: Virtual seconds until queues are as full as they stay.
 _FILL_S = 2.0
@@ -70,17 +71,17 @@ class SimulatedLab:
             Nothing went through, or workers did not report.
         """
         if self._kind == "kills":
-            return measure_kills(VirtualLab("kills"), cell, rate_tps)
+            return measure_kills(VirtualRun("kills"), cell, rate_tps)
         if self._kind == "moves":
-            return measure_moves(VirtualLab("moves"), cell, rate_tps)
+            return measure_moves(VirtualRun("moves"), cell, rate_tps)
         problem = problem_of(cell.block, self._kind)
         slots = _slots(problem, placement)
         start = _Start(_limited(problem, slots, cell.block, self._kind), slots, cell.repeat)
         if cell.is_first and cell.block.share is not None and not rate_tps:
             rate_tps = cell.block.share * _highest_tps(start, cell.times.probe_s)
         figures, counts = _stretches(start, cell, rate_tps)
-        shown = problem_to_dict(_measured(start, counts)) if cell.is_first else None
-        return CellOutcome(figures, {}, named(problem, slots), shown, rate_tps)
+        document = problem_to_dict(_measured(start, counts)) if cell.is_first else None
+        return CellOutcome(figures, {}, named(problem, slots), document, rate_tps)
 
 
 # Placements at rest -------------------------------------------------------------------------------
@@ -100,21 +101,14 @@ class _Start(NamedTuple):
 
     def running(self) -> Problem:
         """Return the problem with its placement as the current one."""
-        ids = [topology.id for topology in self.problem.topologies]
-        assignments = {}
-        for number, name in enumerate(ids):
-            own = self.slots[self.problem.executors_of(number)]
-            used = np.unique(own)
-            places = tuple(int(place) for place in np.searchsorted(used, own))
-            assignments[name] = TopologyAssignment(tuple(self.problem.slots[slot] for slot in used), places)
-        return replace(self.problem, current=assignments)
+        return self.problem.with_current(Assignment(self.slots).by_topology(self.problem))
 
 
 def problem_of(block: Block, kind: BlockKind) -> Problem:
     """Return a block's topologies on its nodes, with the load that they have in one worker."""
     cores = cores_of(kind) if block.cores is None else block.cores
     slots = block.slots if kind == "steady" else SLOTS
-    found = simulated(parse_submissions(list(block.topologies)), block.conf)
+    found = simulated_topologies(parse_submissions(list(block.topologies)), block.conf)
     problem = simulated_problem(found, NODES[kind], cores, block.link, slots)
     topologies = tuple(replace(topology, num_workers=block.workers) for topology in problem.topologies)
     return replace(problem, topologies=topologies)
@@ -210,7 +204,7 @@ _REPORT_S = 120.0
 _MONITOR_S, _SUPERVISOR_S = 2.0, 20.0
 
 
-class VirtualLab:
+class VirtualRun:
     """A virtual cluster for one cell; see `stormwright.evaluations.lab.phases.RunningLab`."""
 
     bridge: Bridge
@@ -218,7 +212,7 @@ class VirtualLab:
 
     def __init__(self, kind: BlockKind) -> None:
         self._kind = kind
-        self.placing, self.clock = LabPlacing(), WALL
+        self.scheduler, self.clock = LabScheduler(), WALL
         self._records: list[Any] = []
 
     @property
@@ -244,17 +238,16 @@ class VirtualLab:
         own = {"workers": str(block.workers), "rate": str(_OFFERED_TPS)}
         submissions = [replace(each, args={**each.args, **own}) for each in parse_submissions(list(block.topologies))]
         names = [submission.name for submission in submissions]
-        config = demo_cluster(
-            nodes=NODES[self._kind], slots=SLOTS, link=block.link, cores_per_node=cores_of(self._kind)
-        )
+        cores = cores_of(self._kind) if block.cores is None else block.cores
+        config = demo_cluster(nodes=NODES[self._kind], slots=SLOTS, link=block.link, cores_per_node=cores)
         timings = Timings(monitor_s=_MONITOR_S, supervisor_s=_SUPERVISOR_S, probe_s=PROBE_MS / 1000)
         engine = partial(by_tuples, seed=cell.repeat)
-        self._cluster = SimulatedCluster(config, submissions, PROBE_MS, engine, timings=timings)
+        self._cluster = SimulatedCluster(config, submissions, PROBE_MS, engine, timings=timings, conf=block.conf)
         self.clock = self._cluster.clock
-        self.bridge, self.tally = Bridge(self.placing, "experiment", clock=self.clock), Tally(clock=self.clock)
+        self.bridge, self.tally = Bridge(self.scheduler, "experiment", clock=self.clock), Tally(clock=self.clock)
         self._cluster.storm.nimbus.ask, self._cluster.storm.deliver = self.bridge.answer, self._take
-        self.placing.wanted = {} if placement is None else dict(zip(names, placement, strict=True))
-        self.ask(0)
+        self.scheduler.wanted = {} if placement is None else dict(zip(names, placement, strict=True))
+        self.set_rate(0)
         for topology in self._cluster.storm.problem.topologies:
             self._cluster.storm.submit(topology)
         yield self._reporting(names)
@@ -271,7 +264,7 @@ class VirtualLab:
                 return problem
         raise ClusterError(f"not every worker of {', '.join(names)} reported within {_REPORT_S:g} s")
 
-    def ask(self, rate_tps: float) -> None:
+    def set_rate(self, rate_tps: float) -> None:
         """Set the rate of spouts in trees/s; 0 for the maximum."""
         engine = self._cluster.storm.engine
         engine.until(self.clock.monotonic())

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 from stormwright.errors import ClusterError
 from stormwright.evaluations.cell_store import CellOutcome
 from stormwright.evaluations.cells import Cell
-from stormwright.evaluations.lab.cluster import ClusterLab
-from stormwright.evaluations.lab.phases import ARRIVE_S, SETTLE_S, begin, ids_of
+from stormwright.evaluations.lab.phases import ARRIVE_S, SETTLE_S, ids_of, prepare
 from stormwright.evaluations.placing import CellPlacement, named
 from stormwright.formats import problem_to_dict
 from stormwright.link_speed import link_bits_per_s
@@ -26,6 +25,8 @@ from stormwright.workbench.demo.measure import NodeMeter, NodeUse, compiler_shar
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from stormwright.evaluations.lab.cluster import ClusterLab
 
 
 # Loads from records -------------------------------------------------------------------------------
@@ -148,22 +149,22 @@ def measure_steady(lab: ClusterLab, cell: Cell, placement: CellPlacement | None,
         Workers did not report, or nothing went through.
     """
     with lab.running(cell, placement) as problem:
-        rate_tps = begin(lab, problem, cell, rate_tps)
+        rate_tps = prepare(lab, problem, cell, rate_tps)
         time.sleep(SETTLE_S)
         figures, use, (start_ms, end_ms) = stretches(lab, problem, cell)
         if cell.is_first and not cell.repeat:
-            end_ms = _warm_for_costs(lab, problem)
+            end_ms = warm_for_costs(lab, problem)
         records = [r for r in lab.records(ids_of(problem)) if start_ms <= r["start_ms"] <= end_ms]
         cores = lab.cores_in(cell.block)
-        shown = None
+        document = None
         if cell.is_first:
             following = not cell.block.conf.get(UNAWARE_SHUFFLE)
-            shown = problem_to_dict(with_load(problem, records, cores, cell.block.link, following))
+            document = problem_to_dict(with_load(problem, records, cores, cell.block.link, following))
         details = {"fullest": str(fullest(use)), "compilers": compiler_share(records), "cores": cores}
-        return CellOutcome(figures, details, named(problem, problem.current_slot), shown, rate_tps, records)
+        return CellOutcome(figures, details, named(problem, problem.current_slot), document, rate_tps, records)
 
 
-def _warm_for_costs(lab: ClusterLab, problem: Problem) -> float:
+def warm_for_costs(lab: ClusterLab, problem: Problem) -> float:
     """Return once every worker has run long enough for costs to be fitted: the time, in ms since 1970."""
     youngest_ms = max(record["worker"]["start_ms"] for record in lab.records(ids_of(problem)))
     time.sleep(max(youngest_ms / 1000 + WARM_S + _COST_WINDOWS * WINDOW_S - time.time(), 0.0))

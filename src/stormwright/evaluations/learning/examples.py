@@ -225,10 +225,25 @@ def predicted_examples(problem: Problem, rng: np.random.Generator, kind: str = "
     placements = list(some_placements(problem, rng))
     if len(placements) < 2:
         return None
-    evaluator, describing = PlacementEvaluator(problem, "throughput"), FeatureExtractor(problem)
-    # That of the topology that comes off worst, and a tenth of their mean.
+    return group_of(problem, problem.name, kind or problem.name, placements)
+
+
+def group_of(problem: Problem, name: str, kind: str, placements: Sequence[IntArray]) -> Group:
+    """Return placements of a problem with a measured load, with their predicted quality.
+
+    Parameters
+    ----------
+    problem
+        The problem.
+    name, kind
+        Name and kind of the group.
+    placements
+        Slots of all executors, two placements at least.
+    """
+    evaluator, extractor = PlacementEvaluator(problem, "throughput"), FeatureExtractor(problem)
+    # `badness` is that of the worst topology plus a tenth of the mean.
     badness = [evaluator.badness(slots) / 1.1 for slots in placements]
-    return Group.of(problem.name, kind or problem.name, [describing.features(slots) for slots in placements], badness)
+    return Group.of(name, kind, [extractor.features(slots) for slots in placements], badness)
 
 
 def some_placements(problem: Problem, rng: np.random.Generator) -> Iterator[IntArray]:

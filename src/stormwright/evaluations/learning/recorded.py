@@ -1,8 +1,8 @@
-"""Training examples from recorded data: the cells of a sweep, and the looks of a service's history."""
+"""Training examples from recorded data: the cells of a sweep, and the scheduling rounds of a service's history."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,11 +10,9 @@ import numpy as np
 import orjson
 
 from stormwright.errors import Fault, InputError, StormwrightError
-from stormwright.evaluations.learning.examples import Group, predicted_examples
+from stormwright.evaluations.learning.examples import Group, group_of, predicted_examples
 from stormwright.model import UNPLACED, LoadProfile, Problem, cost_of
 from stormwright.model.arrays import IntArray
-from stormwright.schedulers.portfolio.evaluation import PlacementEvaluator
-from stormwright.schedulers.portfolio.features import FeatureExtractor
 from stormwright.schedulers.toolkit.from_scratch import apply_from_scratch, never
 from stormwright.schedulers.toolkit.resolve import resolve_scheduler
 
@@ -22,8 +20,8 @@ if TYPE_CHECKING:
     from stormwright.history.tables.store import Store
     from stormwright.workbench.sweep.cells import SweepProblem
 
-#: Looks of a history that are learned from: as far apart as can be.
-MOST_LOOKS: Final = 50
+#: Scheduling rounds of a history that are learned from: as far apart as possible.
+MOST_ROUNDS: Final = 50
 
 #: Tolerance between the cost of a repeated cell and that in the table.
 _SAME_COST: Final = 1e-6
@@ -82,11 +80,11 @@ class SweepExamples:
                 else:
                     placements[slots.tobytes()] = slots
             if len(placements) > 1:
-                yield _group_of(as_measured(problem), packed.name, list(placements.values()))
+                yield group_of(as_measured(problem), packed.name, packed.name, list(placements.values()))
 
 
 def history_examples(store: Store, seed: int) -> Iterator[Group]:
-    """Yield examples from looks of a service: answers of cheap rules with their predicted quality.
+    """Yield examples from scheduling rounds of a service: answers of cheap rules with their predicted quality.
 
     Parameters
     ----------
@@ -106,7 +104,7 @@ def history_examples(store: Store, seed: int) -> Iterator[Group]:
     moments = decision_times(store, TimeStretch(None, None))
     if not moments:
         raise InputError("learn", [Fault("no decision is recorded", "history")])
-    chosen = {moments[at] for at in np.linspace(0, len(moments) - 1, MOST_LOOKS).round().astype(int).tolist()}
+    chosen = {moments[at] for at in np.linspace(0, len(moments) - 1, MOST_ROUNDS).round().astype(int).tolist()}
     for moment in sorted(chosen):
         problem = known_at(store, moment)
         if any(load is not None for load in problem.demand.measured):
@@ -117,13 +115,10 @@ def history_examples(store: Store, seed: int) -> Iterator[Group]:
 
 def as_measured(problem: Problem) -> Problem:
     """Return the problem with its load counted as measured, if it has one without a time."""
-    load = problem.load or LoadProfile({topology.id: each for topology, each in _loads(problem)})
+    loads = zip(problem.topologies, problem.loads, strict=True)
+    load = problem.load or LoadProfile({topology.id: each for topology, each in loads})
     known = load.end_ms > load.start_ms
     return problem if known else problem.with_load(LoadProfile(load.topologies, load.node_cpu_hz, end_ms=1))
-
-
-def _loads(problem: Problem) -> Iterator[tuple[Any, Any]]:
-    return zip(problem.topologies, problem.loads, strict=True)
 
 
 def _topologies(problem: Problem) -> str:
@@ -142,9 +137,3 @@ def _decided(problem: Problem, cell: Mapping[str, Any]) -> IntArray | None:
     cost = cost_of(problem, slots).total
     same = abs(cost - cell["cost"]) <= _SAME_COST * max(abs(cell["cost"]), 1.0)
     return slots if same and np.all(slots != UNPLACED) else None
-
-
-def _group_of(problem: Problem, name: str, placements: Sequence[IntArray]) -> Group:
-    evaluator, describing = PlacementEvaluator(problem, "throughput"), FeatureExtractor(problem)
-    badness = [evaluator.badness(slots) / 1.1 for slots in placements]
-    return Group.of(name, name, [describing.features(slots) for slots in placements], badness)

@@ -13,7 +13,7 @@ from stormwright.model.arrays import FloatArray
 from stormwright.schedulers.portfolio.features import FEATURES
 from stormwright.schedulers.portfolio.model import LEAF, Model, RegressionTrees
 
-#: Of the boosting; chosen on problems drawn by chance that it was not scored on.
+#: Parameters of the boosting; chosen on problems drawn by chance that it was not scored on.
 SETTINGS: Final = {
     "n_estimators": 200,
     "max_depth": 4,
@@ -33,7 +33,7 @@ _DIGITS: Final = 7
 
 
 def trained(groups: Sequence[Group], made: str, seed: int) -> Model:
-    """Return a model of examples. Every problem counts the same, however many placements it has.
+    """Return a model of examples. For the trees every problem counts the same, however many placements it has.
 
     Parameters
     ----------

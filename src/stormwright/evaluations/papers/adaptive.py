@@ -160,7 +160,7 @@ PAPER = Paper(
             "Abstract and §1, grand challenge",
             "20 to 30 % less latency under online than under default",
             (
-                OrderClaim(_BY_KEY.name, "latency_ms", ONLINE, DEFAULT, more=False, published=0.75),
+                OrderClaim(_BY_KEY.name, "latency_ms", ONLINE, DEFAULT, more=False, published=(0.7, 0.8)),
                 OrderClaim(_BY_KEY.name, "latency_ms", OFFLINE, DEFAULT, more=False),
                 ReportedFigure(_BY_KEY.name, "latency_ms"),
                 ReportedFigure(_BY_KEY.name, "inter_node_tps"),
@@ -169,7 +169,7 @@ PAPER = Paper(
         PublishedRow(
             "Abstract and §1, grand challenge, authors' parameters",
             "20 to 30 % less latency under online than under default",
-            (OrderClaim(_BY_KEY.name, "latency_ms", THEIR_ONLINE, DEFAULT, more=False, published=0.75),),
+            (OrderClaim(_BY_KEY.name, "latency_ms", THEIR_ONLINE, DEFAULT, more=False, published=(0.7, 0.8)),),
         ),
     ),
     blocks=(*_STAGES, *_REPLICATION, _BY_KEY),

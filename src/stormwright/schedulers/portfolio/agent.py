@@ -102,13 +102,16 @@ class Agent:
         """Return why the agent was not trained for a problem."""
         if len(problem.topologies) != 1:
             return [Fault(f"has {len(problem.topologies)} topologies; an agent is trained for one", "problem")]
-        found = components_of(problem)
+        found = problem.topologies[0].executor_counts
         faults = []
         if found != dict(self.components):
             faults.append(Fault(f"has executors {found}; the agent was trained for {dict(self.components)}", "problem"))
         if len(problem.supervisors) != self.nodes:
             message = f"has {len(problem.supervisors)} nodes; the agent was trained for {self.nodes}"
             faults.append(Fault(message, "problem"))
+        full = [node.id for node in problem.supervisors if not node.ports]
+        if full:
+            faults.append(Fault(f"has no slot on {', '.join(full)}; the agent was trained for all nodes", "problem"))
         return faults
 
     def write(self, path: Path) -> None:
@@ -158,13 +161,6 @@ def _network(data: Mapping[str, Any], name: str) -> Network:
         for kind in ("weights", "offsets")
     )
     return Network(*kinds)
-
-
-def components_of(problem: Problem) -> dict[str, int]:
-    """Return the executors of each component of the only topology."""
-    (topology,) = problem.topologies
-    counts = np.bincount(topology.executor_component, minlength=len(topology.components)).tolist()
-    return {component.id: count for component, count in zip(topology.components, counts, strict=True)}
 
 
 def one_hot(nodes: IntArray, count: int) -> FloatArray:

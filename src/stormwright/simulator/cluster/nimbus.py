@@ -116,7 +116,7 @@ class VirtualNimbus:
         self._cluster = replace(cluster, topologies=(), current={}, load=None, measured=None)
         self.ask, self._fallback = ask, fallback
         self.entries: dict[str, StoredTopology] = {}
-        self.port_open: NimbusListener
+        self.listener: NimbusListener
         self.up, self._names_read, self.changes = True, True, 0
         self._soon, self._dead, self._news = False, set[str](), set[str]()
         self._shown: Problem | None = None
@@ -159,7 +159,7 @@ class VirtualNimbus:
         if entry.status not in (ACTIVE, INACTIVE):
             raise _refused("rebalance", f"{name} is {entry.status}")
         entry.before, entry.status, entry.rebalance = entry.status, REBALANCING, num_workers
-        self._clock.after(self._delay(STATUS), lambda: self.port_open.status(entry.topology.id))
+        self._clock.after(self._delay(STATUS), lambda: self.listener.status(entry.topology.id))
         self._clock.after(wait_s + self._delay(REBALANCE), lambda: self._do_rebalance(entry))
 
     def release(self, topology_id: str, supervisor: Supervisor) -> bool:
@@ -176,7 +176,7 @@ class VirtualNimbus:
         """Kill a topology after a delay."""
         entry = self._entry("kill", name)
         entry.status = KILLED
-        self._clock.after(self._delay(STATUS), lambda: self.port_open.status(entry.topology.id))
+        self._clock.after(self._delay(STATUS), lambda: self.listener.status(entry.topology.id))
         self._clock.after(wait_s + self._delay(REBALANCE), lambda: self._remove(entry))
 
     # Failures and news -----------------------------------------------------------------------------
@@ -259,7 +259,7 @@ class VirtualNimbus:
     def _notify(self) -> None:
         news, self._news = self._news, set()
         for supervisor in sorted(news):
-            self.port_open.assigned(supervisor)
+            self.listener.assigned(supervisor)
 
     def _do_rebalance(self, entry: StoredTopology) -> None:
         if entry.status != REBALANCING:
@@ -270,7 +270,7 @@ class VirtualNimbus:
             entry.topology = replace(entry.topology, num_workers=entry.rebalance)
         entry.status, entry.assignment = entry.before, None
         self.changes += 1
-        self._clock.after(self._delay(STATUS), lambda: self.port_open.status(entry.topology.id))
+        self._clock.after(self._delay(STATUS), lambda: self.listener.status(entry.topology.id))
         self._schedule()
 
     def _back(self) -> None:
@@ -287,7 +287,7 @@ class VirtualNimbus:
         if self.up and entry.topology.id in self.entries:
             del self.entries[entry.topology.id]
             self.changes += 1
-            self.port_open.gone(entry.topology.id)
+            self.listener.gone(entry.topology.id)
 
     def _switch(self, name: str, status: str) -> None:
         verb = "activate" if status == ACTIVE else "deactivate"
@@ -295,10 +295,10 @@ class VirtualNimbus:
         if entry.status not in (ACTIVE, INACTIVE):
             raise _refused(verb, f"No transition for event: {verb.upper()}, status: {entry.status}")
         entry.status = status
-        self._clock.after(self._delay(STATUS), lambda: self.port_open.status(entry.topology.id))
+        self._clock.after(self._delay(STATUS), lambda: self.listener.status(entry.topology.id))
 
     def _push(self, supervisor: str) -> None:
-        self._clock.after(self._delay(PUSH), lambda: self.port_open.assigned(supervisor))
+        self._clock.after(self._delay(PUSH), lambda: self.listener.assigned(supervisor))
 
     def _read_names(self) -> None:
         self._names_read = self.up

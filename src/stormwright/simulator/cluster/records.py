@@ -257,7 +257,7 @@ class RecordWriter:
 
 def _kinds(topology: Topology) -> list[dict[str, Any]]:
     """Return the constant fields of a topology's executors."""
-    executor_component = [topology.components[component] for component in topology.executor_component.tolist()]
+    components = [topology.components[number] for number in topology.executor_component.tolist()]
     runs = zip(topology.executor_start_task.tolist(), topology.executor_end_task.tolist(), strict=True)
     return [
         {
@@ -266,5 +266,5 @@ def _kinds(topology: Topology) -> list[dict[str, Any]]:
             "first_task": first,
             "last_task": last,
         }
-        for component, (first, last) in zip(executor_component, runs, strict=True)
+        for component, (first, last) in zip(components, runs, strict=True)
     ]

@@ -83,7 +83,7 @@ class VirtualStorm:
         self._timings, self._delay = timings, delay or timings.delay
         self.nimbus = VirtualNimbus(clock, problem, unavailable, fallback, timings, self._delay)
         self.supervisors = Supervisors(clock, timings, problem, self.nimbus, engine, self)
-        self.nimbus.port_open = self.supervisors
+        self.nimbus.listener = self.supervisors
         self.deliver: Deliver | None = None
         self._meters = Meters(problem, costs_of(problem)[0])
         self._recording = RecordWriter(problem, self._meters)

@@ -5,15 +5,15 @@
     records    executors, workers, links, tuples in queues and trees under way, as arrays
     queues     creation, queueing and loss of tuples; threads that wait for space
     routes     which executor a tuple goes to; load awareness
-    sending    emission of results
     carrying   messaging threads and links between nodes
     trees      tuple trees: begun, acked, timed out
     working    work of threads, on dedicated or shared cores
     warm_up    speed of workers while their code is compiled
-    threads    the loop of a thread
-    events     the event loop, and commands
-    layout     initial state for a problem and placement; sets of equal tuples as one event
-    engine     the implementation of `stormwright.simulator.engine.Engine`
+    threads    the loop of a thread, and what it sends
+    start      initial state for a problem
+    placing    executors in workers, and its changes; sets of equal tuples as one event
+    counting   counts of tuples, trees and CPU
+    engine     the event loop, and the implementation of `stormwright.simulator.engine.Engine`
 
 Executors and the two messaging threads of each worker share the cores of their node. If it has one for each of them,
 the completion time of a thread is known when it gets a tuple, so this is the only event there. After a tuple is

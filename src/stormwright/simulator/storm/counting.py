@@ -67,8 +67,8 @@ class EngineTotals:
         """Return the difference to earlier counts; `now_s` is the duration."""
         return EngineTotals(
             self.now_s - before.now_s,
-            {name: cluster - before.threads[name] for name, cluster in self.threads.items()},
-            {name: cluster - before.topologies[name] for name, cluster in self.topologies.items()},
+            {name: values - before.threads[name] for name, values in self.threads.items()},
+            {name: values - before.topologies[name] for name, values in self.topologies.items()},
             self.pairs - before.pairs,
             self.latency - before.latency,
             self.busy_s - before.busy_s,

@@ -28,9 +28,10 @@ from stormwright.simulator.storm.records import GONE, NONE, Cluster
 # Philosophical Society 57(4), 1961, https://doi.org/10.1017/S0305004100036094). Differences:
 #
 # - An executor passes a set on once it has processed all of it: latencies are longer, by up to m tuples' work at each
-# executor on the way. - A set goes to one executor where single tuples would go to several, whose queues grow and
-# shrink by m. - Limits of pending trees and capacities of queues are rounded down to whole sets. - Waking a thread of a
-# node with a quota is charged once per set: there CPU is too low.
+#   executor on the way.
+# - A set goes to one executor where single tuples would go to several, whose queues grow and shrink by m.
+# - Limits of pending trees and capacities of queues are rounded down to whole sets.
+# - Waking a thread of a node with a quota is charged once per set: there CPU is too low.
 
 
 def combine_tuples(cluster: Cluster, count: int) -> None:
@@ -82,8 +83,8 @@ class Workers:
         found: dict[Seat, list[int]] = defaultdict(list)
         placed = np.flatnonzero(slots != NOWHERE)
         topology = self.problem.executor_topology[placed]
-        for executor, cluster, slot in zip(placed.tolist(), topology.tolist(), slots[placed].tolist(), strict=True):
-            found[cluster, slot].append(executor)
+        for executor, number, slot in zip(placed.tolist(), topology.tolist(), slots[placed].tolist(), strict=True):
+            found[number, slot].append(executor)
         return {seat: tuple(executors) for seat, executors in found.items()}
 
     def number(self, seat: Seat) -> int:

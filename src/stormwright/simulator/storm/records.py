@@ -2,7 +2,7 @@
 
 Everything is identified by number. Threads are the executors (E), then a sending and a receiving thread of each worker
 (W of each, whether that worker exists or not). Actors in the clock: threads, then cores, links out of nodes, links into
-nodes, topologies (timeouts), quotas, and finally the load check. A list has its first and its last number, and each
+nodes, spouts (timeouts), quotas, and finally the load check. A list has its first and its last number, and each
 element's `next`; -1 is none.
 """
 

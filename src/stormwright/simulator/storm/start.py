@@ -418,15 +418,15 @@ def _threads(
     return made
 
 
-def _set_waits(cluster: Records, confs: Sequence[Mapping[str, Any]], topology: IntArray, costs: Costs) -> None:
+def _set_waits(threads: Records, confs: Sequence[Mapping[str, Any]], topology: IntArray, costs: Costs) -> None:
     """Set how executors wait for tuples: Storm's progressive strategy, which spins at first, then sleeps."""
     for kind, (parks, spouts) in {"bolt": (_PARKS, False), "spout": (0.0, True)}.items():
         key = f"topology.{kind}.wait.progressive.level"
         parks_s = [_PARK_S * _count(conf, f"{key}2.count", parks) for conf in confs]
         sleeps_s = [2e-6 * costs.asleep_us * number_of(conf, f"{key}3.sleep.millis", 1.0) for conf in confs]
-        own = (cluster["kind"] == SPOUT) == spouts
-        cluster["park_s"][own] = _PARK_S
-        cluster["parks_s"][own], cluster["sleeps_s"][own] = (
+        own = (threads["kind"] == SPOUT) == spouts
+        threads["park_s"][own] = _PARK_S
+        threads["parks_s"][own], threads["sleeps_s"][own] = (
             np.array(parks_s)[topology[own]],
             np.array(sleeps_s)[topology[own]],
         )

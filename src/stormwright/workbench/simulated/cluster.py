@@ -32,7 +32,7 @@ from stormwright.storm.local_cluster.running import LinkBytes
 from stormwright.workbench.demo.result import DemoResult
 from stormwright.workbench.demo.run import demo_cluster, run_demo_on
 from stormwright.workbench.demo.settings import CORES, LINK, DemoSettings, Submission
-from stormwright.workbench.simulated.topologies import simulated, simulated_problem
+from stormwright.workbench.simulated.topologies import simulated_problem, simulated_topologies
 
 # Demonstration ------------------------------------------------------------------------------------
 # The demonstration on a virtual cluster.
@@ -217,6 +217,8 @@ class SimulatedCluster:
         Note on the origin of its figures.
     timings
         Durations of Storm; by default those measured on a local cluster, with `probe_interval_ms`.
+    conf
+        Configuration of all topologies.
 
     Raises
     ------
@@ -232,8 +234,9 @@ class SimulatedCluster:
         engine: MakesEngine = by_tuples,
         origin: str = SIMULATED,
         timings: Timings | None = None,
+        conf: Mapping[str, Any] | None = None,
     ) -> None:
-        topologies = simulated(list(submissions))
+        topologies = simulated_topologies(list(submissions), conf)
         names = [f"node{number}" for number in range(1, config.nodes + 1)]
         self.plan = SimulatedPlan(tuple(map(SimulatedNode, names)), config.link)
         self.origin, self._config = origin, config

@@ -197,7 +197,7 @@ _MAY_BE_ZERO = frozenset({"rate", "ackers", "bytes", "payload", "work_us"})
 
 
 @dataclass(frozen=True)
-class SimulatedTopology:
+class TopologyModel:
     """A topology with its load, and the trees/s that its spouts would begin."""
 
     topology: Topology
@@ -205,7 +205,9 @@ class SimulatedTopology:
     offered_tps: float
 
 
-def simulated(submissions: Sequence[Submission], conf: Mapping[str, Any] | None = None) -> list[SimulatedTopology]:
+def simulated_topologies(
+    submissions: Sequence[Submission], conf: Mapping[str, Any] | None = None
+) -> list[TopologyModel]:
     """Return the topologies of submissions.
 
     Parameters
@@ -229,7 +231,7 @@ def simulated(submissions: Sequence[Submission], conf: Mapping[str, Any] | None 
 
 def _simulated(
     number: int, submission: Submission, conf: Mapping[str, Any], faults: list[Fault]
-) -> SimulatedTopology | None:
+) -> TopologyModel | None:
     path, args = f"--topology[{number}]", dict(submission.args)
     shape = args.pop("shape", "")
     name = next(name for name, main in TOPOLOGIES.items() if main == submission.main_class and shape in ("", name))
@@ -244,7 +246,7 @@ def _simulated(
     parts = kind.parts(numbers)
     topology = _topology(submission.name, parts, numbers, conf)
     load = _load(topology, parts, _BYTES + numbers.get(kind.payload, 0))
-    return SimulatedTopology(topology, load, float(numbers["rate"]) or inf)
+    return TopologyModel(topology, load, float(numbers["rate"]) or inf)
 
 
 def _number(name: str, args: Mapping[str, str], default: int, path: str, faults: list[Fault]) -> int:
@@ -327,7 +329,7 @@ def _spread_evenly(
 
 
 def simulated_problem(
-    found: Sequence[SimulatedTopology],
+    found: Sequence[TopologyModel],
     nodes: int,
     cores: float,
     link: str | None,
@@ -339,7 +341,7 @@ def simulated_problem(
     Parameters
     ----------
     found
-        Topologies, as `simulated` returns them.
+        Result of `simulated_topologies`.
     nodes
         Number of nodes.
     cores, link, slots, memory_mb

@@ -25,7 +25,7 @@ from stormwright.model import Problem, Scheduler
 from stormwright.schedulers.toolkit.from_scratch import apply_from_scratch, never
 from stormwright.schedulers.toolkit.resolve import resolve_scheduler, takes_seed
 from stormwright.workbench.ready_problems import READY_PREFIX, read_problem
-from stormwright.workbench.simulated.placement import parse_trace
+from stormwright.workbench.simulated.simulation import parse_trace
 
 # Specification ------------------------------------------------------------------------------------
 # Cells from a sweep's file; all its faults are reported before any cell runs.

@@ -225,7 +225,7 @@ def _came(cell: SweepCell, packed: SweepProblem, answer: ComparedRow) -> dict[st
     if run is None or answer.assignment is None:
         return {}
     from stormwright.simulator.settings import Settings
-    from stormwright.workbench.simulated.placement import parse_trace, quantile_ms, simulate
+    from stormwright.workbench.simulated.simulation import parse_trace, quantile_ms, simulate
 
     problem = _unpacked(packed)
     settings = replace(Settings.of(problem), seed=(cell.seed or 0) % 2**63)

@@ -28,8 +28,8 @@ from stormwright.service.settings import ServiceSettings
 from stormwright.service.storage.history import HistorySettings
 from stormwright.storm.bridge import NimbusAnswer
 from stormwright.testing.word_counts import two_word_counts
-from stormwright.workbench.simulated.placement import RateChange
-from stormwright.workbench.simulated.served import ServedCluster
+from stormwright.workbench.simulated.served_cluster import ServedCluster
+from stormwright.workbench.simulated.simulation import RateChange
 from tests.pipeline.oracle import expected_profile, found_profile
 
 HOST = "127.0.0.1"
@@ -214,7 +214,7 @@ def test_rates_follow_the_trace() -> None:
 def test_workers_of_large_clusters_report_less_often_but_stay_alive(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("stormwright.workbench.simulated.served._EACH_SECOND", 1.0)
+    monkeypatch.setattr("stormwright.workbench.simulated.served_cluster._EACH_SECOND", 1.0)
     _, records = running(spread_out(), 300)
     lengths = [each["length_ns"] / 1e9 for each in records if each["worker"]["pid"] == records[0]["worker"]["pid"]]
     assert lengths[-1] == pytest.approx(24, abs=1), "a second for each executor"

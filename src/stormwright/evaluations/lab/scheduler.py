@@ -1,4 +1,4 @@
-"""Scheduler of the lab."""
+"""Scheduler that applies a given placement, by default that of Storm's own scheduler."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from stormwright.model import UNPLACED, Assignment, Problem, Scheduler
 from stormwright.schedulers import make_scheduler
 
 
-class LabPlacing:
+class LabScheduler:
     """Scheduler of the lab: topologies go to the placement of a cell, or to that of Storm's scheduler."""
 
     def __init__(self) -> None:

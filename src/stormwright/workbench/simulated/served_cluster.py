@@ -33,7 +33,7 @@ from stormwright.simulator.storm.start import most_at_once
 from stormwright.workbench.ready_problems import read_problem
 from stormwright.workbench.simulated.cluster import BACKLOG_S, evenly
 from stormwright.workbench.simulated.loads import CountedLoads
-from stormwright.workbench.simulated.placement import RateChange, read_trace
+from stormwright.workbench.simulated.simulation import RateChange, read_trace
 
 #: Maximum number of executors whose workers report every virtual second; maximum number of executors whose profile is
 #: made as often as by a pipeline, and that period; and the longest time between two reports of a worker.

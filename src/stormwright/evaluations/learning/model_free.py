@@ -2,7 +2,9 @@
 
 T. Li, Z. Xu, J. Tang, Y. Wang, "Model-Free Control for Distributed Stream Data Processing using Deep Reinforcement
 Learning", PVLDB 11(6), 2018, https://doi.org/10.14778/3199517.3199521, algorithm 1, with its sizes: two hidden layers
-of 64 and 32 tanh units, a replay buffer of 1,000 transitions, batches of 32, τ = 0.01, γ = 0.99.
+of 64 and 32 tanh units, a replay buffer of 1,000 transitions, batches of 32, τ = 0.01, γ = 0.99. It does not say how
+weights are optimised: by Adam with a rate of 0.001, and the actor is fitted to proposals that follow the gradient of
+the critic by a fixed step.
 """
 
 from __future__ import annotations
@@ -27,7 +29,6 @@ from stormwright.schedulers.portfolio.agent import (
     NEIGHBOURS,
     Agent,
     Network,
-    components_of,
     nearest_assignments,
     one_hot,
     state_of,
@@ -121,8 +122,7 @@ class VirtualTopology:
         time_ms = self.latency_ms(nodes, rate, self._measurements)
         if not np.isfinite(time_ms):
             return LEAST_REWARD
-        even_ms = self._even_ms[key]
-        return max(-time_ms / even_ms, LEAST_REWARD) if np.isfinite(even_ms) else 0.0
+        return max(-time_ms / self._even_ms[key], LEAST_REWARD)
 
 
 # Training -----------------------------------------------------------------------------------------
@@ -176,8 +176,16 @@ def train_agent(environment: VirtualTopology, settings: ControlSettings | None =
         The topology in a virtual cluster.
     settings
         Length and seed of the training.
+
+    Raises
+    ------
+    InputError
+        Storm's own scheduler does not sustain the rate, so that rewards have no reference.
     """
     settings = settings or ControlSettings()
+    if not np.isfinite(environment.latency_ms(environment.even, 1.0, 0)):
+        message = "is more than Storm's own scheduler sustains, whose time of a tree rewards are relative to; lower it"
+        raise InputError("problem", [Fault(message, "load")])
     learner = _Learner(environment.executors, environment.nodes, settings.seed)
     rng = np.random.default_rng(settings.seed)
     current = environment.even
@@ -194,7 +202,7 @@ def train_agent(environment: VirtualTopology, settings: ControlSettings | None =
         next_state = state_of(action, environment.nodes, float(rng.uniform(settings.lowest_rate, 1.0)))
         learner.learn(state, one_hot(action, environment.nodes), environment.reward(action, rate), next_state)
         current = action
-    components = components_of(environment.problem)
+    components = environment.problem.topologies[0].executor_counts
     return Agent(learner.actor_network, learner.critic_network, components, environment.nodes, environment.rate_tps)
 
 
