@@ -75,7 +75,7 @@ SPIKE, SPIKE_END, SAFE, NAIVE, KILL, END = 45.0, 55.0, 75.0, 135.0, 225.0, 310.0
 #: Factor of the rate in the spike.
 SPIKE_FACTOR = 2.0
 
-#: Transients: name, whether it has a window of its own, and text for the page.
+#: Name of each transient → text for the page.
 TRANSIENTS = {
     "start": "start of the topology",
     "spike": f"the rate × {SPIKE_FACTOR:g} for {SPIKE_END - SPIKE:g} s",
