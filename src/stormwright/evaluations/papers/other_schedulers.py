@@ -55,8 +55,8 @@ PAPER = Paper(
                 OrderClaim(_BLOCK.name, "nodes", "t_storm", DEFAULT, more=False, published=0.7),
                 *_reported("latency_ms", "nodes"),
             ),
-            "Of five nodes 0.6 or 0.8 can be used, not 0.7. The CPU of the three nodes that it uses does not sustain half "
-            "of the highest rate, so queues grow; the authors' nodes had CPU to spare.",
+            "Of five nodes 0.6 or 0.8 can be used, not 0.7. The CPU of the three nodes that it uses does not sustain "
+            "half of the highest rate, so queues grow; the authors' nodes had CPU to spare.",
         ),
         PublishedRow(
             "P-Scheduler",
@@ -77,8 +77,8 @@ PAPER = Paper(
             "TOSS",
             "Less communication",
             (OrderClaim(_BLOCK.name, "inter_node_per_acked", "toss", DEFAULT, more=False),),
-            f"{_NO_NUMBER} Every component of a word count has one neighbour on each side, and executors of five workers "
-            "each: few pairs that communicate can share one, and balancing parts them.",
+            f"{_NO_NUMBER} Every component of a word count has one neighbour on each side, and executors of five "
+            "workers each: few pairs that communicate can share one, and balancing parts them.",
         ),
         PublishedRow(
             "Genetic algorithm, METIS",
