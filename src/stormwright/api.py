@@ -436,7 +436,7 @@ def simulate(
     from stormwright.predict.calibration.document import costs_of, stored_costs
     from stormwright.simulator.precompile import ready_simulator
     from stormwright.simulator.settings import Settings
-    from stormwright.workbench.simulated import placement as simulated
+    from stormwright.workbench.simulated import simulation as simulated
 
     require_problem(problem)
     faults = []

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from stormwright.errors import SchedulerError
-from stormwright.evaluations.cell_store import CellOutcome
+from stormwright.evaluations.cell_store import CellOutcome, CellStore
 from stormwright.evaluations.cells import Cell, CellTimes
 from stormwright.evaluations.definitions import Machine, Variant
 from stormwright.evaluations.lab.kills import recoveries
 from stormwright.evaluations.lab.moves import next_nodes
 from stormwright.evaluations.lab.scheduler import LabScheduler
-from stormwright.evaluations.placing import declared, named, placement_of, same_as, slots_of
+from stormwright.evaluations.placing import declared, named, placement_of, same_as, scheduler_input, slots_of
 from stormwright.formats import problem_to_dict
 from stormwright.model import TopologyAssignment
 from stormwright.schedulers import make_scheduler
@@ -50,23 +50,28 @@ def test_placements_convert_to_hosts_and_ports_and_back():
 
 def test_lab_scheduler_ignores_running_placement():
     of = running(make_scheduler("even").schedule(problem()).slot_of_executor)
-    shown = CellOutcome({}, problem=problem_to_dict(of))
     wanted = named(problem(), make_scheduler("top_storm").schedule(problem()).slot_of_executor)
-    assert placement_of(cell(packed=Variant("top_storm")), shown) == wanted
+    assert placement_of(cell(packed=Variant("top_storm")), of) == wanted
+
+
+def test_a_scheduler_gets_the_costs_of_the_first_start(tmp_path):
+    of = problem_to_dict(problem())
+    own, store = cell(packed=Variant("top_storm")), CellStore(tmp_path / "cells.jsonl")
+    costs = {"schema": "stormwright-calibration/1", "costs": {"send_us": 7.0}}
+    store.add(own.first(), CellOutcome({}, problem={**of, "costs": costs}))
+    again = replace(own, repeat=1)
+    store.add(again.first(), CellOutcome({}, problem=of))
+    assert [scheduler_input(each, store).load.costs["costs"]["send_us"] for each in (own, again)] == [7.0, 7.0]
 
 
 def test_placements_are_the_same_whatever_nodes_are_called():
     of = problem()
     slots = make_scheduler("top_storm").schedule(of).slot_of_executor
-    shown, here = CellOutcome({}, problem=problem_to_dict(of)), named(of, slots)
+    here = named(of, slots)
     there = [[((node + 2) % 5, port) for node, port in own] for own in here]
     apart = [[(number % 5, 6700) for number, _ in enumerate(own)] for own in here]
-    packed = cell(packed=Variant("top_storm"))
-    assert (
-        same_as(packed, here, shown, {"x": CellOutcome({}, placement=apart), "y": CellOutcome({}, placement=there)})
-        == "y"
-    )
-    assert same_as(packed, here, shown, {"x": CellOutcome({}, placement=apart)}) is None
+    assert same_as(of, here, {"x": CellOutcome({}, placement=apart), "y": CellOutcome({}, placement=there)}) == "y"
+    assert same_as(of, here, {"x": CellOutcome({}, placement=apart)}) is None
 
 
 def test_nodes_declare_machines_in_the_order_of_their_hosts():

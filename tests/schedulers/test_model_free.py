@@ -44,15 +44,30 @@ def test_the_gradient_of_a_network_is_that_of_differences() -> None:
 
 @pytest.fixture(scope="module")
 def chain() -> sw.Problem:
-    """Two executors that exchange everything, on two nodes with a slow link."""
-    return sw.sketch({"words": "lines 1 -> count 1 fields"}, nodes=2, rate_tps=2_000)
+    """Two executors that exchange everything, and an acker, by default on two nodes."""
+    return sw.sketch({"words": "lines 1 -> count 1 fields"}, nodes=2, workers=2, ackers=1, rate_tps=2_000)
 
 
-def test_an_agent_learns_to_put_a_chain_on_one_node(chain: sw.Problem, tmp_path: Path) -> None:
-    agent = train_agent(VirtualTopology(chain, seconds=0.6), ControlSettings(samples=150, steps=150))
-    agent.write(tmp_path / "agent.npz")
+def test_a_topology_without_ackers_is_refused() -> None:
+    with pytest.raises(InputError, match="ackers"):
+        VirtualTopology(sw.sketch({"words": "lines 1 -> count 1"}, nodes=2))
+
+
+def test_a_load_beyond_the_limit_of_even_is_refused(chain: sw.Problem, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(VirtualTopology, "latency_ms", lambda *_: float("inf"))
+    with pytest.raises(InputError, match="sustains"):
+        train_agent(VirtualTopology(chain))
+
+
+def test_an_agent_learns_an_assignment_with_a_fifth_of_the_latency_under_even(
+    chain: sw.Problem, tmp_path: Path
+) -> None:
+    environment = VirtualTopology(chain, seconds=0.6)
+    train_agent(environment, ControlSettings(samples=150, steps=150)).write(tmp_path / "agent.npz")
     answer = make_scheduler("model_free", {"agent": str(tmp_path / "agent.npz")}).schedule(chain)
-    assert len(set(chain.slot_node[answer.slot_of_executor].tolist())) == 1
+    chosen = chain.slot_node[answer.slot_of_executor].astype(np.int32)
+    even_ms, own_ms = (environment.latency_ms(nodes, 0.7, 99) for nodes in (environment.even, chosen))
+    assert own_ms < 0.2 * even_ms < np.inf
 
 
 def test_an_agent_is_stored_as_data(tmp_path: Path) -> None:

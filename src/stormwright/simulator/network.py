@@ -1,5 +1,7 @@
 """Simulated queueing networks: description, run and results.
 
+Longer than other modules: a sixth of it checks values that users type at a prompt.
+
 ::
 
     network = Network({"cpu": Station(Exponential(0.7))}, Source("cpu", Exponential(1.0)))

@@ -376,8 +376,7 @@ class MixTrials:
         full = evaluated.fullest(set(self.requested))
         return not self.has_headroom(evaluated), full if self.goals.p95_ms is None else self.p95_ms(evaluated)
 
-    @staticmethod
-    def _placed(problem: Problem, goal: str, headroom_percent: float | None = None) -> Assignment:
+    def _placed(self, problem: Problem, goal: str, headroom_percent: float | None = None) -> Assignment:
         settings: dict[str, Any] = {} if headroom_percent is None else {"headroom_percent": headroom_percent}
         params = OptimizerParams(objective=goal, iterations=_ITERATIONS, **settings)
         return OptimizerScheduler(params).schedule(problem)

@@ -1,4 +1,4 @@
-"""Moves on a real or virtual cluster: what is lost by Storm's own rebalance and by ours, with and without ackers."""
+"""Moves on a real or virtual cluster: tuples lost by Storm's own rebalance and by ours, with and without ackers."""
 
 from __future__ import annotations
 

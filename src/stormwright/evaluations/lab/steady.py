@@ -7,12 +7,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean, pstdev
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from stormwright.errors import ClusterError
 from stormwright.evaluations.cell_store import CellOutcome
 from stormwright.evaluations.cells import Cell
-from stormwright.evaluations.lab.phases import ARRIVE_S, SETTLE_S, ids_of, prepare
+from stormwright.evaluations.definitions import Block
+from stormwright.evaluations.lab.phases import ARRIVE_S, SETTLE_S, RunningLab, ids_of, prepare
 from stormwright.evaluations.placing import CellPlacement, named
 from stormwright.formats import problem_to_dict
 from stormwright.link_speed import link_bits_per_s
@@ -21,12 +22,11 @@ from stormwright.model.topology import PLACEMENT_FOLLOWING
 from stormwright.model.topology_config import UNAWARE_SHUFFLE
 from stormwright.perflog.records import LogRecord
 from stormwright.predict.calibration.windows import WARM_S, WINDOW_S
+from stormwright.storm.local_cluster import RunningCluster
 from stormwright.workbench.demo.measure import NodeMeter, NodeUse, compiler_share, fullest, measure
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from stormwright.evaluations.lab.cluster import ClusterLab
 
 
 # Loads from records -------------------------------------------------------------------------------
@@ -129,7 +129,18 @@ def with_load(problem: Problem, records: Sequence[LogRecord], cores: float, link
 _COST_WINDOWS = 3
 
 
-def measure_steady(lab: ClusterLab, cell: Cell, placement: CellPlacement | None, rate_tps: float) -> CellOutcome:
+class MeteredLab(RunningLab, Protocol):
+    """A lab on a real cluster, the use of whose nodes is measured."""
+
+    @property
+    def cluster(self) -> RunningCluster: ...
+
+    def cores_in(self, block: Block) -> float:
+        """Return the cores of each node while a block is measured."""
+        ...
+
+
+def measure_steady(lab: MeteredLab, cell: Cell, placement: CellPlacement | None, rate_tps: float) -> CellOutcome:
     """Run a cell's topologies, warm them up, and measure each figure in several stretches.
 
     Parameters
@@ -164,7 +175,7 @@ def measure_steady(lab: ClusterLab, cell: Cell, placement: CellPlacement | None,
         return CellOutcome(figures, details, named(problem, problem.current_slot), document, rate_tps, records)
 
 
-def warm_for_costs(lab: ClusterLab, problem: Problem) -> float:
+def warm_for_costs(lab: MeteredLab, problem: Problem) -> float:
     """Return once every worker has run long enough for costs to be fitted: the time, in ms since 1970."""
     youngest_ms = max(record["worker"]["start_ms"] for record in lab.records(ids_of(problem)))
     time.sleep(max(youngest_ms / 1000 + WARM_S + _COST_WINDOWS * WINDOW_S - time.time(), 0.0))
@@ -172,7 +183,7 @@ def warm_for_costs(lab: ClusterLab, problem: Problem) -> float:
 
 
 def stretches(
-    lab: ClusterLab, problem: Problem, cell: Cell
+    lab: MeteredLab, problem: Problem, cell: Cell
 ) -> tuple[dict[str, list[float]], Mapping[str, NodeUse], tuple[float, float]]:
     """Return figures by stretch, the use of nodes over all stretches, and their period in ms since 1970."""
     bounds, uses, whole = [time.time() * 1000], [], NodeMeter(lab.cluster)

@@ -43,8 +43,8 @@ log = logging.getLogger(__name__)
 #: Reward of an assignment under which trees take ten times as long as under Storm's scheduler, or do not get through.
 LEAST_REWARD = -10.0
 
-#: Part of the trees that has to be completed.
-_COMPLETED = 0.9
+#: Part of the trees that has to be completed, and standard deviations by which fewer may be offered by chance.
+_COMPLETED, _DEVIATIONS = 0.9, 3.0
 
 
 class Environment(Protocol):
@@ -68,6 +68,11 @@ class VirtualTopology:
     seconds
         Virtual seconds of a measurement, in the first third of which queues fill.
 
+    Raises
+    ------
+    InputError
+        The problem has several topologies, no load, or no ackers.
+
     Attributes
     ----------
     even
@@ -79,10 +84,12 @@ class VirtualTopology:
             raise InputError(
                 "problem", [Fault("should have one topology with a load: an agent controls one", "problem")]
             )
+        self._profile, self._measurements = Profile.of(problem), 0
+        if not np.any(self._profile.layout.is_acker):
+            raise InputError("problem", [Fault("has no ackers, so that the time of a tree is unknown", "problem")])
         self.problem, self._seconds = problem, seconds
         self.executors, self.nodes = problem.num_executors, len(problem.supervisors)
-        self.rate_tps = float(Profile.of(problem).rate_tps[0])
-        self._profile, self._measurements = Profile.of(problem), 0
+        self.rate_tps = float(self._profile.rate_tps[0])
         even = make_scheduler(STORMS_OWN).schedule(problem.with_nothing_running()).slot_of_executor
         self.even: IntArray = problem.slot_node[even].astype(np.int32)
         self._even_ms: dict[float, float] = {}
@@ -109,6 +116,7 @@ class VirtualTopology:
         counts = events.counts.since(before)
         completed, begun = (float(counts.topologies[name][0]) for name in ("completed", "begun"))
         offered = rate * self.rate_tps * counts.now_s
+        offered -= _DEVIATIONS * offered**0.5  # arrivals are random
         if completed < _COMPLETED * max(begun, offered, 1.0):
             return float("inf")
         return 1e3 * float(counts.topologies["latency_s"][0]) / completed
