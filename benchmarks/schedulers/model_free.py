@@ -2,7 +2,7 @@
 
     python -m benchmarks.schedulers.model_free [--samples 2000] [--steps 1500] [--rates 6]
 
-In virtual time. An agent is trained for each of five topologies of sixteen executors on five nodes, at random rates;
+In virtual time. An agent is trained for each of five topologies of 16 or 17 executors on five nodes, at random rates;
 then it places the topology at other rates, and topologies of the same executors whose tuples are five times as large
 and, but for the reference topology, whose bolts work twice as long. The time of a tuple tree is compared with that
 under Storm's EvenScheduler, `online` and `optimizer`, from the same random seeds. One core.
@@ -51,10 +51,7 @@ TOPOLOGIES: Mapping[str, tuple[str, str]] = {
         "star:spout-1=2,spout-2=2,center=4,sink-1=3,sink-2=3,bytes=500,work_us=40",
         "star:spout-1=2,spout-2=2,center=4,sink-1=3,sink-2=3,bytes=2500,work_us=80",
     ),
-    "reference": (
-        "reference:stages=3,replication=4,payload=500",
-        "reference:stages=3,replication=4,payload=2500",
-    ),
+    "reference": ("reference:stages=3,replication=3,payload=500", "reference:stages=3,replication=3,payload=2500"),
     "page load": (
         "page-load:spout=2,transform=2,filter-1=2,join=2,filter-2=2,aggregate=2,sink=2,bytes=500,work_us=40",
         "page-load:spout=2,transform=2,filter-1=2,join=2,filter-2=2,aggregate=2,sink=2,bytes=2500,work_us=80",

@@ -436,16 +436,16 @@ def simulate(
     from stormwright.predict.calibration.document import costs_of, stored_costs
     from stormwright.simulator.precompile import ready_simulator
     from stormwright.simulator.settings import Settings
-    from stormwright.workbench.simulated import simulation as simulated
+    from stormwright.workbench.simulated import simulation
 
     require_problem(problem)
     faults = []
-    if not is_number(seconds) or not 0 < seconds <= simulated.MOST_SECONDS:
-        faults.append(Fault(f"should be a time above 0, to {simulated.MOST_SECONDS:,.0f}, got {seconds!r}", "seconds"))
+    if not is_number(seconds) or not 0 < seconds <= simulation.MOST_SECONDS:
+        faults.append(Fault(f"should be a time above 0, to {simulation.MOST_SECONDS:,.0f}, got {seconds!r}", "seconds"))
     if not is_integer(seed) or not 0 <= seed < 2**63:
         faults.append(Fault(f"should be a whole number from 0 on, got {seed!r}", "seed"))
-    if not is_integer(tuples_at_once) or not 1 <= tuples_at_once <= simulated.MOST_AT_ONCE:
-        message = f"should be a whole number from 1 to {simulated.MOST_AT_ONCE:,}, got {tuples_at_once!r}"
+    if not is_integer(tuples_at_once) or not 1 <= tuples_at_once <= simulation.MOST_AT_ONCE:
+        message = f"should be a whole number from 1 to {simulation.MOST_AT_ONCE:,}, got {tuples_at_once!r}"
         faults.append(Fault(message, "tuples_at_once"))
     if assignment is None and np.all(problem.current_slot == UNPLACED):
         message = "the problem has no current placement: pass one, as in simulate(problem, place(problem))"
@@ -453,9 +453,9 @@ def simulate(
     changes = []
     with collected(faults, "trace"):
         if isinstance(trace, (str, Path)):
-            changes = simulated.read_trace(Path(trace), problem)
+            changes = simulation.read_trace(Path(trace), problem)
         else:
-            changes = simulated.changes_of(trace, problem)
+            changes = simulation.changes_of(trace, problem)
     if saturated and changes:
         faults.append(Fault("has no effect on spouts that are offered no rate: leave out saturated", "trace"))
     if faults:
@@ -464,7 +464,7 @@ def simulate(
     ready_simulator()
     assumed = costs_of(problem) if costs is None else stored_costs(costs)
     settings = Settings(*assumed, saturated=saturated, tuples_at_once=tuples_at_once, seed=seed)
-    return simulated.simulate(problem, slots, seconds, settings, changes)
+    return simulation.simulate(problem, slots, seconds, settings, changes)
 
 
 def sweep(

@@ -237,15 +237,12 @@ def _kind(name: str, cores: int, price: float) -> NodeKind:
 def _topology(shape: str, rate_tps: float, random: np.random.Generator, *, skewed: bool, scale: int) -> Problem:
     """Return the topology with an executor per task, random work around its shape, and twelve medium nodes."""
     chains, components = _SHAPES[shape]
-    compare_with_exhaustive_search = list(chains)
+    sized = list(chains)
     for name, (tasks, _) in components.items():
-        first = next(number for number, chain in enumerate(compare_with_exhaustive_search) if name in chain.split())
-        compare_with_exhaustive_search[first] = " ".join(
-            f"{name} {tasks * scale}" if word == name else word
-            for word in compare_with_exhaustive_search[first].split()
-        )
+        first = next(number for number, chain in enumerate(sized) if name in chain.split())
+        sized[first] = " ".join(f"{name} {tasks * scale}" if word == name else word for word in sized[first].split())
     nodes = tuple(replace(_kind("medium", 2, 1.0).node, id=f"node-{n}", host=f"node-{n}") for n in range(1, 13))
-    made = sketch({shape: compare_with_exhaustive_search}, nodes=nodes)
+    made = sketch({shape: sized}, nodes=nodes)
     topology, load = made.topologies[0], made.loads[0]
     pair_tps = load.pair_tps
     if skewed:

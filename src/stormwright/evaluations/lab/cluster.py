@@ -52,7 +52,6 @@ _LATELY_S, _COMPILING = 4.0, 0.08
 #: Shorter than by default, so that a dead node is detected early.
 _SOON = {"nimbus.supervisor.timeout.secs": 20, "nimbus.task.timeout.secs": 20, "supervisor.worker.timeout.secs": 30}
 
-
 #: Keys of a topology's configuration that name files and addresses of this run: results are stored without them.
 _RATE_FILE, _RECEIVER = "stormwright.rate.file", "stormwright.probe.service.url"
 _RUN_SPECIFIC_KEYS = frozenset({_RATE_FILE, _RECEIVER, "stormwright.service.url"})
@@ -72,7 +71,7 @@ class ClusterLab:
     Attributes
     ----------
     cluster, nimbus, bridge, tally, scheduler, clock
-        The cluster, calls to Nimbus, the scheduler bridge, counts of tuple trees, the required placement, and the time.
+        The cluster, calls to Nimbus, the scheduler bridge, counts of tuple trees, the scheduler, and the time.
     """
 
     cluster: RunningCluster
