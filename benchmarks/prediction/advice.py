@@ -42,7 +42,7 @@ MEASURES = (
 )
 
 #: Advisers, the predictive one first.
-ADVISERS = ("predictive", "DS2", "DS2 with headroom", "Dhalion", "Stela", "AdaStorm")
+ADVISERS = ("stormwright", "DS2", "DS2 with headroom", "Dhalion", "Stela", "AdaStorm")
 
 #: Topologies that are followed over time are so many times as large.
 SCALE = 3
@@ -108,7 +108,7 @@ def of_starts(start: Sequence[AdviserRun]) -> list[tuple[str, str, str]]:
         own = [run for run in start if run.adviser == name]
         reached = [run.steps for run in own if run.steps is not None]
         one, two = (sum(steps <= most for steps in reached) for most in (1, 2))
-        wanted = "one in ≥ 90 %, two in all" if name == "predictive" else ""
+        wanted = "one in ≥ 90 %, two in all" if name == "stormwright" else ""
         most = f"at most {max(reached)}" if reached else "never"
         found = f"one in {_of(one, own)}, two in {_of(two, own)}, {most}; never: {len(own) - len(reached)}"
         mean = f"; on average {np.mean([run.restarts for run in own]):.1f} changes in all"
@@ -126,11 +126,11 @@ def of_traces(over: Sequence[AdviserRun]) -> list[tuple[str, str, str]]:
             restarts[name] = sum(run.restarts for run in own)
             kept, windows = sum(run.reached_windows for run in own), sum(run.windows for run in own)
             figures = f"{np.mean([run.executors for run in own]):.1f} executors"
-            wanted = "rate in ≥ 95 %" if name == "predictive" else ""
+            wanted = "rate in ≥ 95 %" if name == "stormwright" else ""
             said = f"{restarts[name]} restarts; rate in {kept / max(windows, 1):.1%} of windows; {figures}"
             rows.append((f"{trace or 'all traces'}, {name}", wanted, said))
         for other in (each for each in ADVISERS if each.startswith("DS2") and not trace and restarts[each]):
-            part = restarts["predictive"] / restarts[other]
+            part = restarts["stormwright"] / restarts[other]
             rows.append((f"restarts of the predictive one / those of {other}", "≤ 40 %", f"{part:.0%}"))
     return rows
 

@@ -160,7 +160,7 @@ def advisers(case: AdviceCase, p95_ms: float | None = None) -> dict[str, Adviser
     """Return a new instance of each adviser."""
     predictive = PredictiveAdviser(AdviceGoals(p95_ms=p95_ms), case.kinds, Patience())
     return {
-        "predictive": predictive,
+        "stormwright": predictive,
         "DS2": Ds2(),
         "DS2 with headroom": Ds2(1 / (1 - predictive.headroom)),
         "Dhalion": Dhalion(),
@@ -297,7 +297,7 @@ def run_adviser(
     trace, rates_tps
         Name of the trace, and its offered trees/s by window.
     """
-    workers = _WORKERS if name in ("predictive", "Stela", "AdaStorm") else _NODES
+    workers = _WORKERS if name in ("stormwright", "Stela", "AdaStorm") else _NODES
     wanted = TargetSize(_initial_executors(case, 1), workers)
     restarts = reached_windows = 0
     steps: int | None = None
