@@ -232,6 +232,16 @@ def test_latency_goal_adds_executors_or_is_reported_unreachable():
         advised(problem, AdviceGoals(rates={"": 150.0}, p95_ms=0.01))
 
 
+def test_alternatives_cost_at_most_one_node_more_than_a_search_with_their_headroom():
+    problem = chain({"in": 2.0, "work": 5.0, "out": 3.0}, cores=1.0)
+    goals = AdviceGoals(rates={"": 300.0})
+    alternatives = advised(problem, goals).alternatives
+    assert len(alternatives) >= 3
+    for each in alternatives:
+        searched = advised(problem, replace(goals, headroom=each.headroom - 1e-6), alternatives=False)
+        assert searched.price <= each.price <= searched.price + 1.0
+
+
 def test_other_topology_keeps_its_executors_and_uses_its_share_of_nodes():
     problem = two_word_counts(rate_tps=20_000.0, cores=2.0)
     problem = problem.with_current(make_scheduler("even").schedule(problem).by_topology(problem))

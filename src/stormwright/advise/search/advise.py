@@ -47,7 +47,7 @@ def advised(
     held_cores
         Busy threads by component, as for `MixTrials`.
     alternatives
-        Whether to search for clusters with other headrooms, too.
+        Whether to find clusters with other headrooms, too: sufficient ones, not always the cheapest.
 
     Raises
     ------
@@ -142,12 +142,13 @@ def _alternatives(
     found = [(trials, best)]
     for headroom in _HEADROOMS:
         if abs(headroom - trials.goals.headroom) > 1e-9:
-            log.info("searching alternatives with %.0f%% headroom …", 100 * headroom)
+            log.info("an alternative with %.0f%% headroom …", 100 * headroom)
             other = MixTrials(problem, replace(trials.goals, headroom=headroom), trials.kinds, held_cores)
             try:
-                found.append((other, Search(other).best()))
+                one = Search(other).near(best)
             except InputError:
                 continue
+            found += [(other, one)] if one else []
     chosen = set(trials.requested)
     made = [
         Alternative(

@@ -199,9 +199,10 @@ PAPER = Paper(
     source=citation("top_storm"),
     how="Five alike nodes with the slots of table 5; to schedulers they declare the processors of table 4. Theirs had "
     "two to eight cores each and 1 Gbit/s, and the topologies of Storm's examples, whose spouts sleep between tuples; "
-    "our nodes may use more than half of a machine of two cores each, so that no node is short of CPU before all "
-    "together are, and spouts begin as many trees as may be pending. Shuffled tuples stay in the worker where they "
-    "can, as in their Storm 2.0.0. Theirs ran 1,500 s once, ours for seconds with warm workers. Nodes, workers "
+    "our nodes may use 1.2 cores each of a machine of two, so that no node is short of CPU before all together are, "
+    "and spouts begin as many trees as may be pending. Placements on several nodes are thus limited by the CPU of the "
+    "machine, which no scheduler knows; `optimizer` predicts with six cores, and may use more nodes than is good. "
+    "Shuffled tuples stay in the worker where they can, as in their Storm 2.0.0. Theirs ran 1,500 s once, ours for seconds with warm workers. Nodes, workers "
     "and GFLOPs are computed on their cluster as described, without running it.",
     rows=(
         PublishedRow(
