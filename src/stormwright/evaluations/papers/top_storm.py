@@ -202,8 +202,9 @@ PAPER = Paper(
     "our nodes may use 1.2 cores each of a machine of two, so that no node is short of CPU before all together are, "
     "and spouts begin as many trees as may be pending. Placements on several nodes are thus limited by the CPU of the "
     "machine, which no scheduler knows; `optimizer` predicts with six cores, and may use more nodes than is good. "
-    "Shuffled tuples stay in the worker where they can, as in their Storm 2.0.0. Theirs ran 1,500 s once, ours for seconds with warm workers. Nodes, workers "
-    "and GFLOPs are computed on their cluster as described, without running it.",
+    "Shuffled tuples stay in the worker where they can, as in their Storm 2.0.0. Theirs ran 1,500 s once, ours for "
+    "seconds with warm workers. Nodes, workers and GFLOPs are computed on their cluster as described, without "
+    "running it.",
     rows=(
         PublishedRow(
             "Fig. 1, 2", "Storm's architecture; a linear topology", why_not="Illustrations: nothing is claimed."
