@@ -94,6 +94,12 @@ _HAND = (
     "Section 4, with these figures, was not at hand: the sizes are ours, and no number stands against what is shown."
 )
 
+_PACKED = (
+    "Online, as the paper defines it, counts the CPU of executors, and not what workers of one node take to pass "
+    "messages to each other: its five workers fill one or two nodes at a sixth to a half of the rate. The defaults of "
+    "the authors' code leave all five nodes in use; `optimizer` has as little traffic in one worker."
+)
+
 PAPER = Paper(
     name="adaptive",
     title="Adaptive online scheduling: default, offline and online",
@@ -102,9 +108,10 @@ PAPER = Paper(
     "own evaluation are not known. Five alike nodes, one worker each under default. Every scheduler runs a "
     "topology at the same rate, half of the highest under default. Offline knows its streams; online, and the "
     "optimizer, get the load measured under default, and everything restarts where they put it: what a move "
-    "itself costs is not in these figures. Storm 2 keeps shuffled tuples in the worker where it can; theirs did "
-    "not, so that is switched off, and threads without work sleep. The grand challenge's data and queries are "
-    "replaced by words that are counted by key.",
+    "itself costs is not in these figures. At half of the highest rate nodes are 88 to 95 % busy, as Storm spends what "
+    "is left on single messages: latencies are those of nearly full nodes, and differ from start to start. Storm 2 "
+    "keeps shuffled tuples in the worker where it can; theirs did not, so that is switched off, and threads without "
+    "work sleep. The grand challenge's data and queries are replaced by words that are counted by key.",
     rows=(
         PublishedRow(
             "Fig. 1", "A Storm cluster with the paper's additions", why_not="An illustration: nothing is claimed."
@@ -140,9 +147,14 @@ PAPER = Paper(
                 for block in (*_STAGES, *_REPLICATION)
             ),
         ),
-        PublishedRow("§4, reference topology, stages", "Lower latency than default", _quicker(*_STAGES), _HAND),
         PublishedRow(
-            "§4, reference topology, replication", "Lower latency than default", _quicker(*_REPLICATION), _HAND
+            "§4, reference topology, stages", "Lower latency than default", _quicker(*_STAGES), f"{_HAND} {_PACKED}"
+        ),
+        PublishedRow(
+            "§4, reference topology, replication",
+            "Lower latency than default",
+            _quicker(*_REPLICATION),
+            f"{_HAND} {_PACKED}",
         ),
         PublishedRow(
             "§4, reference topology, authors' parameters",
@@ -165,11 +177,13 @@ PAPER = Paper(
                 ReportedFigure(_BY_KEY.name, "latency_ms"),
                 ReportedFigure(_BY_KEY.name, "inter_node_tps"),
             ),
+            _PACKED,
         ),
         PublishedRow(
             "Abstract and §1, grand challenge, authors' parameters",
             "20 to 30 % less latency under online than under default",
             (OrderClaim(_BY_KEY.name, "latency_ms", THEIR_ONLINE, DEFAULT, more=False, published=(0.7, 0.8)),),
+            "A sixth less traffic between nodes does not outweigh that nodes are filled less evenly, near their limit.",
         ),
     ),
     blocks=(*_STAGES, *_REPLICATION, _BY_KEY),
