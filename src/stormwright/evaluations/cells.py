@@ -31,7 +31,8 @@ class CellTimes:
     sample_s, samples
         Length and number of the stretches in which each figure is measured; starts differ more than they do.
     kill_s
-        Time between kills, and after the last: a lost tuple tree blocks a spout for half a minute to a minute.
+        Time between kills, and after the last: lost tuple trees block a spout for half a minute to a minute, and again
+        where it goes on before the dead node's workers run elsewhere.
     kills
         Number of nodes killed.
     """
@@ -40,13 +41,18 @@ class CellTimes:
     probe_s: float = 8.0
     sample_s: float = 3.0
     samples: int = 3
-    kill_s: float = 90.0
-    kills: int = 2
+    kill_s: float = 180.0
+    kills: int = 1
 
     @property
     def before_kills_s(self) -> float:
         """Duration of the measurement before the first kill."""
-        return 0.3 * self.kill_s
+        return 0.15 * self.kill_s
+
+    def used_by(self, kind: BlockKind) -> dict[str, float]:
+        """Return the durations and numbers on which figures of a kind of block depend, by name."""
+        others = () if kind == "kills" else ("kill_s", "kills")
+        return {name: value for name, value in asdict(self).items() if name not in others}
 
     def of(self, block: Block) -> float:
         """Return the approximate duration of a cell of a block."""
@@ -109,7 +115,14 @@ class Cell:
     def key(self) -> str:
         """Key of the cell: another block, variant or time has another key."""
         own = {name: value for name, value in asdict(self.block).items() if name not in ("variants", "repeats")}
-        parts = [self.paper, own, self.variant, asdict(self.placed_by), self.repeat, asdict(self.times)]
+        parts = [
+            self.paper,
+            own,
+            self.variant,
+            asdict(self.placed_by),
+            self.repeat,
+            self.times.used_by(self.block.kind),
+        ]
         return hashlib.sha256(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)).hexdigest()[:24]
 
     def first(self) -> Cell:
