@@ -80,7 +80,10 @@ class SimulatedLab:
         if cell.is_first and cell.block.share is not None and not rate_tps:
             rate_tps = cell.block.share * _highest_tps(start, cell.times.probe_s)
         figures, counts = _stretches(start, cell, rate_tps)
-        document = problem_to_dict(_measured(start, counts)) if cell.is_first else None
+        # Schedulers get what nodes may use, as on a real cluster, not their share of the machine.
+        document = None
+        if cell.is_first:
+            document = problem_to_dict(replace(_measured(start, counts), supervisors=problem.supervisors))
         return CellOutcome(figures, {}, named(problem, slots), document, rate_tps)
 
 

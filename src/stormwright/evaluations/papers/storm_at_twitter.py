@@ -13,9 +13,7 @@ from stormwright.evaluations.definitions import (
     Variant,
 )
 
-STORM, OURS = "Storm", "optimizer"
-
-_VARIANTS = {STORM: Variant("even"), OURS: Variant("optimizer")}
+_VARIANTS = {"Storm": Variant("even")}
 
 _BLOCK = Block(
     "nodes die",
