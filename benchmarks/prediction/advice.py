@@ -41,7 +41,7 @@ MEASURES = (
     "src/stormwright/evaluations/advice_run.py",
 )
 
-#: Advisers, the predictive one first.
+#: Advisers, ours first.
 ADVISERS = ("stormwright", "DS2", "DS2 with headroom", "Dhalion", "Stela", "AdaStorm")
 
 #: Topologies that are followed over time are so many times as large.
@@ -131,7 +131,7 @@ def of_traces(over: Sequence[AdviserRun]) -> list[tuple[str, str, str]]:
             rows.append((f"{trace or 'all traces'}, {name}", wanted, said))
         for other in (each for each in ADVISERS if each.startswith("DS2") and not trace and restarts[each]):
             part = restarts["stormwright"] / restarts[other]
-            rows.append((f"restarts of the predictive one / those of {other}", "≤ 40 %", f"{part:.0%}"))
+            rows.append((f"restarts of stormwright / of {other}", "≤ 40 %", f"{part:.0%}"))
     return rows
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from math import ceil
 
@@ -142,13 +143,11 @@ def _alternatives(
     found = [(trials, best)]
     for headroom in _HEADROOMS:
         if abs(headroom - trials.goals.headroom) > 1e-9:
-            log.info("an alternative with %.0f%% headroom …", 100 * headroom)
+            log.info("searching an alternative with %.0f%% headroom …", 100 * headroom)
             other = MixTrials(problem, replace(trials.goals, headroom=headroom), trials.kinds, held_cores)
-            try:
-                one = Search(other).near(best)
-            except InputError:
-                continue
-            found += [(other, one)] if one else []
+            with suppress(InputError):
+                if one := Search(other).near(best):
+                    found.append((other, one))
     chosen = set(trials.requested)
     made = [
         Alternative(

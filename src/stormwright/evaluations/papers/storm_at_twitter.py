@@ -35,9 +35,9 @@ PAPER = Paper(
     title="Storm @Twitter: nodes that die under load",
     source='A. Toshniwal and others, "Storm @Twitter", SIGMOD 2014, https://doi.org/10.1145/2588555.2595641',
     how="Four nodes, a worker on each, word count at 30 % of its highest rate; a node dies with its supervisor and "
-    "workers. Nimbus misses a supervisor after 20 s here. Recovered is from when on the "
-    "rate stays at 90 % of that at the window's end. A tree whose spout dies with its node is not reported: it "
-    "counts as lost, since our spouts read from no queue that would hand it out again.",
+    "workers. Nimbus misses a supervisor after 20 s here. The time to recover ends when the rate stays at 90 % of that "
+    "three minutes after the failure. A tree whose spout dies with its node is not reported: it counts as lost, since "
+    "our spouts read from no queue that would hand it out again.",
     rows=(
         PublishedRow(
             "Fig. 1 to 6", "Topologies, architecture and message flow", why_not="Illustrations: nothing is claimed."
