@@ -51,6 +51,15 @@ def test_an_order_holds_once_the_topology_has_no_slots() -> None:
     assert answer.status == {A.id: "better"}
 
 
+def test_status_of_answer_that_nimbus_did_not_use_is_not_repeated() -> None:
+    asked = bridge()
+    asked.order(A.id, Order(ON_N1, "better"))
+    asked.answer(problem([A]))
+    assert asked.answer(problem([A], current={A.id: ON_N0})).status == {}
+    assert asked.answer(problem([A])).status == {A.id: "better"}
+    assert asked.answer(problem([A], current={A.id: ON_N1})).status == {A.id: "better"}
+
+
 def test_initial_scheduler_places_new_topologies_around_running_ones() -> None:
     answer = bridge().answer(problem([A, B], current={A.id: ON_N0}))
     assert answer.assignments == {B.id: place([("n0", 6701)], [0] * 4)}

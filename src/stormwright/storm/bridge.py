@@ -178,6 +178,7 @@ class Bridge:
         self._orders: dict[str, Order] = {}
         self._ordered_s: dict[str, float] = {}
         self._status: dict[str, str] = {}
+        self._answered: Mapping[str, TopologyAssignment] = {}
         self._failures: dict[str, Failure] = {}
         self._unfit: Mapping[str, tuple[str, ...]] = {}
         self._snapshot: Problem | None = None
@@ -257,8 +258,13 @@ class Bridge:
                 self._ordered_s = {t: since for t, since in self._ordered_s.items() if t in held}
                 self._unfit = unfit or {}
                 orders = {t: order for t, order in self._orders.items() if t not in self._unfit}
+            for topology_id, assigned in self._answered.items():
+                if problem.current.get(topology_id) != assigned:
+                    # Nimbus did not use the answer, such as one that breaks a limit, and has said why.
+                    self._status.pop(topology_id, None)
             # Only Nimbus waits for the scheduler.
             answer = self._decide(*change_places(self._shown(problem), orders), limit_s)
+            self._answered = answer.assignments
             with self._changed:
                 assigned = {**problem.current, **answer.assignments}
                 self._snapshot = problem.with_current(assigned) if answer.assignments else problem

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from threading import Event
 
 import numpy as np
 import pytest
@@ -71,6 +72,26 @@ def test_simultaneous_drains_of_one_node_make_one_plan(nimbus: Nimbus) -> None:
     assert len([each for each in nimbus.plan_service.plans().plans if each.origin == "drain"]) == 1
     nimbus.run()
     assert nimbus.plan_service.plan(made[0]).state == "done"
+
+
+def test_drain_before_made_plan_has_begun_refers_to_it(nimbus: Nimbus, monkeypatch: pytest.MonkeyPatch) -> None:
+    made, begin = Event(), Event()
+    before_moving = nimbus.guard.holds.before_moving
+
+    def wait() -> object:
+        made.set()
+        assert begin.wait(30)
+        return before_moving()
+
+    monkeypatch.setattr(nimbus.guard.holds, "before_moving", wait)
+    plan = nimbus.plan_service.nodes.drain("host0", DRAIN).plan
+    assert made.wait(30)
+    again = nimbus.plan_service.nodes.drain("host0", DRAIN).plan
+    begin.set()
+    assert plan is not None
+    assert again is not None
+    assert (again.id, again.state) == (plan.id, "planned")
+    begun(nimbus, plan.id)
 
 
 def test_drain_moves_executors_in_steps_and_revert_restores_them(nimbus: Nimbus) -> None:
