@@ -4,8 +4,8 @@
     python -m benchmarks.storm.advice compare
 
 A topology begins with one executor of each component in two workers; its load is measured at the highest rate that it
-reaches. From this one measurement each adviser says what a rate needs; `storm rebalance`, as by `stormwright advise
---apply`, carries it out, and the rate is measured. DS2 goes on from what it has measured, three times at most; it says
+reaches, and so is the CPU that workers get of a full node. From this one measurement each adviser says what a rate
+needs; `storm rebalance`, as by `stormwright advise --apply`, carries it out, and the rate is measured. DS2 goes on from what it has measured, three times at most; it says
 nothing of nodes, so Storm's EvenScheduler places its executors on all of them. The fewest nodes are found by trying:
 one node fewer should not sustain the rate raised by the headroom. `run` stores each start and resumes; `compare` needs
 no cluster.
@@ -207,12 +207,18 @@ def start_of(lab: ClusterLab, name: str, start: int) -> dict[str, Any]:
         lab.warm_up(problem, TIMES.warm_s)
         lab.limit(block)
         first, measured = topology.measured(0.0, with_costs=True)
-        highest_tps, rates = first.reached_tps, []
+        measured, highest_tps, rates = _with_usable_cpu(measured), first.reached_tps, []
         for factor in FACTORS:
             rate_tps = factor * highest_tps
             rates.append({"factor": factor, "rate_tps": rate_tps, **_ours(topology, measured, rate_tps)})
             rates[-1]["ds2"] = [trial.as_dict() for trial in _ds2(topology, measured, rate_tps)]
         return {"topology": name, "start": start, "highest_tps": highest_tps, "rates": rates}
+
+
+def _with_usable_cpu(measured: Problem) -> Problem:
+    """Return the problem with the CPU that workers got on the fullest node: daemons and unused slices take the rest."""
+    usable_hz = max(measured.load.node_cpu_hz.values()) if measured.load else 0.0
+    return replace(measured, supervisors=tuple(replace(node, cpu_hz=usable_hz) for node in measured.supervisors))
 
 
 def _ours(topology: AdvisedTopology, measured: Problem, rate_tps: float) -> dict[str, Any]:
@@ -230,7 +236,7 @@ def _ours(topology: AdvisedTopology, measured: Problem, rate_tps: float) -> dict
     trial, _ = topology.measured(rate_tps)
     found: dict[str, Any] = {"command": order.command, "ours": trial.as_dict()}
     nodes = {node for node, _ in placement}
-    if len(nodes) > 1:
+    if trial.reached and len(nodes) > 1:
         fewer = _on_fewer_nodes(advice.problem, measured, len(nodes) - 1)
         topology.carry_out(executors, len(set(fewer)), fewer)
         found["fewer"] = topology.measured(rate_tps / (1 - HEADROOM))[0].as_dict()
