@@ -5,10 +5,10 @@
 
 A topology begins with one executor of each component in two workers; its load is measured at the highest rate that it
 reaches, and so is the CPU that workers get of a full node. From this one measurement each adviser says what a rate
-needs; `storm rebalance`, as by `stormwright advise --apply`, carries it out, and the rate is measured. DS2 goes on from what it has measured, three times at most; it says
-nothing of nodes, so Storm's EvenScheduler places its executors on all of them. The fewest nodes are found by trying:
-one node fewer should not sustain the rate raised by the headroom. `run` stores each start and resumes; `compare` needs
-no cluster.
+needs; `storm rebalance`, as by `stormwright advise --apply`, carries it out, and the rate is measured. DS2 goes on from
+what it has measured, three times at most; it says nothing of nodes, so Storm's EvenScheduler places its executors on
+all of them. The fewest nodes are found by trying: one node fewer should not sustain the rate raised by the headroom.
+`run` stores each start and resumes; `compare` needs no cluster.
 
 Threads without work sleep, nodes have no standby workers and JVMs only their first compiler. Otherwise idle threads,
 the next standby and the second compiler take a third of a node's quota for a minute after each rebalance.
