@@ -135,7 +135,10 @@ def listed_pages(root: Path) -> Iterator[tuple[str, Path]]:
 
 def status_of(page: str, benchmark: Path, repository: Repository) -> PageStatus:
     """Return the status of a page: compare its code at the commit of the measurement with the present one."""
-    document = json.loads((repository.root / RESULTS / f"{page}.json").read_text(encoding="utf-8"))
+    file = repository.root / RESULTS / f"{page}.json"
+    if not file.exists():
+        return PageStatus(page, "", "", reason="it was not measured yet")
+    document = json.loads(file.read_text(encoding="utf-8"))
     commit, _, uncommitted = str(document["commit"]).partition(" ")
     status = PageStatus(page, document["date"], commit)
     if uncommitted:
@@ -177,7 +180,8 @@ def main() -> int:
         for each in outdated:
             names = ", ".join(each.changed[:3])
             more = f", and {len(each.changed) - 3} more" if len(each.changed) > 3 else ""
-            print(f"{each.page} ({each.date}, {each.commit}): {each.reason}{f': {names}{more}' if names else ''}")
+            made = f" ({each.date}, {each.commit})" if each.date else ""
+            print(f"{each.page}{made}: {each.reason}{f': {names}{more}' if names else ''}")
         print(f"{len(outdated)} of {len(pages)} pages are outdated")
     return 1 if outdated else 0
 

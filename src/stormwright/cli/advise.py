@@ -182,7 +182,9 @@ class _HistorySource:
 
 @click.command()
 @options.problem_file
-@click.option("--rate", "rates", multiple=True, metavar="[TOPOLOGY=]R", help="Target rate, in trees/s.")
+@click.option(
+    "--rate", "rates", multiple=True, metavar="[TOPOLOGY=]R", help="Target rate, in trees/s.  [default: as measured]"
+)
 @click.option(
     "--times", "times", multiple=True, metavar="[TOPOLOGY=]×F", help="Target rate as a multiple of the measured one."
 )
@@ -229,7 +231,11 @@ class _HistorySource:
 @click.option(
     "--leave-out", "left_out", multiple=True, metavar="RANGE", help="Exclude a day, or FROM..TO, of the history."
 )
-@click.option("--alternatives/--no-alternatives", default=True, help="Show what other headrooms cost.")
+@click.option(
+    "--alternatives/--no-alternatives",
+    default=True,
+    help="Show what other headrooms cost, with --all, --json or --output.",
+)
 @options.costs
 @options.output("Write what is printed with --json here.")
 @options.everything
@@ -240,7 +246,7 @@ class _HistorySource:
     "wait_s",
     type=options.WholeRange(0, 3600),
     default=30,
-    help="With --apply: seconds between deactivation and reassignment, as in storm rebalance -w.",
+    help="With --apply: seconds for which spouts stop before workers restart, as in storm rebalance -w.",
 )
 @options.as_json("Print it as JSON.")
 def command(
@@ -268,7 +274,8 @@ def command(
 
     FILE is a problem with running topologies and a measured load: from `GET /v1/problem` of a service, or from
     `stormwright import nimbus` together with `--ui`. Executors stay within the number of tasks, which Storm fixes when
-    a topology is submitted. The output ends with the `storm rebalance` commands; `--apply` runs them.
+    a topology is submitted. Without a target, what runs is sized for the measured rates, which may be fewer executors
+    and nodes. Lines that begin with `next:` are the `storm rebalance` commands; `--apply` runs them.
     """
     from stormwright.advise.commands import orders_of
     from stormwright.advise.search.advise import advised
@@ -290,7 +297,8 @@ def command(
     prepare_output(output, *filter(None, (file, kinds_file, costs_file)), *ui_files)
     problem, held = with_measured(problem, ui_files, costs_file)
     with shown(err=True):
-        advice = advised(problem, goals, made, held, alternatives)
+        shown_alternatives = alternatives and (shows_all() or as_json or output is not None)
+        advice = advised(problem, goals, made, held, shown_alternatives)
     orders, warnings = orders_of(advice), _warnings(problem, _HistorySource(state_dir, left_out))
     document = _document(problem, advice, orders, warnings)
     if output:
