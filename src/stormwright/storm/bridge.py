@@ -258,8 +258,8 @@ class Bridge:
                 self._ordered_s = {t: since for t, since in self._ordered_s.items() if t in held}
                 self._unfit = unfit or {}
                 orders = {t: order for t, order in self._orders.items() if t not in self._unfit}
-            for topology_id, assigned in self._answered.items():
-                if problem.current.get(topology_id) != assigned:
+            for topology_id, given in self._answered.items():
+                if problem.current.get(topology_id) != given:
                     # Nimbus did not use the answer, such as one that breaks a limit, and has said why.
                     self._status.pop(topology_id, None)
             # Only Nimbus waits for the scheduler.
