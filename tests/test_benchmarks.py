@@ -147,6 +147,12 @@ def test_a_page_is_outdated_when_the_code_that_it_measures_has_changed(measured,
     assert bool(reason) == bool(files)
 
 
+def test_a_listed_page_without_a_measurement_is_outdated(measured):
+    (measured.root / "docs" / "results" / "quality.json").unlink()
+    ((page, benchmark),) = listed_pages(measured.root)
+    assert status_of(page, benchmark, measured).reason == "it was not measured yet"
+
+
 @pytest.mark.parametrize("commit", ["0123456", "{} with changes"])
 def test_a_page_of_unknown_code_is_outdated(measured, commit):
     page = measured.root / "docs" / "results" / "quality.json"

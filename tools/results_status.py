@@ -180,8 +180,8 @@ def main() -> int:
         for each in outdated:
             names = ", ".join(each.changed[:3])
             more = f", and {len(each.changed) - 3} more" if len(each.changed) > 3 else ""
-            made = f" ({each.date}, {each.commit})" if each.date else ""
-            print(f"{each.page}{made}: {each.reason}{f': {names}{more}' if names else ''}")
+            measured = f" ({each.date}, {each.commit})" if each.date else ""
+            print(f"{each.page}{measured}: {each.reason}{f': {names}{more}' if names else ''}")
         print(f"{len(outdated)} of {len(pages)} pages are outdated")
     return 1 if outdated else 0
 

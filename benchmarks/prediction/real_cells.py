@@ -10,8 +10,8 @@ In one start the limits change while it runs; each is measured with as many tree
 
 `compare` needs no cluster: it takes the load from the records of one placement of each topology and limit, predicts all
 the others, and writes the errors. Costs are fitted to that placement, and where it leaves CPU to spare on every node to
-a topology that is not predicted. The machine is now faster and now slower: predictions are told how fast it was, by a
-fixed loop that ran beside each measurement; the errors of predictions that are not are shown too.
+a topology that is not predicted. The machine is now faster and now slower, which predictions do not know; the errors of
+those corrected by its speed, which a fixed loop beside each measurement gives, are shown too.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from benchmarks.cells.fitted import fitting
 from benchmarks.cells.learned import errors
 from benchmarks.cells.measured import Measured
 from benchmarks.cells.running import file_of, run
-from benchmarks.kit.results import DIRECTORY, ROOT, show_progress, write_results
+from benchmarks.kit.results import DIRECTORY, show_progress, write_results
 
 #: Code that the page measures.
 MEASURES = ("src/stormwright/predict",)
@@ -106,9 +106,7 @@ def compare(found: Sequence[Measured], of: int, options: argparse.Namespace) -> 
     rows.append((f"the same, by {_PEER}: throughput error", "above ours", spread(errors(found, options.source))))
     title = "Predictions of placements against a real cluster, JVMs with the first compiler only"
     details: dict[str, Any] = {
-        "raw records": str(
-            options.records.relative_to(ROOT) if options.records.is_relative_to(ROOT) else options.records
-        ),
+        "raw records": options.records.name,
         "limits": [str(limit) for limit in LIMITS],
         "topologies": dict(TOPOLOGIES),
         "predicted": [cell.as_dict() for cell in every],

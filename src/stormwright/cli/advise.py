@@ -297,8 +297,9 @@ def command(
     prepare_output(output, *filter(None, (file, kinds_file, costs_file)), *ui_files)
     problem, held = with_measured(problem, ui_files, costs_file)
     with shown(err=True):
-        shown_alternatives = alternatives and (shows_all() or as_json or output is not None)
-        advice = advised(problem, goals, made, held, shown_alternatives)
+        # Each is another search, which is not shown otherwise.
+        alternatives = alternatives and (shows_all() or as_json or output is not None)
+        advice = advised(problem, goals, made, held, alternatives)
     orders, warnings = orders_of(advice), _warnings(problem, _HistorySource(state_dir, left_out))
     document = _document(problem, advice, orders, warnings)
     if output:

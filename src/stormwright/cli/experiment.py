@@ -46,7 +46,7 @@ _CELLS, _SIMULATED_CELLS = "cells.jsonl", "simulated-cells.jsonl"
 def command(
     ctx: click.Context, name: str | None, output: Path, fresh: bool, quick: bool, simulated: bool, as_json: bool
 ) -> None:
-    """It starts clusters on this machine, which needs root and takes hours; yours is not touched.
+    """The clusters are started on this machine, which needs root and takes hours. No other cluster is used.
 
     Without NAME the experiments are listed with their approximate duration; NAME may be all. Interrupted experiments
     resume. Exits with 1 if a cell could not be measured; the verdicts are in the pages.
@@ -150,13 +150,13 @@ def _list(papers: Sequence[Paper], cells: Mapping[str, Sequence[Cell]], stored: 
         }
         for paper in papers
     ]
-    whole = round(minutes([cell for group in left.values() for cell in group]))
     if as_json:
         print_json(rows)
         return
     table = numbers_table("experiment", "rows", "cells", "left", "minutes left", "", texts=(0, -1))
     for row in rows:
         table.add_row(*(row[name] for name in ("experiment", "rows", "cells", "left", "minutes", "title")))
+    whole = round(minutes([cell for group in left.values() for cell in group]))
     table.add_row("all", *(sum(int(str(r[n])) for r in rows) for n in ("rows", "cells", "left")), whole, "")
     print_table(table)
 

@@ -74,8 +74,8 @@ def command(
     where: HistoryLocation,
     as_json: bool,
 ) -> None:
-    """The scheduler uses it with --set model=FILE. With --control, train an agent of the scheduler `model_free`, which
-    uses it with --set agent=FILE.
+    """The scheduler uses the model with --set model=FILE. With --control an agent of the scheduler `model_free` is
+    trained instead, which that scheduler uses with --set agent=FILE.
 
     Random problems are placed by fast rules and the placements are predicted; the model learns which placements perform
     best. With --state or --history it also learns from the recorded decisions of a service, with --sweep from the cells

@@ -178,6 +178,7 @@ class Bridge:
         self._orders: dict[str, Order] = {}
         self._ordered_s: dict[str, float] = {}
         self._status: dict[str, str] = {}
+        #: What the last answer assigned, by topology.
         self._answered: Mapping[str, TopologyAssignment] = {}
         self._failures: dict[str, Failure] = {}
         self._unfit: Mapping[str, tuple[str, ...]] = {}

@@ -340,7 +340,7 @@ class PlanService(PlanQueries):
         """Return the plan (id) by which a host is being evacuated; None without one."""
         for row in self._plans.summary_rows((*IN_PROGRESS_STATES, "planned"), most=2**31):
             # A planned one that applies itself begins at any moment.
-            in_progress = row.state != "planned" or row.applies_itself
+            in_progress = row.applies_itself or row.state in IN_PROGRESS_STATES
             if in_progress and row.origin == "drain" and orjson.loads(row.request)["host"] == host:
                 return row.id
         return None
