@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from stormwright.cli import progress
 from tests.examples import examples
 
 if TYPE_CHECKING:
@@ -65,6 +66,14 @@ def _give_way() -> None:
     os.setsid()
     with suppress(OSError):  # a kernel without autogroups
         Path("/proc/self/autogroup").write_text(str(_NICENESS), encoding="ascii")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _silent_progress() -> Iterator[None]:
+    """What a verb prints does not depend on how busy the machine is."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(progress, "REPORTED_AFTER_S", 3600.0)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -16,6 +16,7 @@ import orjson
 import pytest
 
 from stormwright import compilation
+from stormwright.cli import progress
 from stormwright.cli.output import text_table
 from stormwright.cli.progress import working
 from stormwright.compilation import report_compilation
@@ -379,9 +380,10 @@ def test_memory_of_spark_is_checked_before_its_start(run, tmp_path):
         assert f"{wrong}: the number of days must be a whole number" in err
 
 
-def test_long_work_is_reported_on_standard_error(capsys):
+def test_long_work_is_reported_on_standard_error(capsys, monkeypatch):
     for after_s, said in ((0.0, "counting …\n"), (60.0, "")):
-        with working("counting", after_s=after_s):
+        monkeypatch.setattr(progress, "REPORTED_AFTER_S", after_s)
+        with working("counting"):
             time.sleep(0.1)
         assert capsys.readouterr().err == said
 

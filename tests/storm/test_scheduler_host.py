@@ -379,8 +379,7 @@ def test_on_the_command_line(capsys: pytest.CaptureFixture[str], tmp_path: Path)
     name = "java:ResourceAwareScheduler:DefaultResourceAwareStrategy"
     out = tmp_path / "out.json"
     code, printed, err = run(capsys, "schedule", SMALL, "--scheduler", name, "--output", out)
-    # Progress, after a second on a busy machine.
-    assert (code, err.replace(f"{name} is placing 25 executors …\n", "")) == (0, "")
+    assert (code, err) == (0, "")
     assert f"{name} took" in printed
     assert out.exists()
 

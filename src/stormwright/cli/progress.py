@@ -20,17 +20,15 @@ REPORTED_AFTER_S = 2.0
 
 
 @contextmanager
-def working(what: str, after_s: float = REPORTED_AFTER_S) -> Iterator[None]:
-    """Print a line on standard error if the block takes longer than `after_s` seconds.
+def working(what: str) -> Iterator[None]:
+    """Print a line on standard error if the block takes longer than `REPORTED_AFTER_S`.
 
     Parameters
     ----------
     what
         The work, as in ``searching a placement``.
-    after_s
-        Seconds of silence.
     """
-    timer = Timer(after_s, _say_quietly, (f"{what} …",))
+    timer = Timer(REPORTED_AFTER_S, _say_quietly, (f"{what} …",))
     timer.daemon = True
     timer.start()
     try:
