@@ -126,7 +126,12 @@ def test_apply_sends_printed_rebalance_orders_to_nimbus(run, file, tmp_path, mon
     (asked,) = nimbus.asked
     name, wait_s, workers, executors = asked
     assert (name, wait_s) == ("words", 7)
-    assert f"done: {RebalanceOrder(name, executors or {}, workers).command}" in out
+    order = RebalanceOrder(name, executors or {}, workers)
+    assert f"done: {order.command}" in out
+    running = read_problem(file).topologies[0]
+    before = {component.id: component.parallelism for component in running.components}
+    undone = RebalanceOrder(name, {one: before[one] for one in order.executors}, workers and running.num_workers)
+    assert f"undo: {undone.command}" in out
 
 
 @pytest.mark.parametrize(

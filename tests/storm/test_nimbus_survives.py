@@ -57,9 +57,14 @@ def gateway(storm_cluster):
 
 @pytest.fixture(scope="module")
 def topology_id(storm_cluster, gateway, eventually):
-    """A topology submitted while no service is there, and all supervisors are."""
-    # One may be missing for a moment: it ends when a topology is killed while it fetches its files.
-    eventually(lambda: len(gateway.cluster()["supervisors"]) == 3, "Nimbus knows all supervisors")
+    """A topology submitted while no service is there, all supervisors are, and nothing else holds their slots."""
+
+    def is_free() -> bool:
+        # A supervisor may be missing for a moment: it ends when a topology is killed while it fetches its files.
+        cluster = gateway.cluster()
+        return len(cluster["supervisors"]) == 3 and not cluster["topologies"]
+
+    eventually(is_free, "Nimbus knows all supervisors, and killed topologies are gone")
     storm_cluster.run_topology("stormwright.topologies.Exclamation", ["name=survivor", "rate=100"])
     (found,) = [topology["id"] for topology in gateway.cluster()["topologies"] if topology["name"] == "survivor"]
     yield found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -376,7 +376,7 @@ def _document(
 def _applied(
     problem: Problem, advice: Advice, orders: Sequence[RebalanceOrder], home: Path, wait_s: int
 ) -> Iterator[str]:
-    """Rebalance through Nimbus, yielding a line each; refused if the cluster differs from FILE."""
+    """Rebalance through Nimbus, yielding a line each and the command that undoes it; refused if FILE is outdated."""
     from stormwright.advise.commands import carry_out, outdated_orders
     from stormwright.storm.gateway import NimbusGateway, gateway_command
 
@@ -391,3 +391,15 @@ def _applied(
         for order in orders:
             carry_out(order, nimbus, wait_s)
             yield f"done: {order.command}"
+            yield f"undo: {_undone(order, advice).command}"
+
+
+def _undone(order: RebalanceOrder, advice: Advice) -> RebalanceOrder:
+    """Return the rebalance to the executors and workers from before an order."""
+    before = {each.component: each.executors_now for each in advice.components if each.topology == order.name}
+    workers = {each.name: each.workers_now for each in advice.topologies}
+    return replace(
+        order,
+        executors={component: before[component] for component in order.executors},
+        workers=None if order.workers is None else workers[order.name],
+    )
