@@ -89,6 +89,7 @@ def test_worker_counts_as_ended_after_its_report_or_timeout(clock: Clock) -> Non
     assert tally.silent(ended)
     clock.sleep(MIN_SILENT_S)
     assert tally.silent(alive)
+    assert not tally.silent(alive, 2 * MIN_SILENT_S)
     assert tally.unheard("t", [("n0", 6700), ("n9", 6700)]) == [("n0", 6700), ("n9", 6700)]
 
 

@@ -52,6 +52,11 @@ def test_same_schedule_is_the_same_run() -> None:
     assert (one.steps, one.messages, one.virtual_s) == (other.steps, other.messages, other.virtual_s)
 
 
+def test_old_worker_whose_records_are_late_has_not_ended() -> None:
+    """Nor has its supervisor heard that it should end: activated now, it would begin trees that nobody completes."""
+    assert explore(Schedule(2622, late=((5, 2.0), (13, 0.0), (14, 11.0), (15, 11.0), (17, 11.0)))).text == ""
+
+
 @pytest.mark.parametrize("moment", Moment)
 @pytest.mark.parametrize("name", ["kill-service", "stop-nimbus", "fill-disk-service", "cut-target-node", "clock-back"])
 def test_invariants_hold_for_scenarios_of_the_catalogue(name: str, moment: Moment) -> None:

@@ -231,11 +231,11 @@ class Tally:
             workers = [newest[slot] for slot in live if slot in newest]
             return any(worker.pending > 0 and _quiet(worker, since) for worker in workers)
 
-    def silent(self, life: WorkerId) -> bool:
-        """Return whether a worker has reported its end or has missed too many reports."""
+    def silent(self, life: WorkerId, least_s: float = MIN_SILENT_S) -> bool:
+        """Return whether a worker has reported its end, or has missed too many reports for at least `least_s` s."""
         with self._changed:
             worker = self._workers.get(life)
-            return worker is None or self._gone(worker)
+            return worker is None or worker.ended or self._silent(worker, least_s)
 
     def lives(self, topology: str, slots: Iterable[tuple[str, int]]) -> list[WorkerId]:
         """Return the newest known worker in each of the slots (supervisor, port)."""

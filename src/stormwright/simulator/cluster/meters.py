@@ -159,6 +159,10 @@ class Meters:
         self.pending[executors] = 0
         self.queue[executors] = 0.0
 
+    def come_up(self, executors: IndexArray) -> None:
+        """Forget the pending trees of the worker before, which went on while this one started."""
+        self.pending[executors] = 0
+
     def next_interval(self, slots: list[int]) -> None:
         """Start a new interval for the nodes of these slots."""
         self.link_bytes[:, self._node[slots]] = 0.0

@@ -122,7 +122,9 @@ class VirtualStorm:
 
     def begin(self, worker: Worker) -> None:
         """Start the first interval of a worker that was started or has come up."""
-        if worker.pid not in self._known:
+        if worker.pid in self._known:
+            self._meters.come_up(worker.executors)
+        else:
             self._meters.begin(worker.executors)
         self._known[worker.pid] = self._now_ms()
 
