@@ -108,7 +108,7 @@ def compare() -> None:
         ("throughput at the end / under Even, all runs, geometric mean", "≥ 1.5", f"{geometric_mean(gains):.2f}"),
         ("of runs with a move", "", _mean([each["throughput_ratio"] for each in more if each["moves"]])),
         (
-            "of runs without one: JVMs that warm up, and a machine whose speed changes",
+            "of runs without a move: drift, as JVMs warm up and the speed of the machine changes",
             "",
             _mean([each["throughput_ratio"] for each in more if not each["moves"]]),
         ),

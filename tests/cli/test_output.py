@@ -18,7 +18,6 @@ import pytest
 from stormwright import compilation
 from stormwright.cli import progress
 from stormwright.cli.output import text_table
-from stormwright.cli.progress import working
 from stormwright.compilation import report_compilation
 from stormwright.formats import read_problem
 from tests.formats.documents import SMALL, small
@@ -383,7 +382,7 @@ def test_memory_of_spark_is_checked_before_its_start(run, tmp_path):
 def test_long_work_is_reported_on_standard_error(capsys, monkeypatch):
     for after_s, said in ((0.0, "counting …\n"), (60.0, "")):
         monkeypatch.setattr(progress, "REPORTED_AFTER_S", after_s)
-        with working("counting"):
+        with progress.working("counting"):
             time.sleep(0.1)
         assert capsys.readouterr().err == said
 

@@ -127,7 +127,7 @@ def test_pause_drain_swap_resume(
     move: Step, bridge: Bridge, tally: Tally, pauses: Pauses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Who waits for a worker that says that it ends, then waits longer than a swap may take.
-    monkeypatch.setattr("stormwright.controller.tally.MIN_SILENT_S", 10 * LIMITS.swap_s)
+    monkeypatch.setattr("stormwright.controller.move._ENDED_AFTER_S", 10 * LIMITS.swap_s)
     storm = FakeStorm(tally)
     report = run(move, storm, bridge, tally, pauses)
     released = "release t-1-0 n0"

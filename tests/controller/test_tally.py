@@ -85,11 +85,11 @@ def test_worker_counts_as_ended_after_its_report_or_timeout(clock: Clock) -> Non
     tally = Tally(clock=clock)
     tally.add([record("t", "n0", 0, length_ms=20), record("t", "n1", 0, length_ms=20, last=1)])
     (alive,), (ended,) = tally.lives("t", [("n0", 6700)]), tally.lives("t", [("n1", 6700)])
-    assert not tally.silent(alive)
-    assert tally.silent(ended)
+    assert not tally.has_ended(alive, MIN_SILENT_S)
+    assert tally.has_ended(ended, MIN_SILENT_S)
     clock.sleep(MIN_SILENT_S)
-    assert tally.silent(alive)
-    assert not tally.silent(alive, 2 * MIN_SILENT_S)
+    assert tally.has_ended(alive, MIN_SILENT_S)
+    assert not tally.has_ended(alive, 2 * MIN_SILENT_S)
     assert tally.unheard("t", [("n0", 6700), ("n9", 6700)]) == [("n0", 6700), ("n9", 6700)]
 
 

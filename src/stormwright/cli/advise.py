@@ -376,7 +376,7 @@ def _document(
 def _applied(
     problem: Problem, advice: Advice, orders: Sequence[RebalanceOrder], home: Path, wait_s: int
 ) -> Iterator[str]:
-    """Rebalance through Nimbus, yielding a line each and the command that undoes it; refused if FILE is outdated."""
+    """Rebalance through Nimbus, yielding each command and the one that undoes it; refused if FILE is outdated."""
     from stormwright.advise.commands import carry_out, outdated_orders
     from stormwright.storm.gateway import NimbusGateway, gateway_command
 
@@ -391,11 +391,11 @@ def _applied(
         for order in orders:
             carry_out(order, nimbus, wait_s)
             yield f"done: {order.command}"
-            yield f"undo: {_undone(order, advice).command}"
+            yield f"undo: {_undo_of(order, advice).command}"
 
 
-def _undone(order: RebalanceOrder, advice: Advice) -> RebalanceOrder:
-    """Return the rebalance to the executors and workers from before an order."""
+def _undo_of(order: RebalanceOrder, advice: Advice) -> RebalanceOrder:
+    """Return the rebalance that undoes an order."""
     before = {each.component: each.executors_now for each in advice.components if each.topology == order.name}
     workers = {each.name: each.workers_now for each in advice.topologies}
     return replace(

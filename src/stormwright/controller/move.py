@@ -47,9 +47,10 @@ _REFRESH_POLL_S, _CONNECT_S = 10.0, 1.0
 #: here, and the number of times the order is repeated.
 _LATE_S, _AGAIN = 3.0, 3
 
-#: Seconds of silence from which an old worker has ended although its last record never came. Its supervisor asks Nimbus
-#: for assignments every 10 s and gives it some to end; with less, records that are late would make it seem ended.
-_SURELY_ENDED_S = 15.0
+#: Seconds without a record after which an old worker counts as ended although its last record never came. Supervisors
+#: poll their assignments every 10 s and then stop the worker. With a shorter limit, an old worker that still runs, but
+#: whose records are late, would count as ended, and would emit again once its topology is activated.
+_ENDED_AFTER_S = 15.0
 
 #: Seconds after its start in which a service hears of every worker that lives, and between two checks of the placement.
 _HEARD_S, _LOOK_S = 2.0, 0.5
@@ -261,7 +262,7 @@ class Mover:
                 self._order(legs, reason)
                 known, ordered = None, clock.monotonic()
             left = [(topology, supervisor) for topology, supervisor in left if not self._released(topology, supervisor)]
-            ended = not left and all(self._tally.silent(life, _SURELY_ENDED_S) for life in old)
+            ended = not left and all(self._tally.has_ended(life, _ENDED_AFTER_S) for life in old)
             # Where Nimbus had no answer, workers end as well, and new ones run elsewhere.
             if ended and self._is_placed(legs, order_begin):
                 # They end by the new placement, so that is out now.

@@ -231,11 +231,11 @@ class Tally:
             workers = [newest[slot] for slot in live if slot in newest]
             return any(worker.pending > 0 and _quiet(worker, since) for worker in workers)
 
-    def silent(self, life: WorkerId, least_s: float = MIN_SILENT_S) -> bool:
-        """Return whether a worker has reported its end, or has missed too many reports for at least `least_s` s."""
+    def has_ended(self, life: WorkerId, silent_s: float) -> bool:
+        """Return whether a worker has reported its end, or has missed its records for at least `silent_s` seconds."""
         with self._changed:
             worker = self._workers.get(life)
-            return worker is None or worker.ended or self._silent(worker, least_s)
+            return worker is None or self._gone(worker, silent_s)
 
     def lives(self, topology: str, slots: Iterable[tuple[str, int]]) -> list[WorkerId]:
         """Return the newest known worker in each of the slots (supervisor, port)."""
@@ -290,8 +290,8 @@ class Tally:
         for identity in [life for life, worker in self._workers.items() if now - worker.heard > FORGOTTEN_S]:
             self._forgotten.setdefault(identity.topology, WorkerTally()).add(self._workers.pop(identity))
 
-    def _gone(self, worker: WorkerTally) -> bool:
-        return worker.ended or self._silent(worker)
+    def _gone(self, worker: WorkerTally, least_s: float = MIN_SILENT_S) -> bool:
+        return worker.ended or self._silent(worker, least_s)
 
     def _silent(self, worker: WorkerTally, least_s: float = MIN_SILENT_S) -> bool:
         return self.clock.monotonic() - worker.heard > max(SILENT_INTERVALS * worker.interval_s, least_s)

@@ -159,8 +159,8 @@ class Meters:
         self.pending[executors] = 0
         self.queue[executors] = 0.0
 
-    def come_up(self, executors: IndexArray) -> None:
-        """Forget the pending trees of the worker before, which went on while this one started."""
+    def drop_pending(self, executors: IndexArray) -> None:
+        """Reset pending trees: those of the previous worker, which ran while the new one started, ended with it."""
         self.pending[executors] = 0
 
     def next_interval(self, slots: list[int]) -> None:

@@ -123,7 +123,7 @@ class VirtualStorm:
     def begin(self, worker: Worker) -> None:
         """Start the first interval of a worker that was started or has come up."""
         if worker.pid in self._known:
-            self._meters.come_up(worker.executors)
+            self._meters.drop_pending(worker.executors)
         else:
             self._meters.begin(worker.executors)
         self._known[worker.pid] = self._now_ms()
