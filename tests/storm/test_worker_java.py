@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -110,7 +111,11 @@ class Node:
         return self.ready()
 
     def pids(self) -> list[int]:
-        return [int(text) for file in self.standbys.glob("jvms/*/pid") if (text := file.read_text().strip())]
+        pids = []
+        for file in self.standbys.glob("jvms/*/pid"):
+            with suppress(FileNotFoundError):  # its JVM has ended since
+                pids += [int(text) for text in file.read_text().split()]
+        return pids
 
     def clear(self) -> bool:
         """Kill all JVMs, also those that are being started; return whether there are any."""
