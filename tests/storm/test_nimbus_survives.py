@@ -15,6 +15,9 @@ pytestmark = pytest.mark.storm
 #: Nimbus asks every 5 s here, and after three failures only every 20 s.
 PATIENCE_S = 60
 
+#: Seconds after the start of a supervisor by which the ZooKeeper session of the one before it has expired: 40 s here.
+EXPIRED_S = 50
+
 
 class Nonsense(socketserver.BaseRequestHandler):
     """Answers with something that is no assignment."""
@@ -60,11 +63,13 @@ def topology_id(storm_cluster, gateway, eventually):
     """A topology submitted while no service is there, all supervisors are, and nothing else holds their slots."""
 
     def is_free() -> bool:
-        # A supervisor may be missing for a moment: it ends when a topology is killed while it fetches its files.
+        # A supervisor ends when a topology is killed while it fetches its files. The next one is missing for a moment
+        # when the ZooKeeper session of the last one expires.
         cluster = gateway.cluster()
-        return len(cluster["supervisors"]) == 3 and not cluster["topologies"]
+        stay = [each for each in cluster["supervisors"] if each["uptime_s"] > EXPIRED_S]
+        return len(stay) == 3 and not cluster["topologies"]
 
-    eventually(is_free, "Nimbus knows all supervisors, and killed topologies are gone")
+    eventually(is_free, "all supervisors stay, and killed topologies are gone")
     storm_cluster.run_topology("stormwright.topologies.Exclamation", ["name=survivor", "rate=100"])
     (found,) = [topology["id"] for topology in gateway.cluster()["topologies"] if topology["name"] == "survivor"]
     yield found
