@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from stormwright.controller.objectives.outlook import Outlooks
 from stormwright.controller.objectives.refusals import FIRST_S
 from stormwright.controller.plans.document import step_to_dict
 from stormwright.controller.policy import Decision
@@ -108,6 +109,27 @@ def test_worse_placement_is_rolled_back_and_remembered(monkeypatch: pytest.Monke
     service.moved(100)
     assert storm.now_s >= until_s - 10
     assert nodes(storm.runs) == {"n2"}
+
+
+def test_worse_placement_is_known_within_a_minute_of_a_move_that_took_one(
+    monkeypatch: pytest.MonkeyPatch, begin: Begin
+) -> None:
+    """New workers were idle in their first minute, and still are compared with what the old ones did when new."""
+    storm = VirtualStorm(monkeypatch, half_as_good, swap_s=60)
+    service = begin(storm)
+    service.moved(300)
+    moved_s = storm.now_s
+    assert service.moved(120).rolls_back == {T.id}
+    assert storm.now_s - storm.swap_s - moved_s <= 60
+
+
+def test_slow_move_to_an_equal_place_is_not_taken_back(monkeypatch: pytest.MonkeyPatch, begin: Begin) -> None:
+    monkeypatch.setattr(Outlooks, "promises", lambda _, __, topologies: {each: Promise() for each in topologies})
+    storm = VirtualStorm(monkeypatch, as_good, swap_s=60)
+    service = begin(storm)
+    service.moved(300)
+    service.run(180)
+    assert len(storm.moves) == 1
 
 
 def test_restarted_service_rolls_back_move_made_before_kill(monkeypatch: pytest.MonkeyPatch, begin: Begin) -> None:

@@ -38,8 +38,8 @@ T = topology("t")
 #: 2026-11-20T23:59:00Z.
 START_S = 1_795_219_140
 
-#: Seconds that a move takes, and for which new workers compile and do less than they will.
-MOVE_S, WARMING_S = 6, 60
+#: Seconds until the trees under way are complete, and for which new workers compile and do less than they will.
+DRAIN_S, WARMING_S = 3, 60
 
 
 class AllOn:
@@ -69,6 +69,8 @@ class VirtualStorm:
         What a placement is good for.
     offered_tps
         What its spouts have to emit at a moment, in seconds since the start.
+    swap_s
+        Seconds from the start of new workers until their topology is active again.
     """
 
     def __init__(
@@ -76,11 +78,14 @@ class VirtualStorm:
         monkeypatch: pytest.MonkeyPatch,
         place: Callable[[TopologyAssignment], Place],
         offered_tps: Callable[[float], float] = lambda _: 1e9,
+        swap_s: int = 3,
     ) -> None:
-        self.place, self.offered_tps = place, offered_tps
+        self.place, self.offered_tps, self.swap_s = place, offered_tps, swap_s
+        #: Who hears of the workers during a move.
+        self.count: Callable[[list[dict[str, Any]]], object] = lambda _: None
         self.now_s = float(START_S)
         self.runs = on("n0", "n1")
-        self.born_s = float(START_S)
+        self.born_s = self.active_s = float(START_S)
         self.moves: list[tuple[float, TopologyAssignment]] = []
         self._seq, self._rng = 0, np.random.default_rng(1)
         monkeypatch.setattr(time, "time", lambda: self.now_s)
@@ -93,9 +98,10 @@ class VirtualStorm:
 
     def second(self) -> list[dict[str, Any]]:
         """A second passes; what the workers tell of it."""
-        age_s, place = self.now_s - self.born_s, self.place(self.runs)
+        # While it is paused, new workers wait and compile nothing.
+        age_s, place = self.now_s - self.active_s, self.place(self.runs)
         slow = (2.0 if age_s < WARMING_S else 1.0) * float(np.exp(0.05 * self._rng.normal()))
-        highest, offered = place.highest_tps / slow, self.offered_tps(self.now_s - START_S)
+        highest, offered = place.highest_tps / slow, self.offered_tps(self.now_s - START_S) if age_s >= 0 else 0.0
         rate, latency = min(highest, offered), place.latency_ms * slow
         if offered < highest:
             latency *= 0.8
@@ -121,7 +127,7 @@ class VirtualStorm:
                 one["complete_latency"] = {"counts": [*[0] * round(4 * np.log2(latency)), round(rate)]}
             one["process_cpu_ns"] = 1_000_000
             threads = dict.fromkeys(("messaging_ns", "gc_ns", "other_ns"), 0)
-            one["threads"] = threads | {"compiler_ns": 400_000 if age_s < WARMING_S else 1_000}
+            one["threads"] = threads | {"compiler_ns": 400_000 if 0 <= age_s < WARMING_S else 1_000}
             found.append(one)
         self._seq += 1
         self.now_s += 1
@@ -131,8 +137,10 @@ class VirtualStorm:
         """The safe move: nothing comes through while it lasts."""
         (move,) = step.moves
         started_ms = round(self.now_s * 1000)
-        self.now_s += MOVE_S
-        self.runs, self.born_s = move.after, self.now_s - 3
+        self.now_s += DRAIN_S
+        self.runs, self.born_s, self.active_s = move.after, self.now_s, self.now_s + self.swap_s
+        while self.now_s < self.active_s:
+            self.count(self.second())
         self.moves.append((self.now_s, move.after))
         ended_ms = round(self.now_s * 1000)
         return [MoveReport(T.id, 4, 2, 2, 0, 1.0, 4.0, 1.0, started_ms, ended_ms, complete=True)]
@@ -177,6 +185,7 @@ class Deciding:
         self.plan_service = PlanService(plans, journal, guard, view.problem, makers, "forced")
         self.executor = PlanExecutor(plans, journal, outcomes, self.runner, self.plan_service.approve)
         self.history.start(lambda: None)
+        storm.count = self.history.count
 
     def run(self, seconds: int, until: Callable[[Decision], bool] = lambda _: False) -> Decision | None:
         """Decide each second; the decision at which it stopped, None where it went on to the end."""

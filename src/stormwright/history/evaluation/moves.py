@@ -348,7 +348,7 @@ class MoveEvaluator:
         self._before, self._after = (round(s * 1000 / observed.window_ms) for s in (BEFORE_S, AFTER_S))
         self._pending: dict[str, Pending] = {}
         self._evaluated: deque[EvaluatedMove] = deque(maxlen=MAX_EVALUATED)
-        self._settled_ms: dict[str, float] = {}
+        self._active_ms: dict[str, float] = {}
         if restore and (text := document.load()):
             self._load(text)
 
@@ -356,11 +356,12 @@ class MoveEvaluator:
         """Record that a topology was moved, and evaluate its previous move now at the latest."""
         topology = moved.topology
         evaluated = self._evaluate(topology, until_ms=moved.started_ms) if topology in self._pending else []
-        since_ms, until_ms = self._settled_ms.get(topology, 0.0), moved.started_ms
-        samples = self._samples(self._observed.since(topology, since_ms), moved.before, until_ms)[-self._before :]
-        young = self._samples(self._observed.young(topology), moved.before, until_ms)
+        active_ms, until_ms = self._active_ms.get(topology, 0.0), moved.started_ms
+        windows = self._observed.since(topology, active_ms + SETTLE_S * 1000)
+        samples = self._samples(windows, moved.before, active_ms, until_ms)[-self._before :]
+        young = self._samples(self._observed.young(topology, until_ms), moved.before, active_ms, until_ms)
         self._pending[topology] = Pending(moved, tuple(samples), tuple(young))
-        self._settled_ms[topology] = moved.ended_ms + SETTLE_S * 1000
+        self._active_ms[topology] = moved.ended_ms
         self._save()
         return evaluated
 
@@ -444,16 +445,24 @@ class MoveEvaluator:
         return warm(self._after_move(pending.moved, pending.moved.ended_ms + SETTLE_S * 1000))
 
     def _after_move(self, moved: MovedTopology, since_ms: float) -> list[Sample]:
-        return self._samples(self._observed.since(moved.topology, since_ms), moved.after)
+        return self._samples(self._observed.since(moved.topology, since_ms), moved.after, moved.ended_ms)
 
     def _samples(
-        self, windows: Sequence[EvaluationWindow], placement: TopologyAssignment | None, until_ms: float = float("inf")
+        self,
+        windows: Sequence[EvaluationWindow],
+        placement: TopologyAssignment | None,
+        active_ms: float,
+        until_ms: float = float("inf"),
     ) -> list[Sample]:
-        """Return complete windows that ended by then, from all workers if these are known."""
+        """Return complete windows that ended by `until_ms`, from all workers if these are known.
+
+        Workers that started while their topology was paused are as old as the time since it is active: until then they
+        have compiled nothing.
+        """
         window_ms = self._observed.window_ms
         slots = None if placement is None else {(slot.supervisor, slot.port) for slot in placement.slots}
         return [
-            window.sample()
+            window.sample(active_ms)
             for window in windows
             if window.start_ms + window_ms <= until_ms
             and not window.unknown
@@ -472,7 +481,7 @@ class MoveEvaluator:
         document = orjson.loads(text)
         pending = [Pending.of_dict(raw) for raw in document["pending"]]
         self._pending = {each.moved.topology: each for each in pending}
-        self._settled_ms = {each.moved.topology: each.moved.ended_ms + SETTLE_S * 1000 for each in pending}
+        self._active_ms = {each.moved.topology: each.moved.ended_ms for each in pending}
         self._evaluated.extend(
             EvaluatedMove(raw["decision_ms"], raw["topology"], Evaluation(**raw["evaluation"]))
             for raw in document["evaluated"]

@@ -45,7 +45,7 @@ class ObservedTraffic:
         self._max_windows = round(HISTORY_S / window_s)
         self._open: dict[str, dict[int, EvaluationWindow]] = {}
         self._closed: dict[str, deque[EvaluationWindow]] = {}
-        self._young: dict[str, list[EvaluationWindow]] = {}
+        self._generations: dict[str, dict[int, _Generation]] = {}
         self._node_of: dict[str, TaskNodes] = {}
         self._lock = threading.Lock()
 
@@ -67,16 +67,18 @@ class ObservedTraffic:
         with self._lock:
             return list(_newest(self._closed.get(topology, ()), start_ms))[::-1]
 
-    def young(self, topology: str) -> list[EvaluationWindow]:
-        """Return closed windows of a topology with a worker younger than `YOUNG_S`, oldest first."""
+    def young(self, topology: str, at_ms: float) -> list[EvaluationWindow]:
+        """Return closed windows in which the youngest worker that ran at `at_ms` was young, oldest first."""
         with self._lock:
-            return list(self._young.get(topology, ()))
+            generations = self._generations.get(topology, {})
+            born_ms = max((born_ms for born_ms in generations if born_ms < at_ms), default=None)
+            return [] if born_ms is None else list(generations[born_ms].young)
 
     def forget(self, known: Iterable[str]) -> None:
         """Forget all topologies but the known ones."""
         known_topologies = set(known)
         with self._lock:
-            for by_topology in (self._open, self._closed, self._young, self._node_of):
+            for by_topology in (self._open, self._closed, self._generations, self._node_of):
                 for gone in by_topology.keys() - known_topologies:
                     del by_topology[gone]
 
@@ -98,11 +100,22 @@ class ObservedTraffic:
         for start_ms in sorted(start_ms for start_ms in still_open if start_ms < latest_ms):
             window = still_open.pop(start_ms)
             self._closed.setdefault(topology, deque(maxlen=self._max_windows)).append(window)
-            young = self._young.setdefault(topology, [])
-            if young and young[-1].born_ms != window.born_ms:
-                young.clear()
+            generations = self._generations.setdefault(topology, {})
+            generation = generations.setdefault(window.born_ms, _Generation())
+            generation.last_ms = start_ms
             if window.age_s < YOUNG_S:
-                young.append(window)
+                generation.young.append(window)
+            # A move asks for the last but one, or for an earlier one where workers were swapped in several steps.
+            for born_ms in [each for each, old in generations.items() if old.last_ms < start_ms - HISTORY_S * 1000]:
+                del generations[born_ms]
+
+
+@dataclass
+class _Generation:
+    """Windows with one youngest worker: those in which it was younger than `YOUNG_S`, and where the last one begins."""
+
+    young: list[EvaluationWindow] = field(default_factory=list)
+    last_ms: int = 0
 
 
 def _newest(windows: Reversible[EvaluationWindow], start_ms: float) -> Iterator[EvaluationWindow]:
@@ -203,7 +216,7 @@ class Sample:
     length_s
         Mean time that the workers cover.
     age_s
-        Running time of the youngest worker at its first record.
+        For how long its youngest worker had run at its first record, while the topology was active.
     acked, failed, received, crossing
         Tuple trees that completed or failed; tuples that executors got, and those that went to another node.
     latency_ms
@@ -311,14 +324,14 @@ class EvaluationWindow:
         """Return whether workers in exactly these slots reported most of the window."""
         return set(slots) == self.covered_s.keys() and min(self.covered_s.values()) >= window_s / 2
 
-    def sample(self) -> Sample:
-        """Return its figures."""
+    def sample(self, active_ms: float = 0.0) -> Sample:
+        """Return its figures, of a topology that is active since `active_ms`."""
         complete = self._has_pending and self._pending_s
         compiling = None if self._compiler_ns is None or not self._cpu_ns else self._compiler_ns / self._cpu_ns
         return Sample(
             start_ms=self.start_ms,
             length_s=self.length_s,
-            age_s=self.age_s,
+            age_s=min(self.age_s, (self.start_ms - active_ms) / 1000),
             acked=self.acked,
             failed=self.failed,
             received=self.received,
