@@ -83,7 +83,8 @@ def worse(
     1954, https://doi.org/10.1093/biomet/41.3-4.390).
 
     JVMs that warm up are compared with such only: warm windows with warm ones; and those of young workers with what the
-    old ones did when they were as young, if the load since then has become no harder: later they did no worse.
+    old ones did when they were as young, if the load since then has become no harder: later they did no worse. Ages are
+    those of `Sample`, without time in which the topology was paused.
 
     Parameters
     ----------
