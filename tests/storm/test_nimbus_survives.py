@@ -72,6 +72,7 @@ def topology_id(storm_cluster, gateway, eventually):
     eventually(is_free, "all supervisors stay, and killed topologies are gone")
     storm_cluster.run_topology("stormwright.topologies.Exclamation", ["name=survivor", "rate=100"])
     (found,) = [topology["id"] for topology in gateway.cluster()["topologies"] if topology["name"] == "survivor"]
+    eventually(lambda: bool(placement(gateway, found)), "it is placed")
     yield found
     gateway.kill("survivor", 0)
 
