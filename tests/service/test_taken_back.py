@@ -111,11 +111,15 @@ def test_worse_placement_is_rolled_back_and_remembered(monkeypatch: pytest.Monke
     assert nodes(storm.runs) == {"n2"}
 
 
+@pytest.mark.parametrize("behind_s", [0.0, 5.0])
 def test_worse_placement_is_known_within_a_minute_of_a_move_that_took_one(
-    monkeypatch: pytest.MonkeyPatch, begin: Begin
+    monkeypatch: pytest.MonkeyPatch, begin: Begin, behind_s: float
 ) -> None:
-    """New workers were idle in their first minute, and still are compared with what the old ones did when new."""
-    storm = VirtualStorm(monkeypatch, half_as_good, swap_s=60)
+    """New workers were idle in their first minute, and still are compared with what the old ones did when new.
+
+    By clocks that are behind, they seem to have started before the move did.
+    """
+    storm = VirtualStorm(monkeypatch, half_as_good, swap_s=60, behind_s=behind_s)
     service = begin(storm)
     service.moved(300)
     moved_s = storm.now_s
@@ -214,7 +218,7 @@ def test_foreign_move_is_not_rolled_back(monkeypatch: pytest.MonkeyPatch, begin:
     storm = VirtualStorm(monkeypatch, half_as_good)
     service = begin(storm)
     service.moved(300)
-    storm.runs, storm.born_s = on("n0", "n2"), storm.now_s
+    storm.runs, storm.born_s, storm.active_s = on("n0", "n2"), storm.now_s, storm.now_s
     decisions = [service.run(1, lambda d: bool(d.rolls_back)) for _ in range(100)]
     assert decisions == [None] * 100
 

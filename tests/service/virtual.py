@@ -69,8 +69,9 @@ class VirtualStorm:
         What a placement is good for.
     offered_tps
         What its spouts have to emit at a moment, in seconds since the start.
-    swap_s
-        Seconds from the start of new workers until their topology is active again.
+    swap_s, behind_s
+        Seconds from the start of new workers until their topology is active again, and by which the clock of their
+        nodes is behind.
     """
 
     def __init__(
@@ -79,8 +80,9 @@ class VirtualStorm:
         place: Callable[[TopologyAssignment], Place],
         offered_tps: Callable[[float], float] = lambda _: 1e9,
         swap_s: int = 3,
+        behind_s: float = 0.0,
     ) -> None:
-        self.place, self.offered_tps, self.swap_s = place, offered_tps, swap_s
+        self.place, self.offered_tps, self.swap_s, self.behind_s = place, offered_tps, swap_s, behind_s
         #: Who hears of the workers during a move.
         self.count: Callable[[list[dict[str, Any]]], object] = lambda _: None
         self.now_s = float(START_S)
@@ -114,9 +116,9 @@ class VirtualStorm:
                 self._seq,
                 port=port,
                 tasks=(1 + 2 * number, 2 + 2 * number),
-                start_ms=round(self.now_s * 1000),
+                start_ms=round((self.now_s - self.behind_s) * 1000),
             )
-            one["worker"]["start_ms"] = round(self.born_s * 1000)
+            one["worker"]["start_ms"] = round((self.born_s - self.behind_s) * 1000)
             one["executors"][0] |= {"received": round(rate), "type": "spout" if number == 0 else "bolt"}
             if number == 0:
                 one["executors"][0] |= {
@@ -143,7 +145,7 @@ class VirtualStorm:
             self.count(self.second())
         self.moves.append((self.now_s, move.after))
         ended_ms = round(self.now_s * 1000)
-        return [MoveReport(T.id, 4, 2, 2, 0, 1.0, 4.0, 1.0, started_ms, ended_ms, complete=True)]
+        return [MoveReport(T.id, 4, 2, 2, 0, DRAIN_S, self.swap_s, 0.0, started_ms, ended_ms, complete=True)]
 
 
 class View:

@@ -62,6 +62,11 @@ class MoveReport:
         """Seconds without an acked tuple: where no worker stays, none can emit before a new one reports."""
         return self.drain_s + self.swap_s + (0.0 if self.unchanged_workers else self.resume_s)
 
+    @property
+    def resumed_ms(self) -> int:
+        """Time from which the spouts could emit again, in ms since 1970."""
+        return self.started_ms + round(1000 * (self.drain_s + self.swap_s))
+
     def as_dict(self) -> dict[str, Any]:
         """Return the report as JSON."""
         return asdict(self)

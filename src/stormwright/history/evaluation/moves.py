@@ -83,8 +83,8 @@ def worse(
     1954, https://doi.org/10.1093/biomet/41.3-4.390).
 
     JVMs that warm up are compared with such only: warm windows with warm ones; and those of young workers with what the
-    old ones did when they were as young, if the load since then has become no harder: later they did no worse. Ages are
-    those of `Sample`, without time in which the topology was paused.
+    old ones did when they were as young, if these, once warm, were no slower. Time in which a move paused the topology
+    is no part of an age.
 
     Parameters
     ----------
@@ -212,7 +212,8 @@ class MovedTopology:
     promise
         What was predicted.
     started_ms, ended_ms
-        Of the move, in ms since 1970. What was before the one and well after the other is compared.
+        When it was paused, and from when its spouts could emit again, in ms since 1970. What was before the one and
+        well after the other is compared.
     before, after
         Where it was and is; None where that is not known, so that it stays there.
     rolls_back
@@ -349,7 +350,7 @@ class MoveEvaluator:
         self._before, self._after = (round(s * 1000 / observed.window_ms) for s in (BEFORE_S, AFTER_S))
         self._pending: dict[str, Pending] = {}
         self._evaluated: deque[EvaluatedMove] = deque(maxlen=MAX_EVALUATED)
-        self._active_ms: dict[str, float] = {}
+        self._resumed_ms: dict[str, float] = {}
         if restore and (text := document.load()):
             self._load(text)
 
@@ -357,12 +358,15 @@ class MoveEvaluator:
         """Record that a topology was moved, and evaluate its previous move now at the latest."""
         topology = moved.topology
         evaluated = self._evaluate(topology, until_ms=moved.started_ms) if topology in self._pending else []
-        active_ms, until_ms = self._active_ms.get(topology, 0.0), moved.started_ms
-        windows = self._observed.since(topology, active_ms + SETTLE_S * 1000)
-        samples = self._samples(windows, moved.before, active_ms, until_ms)[-self._before :]
-        young = self._samples(self._observed.young(topology, until_ms), moved.before, active_ms, until_ms)
+        resumed_ms, until_ms = self._resumed_ms.get(topology, 0.0), moved.started_ms
+        windows = self._observed.since(topology, resumed_ms + SETTLE_S * 1000)
+        samples = self._samples(windows, moved.before, resumed_ms, until_ms)[-self._before :]
+        # Those of workers that the move started are not used: they run in other slots, or their windows end later.
+        each_young = self._observed.young(topology)
+        generations = (self._samples(windows, moved.before, resumed_ms, until_ms) for windows in each_young)
+        young = next((samples for samples in generations if samples), [])
         self._pending[topology] = Pending(moved, tuple(samples), tuple(young))
-        self._active_ms[topology] = moved.ended_ms
+        self._resumed_ms[topology] = moved.ended_ms
         self._save()
         return evaluated
 
@@ -452,18 +456,18 @@ class MoveEvaluator:
         self,
         windows: Sequence[EvaluationWindow],
         placement: TopologyAssignment | None,
-        active_ms: float,
+        resumed_ms: float,
         until_ms: float = float("inf"),
     ) -> list[Sample]:
         """Return complete windows that ended by `until_ms`, from all workers if these are known.
 
-        Workers that started while their topology was paused are as old as the time since it is active: until then they
-        have compiled nothing.
+        Workers that started while their topology was paused are as old as the time since `resumed_ms`: before, they
+        compiled nothing.
         """
         window_ms = self._observed.window_ms
         slots = None if placement is None else {(slot.supervisor, slot.port) for slot in placement.slots}
         return [
-            window.sample(active_ms)
+            window.sample(resumed_ms)
             for window in windows
             if window.start_ms + window_ms <= until_ms
             and not window.unknown
@@ -482,7 +486,7 @@ class MoveEvaluator:
         document = orjson.loads(text)
         pending = [Pending.of_dict(raw) for raw in document["pending"]]
         self._pending = {each.moved.topology: each for each in pending}
-        self._active_ms = {each.moved.topology: each.moved.ended_ms for each in pending}
+        self._resumed_ms = {each.moved.topology: each.moved.ended_ms for each in pending}
         self._evaluated.extend(
             EvaluatedMove(raw["decision_ms"], raw["topology"], Evaluation(**raw["evaluation"]))
             for raw in document["evaluated"]

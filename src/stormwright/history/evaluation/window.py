@@ -21,7 +21,7 @@ from stormwright.perflog.schema import LATENCY_EDGES_MS
 # really crossed between nodes is counted here: a record has the number of tuples for each target task. Completed trees
 # and their latencies are counted as well, to compare a placement with its prediction.
 
-#: Seconds of closed windows that are remembered of a topology, and of those since its youngest worker started.
+#: Seconds of closed windows that are kept of a topology, and the age below which a worker is young.
 HISTORY_S, YOUNG_S = 600.0, 300.0
 
 #: A window is closed when a record begins so long after its end: what has not come by then is left out.
@@ -67,12 +67,15 @@ class ObservedTraffic:
         with self._lock:
             return list(_newest(self._closed.get(topology, ()), start_ms))[::-1]
 
-    def young(self, topology: str, at_ms: float) -> list[EvaluationWindow]:
-        """Return closed windows in which the youngest worker that ran at `at_ms` was young, oldest first."""
+    def young(self, topology: str) -> list[list[EvaluationWindow]]:
+        """Return closed windows in which the youngest worker was younger than `YOUNG_S`, oldest first.
+
+        Those with the same youngest worker are one list; the latest of these workers comes first. All are there that
+        ran within the last `HISTORY_S`: new ones may have started since the move that is asked about began.
+        """
         with self._lock:
             generations = self._generations.get(topology, {})
-            born_ms = max((born_ms for born_ms in generations if born_ms < at_ms), default=None)
-            return [] if born_ms is None else list(generations[born_ms].young)
+            return [list(generations[born_ms].young) for born_ms in sorted(generations, reverse=True)]
 
     def forget(self, known: Iterable[str]) -> None:
         """Forget all topologies but the known ones."""
@@ -102,20 +105,19 @@ class ObservedTraffic:
             self._closed.setdefault(topology, deque(maxlen=self._max_windows)).append(window)
             generations = self._generations.setdefault(topology, {})
             generation = generations.setdefault(window.born_ms, _Generation())
-            generation.last_ms = start_ms
+            generation.newest_ms = start_ms
             if window.age_s < YOUNG_S:
                 generation.young.append(window)
-            # A move asks for the last but one, or for an earlier one where workers were swapped in several steps.
-            for born_ms in [each for each, old in generations.items() if old.last_ms < start_ms - HISTORY_S * 1000]:
+            for born_ms in [each for each, old in generations.items() if old.newest_ms < start_ms - HISTORY_S * 1000]:
                 del generations[born_ms]
 
 
 @dataclass
 class _Generation:
-    """Windows with one youngest worker: those in which it was younger than `YOUNG_S`, and where the last one begins."""
+    """Windows with the same youngest worker: those in which it was young, and where the newest of all begins."""
 
     young: list[EvaluationWindow] = field(default_factory=list)
-    last_ms: int = 0
+    newest_ms: int = 0
 
 
 def _newest(windows: Reversible[EvaluationWindow], start_ms: float) -> Iterator[EvaluationWindow]:
@@ -216,7 +218,7 @@ class Sample:
     length_s
         Mean time that the workers cover.
     age_s
-        For how long its youngest worker had run at its first record, while the topology was active.
+        Age of the youngest worker at its first record, at most the time since the topology was resumed after a move.
     acked, failed, received, crossing
         Tuple trees that completed or failed; tuples that executors got, and those that went to another node.
     latency_ms
@@ -324,14 +326,14 @@ class EvaluationWindow:
         """Return whether workers in exactly these slots reported most of the window."""
         return set(slots) == self.covered_s.keys() and min(self.covered_s.values()) >= window_s / 2
 
-    def sample(self, active_ms: float = 0.0) -> Sample:
-        """Return its figures, of a topology that is active since `active_ms`."""
+    def sample(self, resumed_ms: float = 0.0) -> Sample:
+        """Return its figures; no age is greater than the time since `resumed_ms`."""
         complete = self._has_pending and self._pending_s
         compiling = None if self._compiler_ns is None or not self._cpu_ns else self._compiler_ns / self._cpu_ns
         return Sample(
             start_ms=self.start_ms,
             length_s=self.length_s,
-            age_s=min(self.age_s, (self.start_ms - active_ms) / 1000),
+            age_s=min(self.age_s, (self.start_ms - resumed_ms) / 1000),
             acked=self.acked,
             failed=self.failed,
             received=self.received,

@@ -555,7 +555,7 @@ class ServiceHistory:
                     topology,
                     self._decision.promises.get(topology, Promise()),
                     report.started_ms,
-                    report.ended_ms,
+                    report.resumed_ms,
                     whole[0].before if whole else None,
                     whole[-1].after if whole else None,
                     rolls_back=topology in self._decision.rolls_back,
