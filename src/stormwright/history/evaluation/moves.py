@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from math import sqrt
@@ -26,6 +26,7 @@ from stormwright.history.evaluation.verdict import (
     ratio_interval,
 )
 from stormwright.history.evaluation.window import (
+    CONNECTING_S,
     SHORTEST_MS,
     EvaluationWindow,
     ObservedTraffic,
@@ -98,15 +99,20 @@ def worse(
         What was promised.
     """
     threshold = threshold or Threshold()
-    early, now = of_like_age(young, after)
-    settled, recent = warm(before), warm(after)
+    early, now = of_like_age(young, _until_last_look(sample for sample in after if sample.age_s >= CONNECTING_S))
+    settled, recent = warm(before), _until_last_look(warm(after))
     if _harder(early, settled):
         early = []
     for one, other in ((settled, recent), (early, now)):
-        looks = [look for look in LOOKS if look <= len(other)]
-        if looks and len(one) >= MIN_WINDOWS and (found := _compared(one, other[: looks[-1]], threshold)):
+        if other and len(one) >= MIN_WINDOWS and (found := _compared(one, other, threshold)):
             return found
     return None
+
+
+def _until_last_look(samples: Iterable[Sample]) -> list[Sample]:
+    """Return as many as the last look takes that there are enough for, so that there is one test for each look."""
+    enough = list(samples)
+    return enough[: max((look for look in LOOKS if look <= len(enough)), default=0)]
 
 
 def _harder(early: Sequence[Sample], later: Sequence[Sample]) -> bool:
