@@ -83,7 +83,7 @@ class VirtualStorm:
         behind_s: float = 0.0,
     ) -> None:
         self.place, self.offered_tps, self.swap_s, self.behind_s = place, offered_tps, swap_s, behind_s
-        #: Who hears of the workers during a move.
+        #: Receives the records of the workers during a move.
         self.count: Callable[[list[dict[str, Any]]], object] = lambda _: None
         self.now_s = float(START_S)
         self.runs = on("n0", "n1")
@@ -100,10 +100,11 @@ class VirtualStorm:
 
     def second(self) -> list[dict[str, Any]]:
         """A second passes; what the workers tell of it."""
-        # While it is paused, new workers wait and compile nothing.
+        # Negative while the topology is paused: then new workers wait and compile nothing.
         age_s, place = self.now_s - self.active_s, self.place(self.runs)
         slow = (2.0 if age_s < WARMING_S else 1.0) * float(np.exp(0.05 * self._rng.normal()))
-        highest, offered = place.highest_tps / slow, self.offered_tps(self.now_s - START_S) if age_s >= 0 else 0.0
+        highest = place.highest_tps / slow
+        offered = self.offered_tps(self.now_s - START_S) if age_s >= 0 else 0.0
         rate, latency = min(highest, offered), place.latency_ms * slow
         if offered < highest:
             latency *= 0.8

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from math import sqrt
@@ -26,11 +26,11 @@ from stormwright.history.evaluation.verdict import (
     ratio_interval,
 )
 from stormwright.history.evaluation.window import (
-    CONNECTING_S,
     SHORTEST_MS,
     EvaluationWindow,
     ObservedTraffic,
     Sample,
+    connected,
     of_like_age,
     warm,
 )
@@ -99,8 +99,8 @@ def worse(
         What was promised.
     """
     threshold = threshold or Threshold()
-    early, now = of_like_age(young, _until_last_look(sample for sample in after if sample.age_s >= CONNECTING_S))
-    settled, recent = warm(before), _until_last_look(warm(after))
+    early, now = of_like_age(connected(young), _at_latest_look(connected(after)))
+    settled, recent = warm(before), _at_latest_look(warm(after))
     if _harder(early, settled):
         early = []
     for one, other in ((settled, recent), (early, now)):
@@ -109,10 +109,9 @@ def worse(
     return None
 
 
-def _until_last_look(samples: Iterable[Sample]) -> list[Sample]:
-    """Return as many as the last look takes that there are enough for, so that there is one test for each look."""
-    enough = list(samples)
-    return enough[: max((look for look in LOOKS if look <= len(enough)), default=0)]
+def _at_latest_look(samples: Sequence[Sample]) -> Sequence[Sample]:
+    """Return the samples that the latest of `LOOKS` tests, so that each look is one test; empty before the first."""
+    return samples[: max((look for look in LOOKS if look <= len(samples)), default=0)]
 
 
 def _harder(early: Sequence[Sample], later: Sequence[Sample]) -> bool:
@@ -356,6 +355,7 @@ class MoveEvaluator:
         self._before, self._after = (round(s * 1000 / observed.window_ms) for s in (BEFORE_S, AFTER_S))
         self._pending: dict[str, Pending] = {}
         self._evaluated: deque[EvaluatedMove] = deque(maxlen=MAX_EVALUATED)
+        #: When each topology was resumed after its last move, in ms since 1970.
         self._resumed_ms: dict[str, float] = {}
         if restore and (text := document.load()):
             self._load(text)
@@ -367,10 +367,10 @@ class MoveEvaluator:
         resumed_ms, until_ms = self._resumed_ms.get(topology, 0.0), moved.started_ms
         windows = self._observed.since(topology, resumed_ms + SETTLE_S * 1000)
         samples = self._samples(windows, moved.before, resumed_ms, until_ms)[-self._before :]
-        # Those of workers that the move started are not used: they run in other slots, or their windows end later.
-        each_young = self._observed.young(topology)
-        generations = (self._samples(windows, moved.before, resumed_ms, until_ms) for windows in each_young)
-        young = next((samples for samples in generations if samples), [])
+        # Of the workers before the move: those that it started use other slots, or their windows end after it began.
+        generations = self._observed.young(topology)
+        found = (self._samples(generation, moved.before, resumed_ms, until_ms) for generation in generations)
+        young = next(filter(None, found), [])
         self._pending[topology] = Pending(moved, tuple(samples), tuple(young))
         self._resumed_ms[topology] = moved.ended_ms
         self._save()

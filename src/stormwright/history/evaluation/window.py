@@ -68,10 +68,11 @@ class ObservedTraffic:
             return list(_newest(self._closed.get(topology, ()), start_ms))[::-1]
 
     def young(self, topology: str) -> list[list[EvaluationWindow]]:
-        """Return closed windows in which the youngest worker was younger than `YOUNG_S`, oldest first.
+        """Return the closed windows in which the youngest worker was younger than `YOUNG_S`, by generation.
 
-        Those with the same youngest worker are one list; the latest of these workers comes first. All are there that
-        ran within the last `HISTORY_S`: new ones may have started since the move that is asked about began.
+        A generation is the windows with the same youngest worker, oldest window first; the newest generation comes
+        first. Generations are kept for `HISTORY_S` after their last window, so that the one before a move is there at
+        its end, when windows of new workers may have closed.
         """
         with self._lock:
             generations = self._generations.get(topology, {})
@@ -114,7 +115,7 @@ class ObservedTraffic:
 
 @dataclass
 class _Generation:
-    """Windows with the same youngest worker: those in which it was young, and where the newest of all begins."""
+    """Windows with the same youngest worker: those in which it was young, and the start of the newest of all."""
 
     young: list[EvaluationWindow] = field(default_factory=list)
     newest_ms: int = 0
@@ -164,6 +165,11 @@ def warm(samples: Iterable[Sample]) -> list[Sample]:
     return [sample for sample in samples if sample.is_warm]
 
 
+def connected(samples: Iterable[Sample]) -> list[Sample]:
+    """Return the samples of workers that are at least `CONNECTING_S` old, warm or not."""
+    return [sample for sample in samples if sample.age_s >= CONNECTING_S]
+
+
 def of_like_age(young: Sequence[Sample], after: Sequence[Sample]) -> tuple[list[Sample], list[Sample]]:
     """Return windows of two generations of workers at the same age.
 
@@ -179,15 +185,13 @@ def of_like_age(young: Sequence[Sample], after: Sequence[Sample]) -> tuple[list[
     then, now
         Windows of both, of equally many seconds; empty where none are of one age.
     """
-    then = [sample for sample in young if sample.age_s >= CONNECTING_S]
-    now = [sample for sample in after if sample.age_s >= CONNECTING_S]
-    if not then or not now:
+    if not young or not after:
         return [], []
-    first, last = (most(each, key=lambda s: s.age_s).age_s for most, each in ((min, now), (max, now)))
-    then = [sample for sample in then if first - LIKE_AGE_S / 2 <= sample.age_s <= last + LIKE_AGE_S / 2]
-    if abs(_mean_age(then, first) - _mean_age(now, first)) > LIKE_AGE_S:
+    first, last = (most(sample.age_s for sample in after) for most in (min, max))
+    then = [sample for sample in young if first - LIKE_AGE_S / 2 <= sample.age_s <= last + LIKE_AGE_S / 2]
+    if abs(_mean_age(then, first) - _mean_age(after, first)) > LIKE_AGE_S:
         return [], []
-    return then, now
+    return then, list(after)
 
 
 def _mean_age(samples: Sequence[Sample], otherwise: float) -> float:
