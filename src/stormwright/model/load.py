@@ -16,7 +16,15 @@ from stormwright.model.topology import PLACEMENT_FOLLOWING, Topology
 #: Fields of a `TopologyLoad` that are arrays, and the type of their items.
 _INDICES = ("pair_source", "pair_target", "flow_source", "flow_component")
 _AMOUNTS = ("cpu_hz", "memory_mb", "pair_tps", "flow_tps")
-_OPTIONAL_AMOUNTS = ("flow_limit_tps", "pair_bytes_per_s", "flow_bytes_per_s", "forecast_cpu_hz", "live_heap_mb")
+_OPTIONAL_AMOUNTS = (
+    "flow_limit_tps",
+    "pair_bytes_per_s",
+    "flow_bytes_per_s",
+    "forecast_cpu_hz",
+    "live_heap_mb",
+    "waited",
+    "pending_trees",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +54,12 @@ class TopologyLoad(ByContent):
     live_heap_mb
         Memory on the heap that each executor's live objects use, shape (E,), where measured; without the part of a
         worker that no executor accounts for (`stormwright.model.constraints.heaps.WORKER_BASE_MB`).
+    waited
+        Fraction of time for which an executor's thread could run and had no core, because of a quota or of other
+        threads, shape (E,), where measured.
+    pending_trees
+        Mean number of trees of a spout executor that were neither acked nor failed, shape (E,), 0 for bolts; where
+        measured.
     """
 
     cpu_hz: FloatArray
@@ -63,6 +77,8 @@ class TopologyLoad(ByContent):
     flow_bytes_per_s: FloatArray | None = None
     forecast_cpu_hz: FloatArray | None = None
     live_heap_mb: FloatArray | None = None
+    waited: FloatArray | None = None
+    pending_trees: FloatArray | None = None
 
     def __post_init__(self) -> None:
         for name in _INDICES:
@@ -83,7 +99,13 @@ class LoadProfile(ByContent):
     topologies
         Topology id → its load.
     node_cpu_hz
-        Supervisor id → CPU used by its workers in Hz, including what no executor accounts for (GC, network).
+        Supervisor id → CPU used on it in Hz, by all of its processes where its control group counts them, else by its
+        workers, including what no executor accounts for (GC, network).
+    node_quota_hz
+        Supervisor id → CPU in Hz that its control group allows, where there is one.
+    node_overhead_hz
+        Supervisor id → CPU in Hz used on it by others than workers (the supervisor, standby JVMs), where its control
+        group counts them.
     overload_s
         Supervisor id → seconds for which its CPU has been at or above capacity without a break.
     start_ms, end_ms
@@ -95,6 +117,8 @@ class LoadProfile(ByContent):
 
     topologies: Mapping[str, TopologyLoad]
     node_cpu_hz: Mapping[str, float] = field(default_factory=dict)
+    node_quota_hz: Mapping[str, float] = field(default_factory=dict)
+    node_overhead_hz: Mapping[str, float] = field(default_factory=dict)
     overload_s: Mapping[str, float] = field(default_factory=dict)
     start_ms: int = 0
     end_ms: int = 0
