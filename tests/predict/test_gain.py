@@ -15,6 +15,7 @@ from stormwright.predict.gain import (
     ONE_SIDED,
     RateGain,
     at_least,
+    common_sd,
     cost_change,
     model_sd,
     rate_gain,
@@ -77,8 +78,22 @@ def test_choosing_the_best_of_many_is_not_rewarded():
     came = true[chosen, best]
     assert predicted[chosen, best].mean() - came.mean() > 0.04, "uncorrected it is too optimistic"
     assert promised.mean() == pytest.approx(came.mean(), abs=0.005)
+    # What all candidates share cannot be chosen by.
+    came = came + random.normal(0.0, 1.0, len(came)) * common_sd(predicted[chosen, best])
     surely = at_least(predicted[chosen, best], np.zeros(len(true)), ONE_SIDED)
     assert np.mean(came < surely) == pytest.approx(0.05, abs=0.015)
+
+
+def test_gain_is_less_certain_the_less_of_the_cpu_is_explained():
+    sds = [shrunk(0.3, 0.06, 0.1, scale=scale).sd for scale in (1.0, 1.2, 2.0)]
+    assert sds == sorted(sds)
+    assert shrunk(0.3, 0.06, 0.1, scale=0.5).sd == pytest.approx(sds[-1]), "in either direction"
+
+
+def test_gains_of_topologies_that_share_nodes_are_shrunk_less_and_less_certain():
+    alone, shared = (shrunk(0.3, 0.06, 0.0, shared=each) for each in (False, True))
+    assert shared.value > alone.value
+    assert shared.sd > alone.sd
 
 
 def test_cost_change_is_symmetric():

@@ -262,7 +262,7 @@ def test_threads_of_full_nodes_poll_less_but_do_not_stop():
     """Messages and collecting garbage fill a node, too."""
     word_count = WordCount(cores=0.4, link_bps=1e9, rate_tps=8_000.0)
     problem = word_count.problem()
-    full = {node.id: 0.93 * node.cpu_hz for node in problem.supervisors}
+    full = {node.id: node.cpu_hz for node in problem.supervisors}
     measured = replace(problem, load=replace(problem.load, node_cpu_hz=full))
     polling, quiet = Costs(spin_share=0.03, polling_threads=1.0), Costs(spin_share=0.03, polling_threads=0.0)
     found, idle = (steady_of(word_count, SPREAD, polling, Profile.of(of)) for of in (measured, problem))

@@ -16,9 +16,11 @@ from stormwright.predict.costs import Correction, Costs
 from stormwright.predict.demand import cpu_s_of
 from stormwright.predict.evaluate import steady_states
 from stormwright.predict.fairness import NO_LIMIT, weights_of
+from stormwright.predict.fixed_point import fixed
 from stormwright.predict.flow.layout import MAX_SPOUT_PENDING
 from stormwright.predict.flow.measured import BYTES_PER_TUPLE
 from stormwright.predict.flow.profile import Profile
+from stormwright.predict.placement_cache import CacheKey
 from stormwright.predict.prediction import (
     ASSUMED,
     BusyThread,
@@ -131,11 +133,16 @@ def _beyond_rate(costs: Costs, topology: str, rate_tps: float) -> Iterator[str]:
 #: Quantile of latency that is predicted besides the mean.
 _LATE = 0.99
 
+#: Difference of a scale from 1 that is not worth a note.
+_CLOSE = 0.1
+
 #: Number of busiest threads in a prediction.
 _BUSIEST = 5
 
 
-def described(placed: PlacedLoad, states: Sequence[SteadyState], costs: Costs) -> Prediction:
+def described(
+    placed: PlacedLoad, states: Sequence[SteadyState], costs: Costs, corrections: Mapping[str, Correction]
+) -> Prediction:
     """Return the prediction from steady states with the given costs, followed by those with varied costs.
 
     Parameters
@@ -144,10 +151,11 @@ def described(placed: PlacedLoad, states: Sequence[SteadyState], costs: Costs) -
         The load under the placement.
     states
         The first gives the values, all of them together the intervals.
-    costs
-        Costs of the first state.
+    costs, corrections
+        Costs of the first state, and corrections of single topologies, by id.
     """
     problem, steady = placed.problem, states[0]
+    scales = [corrections.get(each.id, Correction()).scale for each in problem.topologies]
     shares, free = limits(steady.demand)
     use = shares @ steady.given.rate_tps + (1 - free)
     fullest = int(np.argmax(use)) if len(use) else NO_LIMIT
@@ -158,7 +166,8 @@ def described(placed: PlacedLoad, states: Sequence[SteadyState], costs: Costs) -
     cpu_us = 1e6 * cpu_s_of(steady.full_demand)
     return Prediction(
         topologies=tuple(
-            _topology(placed, states, late, rows, costs, float(cpu_us[t]), t) for t in range(len(problem.topologies))
+            _scaled(_topology(placed, states, late, rows, costs, float(cpu_us[t]), t), scales[t])
+            for t in range(len(problem.topologies))
         ),
         nodes=tuple(_nodes(problem, states, costs)),
         busiest=tuple(_busiest(problem, steady)),
@@ -203,6 +212,14 @@ def _topology(
         no_latency="" if sustained[0] else why_no_latency(placed, steady, topology, int(fullest[topology])),
         notes=tuple(notes_of_topology(placed, steady, costs, topology)),
     )
+
+
+def _scaled(predicted: TopologyPrediction, scale: float) -> TopologyPrediction:
+    """Return a prediction with the scale of its CPU, and a note if that differs much from 1."""
+    if abs(scale - 1) < _CLOSE:
+        return replace(predicted, scale=scale)
+    note = f"by its measured rate its trees need {scale:.2f} times the CPU that the model explains: scaled by that"
+    return replace(predicted, scale=scale, notes=(*predicted.notes, note))
 
 
 def _answer(sustained: Sequence[bool]) -> IsSustained:
@@ -291,6 +308,10 @@ class Assumptions:
         """
         return cls(*costs_of(problem))
 
+    def fixed(self, profile: Profile) -> Assumptions:
+        """Return the assumptions with which the measured placement of a profile has its measured rates."""
+        return replace(self, corrections=fixed(profile, self.costs, self.corrections))
+
 
 def predict(
     problem: Problem,
@@ -328,8 +349,10 @@ def predict(
     rates = _named(problem, assumptions.rate_tps, profile.rate_tps)
     weights = _named(problem, assumptions.weights, weights_of(problem)) * rates
     placed = PlacedLoad.under(profile, problem, slot_of_executor)
-    placed, states = steady_states(placed, rates, weights, _varied(problem, assumptions))
-    return described(placed, states, assumptions.costs)
+    key: CacheKey[_KnownCosts] = CacheKey("known costs", assumptions.costs, assumptions.corrections)
+    known = profile.recent.get_or_compute(key, lambda: _known_costs(problem, profile, assumptions))
+    placed, states = steady_states(placed, rates, weights, known)
+    return described(placed, states, *known[0])
 
 
 def _check(problem: Problem, assumptions: Assumptions) -> None:
@@ -348,7 +371,16 @@ def _named(problem: Problem, given: Mapping[str, float], otherwise: FloatArray) 
     return np.array([given.get(t.id, own) for t, own in zip(problem.topologies, otherwise, strict=True)])
 
 
-def _varied(problem: Problem, assumptions: Assumptions) -> list[tuple[Costs, Mapping[str, Correction]]]:
+#: Costs with the corrections of topologies.
+_KnownCosts = list[tuple[Costs, Mapping[str, Correction]]]
+
+
+def _known_costs(problem: Problem, profile: Profile, assumptions: Assumptions) -> _KnownCosts:
+    """Return the costs as given, all low by their errors and all high, each with the measured placement as measured."""
+    return [(costs, fixed(profile, costs, corrections)) for costs, corrections in _varied(problem, assumptions)]
+
+
+def _varied(problem: Problem, assumptions: Assumptions) -> _KnownCosts:
     """Return costs and corrections as given, all low by their errors, and all high; only the first without errors."""
     costs, found = assumptions.costs, [(assumptions.costs, assumptions.corrections)]
     if not (

@@ -186,12 +186,19 @@ class Correction:
     inputs
         Component → work of tuples by input stream, if there are several. It divides the measured work among them, and
         so gives the work under another mix.
+    scale
+        Factor of all CPU of its trees, with which the placement that runs is predicted as it was measured
+        (`stormwright.predict.fixed_point`).
+    wait_s
+        Time for which its trees wait besides, for the same reason: for whatever is no CPU and no link.
     """
 
     work: float = 1.0
     messages: float = 1.0
     error: float | None = None
     inputs: Mapping[str, tuple[InputWork, ...]] = field(default_factory=dict)
+    scale: float = 1.0
+    wait_s: float = 0.0
 
     def as_dict(self) -> dict[str, Any]:
         """Return the correction for JSON."""

@@ -18,7 +18,7 @@ from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
 from stormwright.predict.costs import NO_CORRECTIONS, Correction, Costs
 from stormwright.predict.flow.graph import GraphEdges
 from stormwright.predict.flow.part import TopologySubset
-from stormwright.predict.flow.profile import Profile, correction_factors
+from stormwright.predict.flow.profile import Factors, Profile
 from stormwright.predict.flow.routes import Routes
 from stormwright.predict.sums import first_of_most, sums
 from stormwright.predict.workers import NodeSpeeds, SteadyWorkers
@@ -265,8 +265,8 @@ class TreeDemand:
         nodes, worker_node, executor_node = workers.nodes, workers.node, workers.executor_node
         on, topology = workers.of_executor != UNPLACED, workers.executor_topology
         messages = MessageDemand.of(routes, profile.graph, costs)
-        factors = correction_factors(problem, corrections)[1]
-        cycles = 1e-6 * problem.core_hz * np.append(factors, 1.0)
+        factors = Factors.of(problem, corrections)
+        cycles = 1e-6 * problem.core_hz * np.append(factors.messages * factors.scale, 1.0)
         mix = profile.mix(corrections)
         worked = routes.handled if mix is None else mix.worked(routes.handled, routes.came, profile.graph)
         work = profile.work_cycles(costs, corrections) * worked + messages.serialise_us * cycles[topology]
@@ -333,10 +333,14 @@ def free_of(nodes: NodeSpeeds, base_cores: FloatArray) -> FloatArray:
 
 
 def base_cores_of(profile: Profile, workers: SteadyWorkers, costs: Costs) -> FloatArray:
-    """Return the CPU of nodes that depends on no rate: workers, polling, topologies that begin no trees; shape (N,)."""
+    """Return the CPU of nodes that depends on no rate, shape (N,).
+
+    It is that of workers, of polling, of topologies that begin no trees, and of others than workers.
+    """
     count, node, idle_hz = len(workers.nodes.cores), workers.executor_node, profile.idle_hz()
     idle = np.flatnonzero((idle_hz > 0) & (node != UNPLACED))
     base = sums(node[idle], idle_hz[idle] / workers.nodes.core_hz[node[idle]], count)
+    base += workers.nodes.overhead_cores
     there = np.bincount(workers.node, minlength=count)
     return base + there * costs.worker_cores + np.where(there > 0, costs.polling_cores, 0.0)
 

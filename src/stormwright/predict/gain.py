@@ -1,13 +1,18 @@
 """Gain in sustainable rate of a placement over the current one, and its uncertainty.
 
-A prediction errs in three ways. Costs are known up to their errors, but both placements share them, so what counts is
+A prediction errs in four ways. Costs are known up to their errors, but both placements share them, so what counts is
 the interval of the *ratio*, in which common errors cancel. The error of the model itself grows with the change of the
 cost of a tree: over 201 pairs of recorded placements the logarithm of predicted by measured ratios deviated by 0.06
 where the CPU of a tree was unchanged, and by a further 0.3 of the logarithm by which it changed, excluding measurement
-noise (``docs/results/prediction-cells``). And the best of many candidates is best partly by chance (J. E. Smith, R. L.
-Winkler, The Optimizer's Curse, Management Science 52(3), 2006, https://doi.org/10.1287/mnsc.1050.0451): its gain is
-shrunk towards none as in their equation (2), with true gains of candidates varying by 0.1 where the cost of a tree is
-unchanged, and by the whole logarithm by which it changes.
+noise (``docs/results/prediction-cells``). It also grows with the gain: over 31 comparisons of placements
+(``docs/results/storm-decisions``) by a further 0.2 of its logarithm for a topology alone, and 0.4 where several share
+nodes, and it errs for all candidates in the same direction. And where the model explains only a part of the CPU of what
+runs, it is less certain about what the rest would do elsewhere (`stormwright.predict.fixed_point`).
+
+And the best of many candidates is best partly by chance (J. E. Smith, R. L. Winkler, The Optimizer's Curse, Management
+Science 52(3), 2006, https://doi.org/10.1287/mnsc.1050.0451): its gain is shrunk towards none as in their equation (2),
+with true gains of candidates varying by 0.1 where the cost of a tree is unchanged (0.4 where several topologies share
+nodes), and by the whole logarithm by which it changes. Only errors that differ between candidates count there.
 """
 
 from __future__ import annotations
@@ -25,8 +30,13 @@ from stormwright.predict.prediction import TopologyPrediction
 #: the logarithm by which it changes.
 SAME_COST, OTHER_COST = 0.06, 0.3
 
-#: Standard deviation of logarithms of true gains among candidates, in the same terms.
-SAME_COST_GAINS, OTHER_COST_GAINS = 0.1, 1.0
+#: Standard deviation of logarithms of true gains among candidates, in the same terms; by whether several topologies
+#: share nodes.
+SAME_COST_GAINS, OTHER_COST_GAINS = {False: 0.1, True: 0.4}, 1.0
+
+#: Standard deviation of the logarithm of a gain that all candidates share: relative to the gain, by whether several
+#: topologies share nodes; and relative to the logarithm of the part of the CPU that the model explains.
+COMMON, UNEXPLAINED = {False: 0.2, True: 0.4}, 0.3
 
 #: Standard deviations of the 95 % interval, and of a one-sided 95 % bound.
 TWO_SIDED, ONE_SIDED = 1.96, 1.645
@@ -98,13 +108,31 @@ def model_sd(change: FloatArray | float) -> FloatArray:
     return sd
 
 
-def rate_gain(now: TopologyPrediction, new: TopologyPrediction) -> RateGain:
+def common_sd(predicted: FloatArray | float, scale: FloatArray | float = 1.0, *, shared: bool = False) -> FloatArray:
+    """Return the standard deviation of the logarithm of a gain by errors that all candidates share.
+
+    Parameters
+    ----------
+    predicted
+        The logarithm of the predicted ratio.
+    scale
+        Factor of the CPU of the topology, as in `stormwright.predict.costs.Correction`.
+    shared
+        Whether several topologies share nodes.
+    """
+    sd: FloatArray = np.hypot(COMMON[shared] * np.abs(np.asarray(predicted)), UNEXPLAINED * np.abs(np.log(scale)))
+    return sd
+
+
+def rate_gain(now: TopologyPrediction, new: TopologyPrediction, *, shared: bool = False) -> RateGain:
     """Return the gain of a topology by a placement.
 
     Parameters
     ----------
     now, new
         Predictions under the current and the new placement, by the same costs.
+    shared
+        Whether it shares nodes with other topologies.
     """
     old, other = now.reachable_tps, new.reachable_tps
     # Costs that are all low make both rates high, and costs that are all high make both low.
@@ -113,10 +141,10 @@ def rate_gain(now: TopologyPrediction, new: TopologyPrediction) -> RateGain:
     if not any(logs) and not change:
         return RateGain(1.0, 1.0, 0.0)  # it stays where it is
     of_costs = (max(logs) - min(logs)) / 2 / TWO_SIDED if all(map(isfinite, logs)) else 0.0
-    return shrunk(logs[0], float(np.hypot(of_costs, model_sd(change))), change)
+    return shrunk(logs[0], float(np.hypot(of_costs, model_sd(change))), change, scale=now.scale, shared=shared)
 
 
-def shrunk(predicted: float, sd: float, change: float) -> RateGain:
+def shrunk(predicted: float, sd: float, change: float, *, scale: float = 1.0, shared: bool = False) -> RateGain:
     """Return a gain corrected for optimism.
 
     Parameters
@@ -124,18 +152,28 @@ def shrunk(predicted: float, sd: float, change: float) -> RateGain:
     predicted
         The logarithm of the predicted ratio; may be infinite.
     sd
-        Standard deviation of `value`.
+        Standard deviation of `value` by errors that differ between candidates.
     change
         The `cost_change` that comes with it.
+    scale, shared
+        As for `common_sd`.
     """
     if not isfinite(predicted):
         value = 0.0 if predicted < 0 else inf
         return RateGain(value, value, 0.0)
-    part = float(_believed(np.asarray(predicted), np.asarray(sd), np.asarray(change)))
-    return RateGain(exp(min(predicted * part, _MOST)), exp(min(predicted, _MOST)), sd * part**0.5)
+    part = float(_believed(np.asarray(predicted), np.asarray(sd), np.asarray(change), shared=shared))
+    both = np.hypot(sd * part**0.5, common_sd(predicted, scale, shared=shared))
+    return RateGain(exp(min(predicted * part, _MOST)), exp(min(predicted, _MOST)), float(both))
 
 
-def at_least(predicted: FloatArray, change: FloatArray, deviations: float = ONE_SIDED) -> FloatArray:
+def at_least(
+    predicted: FloatArray,
+    change: FloatArray,
+    deviations: float = ONE_SIDED,
+    *,
+    scale: FloatArray | float = 1.0,
+    shared: bool = False,
+) -> FloatArray:
     """Return logarithms of gains corrected for optimism, minus `deviations` standard deviations of the model's error.
 
     Parameters
@@ -144,16 +182,19 @@ def at_least(predicted: FloatArray, change: FloatArray, deviations: float = ONE_
         As for `shrunk`, arrays of the same shape.
     deviations
         Number of standard deviations; 0 leaves the corrected gain.
+    scale, shared
+        As for `common_sd`.
     """
     sd = model_sd(change)
-    part = _believed(predicted, sd, change)
-    bound: FloatArray = predicted * part - deviations * sd * np.sqrt(part)
+    part = _believed(predicted, sd, change, shared=shared)
+    both = np.hypot(sd * np.sqrt(part), common_sd(predicted, scale, shared=shared))
+    bound: FloatArray = predicted * part - deviations * both
     return bound
 
 
-def _believed(predicted: FloatArray, sd: FloatArray, change: FloatArray) -> FloatArray:
+def _believed(predicted: FloatArray, sd: FloatArray, change: FloatArray, *, shared: bool) -> FloatArray:
     """Return the expected true fraction of a predicted gain; 1 for a loss, which selection does not favour."""
-    gains = np.hypot(SAME_COST_GAINS, OTHER_COST_GAINS * change)
+    gains = np.hypot(SAME_COST_GAINS[shared], OTHER_COST_GAINS * change)
     part: FloatArray = np.where(predicted > 0, gains**2 / (gains**2 + sd**2), 1.0)
     return part
 

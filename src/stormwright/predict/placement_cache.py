@@ -32,7 +32,7 @@ from stormwright.predict.costs import Correction, Costs
 
 Result = TypeVar("Result")
 
-#: Kinds of results; see the table above. The last two are results of a profile.
+#: Kinds of results; see the table above. The last four are results of a profile.
 Kind = Literal[
     "workers",
     "routes",
@@ -44,6 +44,8 @@ Kind = Literal[
     "fair rates",
     "work cycles",
     "mix",
+    "fixed point",
+    "known costs",
 ]
 
 
@@ -139,8 +141,8 @@ class PlacementCache:
         return self._by_topology.setdefault(key, {})
 
 
-#: Most results in `RecentResults`: of two kinds, by costs as fitted, and low and high by their errors.
-_RECENT = 6
+#: Most results in `RecentResults`: of four kinds, by costs as fitted, and low and high by their errors.
+_RECENT = 12
 
 
 class RecentResults:

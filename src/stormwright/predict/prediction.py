@@ -159,6 +159,9 @@ class TopologyPrediction:
         CPU of a tree, over all threads that its tuples pass, in µs of a core of the problem's `core_hz`.
     no_latency
         Why there is no `latency_ms`; empty if there is one.
+    scale
+        Factor of its CPU by the measured rate of the placement that runs (`stormwright.predict.fixed_point`): above 1
+        the model explains only a part of that CPU.
     notes
         Caveats of the prediction.
     """
@@ -177,6 +180,7 @@ class TopologyPrediction:
     pending_latency_ms: Interval | None
     cpu_us: float = 0.0
     no_latency: str = ""
+    scale: float = 1.0
     notes: tuple[str, ...] = ()
 
     @property
@@ -203,6 +207,7 @@ class TopologyPrediction:
             "headroom": self.headroom if isfinite(self.headroom) else None,
             "sustained": self.sustained,
             "no_latency": self.no_latency or None,
+            "scale": self.scale,
             "notes": list(self.notes),
         }
 

@@ -82,7 +82,8 @@ def is_limited(profile: Profile, steady: SteadyState, topology: int) -> bool:
 
 def is_sustained(profile: Profile, steady: SteadyState, topology: int) -> bool:
     """Return whether no resource of a topology is full at the given rates, and its pending trees suffice."""
-    rate, cycle_s = steady.given.rate_tps[topology], steady.given.ways.cycle.mean[topology]
+    rate = steady.given.rate_tps[topology]
+    cycle_s = steady.given.ways.cycle.mean[topology] + steady.wait_s[topology]
     return bool(rate > 0 and steady.given_use[topology] < 1 and rate * cycle_s <= profile.layout.pending[topology])
 
 

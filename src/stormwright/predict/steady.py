@@ -16,7 +16,7 @@ from stormwright.predict.demand import ALL_AT_ONCE, Claims, TreeDemand, free_of
 from stormwright.predict.fairness import NO_LIMIT, highest_rates
 from stormwright.predict.flow.part import TopologySubset
 from stormwright.predict.flow.placed_routes import PlacedRoutes
-from stormwright.predict.flow.profile import Profile
+from stormwright.predict.flow.profile import Factors, Profile
 from stormwright.predict.flow.routes import Routes
 from stormwright.predict.placement_cache import CacheKey
 from stormwright.predict.queueing.neighbour_load import CacheEntry
@@ -97,6 +97,8 @@ class SteadyState:
         State at the given rates.
     given_use
         Utilisation of the fullest resource of each topology at the given rates, shape (T,).
+    wait_s
+        Time for which trees wait for what is no resource, shape (T,).
     with_all_pending
         Computes the state with as many trees pending as allowed, and the utilisation of each topology's fullest
         resource.
@@ -108,6 +110,7 @@ class SteadyState:
     limit: IndexArray
     given: QueueState
     given_use: FloatArray
+    wait_s: FloatArray
     with_all_pending: Callable[[], tuple[QueueState, FloatArray]]
 
     @property
@@ -159,12 +162,12 @@ def steady_state(
         full = _networks_of(placed, placed.full_routes, full_demand, costs)
     highest = highest_rates(full_shares, full_free, weights)
     rate_tps = np.where(there, rate_tps, 0.0)
-    cache = placed.standing.cache
+    cache, wait_s = placed.standing.cache, Factors.of(placed.problem, corrections).wait_s
 
     def with_all_pending() -> tuple[QueueState, FloatArray]:
         most, trees = np.nan_to_num(highest.rate_tps, posinf=_ENDLESS_TPS), profile.layout.pending
         entry: CacheEntry = CacheKey("rates", costs, corrections), cache
-        found = closed(full, trees, np.where(np.isfinite(trees), most, rate_tps), entry)
+        found = closed(full, trees, np.where(np.isfinite(trees), most, rate_tps), entry, wait_s)
         # Queueing times are approximations; capacities are exact.
         too_much = np.maximum(fullest_use(full_shares, full_free, found.rate_tps), 1.0)
         found = replace(found, rate_tps=found.rate_tps / too_much, times_at_tps=found.rate_tps)
@@ -177,6 +180,7 @@ def steady_state(
         limit=highest.limit,
         given=QueueState(rate_tps, network, costs=costs, cache=(CacheKey("times", costs, corrections), cache)),
         given_use=fullest_use(shares, free, rate_tps),
+        wait_s=wait_s,
         with_all_pending=with_all_pending,
     )
 

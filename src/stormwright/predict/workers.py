@@ -25,26 +25,34 @@ PAYLOAD = 1448 / 1514
 class NodeSpeeds(NamedTuple):
     """Cores of every node, their speed in Hz, and payload in bytes/s of its link in either direction, (N,).
 
-    A link of unknown speed has infinite payload.
+    A link of unknown speed has infinite payload. `overhead_cores` are used by others than workers.
     """
 
     cores: FloatArray
     core_hz: FloatArray
     link_bytes_per_s: FloatArray
+    overhead_cores: FloatArray
 
 
 def nodes_of(problem: Problem) -> NodeSpeeds:
     """Return the capacities of the nodes of a problem.
 
     A node without a number of cores has cores of the problem's `core_hz`. One with less than a core has a share of one
-    that runs at full speed.
+    that runs at full speed. Of a node whose control group allows less than it declares, that counts. Where nobody
+    measured what others than workers use, it is the mean of the measured nodes.
     """
     cpu_hz = problem.node_cpu_hz
     reported = np.array([node.resources.get(CPU, 0.0) / 100 for node in problem.supervisors], dtype=np.float64)
     cores = np.where(reported > 0, reported, cpu_hz / problem.core_hz)
     core_hz = np.divide(cpu_hz, cores, out=np.full(len(cores), problem.core_hz), where=cores > 0)
+    core_hz = np.where(core_hz > 0, core_hz, problem.core_hz)
     links = [PAYLOAD * node.link_bps / 8 if node.link_bps else np.inf for node in problem.supervisors]
-    return NodeSpeeds(cores, np.where(core_hz > 0, core_hz, problem.core_hz), np.array(links, dtype=np.float64))
+    quota_hz, overhead_hz = (problem.load.node_quota_hz, problem.load.node_overhead_hz) if problem.load else ({}, {})
+    allowed = np.array([quota_hz.get(node.id, np.inf) for node in problem.supervisors], dtype=np.float64) / core_hz
+    others = np.array([overhead_hz.get(node.id, np.nan) for node in problem.supervisors], dtype=np.float64) / core_hz
+    known = others[np.isfinite(others)]
+    others = np.where(np.isfinite(others), others, known.mean() if len(known) else 0.0)
+    return NodeSpeeds(np.minimum(cores, allowed), core_hz, np.array(links, dtype=np.float64), others)
 
 
 class Sites(NamedTuple):

@@ -15,8 +15,6 @@ from stormwright.optimize.precompile import ready_rates, ready_search, ready_sma
 from stormwright.optimize.search.budget import Budget
 from stormwright.optimize.throughput.improve import Effort
 from stormwright.optimize.throughput.start import MeasuredLoad
-from stormwright.predict.calibration.document import costs_of
-from stormwright.predict.flow.profile import Profile
 from stormwright.schedulers.placement.repair import ready_repair
 from stormwright.schedulers.templates.by_rates import RateGoal, RateSearch, wanted_of
 from stormwright.schedulers.templates.by_traffic import WEIGHTS, TrafficSearch
@@ -243,7 +241,7 @@ class OptimizerScheduler:
             follow_flows=given.follow_flows,
         )
         first = OptimizerScheduler(traffic).schedule(with_room_for_cpu(problem))
-        load = MeasuredLoad(Profile.of(problem), *costs_of(problem))
+        load = MeasuredLoad.of(problem)
         goal = RateGoal(objective, given.workers, given.headroom_percent / 100, given.seed, given.caution)
         search = RateSearch(problem, load, goal)
         steps = 0 if given.time_budget_s else min(given.iterations, _STEPS_PER_EXECUTOR * problem.num_executors)

@@ -64,7 +64,7 @@ from stormwright.service.plans.guard import Guard
 from stormwright.service.plans.journal import Journal
 from stormwright.service.plans.outcomes import MoveOutcomes
 from stormwright.service.plans.plan_service import PlanMakers, PlanService
-from stormwright.service.plans.scheduler_wrappers import SerialScheduler
+from stormwright.service.plans.scheduler_wrappers import with_memory
 from stormwright.service.plans.store import PlanExpiry, PlanStore
 from stormwright.service.safety.anomalies import AnomalyMonitor, EventNotifier, SlowNodeMonitor
 from stormwright.service.safety.move_budget import MoveBudgetKeeper
@@ -385,8 +385,7 @@ class Service:
         forecasts = bool(getattr(scheduler, "uses_forecast", False))
         self._cluster = cluster = build_cluster(settings, storage, measurement, self.guard, forecasts=forecasts)
         self.bridge = cluster.bridge
-        own = SerialScheduler(scheduler)
-        by_goal = scheduler_for or (lambda _: own)
+        own, by_goal = with_memory(scheduler, scheduler_for, settings.objective)
         makers = PlanMakers(settings.objective, by_goal, scheduler_keeping_running(KEEPING))
         self._control = control = build_control(
             settings,

@@ -66,11 +66,9 @@ def bound_of(
         message = f"should be a number from 0 to 99, got {headroom_percent!r}"
         raise InputError("bound", [Fault(message, "headroom_percent")])
     from stormwright.optimize.throughput.start import MeasuredLoad
-    from stormwright.predict.calibration.document import costs_of
-    from stormwright.predict.flow.profile import Profile
     from stormwright.schedulers.templates.by_rates import RateGoal, RateSearch
     from stormwright.schedulers.templates.proof_by_rates import proof_by_rates
 
-    load = MeasuredLoad(Profile.of(problem), *costs_of(problem))
+    load = MeasuredLoad.of(problem)
     search = RateSearch(problem, load, RateGoal(objective, "free", headroom_percent / 100, 0))
     return proof_by_rates(search, slots, seconds)

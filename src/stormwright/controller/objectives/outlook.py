@@ -20,6 +20,7 @@ from stormwright.predict.fairness import weights_of
 from stormwright.predict.flow.layout import FlowLayout
 from stormwright.predict.gain import ONE_SIDED, RateGain, rate_gain, together
 from stormwright.predict.prediction import TopologyPrediction
+from stormwright.predict.workers import nodes_of
 from stormwright.schedulers.toolkit.triggers import BALANCE
 
 #: Objectives: the highest rate; the lowest latency of a tuple tree at the measured rate; the fewest nodes that sustain
@@ -114,6 +115,9 @@ SURE_PERCENT = 2.0
 
 #: Reason why no move is worth it, if `Outlook.has_room`.
 HAS_ROOM = "every topology already reaches at least twice its measured rate"
+
+#: Part of a node's CPU beyond which nobody is told that there is room; no decision depends on it.
+_MOSTLY = 0.8
 
 #: Minimum CPU of a tuple tree in µs, to avoid a division by zero.
 _TINY = 1e-9
@@ -258,7 +262,7 @@ class Outlooks:
         weight = [self._weight[now.topology] for now, _ in pairs]
         usual = exp(sum(map(log, weight)) / len(weight))
         enough = [ENOUGH * max(each / usual, 1.0) for each in weight]
-        gains = [rate_gain(*pair) for pair in pairs]
+        gains = [rate_gain(*pair, shared=len(pairs) > 1) for pair in pairs]
         capped = [_capped(now, gain, most) for (now, _), gain, most in zip(pairs, gains, enough, strict=True)]
         whole = together([gain for gain, _ in capped], weight)
         now, new = (sum(pair[side].reachable_tps.value for pair in pairs) for side in (0, 1))
@@ -267,12 +271,23 @@ class Outlooks:
         worth = {new.topology: new.reachable_tps.value for _, new in pairs}
         is_capped = any(cut for _, cut in capped)
         less = "a rate above twice the measured one counts for no more" if is_capped and new > now else ""
-        has_room = all(
+        has_room = not self._is_a_node_full and all(
             now.reachable_tps.value >= most * now.measured_tps for (now, _), most in zip(pairs, enough, strict=True)
         )
         percent, at_least = 100 * (whole.value - 1), 100 * (whole.at_least - 1)
         gained = f"reachable throughput rises by {percent:.0f} %{' or more' * is_capped}{' per topology' * several}"
         return Outlook(percent, gained, text, worth, less=less, at_least_percent=at_least, has_room=has_room)
+
+    @cached_property
+    def _is_a_node_full(self) -> bool:
+        """Whether a node with executors uses most of its CPU as measured, whatever is predicted of it."""
+        problem = self._problem
+        used_hz = problem.load.node_cpu_hz if problem.load else {}
+        cores = nodes_of(problem)
+        nodes = np.unique(problem.slot_node[problem.current_slot[problem.current_slot != UNPLACED]])
+        capacity_hz = (cores.cores * cores.core_hz)[nodes]
+        used = np.array([used_hz.get(problem.supervisors[node].id, 0.0) for node in nodes.tolist()])
+        return bool(np.any(used > _MOSTLY * capacity_hz))
 
     def _of_latency(self, _: IntArray, pairs: _Pairs) -> Outlook:
         gain = _gain([(1 / _latency_ms(now), 1 / _latency_ms(new)) for now, new in pairs], [1.0] * len(pairs))
@@ -336,15 +351,15 @@ def _latency_ms(predicted: TopologyPrediction) -> float:
 
 def _not_held(pairs: _Pairs) -> list[str]:
     """Return topologies (ids) whose measured rate a placement is predicted not to sustain."""
-    return [new.topology for now, new in pairs if not _holds(now, new)]
+    return [new.topology for now, new in pairs if not _holds(now, new, shared=len(pairs) > 1)]
 
 
-def _holds(now: TopologyPrediction, new: TopologyPrediction) -> bool:
+def _holds(now: TopologyPrediction, new: TopologyPrediction, *, shared: bool) -> bool:
     """Return whether a placement sustains the measured (or currently predicted) rate with 95 % confidence.
 
     A topology that neither moves nor loses a thousandth of its rate does so, too.
     """
-    gain = rate_gain(now, new)
+    gain = rate_gain(now, new, shared=shared)
     if now.cpu_us == new.cpu_us and gain.predicted >= 1 - TOLERANCE:
         return True
     at_least_tps = new.reachable_tps.value * exp(-ONE_SIDED * gain.sd)

@@ -181,7 +181,7 @@ def proven(placements: Placements, goal: str, slots: IntArray) -> _Proof:
     problem, profile = placements.problem, placements.profile
     if goal not in (THROUGHPUT, NODES) or profile is None:
         return _Proof()
-    assumptions = placements.assumptions or Assumptions.of(problem)
+    assumptions = (placements.assumptions or Assumptions.of(problem)).fixed(profile)
     wish = RateGoal(goal, "free", _HEADROOM, 0)
     if goal == THROUGHPUT:
         highest_tps = np.array([each.highest_tps.value for each in placements.predicted(slots).topologies])

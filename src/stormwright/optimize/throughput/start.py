@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Self
 
 import numpy as np
 
@@ -26,9 +27,11 @@ from stormwright.optimize.throughput.records import (
     WORKER,
     PlacementState,
 )
+from stormwright.predict.calibration.document import costs_of
 from stormwright.predict.costs import Correction, Costs
+from stormwright.predict.fixed_point import fixed
 from stormwright.predict.flow.mix import Mix
-from stormwright.predict.flow.profile import Profile, correction_factors
+from stormwright.predict.flow.profile import Factors, Profile
 from stormwright.predict.workers import nodes_of
 
 #: A node without CPU or ports takes nothing.
@@ -42,6 +45,12 @@ class MeasuredLoad:
     profile: Profile
     costs: Costs = field(default_factory=Costs)
     corrections: Mapping[str, Correction] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, problem: Problem) -> Self:
+        """Return the load of a problem, with its costs and the placement that runs as measured."""
+        profile, (costs, corrections) = Profile.of(problem), costs_of(problem)
+        return cls(profile, costs, fixed(profile, costs, corrections))
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,7 +172,8 @@ def _topologies(problem: Problem, load: MeasuredLoad, seats: Seats, aim: Aim, pl
     topologies["first"], topologies["last"] = begin[:-1], np.where(placed, begin[1:], begin[:-1])
     topologies["first_worker"], topologies["last_worker"] = worker[:-1], np.where(placed, worker[1:], worker[:-1])
     topologies["rate"] = np.where(load.profile.rate_tps > 0, aim.rate_tps, 0.0)
-    topologies["dearer"] = correction_factors(problem, load.corrections)[1]
+    factors = Factors.of(problem, load.corrections)
+    topologies["dearer"] = factors.messages * factors.scale
     topologies["most"] = seats.most
     topologies["movable"], topologies["may_be_empty"] = seats.movable, seats.may_be_empty
     return topologies
@@ -187,7 +197,8 @@ def _nodes(problem: Problem, seats: Seats, idle_hz: FloatArray) -> Records:
     here = on != UNPLACED
     placed = np.bincount(problem.executor_topology, ~here, len(problem.topologies)) == 0
     burns = here & placed[problem.executor_topology]
-    nodes["base"] = np.bincount(on[burns], idle_hz[burns] / state.core_hz[on[burns]], len(nodes))
+    idle = np.bincount(on[burns], idle_hz[burns] / state.core_hz[on[burns]], len(nodes))
+    nodes["base"] = state.overhead_cores + idle
     taken = np.bincount(on[here], problem.executor_demand[1][here], len(nodes))
     nodes["memory_left"] = problem.node_capacity[1] - taken
     in_use = np.unique(seats.worker[here])

@@ -12,7 +12,7 @@ from stormwright.model.constraints.constraint import RELATIVE_TOLERANCE
 from stormwright.model.topology_config import MAX_EXECUTORS_PER_WORKER
 from stormwright.predict.answer import Assumptions
 from stormwright.predict.bounds.units import Arcs, Units, units_of
-from stormwright.predict.flow.profile import Profile, correction_factors
+from stormwright.predict.flow.profile import Factors, Profile
 from stormwright.predict.workers import nodes_of
 
 #: Rounding tolerance: nodes are slightly larger than the limits of a valid placement.
@@ -88,7 +88,8 @@ class Case:
         tuples = wanted_tps[units.topology[arcs.source]] * arcs.tuples * units.handled[arcs.source]
         sent = tuples > 0
         arcs, tuples = arcs.only(sent), tuples[sent]
-        cores = 1e-6 * tuples * correction_factors(problem, assumptions.corrections)[1][units.topology[arcs.source]]
+        factors = Factors.of(problem, assumptions.corrections)
+        cores = 1e-6 * tuples * (factors.messages * factors.scale)[units.topology[arcs.source]]
         kilobytes = arcs.size / 1e3
         nodes, sizes = nodes_of(problem), np.diff(problem.executor_offset)
         requested = [t.conf.get(MAX_EXECUTORS_PER_WORKER) or t.num_executors for t in problem.topologies]

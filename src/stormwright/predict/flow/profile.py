@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,10 +28,6 @@ from stormwright.predict.sums import ratio, sums
 
 #: Least fraction of its CPU that is attributed to an executor's own work, whatever the costs of its messages.
 _LEAST_WORK = 0.1
-
-#: Utilisation from which a node counts as full: a quota is handed out in slices, of which up to 8 % were observed to
-#: remain unused.
-_NEARLY_FULL = 0.9
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,53 +155,77 @@ class Profile:
         minus the CPU spent waiting, divided by the number of tuples; `corrections` are by topology id.
         """
         key: CacheKey[FloatArray] = CacheKey("work cycles", costs, corrections)
-        return self._recent.get_or_compute(key, lambda: self._work_cycles(costs, corrections))
+        return self.recent.get_or_compute(key, lambda: self._work_cycles(costs, corrections))
 
     def _work_cycles(self, costs: Costs, corrections: Mapping[str, Correction]) -> FloatArray:
         kilobytes = self.message_bytes_per_s / 1e3
         serialising_us = self.message_tps * costs.serialise_us + kilobytes * costs.serialise_us_per_kb
-        of_topology = correction_factors(self.problem, corrections)
-        own = of_topology[:, self.layout.executor_topology]
+        factors, topology = Factors.of(self.problem, corrections), self.layout.executor_topology
         cpu_hz = self._without_polling_hz(costs)
-        work_hz = np.maximum(cpu_hz - serialising_us * 1e-6 * self.problem.core_hz * own[1], _LEAST_WORK * cpu_hz)
+        serialising_hz = serialising_us * 1e-6 * self.problem.core_hz * factors.messages[topology]
+        work_hz = np.maximum(cpu_hz - serialising_hz, _LEAST_WORK * cpu_hz)
         each, component = ratio(work_hz, self.handled_tps), self.layout.executor_component
         together = ratio(*(sums(component, amounts, len(self.layout.size)) for amounts in (work_hz, self.handled_tps)))
-        cycles: FloatArray = np.where(self.pooled[component], together[component], each) * own[0]
-        return cycles
+        cycles: FloatArray = np.where(self.pooled[component], together[component], each)
+        return cycles * (factors.work * factors.scale)[topology]
 
     def mix(self, corrections: Mapping[str, Correction]) -> Mix | None:
         """Return the relative work of tuples by source; None if unknown."""
         if not any(one.inputs for one in corrections.values()):
             return None
         key: CacheKey[Mix | None] = CacheKey("mix", corrections=corrections)
-        return self._recent.get_or_compute(key, lambda: mix_of(self, corrections))
+        return self.recent.get_or_compute(key, lambda: mix_of(self, corrections))
 
     @cached_property
-    def _recent(self) -> RecentResults:
+    def recent(self) -> RecentResults:
         return RecentResults()
 
     def _without_polling_hz(self, costs: Costs) -> FloatArray:
         """Return the CPU of executors while they have work, in Hz, shape (E,).
 
         A thread that works for a fraction b of the time and polls for a fraction s takes b + p s of its core, p being
-        the cost of polling. On a node with CPU to spare it polls whenever it does not work, s = 1 − b; on a full one
-        the threads together poll for `costs.polling_threads`.
+        the cost of polling: the model to which p is fitted (`stormwright.predict.calibration.regression`).
         """
-        problem, cpu_hz, share = self.problem, self.problem.executor_cpu_hz, costs.spin_share
+        cpu_hz, share, core_hz = self.problem.executor_cpu_hz, costs.spin_share, self.problem.core_hz
         if not share:
             return cpu_hz
+        # Of the time that a thread does not work, which its CPU b + p s overstates.
+        working_hz = cpu_hz - share / (1 - share) * self._polls(costs.polling_threads) * core_hz
+        return np.maximum(working_hz, _LEAST_WORK * cpu_hz)
+
+    def _polls(self, polling_threads: float) -> FloatArray:
+        """Return the fraction of time for which an executor's thread takes no core and does not wait for one, (E,).
+
+        Where nobody measured how long threads wait: a node with CPU to spare has a core for each of them; on a full one
+        they poll for `polling_threads` together; in between it is interpolated by the use of the node.
+        """
+        problem = self.problem
+        idle = np.clip(1.0 - problem.executor_cpu_hz / problem.core_hz, 0.0, 1.0)
+        waited = self._waited
         node, nodes = scopes_of(problem, problem.measured_slot).node, len(problem.supervisors)
         on = node != UNPLACED
-        by_executors = sums(node[on], cpu_hz[on], nodes)
+        by_executors = sums(node[on], problem.executor_cpu_hz[on], nodes)
         measured = problem.load.node_cpu_hz if problem.load else {}
-        by_workers = np.array([measured.get(supervisor.id, 0.0) for supervisor in problem.supervisors])
-        is_full = np.maximum(by_executors, by_workers) >= _NEARLY_FULL * problem.node_cpu_hz
-        idle = np.clip(1.0 - cpu_hz / problem.core_hz, 0.0, 1.0)
-        part = np.minimum(ratio(np.full(nodes, costs.polling_threads), sums(node[on], idle[on], nodes)), 1.0)
-        polls = np.append(np.where(is_full, part, 1.0), 0.0)[node] * idle
-        # Of the time that a thread does not work, which its CPU b + p s overstates.
-        working_hz = cpu_hz - share / (1 - share) * polls * problem.core_hz
-        return np.maximum(working_hz, _LEAST_WORK * cpu_hz)
+        whole = np.array([measured.get(supervisor.id, 0.0) for supervisor in problem.supervisors])
+        used = np.minimum(ratio(np.maximum(by_executors, whole), problem.node_cpu_hz), 1.0)
+        together = np.minimum(ratio(np.full(nodes, polling_threads), sums(node[on], idle[on], nodes)), 1.0)
+        part = np.append(1.0 - used * (1.0 - together), 0.0)[node]
+        return np.where(np.isnan(waited), part * idle, np.clip(idle - waited, 0.0, 1.0))
+
+    def contention(self) -> FloatArray:
+        """Return for which part of the time that its executors could run they waited for a core, shape (N,)."""
+        problem, waited = self.problem, np.nan_to_num(self._waited)
+        node, nodes = scopes_of(problem, problem.measured_slot).node, len(problem.supervisors)
+        on, busy = node != UNPLACED, problem.executor_cpu_hz / problem.core_hz
+        return ratio(sums(node[on], waited[on], nodes), sums(node[on], (waited + busy)[on], nodes))
+
+    @cached_property
+    def _waited(self) -> FloatArray:
+        """Fraction of time for which executors waited for a core, NaN where it was not measured; shape (E,)."""
+        each = [
+            np.full(len(load.cpu_hz), np.nan) if load.waited is None else load.waited for load in self.problem.loads
+        ]
+        return np.concatenate([np.empty(0), *each])
 
     def idle_hz(self) -> FloatArray:
         """Return the CPU in Hz of executors whose topology begins no trees: it depends on no rate; shape (E,)."""
@@ -216,12 +237,20 @@ class Profile:
         return np.where(silent, self.problem.executor_cpu_hz, 0.0)
 
 
-def correction_factors(problem: Problem, corrections: Mapping[str, Correction]) -> FloatArray:
-    """Return the factors of the work and of the messages of every topology, shape (2, T)."""
-    if not corrections:
-        return np.ones((2, len(problem.topologies)))
-    known = [corrections.get(topology.id) for topology in problem.topologies]
-    return np.array([[1.0 if c is None else getattr(c, name) for c in known] for name in ("work", "messages")])
+class Factors(NamedTuple):
+    """Corrections of all topologies, shape (T,) each: see `stormwright.predict.costs.Correction`."""
+
+    work: FloatArray
+    messages: FloatArray
+    scale: FloatArray
+    wait_s: FloatArray
+
+    @classmethod
+    def of(cls, problem: Problem, corrections: Mapping[str, Correction]) -> Factors:
+        """Return the corrections of a problem's topologies; those without one have none."""
+        none = Correction()
+        known = [corrections.get(topology.id, none) for topology in problem.topologies]
+        return cls(*(np.array([getattr(each, name) for each in known], np.float64) for name in cls._fields))
 
 
 def _begins(layout: FlowLayout, trees_tps: FloatArray, received_tps: FloatArray) -> tuple[FloatArray, FloatArray]:

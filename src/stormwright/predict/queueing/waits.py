@@ -299,7 +299,11 @@ def _stays(
 
 
 def closed(
-    networks: Networks, pending: FloatArray, rate_tps: FloatArray, cache: CacheEntry | None = None
+    networks: Networks,
+    pending: FloatArray,
+    rate_tps: FloatArray,
+    cache: CacheEntry | None = None,
+    wait_s: FloatArray | None = None,
 ) -> QueueState:
     """Return the state in which spouts have as many trees pending as allowed, with others at their fair rates.
 
@@ -317,22 +321,25 @@ def closed(
         Trees/s that the topologies have if pending trees are not limited, shape (T,): upper limits of the result.
     cache
         Cache and key of the result.
+    wait_s
+        Time of a cycle besides those of the network, shape (T,); None for none.
     """
     free = np.isfinite(pending) & (rate_tps > 0)
+    wait_s = np.zeros(len(rate_tps)) if wait_s is None else wait_s
     if not free.any():
         return QueueState(rate_tps, networks)
     others, start = NeighbourLoad.of(networks.demand, rate_tps), rate_tps
     known = unchanged(cache, networks.demand, others, rate_tps) if cache else None
     if known is not None:
         start, free = np.where(free & known[0], known[1][0], rate_tps), free & ~known[0]
-    rate, settled = _sought(networks, others, np.where(free, pending, 0.0), start)
+    rate, settled = _sought(networks, others, np.where(free, pending, 0.0), start, wait_s)
     if cache and settled:
         cache[1].put(cache[0], CachedResult(networks.demand, others, rate_tps, rate[np.newaxis]))
     return QueueState(rate, networks, others, settled=settled)
 
 
 def _sought(
-    networks: Networks, others: NeighbourLoad, trees: FloatArray, rate_tps: FloatArray
+    networks: Networks, others: NeighbourLoad, trees: FloatArray, rate_tps: FloatArray, wait_s: FloatArray
 ) -> tuple[FloatArray, bool]:
     """Return the rates of topologies with `trees` pending, shape (T,), and whether they converged.
 
@@ -348,7 +355,7 @@ def _sought(
             within = int(np.count_nonzero(free))
             narrow, sites = networks.only(free)
             networks, others = Networks.of(narrow), NeighbourLoad(*(each[:, sites] for each in others))
-        comes = ratio(trees, QueueState(rate, networks, others).ways.cycle.mean)
+        comes = ratio(trees, QueueState(rate, networks, others).ways.cycle.mean + wait_s)
         off = np.where(free, comes - rate, 0.0)
         low, high = np.where(off > 0, rate, low), np.where(off < 0, rate, high)
         free = free & (np.abs(off) > _SETTLED * rate) & (high - low > _NARROW * rate)

@@ -16,8 +16,6 @@ from stormwright.model.constraints.slots import MissingSlot, WorkerCount
 from stormwright.model.constraints.violations import violations
 from stormwright.model.humanize import counted
 from stormwright.optimize.throughput.start import MeasuredLoad
-from stormwright.predict.calibration.document import costs_of
-from stormwright.predict.flow.profile import Profile
 from stormwright.schedulers.templates.by_rates import RateGoal, RateSearch, wanted_of
 
 TRAFFIC: Final = "traffic"
@@ -74,7 +72,7 @@ class PlacementEvaluator:
         self._rates: RateSearch | None = None
         self.soft_cpu = self.objective != TRAFFIC
         if self.soft_cpu:
-            load = MeasuredLoad(Profile.of(problem), *costs_of(problem))
+            load = MeasuredLoad.of(problem)
             self._rates = RateSearch(problem, load, RateGoal(self.objective, "free", headroom, 0))
 
     def badness(self, slots: IntArray) -> float:

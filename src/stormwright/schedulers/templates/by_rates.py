@@ -30,7 +30,7 @@ from stormwright.optimize.throughput.start import Aim, MeasuredLoad, Seats, make
 from stormwright.predict.demand import cpu_s_of
 from stormwright.predict.evaluate import steady_states
 from stormwright.predict.fairness import weights_of
-from stormwright.predict.flow.profile import Profile
+from stormwright.predict.flow.profile import Factors, Profile
 from stormwright.predict.gain import at_least, cost_change, model_sd
 from stormwright.predict.reach import Reach, reaches
 from stormwright.predict.steady import PlacedLoad, SteadyState
@@ -499,7 +499,7 @@ class RateSearch:
             return grown
         before = self._grown(now)
         change = cost_change(cpu_s_of(now.full_demand), cpu_s_of(state.full_demand))
-        surely = at_least(grown - before, change, self.goal.caution)
+        surely = at_least(grown - before, change, self.goal.caution, scale=self._scale, shared=self._is_shared)
         return np.where((grown == before) & (change == 0), grown, before + surely)
 
     def _shortfalls(self, state: SteadyState) -> FloatArray:
@@ -518,6 +518,16 @@ class RateSearch:
         lacks = np.minimum(measured, before) - grown + self.goal.caution * model_sd(change)
         alike = (change == 0) & (grown >= before - _SAME)
         return np.where(there & ~alike, np.maximum(lacks, 0.0), 0.0)
+
+    @cached_property
+    def _scale(self) -> FloatArray:
+        """Factor of the CPU of topologies by the rate of the running placement, shape (T,)."""
+        return Factors.of(self.problem, self.load.corrections).scale
+
+    @property
+    def _is_shared(self) -> bool:
+        """Whether several topologies have a load."""
+        return int(np.count_nonzero(self._profile.rate_tps > 0)) > 1
 
     @cached_property
     def _wanted_or_one(self) -> FloatArray:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stormwright.model import Problem
-from stormwright.predict.flow.profile import Profile, correction_factors
+from stormwright.predict.flow.profile import Factors, Profile
 from stormwright.predict.workers import nodes_of
 from stormwright.simulator.engine import NOWHERE
 from stormwright.simulator.kernel.arrays import records
@@ -72,7 +72,8 @@ class Workers:
         self.cycles = at_once * profile.work_cycles(settings.costs, settings.corrections)
         self.idle_hz = profile.idle_hz()
         self.nodes = nodes_of(problem)
-        self.message_factors = correction_factors(problem, settings.corrections)[1]
+        factors = Factors.of(problem, settings.corrections)
+        self.message_factors = factors.messages * factors.scale
         self.varies = settings.varies / at_once
         self._numbers: dict[Seat, int] = {}
         self._seats: dict[int, Seat] = {}

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any
 
 from stormwright.model import Problem, TopologyAssignment
 from stormwright.predict.answer import Assumptions, predict
 from stormwright.predict.gain import rate_gain
 from stormwright.predict.prediction import Interval, NodePrediction, TopologyPrediction
-
-#: Part of the predicted highest rate from which a topology counts as saturated.
-_AT_ITS_HIGHEST = 0.8
 
 
 @dataclass(frozen=True)
@@ -66,8 +64,8 @@ def promise(
 ) -> PlacementPromise:
     """Return the prediction for a placement, from the load measured under the problem's own.
 
-    The highest rate of a topology that was saturated while it was measured is known: it is promised for the problem's
-    own placement, and for another one it is multiplied by the predicted gain (`stormwright.predict.gain`).
+    For another placement than the problem's own, the highest rate of that one is multiplied by the predicted gain
+    (`stormwright.predict.gain`).
 
     Parameters
     ----------
@@ -91,7 +89,9 @@ def promise(
     then = predict(problem, slots, replace(assumptions, rate_tps=requested))
     return PlacementPromise(
         {
-            most.topology: _of_topology(before, most, given, begin_tps.get(most.topology))
+            most.topology: _of_topology(
+                before, most, given, begin_tps.get(most.topology), shared=len(now.topologies) > 1
+            )
             for before, most, given in zip(now.topologies, highest.topologies, then.topologies, strict=True)
         },
         {node.node: node for node in then.nodes},
@@ -107,13 +107,18 @@ def cpu_us_per_tree(problem: Problem, promised: PlacementPromise) -> float | Non
 
 
 def _of_topology(
-    now: TopologyPrediction, most: TopologyPrediction, given: TopologyPrediction, begin_tps: float | None
+    now: TopologyPrediction,
+    most: TopologyPrediction,
+    given: TopologyPrediction,
+    begin_tps: float | None,
+    *,
+    shared: bool,
 ) -> TopologyPromise:
     """Return the prediction from those of the current placement, of the highest rate, and of the given rate."""
-    reach, measured_tps = most.reachable_tps, now.measured_tps
-    if begin_tps is None and measured_tps >= _AT_ITS_HIGHEST * now.reachable_tps.value > 0:
-        gain = rate_gain(now, most)
-        reach = Interval(*(measured_tps * each for each in (gain.value, gain.low, gain.high)))
+    reach, reached_tps = most.reachable_tps, now.reachable_tps.value
+    gain = rate_gain(now, most, shared=shared)
+    if begin_tps is None and 0 < reached_tps < inf and gain.sd > 0:
+        reach = Interval(*(reached_tps * each for each in (gain.value, gain.low, gain.high)))
     if begin_tps is not None and begin_tps <= reach.value:
         held = Interval(begin_tps, min(begin_tps, reach.low), min(begin_tps, reach.high))
         return TopologyPromise(held, given.latency_ms, f"its spouts, which begin {begin_tps:,.0f} trees/s")

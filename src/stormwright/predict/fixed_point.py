@@ -1,0 +1,184 @@
+"""The placement that runs is the fixed point of predictions: where model and measurement disagree, the latter is right.
+
+The spouts of a topology that may have K trees pending, had N of them pending on average and completed m trees/s. Its
+highest rate X(K) under this placement is then
+
+- at least m: it was measured;
+- at most m K / N: the throughput of a closed network is concave in its population (L. W. Dowdy, D. L. Eager, K. D.
+  Gordon, L. V. Saxton, Throughput Concavity and Response Time Convexity, Information Processing Letters 19(4), 1984,
+  https://doi.org/10.1016/0020-0190(84)90087-5);
+- so m where all trees were pending, whatever the model says.
+
+Between these ends two estimates are averaged, by their precision: m times the growth X(K) / X(N) by the model, which is
+the better the closer N is to K; and X(K) by the model alone. There is no threshold from which a topology counts as
+saturated. The ratio of the model's rate to this one scales all CPU of the topology's trees (`Correction.scale`), as far
+as the measured CPU of nodes has room for it; the rest are waits for whatever is no resource (`Correction.wait_s`). Both
+hold for every placement: the model says what changes, the measurement says where we are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from math import exp, log
+
+import numpy as np
+
+from stormwright.model import UNPLACED
+from stormwright.model.arrays import BoolArray, FloatArray
+from stormwright.predict.costs import Correction, Costs
+from stormwright.predict.evaluate import steady_states
+from stormwright.predict.fairness import weights_of
+from stormwright.predict.flow.profile import Factors, Profile
+from stormwright.predict.placement_cache import CacheKey
+from stormwright.predict.steady import PlacedLoad, SteadyState
+from stormwright.predict.sums import ratio, sums
+
+#: Standard deviation of the logarithm of a rate by the model alone; of a measured rate; and of the model's growth,
+#: relative to its logarithm.
+_MODEL_SD, _MEASURED_SD, _GROWTH_SD = 0.3, 0.03, 0.5
+
+#: Limits of the scale: more than that is no error of costs.
+MIN_SCALE, MAX_SCALE = 0.7, 5.0
+
+#: Relative error of the running placement's rate at which the iteration for the scale ends, and its most rounds.
+_SETTLED, _MAX_ROUNDS = 0.005, 12
+
+#: Part of a reduction of its CPU by which the rate of a topology has to grow for the next one to be tried.
+_ANSWERS = 0.5
+
+
+def fixed(profile: Profile, costs: Costs, corrections: Mapping[str, Correction]) -> Mapping[str, Correction]:
+    """Return the corrections with which the measured placement has its measured rates.
+
+    Parameters
+    ----------
+    profile
+        Profile of a load with pending trees; topologies without them keep their correction.
+    costs, corrections
+        Costs of messages and workers, and corrections of single topologies, by id.
+    """
+    key: CacheKey[Mapping[str, Correction]] = CacheKey("fixed point", costs, corrections)
+    return profile.recent.get_or_compute(key, lambda: _fixed(profile, costs, corrections))
+
+
+def _fixed(profile: Profile, costs: Costs, corrections: Mapping[str, Correction]) -> Mapping[str, Correction]:
+    pending = _pending_trees(profile)
+    known = np.isfinite(pending) & (pending > 0)
+    if not known.any():
+        return corrections
+    model, limit = _Model(profile, costs), profile.layout.pending
+    start = {topology.id: corrections.get(topology.id, Correction()) for topology in profile.problem.topologies}
+    reach, most = model.reach_tps(corrections), model.max_scale(corrections)
+    known &= (reach > 0) & np.isfinite(reach)
+    fewer = model.with_pending(np.where(known, pending, limit)).reach_tps(corrections)
+    wanted = np.where(known, _highest(profile, pending, reach, fewer, known), reach)
+    factors = Factors.of(profile.problem, start)
+    scale, wait_s, found = factors.scale, factors.wait_s, corrections
+    for _ in range(_MAX_ROUNDS):
+        off = np.where(known, np.log(np.divide(reach, wanted, out=np.ones(len(reach)), where=wanted > 0)), 0.0)
+        if np.abs(off).max(initial=0.0) < _SETTLED:
+            break
+        now = np.where(known, np.clip(scale * np.exp(off), MIN_SCALE, most), scale)
+        # What CPU does not explain are waits: by Little's law K trees at the rate X have a cycle of K / X.
+        left = known & (off - np.log(now / scale) > _SETTLED)
+        waits = wait_s + np.where(left, ratio(limit, wanted) - ratio(limit, reach * scale / now), 0.0)
+        tried = _with(start, now, waits)
+        new = model.reach_tps(tried)
+        # Less CPU does not help a topology that something else limits: its costs are not what is wrong.
+        vain = (now < scale) & (np.log(ratio(new, reach)) < _ANSWERS * np.log(scale / now))
+        if vain.any():
+            known &= ~vain
+            tried = _with(start, np.where(vain, scale, now), waits)
+            new = model.reach_tps(tried)
+        scale, wait_s, found, reach = np.where(vain, scale, now), waits, tried, new
+    return found
+
+
+def _with(start: Mapping[str, Correction], scale: FloatArray, wait_s: FloatArray) -> Mapping[str, Correction]:
+    """Return corrections with other scales and waits, shape (T,) each."""
+    both = zip(start.items(), scale.tolist(), wait_s.tolist(), strict=True)
+    return {name: replace(one, scale=by, wait_s=waits) for (name, one), by, waits in both}
+
+
+def _pending_trees(profile: Profile) -> FloatArray:
+    """Return the mean number of pending trees of every topology, NaN if unknown or not limited; shape (T,)."""
+    limit, problem = profile.layout.pending, profile.problem
+    each = [np.nan if load.pending_trees is None else float(load.pending_trees.sum()) for load in problem.loads]
+    runs = sums(problem.executor_topology, problem.measured_slot == UNPLACED, len(limit)) == 0
+    measured = runs & (profile.rate_tps > 0) & np.isfinite(limit)
+    return np.where(measured, np.minimum(np.array(each, np.float64), limit), np.nan)
+
+
+def _highest(
+    profile: Profile, pending: FloatArray, reach_tps: FloatArray, fewer_tps: FloatArray, known: BoolArray
+) -> FloatArray:
+    """Return the highest rate of topologies under the measured placement, shape (T,).
+
+    Parameters
+    ----------
+    profile
+        Profile of the load.
+    pending
+        Trees that were pending, shape (T,).
+    reach_tps, fewer_tps
+        Rates by the model with as many trees pending as allowed, and with as many as there were, shape (T,).
+    known
+        Topologies to which all of this applies, shape (T,).
+    """
+    found = reach_tps.copy()
+    for number in np.flatnonzero(known).tolist():
+        rate, limit = float(profile.rate_tps[number]), float(profile.layout.pending[number])
+        growth = max(log(reach_tps[number] / fewer_tps[number]), 0.0) if fewer_tps[number] > 0 else log(limit)
+        weights = 1 / (_MEASURED_SD**2 + (_GROWTH_SD * growth) ** 2), 1 / _MODEL_SD**2
+        estimates = log(rate) + growth, log(reach_tps[number])
+        mean = sum(weight * each for weight, each in zip(weights, estimates, strict=True)) / sum(weights)
+        found[number] = min(max(exp(mean), rate), rate * limit / pending[number])
+    return found
+
+
+class _Model:
+    """Rates of the measured placement by the model."""
+
+    def __init__(self, profile: Profile, costs: Costs) -> None:
+        self._profile, self._costs = profile, costs
+        self._weights = weights_of(profile.problem) * profile.rate_tps
+        self._placed = PlacedLoad.under(profile, profile.problem, profile.problem.measured_slot)
+
+    def max_scale(self, corrections: Mapping[str, Correction]) -> FloatArray:
+        """Return the largest scale of every topology for which its nodes have the CPU, as measured; shape (T,).
+
+        Of what a node did not use, the part counts as used for which threads that could run waited for a core: other
+        work of the machine took it.
+        """
+        problem, rate_tps = self._profile.problem, self._profile.rate_tps
+        measured = problem.load.node_cpu_hz if problem.load else {}
+        (state,) = steady_states(self._placed, rate_tps, self._weights, [(self._costs, corrections)])[1]
+        demand, count = state.demand, len(problem.supervisors)
+        used_hz = np.array([measured.get(node.id, np.nan) for node in problem.supervisors], dtype=np.float64)
+        used = np.minimum(used_hz / (demand.nodes.cores * demand.nodes.core_hz), 1.0)
+        used += (1.0 - used) * self._profile.contention()
+        modelled = (demand.shared @ np.where(demand.running, rate_tps, 0.0))[:count]
+        explained = np.divide(used - (1 - demand.free[:count]), modelled, out=np.zeros(count), where=modelled > 0)
+        places, most = demand.places, np.full(len(rate_tps), 1.0)
+        np.maximum.at(most, places.topology, np.nan_to_num(explained, nan=MAX_SCALE)[places.node])
+        return np.minimum(most, MAX_SCALE)
+
+    def with_pending(self, trees: FloatArray) -> _Model:
+        """Return the model with other numbers of trees that may be pending, shape (T,)."""
+        layout = replace(self._profile.layout, pending=trees)
+        return _Model(replace(self._profile, layout=layout), self._costs)
+
+    def reach_tps(self, corrections: Mapping[str, Correction]) -> FloatArray:
+        """Return the reachable rate of every topology, shape (T,)."""
+        known = [(self._costs, corrections)]
+        _, (state,) = steady_states(self._placed, self._profile.rate_tps, self._weights, known)
+        return reachable(self._profile, state)
+
+
+def reachable(profile: Profile, state: SteadyState) -> FloatArray:
+    """Return the reachable rate of every topology: that with as many trees pending as allowed, shape (T,)."""
+    if not np.isfinite(profile.layout.pending).any():
+        return state.highest_tps  # the other state is much more expensive
+    rates: FloatArray = np.where(np.isfinite(profile.layout.pending), state.pending.rate_tps, state.highest_tps)
+    return rates
