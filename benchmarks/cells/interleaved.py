@@ -162,27 +162,48 @@ class Bench:
         StormwrightError
             Workers did not report, or no tree was completed.
         """
+        with self.running(cell, slots) as problem:
+            self.limit(cell.cores, cell.link, WEIGHT)
+            time.sleep(warm_up_s)
+            return self.measured(problem, cell.cores, measure_s)
+
+    @contextmanager
+    def running(self, cell: Cell, slots: Slots | None) -> Iterator[Problem]:
+        """Submit the topologies of a cell; the problem as placed, once all their workers have reported.
+
+        Nodes have CPU to spare then: `limit` gives them what they are measured with.
+        """
         self._watch.records.clear()
-        self._cluster.limit_nodes(START_CORES, START_LINK, WEIGHT)
+        self.limit(START_CORES, START_LINK, WEIGHT)
         names = [f"{number}-{time.time_ns() // 10**6}" for number in range(len(cell.topologies))]
         try:
             for number, (name, spec) in enumerate(zip(names, cell.topologies, strict=True)):
                 self._watch.wanted[name] = None if slots is None else slots[number]
                 self._submit(cell, spec, name, None if slots is None else len(set(map(tuple, slots[number]))))
-            problem = self._reporting(names)
-            self._cluster.limit_nodes(cell.cores, cell.link, WEIGHT)
-            time.sleep(warm_up_s)
-            first = PlanQueries.of(self._cluster).as_dict()
-            time.sleep(measure_s)
-            last = PlanQueries.of(self._cluster).as_dict()
-            time.sleep(0.5)  # what was written by now arrives
-            return self._measured(cell, problem, names, first, last)
+            yield self._reporting(names)
         finally:
             for name in names:
                 with suppress(NimbusError):  # it may not have come up; what went wrong first is raised
                     self._nimbus.kill(name, 0)
                 self._watch.wanted.pop(name, None)
             time.sleep(GONE_S)
+
+    def limit(self, cores: float, link: str, weight: int) -> None:
+        """Hold every node to cores and a link; `weight` counts where the machine has too little."""
+        self._cluster.limit_nodes(cores, link, weight)
+
+    @property
+    def cluster(self) -> RunningCluster:
+        """The cluster."""
+        return self._cluster
+
+    def measured(self, problem: Problem, cores: float, seconds: float) -> dict[str, Any]:
+        """Measure what runs for some seconds: rates, the problem as placed, and all records of the stretch."""
+        first = PlanQueries.of(self._cluster).as_dict()
+        time.sleep(seconds)
+        last = PlanQueries.of(self._cluster).as_dict()
+        time.sleep(0.5)  # what was written by now arrives
+        return self._measured(cores, problem, first, last)
 
     def _submit(self, cell: Cell, spec: str, name: str, workers: int | None) -> None:
         submission = parse_submissions([spec])[0]
@@ -215,16 +236,16 @@ class Bench:
         return placed is not None and {(slot.supervisor, slot.port) for slot in placed.slots} <= heard
 
     def _measured(
-        self, cell: Cell, problem: Problem, names: Sequence[str], first: Mapping[str, Any], last: Mapping[str, Any]
+        self, cores: float, problem: Problem, first: Mapping[str, Any], last: Mapping[str, Any]
     ) -> dict[str, Any]:
         span = first["at_ms"], last["at_ms"]
-        machine = between(dict(first), dict(last), cell.cores)
+        machine = between(dict(first), dict(last), cores)
         topologies, records = {}, []
-        for name, topology in zip(names, problem.topologies, strict=True):
+        for topology in problem.topologies:
             own = [r for r in self._watch.of(topology.id) if span[0] <= r["start_ms"] <= span[1]]
             found = measure(own, topology.id, *span)
             if not found.acked_tps:
-                raise StormwrightError(f"{name}: no tree was completed")
+                raise StormwrightError(f"{topology.name}: no tree was completed")
             topologies[topology.id] = found.as_dict()
             records += own
         cpu_s = sum(node["cores"] for node in machine["nodes"].values())
@@ -233,7 +254,7 @@ class Bench:
             "    %s trees/s, CPU %s of %g, %.1f µs a tree, others %.2f cores%s",
             " ".join(f"{each:,.0f}" for each in tps),
             " ".join(f"{node['cores']:.2f}" for node in machine["nodes"].values()),
-            cell.cores,
+            cores,
             1e6 * cpu_s / sum(tps),
             machine["other_cores"],
             ", disturbed" if machine["disturbed"] else "",
@@ -241,7 +262,8 @@ class Bench:
         return {
             "problem": problem_to_dict(problem),
             "slots": [
-                slots_of(problem, problem.current_slot[problem.executors_of(number)]) for number in range(len(names))
+                slots_of(problem, problem.current_slot[problem.executors_of(number)])
+                for number in range(len(problem.topologies))
             ],
             "topologies": topologies,
             "tps": tps,

@@ -87,6 +87,18 @@ def test_cores_that_other_work_of_the_machine_took_were_not_available():
     assert contended.bottleneck.kind == "cpu"
 
 
+@pytest.mark.parametrize("used", [0.05, 0.1])
+def test_costs_of_lone_tuples_do_not_limit_the_rate_of_full_queues(used):
+    """At few trees/s nearly all CPU is polling, which the model takes for work: nodes are far from full."""
+    problem = placed(WordCount(cores=0.4, rate_tps=50.0, pending=200, link_bps=1e9))
+    topology = problem.topologies[0].id
+    dear = replace(problem.load.topologies[topology], cpu_hz=np.full(12, 0.01 * problem.core_hz))
+    problem = full(problem.with_load(replace(problem.load, topologies={topology: dear})), used)
+    model = reach_of(problem)
+    assert model < 50 / used
+    assert reach_of(pending(problem, 0.01)) >= 50 / max(used, 0.01) * 0.98
+
+
 def test_without_pending_trees_nothing_is_scaled():
     problem = placed(WordCount(cores=0.4, rate_tps=1_000.0, pending=200))
     profile, costs = Profile.of(problem), Costs()

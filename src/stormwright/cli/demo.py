@@ -211,14 +211,14 @@ def _go_on(report_to: Callable[[DemoResult], None], result: DemoResult, service:
 def _print(result: DemoResult, progress: Console) -> None:
     from stormwright.workbench.demo import result as demo_table
 
-    figures = (f"under {result.before.scheduler}", f"under {result.after.scheduler}", "after / before")
+    figures = (f"under {result.before.scheduler}", f"under {result.after.scheduler}", demo_table.ratio_name(result))
     table = Table("", *(Column(figure, justify="right") for figure in figures))
     for row in demo_table.table(result):
         ratio = f"[green]{row.ratio}[/green]" if row.better else row.ratio
         table.add_row(escape(printable(row.label)), row.before, row.after, ratio)
     progress.print(table)
     simulated = [result.simulated] if result.simulated else []
-    for line in (*demo_table.limits(result), *demo_table.counts(result), *simulated):
+    for line in (*demo_table.limits(result), *demo_table.outcomes(result), *demo_table.counts(result), *simulated):
         progress.print(escape(printable(line)), soft_wrap=True)
     for line in demo_table.verdicts(result):
         progress.print(f"[bold]{escape(printable(line))}[/bold]", soft_wrap=True)

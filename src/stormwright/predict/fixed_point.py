@@ -3,7 +3,9 @@
 The spouts of a topology that may have K trees pending, had N of them pending on average and completed m trees/s. Its
 highest rate X(K) under this placement is then
 
-- at least m: it was measured;
+- at least m, and m / u where the fullest thing that it uses was in use for a fraction u: what a tuple costs falls with
+  the rate, as threads poll less and messages are sent together (Mogul and Ramakrishnan, Eliminating Receive Livelock in
+  an Interrupt-Driven Kernel, ACM Transactions on Computer Systems 15(3), 1997, https://doi.org/10.1145/263326.263335);
 - at most m K / N: the throughput of a closed network is concave in its population (L. W. Dowdy, D. L. Eager, K. D.
   Gordon, L. V. Saxton, Throughput Concavity and Response Time Convexity, Information Processing Letters 19(4), 1984,
   https://doi.org/10.1016/0020-0190(84)90087-5);
@@ -38,11 +40,14 @@ from stormwright.predict.sums import ratio, sums
 #: relative to its logarithm.
 _MODEL_SD, _MEASURED_SD, _GROWTH_SD = 0.3, 0.03, 0.5
 
-#: Limits of the scale: more than that is no error of costs.
-MIN_SCALE, MAX_SCALE = 0.7, 5.0
+#: Limits of the scale: more than that is no error of costs, and costs of lone tuples are up to twenty times too high.
+MIN_SCALE, MAX_SCALE = 0.05, 5.0
 
 #: Relative error of the running placement's rate at which the iteration for the scale ends, and its most rounds.
 _SETTLED, _MAX_ROUNDS = 0.005, 12
+
+#: Least use of what a topology uses: rates are not followed further than to a hundred times the measured ones.
+_LEAST_USE = 0.01
 
 #: Part of a reduction of its CPU by which the rate of a topology has to grow for the next one to be tried.
 _ANSWERS = 0.5
@@ -69,10 +74,10 @@ def _fixed(profile: Profile, costs: Costs, corrections: Mapping[str, Correction]
         return corrections
     model, limit = _Model(profile, costs), profile.layout.pending
     start = {topology.id: corrections.get(topology.id, Correction()) for topology in profile.problem.topologies}
-    reach, most = model.reach_tps(corrections), model.max_scale(corrections)
+    reach, (most, use) = model.reach_tps(corrections), model.limits(corrections)
     known &= (reach > 0) & np.isfinite(reach)
     fewer = model.with_pending(np.where(known, pending, limit)).reach_tps(corrections)
-    wanted = np.where(known, _highest(profile, pending, reach, fewer, known), reach)
+    wanted = np.where(known, _highest(profile, (pending, use), reach, fewer, known), reach)
     factors = Factors.of(profile.problem, start)
     scale, wait_s, found = factors.scale, factors.wait_s, corrections
     for _ in range(_MAX_ROUNDS):
@@ -111,7 +116,11 @@ def _pending_trees(profile: Profile) -> FloatArray:
 
 
 def _highest(
-    profile: Profile, pending: FloatArray, reach_tps: FloatArray, fewer_tps: FloatArray, known: BoolArray
+    profile: Profile,
+    measured: tuple[FloatArray, FloatArray],
+    reach_tps: FloatArray,
+    fewer_tps: FloatArray,
+    known: BoolArray,
 ) -> FloatArray:
     """Return the highest rate of topologies under the measured placement, shape (T,).
 
@@ -119,21 +128,21 @@ def _highest(
     ----------
     profile
         Profile of the load.
-    pending
-        Trees that were pending, shape (T,).
+    measured
+        Trees that were pending, and use of the fullest thing that each topology uses, shape (T,) each.
     reach_tps, fewer_tps
         Rates by the model with as many trees pending as allowed, and with as many as there were, shape (T,).
     known
         Topologies to which all of this applies, shape (T,).
     """
-    found = reach_tps.copy()
+    found, (pending, use) = reach_tps.copy(), measured
     for number in np.flatnonzero(known).tolist():
         rate, limit = float(profile.rate_tps[number]), float(profile.layout.pending[number])
         growth = max(log(reach_tps[number] / fewer_tps[number]), 0.0) if fewer_tps[number] > 0 else log(limit)
         weights = 1 / (_MEASURED_SD**2 + (_GROWTH_SD * growth) ** 2), 1 / _MODEL_SD**2
         estimates = log(rate) + growth, log(reach_tps[number])
         mean = sum(weight * each for weight, each in zip(weights, estimates, strict=True)) / sum(weights)
-        found[number] = min(max(exp(mean), rate), rate * limit / pending[number])
+        found[number] = min(max(exp(mean), rate / use[number]), rate * limit / pending[number])
     return found
 
 
@@ -145,24 +154,29 @@ class _Model:
         self._weights = weights_of(profile.problem) * profile.rate_tps
         self._placed = PlacedLoad.under(profile, profile.problem, profile.problem.measured_slot)
 
-    def max_scale(self, corrections: Mapping[str, Correction]) -> FloatArray:
-        """Return the largest scale of every topology for which its nodes have the CPU, as measured; shape (T,).
+    def limits(self, corrections: Mapping[str, Correction]) -> tuple[FloatArray, FloatArray]:
+        """Return the largest scale for which nodes have the CPU, and the use of the fullest thing, shape (T,) each.
 
-        Of what a node did not use, the part counts as used for which threads that could run waited for a core: other
-        work of the machine took it.
+        Of the CPU that a node did not use, the part counts as used for which threads that could run waited for a core:
+        other work of the machine took it. Links are as modelled.
         """
-        problem, rate_tps = self._profile.problem, self._profile.rate_tps
-        measured = problem.load.node_cpu_hz if problem.load else {}
-        (state,) = steady_states(self._placed, rate_tps, self._weights, [(self._costs, corrections)])[1]
-        demand, count = state.demand, len(problem.supervisors)
+        profile, problem = self._profile, self._profile.problem
+        rate_tps = np.where(self._placed.standing.workers.running, profile.rate_tps, 0.0)
+        measured, count = problem.load.node_cpu_hz if problem.load else {}, len(problem.supervisors)
+        (state,) = steady_states(self._placed, profile.rate_tps, self._weights, [(self._costs, corrections)])[1]
+        demand, at = state.demand, state.demand.places
         used_hz = np.array([measured.get(node.id, np.nan) for node in problem.supervisors], dtype=np.float64)
         used = np.minimum(used_hz / (demand.nodes.cores * demand.nodes.core_hz), 1.0)
-        used += (1.0 - used) * self._profile.contention()
-        modelled = (demand.shared @ np.where(demand.running, rate_tps, 0.0))[:count]
+        used += (1.0 - used) * profile.contention()
+        modelled = (demand.shared @ rate_tps)[:count]
         explained = np.divide(used - (1 - demand.free[:count]), modelled, out=np.zeros(count), where=modelled > 0)
-        places, most = demand.places, np.full(len(rate_tps), 1.0)
-        np.maximum.at(most, places.topology, np.nan_to_num(explained, nan=MAX_SCALE)[places.node])
-        return np.minimum(most, MAX_SCALE)
+        most, use = np.full(len(rate_tps), 1.0), np.zeros(len(rate_tps))
+        np.maximum.at(most, at.topology, np.nan_to_num(explained, nan=MAX_SCALE)[at.node])
+        # What nobody measured may be full.
+        np.maximum.at(use, at.topology, np.nan_to_num(used, nan=1.0)[at.node])
+        np.maximum.at(use, at.topology, np.max(demand.link_use(rate_tps).reshape(2, -1), axis=0)[at.node])
+        np.maximum.at(use, problem.executor_topology, problem.executor_cpu_hz / problem.core_hz)
+        return np.minimum(most, MAX_SCALE), np.clip(use, _LEAST_USE, 1.0)
 
     def with_pending(self, trees: FloatArray) -> _Model:
         """Return the model with other numbers of trees that may be pending, shape (T,)."""

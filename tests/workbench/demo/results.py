@@ -94,7 +94,7 @@ def rolled_back() -> DemoResult:
     return replace(
         result,
         topologies=[replace(result.topologies[0], after=again.runs[WORDS])],
-        after=replace(result.before, scheduler="even again"),
+        after=replace(result.before, scheduler="even, again"),
         scheduler_name="moon",
         starts=[first, replace(away, comparison=found), again],
         trials=[trial],

@@ -94,7 +94,7 @@ def test_worse_placement_is_rolled_back_without_loss_and_not_retried(tmp_path):
         assert topology["longest_time_without_ack_s"] > 0
     write_html(result, settings, tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
-    for expected in (*verdicts(result), "Measurements in order", "under even again"):
+    for expected in (*verdicts(result), "Measurements in order", "under even, again"):
         assert expected in page
 
 

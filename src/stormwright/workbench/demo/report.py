@@ -17,9 +17,11 @@ from stormwright.workbench.demo.result import (
     Phase,
     counts,
     network_line,
+    outcomes,
     parts_of,
     placement_name,
     promised_parts,
+    ratio_name,
     start_rows,
     sums,
     table,
@@ -192,7 +194,8 @@ def write_html(result: DemoResult, settings: DemoSettings, path: Path) -> None:
         lead=f"{result.decision.reason}. {network_line(settings)}. Nodes are {result.network}."
         + (f" {result.simulated}." if result.simulated else ""),
         tiles=sums(result),
-        verdicts=verdicts(result),
+        ratio=ratio_name(result),
+        verdicts=[*verdicts(result), *outcomes(result)],
         names=[topology.name for topology in result.topologies],
         starts=start_rows(result),
         phases=[

@@ -49,17 +49,42 @@ def table(result: DemoResult) -> list[_Row]:
     for topology in result.topologies:
         rows += _topology_rows(topology, *(phase.promise.topologies.get(topology.id) for phase in _phases(result)))
     # The use of a node is neither good nor bad.
-    return [*rows, *(replace(row, better=False) for row in (*_node_rows(result), *_warmth_rows(result)))]
+    rows += [replace(row, better=False) for row in (*_node_rows(result), *_warmth_rows(result))]
+    return rows if result.changed else [replace(row, better=False) for row in rows]
 
 
 def sums(result: DemoResult) -> list[_Row]:
     """Return throughput and traffic over all topologies."""
     before, after = ([getattr(t, phase) for t in result.topologies] for phase in ("before", "after"))
-    return [
+    rows = [
         _row("tuple trees acked / s", _sum(before, "acked_tps"), _sum(after, "acked_tps"), more_is_better=True),
         _row("inter-node tuples / s", _sum(before, "inter_node_tps"), _sum(after, "inter_node_tps")),
         _row("inter-node tuples per acked tree", crossing_per_tree(before), crossing_per_tree(after), digits=2),
     ]
+    return rows if result.changed else [replace(row, better=False) for row in rows]
+
+
+def ratio_name(result: DemoResult) -> str:
+    """Return the name of the ratio of both columns: where the placement is the same it is no gain."""
+    return "after / before" if result.changed else "again / before"
+
+
+def outcomes(result: DemoResult) -> list[str]:
+    """Return for every topology that was moved what was promised, what came, and the limit, a line each."""
+    lines = []
+    for t in result.topologies:
+        now, then = (phase.promise.topologies.get(t.id) for phase in _phases(result))
+        if not result.changed or t.id not in {move.topology for move in result.moves} or not t.before.acked_tps:
+            continue
+        came = t.after.acked_tps / t.before.acked_tps
+        line = f"{t.name}: came to {came:.2f} times its rate"
+        if now and then and 0 < now.rate_tps.value < float("inf") and then.rate_tps.value < float("inf"):
+            promised = [
+                each / now.rate_tps.value for each in (then.rate_tps.value, then.rate_tps.low, then.rate_tps.high)
+            ]
+            line += f", promised {promised[0]:.2f} ({promised[1]:.2f} to {promised[2]:.2f})"
+        lines.append(f"{line}; then limited by {then.bottleneck}" if then else line)
+    return lines
 
 
 def _topology_rows(
@@ -361,6 +386,11 @@ class DemoResult:
     def verdict(self) -> DemoVerdict:
         """Verdict on the last decision that moved anything."""
         return verdict_of(self.trials)
+
+    @property
+    def changed(self) -> bool:
+        """Whether the last measurement is of another placement than the first: else a ratio is no gain."""
+        return bool(self.moves) and (not self.starts or self.starts[-1].trial > 0)
 
     @property
     def succeeded(self) -> bool:

@@ -155,7 +155,7 @@ def demonstrate(settings: DemoSettings, cluster: DemoCluster, service: Service) 
     finish(service, list(ids))
     first, last = tried.starts[0], tried.starts[-1]
     moved = [trial for trial in tried.trials if trial.comparison is not None]
-    again = f"{STORMS_OWN} again" if moved and last.trial == 0 else settings.scheduler_name
+    again = f"{STORMS_OWN}, again" if last.trial == 0 else settings.scheduler_name
     return DemoResult(
         topologies=[_result(service.tally, ids[name], name, first, last, stage.moving) for name in ids],
         decision=(moved or tried.trials)[-1].decision,
