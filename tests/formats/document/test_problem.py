@@ -98,6 +98,15 @@ def test_optional_problem_fields_have_defaults():
     assert problem_to_dict(problem_from_dict(problem_to_dict(problem))) == problem_to_dict(problem)
 
 
+def test_link_of_the_document_is_preferred_to_a_declared_one():
+    document = small("supervisors", 1, "scheduler_meta", value={"stormwright.link": "40mbit"})
+    assert problem_from_dict(document).supervisors[1].link_bps == 1e9
+    del document["supervisors"][1]["link_bps"]
+    problem = problem_from_dict(document)
+    assert problem.supervisors[1].link_bps == 40e6
+    assert problem_from_dict(problem_to_dict(problem)).supervisors == problem.supervisors
+
+
 def test_core_speed_of_the_problem_and_of_a_supervisor():
     document = small("core_hz", value=2e9)
     assert problem_from_dict(document).supervisors[0].cpu_hz == 4e9

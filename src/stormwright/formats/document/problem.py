@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from math import isfinite
 from typing import Any
 
@@ -24,6 +26,7 @@ from stormwright.formats.document.documents import (
     TopologyDocument,
 )
 from stormwright.formats.document.faults import FaultList, join_path, require_schema, shown
+from stormwright.link_speed import link_bits_per_s
 from stormwright.model import (
     Component,
     ExecutorRun,
@@ -37,11 +40,14 @@ from stormwright.model import (
     WorkerSlot,
 )
 from stormwright.model.arrays import FloatArray
+from stormwright.model.cluster import LINK
 from stormwright.model.faults import ConfigFault
 from stormwright.model.problem import CHECKED
 from stormwright.model.requests import CPU, normalised
 from stormwright.model.topology import PLACEMENT_FOLLOWING, ComponentCode, runs_wrong
 from stormwright.model.topology_config import MOST_NESTED, TOO_DEEP, conf_misfits, deeper, storm_misfits
+
+log = logging.getLogger(__name__)
 
 # Loads --------------------------------------------------------------------------------------------
 
@@ -352,7 +358,7 @@ def problem_from_dict(document: object, source: str = "problem") -> Problem:
 
 
 def parse_supervisor(header: SupervisorDocument, core_hz: float, path: str, faults: FaultList) -> Supervisor:
-    """Return the supervisor of `header`.
+    """Return the supervisor of `header`; a link without a speed has the one that its scheduler meta declares.
 
     Parameters
     ----------
@@ -380,8 +386,26 @@ def parse_supervisor(header: SupervisorDocument, core_hz: float, path: str, faul
         rack=header.rack,
         scheduler_meta=header.scheduler_meta,
         resources=resources,
-        link_bps=header.link_bps,
+        link_bps=_declared_bps(header) if header.link_bps is None else header.link_bps,
     )
+
+
+def _declared_bps(header: SupervisorDocument) -> float | None:
+    """Return the speed of the link that a supervisor declares under `LINK`; None for a malformed one, or without it."""
+    text = (header.scheduler_meta or {}).get(LINK)
+    return None if text is None else _link_bps(header.id, text)
+
+
+@lru_cache(maxsize=10_000)
+def _link_bps(node: str, text: str) -> float | None:
+    """Return bits per second; a malformed value is logged, once as the result is remembered."""
+    bps = link_bits_per_s(text.strip())
+    if not bps:
+        log.warning(
+            "supervisor %s: %s in supervisor.scheduler.meta should be a speed such as 40mbit, got %s; it is ignored",
+            node, LINK, shown(text),
+        )  # fmt: skip
+    return bps or None
 
 
 def _named(document: object, topologies: list[Topology | None]) -> dict[str, Topology | None]:
