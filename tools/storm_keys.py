@@ -159,6 +159,13 @@ OWN = (
         "Seconds of overload of this node after which that alone justifies a move.",
     ),
     Key(
+        "stormwright.link",
+        META,
+        None,
+        "Speed of the node's network link as `tc` writes it (`40mbit`, `1gbit`), for predictions; without it a link has "
+        "no limit.",
+    ),
+    Key(
         "stormwright.thrift.port",
         META,
         "`supervisor.thrift.port` of Nimbus",

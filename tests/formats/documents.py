@@ -69,11 +69,19 @@ SMALL: dict[str, Any] = {
             "flow_bytes_per_s": [128.0],
             "forecast_cpu_hz": [2e9, 2e9, 1.0, 5.0],
             "live_heap_mb": [40.0, 41.5, 12.0, 60.0],
+            "waited": [0.25, 0.0, 1.0, 0.5],
+            "pending_trees": [0.0, 0.0, 0.0, 12.5],
         }
     },
+    "node_cpu_hz": {"s0": 4e9, "s1": 1e9},
+    "node_quota_hz": {"s0": 5e9},
+    "node_overhead_hz": {"s0": 3e8},
 }
 
 TOPOLOGY = "wc-1-1600000000"
+
+#: Instead of measurements of nodes that are not there.
+NO_NODES: dict[str, Any] = {"node_cpu_hz": {}, "node_quota_hz": {}, "node_overhead_hz": {}}
 
 
 def small(*path: Any, value: Any = None, drop: bool = False) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from stormwright.formats.storm.flux import read_flux
 from stormwright.formats.storm.flux_files import Substitution
 from stormwright.formats.storm.java_properties import read_properties
 from stormwright.formats.storm.storm_yaml import read_storm_yaml
-from tests.formats.documents import SMALL, small
+from tests.formats.documents import NO_NODES, SMALL, small
 
 
 @contextmanager
@@ -98,7 +98,7 @@ def test_too_deeply_nested_topology_is_excluded_without_affecting_others():
 
 def test_many_faults_are_counted():
     with quickly(20), pytest.raises(InputError) as caught:
-        problem_from_dict({**SMALL, "supervisors": [{} for _ in range(200_000)]})
+        problem_from_dict({**SMALL, **NO_NODES, "supervisors": [{} for _ in range(200_000)]})
     lines = str(caught.value).splitlines()
     # Three required fields each.
     assert lines[0] == "problem: 600000 faults"
@@ -114,7 +114,7 @@ def test_many_unknown_keys_are_counted():
 
 def test_few_faults_are_all_listed():
     with pytest.raises(InputError) as caught:
-        problem_from_dict({**SMALL, "supervisors": [{}] * 33})
+        problem_from_dict({**SMALL, **NO_NODES, "supervisors": [{}] * 33})
     assert len(str(caught.value).splitlines()) == 100
     assert "more" not in str(caught.value)
 

@@ -46,7 +46,15 @@ def cluster(seed: int, end_ms: int) -> Problem:
         flow_tps=np.empty(0),
         flow_grouping=(),
     )
-    profile = LoadProfile({measured.id: load}, {"n0": 1e9}, {"n0": 3.0, "n1": 0.0}, end_ms - 15_000, end_ms)
+    profile = LoadProfile(
+        {measured.id: load},
+        node_cpu_hz={"n0": 1e9},
+        node_quota_hz={"n0": 2e9},
+        node_overhead_hz={"n0": 1e8},
+        overload_s={"n0": 3.0, "n1": 0.0},
+        start_ms=end_ms - 15_000,
+        end_ms=end_ms,
+    )
     current = {measured.id: on("n0", "n1"), silent.id: on("n2")}
     return problem([measured, silent], current=current, load=profile, slots=3)
 

@@ -78,7 +78,7 @@ def main() -> None:
         # A chunk whose staged rows were not removed before its day was compacted.
         store.write(FACTS, frame(spark, rows[1::2], FACTS), 2)
         found["a chunk written after compacting"] = stored(store, FACTS) == expected
-        newer = replace(FACTS, migrations=(lambda old: old,))
+        newer = replace(FACTS, migrations=(*FACTS.migrations, lambda old: old))
         store.write(newer, frame(spark, rows[1::2], FACTS), 2)
         found["an upgrade in between"] = stored(store, newer) == expected
         # Rows of a newer version are deleted by the code that knows it.

@@ -11,7 +11,7 @@ import os
 import random
 import time
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -56,6 +56,9 @@ class World:
     pair_tps: dict[tuple[str, int, int, int], float] = field(default_factory=dict)
     service_s: dict[tuple[str, int], float] = field(default_factory=dict)
     overhead_cores: float = 0.3
+    #: Cores that others than workers use on a node whose control group is reported, and those that it allows.
+    node_overhead_cores: dict[str, float] = field(default_factory=lambda: {"sup-1": 0.25})
+    quota_cores: dict[str, float] = field(default_factory=lambda: {"sup-1": 4.5})
 
 
 def dice(seed: int) -> random.Random:
@@ -127,10 +130,23 @@ def _fill(world: World, topology: Topology, rng: random.Random) -> None:
         world.service_s[topology.id, first] = rng.uniform(1e-5, 1e-3)
 
 
+def world_cores(world: World) -> dict[str, float]:
+    """Cores that the workers of each node use."""
+    cores = dict.fromkeys((node.id for node in world.problem.supervisors), 0.0)
+    for topology in world.problem.topologies:
+        placement = world.problem.current[topology.id]
+        for executor, slot in enumerate(placement.slot_of_executor):
+            first = int(topology.executor_start_task[executor])
+            cores[placement.slots[slot].supervisor] += world.cpu_cores[topology.id, first]
+        for slot in placement.slots:
+            cores[slot.supervisor] += world.overhead_cores
+    return cores
+
+
 def known_profile(world: World) -> Expected:
     """What was put in, in the shape in which profiles are compared."""
     known = Expected()
-    cores = dict.fromkeys((node.id for node in world.problem.supervisors), 0.0)
+    cores = world_cores(world)
     for topology in world.problem.topologies:
         starts = topology.executor_start_task.tolist()
         own_cores = [world.cpu_cores[topology.id, first] for first in starts]
@@ -149,12 +165,10 @@ def known_profile(world: World) -> Expected:
                 flow_bytes[_executor(topology, source), component, grouping] += tps * TUPLE_BYTES[stream]
         known.pairs[topology.id], known.flows[topology.id] = dict(pairs), dict(flows)
         known.pair_bytes[topology.id], known.flow_bytes[topology.id] = dict(pair_bytes), dict(flow_bytes)
-        placement = world.problem.current[topology.id]
-        for executor, slot in enumerate(placement.slot_of_executor):
-            cores[placement.slots[slot].supervisor] += own_cores[executor]
-        for slot in placement.slots:
-            cores[slot.supervisor] += world.overhead_cores
-    known.node_cpu_hz = {node: used * CORE_HZ for node, used in cores.items()}
+    overhead = world.node_overhead_cores
+    known.node_cpu_hz = {node: (used + overhead.get(node, 0.0)) * CORE_HZ for node, used in cores.items()}
+    known.node_overhead_hz = {node: used * CORE_HZ for node, used in overhead.items()}
+    known.node_quota_hz = {node: cores * CORE_HZ for node, cores in world.quota_cores.items()}
     return known
 
 
@@ -281,13 +295,22 @@ def _record(
         "streams": STREAMS,
         "pairs": pairs,
         "complete_latency": {"edges_ms": list(LATENCY_EDGES_MS), "counts": counts},
-        **_sometimes(chance, _machine(chance)),
+        **_with_group(_sometimes(chance, _machine(chance)), world, worker["supervisor"], during),
     }
 
 
 def _sometimes(rng: random.Random, fields: Record) -> Record:
     """As where a system does not tell; or as where it does."""
     return rng.choice([dict.fromkeys(fields), fields])
+
+
+def _with_group(machine: Record, world: World, supervisor: str, during: Callable[[float], int]) -> Record:
+    """As where a node has a control group, which counts all of its processes."""
+    if supervisor not in world.quota_cores:
+        return machine
+    used = world_cores(world)[supervisor] + world.node_overhead_cores[supervisor]
+    group = {"millicores": round(world.quota_cores[supervisor] * 1000), "used_ns": during(used * 1e9)}
+    return machine | {"node": {**(machine["node"] or _machine(dice(0))["node"]), **group}}
 
 
 def _machine(rng: random.Random) -> Record:
@@ -302,6 +325,7 @@ def _machine(rng: random.Random) -> Record:
     }
     found: Record = {part: {name: rng.randrange(10**9) for name in of} for part, of in names.items()}
     found["node"][rng.choice(names["node"])] = None
+    found["node"]["used_ns"] = None
     return found
 
 

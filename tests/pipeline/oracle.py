@@ -33,7 +33,11 @@ class Expected:
     pair_bytes: dict[str, dict[tuple[int, int], float]] = field(default_factory=dict)
     flow_bytes: dict[str, dict[tuple[int, str, str], float]] = field(default_factory=dict)
     bytes_per_tuple: dict[str, float] = field(default_factory=dict)
+    waited: dict[str, dict[int, float]] = field(default_factory=dict)
+    pending_trees: dict[str, dict[int, float]] = field(default_factory=dict)
     node_cpu_hz: dict[str, float] = field(default_factory=dict)
+    node_quota_hz: dict[str, float] = field(default_factory=dict)
+    node_overhead_hz: dict[str, float] = field(default_factory=dict)
     overload_s: dict[str, float] = field(default_factory=dict)
     start_ms: int = 0
 
@@ -62,6 +66,8 @@ def _add_topology(expected: Expected, topology: Topology, records: list[Record],
     }
     covered_s: dict[int, float] = defaultdict(float)
     cpu_s: dict[int, float] = defaultdict(float)
+    waits: dict[int, list[tuple[float, float]]] = defaultdict(list)
+    pending: dict[int, list[tuple[float, float]]] = defaultdict(list)
     pairs: dict[tuple[int, int], float] = defaultdict(float)
     flows: dict[tuple[int, str, str], float] = defaultdict(float)
     sizes: dict[Any, list[int]] = defaultdict(list)
@@ -71,6 +77,10 @@ def _add_topology(expected: Expected, topology: Topology, records: list[Record],
             index = executor_of[executor["first_task"]]
             covered_s[index] += record["length_ns"] / 1e9
             cpu_s[index] += executor["cpu_ns"] / 1e9
+            if executor["waited_ns"] is not None:
+                waits[index].append((executor["waited_ns"] / record["length_ns"], record["length_ns"]))
+            if executor["type"] == "spout" and executor["pending"] is not None:
+                pending[index].append((executor["pending"], record["length_ns"]))
         for source, target, stream, tuples, size_bytes in record["pairs"]:
             _, _, component, grouping = record["streams"][stream]
             key: Any
@@ -84,6 +94,9 @@ def _add_topology(expected: Expected, topology: Topology, records: list[Record],
                 sizes[key].append(size_bytes)
                 sampled[key].append(tuples)
     expected.cpu_hz[topology.id] = {e: cpu_s[e] / covered_s[e] * core_hz for e in covered_s}
+    expected.waited[topology.id] = {e: min(mean_by_length(found), 1.0) for e, found in waits.items()}
+    of_spouts = {e: mean_by_length(found) for e, found in pending.items()}
+    expected.pending_trees[topology.id] = (dict.fromkeys(covered_s, 0.0) | of_spouts) if of_spouts else {}
     expected.pairs[topology.id] = {key: n / covered_s[key[0]] for key, n in pairs.items() if n}
     expected.flows[topology.id] = {key: n / covered_s[key[0]] for key, n in flows.items() if n}
     mean = sum(map(sum, sizes.values())) / sum(map(sum, sampled.values()))
@@ -93,9 +106,17 @@ def _add_topology(expected: Expected, topology: Topology, records: list[Record],
         of[topology.id] = {key: tps * size_of.get(key, mean) for key, tps in found[topology.id].items()}
 
 
+def mean_by_length(found: list[tuple[float, float]]) -> float:
+    """The mean of values, each weighted by the length of its interval."""
+    return sum(value * length for value, length in found) / sum(length for _, length in found)
+
+
 def _add_nodes(expected: Expected, records: list[Record], problem: Problem, end_ms: int, settle_s: int) -> None:
     cpu_s: dict[tuple[str, int], dict[int, float]] = defaultdict(lambda: defaultdict(float))
     told_s: dict[tuple[str, int], dict[int, float]] = defaultdict(lambda: defaultdict(float))
+    used_s: dict[tuple[str, int], dict[int, float]] = defaultdict(lambda: defaultdict(float))
+    grouped_s: dict[tuple[str, int], dict[int, float]] = defaultdict(lambda: defaultdict(float))
+    quotas: dict[str, list[float]] = defaultdict(list)
     for record in records:
         worker = record["worker"]["supervisor"], record["worker"]["port"]
         # Whole nanoseconds: seconds since 1970 as a float are no finer than 0.2 µs.
@@ -106,19 +127,37 @@ def _add_nodes(expected: Expected, records: list[Record], problem: Problem, end_
             if overlap > 0:
                 cpu_s[worker][second] += record["process_cpu_ns"] * overlap / record["length_ns"] / 1e9
                 told_s[worker][second] += overlap / 1e9
+                group = record["node"] or {}
+                if group.get("used_ns") is not None and group.get("millicores") is not None:
+                    used_s[worker][second] += group["used_ns"] * overlap / record["length_ns"] / 1e9
+                    grouped_s[worker][second] += overlap / 1e9
+                    quotas[worker[0]].append(group["millicores"] / 1000)
     newest = max(second for seconds in cpu_s.values() for second in seconds)
     last = newest - settle_s
     for node in problem.supervisors:
-        cores: dict[int, float] = defaultdict(float)
+        of_workers: dict[int, float] = defaultdict(float)
+        of_group: dict[int, list[float]] = defaultdict(list)
         for worker in cpu_s:
             if worker[0] == node.id:
                 known = {second: cpu_s[worker][second] / told_s[worker][second] for second in cpu_s[worker]}
                 for second, used in without_short_gaps(known, settle_s).items():
-                    cores[second] += used
+                    of_workers[second] += used
+                in_group = {second: used_s[worker][second] / grouped_s[worker][second] for second in used_s[worker]}
+                for second, used in without_short_gaps(in_group, settle_s).items():
+                    of_group[second].append(used)
+        cores = of_workers | {second: sum(each) / len(each) for second, each in of_group.items()}
         validated = [s for s in cores if expected.start_ms <= s * 1000 < min(end_ms, (newest + 1) * 1000) and s <= last]
         expected.node_cpu_hz[node.id] = sum(cores[s] for s in validated) / len(validated) * problem.core_hz
+        capacity_hz = node.cpu_hz
+        if of_group:
+            # A quota of the tests never changes.
+            (quota,) = set(quotas[node.id])
+            expected.node_quota_hz[node.id] = quota * problem.core_hz
+            over = sum(cores[s] - of_workers[s] for s in validated) / len(validated)
+            expected.node_overhead_hz[node.id] = max(over, 0.0) * problem.core_hz
+            capacity_hz = min(node.cpu_hz, quota * problem.core_hz)
         run, second = 0, last
-        while cores.get(second, 0.0) * problem.core_hz >= node.cpu_hz:
+        while cores.get(second, 0.0) * problem.core_hz >= capacity_hz:
             run, second = run + 1, second - 1
         expected.overload_s[node.id] = float(run)
 
@@ -277,7 +316,11 @@ def expected_missing(records: list[Record]) -> dict[tuple[str, str, int, int], i
 def found_profile(profile: LoadProfile, problem: Problem) -> Expected:
     """A `LoadProfile` in the shape that `expected_profile` has."""
     found = Expected(
-        start_ms=profile.start_ms, node_cpu_hz=dict(profile.node_cpu_hz), overload_s=dict(profile.overload_s)
+        start_ms=profile.start_ms,
+        node_cpu_hz=dict(profile.node_cpu_hz),
+        node_quota_hz=dict(profile.node_quota_hz),
+        node_overhead_hz=dict(profile.node_overhead_hz),
+        overload_s=dict(profile.overload_s),
     )
     for topology in problem.topologies:
         load = profile.topologies[topology.id]
@@ -289,6 +332,9 @@ def found_profile(profile: LoadProfile, problem: Problem) -> Expected:
             zip(load.flow_source.tolist(), (names[c] for c in load.flow_component), load.flow_grouping, strict=True)
         )
         found.flows[topology.id] = dict(zip(keys, load.flow_tps.tolist(), strict=True))
+        for name in ("waited", "pending_trees"):
+            values = getattr(load, name)
+            getattr(found, name)[topology.id] = {} if values is None else dict(enumerate(values.tolist()))
         assert load.bytes_per_tuple is not None
         assert load.pair_bytes_per_s is not None
         assert load.flow_bytes_per_s is not None
@@ -300,12 +346,13 @@ def found_profile(profile: LoadProfile, problem: Problem) -> Expected:
 
 def assert_equal(found: Expected, expected: Expected, relative: float) -> None:
     """Compare every number; what is missing on either side is a difference."""
-    for name in ("cpu_hz", "pairs", "flows", "pair_bytes", "flow_bytes"):
+    for name in ("cpu_hz", "waited", "pending_trees", "pairs", "flows", "pair_bytes", "flow_bytes"):
         ours, theirs = getattr(found, name), getattr(expected, name)
         assert ours.keys() == theirs.keys()
         for topology in theirs:
             assert ours[topology] == pytest.approx(theirs[topology], rel=relative), (name, topology)
     assert found.bytes_per_tuple == pytest.approx(expected.bytes_per_tuple, rel=relative)
-    assert found.node_cpu_hz == pytest.approx(expected.node_cpu_hz, rel=relative)
+    for name in ("node_cpu_hz", "node_quota_hz", "node_overhead_hz"):
+        assert getattr(found, name) == pytest.approx(getattr(expected, name), rel=relative), name
     assert found.overload_s == expected.overload_s
     assert found.start_ms == expected.start_ms

@@ -15,6 +15,14 @@ from stormwright.storm.local_cluster.daemons import storm_conf, write_homes
 from stormwright.storm.local_cluster.plan import ClusterPlan, make_plan
 
 
+def test_supervisors_declare_links_that_are_limited(tmp_path):
+    limited = make_plan(LocalClusterConfig(link="60mbit"), tmp_path, "java", "")
+    assert storm_conf(limited, "node1")["supervisor.scheduler.meta"]["stormwright.link"] == "60mbit"
+    for config, reason in ((LocalClusterConfig(link=None), ""), (LocalClusterConfig(link="60mbit"), "no namespaces")):
+        meta = storm_conf(make_plan(config, tmp_path, "java", reason), "node1")["supervisor.scheduler.meta"]
+        assert "stormwright.link" not in meta
+
+
 def test_all_configuration_faults_are_reported_at_once():
     with pytest.raises(InputError) as caught:
         LocalClusterConfig(nodes=0, slots=-1, link="fast", cores_per_node=0)

@@ -16,7 +16,7 @@ from stormwright.errors import Fault, InputError
 from stormwright.formats.document.assignment import parse_placement
 from stormwright.formats.document.documents import ProblemDocument, SupervisorDocument, TopologyDocument
 from stormwright.formats.document.faults import FaultList, join_path, shown
-from stormwright.formats.document.problem import parse_supervisor, parse_topology, problem_from_dict
+from stormwright.formats.document.problem import LOAD_FIELDS, parse_supervisor, parse_topology, problem_from_dict
 from stormwright.model import UNPLACED, Problem, Supervisor, Topology, TopologyAssignment
 from stormwright.model.problem import CHECKED
 from stormwright.model.topology_config import conf_misfits, storm_misfits
@@ -166,7 +166,9 @@ class SnapshotReader:
         layout = _lay_out(body)
         faults = FaultList()
         header = faults.parse(ProblemDocument, layout.header, "$") if layout else None
-        if layout is None or header is None or "load" in header.model_fields_set or storm_misfits(header.conf):
+        if layout is None or header is None or storm_misfits(header.conf):
+            return None
+        if not header.model_fields_set.isdisjoint(LOAD_FIELDS):
             return None
         same_header = layout.content == before.content
         if not same_header:

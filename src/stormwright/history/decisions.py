@@ -56,6 +56,8 @@ def problem_of(snapshot: str, profile: Mapping[str, Any] | None, name: str) -> P
         replace(
             problem.load or LoadProfile({}),
             node_cpu_hz=measured["node_cpu_hz"],
+            node_quota_hz=measured.get("node_quota_hz", {}),
+            node_overhead_hz=measured.get("node_overhead_hz", {}),
             overload_s=measured["overload_s"],
             start_ms=profile["start_ms"],
             end_ms=profile["end_ms"],

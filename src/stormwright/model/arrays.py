@@ -17,6 +17,9 @@ MOST_AMOUNT = 1e18
 #: What a value that `is_amount` refuses should be.
 AMOUNT_WANTED = "should be a number from 0 to 1e18"
 
+#: What a fraction should be.
+FRACTION_WANTED = "should be a number from 0 to 1"
+
 
 def is_amount(value: object) -> TypeGuard[float]:
     """Return whether a value read from JSON or YAML is a number from 0 to `MOST_AMOUNT`."""

@@ -15,6 +15,9 @@ from stormwright.model.arrays import BoolArray, FloatArray, IntArray, frozen, fr
 #: Speed assumed for one core if a supervisor does not declare its `cpu_hz`.
 DEFAULT_CORE_HZ = 3e9
 
+#: Key of `supervisor.scheduler.meta`: speed of the node's network link, as ``40mbit``.
+LINK = "stormwright.link"
+
 
 class WorkerSlot(NamedTuple):
     """A port of a supervisor that can run one worker."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from stormwright.errors import Fault
 from stormwright.escaping import shown
-from stormwright.model.arrays import AMOUNT_WANTED, MOST_AMOUNT, BoolArray, FloatArray, IntArray
+from stormwright.model.arrays import AMOUNT_WANTED, FRACTION_WANTED, MOST_AMOUNT, BoolArray, FloatArray, IntArray
 from stormwright.model.assignment import UNPLACED, TopologyAssignment
 from stormwright.model.cluster import Cluster, Supervisor
 from stormwright.model.demand import Demand
@@ -144,6 +144,8 @@ def _fits(topology: Topology, load: TopologyLoad) -> bool:
         and (load.flow_limit_tps is None or load.flow_limit_tps.shape == (components,))
         and (load.forecast_cpu_hz is None or load.forecast_cpu_hz.shape == (executors,))
         and (load.live_heap_mb is None or load.live_heap_mb.shape == (executors,))
+        and (load.waited is None or load.waited.shape == (executors,))
+        and (load.pending_trees is None or load.pending_trees.shape == (executors,))
         and (load.pair_bytes_per_s is None or load.pair_bytes_per_s.shape == (pairs,))
         and (load.flow_bytes_per_s is None or load.flow_bytes_per_s.shape == (flows,))
         and (not pairs or max(load.pair_source.max(), load.pair_target.max()) < executors)
@@ -156,14 +158,16 @@ def _fits(topology: Topology, load: TopologyLoad) -> bool:
 def _sound(loads: Sequence[TopologyLoad]) -> bool:
     """Return whether all amounts are valid and no index is negative, for all loads at once."""
     amounts = [each for load in loads for each in (load.cpu_hz, load.memory_mb, load.pair_tps, load.flow_tps)]
-    more = [(load.pair_bytes_per_s, load.flow_bytes_per_s, load.forecast_cpu_hz, load.live_heap_mb) for load in loads]
-    amounts += [each for of_load in more for each in of_load if each is not None]
+    optional = ("pair_bytes_per_s", "flow_bytes_per_s", "forecast_cpu_hz", "live_heap_mb", "pending_trees")
+    amounts += [each for load in loads for name in optional if (each := getattr(load, name)) is not None]
+    fractions = [load.waited for load in loads if load.waited is not None]
     limits = [load.flow_limit_tps for load in loads if load.flow_limit_tps is not None]
     indices = [
         each for load in loads for each in (load.pair_source, load.pair_target, load.flow_source, load.flow_component)
     ]
     return bool(
         _are_amounts(_together(amounts)).all()
+        and _are_fractions(_together(fractions)).all()
         and _are_limits(_together(limits)).all()
         and (not indices or np.concatenate(indices).min(initial=0) >= 0)
     )
@@ -178,6 +182,11 @@ def _are_amounts(values: FloatArray) -> BoolArray:
     return sound
 
 
+def _are_fractions(values: FloatArray) -> BoolArray:
+    sound: BoolArray = (values >= 0) & (values <= 1)
+    return sound
+
+
 def _are_limits(values: FloatArray) -> BoolArray:
     sound: BoolArray = _are_amounts(values) | (values == np.inf)
     return sound
@@ -189,6 +198,8 @@ def _load_wrong(topology: Topology, load: TopologyLoad) -> Iterator[ModelFault]:
     yield from _column_wrong("memory_mb", load.memory_mb, executors, "executors")
     yield from _column_wrong("forecast_cpu_hz", load.forecast_cpu_hz, executors, "executors")
     yield from _column_wrong("live_heap_mb", load.live_heap_mb, executors, "executors")
+    yield from _column_wrong("pending_trees", load.pending_trees, executors, "executors")
+    yield from _column_wrong("waited", load.waited, executors, "executors", (_are_fractions, FRACTION_WANTED))
     yield from _column_wrong("pair_bytes_per_s", load.pair_bytes_per_s, len(load.pair_tps), "pairs")
     yield from _column_wrong("flow_bytes_per_s", load.flow_bytes_per_s, len(load.flow_tps), "flows")
     if load.bytes_per_tuple is not None:
@@ -216,13 +227,20 @@ def _load_wrong(topology: Topology, load: TopologyLoad) -> Iterator[ModelFault]:
             yield from items_wrong(_are_limits(limits), limits, AMOUNT_WANTED, lambda c: ("flow_limits", names[c]))
 
 
-def _column_wrong(name: str, values: FloatArray | None, length: int, unit: str) -> Iterator[ModelFault]:
+def _column_wrong(
+    name: str,
+    values: FloatArray | None,
+    length: int,
+    unit: str,
+    rule: tuple[Callable[[FloatArray], BoolArray], str] = (_are_amounts, AMOUNT_WANTED),
+) -> Iterator[ModelFault]:
     if values is None:
         return
     if values.shape != (length,):
         yield ModelFault(f"has {values.size} items for {length} {unit}", (name,))
     else:
-        yield from items_wrong(_are_amounts(values), values, AMOUNT_WANTED, lambda position: (name, position))
+        sound, wanted = rule
+        yield from items_wrong(sound(values), values, wanted, lambda position: (name, position))
 
 
 def _indices_wrong(

@@ -155,6 +155,8 @@ GC = Structure((Field("collections", COUNT), Field("ms", COUNT)))
 #: `throttled_ns` is how long cores stood still for such groups, all added up; `core_hz` the speed of a core.
 #: `quota_period_us` is after what time that group may use as much again, `processors` how many threads run at once.
 #: `standbys` is the number of idle standby workers, with their memory and the CPU that they used in the last seconds.
+#: `used_ns` is CPU time of all processes in the group that `millicores` comes from, if the node's supervisor is one of
+#: them.
 NODE = Structure(
     (
         Field("received_bytes", COUNT, nullable=True),
@@ -167,6 +169,7 @@ NODE = Structure(
         Field("standbys", COUNT, nullable=True),
         Field("standby_bytes", COUNT, nullable=True),
         Field("standby_millicores", COUNT, nullable=True),
+        Field("used_ns", COUNT, nullable=True),
     )
 )
 

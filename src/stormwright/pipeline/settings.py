@@ -15,8 +15,9 @@ from stormwright.pipeline.spark.target import HOST_AND_PORT, addresses_in
 #: Rates: some hundred records a second beside the monitored system, or thousands with all cores.
 RecordRate: TypeAlias = Literal["low", "high"]
 
-#: Version of the stored state of a stream. State of another version is ignored and a new one begun.
-STATE_VERSION = 3
+#: Version of the stored state of a stream. State of the version before is taken over: its panes lack columns, which are
+#: unknown. Of any other version it is ignored and a new one begun.
+STATE_VERSION = 4
 
 #: Files of several writers become visible a little out of order.
 ORDER_SLACK_S = 5
@@ -196,6 +197,11 @@ class StreamSettings:
     def state_name(self) -> str:
         """Name of the state directory that these settings can continue; panes of another length differ."""
         return f"v{STATE_VERSION}-panes-{self.slide_s}-{self.late_s}"
+
+    @property
+    def previous_state_name(self) -> str:
+        """Name of the state directory of the version before, which is taken over."""
+        return f"v{STATE_VERSION - 1}-panes-{self.slide_s}-{self.late_s}"
 
     @property
     def watermark_s(self) -> int:

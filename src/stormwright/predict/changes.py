@@ -255,4 +255,6 @@ def _divided(load: TopologyLoad, heirs_of: csr_array) -> TopologyLoad:
         flow_limit_tps=None,
         forecast_cpu_hz=None,
         live_heap_mb=None,
+        waited=None if load.waited is None else (heirs_of.T @ load.waited) / np.where(sums > 0, sums, 1.0),
+        pending_trees=None if load.pending_trees is None else heirs_of.T @ load.pending_trees,
     )

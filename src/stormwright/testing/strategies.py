@@ -113,6 +113,8 @@ def loads(draw: st.DrawFn, topology: Topology, flows: bool = True, limited: bool
         flow_bytes_per_s=flow_tps * 80 if in_bytes else None,
         forecast_cpu_hz=cpu_hz * 2 if draw(st.booleans()) else None,
         live_heap_mb=used[:, 1] / part if draw(st.booleans()) else None,
+        waited=used[:, 1] % 5 / 4 if draw(st.booleans()) else None,
+        pending_trees=used[:, 1] / part if draw(st.booleans()) else None,
     )
 
 
@@ -260,7 +262,11 @@ def problems(
         greylisted_supervisors=tuple(node.id for node in greylisted),
     )
     if not flows or draw(st.booleans()):
-        problem = problem.with_load(LoadProfile({t.id: draw(loads(t, flows, flow_limits)) for t in placed}))
+        load = LoadProfile({t.id: draw(loads(t, flows, flow_limits)) for t in placed})
+        if draw(st.booleans()):
+            known = {node.id: (number + 1) * GHZ for number, node in enumerate(nodes)}
+            load = replace(load, node_cpu_hz=known, node_quota_hz=known, node_overhead_hz=known)
+        problem = problem.with_load(load)
     if running and draw(st.booleans()):
         problem = problem.with_current(draw(placements(problem)))
     return problem

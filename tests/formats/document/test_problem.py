@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -62,6 +63,25 @@ def test_everything_is_read():
     assert load.forecast_cpu_hz is not None
     assert (load.pair_bytes_per_s.tolist(), load.flow_bytes_per_s.tolist()) == ([200, 0], [128])
     assert load.forecast_cpu_hz.tolist() == [2e9, 2e9, 1, 5]
+    assert load.waited.tolist() == [0.25, 0, 1, 0.5]
+    assert load.pending_trees.tolist() == [0, 0, 0, 12.5]
+    assert problem.load.node_cpu_hz == {"s0": 4e9, "s1": 1e9}
+    assert (problem.load.node_quota_hz, problem.load.node_overhead_hz) == ({"s0": 5e9}, {"s0": 3e8})
+
+
+def test_measurements_of_nodes_without_a_load_are_a_load():
+    bare = small("load", drop=True)
+    problem = problem_from_dict(bare)
+    assert (problem.load.topologies, problem.load.node_quota_hz) == ({}, {"s0": 5e9})
+
+
+def test_measurements_of_a_node_that_is_gone_are_not_written():
+    problem = problem_from_dict(SMALL)
+    smaller = replace(problem, supervisors=problem.supervisors[1:], current={})
+    written = problem_to_dict(smaller)
+    assert written["node_cpu_hz"] == {"s1": 1e9}
+    assert "node_quota_hz" not in written
+    assert problem_from_dict(written).load.node_cpu_hz == {"s1": 1e9}
 
 
 def test_optional_problem_fields_have_defaults():
@@ -76,6 +96,15 @@ def test_optional_problem_fields_have_defaults():
     assert problem.supervisors[0].memory_mb == math.inf
     assert problem.num_executors == 0
     assert problem_to_dict(problem_from_dict(problem_to_dict(problem))) == problem_to_dict(problem)
+
+
+def test_link_of_the_document_is_preferred_to_a_declared_one():
+    document = small("supervisors", 1, "scheduler_meta", value={"stormwright.link": "40mbit"})
+    assert problem_from_dict(document).supervisors[1].link_bps == 1e9
+    del document["supervisors"][1]["link_bps"]
+    problem = problem_from_dict(document)
+    assert problem.supervisors[1].link_bps == 40e6
+    assert problem_from_dict(problem_to_dict(problem)).supervisors == problem.supervisors
 
 
 def test_core_speed_of_the_problem_and_of_a_supervisor():
@@ -283,6 +312,12 @@ def test_problem_round_trip_preserves_content(problem):
             f'$.load["{TOPOLOGY}"].forecast_cpu_hz',
             "has 3 items for 4 executors",
         ),
+        ((*LOAD, "waited", 1), 1.01, f'$.load["{TOPOLOGY}"].waited[1]', "should be a number from 0 to 1, got 1.01"),
+        ((*LOAD, "waited"), [0.5], f'$.load["{TOPOLOGY}"].waited', "has 1 items for 4 executors"),
+        ((*LOAD, "pending_trees", 3), -1, f'$.load["{TOPOLOGY}"].pending_trees[3]', "should be a number from 0"),
+        (("node_cpu_hz", "s1x"), 1e9, "$.node_cpu_hz.s1x", "unknown supervisor; did you mean s1?"),
+        (("node_quota_hz", "s0"), -1.0, "$.node_quota_hz.s0", "should be greater than or equal to 0"),
+        (("node_overhead_hz", "s0"), math.inf, "$.node_overhead_hz.s0", "should be a finite number"),
         ((*LOAD, "pair_bytes_per_s"), [1], f'$.load["{TOPOLOGY}"].pair_bytes_per_s', "has 1 items for 2 pairs"),
         ((*LOAD, "flow_bytes_per_s"), [-1], f'$.load["{TOPOLOGY}"].flow_bytes_per_s[0]', "should be a number from 0"),
         ((*LOAD, "flow_bytes_per_s"), "x", f'$.load["{TOPOLOGY}"].flow_bytes_per_s', "should be a list, got 'x'"),

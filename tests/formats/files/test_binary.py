@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import threading
+from dataclasses import replace
 
 import numpy as np
 import orjson
@@ -15,7 +16,11 @@ from stormwright import cli
 from stormwright.errors import InputError
 from stormwright.formats import problem_from_dict, problem_to_dict, read_problem, write_problem
 from stormwright.formats.files.archives import ARRAYS, problem_from_archive, problem_to_bytes
+from stormwright.model import LoadProfile
+from stormwright.predict.answer import Assumptions, predict
+from stormwright.predict.costs import Costs
 from stormwright.testing.strategies import problems
+from stormwright.testing.word_counts import WordCount
 from tests.case_files import case_files, case_name, case_problem
 from tests.formats.documents import SMALL, TOPOLOGY, small
 
@@ -123,6 +128,11 @@ def test_pickles_are_refused():
                 "should be -1 or the index of one of 2 slots, got 9",
             ),
         ),
+        (
+            {"waited": np.array([0, 0, 2.0, np.nan])},
+            ("waited[2]", "should be a number from 0 to 1, got 2.0 (1 more like this)"),
+        ),
+        ({"pending_trees": np.array([-1.0] * 4)}, ("pending_trees[0]", None)),
         ({"document": document(load={"gone": {}})}, ("$.load.gone", "unknown topology")),
         ({"document": document(schema="stormwright-problem-arrays/2")}, ("$.schema", None)),
         ({"document": document(problem=small("supervisors", 0, "id", drop=True) | {"load": {}})}, (None, None)),
@@ -183,3 +193,49 @@ def test_archive_from_a_pipe(tmp_path):
     writer.start()
     assert problem_to_dict(read_problem(pipe)) == problem_to_dict(problem)
     writer.join()
+
+
+def test_archive_of_an_older_version_has_no_waits():
+    """It lists neither array, and its document no measurements of nodes."""
+    header = orjson.loads(arrays()["document"].tobytes())
+    for key in ("node_cpu_hz", "node_quota_hz", "node_overhead_hz"):
+        del header["problem"][key]
+    header["load"][TOPOLOGY]["arrays"] = ["pair_bytes_per_s", "flow_bytes_per_s", "flow_limit_tps"]
+    older = archive(
+        document=np.frombuffer(orjson.dumps(header), np.uint8),
+        waited=None, pending_trees=None, live_heap_mb=None, forecast_cpu_hz=np.empty(0),
+    )  # fmt: skip
+    problem = problem_from_archive(io.BytesIO(older), "older")
+    (load,) = problem.loads
+    assert (load.waited, load.pending_trees, load.live_heap_mb) == (None, None, None)
+    assert (problem.load.node_cpu_hz, problem.load.node_quota_hz) == ({}, {})
+    assert problem.load.end_ms == 0
+
+
+@pytest.mark.parametrize("suffix", ["json", "json.gz", "npz"])
+def test_prediction_of_a_file_is_that_of_the_service(tmp_path, suffix):
+    """An idle thread polls as far as the node has CPU to spare, and whether it has some the whole node's CPU tells."""
+    problem = WordCount(cores=0.4, link_bps=1e9, rate_tps=8_000.0).problem()
+    full = {node.id: 0.93 * node.cpu_hz for node in problem.supervisors}
+    topologies = {
+        name: replace(load, waited=np.full(12, 0.25), pending_trees=np.arange(12.0))
+        for name, load in problem.load.topologies.items()
+    }
+    quota = {node: 2 * hz for node, hz in full.items()}
+    overhead = {node: 0.1 * hz for node, hz in full.items()}
+    measured = problem.with_load(
+        LoadProfile(topologies, node_cpu_hz=full, node_quota_hz=quota, node_overhead_hz=overhead)
+    )
+    path = tmp_path / f"problem.{suffix}"
+    write_problem(path, measured)
+    again = read_problem(path)
+    assert again.load == measured.load
+    assert predicted(again) == predicted(measured)
+    blind = measured.with_load(replace(measured.load, node_cpu_hz={}))
+    assert predicted(blind) != predicted(measured), "the test would not notice a file without the CPU of nodes"
+
+
+def predicted(problem):
+    costs = Costs(spin_share=0.03, polling_threads=1.0)
+    spread = np.arange(problem.num_executors) % len(problem.slots)
+    return predict(problem, spread.astype(np.int32), Assumptions(costs)).as_dict()

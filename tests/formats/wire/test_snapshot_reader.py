@@ -104,6 +104,21 @@ def test_reader_validates_each_topology_once(monkeypatch):
     assert all(topology is A or topology is B for topology in looked), "those that were read had been looked at"
 
 
+def test_link_that_a_supervisor_declares_is_its_speed(caplog):
+    document = as_nimbus_sends(problem([A], 3))
+    for node, speed in zip(document["supervisors"], ("25mbit", "1Gbit", "fast"), strict=True):
+        node["scheduler_meta"] = {"stormwright.link": speed}
+    reader = SnapshotReader()
+    for number in range(2):
+        read = reader.read(question({**document, "name": str(number)})).problem
+        assert [node.link_bps for node in read.supervisors] == [25e6, 1e9, None]
+    whole, _ = snapshot_from_dict(document)
+    assert [node.link_bps for node in whole.supervisors] == [25e6, 1e9, None]
+    (warning,) = caplog.messages
+    assert "n2" in warning
+    assert "'fast'" in warning
+
+
 def test_core_speed_is_taken_from_the_current_request():
     reader = SnapshotReader()
     document = as_nimbus_sends(problem([A]))

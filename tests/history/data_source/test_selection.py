@@ -29,12 +29,20 @@ FIRST_MS = START_MS // DAY_MS * DAY_MS
 FIRST_DAY = "2023-07-22"
 
 
-def store_day(state: State, day: int, rows: list[Row], row_group_size: int = 1000) -> Path:
+def store_day(
+    state: State,
+    day: int,
+    rows: list[Row],
+    row_group_size: int = 1000,
+    schema: pa.Schema = FACTS.arrow,
+    version: int = 2,
+) -> Path:
     """Write a compacted day, as Spark does."""
     name = date.fromordinal(date.fromisoformat(FIRST_DAY).toordinal() + day)
-    path = state.directory / "history/tables/facts/days" / f"day={name}" / "version=1/through=0/part-0.parquet"
+    path = state.directory / "history/tables/facts/days" / f"day={name}"
+    path = path / f"version={version}" / "through=0/part-0.parquet"
     path.parent.mkdir(parents=True)
-    table = pa.Table.from_pylist(rows, FACTS.arrow)
+    table = pa.Table.from_pylist(rows, schema)
     pq.write_table(table.sort_by([(name, "ascending") for name in FACTS.order]), path, row_group_size=row_group_size)
     return path
 
@@ -78,6 +86,21 @@ def test_files_of_other_days_are_not_opened(tmp_path: Path, spark: SparkSession)
     assert len(partitions(table="panes", path=str(state.directory))) == 4
     with pytest.raises(InputError):
         read(table="panes", path=str(state.directory))
+
+
+def test_rows_of_a_version_that_lacks_columns_are_read(tmp_path: Path) -> None:
+    """A day of the first version, and one of the newest: what was not recorded is unknown."""
+    state = State(tmp_path / "state")
+    rows = facts(2, 4, seed=1, start_ms=FIRST_MS)
+    for row in rows:
+        row["waited_ns"] = 7 if row["kind"] == "executor" else None
+    days = [[row for row in rows if row["pane_ms"] // DAY_MS - FIRST_MS // DAY_MS == day] for day in range(2)]
+    names = FACTS.arrow.names[: FACTS.arrow.get_field_index("waited_ns")]
+    older = pa.schema([FACTS.arrow.field(name) for name in (*names, "lowest_seq", "highest_seq", "heap_bytes")])
+    store_day(state, 0, days[0], schema=older, version=1)
+    store_day(state, 1, days[1])
+    expected = [row | {"waited_ns": None} for row in days[0]] + days[1]
+    assert by_key(read(table="panes", path=str(state.directory)), FACTS) == by_key(expected, FACTS)
 
 
 def test_other_columns_are_not_read(tmp_path: Path) -> None:

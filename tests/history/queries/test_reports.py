@@ -109,7 +109,7 @@ def test_history_tables_are_queryable_in_sql_with_sizes(
     assert summaries.keys() == TABLES.keys()
     files = sum(path.stat().st_size for path in directory.rglob("*.parquet"))
     assert summaries["facts"] == {
-        "table": "facts", "version": 1, "rows": len(rows), "days": 3, "first_day": "2023-07-22",
+        "table": "facts", "version": 2, "rows": len(rows), "days": 3, "first_day": "2023-07-22",
         "last_day": "2023-07-24", "bytes": files,
     }  # fmt: skip
     assert summaries["moves"]["rows"] == 0

@@ -26,9 +26,12 @@ pytestmark = pytest.mark.spark
 SETTINGS = StreamSettings(trigger_s=0.1, window_s=6, late_s=5, max_files_per_batch=2, keep_raw_s=10**9)
 
 
+FLOATS = [name for name, kind in FACTS.columns.items() if kind == "double"]
+
+
 def rounded(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The one sum of floats may come out otherwise in another order."""
-    return [row | {"cpu_ns": pytest.approx(row["cpu_ns"] or 0.0, rel=1e-12)} for row in rows]
+    """Sums of floats may come out otherwise in another order."""
+    return [row | {name: pytest.approx(row[name] or 0.0, rel=1e-12) for name in FLOATS} for row in rows]
 
 
 @pytest.mark.slow
@@ -64,7 +67,8 @@ def test_each_pane_is_stored_exactly_once_after_a_failed_batch(
     assert len(saves) > len(set(saves)) > 3, "a batch was repeated"
     found = stored(store, FACTS)
     still_open = sink.load(state / SETTINGS.state_name / "panes").facts()
-    everything = [row | {"cpu_ns": row["cpu_ns"] or 0.0} for row in by_key(found + still_open.to_pylist(), FACTS)]
+    rows = by_key(found + still_open.to_pylist(), FACTS)
+    everything = [row | {name: row[name] or 0.0 for name in FLOATS} for row in rows]
     backfill(spark, [landing, stream.raw], tmp_path / "batch", settings=SETTINGS, late_s=SETTINGS.late_s)
     in_batch: pa.Table = spark.read.parquet(str(tmp_path / "batch" / "panes")).toArrow()
     assert everything == rounded(by_key(in_batch.to_pylist(), FACTS))

@@ -121,7 +121,7 @@ def test_delta_rows_are_stored_exactly_once(s3: S3) -> None:
     deltalake = pytest.importorskip("deltalake", reason="deltalake, a reader of Delta tables, is not installed")
     check_contract("delta", f"s3a://{BUCKET}/delta", s3.conf, ENVIRONMENT)
     options = {"endpoint_url": s3.endpoint, "allow_http": "true", "region": "us-east-1", **ENVIRONMENT}
-    table = deltalake.DeltaTable(f"s3://{BUCKET}/delta/facts/version=1", storage_options=options)
+    table = deltalake.DeltaTable(f"s3://{BUCKET}/delta/facts/version=2", storage_options=options)
     rows = table.to_pyarrow_table(filesystem=None).to_pylist()
     assert by_key(rows, FACTS) == by_key(the_rows(), FACTS)
 

@@ -22,6 +22,7 @@ from stormwright.pipeline.measurement.overload import NodeSeries
 from stormwright.pipeline.measurement.panes import KEYS, VALUES
 from stormwright.pipeline.measurement.windows import (
     PANES,
+    SECONDS,
     WorkerRecords,
     merged,
     newest_window,
@@ -45,7 +46,15 @@ def panes(*rows: dict[str, object]) -> pa.Table:
     return pa.Table.from_pylist([{name: row.get(name) for name in PANES.names} for row in rows], PANES)
 
 
-def seconds(cores: dict[tuple[str, int], list[float | None]], start: int = 1000) -> pa.Table:
+#: What the records of a second tell of the node's control group: nothing.
+NO_GROUP: dict[str, float | None] = dict.fromkeys(("used_ns", "quota_ns", "used_known_ns"))
+
+
+def seconds(
+    cores: dict[tuple[str, int], list[float | None]],
+    start: int = 1000,
+    group: dict[tuple[str, int], dict[str, float | None]] | None = None,
+) -> pa.Table:
     rows = [
         {
             "topology": "t",
@@ -54,12 +63,15 @@ def seconds(cores: dict[tuple[str, int], list[float | None]], start: int = 1000)
             "at": start + n,
             "cpu_ns": c * 5e8,
             "length_ns": 500_000_000,
+            **(group or {}).get((node, start + n), NO_GROUP),
         }
         for (node, port), values in cores.items()
         for n, c in enumerate(values)
         if c is not None
     ]
-    return pa.Table.from_pylist(rows)
+    types = {"topology": pa.string(), "supervisor": pa.string(), "port": pa.int64(), "at": pa.int64()}
+    schema = pa.schema([(name, types.get(name, pa.float64())) for name in SECONDS])
+    return pa.Table.from_pylist(rows, schema)
 
 
 def test_overload_is_the_run_up_to_the_newest_settled_second() -> None:
@@ -98,6 +110,57 @@ def test_workers_of_a_node_add_up_and_short_silences_are_bridged() -> None:
     assert series.mean_cores(1003, 1006) == {"a": pytest.approx(1)}
     assert series.mean_cores(2000, 2010) == {}
     assert NodeSeries(seconds({("a", 1): [1.0]}), settle_s=2).overload_s({"a": 1.0}) == {"a": 0}
+
+
+def group_second(used_cores: float, quota_cores: float, known_s: float = 0.5) -> dict[str, float | None]:
+    known_ns = known_s * 1e9
+    return {"used_ns": used_cores * known_ns, "quota_ns": quota_cores * known_ns, "used_known_ns": known_ns}
+
+
+def test_node_cpu_is_that_of_its_control_group_once_and_overload_is_against_the_quota() -> None:
+    """Two workers report one group; in the last second of `a` only one of them does, and `b` has no group."""
+    cores: dict[tuple[str, int], list[float | None]] = {
+        ("a", 1): [0.5, 0.5, 0.4, 0.6],
+        ("a", 2): [0.3, 0.3, 0.2, 0.4],
+        ("b", 1): [1, 1, 1, 1],
+    }
+    used = [1.0, 1.2, 1.4, 1.5]
+    of_a = {("a", 1000 + n): group_second(cores_used, 1.25) for n, cores_used in enumerate(used)}
+    table = seconds(cores, group=of_a).to_pylist()
+    table[7] |= NO_GROUP
+    told = pa.Table.from_pylist(table, seconds(cores).schema)
+    series = NodeSeries(told, settle_s=0)
+    assert series.mean_cores(1000, 1004) == pytest.approx({"a": sum(used) / 4, "b": 1})
+    workers = sum(sum(filter(None, of)) for (node, _), of in cores.items() if node == "a")
+    assert series.mean_overhead_cores(1000, 1004) == pytest.approx({"a": (sum(used) - workers) / 4})
+    assert series.quota_cores(1000, 1004) == pytest.approx({"a": 1.25})
+    assert series.overload_s({"a": 2.0, "b": 1.0}) == {"a": 2, "b": 4}
+    assert series.overload_s({"a": np.inf, "b": np.inf}, part=0.9) == {"a": 3}
+    assert series.overload_s({"a": 1.0}) == {"a": 4}, "the declared capacity is less than the quota"
+
+    nodes = tuple(Supervisor(name, name, (1,), 6e9) for name in ("a", "b"))
+    settings = StreamSettings(settle_s=0, core_hz_of={"a": 2e9})
+    measurement = Measurement(1_000_000, 1_004_000, panes(), told, settings)
+    profile = measurement.profile(Problem(nodes, ()))
+    assert profile.node_cpu_hz == pytest.approx({"a": sum(used) / 4 * 2e9, "b": 3e9})
+    assert profile.node_quota_hz == pytest.approx({"a": 1.25 * 2e9})
+    assert profile.node_overhead_hz == pytest.approx({"a": (sum(used) - workers) / 4 * 2e9})
+    assert profile.overload_s == {"a": 2, "b": 0}
+    loads = measurement.nodes({"a": 3.0, "b": 2.0})
+    assert {node: load.capacity_cores for node, load in loads.items()} == pytest.approx({"a": 1.25, "b": 2.0})
+
+
+def test_silence_of_a_node_is_bridged_in_its_group_as_well() -> None:
+    cores: dict[tuple[str, int], list[float | None]] = {("a", 1): [0.5, None, 0.5, 0.5]}
+    group = {("a", 1000 + n): group_second(used, 2.0) for n, used in ((0, 1.0), (2, 2.0), (3, 1.0))}
+    series = NodeSeries(seconds(cores, group=group), settle_s=1)
+    assert series.cores("a", 0).tolist() == [1.0, 1.5, 2.0]
+
+
+def test_overhead_is_never_negative() -> None:
+    group = {("a", 1000): group_second(0.9, 2.0)}
+    series = NodeSeries(seconds({("a", 1): [1.0]}, group=group), settle_s=0)
+    assert (series.mean_cores(1000, 1001), series.mean_overhead_cores(1000, 1001)) == ({"a": 0.9}, {"a": 0.0})
 
 
 def test_the_newest_window_is_the_sum_of_the_last_panes() -> None:
@@ -167,6 +230,43 @@ def test_unmatched_records_are_counted_and_silent_executors_get_sibling_load() -
     assert (load.pair_source.tolist(), load.pair_target.tolist(), load.pair_tps.tolist()) == ([spouts[0]], [0], [70])
     assert unknown_tuples(topology, told) == 8
     assert load.bytes_per_tuple is None
+
+
+def test_waits_and_pending_trees_are_means_of_the_records_that_have_them() -> None:
+    topology = make_world(1).problem.topologies[0]
+    first_task = topology.executor_start_task.tolist()
+    last_task = topology.executor_end_task.tolist()
+    members = {
+        component.id: np.flatnonzero(topology.executor_component == number).tolist()
+        for number, component in enumerate(topology.components)
+    }
+
+    def of(executor: int, **values: object) -> dict[str, object]:
+        component = topology.components[topology.executor_component[executor]].id
+        keys = {"kind": "executor", "supervisor": "a", "component": component, "cpu_ns": 1.0, "received": 0}
+        place = {"first": first_task[executor], "second": last_task[executor], "length_ns": 4 * 10**9}
+        return keys | place | values
+
+    spout, other_spout = members["sentences"]
+    split, other_split = members["split"][:2]
+    told = facts(
+        # Of four seconds two told of waits and one of pending trees, here and on another node.
+        of(spout, waited_ns=10**9, waited_known_ns=2 * 10**9, pending_ns=7e9, pending_known_ns=10**9),
+        of(spout, supervisor="b", waited_ns=0, waited_known_ns=2 * 10**9, pending_ns=9e9, pending_known_ns=10**9),
+        of(other_spout),
+        of(split, waited_ns=5 * 10**9, waited_known_ns=4 * 10**9, pending_ns=3e9, pending_known_ns=10**9),
+        of(other_split, waited_ns=0, waited_known_ns=4 * 10**9),
+    )
+    load = topology_load(topology, told, SETTINGS, core_hz=2e9)
+    assert load.waited is not None
+    assert load.pending_trees is not None
+    assert load.waited[spout] == load.waited[other_spout] == 0.25
+    assert (load.waited[split], load.waited[other_split], load.waited[members["split"][2]]) == (1, 0, 0.5)
+    assert load.waited[members["count"]].tolist() == pytest.approx([(0.25 + 1 + 0) / 3] * len(members["count"]))
+    assert load.pending_trees.tolist() == [8.0 if e == spout else 0.0 for e in range(topology.num_executors)]
+
+    silent = topology_load(topology, facts(of(spout), of(split, pending_ns=3e9, pending_known_ns=10**9)), SETTINGS, 2e9)
+    assert (silent.waited, silent.pending_trees) == (None, None)
 
 
 def test_a_measured_load_assumes_no_traffic(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,6 +35,9 @@ PROBLEM = Problem(
     core_hz=CORE_HZ,
 )
 
+#: Node whose control group counts more than its workers, and allows less than the node declares.
+GROUPED, QUOTA = "d", 1.4
+
 Episode = tuple[str, int, int, float]
 
 
@@ -44,6 +47,7 @@ def worker_second(node: str, port: int, second: int, cores: float) -> Record:
     return RECORD | {
         "worker": worker, "seq": second, "start_ms": (START_S + second) * 1000, "length_ns": 10**9,
         "written_ms": (START_S + second + 1) * 1000, "process_cpu_ns": round(cores * 1e9), "executors": [], "pairs": [],
+        "node": None,
     }  # fmt: skip
 
 
@@ -69,7 +73,11 @@ def delivered(seed: int) -> list[list[Record]]:
                     silent_until = at + rng.choice([1, 2, 3, 4, 9])
                 if at < silent_until:
                     continue
-                record = worker_second(node, port, at, (1.4 if is_busy else 0.3) + rng.uniform(0, 0.1))
+                cores = (1.4 if is_busy else 0.3) + rng.uniform(0, 0.1)
+                record = worker_second(node, port, at, cores / (4 if node == GROUPED else 1))
+                if node == GROUPED:
+                    used = (1.5 if is_busy else 0.9) + rng.uniform(0, 0.1)
+                    record["node"] = {"used_ns": round(used * 1e9), "millicores": round(QUOTA * 1000)}
                 for _ in range(1 + (rng.random() < 0.05)):
                     arriving[at + rng.choice([0, 0, 0, 0, 1, 2, 3, 4])].append(record)
     return arriving
@@ -78,15 +86,22 @@ def delivered(seed: int) -> list[list[Record]]:
 def in_python(arriving: list[list[Record]], settle_s: int) -> list[Episode]:
     """The episodes among all that has arrived, by loops and dictionaries."""
     cores: dict[tuple[str, int], dict[int, float]] = defaultdict(dict)
+    of_group: dict[int, dict[int, float]] = defaultdict(dict)
     for record in (record for records in arriving for record in records):
         worker = record["worker"]["supervisor"], record["worker"]["port"]
         cores[worker][record["seq"]] = record["process_cpu_ns"] / 1e9
+        if record["node"]:
+            of_group[worker[1]][record["seq"]] = record["node"]["used_ns"] / 1e9
     found = []
     for node in NODES:
-        known = [without_short_gaps(cores[node, port], settle_s) for port in (6700, 6701)]
+        grouped = node == GROUPED
+        known = [
+            without_short_gaps(of_group[port] if grouped else cores[node, port], settle_s) for port in (6700, 6701)
+        ]
         seconds = [[of[at] for of in known if at in of] for at in range(LENGTH_S)]
-        sums = [sum(told) if told else None for told in seconds]
-        found += [(node, START_S + begin, START_S + end, peak) for begin, end, peak in episodes_of(sums, AFTER_S)]
+        sums = [sum(told) / (len(told) if grouped else 1) if told else None for told in seconds]
+        runs = episodes_of(sums, AFTER_S, QUOTA if grouped else CAPACITY)
+        found += [(node, START_S + begin, START_S + end, peak) for begin, end, peak in runs]
     return sorted(found)
 
 
@@ -138,6 +153,7 @@ def seconds_of(cores: list[float], node: str = "a") -> pa.Table:
             "topology": ["t"] * len(cores), "supervisor": [node] * len(cores), "port": [1] * len(cores),
             "at": [START_S + n for n in range(len(cores))], "cpu_ns": [c * 1e9 for c in cores],
             "length_ns": [10**9] * len(cores),
+            **{name: pa.nulls(len(cores), pa.float64()) for name in ("used_ns", "quota_ns", "used_known_ns")},
         }
     )  # fmt: skip
 

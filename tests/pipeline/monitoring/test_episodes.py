@@ -17,10 +17,10 @@ CAPACITY = 2.0
 Cores = st.lists(st.sampled_from([None, 0.5, 2.0, 3.5, 3.5, 3.5]), min_size=1, max_size=60)
 
 
-def episodes_of(cores: list[float | None], after_s: float) -> list[tuple[int, int, float]]:
+def episodes_of(cores: list[float | None], after_s: float, capacity: float = CAPACITY) -> list[tuple[int, int, float]]:
     """Start, end and most cores of every run of more than `after_s` seconds; all seconds known."""
     found = []
-    for over, run in itertools.groupby(enumerate(cores), key=lambda item: item[1] is not None and item[1] >= CAPACITY):
+    for over, run in itertools.groupby(enumerate(cores), key=lambda item: item[1] is not None and item[1] >= capacity):
         seconds = list(run)
         if over and len(seconds) > after_s:
             found.append((seconds[0][0], seconds[-1][0] + 1, max(c for _, c in seconds if c is not None)))
@@ -105,6 +105,7 @@ def test_profile_overload_equals_followed_run(cores: list[float | None], last: f
             "topology": ["t"] * len(heard), "supervisor": ["a"] * len(heard), "port": [1] * len(heard),
             "at": [at for at, _ in heard], "cpu_ns": [used * 1e9 for _, used in heard],
             "length_ns": [10**9] * len(heard),
+            **{name: pa.nulls(len(heard), pa.float64()) for name in ("used_ns", "quota_ns", "used_known_ns")},
         }
     )  # fmt: skip
     overload_s = NodeSeries(seconds, settle_s=0).overload_s({"a": CAPACITY})["a"]

@@ -136,11 +136,14 @@ def assert_put_in(measurement: Measurement | None, world: World) -> None:
         work = found_work(measurement.facts_of[topology.id])
         assert_same_work(work, known_work(world, topology), relative=0.01)
     assert found.node_cpu_hz == pytest.approx(put_in.node_cpu_hz, rel=0.01)
+    assert found.node_quota_hz == pytest.approx(put_in.node_quota_hz)
+    assert found.node_overhead_hz == pytest.approx(put_in.node_overhead_hz, rel=0.05)
     capacity = {node.id: node.cpu_hz / CORE_HZ for node in world.problem.supervisors}
     for node, load in measurement.nodes(capacity).items():
         used = put_in.node_cpu_hz[node] / CORE_HZ
-        assert (load.capacity_cores, load.workers) == (capacity[node], 2)
-        assert load.headroom_cores == pytest.approx(capacity[node] - used, abs=0.01 * used)
+        has = min(capacity[node], world.quota_cores.get(node, capacity[node]))
+        assert (load.capacity_cores, load.workers) == (pytest.approx(has), 2)
+        assert load.headroom_cores == pytest.approx(has - used, abs=0.01 * used)
 
 
 def test_files_copied_without_their_times_lose_no_record(spark: SparkSession, tmp_path: Path) -> None:

@@ -189,7 +189,15 @@ def test_measured_loads_match_sums_over_records() -> None:
         ours, theirs = getattr(found, name), getattr(expected, name)
         for topology in ("one-1-0", "other-1-0"):
             assert ours[topology] == pytest.approx(theirs[topology], rel=0.02), name
+    for topology in ("one-1-0", "other-1-0"):
+        assert found.pending_trees[topology] == pytest.approx(expected.pending_trees[topology], rel=0.02, abs=0.5)
+        assert max(found.pending_trees[topology].values()) > 0
+        assert found.waited[topology] == expected.waited[topology] == {}, "an engine counts no waits"
     assert found.node_cpu_hz == pytest.approx(expected.node_cpu_hz, rel=0.05)
+    assert found.node_quota_hz == pytest.approx(expected.node_quota_hz)
+    assert found.node_overhead_hz == pytest.approx(dict.fromkeys(expected.node_overhead_hz, 0.0))
+    for node, overhead_hz in expected.node_overhead_hz.items():
+        assert overhead_hz < 0.01 * expected.node_cpu_hz[node]
     assert load.end_ms - load.start_ms == pytest.approx(15_000, abs=3_001)
     told = cluster.loads.progress()
     assert told["running"]

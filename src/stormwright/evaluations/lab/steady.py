@@ -54,6 +54,11 @@ def facts_of(records: Iterable[LogRecord], spin: float = 0.0, following: bool = 
         for each in record["executors"]:
             executor = {name: each[name] for name in ("component", "received", "execute_ns")}
             executor["cpu_ns"] = max(each["cpu_ns"] - round(spin * idle_ns(each, length)), 0)
+            # Records in old results lack fields that were added since.
+            if each.get("waited_ns") is not None:
+                executor |= {"waited_ns": each["waited_ns"], "waited_known_ns": length}
+            if each.get("pending") is not None:
+                executor |= {"pending_ns": each["pending"] * length, "pending_known_ns": length}
             place = {"first": each["first_task"], "second": each["last_task"], "length_ns": length}
             rows.append({"kind": "executor", **labels, **place, **executor})
         for source, target, stream, tuples, size in record["pairs"]:
@@ -62,7 +67,10 @@ def facts_of(records: Iterable[LogRecord], spin: float = 0.0, following: bool = 
             sent = {"first": source, "second": None if follows else target, "tuples": tuples, "bytes": size}
             stated = {"component": component, "stream": name, "grouping": grouping, "sampled": tuples if size else 0}
             rows.append({"kind": "flow" if follows else "pair", **labels, **sent, **stated})
-    names = ("length_ns", "cpu_ns", "received", "execute_ns", "first", "second", "tuples", "bytes", "sampled")
+    names = (
+        *("length_ns", "cpu_ns", "received", "execute_ns", "first", "second", "tuples", "bytes", "sampled"),
+        *("waited_ns", "waited_known_ns", "pending_ns", "pending_known_ns"),
+    )
     texts = ("kind", "topology", "supervisor", "component", "stream", "grouping")
     schema = pa.schema([*((name, pa.string()) for name in texts), *((name, pa.int64()) for name in names)])
     return pa.Table.from_pylist(rows, schema=schema)
@@ -74,17 +82,29 @@ def idle_ns(executor: Mapping[str, Any], length_ns: int) -> int:
     return idle
 
 
-def _worker_hz(records: Sequence[LogRecord], core_hz: float) -> dict[str, float]:
-    """Return the CPU in Hz used by the workers of each supervisor (id), as they report it."""
+def _node_hz(records: Sequence[LogRecord], core_hz: float) -> dict[str, dict[str, float]]:
+    """Return `node_cpu_hz`, `node_quota_hz` and `node_overhead_hz` of a load profile, as workers report them."""
     cpu_ns, covered_ns = Counter[WorkerSlot](), Counter[WorkerSlot]()
+    group_ns, group_known_ns, millicores = Counter[str](), Counter[str](), dict[str, int]()
     for record in records:
         worker = WorkerSlot(record["worker"]["supervisor"], record["worker"]["port"])
         cpu_ns[worker] += record["process_cpu_ns"]
         covered_ns[worker] += record["length_ns"]
-    hz: dict[str, float] = {}
+        node = record.get("node") or {}
+        if node.get("used_ns") is not None and node.get("millicores") is not None:
+            # Every worker of a node reports the same group.
+            group_ns[worker.supervisor] += node["used_ns"]
+            group_known_ns[worker.supervisor] += record["length_ns"]
+            millicores[worker.supervisor] = node["millicores"]
+    workers_hz: dict[str, float] = {}
     for worker, used_ns in cpu_ns.items():
-        hz[worker.supervisor] = hz.get(worker.supervisor, 0.0) + used_ns / covered_ns[worker] * core_hz
-    return hz
+        workers_hz[worker.supervisor] = workers_hz.get(worker.supervisor, 0.0) + used_ns / covered_ns[worker] * core_hz
+    group_hz = {node: used_ns / group_known_ns[node] * core_hz for node, used_ns in group_ns.items()}
+    return {
+        "node_cpu_hz": workers_hz | group_hz,
+        "node_quota_hz": {node: cores / 1000 * core_hz for node, cores in millicores.items()},
+        "node_overhead_hz": {node: max(hz - workers_hz[node], 0.0) for node, hz in group_hz.items()},
+    }
 
 
 def with_load(problem: Problem, records: Sequence[LogRecord], cores: float, link: str, following: bool) -> Problem:
@@ -119,7 +139,7 @@ def with_load(problem: Problem, records: Sequence[LogRecord], cores: float, link
     windows.add(records)
     learned = learn(known, windows.closed(all_of_them=True))
     costs = costs_to_dict(calibrated(known)) if learned else {}
-    load = LoadProfile(loads, _worker_hz(records, core_hz), end_ms=1, costs=costs)
+    load = LoadProfile(loads, **_node_hz(records, core_hz), end_ms=1, costs=costs)
     return replace(problem, supervisors=nodes).with_load(load)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -118,7 +119,7 @@ def as_measured(problem: Problem) -> Problem:
     loads = zip(problem.topologies, problem.loads, strict=True)
     load = problem.load or LoadProfile({topology.id: each for topology, each in loads})
     known = load.end_ms > load.start_ms
-    return problem if known else problem.with_load(LoadProfile(load.topologies, load.node_cpu_hz, end_ms=1))
+    return problem if known else problem.with_load(replace(load, overload_s={}, start_ms=0, end_ms=1, costs={}))
 
 
 def _topologies(problem: Problem) -> str:

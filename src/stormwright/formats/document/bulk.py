@@ -12,6 +12,7 @@ import numpy as np
 from stormwright.formats.document.faults import FaultList, join_path, shown
 from stormwright.model.arrays import (
     AMOUNT_WANTED,
+    FRACTION_WANTED,
     MOST_AMOUNT,
     BoolArray,
     FloatArray,
@@ -46,6 +47,12 @@ class Column:
         """Return the values as numbers from 0 to `MOST_AMOUNT`."""
         array = self._numbers({int, float}, "should be a number", default=0)
         self._check((array >= 0) & (array <= MOST_AMOUNT), AMOUNT_WANTED)
+        return frozen_floats(array)
+
+    def fractions(self) -> FloatArray:
+        """Return the values as numbers from 0 to 1."""
+        array = self._numbers({int, float}, "should be a number", default=0)
+        self._check((array >= 0) & (array <= 1), FRACTION_WANTED)
         return frozen_floats(array)
 
     def indices(self, lowest: int, count: int, wanted: str) -> IntArray:

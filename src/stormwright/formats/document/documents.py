@@ -47,6 +47,7 @@ def _rows(*columns: JsonSchemaValue) -> JsonSchemaValue:
 
 _INDEX: JsonSchemaValue = {"type": "integer", "minimum": 0}
 _AMOUNT: JsonSchemaValue = {"type": "number", "minimum": 0, "maximum": MOST_AMOUNT}
+_FRACTION: JsonSchemaValue = {"type": "number", "minimum": 0, "maximum": 1}
 _TEXT: JsonSchemaValue = {"type": "string"}
 
 #: Defaults built by a factory: Pydantic copies literal ones deeply, at ten times the cost.
@@ -54,6 +55,7 @@ EMPTY_LIST: Any = Field(default_factory=list, json_schema_extra={"default": []})
 EMPTY_OBJECT: Any = Field(default_factory=dict, json_schema_extra={"default": {}})
 
 BulkAmounts = Annotated[Any, WithJsonSchema({"type": "array", "items": _AMOUNT})]
+BulkFractions = Annotated[Any, WithJsonSchema({"type": "array", "items": _FRACTION})]
 BulkSlots = Annotated[Any, WithJsonSchema({"type": "array", "items": {"type": "integer", "minimum": -1}})]
 BulkPairs = Annotated[Any, WithJsonSchema(_rows(_INDEX, _INDEX, _AMOUNT))]
 BulkFlows = Annotated[Any, WithJsonSchema(_rows(_INDEX, _TEXT, _TEXT, _AMOUNT))]
@@ -163,7 +165,9 @@ class LoadDocument(Document):
     A pair is ``[source executor, target executor, tuples/s]``, a flow ``[source executor, component id, grouping,
     tuples/s]``. `flow_limits` are the most tuples/s that one executor of a component takes of flows.
     `pair_bytes_per_s` and `flow_bytes_per_s` are the same traffic, in the same order, in bytes/s;
-    `forecast_cpu_hz` is the forecast of `cpu_hz`, `live_heap_mb` the measured heap of each executor.
+    `forecast_cpu_hz` is the forecast of `cpu_hz`, `live_heap_mb` the measured heap of each executor, `waited` the
+    fraction of time for which its thread could run and had no core, `pending_trees` the mean number of trees of a spout
+    executor that were neither acked nor failed.
     """
 
     cpu_hz: BulkAmounts
@@ -176,6 +180,8 @@ class LoadDocument(Document):
     flow_bytes_per_s: BulkAmounts | None = None
     forecast_cpu_hz: BulkAmounts | None = None
     live_heap_mb: BulkAmounts | None = None
+    waited: BulkFractions | None = None
+    pending_trees: BulkAmounts | None = None
 
 
 #: A relative error.
@@ -239,7 +245,9 @@ class CostsDocument(Document):
 class ProblemDocument(Document):
     """Topologies, cluster, load and current placement, at one moment.
 
-    `costs` are those of the cluster, if they were fitted to the load. `drained` gives, for blacklisted hosts that
+    `costs` are those of the cluster, if they were fitted to the load. By the id of a supervisor, `node_cpu_hz` is the
+    CPU used on its node, `node_quota_hz` what its control group allows, `node_overhead_hz` the part of it that others
+    than workers use. `drained` gives, for blacklisted hosts that
     people have drained, by whom and since when.
     """
 
@@ -254,6 +262,9 @@ class ProblemDocument(Document):
     drained: dict[str, str] = EMPTY_OBJECT
     assignments: Annotated[Any, ListItem(PlacementDocument, keyed=True)] = EMPTY_OBJECT
     load: Annotated[Any, ListItem(LoadDocument, keyed=True)] = EMPTY_OBJECT
+    node_cpu_hz: dict[str, Amount] = EMPTY_OBJECT
+    node_quota_hz: dict[str, Amount] = EMPTY_OBJECT
+    node_overhead_hz: dict[str, Amount] = EMPTY_OBJECT
     costs: CostsDocument | None = None
 
 

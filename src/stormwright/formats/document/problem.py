@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from math import isfinite
 from typing import Any
 
 import numpy as np
 
-from stormwright.errors import Fault, InputError
+from stormwright.errors import Fault, InputError, suggestion_for
 from stormwright.formats.document.assignment import parse_placement, placement_to_dict
-from stormwright.formats.document.bulk import list_column
+from stormwright.formats.document.bulk import Column, list_column
 from stormwright.formats.document.documents import (
     CASE_SCHEMA,
     PROBLEM_SCHEMA,
@@ -24,6 +26,7 @@ from stormwright.formats.document.documents import (
     TopologyDocument,
 )
 from stormwright.formats.document.faults import FaultList, join_path, require_schema, shown
+from stormwright.link_speed import link_bits_per_s
 from stormwright.model import (
     Component,
     ExecutorRun,
@@ -37,13 +40,28 @@ from stormwright.model import (
     WorkerSlot,
 )
 from stormwright.model.arrays import FloatArray
+from stormwright.model.cluster import LINK
 from stormwright.model.faults import ConfigFault
 from stormwright.model.problem import CHECKED
 from stormwright.model.requests import CPU, normalised
 from stormwright.model.topology import PLACEMENT_FOLLOWING, ComponentCode, runs_wrong
 from stormwright.model.topology_config import MOST_NESTED, TOO_DEEP, conf_misfits, deeper, storm_misfits
 
+log = logging.getLogger(__name__)
+
 # Loads --------------------------------------------------------------------------------------------
+
+#: Lists that not every load has, beside `flow_limits`.
+_OPTIONAL_COLUMNS = (
+    *("pair_bytes_per_s", "flow_bytes_per_s"),
+    *("forecast_cpu_hz", "live_heap_mb", "waited", "pending_trees"),
+)
+
+#: Measurements of nodes in a problem document, by the id of their supervisor.
+NODE_FIELDS = ("node_cpu_hz", "node_quota_hz", "node_overhead_hz")
+
+#: Parts of a problem document that belong to its load.
+LOAD_FIELDS = ("load", "costs", *NODE_FIELDS)
 
 #: Groupings of flows in the order of their positions in arrays.
 FLOW_GROUPINGS = sorted(PLACEMENT_FOLLOWING)
@@ -76,10 +94,13 @@ def parse_load(raw: object, topology: Topology | None, path: str, faults: FaultL
     source, target, tps = list_column(raw, "pairs", path, faults).rows(3)
     flow_source, component, grouping, flow_tps = list_column(raw, "flows", path, faults).rows(4)
 
+    def column(key: str, length: int, unit: str) -> Column:
+        return list_column(raw, key, path, faults, length=length, unit=unit)
+
     def optional_amounts(key: str, length: int, unit: str) -> FloatArray | None:
         if raw.get(key) is None:
             return None
-        return list_column(raw, key, path, faults, length=length, unit=unit).amounts()
+        return column(key, length, unit).amounts()
 
     load = TopologyLoad(
         cpu_hz=cpu_hz,
@@ -97,6 +118,8 @@ def parse_load(raw: object, topology: Topology | None, path: str, faults: FaultL
         flow_bytes_per_s=optional_amounts("flow_bytes_per_s", len(flow_tps.values), "flows"),
         forecast_cpu_hz=optional_amounts("forecast_cpu_hz", num_executors, "executors"),
         live_heap_mb=optional_amounts("live_heap_mb", num_executors, "executors"),
+        waited=None if raw.get("waited") is None else column("waited", num_executors, "executors").fractions(),
+        pending_trees=optional_amounts("pending_trees", num_executors, "executors"),
     )
     return load if len(faults) == found_before else None
 
@@ -129,7 +152,7 @@ def load_to_dict(load: TopologyLoad, topology: Topology) -> dict[str, Any]:
         document["flow_limits"] = {component.id: tps for component, tps in limits if isfinite(tps)}
     if load.bytes_per_tuple is not None:
         document["bytes_per_tuple"] = load.bytes_per_tuple
-    for key in ("pair_bytes_per_s", "flow_bytes_per_s", "forecast_cpu_hz", "live_heap_mb"):
+    for key in _OPTIONAL_COLUMNS:
         amounts = getattr(load, key)
         if amounts is not None:
             document[key] = amounts.tolist()
@@ -295,7 +318,7 @@ def problem_from_dict(document: object, source: str = "problem") -> Problem:
         document, path = document.get("problem"), "$.problem"
     faults = FaultList()
     header = faults.parse(ProblemDocument, document, path)
-    faults.distinct(document, "supervisors", path)
+    nodes = faults.distinct(document, "supervisors", path)
     faults.distinct(document, "topologies", path)
     if header is not None:
         add_misfits(storm_misfits(header.conf), path, faults)
@@ -315,6 +338,8 @@ def problem_from_dict(document: object, source: str = "problem") -> Problem:
     named = _named(document, topologies)
     current = _current(document, named, path, faults)
     load = _load(document, named, path, faults)
+    if header is not None:
+        _check_nodes(header, nodes, path, faults)
     if header is None or faults.faults:
         raise faults.error(source)
     return Problem(
@@ -333,7 +358,7 @@ def problem_from_dict(document: object, source: str = "problem") -> Problem:
 
 
 def parse_supervisor(header: SupervisorDocument, core_hz: float, path: str, faults: FaultList) -> Supervisor:
-    """Return the supervisor of `header`.
+    """Return the supervisor of `header`; a link without a speed has the one that its scheduler meta declares.
 
     Parameters
     ----------
@@ -361,8 +386,26 @@ def parse_supervisor(header: SupervisorDocument, core_hz: float, path: str, faul
         rack=header.rack,
         scheduler_meta=header.scheduler_meta,
         resources=resources,
-        link_bps=header.link_bps,
+        link_bps=_declared_bps(header) if header.link_bps is None else header.link_bps,
     )
+
+
+def _declared_bps(header: SupervisorDocument) -> float | None:
+    """Return the speed of the link that a supervisor declares under `LINK`; None for a malformed one, or without it."""
+    text = (header.scheduler_meta or {}).get(LINK)
+    return None if text is None else _link_bps(header.id, text)
+
+
+@lru_cache(maxsize=10_000)
+def _link_bps(node: str, text: str) -> float | None:
+    """Return bits per second; a malformed value is logged, once as the result is remembered."""
+    bps = link_bits_per_s(text.strip())
+    if not bps:
+        log.warning(
+            "supervisor %s: %s in supervisor.scheduler.meta should be a speed such as 40mbit, got %s; it is ignored",
+            node, LINK, shown(text),
+        )  # fmt: skip
+    return bps or None
 
 
 def _named(document: object, topologies: list[Topology | None]) -> dict[str, Topology | None]:
@@ -403,10 +446,19 @@ def _load(
     return loads
 
 
+def _check_nodes(header: ProblemDocument, known: Mapping[str, int], path: str, faults: FaultList) -> None:
+    """Add a fault for each measurement of a node that the problem does not have."""
+    for key in NODE_FIELDS:
+        for node in sorted(getattr(header, key).keys() - known.keys()):
+            faults.add(f"unknown supervisor{suggestion_for(node, known)}", join_path(path, key, node))
+
+
 def _profile(load: dict[str, TopologyLoad], header: ProblemDocument) -> LoadProfile | None:
-    if header.costs is None:
-        return LoadProfile(load) if "load" in header.model_fields_set else None
-    return LoadProfile(load, costs=header.costs.model_dump(mode="json", by_alias=True, exclude_unset=True))
+    if header.model_fields_set.isdisjoint(LOAD_FIELDS):
+        return None
+    nodes = {key: getattr(header, key) for key in NODE_FIELDS}
+    costs = header.costs.model_dump(mode="json", by_alias=True, exclude_unset=True) if header.costs else {}
+    return LoadProfile(load, **nodes, costs=costs)
 
 
 def problem_to_dict(problem: Problem) -> dict[str, Any]:
@@ -430,9 +482,18 @@ def problem_to_dict(problem: Problem) -> dict[str, Any]:
             for topology in problem.topologies
             if topology.id in problem.load.topologies
         }
-        if problem.load.costs:
-            document["costs"] = dict(problem.load.costs)
+        document |= nodes_and_costs_to_dict(problem)
     return document
+
+
+def nodes_and_costs_to_dict(problem: Problem) -> dict[str, Any]:
+    """Return the measurements of nodes and the costs in the load of `problem`, as in a problem document."""
+    if problem.load is None:
+        return {}
+    measured = {key: getattr(problem.load, key) for key in NODE_FIELDS}
+    # A load may be older than the removal of a node.
+    parts = {key: {node: hz for node, hz in of.items() if node in problem.node_index} for key, of in measured.items()}
+    return {key: part for key, part in {**parts, "costs": dict(problem.load.costs)}.items() if part}
 
 
 def _supervisor_to_dict(supervisor: Supervisor) -> dict[str, Any]:

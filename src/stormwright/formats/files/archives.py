@@ -22,10 +22,15 @@ from pydantic import Field
 from stormwright.errors import Fault, InputError
 from stormwright.formats.document.documents import EMPTY_LIST, Amount, Document
 from stormwright.formats.document.faults import FaultList, join_path
-from stormwright.formats.document.problem import FLOW_GROUPINGS, problem_from_dict, problem_to_dict
+from stormwright.formats.document.problem import (
+    FLOW_GROUPINGS,
+    nodes_and_costs_to_dict,
+    problem_from_dict,
+    problem_to_dict,
+)
 from stormwright.formats.files.json_files import parse_json
 from stormwright.model import LoadProfile, Problem, TopologyLoad
-from stormwright.model.arrays import AMOUNT_WANTED, MOST_AMOUNT, BoolArray, IndexArray, frozen
+from stormwright.model.arrays import AMOUNT_WANTED, FRACTION_WANTED, MOST_AMOUNT, BoolArray, IndexArray, frozen
 from stormwright.model.problem import CHECKED
 
 BINARY_SCHEMA = "stormwright-problem-arrays/1"
@@ -51,6 +56,8 @@ ARRAYS: Mapping[str, np.dtype[Any]] = {
     "flow_bytes_per_s": np.dtype("<f8"),
     "forecast_cpu_hz": np.dtype("<f8"),
     "live_heap_mb": np.dtype("<f8"),
+    "waited": np.dtype("<f8"),
+    "pending_trees": np.dtype("<f8"),
     "flow_limit_tps": np.dtype("<f8"),  # a component each, infinite where nothing limits it
 }
 
@@ -68,11 +75,13 @@ _OPTIONAL: Mapping[str, str | None] = {
     "flow_bytes_per_s": "flow_tps",
     "forecast_cpu_hz": "cpu_hz",
     "live_heap_mb": "cpu_hz",
+    "waited": "cpu_hz",
+    "pending_trees": "cpu_hz",
     "flow_limit_tps": None,
 }
 
-#: Array that archives of older versions do not have.
-_ADDED = "live_heap_mb"
+#: Arrays that archives of older versions do not have.
+_ADDED = ("live_heap_mb", "waited", "pending_trees")
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -82,7 +91,15 @@ class LoadHeader(Document):
 
     bytes_per_tuple: Amount | None = None
     arrays: list[
-        Literal["pair_bytes_per_s", "flow_bytes_per_s", "forecast_cpu_hz", "live_heap_mb", "flow_limit_tps"]
+        Literal[
+            "pair_bytes_per_s",
+            "flow_bytes_per_s",
+            "forecast_cpu_hz",
+            "live_heap_mb",
+            "waited",
+            "pending_trees",
+            "flow_limit_tps",
+        ]
     ] = EMPTY_LIST
 
 
@@ -90,14 +107,14 @@ class ArraysDocument(Document):
     """Part of a problem file as JSON text in the array `document` of its NumPy archive, beside its other arrays.
 
     `problem` is a stormwright-problem/1 without `load` and without `slot_of_executor` in its assignments. `load` lists
-    the topologies with a load, with the bytes per tuple if measured and which of the last five arrays include
+    the topologies with a load, with the bytes per tuple if measured and which of the last seven arrays include
     it. The arrays, little-endian, of one dimension: `slot_count` (int64, a number for each of the assignments),
     `slot_of_executor` (int32); for each of `load` `executor_count`, `pair_count`, `flow_count` (int64), then `cpu_hz`,
     `memory_mb` (float64, an executor each), `pair_source`, `pair_target` (int32), `pair_tps` (float64), `flow_source`,
     `flow_component` (int32, a position among the topology's components), `flow_grouping` (uint8, a position in
     `flow_groupings`), `flow_tps` (float64); and of those that have them `pair_bytes_per_s`, `flow_bytes_per_s`,
-    `forecast_cpu_hz`, `live_heap_mb` (float64, an executor each) and `flow_limit_tps` (float64, a component each).
-    `live_heap_mb` is missing in archives of older versions.
+    `forecast_cpu_hz`, `live_heap_mb`, `waited`, `pending_trees` (float64, an executor each) and `flow_limit_tps`
+    (float64, a component each). `live_heap_mb`, `waited` and `pending_trees` are missing in archives of older versions.
     """
 
     schema_name: Literal["stormwright-problem-arrays/1"] = Field(alias="schema")
@@ -128,15 +145,12 @@ def problem_from_archive(file: IO[bytes], source: str) -> Problem:
     loads = _loads(problem, header, arrays, faults)
     if faults.faults:
         raise faults.error(source)
-    costs = problem.load.costs if problem.load else {}
-    return replace(problem, load=LoadProfile(loads, costs=costs), parts=CHECKED)
+    return replace(problem, load=replace(problem.load or LoadProfile({}), topologies=loads), parts=CHECKED)
 
 
 def problem_to_bytes(problem: Problem) -> bytes:
     """Return `problem` as an archive."""
-    document = problem_to_dict(replace(problem, load=None))
-    if problem.load and problem.load.costs:
-        document["costs"] = dict(problem.load.costs)
+    document = problem_to_dict(replace(problem, load=None)) | nodes_and_costs_to_dict(problem)
     slots = [placement.pop("slot_of_executor") for placement in document["assignments"].values()]
     measured = problem.load.topologies if problem.load else {}
     loads = {topology.id: measured[topology.id] for topology in problem.topologies if topology.id in measured}
@@ -184,7 +198,7 @@ def _arrays(file: IO[bytes], source: str) -> Arrays:
             for name in sorted(set(archive.files) - ARRAYS.keys()):
                 faults.add("unknown array", name)
             for name, dtype in ARRAYS.items():
-                if name == _ADDED and name not in archive.files:
+                if name in _ADDED and name not in archive.files:
                     found[name] = np.empty(0, dtype)
                     continue
                 if name not in archive.files:
@@ -249,6 +263,7 @@ def _loads(problem: Problem, header: ArraysDocument, arrays: Arrays, faults: Fau
     for name in ("cpu_hz", "memory_mb", "pair_tps", "flow_tps", *_OPTIONAL):
         sound = (arrays[name] >= 0) & ((arrays[name] <= MOST_AMOUNT) | (name == "flow_limit_tps"))
         _check(sound, arrays[name], name, AMOUNT_WANTED, faults)
+    _check(arrays["waited"] <= 1, arrays["waited"], "waited", FRACTION_WANTED, faults)
     an_executor, a_component = "should be an executor of its topology", "should be a component of its topology"
     for name, most, counts, wanted in (
         ("pair_source", executors, of_pairs, an_executor),

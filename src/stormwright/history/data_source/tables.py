@@ -140,7 +140,9 @@ class HistoryTable(SourceTable):
             if part := part_of(str(path)):
                 found[part].append(path)
         visible = visible_parts(found)
-        if old := next((part for part in visible if part.version != self._table.version), None):
+        # Columns that a file lacks are read as nulls.
+        known = range(self._table.alike_since or self._table.version, self._table.version + 1)
+        if old := next((part for part in visible if part.version not in known), None):
             why = f"has rows of version {old.version}; `stormwright history compact` rewrites them"
             raise InputError("history", [Fault(why, str(directory))])
         return {part: found[part] for part in visible}

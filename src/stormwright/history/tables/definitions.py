@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
 
 from stormwright.pipeline.measurement.panes import KEYS, VALUES
 
@@ -33,6 +34,9 @@ class Table:
     migrations
         The first leads from version 1 to 2. Rows keep the version that they were written in until their day is
         compacted; readers get the newest.
+    alike_since
+        First version that has no other columns than the newest, and at most lacks some, which are null; 0 for the
+        newest version alone.
     """
 
     name: str
@@ -41,6 +45,7 @@ class Table:
     moment: str = "at_ms"
     order: tuple[str, ...] = ()
     migrations: tuple[Migration, ...] = ()
+    alike_since: int = 0
 
     @property
     def version(self) -> int:
@@ -64,6 +69,18 @@ class Table:
         return rows
 
 
+#: Columns of facts that version 1 does not have.
+_WAITS_AND_NODES = (
+    *("waited_ns", "waited_known_ns", "pending_ns", "pending_known_ns"),
+    *("used_ns", "quota_ns", "used_known_ns"),
+)
+
+
+def _with_waits_and_nodes(rows: DataFrame) -> DataFrame:
+    unknown = {name: F.lit(None).cast(VALUES[name]) for name in _WAITS_AND_NODES}
+    return rows.withColumns(unknown)
+
+
 #: Facts per pane of 3 s (`pipeline.measurement.panes`), each pane once, when no record can reach it any more.
 FACTS = Table(
     "facts",
@@ -72,6 +89,8 @@ FACTS = Table(
     moment="pane_ms",
     # Each pair's panes follow each other: the keys then take next to no room, and a topology's rows lie together.
     order=("kind", "topology", "component", "stream", "first", "second", "supervisor", "grouping", "pane_ms"),
+    migrations=(_with_waits_and_nodes,),
+    alike_since=1,
 )
 
 #: The cluster and what ran on it, without load, whenever that changed. `document` is a `stormwright-problem/1`, `id`
@@ -79,7 +98,7 @@ FACTS = Table(
 SNAPSHOTS = Table("snapshots", {"at_ms": "long", "id": "string", "document": "string"}, key=("at_ms",))
 
 #: Measured loads: `document` has `topologies` as the `load` of a `stormwright-problem/1` whose snapshot is `snapshot`,
-#: and `node_cpu_hz` and `overload_s` by supervisor.
+#: and `node_cpu_hz`, `node_quota_hz`, `node_overhead_hz` (the last two not in old rows) and `overload_s` by supervisor.
 PROFILES = Table(
     "profiles",
     {"at_ms": "long", "snapshot": "string", "start_ms": "long", "end_ms": "long", "document": "string"},

@@ -25,8 +25,8 @@ def topology_load(topology: Topology, facts: pa.Table, settings: StreamSettings,
     """Return the load of one topology.
 
     Rates are per second of the time that an executor's records cover, so a lost record does not lower them.
-    An executor without a record gets the mean CPU of its component, or else its request. Memory is that requested by
-    the executors, as it is not measured per executor.
+    An executor without a record gets the mean CPU of its component, or else its request, and no pending trees. Memory
+    is that requested by the executors, as it is not measured per executor.
 
     Parameters
     ----------
@@ -51,6 +51,10 @@ def topology_load(topology: Topology, facts: pa.Table, settings: StreamSettings,
     (flow_source, flow_component, grouping), flowing = _rates(flow_keys, flows, covered_s, bytes_per_tuple)
     requests = requested(topology)
     received = _sum_by(index, numbers(executors, "received"), topology.num_executors)
+    waited_s, waited_known_s, pending_s, pending_known_s = (
+        _sum_by(index, np.nan_to_num(numbers(executors, name)) / 1e9, topology.num_executors)
+        for name in ("waited_ns", "waited_known_ns", "pending_ns", "pending_known_ns")
+    )
     load = TopologyLoad(
         cpu_hz=executor_cpu_hz(topology, cycles, covered_s, cpu_hz_of(topology, requests, core_hz)),
         memory_mb=memory_mb_of(topology, requests),
@@ -64,6 +68,8 @@ def topology_load(topology: Topology, facts: pa.Table, settings: StreamSettings,
         bytes_per_tuple=bytes_per_tuple,
         pair_bytes_per_s=paired.bytes_per_s,
         flow_bytes_per_s=flowing.bytes_per_s,
+        waited=executor_waited(topology, waited_s, waited_known_s),
+        pending_trees=executor_pending(topology, pending_s, pending_known_s),
     )
     return replace(load, flow_limit_tps=flow_limit_tps(topology, load, cycles, received, covered_s, core_hz))
 
@@ -171,6 +177,43 @@ def executor_cpu_hz(
         if others.any():
             cpu_hz[executor] = cpu_hz[others].mean()
     return cpu_hz
+
+
+def executor_waited(topology: Topology, waited_s: FloatArray, known_s: FloatArray) -> FloatArray | None:
+    """Return the fraction of time for which every executor could run and had no core; None if none is known.
+
+    An unknown one gets the mean of its component, or else of the topology.
+
+    Parameters
+    ----------
+    topology
+        The topology with the executors.
+    waited_s, known_s
+        Time for which each waited in s, and how much time this is known of, shape (E,).
+    """
+    known = known_s > 0
+    if not known.any():
+        return None
+    waited: FloatArray = np.minimum(waited_s / np.where(known, known_s, 1.0), 1.0)
+    count, component = len(topology.components), topology.executor_component
+    in_component = np.bincount(component[known], minlength=count)
+    means = np.bincount(component[known], waited[known], count) / np.maximum(in_component, 1)
+    return np.where(known, waited, np.where(in_component > 0, means, waited[known].mean())[component])
+
+
+def executor_pending(topology: Topology, pending_s: FloatArray, known_s: FloatArray) -> FloatArray | None:
+    """Return the mean number of pending trees of every spout executor, 0 for others; None if none is known.
+
+    Parameters
+    ----------
+    topology
+        The topology with the executors.
+    pending_s, known_s
+        Pending trees of each times the time in s, and how much time they are known of, shape (E,).
+    """
+    is_spout = np.array([component.type == "spout" for component in topology.components], dtype=bool)
+    known = (known_s > 0) & is_spout[topology.executor_component]
+    return np.where(known, pending_s / np.where(known, known_s, 1.0), 0.0) if known.any() else None
 
 
 def flow_limit_tps(

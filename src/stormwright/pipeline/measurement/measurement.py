@@ -280,9 +280,10 @@ class NodeLoad:
     Parameters
     ----------
     cpu_cores
-        Cores that its workers use on average, including what no executor accounts for (GC, network).
+        Cores in use on average, by all of its processes where its control group counts them, else by its workers,
+        including what no executor accounts for (GC, network).
     capacity_cores
-        Cores of the node; None if unknown.
+        Cores of the node, or that its control group allows if they are fewer; None if unknown.
     heap_bytes
         Java heap in use by its workers, the maximum of each in the window.
     workers
@@ -371,16 +372,21 @@ class Measurement:
             for topology in problem.topologies
             if topology.id in self.facts_of
         }
-        cores, overload_part = self._mean_cores, self.settings.overload_percent / 100
-        capacity = capacity_cores(problem, self.settings)
+        series, period_s = self.node_series, (self.start_ms / 1000, self.end_ms / 1000)
+        nodes = {node.id: self.settings.core_hz_at(node.id, problem.core_hz) for node in problem.supervisors}
+
+        def in_hz(cores: Mapping[str, float]) -> dict[str, float]:
+            return {node: cores[node] * core_hz for node, core_hz in nodes.items() if node in cores}
+
+        declared = capacity_cores(problem, self.settings)
         return LoadProfile(
             topologies=loads,
-            node_cpu_hz={
-                node.id: cores[node.id] * self.settings.core_hz_at(node.id, problem.core_hz)
-                for node in problem.supervisors
-                if node.id in cores
-            },
-            overload_s=self.node_series.overload_s({node: overload_part * has for node, has in capacity.items()}),
+            node_cpu_hz=in_hz(self._mean_cores),
+            node_quota_hz=in_hz(series.quota_cores(*period_s)),
+            node_overhead_hz=in_hz(series.mean_overhead_cores(*period_s)),
+            overload_s=series.overload_s(
+                {node: declared.get(node, math.inf) for node in nodes}, self.settings.overload_percent / 100
+            ),
             start_ms=self.start_ms,
             end_ms=self.end_ms,
         )
@@ -398,8 +404,10 @@ class Measurement:
         return topology_activity(topology, self.facts_of.get(topology.id, self.facts.slice(0, 0)))
 
     def nodes(self, capacity: Mapping[str, float]) -> dict[str, NodeLoad]:
-        """Return the load of every reporting node, with its `capacity` in cores if known."""
-        return node_loads(self.facts, self._mean_cores, capacity)
+        """Return the load of every reporting node, with its `capacity` in cores if known, or its quota if less."""
+        quota = self.node_series.quota_cores(self.start_ms / 1000, self.end_ms / 1000)
+        limits = {node: min(capacity.get(node, math.inf), cores) for node, cores in quota.items()}
+        return node_loads(self.facts, self._mean_cores, {**capacity, **limits})
 
     def as_dict(self, capacity: Mapping[str, float]) -> dict[str, Any]:
         """Return the measurement as JSON: CPU in cores, traffic by task."""

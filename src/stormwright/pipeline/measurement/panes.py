@@ -10,14 +10,19 @@ A record unfolds into facts of six kinds; missing columns are null.
 kind      keys                                               values
 ========  =================================================  ==========================================================
 executor  topology, supervisor, component, first = its       length_ns, cpu_ns, received, execute_ns, emitted, trees,
-          first task, second = its last                      acked, failed
+          first task, second = its last                      acked, failed; waited_ns, and pending_ns: pending trees
+                                                             times the length of their intervals, each with the length
+                                                             of the intervals that have it (waited_known_ns,
+                                                             pending_known_ns)
 pair      topology, component and grouping = of the target,  tuples, bytes, sampled (tuples whose bytes are known)
           stream, first = source task, second = target task
 flow      as pair, without second: the grouping follows the  tuples, bytes, sampled
           placement, so which target it was says little
 latency   topology, first = bucket                           tuples (trees completed)
 node      topology, supervisor, first = a second since       cpu_ns of the worker's process and length_ns of its
-          1970, second = the worker's port                   intervals in that second
+          1970, second = the worker's port                   intervals in that second; used_ns of the node's control
+                                                             group, quota_ns that it allows, and used_known_ns, the
+                                                             length of the intervals that have them
 worker    topology, supervisor, first = when it started      records, lowest_seq and highest_seq of them, heap_bytes
           (ms since 1970), second = its port                 (the most that was in use at the end of an interval)
 ========  =================================================  ==========================================================
@@ -59,6 +64,14 @@ SUMS = {
     "tuples": "long",
     "bytes": "long",
     "sampled": "long",
+    "waited_ns": "long",
+    "waited_known_ns": "long",
+    # A product of two numbers of a record, which may be too large for 64 bits.
+    "pending_ns": "double",
+    "pending_known_ns": "long",
+    "used_ns": "double",
+    "quota_ns": "double",
+    "used_known_ns": "long",
 }
 LOWEST = {"lowest_seq": "long"}
 HIGHEST = {"highest_seq": "long", "heap_bytes": "long"}
@@ -120,6 +133,8 @@ def flat_records(records: DataFrame, settings: StreamSettings, *others: str) -> 
         F.col("worker.start_ms").alias("worker_start_ms"),
         *("seq", "start_ms", "length_ns", "process_cpu_ns", "heap_bytes", "executors", "streams", "pairs"),
         F.col("complete_latency.counts").alias("counts"),
+        F.col("node.used_ns").alias("used_ns"),
+        F.col("node.millicores").alias("millicores"),
         *others,
     )
 
@@ -160,6 +175,8 @@ def _kinds() -> tuple[_Kind, ...]:
 
     def node(second: Column, _: Column) -> dict[str, Column]:
         inside_ns = F.least(end_ns, (second + 1) * _SECOND_NS) - F.greatest(start_ns, second * _SECOND_NS)
+        # The quota of a group that is not the node's says nothing about the node.
+        known_ns = F.when(F.col("used_ns").isNotNull() & F.col("millicores").isNotNull(), inside_ns)
         return {
             "kind": F.lit("node"),
             **_worker(),
@@ -167,6 +184,9 @@ def _kinds() -> tuple[_Kind, ...]:
             "second": F.col("port"),
             "length_ns": inside_ns,
             "cpu_ns": F.col("process_cpu_ns") * (inside_ns / F.col("length_ns")),
+            "used_ns": F.col("used_ns") * (known_ns / F.col("length_ns")),
+            "quota_ns": F.col("millicores") / 1000 * known_ns,
+            "used_known_ns": known_ns,
         }
 
     return (
@@ -191,6 +211,10 @@ def _executor(executor: Column, _: Column) -> dict[str, Column]:
         "second": executor.last_task,
         "length_ns": F.col("length_ns"),
         **{name: executor[name] for name in _OF_EXECUTOR},
+        "waited_ns": executor.waited_ns,
+        "waited_known_ns": F.when(executor.waited_ns.isNotNull(), F.col("length_ns")),
+        "pending_ns": executor.pending.cast("double") * F.col("length_ns"),
+        "pending_known_ns": F.when(executor.pending.isNotNull(), F.col("length_ns")),
     }
 
 

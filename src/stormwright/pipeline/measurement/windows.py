@@ -64,7 +64,7 @@ PANES = pa.schema([("pane_ms", pa.int64()), *((n, _ARROW_TYPES[t]) for n, t in (
 
 #: Arrow schema of a worker's second (`at`, since 1970).
 SECOND_KEYS = ["topology", "supervisor", "port", "at"]
-SECOND_SUMS = ["cpu_ns", "length_ns"]
+SECOND_SUMS = ["cpu_ns", "length_ns", "used_ns", "quota_ns", "used_known_ns"]
 SECONDS = [*SECOND_KEYS, *SECOND_SUMS]
 
 
@@ -122,7 +122,7 @@ def window_facts(panes: pa.Table) -> pa.Table:
 
 
 def worker_seconds(panes: pa.Table) -> pa.Table:
-    """Return CPU time and covered time of every worker in every second, `SECONDS`."""
+    """Return CPU time of every worker and of its node in every second, and the covered time, `SECONDS`."""
     nodes = kind_of(panes, "node").rename_columns({"first": "at", "second": "port"}).select(SECONDS)
     return _grouped(nodes, SECOND_KEYS)
 
@@ -156,5 +156,5 @@ def kind_of(facts: pa.Table, kind: str) -> pa.Table:
 
 
 def numbers(table: pa.Table, name: str) -> FloatArray:
-    """Return a column without nulls as floats."""
+    """Return a column as floats, NaN for nulls."""
     return np.asarray(table[name].to_numpy(), dtype=np.float64)

@@ -83,8 +83,9 @@ class SecondsFeed:
             cores = series.cores(node, begin_s)
             if not len(cores):
                 continue
-            seconds = {series.end_s - len(cores) + n: _known(used) for n, used in enumerate(cores.tolist())}
-            if np.any(cores >= capacity):  # 1
+            first_s, limits = series.end_s - len(cores), series.limits(node, begin_s, capacity)
+            seconds = {first_s + n: _known(used) for n, used in enumerate(cores.tolist())}
+            if np.any(cores >= limits):  # 1
                 before, self._written[node] = self._written.get(node, {}), seconds
                 self._quiet.discard(node)
                 new = [at for at, used in seconds.items() if before.get(at, -1.0) != used]
@@ -94,7 +95,7 @@ class SecondsFeed:
                 new = [series.end_s - 1]
             else:
                 new = []
-            lines += [_line(node, at, seconds[at], capacity) for at in new]
+            lines += [_line(node, at, seconds[at], float(limits[at - first_s])) for at in new]
         self._landing.write(lines)
         self._end_s = series.end_s
 

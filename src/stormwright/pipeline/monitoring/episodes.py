@@ -1,8 +1,10 @@
 """Episodes of overloaded nodes: one definition for live alarms and for reports on a stretch of time.
 
-- A node's *cores* in a second are what its workers used in it. A worker's silence of at most `settle_s` seconds is
-  bridged on a straight line: records were lost. A longer one counts as no worker.
-- A second is *over* if the cores are at or above the node's capacity. A second without a report of any worker is not.
+- A node's *cores* in a second are what its control group used in it where its workers report that, else what its
+  workers used. A worker's silence of at most `settle_s` seconds is bridged on a straight line: records were lost. A
+  longer one counts as no worker.
+- A second is *over* if the cores are at or above the node's capacity, or the group's quota if that is less. A second
+  without a report of any worker is not.
 - An *episode* is a longest run of seconds that are over, of more than X seconds.
 
 Seconds are those since 1970, and whole.
@@ -124,27 +126,32 @@ def _with(runs: list[Run], new: Run) -> list[Run]:
 
 _EPISODES = """
 WITH worker_seconds AS (
-    SELECT topology, supervisor, second AS port, first AS at, SUM(cpu_ns) / SUM(length_ns) AS cores
+    SELECT topology, supervisor, second AS port, first AS at, SUM(cpu_ns) / SUM(length_ns) AS cores,
+        SUM(used_ns) / SUM(used_known_ns) AS used, SUM(quota_ns) / SUM(used_known_ns) AS quota
     FROM {panes}
     WHERE kind = 'node' AND first BETWEEN :start_s - :settle_s - 1 AND :end_s + :settle_s
     GROUP BY topology, supervisor, second, first
 ), with_next AS (
-    SELECT *, LEAD(at) OVER worker AS next_at, LEAD(cores) OVER worker AS next_cores
+    SELECT *, LEAD(at) OVER worker AS next_at, LEAD(cores) OVER worker AS next_cores,
+        LEAD(used) OVER worker AS next_used, LEAD(quota) OVER worker AS next_quota
     FROM worker_seconds
     WINDOW worker AS (PARTITION BY topology, supervisor, port ORDER BY at)
 ), bridged AS (
-    SELECT supervisor, at + n AS at, IF(n = 0, cores, cores + (next_cores - cores) * n / (next_at - at)) AS cores
+    SELECT supervisor, at + n AS at, IF(n = 0, cores, cores + (next_cores - cores) * n / (next_at - at)) AS cores,
+        IF(n = 0, used, used + (next_used - used) * n / (next_at - at)) AS used,
+        IF(n = 0, quota, quota + (next_quota - quota) * n / (next_at - at)) AS quota
     FROM with_next
     LATERAL VIEW EXPLODE(SEQUENCE(0L, IF(next_at - at <= :settle_s + 1, next_at - at - 1, 0L))) AS n
 ), node_seconds AS (
-    SELECT supervisor, at, SUM(cores) AS cores
+    SELECT supervisor, at, COALESCE(AVG(used), SUM(cores)) AS cores, AVG(quota) AS quota
     FROM bridged
     WHERE at >= :start_s AND at < :end_s
     GROUP BY supervisor, at
 ), seconds_over AS (
-    SELECT supervisor, at, cores, capacity_cores, at - ROW_NUMBER() OVER (PARTITION BY supervisor ORDER BY at) AS island
+    SELECT supervisor, at, cores, LEAST(capacity_cores, quota) AS capacity_cores,
+        at - ROW_NUMBER() OVER (PARTITION BY supervisor ORDER BY at) AS island
     FROM node_seconds JOIN {capacities} USING (supervisor)
-    WHERE at >= since_s AND at < until_s AND cores >= capacity_cores
+    WHERE at >= since_s AND at < until_s AND cores >= LEAST(capacity_cores, quota)
 )
 SELECT supervisor, MIN(at) AS start_s, MAX(at) + 1 AS end_s, MAX(cores) AS peak_cores,
     MAX(capacity_cores) AS capacity_cores

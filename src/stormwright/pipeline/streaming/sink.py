@@ -18,7 +18,7 @@ import pyarrow as pa
 from stormwright.files import write_whole
 from stormwright.perflog.records import MAX_CLOCK_AHEAD_MS
 from stormwright.pipeline.measurement.measurement import Measurement, measure
-from stormwright.pipeline.measurement.windows import with_more, worker_seconds
+from stormwright.pipeline.measurement.windows import PANES, with_more, worker_seconds
 from stormwright.pipeline.monitoring.alarms import SecondsFeed
 from stormwright.pipeline.parsing.clean import LineCounts
 from stormwright.pipeline.parsing.quarantine import Quarantine
@@ -101,12 +101,19 @@ def load(directory: Path) -> LiveState:
         return LiveState()
 
 
+def take_over(before: Path, directory: Path) -> None:
+    """Continue the state of the version before in `directory`, unless that has state already."""
+    if before.is_dir() and not directory.exists():
+        before.rename(directory)
+
+
 def _loaded(directory: Path, about: dict[str, Any]) -> LiveState:
     return LiveState(
         batch=about["batch"],
         panes={
-            start_ms: Pane(batch, *(_read(path) for path in _paths(directory, start_ms, batch)))
+            start_ms: Pane(batch, _with_columns(facts, PANES), source_records)
             for start_ms, batch in about["panes"]
+            for facts, source_records in [map(_read, _paths(directory, start_ms, batch))]
         },
         ledger=LineCounts(**about["ledger"]),
         newest_ms=about["newest_ms"],
@@ -138,6 +145,15 @@ def _to_disk(file: BinaryIO) -> None:
 def _read(path: Path) -> pa.Table:
     with pa.ipc.open_file(path) as file:
         return file.read_all()
+
+
+def _with_columns(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Return a table with all columns of a schema; those that an older version did not write are null."""
+    columns = (
+        table[field.name].cast(field.type) if field.name in table.column_names else pa.nulls(len(table), field.type)
+        for field in schema
+    )
+    return pa.table(list(columns), schema=schema)
 
 
 def _tidy(directory: Path) -> None:

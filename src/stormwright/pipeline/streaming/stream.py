@@ -29,7 +29,7 @@ from stormwright.pipeline.spark.target import local_path
 from stormwright.pipeline.streaming.batch_loop import BatchLoop, quarantine_failing_files
 from stormwright.pipeline.streaming.kafka import QUERY, KafkaStream, connected_session
 from stormwright.pipeline.streaming.progress import LiveState, Progress
-from stormwright.pipeline.streaming.sink import ClosedPaneKeeper, ProfileSink
+from stormwright.pipeline.streaming.sink import ClosedPaneKeeper, ProfileSink, take_over
 
 __all__ = ["LoadStream", "StreamSettings"]
 
@@ -126,6 +126,7 @@ class LoadStream:
         ending.enter_context(alone(self._state_dir, message))
         self._landing.mkdir(parents=True, exist_ok=True)
         directory = self._state_dir / self.settings.state_name
+        take_over(self._state_dir / self.settings.previous_state_name, directory)
         if self.settings.alarm_after_s is not None:
             self._alarms = AlarmStream(directory / "alarms", self.settings.alarm_after_s, self.settings, self._on_alarm)
         self._sink = sink = ProfileSink(

@@ -167,6 +167,8 @@ class Recorder:
                 if topology.id in load.topologies
             },
             "node_cpu_hz": dict(load.node_cpu_hz),
+            "node_quota_hz": dict(load.node_quota_hz),
+            "node_overhead_hz": dict(load.node_overhead_hz),
             "overload_s": dict(load.overload_s),
         }
         at_ms = self._now_ms()

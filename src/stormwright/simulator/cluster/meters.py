@@ -107,6 +107,8 @@ class Meters:
         Trees by topology and latency bucket, shape (T, 66).
     messaging_ns
         CPU time of the threads that carry messages, by slot, shape (S,).
+    reported_s
+        CPU time of the slot's node up to the last record of its worker, shape (S,).
     link_bytes
         Bytes over every node's link, out and in, shape (2, N).
     spout
@@ -125,6 +127,7 @@ class Meters:
         self.pending, self.queue = np.zeros(executors, np.int64), np.zeros(executors)
         self.latency = np.zeros((len(problem.topologies), len(LATENCY_EDGES_MS) + 1), np.int64)
         self.messaging_ns = np.zeros(len(problem.slots))
+        self.reported_s = np.zeros(len(problem.slots))
         self.link_bytes = np.zeros((2, len(problem.supervisors)))
         self.used = NodeUsage(np.zeros(len(problem.supervisors)), np.zeros((2, len(problem.supervisors))))
         components = [t.components[component] for t in problem.topologies for component in t.executor_component]
@@ -151,6 +154,10 @@ class Meters:
         """Reset the counts of executors after they were reported, or lost with their worker."""
         for count in self.counts.values():
             count[executors] = 0
+
+    def begin_slot(self, slot: int) -> None:
+        """Start the first interval of a worker in a slot."""
+        self.reported_s[slot] = self.used.cpu_s[self._node[slot]]
 
     def begin(self, executors: IndexArray) -> None:
         """Reset executors that start in a new worker."""

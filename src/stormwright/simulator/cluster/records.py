@@ -246,12 +246,24 @@ class RecordWriter:
         return buckets
 
     def _nodes(self, slots: IndexArray) -> list[dict[str, int]]:
-        """Return the node statistics of workers in these slots."""
+        """Return the node statistics of workers in these slots, and mark its CPU time as reported.
+
+        A node's limit is a quota of all of its processes, which are its workers.
+        """
         nodes, core_hz = self._problem.slot_node[slots], round(self._problem.core_hz)
+        used_s = self._meters.used.cpu_s[nodes]
+        used_ns = np.rint((used_s - self._meters.reported_s[slots]) * 1e9).astype(np.int64).tolist()
+        self._meters.reported_s[slots] = used_s
         sent, received = np.rint(self._meters.link_bytes[:, nodes]).astype(np.int64).tolist()
         return [
-            {"received_bytes": each, "sent_bytes": other, "millicores": self._cores[node], "core_hz": core_hz}
-            for each, other, node in zip(received, sent, nodes.tolist(), strict=True)
+            {
+                "received_bytes": each,
+                "sent_bytes": other,
+                "millicores": self._cores[node],
+                "core_hz": core_hz,
+                "used_ns": used,
+            }
+            for each, other, node, used in zip(received, sent, nodes.tolist(), used_ns, strict=True)
         ]
 
 

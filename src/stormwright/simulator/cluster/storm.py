@@ -7,6 +7,9 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from stormwright.model import Problem, Topology, TopologyAssignment
 from stormwright.perflog.records import encode
 from stormwright.predict.calibration.document import costs_of
@@ -108,6 +111,10 @@ class VirtualStorm:
         used = self._meters.used
         return NodeUsage(used.cpu_s.copy(), used.link_bytes.copy())
 
+    def pending_trees(self) -> NDArray[np.int64]:
+        """Return the pending trees of every executor when they were last counted, shape (E,)."""
+        return self._meters.pending.copy()
+
     def count(self) -> None:
         """Attribute everything counted so far to the present placement."""
         now_s = self.clock.monotonic()
@@ -126,6 +133,7 @@ class VirtualStorm:
             self._meters.drop_pending(worker.executors)
         else:
             self._meters.begin(worker.executors)
+        self._meters.begin_slot(worker.slot)
         self._known[worker.pid] = self._now_ms()
 
     def report(self, worker: Worker, *, last: bool = False) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from stormwright.model.cluster import LINK
 from stormwright.storm.gateway import THRIFT_PORT_META
 from stormwright.storm.jvm import FULL, LIGHT, STORM_HOME, STORMWRIGHT_JAR, WORKER_ARCHIVE, WORKER_CLASSES, java_command
 from stormwright.storm.local_cluster.plan import ClusterPlan, Node
@@ -100,11 +101,12 @@ def _archive() -> list[str]:
 
 
 def _supervisor_conf(plan: ClusterPlan, node: Node) -> dict[str, Any]:
+    link = {LINK: plan.link} if plan.link else {}
     return {
         "storm.local.hostname": node.address,
         "supervisor.slots.ports": list(node.ports),
         "supervisor.thrift.port": node.thrift_port,
-        "supervisor.scheduler.meta": {THRIFT_PORT_META: str(node.thrift_port)},
+        "supervisor.scheduler.meta": {THRIFT_PORT_META: str(node.thrift_port), **link},
         "supervisor.cpu.capacity": plan.config.declared_cores * 100.0,
         "supervisor.memory.capacity.mb": plan.config.memory_mb_per_node - _STANDBY_MB * plan.config.standbys,
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, deque
 from dataclasses import dataclass, replace
 from types import TracebackType
@@ -13,7 +14,7 @@ from stormwright.model import LoadProfile, Problem, Topology, TopologyLoad
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
 from stormwright.model.load import cpu_hz_of, requested
 from stormwright.model.topology import PLACEMENT_FOLLOWING
-from stormwright.pipeline.measurement.load_profile import executor_cpu_hz, flow_limit_tps
+from stormwright.pipeline.measurement.load_profile import executor_cpu_hz, executor_pending, flow_limit_tps
 from stormwright.pipeline.measurement.measurement import LatencyHistogram, NodeLoad
 from stormwright.pipeline.streaming.progress import Progress
 from stormwright.simulator.cluster.records import HEAP_BYTES, Streams
@@ -32,11 +33,12 @@ WINDOW_S = 15.0
 
 
 class _Part(NamedTuple):
-    """A part of the window: counts, executors with live workers, and CPU time of nodes, in s."""
+    """A part of the window: counts, executors with live workers, CPU time of nodes in s, pending trees at its end."""
 
     counted: EngineCounts
     running: BoolArray
     node_cpu_s: FloatArray
+    pending: Counts
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,9 +58,12 @@ class _PairClasses:
 
 
 class _Sums(NamedTuple):
-    """Sums over the window: seconds of uptime, CPU cycles and tuples received, shape (E,); tuples (W,)."""
+    """Sums over the window: seconds of uptime, pending trees times those, CPU cycles and tuples received, shape (E,);
+    tuples (W,).
+    """
 
     covered_s: FloatArray
+    pending_s: FloatArray
     cycles: FloatArray
     received: FloatArray
     tuples: FloatArray
@@ -95,7 +100,7 @@ class CountedMeasurement:
         self._seconds = 0.0
         self._classes: _PairClasses | None = None
 
-    def add(self, counted: EngineCounts, running: BoolArray, node_cpu_s: FloatArray) -> None:
+    def add(self, counted: EngineCounts, running: BoolArray, node_cpu_s: FloatArray, pending: Counts) -> None:
         """Add the counts of a period.
 
         Parameters
@@ -106,11 +111,13 @@ class CountedMeasurement:
             Executors whose workers were up, shape (E,).
         node_cpu_s
             CPU time that nodes used in it, shape (N,).
+        pending
+            Pending trees of executors at its end, shape (E,).
         """
         seconds = counted.length_s
         over = node_cpu_s >= self._most_cores * seconds
         self._overload_s = np.where(over, self._overload_s + seconds, 0.0)
-        self._parts.append(_Part(counted, running.copy(), node_cpu_s))
+        self._parts.append(_Part(counted, running.copy(), node_cpu_s, pending))
         self._seconds += seconds
         while self._seconds - self._parts[0].counted.length_s >= WINDOW_S:
             self._seconds -= self._parts.popleft().counted.length_s
@@ -133,6 +140,9 @@ class CountedMeasurement:
                 for number in np.flatnonzero(heard).tolist()
             },
             node_cpu_hz={node: hz for node, hz in zip(nodes, node_hz.tolist(), strict=True) if hz > 0},
+            # A node's limit is a quota, and nothing but workers runs there.
+            node_quota_hz={node.id: node.cpu_hz for node in problem.supervisors if math.isfinite(node.cpu_hz)},
+            node_overhead_hz={node.id: 0.0 for node in problem.supervisors if math.isfinite(node.cpu_hz)},
             overload_s={node: s for node, s in zip(nodes, self._overload_s.tolist(), strict=True) if s > 0},
             start_ms=round(end_ms - self._seconds * 1000),
             end_ms=round(end_ms),
@@ -154,6 +164,7 @@ class CountedMeasurement:
             self._classes = self._classes_of(source, target)
         return self._classes, _Sums(
             covered_s=np.sum([part.running * part.counted.length_s for part in parts], axis=0),
+            pending_s=np.sum([part.pending * part.running * part.counted.length_s for part in parts], axis=0),
             cycles=np.sum([each.cpu_ns for each in counted], axis=0) * 1e-9 * self._problem.core_hz,
             received=np.sum([each.received for each in counted], axis=0).astype(float),
             tuples=np.bincount(self._classes.pair_class, tuples, len(self._classes.sender)).astype(float),
@@ -194,6 +205,7 @@ class CountedMeasurement:
             bytes_per_tuple=size,
             pair_bytes_per_s=None if size is None else tps[pairs] * size,
             flow_bytes_per_s=None if size is None else tps[flows] * size,
+            pending_trees=executor_pending(topology, sums.pending_s[executors], covered_s),
         )
         limit = flow_limit_tps(topology, load, cycles, received, covered_s, problem.core_hz)
         return replace(load, flow_limit_tps=limit)
@@ -293,7 +305,8 @@ class CountedLoads:
 
     def _hear(self, counted: EngineCounts) -> None:
         used_s = self._storm.used().cpu_s
-        self._measuring.add(counted, self._storm.supervisors.running, used_s - self._used_s)
+        pending = self._storm.pending_trees()
+        self._measuring.add(counted, self._storm.supervisors.running, used_s - self._used_s, pending)
         self._used_s = used_s
 
     def _nodes(self, load: LoadProfile) -> _Figures:

@@ -36,7 +36,12 @@ final class Node {
     private Totals before;
     private Totals now;
 
-    private record Totals(Long receivedBytes, Long sentBytes, Long throttledNs, Quota quota) {
+    private record Totals(Long receivedBytes, Long sentBytes, Long throttledNs, Quota quota, Long usedNs) {
+        /** What the group of the quota used before; null where the quota was another group's. */
+        Long usedBefore(Totals before) {
+            return quota != null && before.quota != null && quota.group().equals(before.quota.group())
+                    ? before.usedNs : null;
+        }
     }
 
     /**
@@ -112,7 +117,8 @@ final class Node {
                 }
             }
         }
-        now = new Totals(received, sent, groups.throttledNs(), groups.quota());
+        Quota quota = groups.quota();
+        now = new Totals(received, sent, groups.throttledNs(), quota, quota == null ? null : groups.usedNs(quota.group()));
         standbys.read();
     }
 
@@ -133,6 +139,7 @@ final class Node {
         put(values, "quota_period_us", quota == null ? null : quota.periodUs());
         put(values, "processors", processors);
         values.putAll(standbys.values());
+        put(values, "used_ns", grown(now.usedBefore(before), now.usedNs));
         return values;
     }
 

@@ -112,6 +112,109 @@ class NodeTest {
         assertEquals(2000, node.values().get("throttled_ns"));
     }
 
+    /** A process, with a command line as a JVM has it. */
+    private void process(int pid, String mainClass) {
+        kernel.write(kernel.proc().resolve(pid + "/cmdline"), "java\0-cp\0a:b\0" + mainClass + "\0argument\0");
+    }
+
+    private static final String SUPERVISOR = "org.apache.storm.daemon.supervisor.Supervisor";
+
+    @Test
+    void cpuOfTheWholeNodeInTheFirstVersion() {
+        Path mount = mounted("cpu", "cgroup", "/", "rw,cpu,cpuacct");
+        kernel.write(kernel.self().resolve("cgroup"), "2:cpu,cpuacct:/nodes/a\n");
+        group(mount.resolve("nodes/a"), "40000", "throttled_time 0");
+        group(mount.resolve("nodes"), "80000", "throttled_time 0");
+        group(mount, "-1", "throttled_time 0");
+        process(7, "org.apache.storm.daemon.worker.Worker");
+        process(8, SUPERVISOR);
+        kernel.write(mount.resolve("nodes/a/cgroup.procs"), "7\n9\n8\n");
+        kernel.write(mount.resolve("nodes/a/cpuacct.usage"), "5000\n");
+        kernel.write(mount.resolve("nodes/cpuacct.usage"), "1\n");
+        Node node = node();
+        assertEquals(0, node.values().get("used_ns"));
+        kernel.write(mount.resolve("nodes/a/cpuacct.usage"), "7500\n");
+        node.read();
+        assertEquals(2500, node.values().get("used_ns"));
+        node.commit();
+        // Another group's quota is the narrowest now: its CPU time is another.
+        group(mount.resolve("nodes"), "10000", "throttled_time 0");
+        kernel.write(mount.resolve("nodes/cpuacct.usage"), "900000\n");
+        node.read();
+        assertEquals(100, node.values().get("millicores"));
+        assertNull(node.values().get("used_ns"));
+        node.commit();
+        kernel.write(mount.resolve("nodes/cpuacct.usage"), "900003\n");
+        node.read();
+        assertEquals(3, node.values().get("used_ns"));
+    }
+
+    @Test
+    void cpuTimeMayBeCountedInAnotherHierarchy() {
+        Path limits = root.resolve("cgroup/cpu");
+        Path counts = root.resolve("cgroup/cpuacct");
+        kernel.write(kernel.self().resolve("mountinfo"), """
+                31 20 0:27 / %s rw - cgroup cgroup rw,cpu
+                32 20 0:28 / %s rw - cgroup cgroup rw,cpuacct
+                """.formatted(limits, counts));
+        kernel.write(kernel.self().resolve("cgroup"), "2:cpu:/node\n3:cpuacct:/node\n");
+        group(limits.resolve("node"), "40000", "throttled_time 0");
+        process(8, SUPERVISOR);
+        kernel.write(limits.resolve("node/cgroup.procs"), "8\n");
+        kernel.write(counts.resolve("node/cpuacct.usage"), "10\n");
+        Node node = node();
+        kernel.write(counts.resolve("node/cpuacct.usage"), "14\n");
+        node.read();
+        assertEquals(4, node.values().get("used_ns"));
+    }
+
+    @Test
+    void cpuOfTheWholeNodeInTheSecondVersion() {
+        Path mount = mounted("unified", "cgroup2", "/", "rw,nsdelegate");
+        kernel.write(kernel.self().resolve("cgroup"), "0::/node/storm.service\n");
+        kernel.write(mount.resolve("node/storm.service/cpu.max"), "max 100000\n");
+        kernel.write(mount.resolve("node/cpu.max"), "15000 50000\n");
+        kernel.write(mount.resolve("node/cpu.stat"), "usage_usec 100\nthrottled_usec 0\n");
+        // Processes of the second version are in groups that have no others below them.
+        kernel.write(mount.resolve("node/storm.service/cgroup.procs"), "8\n");
+        process(8, SUPERVISOR);
+        Node node = node();
+        kernel.write(mount.resolve("node/cpu.stat"), "usage_usec 107\nthrottled_usec 0\n");
+        node.read();
+        assertEquals(300, node.values().get("millicores"));
+        assertEquals(7000, node.values().get("used_ns"));
+    }
+
+    @Test
+    void groupAroundAWorkerIsNotTheNodes() {
+        Path mount = mounted("unified", "cgroup2", "/", "rw,nsdelegate");
+        kernel.write(kernel.self().resolve("cgroup"), "0::/node/worker\n");
+        kernel.write(mount.resolve("node/worker/cpu.max"), "10000 100000\n");
+        kernel.write(mount.resolve("node/worker/cpu.stat"), "usage_usec 100\n");
+        kernel.write(mount.resolve("node/worker/cgroup.procs"), "7\n");
+        process(7, "org.apache.storm.daemon.worker.Worker");
+        process(8, SUPERVISOR);
+        kernel.write(mount.resolve("node/cgroup.procs"), "8\n");
+        kernel.write(mount.resolve("node/cpu.max"), "90000 100000\n");
+        Node node = node();
+        node.read();
+        assertEquals(100, node.values().get("millicores"));
+        assertNull(node.values().get("used_ns"));
+    }
+
+    @Test
+    void withoutAQuotaTheNodeHasNoGroup() {
+        Path mount = mounted("unified", "cgroup2", "/", "rw,nsdelegate");
+        kernel.write(kernel.self().resolve("cgroup"), "0::/node\n");
+        kernel.write(mount.resolve("node/cpu.max"), "max 100000\n");
+        kernel.write(mount.resolve("node/cpu.stat"), "usage_usec 100\n");
+        kernel.write(mount.resolve("node/cgroup.procs"), "8\n");
+        process(8, SUPERVISOR);
+        Node node = node();
+        node.read();
+        assertNull(node.values().get("used_ns"));
+    }
+
     @Test
     void moreThanTheProcessorsIsNotToBeHad() {
         Path mount = mounted("cpu", "cgroup", "/", "rw,cpu");
