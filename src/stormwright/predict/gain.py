@@ -5,7 +5,7 @@ the interval of the *ratio*, in which common errors cancel. The error of the mod
 cost of a tree: over 201 pairs of recorded placements the logarithm of predicted by measured ratios deviated by 0.06
 where the CPU of a tree was unchanged, and by a further 0.3 of the logarithm by which it changed, excluding measurement
 noise (``docs/results/prediction-cells``). It also grows with the gain: over 31 comparisons of placements
-(``docs/results/storm-decisions``) by a further 0.2 of its logarithm for a topology alone, and 0.4 where several share
+(``docs/results/storm-decisions``) by a further 0.2 of its logarithm, and upwards by 0.4 where several topologies share
 nodes, and it errs for all candidates in the same direction. And where the model explains only a part of the CPU of what
 runs, it is less certain about what the rest would do elsewhere (`stormwright.predict.fixed_point`).
 
@@ -34,9 +34,9 @@ SAME_COST, OTHER_COST = 0.06, 0.3
 #: share nodes.
 SAME_COST_GAINS, OTHER_COST_GAINS = {False: 0.1, True: 0.4}, 1.0
 
-#: Standard deviation of the logarithm of a gain that all candidates share: relative to the gain, by whether several
-#: topologies share nodes; and relative to the logarithm of the part of the CPU that the model explains.
-COMMON, UNEXPLAINED = {False: 0.2, True: 0.4}, 0.3
+#: Standard deviation of the logarithm of a gain that all candidates share: relative to the gain, downwards, and upwards
+#: by whether several topologies share nodes; and relative to the logarithm of the part of the CPU that is explained.
+COMMON, COMMON_UP, UNEXPLAINED = 0.2, {False: 0.2, True: 0.4}, 0.3
 
 #: Standard deviations of the 95 % interval, and of a one-sided 95 % bound.
 TWO_SIDED, ONE_SIDED = 1.96, 1.645
@@ -55,13 +55,14 @@ class RateGain:
         Predicted gain, corrected for optimism.
     predicted
         Predicted gain without correction.
-    sd
-        Standard deviation of the logarithm of `value`.
+    sd, up_sd
+        Standard deviation of the logarithm of `value`, downwards and upwards.
     """
 
     value: float
     predicted: float
     sd: float
+    up_sd: float = 0.0
 
     @property
     def low(self) -> float:
@@ -71,7 +72,7 @@ class RateGain:
     @property
     def high(self) -> float:
         """Upper end of the 95 % interval."""
-        return self.value * exp(TWO_SIDED * self.sd)
+        return self.value * exp(TWO_SIDED * max(self.up_sd, self.sd))
 
     def capped(self, rate_tps: float, most_tps: float) -> RateGain:
         """Return the gain if rates above `most_tps` count for no more."""
@@ -108,7 +109,7 @@ def model_sd(change: FloatArray | float) -> FloatArray:
     return sd
 
 
-def common_sd(predicted: FloatArray | float, scale: FloatArray | float = 1.0, *, shared: bool = False) -> FloatArray:
+def common_sd(predicted: FloatArray | float, scale: FloatArray | float = 1.0, relative: float = COMMON) -> FloatArray:
     """Return the standard deviation of the logarithm of a gain by errors that all candidates share.
 
     Parameters
@@ -117,10 +118,10 @@ def common_sd(predicted: FloatArray | float, scale: FloatArray | float = 1.0, *,
         The logarithm of the predicted ratio.
     scale
         Factor of the CPU of the topology, as in `stormwright.predict.costs.Correction`.
-    shared
-        Whether several topologies share nodes.
+    relative
+        Part of it relative to the gain.
     """
-    sd: FloatArray = np.hypot(COMMON[shared] * np.abs(np.asarray(predicted)), UNEXPLAINED * np.abs(np.log(scale)))
+    sd: FloatArray = np.hypot(relative * np.abs(np.asarray(predicted)), UNEXPLAINED * np.abs(np.log(scale)))
     return sd
 
 
@@ -155,15 +156,20 @@ def shrunk(predicted: float, sd: float, change: float, *, scale: float = 1.0, sh
         Standard deviation of `value` by errors that differ between candidates.
     change
         The `cost_change` that comes with it.
-    scale, shared
+    scale
         As for `common_sd`.
+    shared
+        Whether it shares nodes with other topologies.
     """
     if not isfinite(predicted):
         value = 0.0 if predicted < 0 else inf
         return RateGain(value, value, 0.0)
     part = float(_believed(np.asarray(predicted), np.asarray(sd), np.asarray(change), shared=shared))
-    both = np.hypot(sd * part**0.5, common_sd(predicted, scale, shared=shared))
-    return RateGain(exp(min(predicted * part, _MOST)), exp(min(predicted, _MOST)), float(both))
+    down, up = (
+        float(np.hypot(sd * part**0.5, common_sd(predicted, scale, relative)))
+        for relative in (COMMON, COMMON_UP[shared])
+    )
+    return RateGain(exp(min(predicted * part, _MOST)), exp(min(predicted, _MOST)), down, up)
 
 
 def at_least(
@@ -183,12 +189,11 @@ def at_least(
     deviations
         Number of standard deviations; 0 leaves the corrected gain.
     scale, shared
-        As for `common_sd`.
+        As for `shrunk`.
     """
     sd = model_sd(change)
     part = _believed(predicted, sd, change, shared=shared)
-    both = np.hypot(sd * np.sqrt(part), common_sd(predicted, scale, shared=shared))
-    bound: FloatArray = predicted * part - deviations * both
+    bound: FloatArray = predicted * part - deviations * np.hypot(sd * np.sqrt(part), common_sd(predicted, scale))
     return bound
 
 
@@ -211,8 +216,11 @@ def together(gains: Sequence[RateGain], weights: Sequence[float]) -> RateGain:
             return 0.0
         return exp(sum(weight * log(value) for weight, value in zip(weights, values, strict=True)) / whole)
 
-    sd = sum(weight * gain.sd for weight, gain in zip(weights, gains, strict=True)) / whole
-    return RateGain(mean("value"), mean("predicted"), sd)
+    sd, up_sd = (
+        sum(weight * getattr(gain, name) for weight, gain in zip(weights, gains, strict=True)) / whole
+        for name in ("sd", "up_sd")
+    )
+    return RateGain(mean("value"), mean("predicted"), sd, up_sd)
 
 
 def _log_ratio(now: float, new: float) -> float:

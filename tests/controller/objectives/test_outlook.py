@@ -92,7 +92,7 @@ def reachable_tps(problem: Problem, slots: np.ndarray) -> list[float]:
 
 def gains_of(problem: Problem, slots: np.ndarray) -> list[RateGain]:
     now, new = (predict(problem, each).topologies for each in (problem.current_slot, slots))
-    return [rate_gain(*pair) for pair in zip(now, new, strict=True)]
+    return [rate_gain(*pair, shared=len(now) > 1) for pair in zip(now, new, strict=True)]
 
 
 @pytest.mark.parametrize("weights", [(1.0, 9.0), (1.0, 1.0), (4.0, 0.5)])

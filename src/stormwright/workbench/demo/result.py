@@ -70,7 +70,7 @@ def ratio_name(result: DemoResult) -> str:
 
 
 def outcomes(result: DemoResult) -> list[str]:
-    """Return for every topology that was moved what was promised, what came, and the limit, a line each."""
+    """Return promise, measurement and limit of every topology that was moved, a line each."""
     lines = []
     for t in result.topologies:
         now, then = (phase.promise.topologies.get(t.id) for phase in _phases(result))
