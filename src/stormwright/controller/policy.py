@@ -180,6 +180,11 @@ def decide(
     staying = {**stay, **refused}
     plan = plan_valid_moves(outlooks.placements, assignment, budget, staying, cpu_limits=aim.objective == TRAFFIC)
     reason, slots = f"{reason} ({outlook.text})", planned_slots(problem, plan.moves)
+    if outlook.is_trial:
+        reason += (
+            f"; a trial, as the model explains {outlook.explained:.0%} of the CPU: what is measured then decides "
+            "whether it stays"
+        )
     if aim.objective != TRAFFIC and plan.moves and not np.array_equal(slots, wanted):
         part = outlooks.of(slots)
         if part.gain_percent < -PART_LOSS_PERCENT:

@@ -269,3 +269,30 @@ def test_uncertain_decision_moves_only_topologies_with_certain_gain() -> None:
     assert [move.topology.id for move in decision.plan.moves] == [both.topologies[0].id]
     alone = decided(both, np.concatenate([first, wanted[12:]]), THROUGHPUT, assumptions=Assumptions())
     assert alone.plan.moves == ()
+
+
+def test_nobody_is_told_of_room_beside_a_full_node() -> None:
+    """Threads that poll fill a node, too: that a rate could double is no answer to a node at 97 % of its CPU."""
+    idle = running(WordCount(rate_tps=10.0), APART)
+    full = {node.id: 0.97 * node.cpu_hz for node in idle.supervisors}
+    beside = idle.with_load(replace(idle.load, node_cpu_hz=full))
+    assert Outlooks(idle, THROUGHPUT).of(TOGETHER).has_room
+    assert not Outlooks(beside, THROUGHPUT).of(TOGETHER).has_room
+    assert HAS_ROOM not in decided(beside, TOGETHER, THROUGHPUT).reason
+
+
+def test_decision_is_a_trial_where_the_model_explains_little_of_what_runs() -> None:
+    both = two_word_counts(cores=0.4, rate_tps=1_500.0, link_bps=1e9)
+    slots = np.array([0, 2, 0, 2, 4, 0, 2, 4, 0, 2, 4, 0, 1, 3, 1, 3, 5, 1, 3, 5, 1, 3, 5, 1], np.int32)
+    both = both.with_current(Assignment(slots).by_topology(both))
+    full = {node.id: node.cpu_hz for node in both.supervisors}
+    spouts = np.array([0.0] * 10 + [200.0, 200.0])
+    loads = {name: replace(load, pending_trees=spouts) for name, load in both.load.topologies.items()}
+    both = both.with_load(replace(both.load, topologies=loads, node_cpu_hz=full))
+    found = Outlooks(both, THROUGHPUT).of(np.repeat([0, 2], 12).astype(np.int32))
+    assert found.explained < 0.7
+    assert found.is_trial
+    known = both.with_load(
+        replace(both.load, node_cpu_hz={}, topologies={n: replace(v, pending_trees=None) for n, v in loads.items()})
+    )
+    assert not Outlooks(known, THROUGHPUT).of(np.repeat([0, 2], 12).astype(np.int32)).is_trial

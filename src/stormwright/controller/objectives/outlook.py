@@ -113,6 +113,9 @@ ENOUGH = 2.0
 #: Minimum rise of reachable throughput in percent, with 95 % confidence, for which topologies move.
 SURE_PERCENT = 2.0
 
+#: Part of the measured CPU that the model has to explain for a decision to rest on it.
+_EXPLAINED = (0.7, 1.4)
+
 #: Reason why no move is worth it, if `Outlook.has_room`.
 HAS_ROOM = "every topology already reaches at least twice its measured rate"
 
@@ -147,6 +150,8 @@ class Outlook:
         Lower bound of the gain with 95 % confidence; None for objectives without one.
     has_room
         Whether every topology already reaches so much more than its measured rate that no rate can gain.
+    explained
+        Part of the CPU of topologies that the model explains: of the one for which it is furthest from all.
     less
         Why the figures of `text` are discounted; empty if they are not.
     """
@@ -159,6 +164,13 @@ class Outlook:
     less: str = ""
     at_least_percent: float | None = None
     has_room: bool = False
+    explained: float = 1.0
+
+    @property
+    def is_trial(self) -> bool:
+        """Return whether the model explains so little of what runs that only a measurement can tell the gain."""
+        low, high = _EXPLAINED
+        return not low <= self.explained <= high
 
     @property
     def is_sure(self) -> bool:
@@ -276,7 +288,8 @@ class Outlooks:
         )
         percent, at_least = 100 * (whole.value - 1), 100 * (whole.at_least - 1)
         gained = f"reachable throughput rises by {percent:.0f} %{' or more' * is_capped}{' per topology' * several}"
-        return Outlook(percent, gained, text, worth, less=less, at_least_percent=at_least, has_room=has_room)
+        explained = max((1 / now.scale for now, _ in pairs), key=lambda part: abs(log(part)))
+        return Outlook(percent, gained, text, worth, {}, less, at_least, has_room, explained)
 
     @cached_property
     def _is_a_node_full(self) -> bool:
