@@ -162,7 +162,7 @@ OWN = (
         "stormwright.link",
         META,
         None,
-        "Speed of the node's network link as `tc` writes it (`40mbit`, `1gbit`), for predictions; without it a link has "
+        "Speed of the node's network link as `tc` writes it (`40mbit`, `1gbit`), for predictions; without it there is "
         "no limit.",
     ),
     Key(

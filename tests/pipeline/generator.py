@@ -468,6 +468,7 @@ SPOILERS = [
     _edited("gc", {"collections": 1, "ms": "1"}, NOT_A_RECORD),
     _edited("node", {"sent_bytes": 10**16}, missing("node")),
     _edited("node", {"core_hz": 2.4e9}, NOT_A_RECORD),
+    _edited("node", {"used_ns": -1}, missing("node")),
     _edited("complete_latency.edges_ms.3", 99, missing("complete_latency")),
     _edited("complete_latency.edges_ms", [1.0], missing("complete_latency")),
     _edited("complete_latency.counts", [1] * 70, missing("complete_latency")),

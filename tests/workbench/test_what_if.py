@@ -14,7 +14,7 @@ from stormwright.predict.changes import with_parallelism
 from stormwright.predict.costs import Costs
 from stormwright.predict.flow.profile import Profile
 from stormwright.schedulers import make_scheduler
-from stormwright.testing.word_counts import SPLITS, WordCount
+from stormwright.testing.word_counts import SPLITS, SPOUTS, WordCount
 from stormwright.workbench.comparison import compare
 from stormwright.workbench.what_if import Changes, what_if
 
@@ -122,6 +122,19 @@ def test_work_and_traffic_are_preserved_by_changed_parallelism():
     assert load.flow_tps.sum() == pytest.approx(before.flow_tps.sum())
     assert load.cpu_hz[6:13] == pytest.approx(np.full(7, before.cpu_hz[SPLITS].sum() / 7))
     assert np.bincount(more.topologies[0].executor_component).tolist() == [2, 4, 7, 3]
+
+
+def test_new_executors_wait_as_the_old_ones_and_divide_their_pending_trees():
+    problem = WordCount().problem()
+    waited, pending = np.zeros(12), np.zeros(12)
+    waited[SPLITS], pending[SPOUTS] = (0.1, 0.2, 0.3, 0.4), (10.0, 20.0)
+    (name,) = problem.load.topologies
+    load = replace(problem.load.topologies[name], waited=waited, pending_trees=pending)
+    measured = problem.with_load(replace(problem.load, topologies={name: load}, node_quota_hz={"n0": 1e9}))
+    more = with_parallelism(measured, Profile.of(measured), Costs(), {0: {2: 7, 3: 3}})
+    assert more.loads[0].waited == pytest.approx([0.0] * 6 + [0.25] * 7 + [0.0] * 3)
+    assert more.loads[0].pending_trees == pytest.approx([0.0] * 13 + [10.0] * 3)
+    assert more.load.node_quota_hz == {"n0": 1e9}
 
 
 def test_all_change_faults_are_reported_at_once():

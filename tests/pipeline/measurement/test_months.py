@@ -90,6 +90,29 @@ def test_unreadable_state_is_set_aside(tmp_path: Path, damage: str | None) -> No
     assert sink.load(directory).facts().equals(state.facts())
 
 
+def test_state_of_the_version_before_is_taken_over(tmp_path: Path) -> None:
+    """Its facts lack columns, which are unknown; those of later batches have them."""
+    settings, (older, newer) = StreamSettings(), (tmp_path / "v3", tmp_path / "v4")
+    made = batches(settings)
+    facts, audit = next(made)
+    lacking = ("waited_ns", "waited_known_ns", "pending_ns", "pending_known_ns", "used_ns", "quota_ns", "used_known_ns")
+    state = LiveState().after(0, facts, LiveState().deduplicated(audit, settings), [], settings)
+    panes = {start: replace(pane, facts=pane.facts.drop_columns(list(lacking))) for start, pane in state.panes.items()}
+    sink.save(replace(state, panes=panes), older / "panes")
+    sink.take_over(older, newer)
+    assert not older.exists()
+    taken = sink.load(newer / "panes")
+    assert taken.facts().equals(state.facts())
+    facts, audit = next(made)
+    table = facts.set_column(facts.schema.get_field_index("used_ns"), "used_ns", pa.array([5.0] * len(facts)))
+    after = taken.after(1, table, taken.deduplicated(audit, settings), [], settings)
+    assert sorted(map(str, after.facts()["used_ns"].to_pylist())) == ["5.0"] * 6 + ["None"] * 6
+
+    sink.save(after, older / "panes")
+    sink.take_over(older, newer)
+    assert older.exists(), "there is state of this version already"
+
+
 @pytest.mark.spark
 @pytest.mark.slow
 def test_new_state_version_starts_from_last_retained_minutes(spark: SparkSession, tmp_path: Path) -> None:

@@ -82,8 +82,8 @@ def idle_ns(executor: Mapping[str, Any], length_ns: int) -> int:
     return idle
 
 
-def _node_hz(records: Sequence[LogRecord], core_hz: float) -> dict[str, dict[str, float]]:
-    """Return `node_cpu_hz`, `node_quota_hz` and `node_overhead_hz` of a load profile, as workers report them."""
+def _nodes_only(records: Sequence[LogRecord], core_hz: float) -> LoadProfile:
+    """Return the CPU of nodes, their quotas and overhead as workers report them, without loads of topologies."""
     cpu_ns, covered_ns = Counter[WorkerSlot](), Counter[WorkerSlot]()
     group_ns, group_known_ns, millicores = Counter[str](), Counter[str](), dict[str, int]()
     for record in records:
@@ -100,11 +100,12 @@ def _node_hz(records: Sequence[LogRecord], core_hz: float) -> dict[str, dict[str
     for worker, used_ns in cpu_ns.items():
         workers_hz[worker.supervisor] = workers_hz.get(worker.supervisor, 0.0) + used_ns / covered_ns[worker] * core_hz
     group_hz = {node: used_ns / group_known_ns[node] * core_hz for node, used_ns in group_ns.items()}
-    return {
-        "node_cpu_hz": workers_hz | group_hz,
-        "node_quota_hz": {node: cores / 1000 * core_hz for node, cores in millicores.items()},
-        "node_overhead_hz": {node: max(hz - workers_hz[node], 0.0) for node, hz in group_hz.items()},
-    }
+    return LoadProfile(
+        {},
+        node_cpu_hz=workers_hz | group_hz,
+        node_quota_hz={node: cores / 1000 * core_hz for node, cores in millicores.items()},
+        node_overhead_hz={node: max(hz - workers_hz[node], 0.0) for node, hz in group_hz.items()},
+    )
 
 
 def with_load(problem: Problem, records: Sequence[LogRecord], cores: float, link: str, following: bool) -> Problem:
@@ -139,7 +140,7 @@ def with_load(problem: Problem, records: Sequence[LogRecord], cores: float, link
     windows.add(records)
     learned = learn(known, windows.closed(all_of_them=True))
     costs = costs_to_dict(calibrated(known)) if learned else {}
-    load = LoadProfile(loads, **_node_hz(records, core_hz), end_ms=1, costs=costs)
+    load = replace(_nodes_only(records, core_hz), topologies=loads, end_ms=1, costs=costs)
     return replace(problem, supervisors=nodes).with_load(load)
 
 
