@@ -14,10 +14,8 @@ from the stored loads, with the code as it is, and needs no cluster.
 from __future__ import annotations
 
 import argparse
-import multiprocessing
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
@@ -27,6 +25,7 @@ import numpy as np
 
 from benchmarks.cells.interleaved import Bench, Cell, stored
 from benchmarks.cells.threads import by_class, times
+from benchmarks.kit.busy import busy_core
 from benchmarks.kit.results import DIRECTORY, show_progress, write_results
 from stormwright.evaluations.lab.steady import with_load
 from stormwright.formats import problem_from_dict, problem_to_dict
@@ -40,10 +39,10 @@ MEASURES = ("src/stormwright/predict", "src/stormwright/pipeline/measurement")
 RECORDS = DIRECTORY / "storm-ruler"
 
 #: Seconds: until a condition has settled, to measure the load, and to measure the rate that it is compared with.
-SETTLE_S, LOAD_S, RATE_S = 15.0, 20.0, 15.0
+SETTLE_S, LOAD_S, RATE_S = 12.0, 15.0, 20.0
 
-#: Age of workers in seconds: at the first measurement, and where they are old.
-YOUNG_S, OLD_S = 60.0, 300.0
+#: Age of workers in seconds under the limits: at the first measurement, and where they are old.
+YOUNG_S, OLD_S = 45.0, 300.0
 
 _C1, _DEFAULT = "first compiler", "default"
 
@@ -116,7 +115,7 @@ def _start(bench: Bench, cell: Cell, old: bool) -> dict[str, Any]:
         bench.limit(cell.cores, cell.link, 1)
         time.sleep(max(begun_s + YOUNG_S - time.monotonic(), 0.0))
         found[IDLE] = _measured(bench, cell, problem, cell.cores)
-        with _busy_core():
+        with busy_core():
             time.sleep(SETTLE_S)
             found[BUSY] = _measured(bench, cell, problem, cell.cores)
         bench.limit(cell.cores / 2, cell.link, 1)
@@ -153,26 +152,6 @@ def _measured(bench: Bench, cell: Cell, problem: Problem, cores: float) -> dict[
         "machine": load["machine"],
         "account": {hosts[node]: classes for node, classes in account.items()},
     }
-
-
-@contextmanager
-def _busy_core() -> Iterator[None]:
-    """Keep one core busy with a program of another session, as any other program of a machine has it."""
-    process = multiprocessing.get_context("fork").Process(target=_spin, daemon=True)
-    process.start()
-    try:
-        yield
-    finally:
-        process.kill()
-        process.join()
-
-
-def _spin() -> None:
-    import os
-
-    os.setsid()
-    while True:
-        pass
 
 
 # Comparing ----------------------------------------------------------------------------------------
