@@ -9,6 +9,7 @@ from typing import Any
 
 from stormwright.errors import Fault, InputError
 from stormwright.model import Assignment, Problem
+from stormwright.model.arrays import IntArray
 from stormwright.model.topology_config import WORKERS, WORKERS_KEY
 from stormwright.optimize.layout.objective import Prices
 from stormwright.optimize.precompile import ready_rates, ready_search, ready_small
@@ -17,8 +18,9 @@ from stormwright.optimize.throughput.improve import Effort
 from stormwright.optimize.throughput.start import MeasuredLoad
 from stormwright.predict.calibration.document import costs_of
 from stormwright.predict.flow.profile import Profile
+from stormwright.schedulers.even import EvenScheduler
 from stormwright.schedulers.placement.repair import ready_repair
-from stormwright.schedulers.templates.by_rates import RateGoal, RateSearch, wanted_of
+from stormwright.schedulers.templates.by_rates import RateGoal, RateSearch, is_measured, wanted_of
 from stormwright.schedulers.templates.by_traffic import WEIGHTS, TrafficSearch
 from stormwright.schedulers.templates.proof_by_rates import PROVEN, proof_by_rates
 from stormwright.schedulers.templates.waiting import answer
@@ -28,6 +30,9 @@ from stormwright.schedulers.toolkit.search_problem import Task
 from stormwright.schedulers.toolkit.triggers import ONLINE
 
 OBJECTIVES = ("auto", "traffic", "throughput", "latency", "nodes", "balanced")
+
+#: Number of workers by default: see `OptimizerParams.workers_for`.
+AUTO_WORKERS = "auto"
 
 #: For objectives by rates: steps and fraction of the time of the initial search for little traffic, and steps per
 #: executor of those that follow.
@@ -52,12 +57,16 @@ class OptimizerParams(Params):
     """Parameters of the scheduler."""
 
     objective: str = param(
-        "auto", "objective; auto: throughput if a service measured the load, else traffic", choices=OBJECTIVES
+        "auto",
+        "objective; auto: throughput under the measured or assumed rates; traffic with prices, limits of moves or a "
+        "bound, or if there is no traffic at all",
+        choices=OBJECTIVES,
     )
     workers: str = param(
-        "free",
-        f"number of workers, for all objectives but traffic; a topology's {WORKERS_KEY} takes precedence",
-        choices=WORKERS,
+        AUTO_WORKERS,
+        "number of workers, for all objectives but traffic; auto: free, but exactly as requested by objective auto if "
+        f"no service measured the load; a topology's {WORKERS_KEY} takes precedence",
+        choices=(AUTO_WORKERS, *WORKERS),
     )
     headroom_percent: float = param(
         20.0, "percentage of all nodes and links that stays free, for objective nodes", low=0, high=99
@@ -115,6 +124,16 @@ class OptimizerParams(Params):
     def needs_traffic(self) -> bool:
         """Whether a parameter is set that applies to the traffic objective only."""
         return self.bound or self.prices != Prices()
+
+    def keeps_requests(self, problem: Problem) -> bool:
+        """Return whether numbers of workers and CPU are as requested: by default, if no service measured the load."""
+        return self.objective == "auto" and not is_measured(problem)
+
+    def workers_for(self, problem: Problem) -> str:
+        """Return how numbers of workers are chosen for a problem, one of `WORKERS`."""
+        if self.workers != AUTO_WORKERS:
+            return self.workers
+        return "exactly" if self.keeps_requests(problem) else "free"
 
     @property
     def prices(self) -> Prices:
@@ -242,13 +261,21 @@ class OptimizerScheduler:
             threads=given.threads,
             follow_flows=given.follow_flows,
         )
-        first = OptimizerScheduler(traffic).schedule(with_room_for_cpu(problem))
+        keeps_requests = given.keeps_requests(problem)
+        first = OptimizerScheduler(traffic).schedule(problem if keeps_requests else with_room_for_cpu(problem))
         load = MeasuredLoad(Profile.of(problem), *costs_of(problem))
-        goal = RateGoal(objective, given.workers, given.headroom_percent / 100, given.seed, given.caution)
+        goal = RateGoal(
+            objective,
+            given.workers_for(problem),
+            given.headroom_percent / 100,
+            given.seed,
+            given.caution,
+            keeps_requests,
+        )
         search = RateSearch(problem, load, goal)
         steps = 0 if given.time_budget_s else min(given.iterations, _STEPS_PER_EXECUTOR * problem.num_executors)
         left_s = max(given.time_budget_s - (time.perf_counter() - begun_s), _NO_TIME_S) if given.time_budget_s else 0.0
-        slots = search.improved(first.slot_of_executor, Effort(steps, left_s))
+        slots = search.improved(first.slot_of_executor, Effort(steps, left_s), lambda: [_evenly(problem)])
         made = first.parameters["iterations_made"] + search.steps
         reported: dict[str, Any] = {"objective": objective, "iterations_made": made}
         shown = {"before": problem.current_slot, "after": slots}
@@ -280,3 +307,8 @@ class OptimizerScheduler:
             slots = found.slot_of_executor
             reported["proof"] = bound_cost(problem, slots, self.params.bound_budget_s, WEIGHTS).figures(problem, slots)
         return replace(found, parameters={**found.parameters, **reported})
+
+
+def _evenly(problem: Problem) -> IntArray:
+    """Return the placement by Storm's EvenScheduler: for shuffled streams within workers a good start."""
+    return EvenScheduler().schedule(problem).slot_of_executor
