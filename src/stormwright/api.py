@@ -23,6 +23,7 @@ from stormwright.model import UNPLACED, Assignment, Cost, Problem, cost_of, diff
 from stormwright.model.faults import is_integer, is_number
 from stormwright.model.humanize import counted, proof_text, reach_texts
 from stormwright.model.problem import assumed_text, require_problem, size_of, slots_in
+from stormwright.predict.throughput import Throughput, ThroughputPredictor
 from stormwright.schedulers import Scheduler
 from stormwright.schedulers.toolkit.from_scratch import apply_from_scratch, never
 from stormwright.schedulers.toolkit.plugin_guard import checked
@@ -113,6 +114,11 @@ class Placement(Assignment, Tabular):
         return cost_of(self.problem, self.slot_of_executor)
 
     @cached_property
+    def throughput(self) -> Throughput | None:
+        """Predicted reachable rates; None if no topology has a rate."""
+        return ThroughputPredictor(self.problem).predicted(self.slot_of_executor)
+
+    @cached_property
     def broken(self) -> list[Any]:
         """Violated constraints; empty if the placement is valid."""
         return list(violations(self.problem, self.slot_of_executor))
@@ -131,6 +137,8 @@ class Placement(Assignment, Tabular):
         used = f"{len(nodes)} of {counted(len(problem.supervisors), 'node')}"
         lines = [
             f"{self.scheduler or 'a placement'} of {problem.name or 'a problem'}: {size_of(problem)}",
+            *([f"reachable: {rates.text}"] if (rates := self.throughput) else []),
+            *([rates.warning] if rates and rates.warning else []),
             f"cost {cost.total:,.1f}: {across}, {near}",
             f"{counted(len(placed), 'executor')} in {workers} on {used}",
         ]
@@ -239,7 +247,7 @@ def compare(
     *,
     from_scratch: bool | None = None,
 ) -> Comparison:
-    """Compare cost, resources and moves of several schedulers, best first; the result prints and draws as a table.
+    """Compare reachable rates, cost and moves of several schedulers, best first; the result prints as a table.
 
     Parameters
     ----------

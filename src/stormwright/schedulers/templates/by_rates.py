@@ -35,6 +35,7 @@ from stormwright.predict.flow.profile import Profile
 from stormwright.predict.gain import at_least, cost_change, model_sd
 from stormwright.predict.reach import Reach, reaches
 from stormwright.predict.steady import PlacedLoad, SteadyState
+from stormwright.predict.throughput import SAME, UNLIMITED, growth_of, throughput_of
 from stormwright.schedulers.templates.rate_seats import Seating
 
 # Reverting useless moves --------------------------------------------------------------------------
@@ -194,8 +195,8 @@ _KINDS = {
     "balanced": (LATENCY, THROUGHPUT),
 }
 
-#: Minimum relative gain for changing the running placement, and tolerance for moving topologies back.
-_WORTH_IT, _SAME = 5e-3, 1e-3
+#: Minimum relative gain for changing the running placement.
+_WORTH_IT = 5e-3
 
 #: Fraction of the time for searches and evaluations; the rest is for moving topologies back.
 _SEARCHING = 0.85
@@ -213,20 +214,8 @@ _TOO_FULL, _ROUNDING = 1e4, 1e-9
 #: Number of cached states of placements as good as the best so far.
 _REMEMBERED = 4
 
-#: Growth beyond which nothing known limits a rate.
-_ENDLESS = 1e9
-
 #: Minimum time of a search relative to the evaluation of its result, and minimum steps per executor.
 _LONGER = 4
-
-
-#: Weight of the mean beside that of the worst topology, in the throughput of a placement.
-_OF_MEAN = 0.1
-
-
-def _growth(grown: FloatArray) -> float:
-    """Return the throughput of a placement from logarithms of its topologies' growth, shape (T,)."""
-    return float(grown.min() + _OF_MEAN * grown.mean())
 
 
 @dataclass(frozen=True)
@@ -345,17 +334,17 @@ class RateSearch:
             badness.append(self.badness(each))
         best = int(np.argmin(badness))
         if self.goal.objective == "throughput":
-            best = quietest(self.problem, found, badness, _SAME)
+            best = quietest(self.problem, found, badness, SAME)
         if not runs:
             return found[best]
         if badness[starts - 1] <= badness[best] + _WORTH_IT:  # the last start is the running placement
             return now
         end_s = begun_s + effort.seconds if effort.seconds else np.inf
-        return move_back(self.problem, found[best], self.badness, badness[best] + _SAME, end_s)
+        return move_back(self.problem, found[best], self.badness, badness[best] + SAME, end_s)
 
     def _is_optimal(self, slots: IntArray, badness: float) -> bool:
         """Return whether there is nothing to search: nothing is placed, or nothing known limits the rates."""
-        unlimited = self.goal.objective == "throughput" and badness <= -(1 + _OF_MEAN) * np.log(_ENDLESS) + _SAME
+        unlimited = self.goal.objective == "throughput" and badness <= SAME - UNLIMITED
         return unlimited or bool(np.all(slots == UNPLACED))
 
     def _is_as_good_a_start(self, other: IntArray, slots: IntArray) -> bool:
@@ -470,7 +459,7 @@ class RateSearch:
         badness = self._badness(slots, state)
         if self.goal.keeps_cpu:
             badness += _TOO_FULL * self._overused(slots)
-        if badness <= self._least + 2 * _SAME:  # the answer, and moving back, may each be worse by one
+        if badness <= self._least + 2 * SAME:  # the answer, and moving back, may each be worse by one
             self._least = min(badness, self._least)
             if not any(np.array_equal(good, slots) for good, _ in self._good):
                 self._good.append((slots, state))
@@ -486,7 +475,7 @@ class RateSearch:
         if self.goal.objective == "throughput":
             grown = self._grown(state) if state is self._now else self._at_least(state)
             is_idle = self._filled & (np.bincount(self._nodes_of(slots), minlength=len(self._filled)) == 0)
-            return _IDLE * int(np.count_nonzero(is_idle)) - _growth(grown[there])
+            return _IDLE * int(np.count_nonzero(is_idle)) - throughput_of(grown[there])
         latency_s = float(rate @ state.given.ways.latency.mean[there] / rate.sum())
         if self.goal.objective == "balanced":
             cpu_s = cpu_s_of(state.full_demand)[there]
@@ -526,9 +515,7 @@ class RateSearch:
 
     def _grown(self, state: SteadyState) -> FloatArray:
         """Return logarithms of topologies' rates relative to the wanted ones, shape (T,)."""
-        reached = np.where(np.isfinite(self._profile.layout.pending), state.pending.rate_tps, state.highest_tps)
-        grown: FloatArray = np.log(np.clip(reached / self._wanted_or_one, 1 / _ENDLESS, _ENDLESS))
-        return grown
+        return growth_of(self._profile, self._wanted_tps, state)
 
     def _at_least(self, state: SteadyState) -> FloatArray:
         """Return `_grown` reduced by the prediction errors relative to the running placement, shape (T,)."""
@@ -554,7 +541,7 @@ class RateSearch:
         change = cost_change(cpu_s_of(now.full_demand), cpu_s_of(state.full_demand))
         measured = np.log(np.where(there, self._profile.rate_tps / self._wanted_or_one, 1.0))
         lacks = np.minimum(measured, before) - grown + self.goal.caution * model_sd(change)
-        alike = (change == 0) & (grown >= before - _SAME)
+        alike = (change == 0) & (grown >= before - SAME)
         return np.where(there & ~alike, np.maximum(lacks, 0.0), 0.0)
 
     @cached_property
