@@ -280,14 +280,14 @@ def bound(
     Parameters
     ----------
     problem
-        Problem; with a load for throughput and nodes.
+        Problem with a measured or assumed load.
     placement
         A good placement to compare with the bound; by default that of `optimizer` after two seconds.
     seconds
         Time limit of the proof in seconds.
     objective
-        Objective of the bound: ``traffic``, ``throughput`` or ``nodes``; ``auto`` is throughput if a service measured
-        the load, else traffic.
+        Objective of the bound: ``traffic``, ``throughput`` or ``nodes``; ``auto`` is throughput, or traffic of a
+        problem without any rates.
     headroom_percent
         Percent of all nodes and links to keep free, for nodes.
 

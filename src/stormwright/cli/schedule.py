@@ -39,8 +39,9 @@ from stormwright.workbench.ready_problems import read_problem
 def figures_of(problem: Problem, assignment: Assignment) -> dict[str, Any]:
     """Return the figures of the current and the new placement, moves, violations, and assumptions.
 
-    ``reachable`` are the predicted rates of a placement, null if no topology has a rate. Names of violations and of deviating worker counts are those of `stormwright compare --json`. `before` and `moved`
-    are null without a running placement, and `fullest_cpu` (a fraction) if a node without any CPU has executors.
+    Names of violations and of deviating worker counts are those of `stormwright compare --json`. `reachable` are the
+    predicted rates, null if no topology has a rate. `before` and `moved` are null without a running placement, and
+    `fullest_cpu` (a fraction) if a node without any CPU has executors.
     """
     now, after = problem.current_slot, assignment.slot_of_executor
     runs, counts = bool(np.any(now != UNPLACED)), other_worker_counts(problem, after)

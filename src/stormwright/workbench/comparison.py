@@ -56,8 +56,9 @@ def comparison_table(comparison: Comparison) -> TextTable:
     rows = []
     if comparison.current:
         rows.append(["(current placement)", *_cells(comparison.current, bool(rate), columns), ""])
+    none = [*("–" for _ in (*rate, *columns)), "failed"]
     for row in comparison.rows:
-        cells = _cells(row.figures, bool(rate), columns) if row.figures else [*("–" for _ in (*rate, *columns)), "failed"]
+        cells = _cells(row.figures, bool(rate), columns) if row.figures else none
         rows.append([row.label, *cells, f"{row.seconds:.3f}"])
     return TextTable(["", *rate, *columns, "limits", "s"], rows)
 
@@ -315,8 +316,8 @@ class Comparison(Tabular):
         found = [*filter(None, [self.current, *(row.figures for row in self.rows)])]
         marked = any(figures.mark for figures in found)
         slow = next((figures.throughput for figures in found if figures.is_slow), None)
-        notes = [f"{SLOW} {SLOW_MEANS.format(kind=slow.kind)}" if slow else "", f"{MARK} {MARK_MEANS}" if marked else ""]
-        return [*filter(None, [*notes, assumed_text(self.problem)])]
+        too_low = f"{SLOW} {SLOW_MEANS.format(kind=slow.kind)}" if slow else ""
+        return [*filter(None, [too_low, f"{MARK} {MARK_MEANS}" if marked else "", assumed_text(self.problem)])]
 
     @property
     def failures(self) -> list[str]:
@@ -390,9 +391,7 @@ def compare(
 _FiguresOf: TypeAlias = Callable[[Problem, IntArray], PlacementFigures]
 
 
-def _run(
-    problem: Problem, name: str, scheduler: Scheduler | StormwrightError, figures_of: _FiguresOf
-) -> ComparedRow:
+def _run(problem: Problem, name: str, scheduler: Scheduler | StormwrightError, figures_of: _FiguresOf) -> ComparedRow:
     if isinstance(scheduler, StormwrightError):
         return ComparedRow(name, error=str(scheduler))
     warm_up(scheduler)

@@ -70,9 +70,8 @@ class LiveTrials:
         names = {topology.id: topology.name for topology in found.problem.topologies}
         rows = list(_rows(names, found.today, found.then))
         notes = [text] if (text := assumed_text(problem)) else []
-        if found.assignment.scheduler:
-            moves = f"; {counted(found.moved, 'executor')} would move" if found.today else ""
-            notes.append(f"placed by {found.assignment.scheduler}{moves}")
+        if effects := "; ".join(found.effects()):
+            notes.append(effects)
         if len(names) > _MOST:
             notes.append(f"and {counted(len(names) - _MOST, 'topology')} more: see the command line")
         for topology, count, reasons in found.assignment.grouped_reasons():
