@@ -6,9 +6,10 @@ The inputs of questions that were asked in public (tests/cases/public), the buil
 and a generated cluster, and drawn topologies: Flux files of random acyclic graphs of components with shuffle,
 local-or-shuffle and fields groupings, imported as `stormwright import flux` does.
 
-Each is placed by `schedule` as it is by default, and by all schedulers of `compare` but those that were trained. The
-figure is the factor by which all rates can grow, by `stormwright predict`: of the default answer, and of the winner of
-the comparison, relative to Even's and to that of the best scheduler.
+Each is placed by `schedule` as it is by default, and by all schedulers of `compare` but `LEFT_OUT`. The figure is the
+factor by which all rates can grow, by `stormwright predict`: the lower one of the default answer and of the winner of
+the comparison, relative to Even's and to that of the best scheduler. Only placements of every executor within the
+limits count, as in `compare`; Even's is not always one.
 """
 
 from __future__ import annotations
@@ -43,8 +44,8 @@ MEASURES = (
 #: What is asked for: relative to Even, and to the best of all schedulers.
 LEAST_BESIDE_EVEN, LEAST_BESIDE_BEST = 1.0, 0.98
 
-#: Schedulers that were trained, or learn while they run.
-TRAINED = frozenset({"learned", "model_free"})
+#: Schedulers that were trained or learn while they run, and the one that runs all others.
+LEFT_OUT = frozenset({"learned", "model_free", "n_version"})
 
 CASES = ROOT / "tests" / "cases" / "public"
 
@@ -71,23 +72,28 @@ GROUPINGS = ("SHUFFLE", "LOCAL_OR_SHUFFLE", "FIELDS")
 
 @dataclass(frozen=True)
 class Answer:
-    """Factors by which all rates can grow: by default, for the winner of the comparison, Even, and the best."""
+    """Factors by which all rates can grow: by default, for the winner of the comparison, Even, and the best.
+
+    That of Even is None if it breaks limits.
+    """
 
     problem: str
     executors: int
     default: float
     winner: float
     winner_name: str
-    even: float
+    even: float | None
     best: float
     best_name: str
 
     @property
-    def beside_even(self) -> float:
-        return min(self.default, self.winner) / self.even
+    def beside_even(self) -> float | None:
+        """Relative to Even."""
+        return min(self.default, self.winner) / self.even if self.even else None
 
     @property
     def beside_best(self) -> float:
+        """Relative to the best."""
         return min(self.default, self.winner) / self.best
 
 
@@ -106,16 +112,17 @@ def main() -> None:
         found = []
         for name, problem in problems:
             found.append(_answer(name, problem))
-            print(found[-1], f"{found[-1].beside_even:.3f} {found[-1].beside_best:.3f}", flush=True)
+            print(found[-1], found[-1].beside_even, found[-1].beside_best, flush=True)
         details[group] = [asdict(each) for each in found]
         rows += _rows(f"{len(found)} {group}", found)
     write_results("default-answer", "The default answer where no load was measured", rows, details)
 
 
 def _rows(group: str, found: list[Answer]) -> Iterator[tuple[str, str, str]]:
-    beside_even, beside_best = ([getattr(a, name) for a in found] for name in ("beside_even", "beside_best"))
+    beside_even = [each.beside_even for each in found if each.beside_even is not None]
+    beside_best = [each.beside_best for each in found]
     yield (
-        f"{group}: reachable rate by default ÷ Even's",
+        f"{group}: reachable rate by default ÷ Even's, of {len(beside_even)}",
         f"≥ {LEAST_BESIDE_EVEN:g} each",
         f"{min(beside_even):.3f} to {max(beside_even):.2f}, median {np.median(beside_even):.2f}",
     )
@@ -129,7 +136,7 @@ def _rows(group: str, found: list[Answer]) -> Iterator[tuple[str, str, str]]:
 
 
 def _answer(name: str, problem: Problem) -> Answer:
-    names = [each for each in scheduler_names() if each not in TRAINED]
+    names = [each for each in scheduler_names() if each not in LEFT_OUT]
     found = sw.compare(problem, ",".join(names))
     # Of complete placements within the limits, as `compare` ranks.
     valid = {
@@ -138,14 +145,13 @@ def _answer(name: str, problem: Problem) -> Answer:
         if row.complete and row.figures is not None and row.assignment is not None and not row.figures.broken
     }
     best = max(valid, key=lambda each: valid[each])
-    even = _factor(problem, sw.place(problem, "even"))
     return Answer(
         problem=name,
         executors=problem.num_executors,
         default=_factor(problem, sw.place(problem)),
         winner=valid[found.rows[0].name],
         winner_name=found.rows[0].name,
-        even=even,
+        even=valid.get("even"),
         best=valid[best],
         best_name=best,
     )

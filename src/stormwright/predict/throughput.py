@@ -32,6 +32,10 @@ _OF_MEAN = 0.1
 #: Throughput if nothing known limits any rate.
 UNLIMITED = float((1 + _OF_MEAN) * np.log(ENDLESS))
 
+#: Mark before a reachable rate that is too low, and its explanation.
+SLOW = "!"
+SLOW_MEANS = "too low: the placement does not sustain the {kind} rates"
+
 #: Difference of throughputs that counts as equal: a thousandth of the rates.
 SAME = 1e-3
 

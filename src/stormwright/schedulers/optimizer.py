@@ -163,13 +163,14 @@ class OptimizerScheduler:
     CPUs, links and busiest threads, while rates grow to the highest sustainable ones: all by one factor, multiplied by
     ``stormwright.weight`` in the topology's configuration, a number above 0. For latency it lowers Σ u / (1 − u) and
     the distance of messages; for nodes their number, as long as `headroom_percent` stays free, and then latency on
-    these nodes; for balanced the CPU per tree, as long as rates are sustained. It starts from the running placement,
-    from one of little traffic and from topologies gathered on few nodes; results are compared by the complete
-    prediction, and the running placement stays if it is as good. The predicted throughput of another placement is
-    reduced by `caution` standard deviations of its prediction error (`stormwright.predict.gain`), and no node in use is
-    left idle for it; 0 disables both. CPU is no constraint here, as rates follow from it, so a node may get more than
-    was measured. The number of workers is a decision (`workers`), applied by ``rebalance -n``. Topologies that began no
-    trees are placed for little traffic.
+    these nodes; for balanced the CPU per tree, as long as rates are sustained. It starts from the running placement, or
+    if nothing runs from that of `even`; from one of little traffic; and from topologies gathered on few nodes. Results
+    are compared by the complete prediction, and the running placement stays if it is as good. The predicted throughput
+    of another placement is reduced by `caution` standard deviations of its prediction error
+    (`stormwright.predict.gain`), and no node in use is left idle for it; 0 disables both. CPU is no constraint here, as
+    rates follow from it, so a node may get more than was measured. The number of workers is a decision (`workers`),
+    applied by ``rebalance -n``. By default (objective auto), if no service measured the load, CPU stays a constraint
+    and the numbers of workers are as requested. Topologies that began no trees are placed for little traffic.
 
     For traffic it lowers the cost of a placement, weighted by distance, plus everything with a price. Shuffled traffic
     follows each candidate placement, as by Storm's locality-aware shuffle: it stays where executors of the component
@@ -214,8 +215,9 @@ class OptimizerScheduler:
 
     When to use
     -----------
-    Whenever a load was measured. For traffic: large clusters, many topologies, or if only few running executors may
-    move (`max_moves`). With more than some thousand executors set a time budget, as `iterations` are then few for each.
+    Always, with a measured load or an assumed one. For traffic: large clusters, many topologies, or if only few running
+    executors may move (`max_moves`). With more than some thousand executors set a time budget, as `iterations` are then
+    few for each.
 
     Ignores
     -------

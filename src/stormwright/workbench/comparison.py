@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields
+from functools import partial
 from html import escape
 from itertools import groupby
 from typing import Any, TypeAlias
@@ -20,7 +21,7 @@ from stormwright.model.constraints.slots import WorkerCount
 from stormwright.model.constraints.violations import broken_limits, other_worker_counts
 from stormwright.model.humanize import counted, readable
 from stormwright.model.problem import assumed_text
-from stormwright.predict.throughput import SAME, Throughput, ThroughputPredictor
+from stormwright.predict.throughput import SAME, SLOW, SLOW_MEANS, Throughput, ThroughputPredictor
 from stormwright.schedulers.toolkit.from_scratch import always, apply_from_scratch
 from stormwright.schedulers.toolkit.plugin_guard import checked
 from stormwright.schedulers.toolkit.traits import warm_up
@@ -86,10 +87,6 @@ log = logging.getLogger(__name__)
 #: Mark before a cost that is not comparable, and its explanation.
 MARK = "*"
 MARK_MEANS = "not comparable: the placement breaks limits or leaves executors out"
-
-#: Mark before a reachable rate that is too low, and its explanation.
-SLOW = "!"
-SLOW_MEANS = "too low: the placement does not sustain the {kind} rates"
 
 
 @dataclass(frozen=True)
@@ -371,11 +368,7 @@ def compare(
         for name, each in schedulers.items()
     }
     # Also derives the problem's arrays, so that the first scheduler is not charged for what all of them use.
-    rates = ThroughputPredictor(problem)
-
-    def figures_of(problem: Problem, slots: IntArray) -> PlacementFigures:
-        return replace(measure(problem, slots), throughput=rates.predicted(slots))
-
+    figures_of = partial(measure, rates=ThroughputPredictor(problem))
     runs = bool(np.any(problem.current_slot != UNPLACED))
     current = figures_of(problem, problem.current_slot) if runs else measure(problem, problem.current_slot)
     rows = []
@@ -468,8 +461,8 @@ def _kind_and_rate(row: ComparedRow) -> tuple[tuple[bool, int, bool], float]:
     return _kind(row), -_throughput(row)
 
 
-def measure(problem: Problem, slot_of_executor: IntArray) -> PlacementFigures:
-    """Return the figures of a placement."""
+def measure(problem: Problem, slot_of_executor: IntArray, rates: ThroughputPredictor | None = None) -> PlacementFigures:
+    """Return the figures of a placement; with `rates` its throughput, too."""
     used = np.unique(slot_of_executor[slot_of_executor != UNPLACED])
     nodes = np.unique(problem.slot_node[used])
     cpu_hz = node_sum(problem, slot_of_executor, problem.executor_cpu_hz)[nodes]
@@ -484,4 +477,5 @@ def measure(problem: Problem, slot_of_executor: IntArray) -> PlacementFigures:
         balance=float(cpu_hz.max() / cpu_hz.mean()) if cpu_hz.any() else None,
         moved_executors=len(changes.moved_executors),
         restarted_workers=len(changes.stopped_workers),
+        throughput=rates.predicted(slot_of_executor) if rates else None,
     )
