@@ -1,6 +1,6 @@
 """How good the default answer is where no load was measured: its reachable rate beside Even's, and the best of all.
 
-    python -m benchmarks.schedulers.default_answer [--drawn 100] [--seed 1]
+    python -m benchmarks.schedulers.default_answer [--drawn 100] [--built-in 11] [--seed 1]
 
 The inputs of questions that were asked in public (tests/cases/public), the built-in experiments of the TOP-Storm paper
 and a generated cluster, and drawn topologies: Flux files of random acyclic graphs of components with shuffle,
@@ -99,22 +99,24 @@ class Answer:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--drawn", type=int, default=100)
+    parser.add_argument("--drawn", type=int, default=100, help="number of drawn topologies")
+    parser.add_argument("--built-in", type=int, default=len(READY), help="number of built-in problems")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
+    ready = READY[: options.built_in]
     groups = {
         "questions asked in public": list(_public()),
-        "built-in problems": [(name, read_problem(Path(f"ready:{name}")).with_nothing_running()) for name in READY],
+        "built-in problems": [(name, read_problem(Path(f"ready:{name}")).with_nothing_running()) for name in ready],
         "drawn topologies": [(f"drawn-{n}", drawn(options.seed * 1_000_000 + n)) for n in range(options.drawn)],
     }
     rows, details = [], {}
     for group, problems in groups.items():
-        found = []
+        found: list[Answer] = []
         for name, problem in problems:
             found.append(_answer(name, problem))
             print(found[-1], found[-1].beside_even, found[-1].beside_best, flush=True)
         details[group] = [asdict(each) for each in found]
-        rows += _rows(f"{len(found)} {group}", found)
+        rows += _rows(f"{len(found)} {group}", found) if found else ()
     write_results("default-answer", "The default answer where no load was measured", rows, details)
 
 
