@@ -60,9 +60,10 @@ def command(file: Path, assignment: Path | None, topology: str | None, executor:
     answer = read_assignment(assignment, problem) if assignment else Assignment(problem.current_slot)
     with working("explaining every node for every executor"):
         found = explain(problem, answer, topology, executor)
-    over = overloads(problem, answer.slot_of_executor) if topology is None and executor is None else []
-    placed = np.any(answer.slot_of_executor != UNPLACED)
-    rates = ThroughputPredictor(problem).predicted(answer.slot_of_executor) if placed else None
+    over, rates = [], None
+    if topology is None and executor is None:
+        over = overloads(problem, answer.slot_of_executor)
+        rates = ThroughputPredictor(problem).predicted(answer.slot_of_executor)
     if as_json:
         explanations = [explanation.as_dict() for explanation in found]
         overloaded = [overload.as_dict() for overload in over]

@@ -103,7 +103,7 @@ class Throughput:
 
     @property
     def kind(self) -> str:
-        """What the rates are: assumed or measured."""
+        """Origin of the rates: assumed or measured."""
         return "assumed" if self.assumed else "measured"
 
     @property
@@ -179,7 +179,7 @@ def _growth(one: Reach) -> float:
 
 
 class ThroughputPredictor:
-    """Predicts the throughput of placements of one problem; what did not move is not computed again.
+    """Predicts the throughput of placements of one problem; topologies that did not move are not computed again.
 
     Parameters
     ----------

@@ -182,7 +182,7 @@ class WhatIf(Tabular):
         return "".join([*parts, paragraph("; ".join(self.effects()))])
 
     def effects(self) -> Iterator[str]:
-        """Yield who placed what, and what has to be done for it."""
+        """Yield the scheduler, the moved and added executors, and the commands that change their number."""
         if self.assignment.scheduler:
             yield f"placed by {self.assignment.scheduler}"
         if self.today and (self.moved or self.assignment.scheduler):
