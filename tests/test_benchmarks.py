@@ -31,6 +31,7 @@ SMALL = {
     "service.reading": "--executors 1000 --nodes 50 --pairs 10000 --runs 1",
     "service.plans": "--sizes 1000 --plans 1 --reads 3",
     "service.slow_nodes": "--node-hours 20 --trials 5",
+    "schedulers.default_answer": "--drawn 1 --built-in 1",
     "schedulers.scale": "--executors 1000 --nodes 50 --pairs 10000 --runs 1 --schedulers even,online",
     "simulator.recorded_cells": "--only star --seconds 0.2",
     "simulator.transients": "simulate --starts 1",

@@ -548,7 +548,8 @@ def test_notebooks_show_topologies_nodes_and_bottlenecks(running):
 
 def test_bound_of_shuffled_traffic_says_why_it_is_zero():
     """A shuffled tuple may find a target in its worker, so the bound counts it as free."""
-    found = sw.bound(sw.sketch({"words": "lines 2 -> split 4 -> count 4 fields"}, nodes=3), seconds=1)
+    problem = sw.sketch({"words": "lines 2 -> split 4 -> count 4 fields"}, nodes=3)
+    found = sw.bound(problem, objective="traffic", seconds=1)
     assert (found["bound"], found["optimal"], found["flows"]) == (0.0, False, 0.5)
     assert "50% of the traffic is shuffled" in found["text"]
 

@@ -194,12 +194,14 @@ def test_schedule_command_imports_only_required_modules():
     )
     result = subprocess.run([sys.executable, "-c", check, case], capture_output=True, text=True, check=True)
     others = {
-        *("numba", "scipy", "rich", "numpy.ma"),
+        *("numba", "rich"),
         "stormwright.formats.files.archives",
         "stormwright.formats.storm.submission",
         "stormwright.schedulers.toolkit.describe",
     }
-    assert others & set(result.stdout.splitlines()[-1].split()) == set(), "it is to answer within half a second"
+    assert others & set(result.stdout.splitlines()[-1].split()) == set(), (
+        "it is to answer within a second; the prediction takes SciPy's sparse arrays"
+    )
 
 
 def test_document_validators_are_built_only_on_demand():

@@ -17,6 +17,7 @@ from stormwright.formats import read_problem
 from stormwright.model import CostWeights, Problem
 from stormwright.model.arrays import IntArray
 from stormwright.model.humanize import amount
+from stormwright.predict.throughput import ThroughputPredictor
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.toolkit.describe import Description, Parameter, options_of_all
 from stormwright.schedulers.toolkit.from_scratch import running_text
@@ -55,7 +56,8 @@ def pages(problem: Problem) -> dict[str, str]:
     """
     descriptions = {name: describe_scheduler(name) for name in SCHEDULERS}
     slots = {name: make_scheduler(name).schedule(problem).slot_of_executor for name in SCHEDULERS}
-    figures = {name: measure(problem, of) for name, of in slots.items()}
+    rates = ThroughputPredictor(problem)
+    figures = {name: measure(problem, of, rates) for name, of in slots.items()}
     made = {_INDEX: _index(problem, descriptions, figures)}
     for name, description in descriptions.items():
         columns = {known: figures[known] for known in dict.fromkeys((name, STORMS_OWN))}
@@ -67,7 +69,7 @@ def pages(problem: Problem) -> dict[str, str]:
 
 def _picture(problem: Problem, name: str, figures: PlacementFigures, slots: IntArray) -> str:
     colours = component_colours(problem)
-    lead = f"cost {figures.cost.total:,.0f}, {figures.nodes} nodes, {figures.workers} workers"
+    lead = f"{_rate(figures)} trees/s, cost {figures.cost.total:,.0f}, {figures.nodes} nodes, {figures.workers} workers"
     return placement_svg(draw(problem, name, lead, slots, colours), list(component_legend(problem, colours)))
 
 
@@ -128,6 +130,7 @@ def _rule(description: Description) -> Iterator[str]:
 def _figures_table(figures: Mapping[str, PlacementFigures]) -> str:
     weights = CostWeights()
     rows: list[tuple[str, list[str]]] = [
+        ("trees/s that can be reached", [f"**{_rate(of)}**" for of in figures.values()]),
         ("cost", [f"**{of.cost.total:,.0f}**" for of in figures.values()]),
         ("in a worker", [f"{of.cost.same_executor + of.cost.same_worker:,.0f}" for of in figures.values()]),
         (f"in a node, × {weights.inter_worker:g}", [f"{of.cost.inter_worker:,.0f}" for of in figures.values()]),
@@ -165,17 +168,18 @@ def _variants_table(variants: Mapping[str, ParameterSet]) -> str:
 
 
 def _index(problem: Problem, descriptions: Mapping[str, Description], figures: Mapping[str, PlacementFigures]) -> str:
-    lines = ["| name | rule | source | honours | cost |", "|---|---|---|---|---:|"]
+    lines = ["| name | rule | source | honours | trees/s | cost |", "|---|---|---|---|---:|---:|"]
     for name, description in descriptions.items():
-        lines.append(_index_row(name, f"{name}.md", description, f"{figures[name].cost.total:,.0f}"))
-    lines.append(_index_row(ANY_JAVA, f"{_JAVA}.md", describe_scheduler(ANY_JAVA), "–"))
+        lines.append(_index_row(name, f"{name}.md", description, figures[name]))
+    lines.append(_index_row(ANY_JAVA, f"{_JAVA}.md", describe_scheduler(ANY_JAVA), None))
     return _text(iter(["# The schedulers", _ABOUT, "\n".join(lines), *_about_options(), *_about_problem(problem)]))
 
 
 _ABOUT = """\
 Each has a page: where its rule comes from, the rule, when to use it, what it ignores, and a picture of where it puts
-the executors of one word count. *Cost* is the traffic of that placement, weighted by how far it goes; a scheduler that
-lowers something else, such as the load of the busiest node, may well cost more than `even`.
+the executors of one word count. *Trees/s* is the rate that this placement can reach, by
+[prediction](../predict.md#highest-rates); *cost* is its traffic, weighted by how far it goes. `stormwright compare`
+shows both for a problem of yours, and sorts by the rates.
 
 - All of ours keep to free worker slots and stay away from blacklisted hosts. All but `even` give a topology exactly as
   many workers as it asks for (`tag_aware` may need more), place it as a whole or not at all, and keep
@@ -235,9 +239,15 @@ def _about_options() -> Iterator[str]:
     yield _ORDERS
 
 
-def _index_row(name: str, page: str, description: Description, cost: str) -> str:
+def _index_row(name: str, page: str, description: Description, figures: PlacementFigures | None) -> str:
     cells = (description.rule, _short_source(description.source), _honours(description))
-    return f"| [{name}]({page}) | {' | '.join(map(_cell, cells))} | {cost} |"
+    measured = ("–", "–") if figures is None else (_rate(figures), f"{figures.cost.total:,.0f}")
+    return f"| [{name}]({page}) | {' | '.join(map(_cell, cells))} | {' | '.join(measured)} |"
+
+
+def _rate(figures: PlacementFigures) -> str:
+    """The reachable rate of the word count."""
+    return figures.throughput.brief if figures.throughput else "–"
 
 
 def _about_problem(problem: Problem) -> Iterator[str]:

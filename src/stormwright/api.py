@@ -23,6 +23,7 @@ from stormwright.model import UNPLACED, Assignment, Cost, Problem, cost_of, diff
 from stormwright.model.faults import is_integer, is_number
 from stormwright.model.humanize import counted, proof_text, reach_texts
 from stormwright.model.problem import assumed_text, require_problem, size_of, slots_in
+from stormwright.predict.throughput import Throughput, ThroughputPredictor
 from stormwright.schedulers import Scheduler
 from stormwright.schedulers.toolkit.from_scratch import apply_from_scratch, never
 from stormwright.schedulers.toolkit.plugin_guard import checked
@@ -113,6 +114,11 @@ class Placement(Assignment, Tabular):
         return cost_of(self.problem, self.slot_of_executor)
 
     @cached_property
+    def throughput(self) -> Throughput | None:
+        """Predicted reachable rates; None if no topology has a rate."""
+        return ThroughputPredictor(self.problem).predicted(self.slot_of_executor)
+
+    @cached_property
     def broken(self) -> list[Any]:
         """Violated constraints; empty if the placement is valid."""
         return list(violations(self.problem, self.slot_of_executor))
@@ -131,6 +137,8 @@ class Placement(Assignment, Tabular):
         used = f"{len(nodes)} of {counted(len(problem.supervisors), 'node')}"
         lines = [
             f"{self.scheduler or 'a placement'} of {problem.name or 'a problem'}: {size_of(problem)}",
+            *([f"reachable: {rates.text}"] if (rates := self.throughput) else []),
+            *([rates.warning] if rates and rates.warning else []),
             f"cost {cost.total:,.1f}: {across}, {near}",
             f"{counted(len(placed), 'executor')} in {workers} on {used}",
         ]
@@ -239,7 +247,7 @@ def compare(
     *,
     from_scratch: bool | None = None,
 ) -> Comparison:
-    """Compare cost, resources and moves of several schedulers, best first; the result prints and draws as a table.
+    """Compare reachable rates, cost and moves of several schedulers, best first; the result prints as a table.
 
     Parameters
     ----------
@@ -272,14 +280,14 @@ def bound(
     Parameters
     ----------
     problem
-        Problem; with a load for throughput and nodes.
+        Problem with a measured or assumed load.
     placement
         A good placement to compare with the bound; by default that of `optimizer` after two seconds.
     seconds
         Time limit of the proof in seconds.
     objective
-        Objective of the bound: ``traffic``, ``throughput`` or ``nodes``; ``auto`` is throughput if a service measured
-        the load, else traffic.
+        Objective of the bound: ``traffic``, ``throughput`` or ``nodes``; ``auto`` is throughput, or traffic of a
+        problem without any rates.
     headroom_percent
         Percent of all nodes and links to keep free, for nodes.
 
@@ -433,7 +441,9 @@ def simulate(
         The argument is no problem, the assignment belongs to another one, nothing runs and no assignment is given, a
         number is out of range or none, the trace or the costs are invalid, or a trace is given for saturated spouts.
     """
-    from stormwright.predict.calibration.document import costs_of, stored_costs
+    from stormwright.predict.calibration.document import stored_costs
+    from stormwright.predict.fixed_point import fixed_costs
+    from stormwright.predict.flow.profile import Profile
     from stormwright.simulator.precompile import ready_simulator
     from stormwright.simulator.settings import Settings
     from stormwright.workbench.simulated import simulation
@@ -462,7 +472,7 @@ def simulate(
         raise InputError("simulate", faults)
     slots = problem.current_slot if assignment is None else slots_in(problem, assignment)
     ready_simulator()
-    assumed = costs_of(problem) if costs is None else stored_costs(costs)
+    assumed = fixed_costs(Profile.of(problem)) if costs is None else stored_costs(costs)
     settings = Settings(*assumed, saturated=saturated, tuples_at_once=tuples_at_once, seed=seed)
     return simulation.simulate(problem, slots, seconds, settings, changes)
 

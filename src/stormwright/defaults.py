@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-#: Default scheduler: by reachable throughput if a load was measured, else by traffic.
+#: Default scheduler: by reachable throughput under the measured or assumed rates.
 DECIDING = "optimizer"
 
 #: Scheduler of executors that lost their slots, while all else stays.

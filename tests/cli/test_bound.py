@@ -21,19 +21,20 @@ SMALL, LARGER = CASES["s01_excl18_n5"], CASES["m03_5topo100_n12_r2"]
 
 
 def test_a_small_problem_is_proven(run):
-    code, out, _ = run("bound", SMALL, "--search", 0.5, "--seconds", 60)
+    code, out, _ = run("bound", SMALL, "--objective", "traffic", "--search", 0.5, "--seconds", 60)
     assert code == 0
     assert "cost 4,441, proven to be the least" in out
 
 
 def test_bound_of_larger_problem_reports_gap(run):
-    code, out, _ = run("bound", LARGER, "--search", 0.2, "--seconds", 1, "--json")
+    by_traffic = ("--objective", "traffic", "--search", 0.2, "--seconds", 1)
+    code, out, _ = run("bound", LARGER, *by_traffic, "--json")
     assert code == 0
     found = orjson.loads(out)
     assert not found["optimal"]
     assert 0 < found["bound"] < found["cost"]
     assert found["gap"] == pytest.approx(1 - found["bound"] / found["cost"])
-    _, out, _ = run("bound", LARGER, "--search", 0.2, "--seconds", 1)
+    _, out, _ = run("bound", LARGER, *by_traffic)
     assert "no placement costs less than" in out
 
 
@@ -77,11 +78,11 @@ def test_nodes_are_proven(run, word_count):
     assert "no placement on these nodes sustains the measured rates with 99% of everything free" in out
 
 
-def test_bound_objective_is_throughput_for_load_measured_by_service(run, word_count, tmp_path):
+def test_bound_objective_is_throughput_by_default(run, word_count, tmp_path):
     """As `optimizer` decides; the first line and the JSON say so."""
     quickly = ("--search", 0.2, "--seconds", 0.5)
     _, out, _ = run("bound", word_count, *quickly)
-    assert "the proof of least traffic took" in out.splitlines()[0]
+    assert "the proof of highest rates took" in out.splitlines()[0]
     problem, path = sw.read_problem(word_count), tmp_path / "measured.json"
     measured = problem.with_load(replace(problem.load, costs=costs_to_dict(Calibration())))
     write_problem(path, measured)
@@ -91,7 +92,7 @@ def test_bound_objective_is_throughput_for_load_measured_by_service(run, word_co
     assert orjson.loads(run("bound", path, *quickly, "--json")[1])["objective"] == "throughput"
     assert orjson.loads(run("bound", path, *quickly, "--objective", "traffic", "--json")[1])["objective"] == "traffic"
     assert sw.bound(measured, sw.place(measured, "even"), seconds=0.5)["objective"] == "throughput"
-    assert sw.bound(problem, sw.place(problem, "even"), seconds=0.5)["objective"] == "traffic"
+    assert sw.bound(problem, sw.place(problem, "even"), seconds=0.5)["objective"] == "throughput"
 
 
 @pytest.mark.parametrize("objective", ["auto", "traffic", "throughput"])

@@ -76,15 +76,18 @@ def plugins(monkeypatch):
 # Table, exit codes -------------------------------------------------------------------------------
 
 
-def test_table_is_sorted_by_cost(run):
+def test_table_shows_and_is_sorted_by_reachable_rates(run):
     code, out, err = run("compare", PLACEABLE, "--schedulers", "even,online")
     assert code == 0
     lines = out.splitlines()
-    assert lines[2].split()[:2] == ["cost", "in"]
+    assert lines[1].startswith("No placement sustains the measured rates. The highest rates are 0.988 times")
+    assert lines[2].split()[:3] == ["rates", "cost", "in"]
     assert [line.split()[0] for line in lines[3:5]] == ["online", "even"]
     assert "5 broken" in lines[4]
-    assert lines[3].split()[1][0].isdigit()
-    assert lines[4].split()[1].startswith("*")
+    assert lines[3].split()[1] == "!×"
+    assert lines[3].split()[3][0].isdigit()
+    assert lines[4].split()[3].startswith("*")
+    assert "\n! too low: " in out
     assert "\n* not comparable: " in out
     assert "even: node-00002: CPU 14.46 of 12.8 GHz" in out
     assert "1 of 2: even …\n" in err

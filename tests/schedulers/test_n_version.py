@@ -49,7 +49,7 @@ def test_n_version_traffic_cost_equals_its_best_member():
         name: cost_of(WORD_COUNT, make_scheduler(name).schedule(WORD_COUNT).slot_of_executor).total
         for name in RULES.split(",")
     }
-    found = answered(WORD_COUNT, schedulers=RULES)
+    found = answered(WORD_COUNT, schedulers=RULES, objective="traffic")
     assert cost_of(WORD_COUNT, found.slot_of_executor).total == min(costs.values())
     assert found.parameters["chosen"] == min(costs, key=costs.__getitem__)
     assert found.parameters["reason"].startswith(f"{found.parameters['chosen']} is the best of 5 answers, by traffic")
@@ -80,10 +80,17 @@ def test_n_version_supports_other_objectives(objective, unit):
     assert unit in found.parameters["reason"]
 
 
-def test_n_version_without_load_compares_by_traffic_and_reports_this():
-    found = answered(replace(WORD_COUNT, load=None), schedulers=RULES, objective="throughput")
+def test_n_version_without_measured_load_predicts_the_assumed_one():
+    found = answered(replace(WORD_COUNT, load=None), schedulers=RULES)
+    assert found.parameters["objective"] == "throughput"
+    assert "times the assumed rates" in found.parameters["reason"]
+
+
+def test_n_version_without_traffic_compares_by_traffic_and_reports_this():
+    of = problem(nodes(4, 4), (topology("t", 4, 2), load(4)))
+    found = answered(of, schedulers=RULES, objective="throughput")
     assert found.parameters["objective"] == "traffic"
-    assert "compared by traffic, as no load was measured" in found.parameters["reason"]
+    assert "compared by traffic, as without any traffic throughput cannot be predicted" in found.parameters["reason"]
 
 
 def test_member_with_limit_violations_is_excluded_and_named():

@@ -35,7 +35,8 @@ PAIRS = [(0, 1, 100), (2, 3, 100)]
 
 
 def schedule(of: Problem, **settings: object):
-    settings = {"iterations": 20_000} | settings
+    """The answer by traffic; by rates: test_optimizer_rates.py, test_default_answer.py."""
+    settings = {"objective": "traffic", "iterations": 20_000} | settings
     return make_scheduler("optimizer", settings).schedule(of)
 
 

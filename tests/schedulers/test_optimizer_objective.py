@@ -22,7 +22,7 @@ from tests.schedulers.search_problems import part_optimal, tiny, valid_placement
 
 
 def schedule(of: Problem, **settings: object):
-    return make_scheduler("optimizer", {"iterations": 20_000} | settings).schedule(of)
+    return make_scheduler("optimizer", {"objective": "traffic", "iterations": 20_000} | settings).schedule(of)
 
 
 def nodes_used(of: Problem, slots: Sequence[int]) -> int:

@@ -123,9 +123,10 @@ def test_optimal_running_placement_stays():
     assert np.array_equal(placed(runs, objective="throughput").slot_of_executor, first.slot_of_executor)
 
 
-def test_measured_load_selects_throughput_and_assumed_load_selects_traffic():
+def test_throughput_is_the_default_objective_and_workers_are_free_for_measured_loads():
     problem = spread(WordCount(nodes=3, cores=0.4).problem())
-    assert placed(problem).parameters["objective"] == "traffic"
+    assert placed(problem).parameters["objective"] == "throughput"
+    assert placed(problem.with_nothing_running()).num_workers == {}
     assert problem.load is not None
     measured = problem.with_load(replace(problem.load, start_ms=1, end_ms=60_001))
     found = placed(measured)

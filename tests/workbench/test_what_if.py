@@ -7,8 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from benchmarks.schedulers.default_answer import CASES as PUBLIC
+from benchmarks.schedulers.default_answer import imported
 from stormwright.errors import InputError
-from stormwright.model import Assignment
+from stormwright.model import Assignment, Problem
+from stormwright.model.topology_config import MAX_EXECUTORS_PER_WORKER
 from stormwright.predict.answer import Assumptions, predict
 from stormwright.predict.changes import with_parallelism
 from stormwright.predict.costs import Costs
@@ -64,8 +67,64 @@ def test_higher_parallelism_of_busiest_component_raises_limit():
     assert highest(then) == pytest.approx(2 * highest(today))
     found = what_if(problem, Changes(parallelism={("words", "spout"): 4, ("", "split"): 8}), EXACT)
     assert found.problem.num_executors == 18
-    assert found.assignment.scheduler == "online"
-    assert (found.moved, found.resubmitted) == (0, (problem.topologies[0].id,))
+    assert (found.assignment.scheduler, found.added) == ("", 6)
+    assert set(found.assignment.slot_of_executor.tolist()) == {0}, "where the others are"
+    assert (found.moved, found.resubmitted, found.rebalanced) == (0, (problem.topologies[0].id,), ())
+
+
+def two(current: bool = True) -> tuple[Problem, Assignment]:
+    """Case 02: two spouts and four bolts on two nodes, as Even places them; it runs if `current`."""
+    problem = imported(PUBLIC / "02-whatif-same-parallelism" / "input" / "two.yaml", None, 2)
+    placed = make_scheduler("even").schedule(problem)
+    return (problem.with_current(placed.by_topology(problem)) if current else problem), placed
+
+
+@pytest.mark.parametrize("current", [True, False])
+def test_unchanged_parallelism_changes_nothing(current):
+    problem, placed = two(current)
+    found = what_if(problem, Changes(parallelism={("", "b"): 4}, assignment=None if current else placed))
+    assert found.today is not None
+    assert found.then == found.today
+    assert highest(found.then) == pytest.approx(20, rel=1e-4)
+    assert (found.moved, found.added, found.resubmitted, found.rebalanced) == (0, 0, (), ())
+    assert found.assignment.slot_of_executor.tolist() == placed.slot_of_executor.tolist()
+
+
+def test_fewer_executors_than_tasks_are_a_rebalance_and_the_others_stay():
+    problem, placed = two()
+    found = what_if(problem, Changes(parallelism={("", "b"): 2}))
+    old, new = problem.topologies[0], found.problem.topologies[0]
+    assert [run.tasks_per_executor for run in new.executor_runs if run.component == 0] == [2]
+    assert (found.resubmitted, found.rebalanced, found.added) == ((), (old.id,), 0)
+    slots = found.assignment.slot_of_executor
+    assert slots[new.executor_component == 1].tolist() == placed.slot_of_executor[old.executor_component == 1].tolist()
+    assert slots[new.executor_component == 0].tolist() == placed.slot_of_executor[:2].tolist()
+    assert highest(found.then) == pytest.approx(10), "two executors process what four did"
+
+
+def test_more_executors_are_added_to_the_workers_with_fewest():
+    problem, placed = two(current=False)
+    found = what_if(problem, Changes(parallelism={("two", "b"): 7}, assignment=placed))
+    new = found.problem.topologies[0]
+    slots = found.assignment.slot_of_executor
+    assert slots[:4].tolist() == placed.slot_of_executor[:4].tolist()
+    assert np.bincount(slots)[np.unique(slots)].tolist() == [5, 4]
+    assert (found.added, found.resubmitted, found.rebalanced) == (3, (new.id,), ())
+    assert found.today is not None, "the assignment is the placement before"
+
+
+def test_added_executors_respect_limits_of_workers():
+    problem, _ = two()
+    limited = replace(problem.topologies[0], conf={MAX_EXECUTORS_PER_WORKER: 3})
+    found = what_if(replace(problem, topologies=(limited,)), Changes(parallelism={("", "b"): 5}))
+    assert len(found.assignment.unplaced) == 1, "both workers are full, and the topology has two"
+    assert found.assignment.grouped_reasons()
+
+
+def test_parallelism_of_a_topology_that_does_not_run_is_placed_by_the_default_scheduler():
+    problem, _ = two(current=False)
+    found = what_if(problem, Changes(parallelism={("", "b"): 3}))
+    assert (found.assignment.scheduler, found.today, found.rebalanced) == ("optimizer", None, ())
 
 
 def test_whatif_scheduler_ignores_current_placement_unless_configured():

@@ -29,7 +29,7 @@ _PROVEN = {"traffic": "least traffic", "throughput": "highest rates", "nodes": "
     type=click.Choice((*OBJECTIVES, AUTO)),
     default=AUTO,
     show_default=True,
-    help="Objective to bound; auto: throughput if the load was measured by a service, else traffic.",
+    help="Objective to bound; auto: throughput, or traffic of a problem without any rates.",
 )
 @click.option(
     "--headroom",
@@ -61,9 +61,9 @@ def command(
 
     The scheduler `optimizer` searches first. Small problems are proven optimal if time allows; for larger ones a
     relaxation is solved, so that the best placement may be worse than the bound. The bound is a cost for traffic, the
-    factor by which all rates can grow for throughput, and the number of nodes that sustains the measured rates for
-    nodes; the last two as counted by `stormwright predict`, with any number of workers unless the topology's
-    configuration restricts it. There is no bound for latency.
+    factor by which all rates can grow for throughput, and the number of nodes that sustains the rates for nodes; the
+    last two as counted by `stormwright predict`, with any number of workers unless the topology's configuration
+    restricts it. There is no bound for latency.
     """
     from stormwright.schedulers import make_scheduler
     from stormwright.schedulers.toolkit.traits import warm_up

@@ -13,7 +13,7 @@ from stormwright.cli.lines import say
 from stormwright.cli.output import cut_short, numbers_table, prepare_output, print_json, print_table
 from stormwright.cli.progress import shown
 from stormwright.files import name_of_output
-from stormwright.model.humanize import proof_text, readable
+from stormwright.model.humanize import proof_text
 from stormwright.model.problem import size_of
 from stormwright.schedulers.toolkit.resolve import ALL, SOME_JAVA, choose_schedulers, is_java
 from stormwright.workbench.ready_problems import read_problem
@@ -62,8 +62,10 @@ def command(
 
     FILE may also be - or ready:NAME, as for `stormwright schedule`.
 
-    The table is sorted by cost. Placements that violate constraints or leave executors out come after valid ones, with
-    their cost marked; failures come last.
+    The table is sorted by the rates that placements can reach, as `stormwright predict` predicts them: trees/s of a
+    single topology, or the factor by which the rates of all topologies can grow; equal ones by cost. Rates that are not
+    sustained are marked. Placements that violate constraints or leave executors out come after valid ones, with their
+    cost marked; failures come last.
 
     Exits with 1 if a scheduler failed or left executors unplaced, 2 if the input is bad.
     """
@@ -96,8 +98,7 @@ def _print(comparison: Comparison, placed: str) -> None:
 
     problem, rows = comparison.problem, comparison.rows
     say(f"{problem.name or 'problem'}: {size_of(problem)}; traffic in tuples/s")
-    if verdict := _verdict(comparison):
-        say(verdict)
+    say(comparison.verdict)
     figures = comparison_table(comparison)
     table = numbers_table(*figures.head)
     for cells in figures.rows:
@@ -109,17 +110,6 @@ def _print(comparison: Comparison, placed: str) -> None:
         say(note)
     for line in cut_short(list(_remarks(comparison)), _MAX_REMARKS):
         say(line)
-
-
-def _verdict(comparison: Comparison) -> str:
-    """Return the scheduler of the lowest cost, as one sentence; empty if none keeps all limits."""
-    valid = [(row, row.figures) for row in comparison.rows if row.figures and not row.figures.mark]
-    if not valid:
-        return "No scheduler places every executor within the limits."
-    best, figures = valid[0]
-    cost = readable(figures.cost.total)
-    now = f", of the current placement {readable(comparison.current.cost.total)}" if comparison.current else ""
-    return f"The lowest cost is {cost}, by {best.label}{now}."
 
 
 def _remarks(comparison: Comparison) -> Iterator[str]:

@@ -17,6 +17,7 @@ from stormwright.cli.progress import working
 from stormwright.formats import read_assignment
 from stormwright.model import UNPLACED, Assignment
 from stormwright.model.humanize import counted, listed, readable
+from stormwright.predict.throughput import ThroughputPredictor
 from stormwright.workbench.ready_problems import read_problem
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def command(file: Path, assignment: Path | None, topology: str | None, executor:
 
     For an executor without a slot: how many nodes are ruled out, and why. For a running one: its cost on every other
     node, and why it cannot go there. Without options: all executors without a slot, and all overloaded nodes with
-    their largest consumers. Identical executors are explained together.
+    their largest consumers, and whether the rates are sustained. Identical executors are explained together.
 
     Nodes are ruled out by the constraints of a placement, whatever the scheduler considered. For an executor without a
     slot the first line is Storm's status text: the scheduler's own reason, then the number of nodes ruled out by
@@ -59,7 +60,10 @@ def command(file: Path, assignment: Path | None, topology: str | None, executor:
     answer = read_assignment(assignment, problem) if assignment else Assignment(problem.current_slot)
     with working("explaining every node for every executor"):
         found = explain(problem, answer, topology, executor)
-    over = overloads(problem, answer.slot_of_executor) if topology is None and executor is None else []
+    over, rates = [], None
+    if topology is None and executor is None:
+        over = overloads(problem, answer.slot_of_executor)
+        rates = ThroughputPredictor(problem).predicted(answer.slot_of_executor)
     if as_json:
         explanations = [explanation.as_dict() for explanation in found]
         overloaded = [overload.as_dict() for overload in over]
@@ -68,6 +72,7 @@ def command(file: Path, assignment: Path | None, topology: str | None, executor:
             {
                 "scheduler": answer.scheduler,
                 "overloaded": overloaded,
+                "reachable": rates.as_dict() if rates else None,
                 "explanations": explanations,
                 "kinds": kinds,
             }
@@ -88,6 +93,8 @@ def command(file: Path, assignment: Path | None, topology: str | None, executor:
             else f"{every}; {counted(len(over), 'node')} {'is' if len(over) == 1 else 'are'} overloaded."
         )
         say(selected)
+    if rates and rates.warning:
+        say(rates.warning)
     for line in cut_short([*_overloaded(over)], 2 * _MAX_NODES):
         say(line)
     runs = bool(np.any(answer.slot_of_executor != UNPLACED))

@@ -25,6 +25,7 @@ from stormwright.model.constraints.constraint import node_sum
 from stormwright.model.constraints.violations import broken_limits, other_worker_counts
 from stormwright.model.humanize import counted, listed, proof_text, reach_texts, readable
 from stormwright.model.problem import assumed_text, size_of, sizes
+from stormwright.predict.throughput import ThroughputPredictor
 from stormwright.schedulers import scheduler_names
 from stormwright.schedulers.toolkit.from_scratch import apply_from_scratch, never
 from stormwright.schedulers.toolkit.resolve import ANY_JAVA, resolve_scheduler, takes_seed
@@ -38,17 +39,19 @@ from stormwright.workbench.ready_problems import read_problem
 def figures_of(problem: Problem, assignment: Assignment) -> dict[str, Any]:
     """Return the figures of the current and the new placement, moves, violations, and assumptions.
 
-    Names of violations and of deviating worker counts are those of `stormwright compare --json`. `before` and `moved`
-    are null without a running placement, and `fullest_cpu` (a fraction) if a node without any CPU has executors.
+    Names of violations and of deviating worker counts are those of `stormwright compare --json`. `reachable` are the
+    predicted rates, null if no topology has a rate. `before` and `moved` are null without a running placement, and
+    `fullest_cpu` (a fraction) if a node without any CPU has executors.
     """
     now, after = problem.current_slot, assignment.slot_of_executor
     runs, counts = bool(np.any(now != UNPLACED)), other_worker_counts(problem, after)
+    rates = ThroughputPredictor(problem)
     return {
         "problem": problem.name,
         **sizes(problem),
         "assumed": assumed_text(problem) or None,
-        "before": _side(problem, now) if runs else None,
-        "after": _side(problem, after),
+        "before": _side(problem, now, rates) if runs else None,
+        "after": _side(problem, after, rates),
         "moved": _moved(problem, after) if runs else None,
         "violations": [each.as_dict() for each in (*broken_limits(problem, after), *counts)],
         "other_worker_counts": [
@@ -57,9 +60,11 @@ def figures_of(problem: Problem, assignment: Assignment) -> dict[str, Any]:
     }
 
 
-def _side(problem: Problem, slots: IntArray) -> dict[str, Any]:
+def _side(problem: Problem, slots: IntArray, rates: ThroughputPredictor) -> dict[str, Any]:
+    throughput = rates.predicted(slots)
     used, fullest = used_slots(slots), fullest_cpu(problem, slots)
     return {
+        "reachable": throughput.as_dict() if throughput else None,
         "cost": asdict(cost_of(problem, slots)),
         "executors_placed": int(np.count_nonzero(slots != UNPLACED)),
         "workers": len(used),
@@ -202,7 +207,14 @@ def _print_summary(problem: Problem, assignment: Assignment, cost: Cost) -> None
     if np.any(problem.current_slot != UNPLACED):
         placements = {"before": (problem.current_slot, cost_of(problem, problem.current_slot)), **placements}
     say(_verdict(problem, after))
+    predictor = ThroughputPredictor(problem)
+    rates = [predictor.predicted(slots) for slots, _ in placements.values()]
+    if rates[-1] and rates[-1].warning:
+        say(rates[-1].warning)
     table = numbers_table("", *placements)
+    if rates[-1]:
+        label = "trees/s that can be reached" if rates[-1].is_single else "factor by which all rates can grow"
+        table.add_row(label, *(each.brief if each else "–" for each in rates))
     for name, label in _TRAFFIC.items():
         values = [getattr(of_placement, name) for _, of_placement in placements.values()]
         if (any(values) and (shows_all() or name in _CROSSES)) or name == "total":

@@ -1,4 +1,4 @@
-"""``stormwright tradeoff``: cost against moves and restarts."""
+"""``stormwright tradeoff``: cost of traffic against moves and restarts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from stormwright.cli.output import numbers_table, prepare_output, print_json, pr
 from stormwright.cli.progress import shown
 from stormwright.files import name_of_output
 from stormwright.model.humanize import counted, readable
-from stormwright.model.problem import size_of
+from stormwright.model.problem import assumed_text, size_of
+from stormwright.predict.throughput import SLOW, SLOW_MEANS
 from stormwright.workbench.ready_problems import read_problem
 
 if TYPE_CHECKING:
@@ -52,9 +53,10 @@ def command(
 ) -> None:
     """The problem in FILE must contain a current placement.
 
-    For every number of moves, and of restarts, the scheduler `optimizer` searches the best placement with no more than
-    that: 0, 1, 2, 5, 10 and so on if no numbers are given, every combination if both are. A worker restarts if its
-    executors or its slot change: that is the cost of a move in Storm.
+    For every number of moves, and of restarts, the scheduler `optimizer` searches the placement of least traffic with
+    no more than that: 0, 1, 2, 5, 10 and so on if no numbers are given, every combination if both are. A worker
+    restarts if its executors or its slot change: that is the cost of a move in Storm. The rates that each placement can
+    reach are predicted, and marked if they are not sustained; `stormwright plan FILE` searches for the highest ones.
     """
     from stormwright.workbench.tradeoff_curve import tradeoff
 
@@ -89,14 +91,15 @@ def _print(found: Tradeoff) -> None:
     problem = found.problem
     say(f"{problem.name or 'problem'}: {size_of(problem)}")
     broken = f", {counted(found.broken, 'limit')} broken" if found.broken else ""
-    say(f"The cost falls from {readable(found.staying)}{broken} to {readable(found.least)} if all may move.")
-    columns = ("may move", "may restart", "moved", "workers restarted", "cost", "of the gain", "")
+    say(f"The cost of traffic falls from {readable(found.staying)}{broken} to {readable(found.least)} if all may move.")
+    columns = ("may move", "may restart", "moved", "workers restarted", "rates", "cost", "of the gain", "")
     table = numbers_table(*columns, texts=(0, -1))
     for point in found.points:
         table.add_row(
             *("all" if most is None else f"{most:,}" for most in (point.limits.moves, point.limits.restarts)),
             f"{point.moved:,}",
             f"{point.restarted:,}",
+            point.rate_text,
             readable(point.cost),
             f"{found.part_gained(point):.1%}",
             "█" * round(_BAR * max(found.part_gained(point), 0.0)),
@@ -104,6 +107,9 @@ def _print(found: Tradeoff) -> None:
     print_table(table, _MAX_POINTS, "point")
     if left := found.points[-1].broken:
         say(f"{counted(left, 'limit')} broken even when all may move; see stormwright explain")
+    if any(point.sustained is False for point in found.points):
+        kind = "assumed" if assumed_text(problem) else "measured"
+        say(f"{SLOW} {SLOW_MEANS.format(kind=kind)}; `stormwright plan FILE` searches for the highest rates")
     near = found.near_lowest_cost(_NEAR)
     moved, restarted = min(point.moved for point in near), min(point.restarted for point in near)
     part = f"{moved / problem.num_executors:.1%}"

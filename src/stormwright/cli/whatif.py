@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+import numpy as np
 
 from stormwright.cli import options
 from stormwright.cli.lines import say
@@ -13,8 +14,8 @@ from stormwright.cli.output import cut_short, prepare_output, print_json
 from stormwright.cli.progress import working
 from stormwright.errors import Fault, InputError
 from stormwright.formats import read_assignment, write_assignment
-from stormwright.model import cost_of
-from stormwright.model.humanize import counted, listed
+from stormwright.model import UNPLACED, cost_of
+from stormwright.model.humanize import counted
 from stormwright.model.problem import size_of
 from stormwright.workbench.ready_problems import read_problem
 from stormwright.workbench.what_if import parse_executors, parse_link, parse_rate
@@ -75,8 +76,9 @@ def command(
     """Several changes to the problem in FILE are applied together; the prediction is shown beside today's.
 
     Executors stay where they are, or where an ASSIGNMENT (written by `stormwright schedule --output`) has them, unless
-    a scheduler is given. Executors without a slot, because their node is gone or their number has grown, are placed in
-    addition. Exits with 1 if an executor has no slot.
+    a scheduler is given. If a component gets more executors, the new ones go to the workers of their topology with
+    fewest; up to the number of its tasks, `storm rebalance -e` does that. Executors whose node is gone are placed
+    around the others. Exits with 1 if an executor has no slot.
     """
     from stormwright.cli.predictions import assumptions_of
     from stormwright.workbench.what_if import Changes, what_if
@@ -121,15 +123,14 @@ def _print(problem: Problem, found: WhatIf) -> None:
 
     changed = size_of(found.problem)
     say_problem(problem, "" if changed == size_of(problem) else f"; after the change {changed}")
-    if found.assignment.scheduler:
-        moves = f"; {counted(found.moved, 'executor')} would move" if found.today else ""
-        resubmitted = f"; all of {listed(found.resubmitted)} would be resubmitted" if found.resubmitted else ""
-        say(f"placed by {found.assignment.scheduler}{moves}{resubmitted}")
+    if effects := "; ".join(found.effects()):
+        say(effects)
     missing = [
         f"no slot for {counted(count, 'executor')} of {topology}: {'; '.join(reasons)}"
         for topology, count, reasons in found.assignment.grouped_reasons()
     ]
     for line in cut_short(missing, _MAX_REASONS):
         say(line)
-    columns = {"now": found.today, "after": found.then} if found.today else {"after": found.then}
+    now = "now" if np.any(problem.current_slot != UNPLACED) else "before"
+    columns = {now: found.today, "after": found.then} if found.today else {"after": found.then}
     print_predictions(columns)

@@ -28,6 +28,7 @@ import numpy as np
 
 from stormwright.model import UNPLACED
 from stormwright.model.arrays import BoolArray, FloatArray
+from stormwright.predict.calibration.document import StoredCosts, costs_of
 from stormwright.predict.costs import Correction, Costs
 from stormwright.predict.evaluate import steady_states
 from stormwright.predict.fairness import weights_of
@@ -51,6 +52,12 @@ _LEAST_USE = 0.01
 
 #: Part of a reduction of its CPU by which the rate of a topology has to grow for the next one to be tried.
 _ANSWERS = 0.5
+
+
+def fixed_costs(profile: Profile) -> StoredCosts:
+    """Return the costs of a load, with the corrections with which the measured placement has its measured rates."""
+    costs, corrections = costs_of(profile.problem)
+    return StoredCosts(costs, fixed(profile, costs, corrections))
 
 
 def fixed(profile: Profile, costs: Costs, corrections: Mapping[str, Correction]) -> Mapping[str, Correction]:

@@ -58,7 +58,7 @@ class NVersionParams(Params):
     settings: str = param("", "parameters of the members: NAME.KEY=VALUE, separated by semicolons")
     objective: str = param(
         "auto",
-        "objective for comparing answers; auto: throughput if a service measured the load, else traffic",
+        "objective for comparing answers; auto: throughput under the measured or assumed rates",
         choices=OBJECTIVES,
     )
     headroom_percent: float = param(
@@ -101,8 +101,8 @@ class NVersionScheduler:
        `member_limit_s`. A scheduler that fails there is not run again. Java classes have a limit of their own.
     3. The best answer has fewest violations, then fewest executors without a slot, then the best objective, as defined
        by `optimizer`: reachable throughput of the worst topology, mean latency, nodes used (`stormwright.predict`), or
-       cost of traffic. If no load was measured, nothing can be predicted: then it is traffic, and the answer says so.
-       CPU is no constraint if rates are predicted, as it follows from them: a scheduler that leaves something out for
+       cost of traffic. Without any traffic nothing can be predicted: then it is traffic, and the answer says so. CPU is
+       no constraint if a service measured the rates, as it follows from them: a scheduler that leaves something out for
        lack of CPU is run again as if there were enough.
     4. The running placement is an answer, too, and is left unchanged for a predicted gain of less than half a percent.
     5. If nothing runs and there are up to 64 executors, the answer by traffic is fed back as if it ran, until it no

@@ -9,14 +9,16 @@ from typing import Any
 
 from stormwright.errors import Fault, InputError
 from stormwright.model import Assignment, Problem
+from stormwright.model.arrays import IntArray
 from stormwright.model.topology_config import WORKERS, WORKERS_KEY
 from stormwright.optimize.layout.objective import Prices
 from stormwright.optimize.precompile import ready_rates, ready_search, ready_small
 from stormwright.optimize.search.budget import Budget
 from stormwright.optimize.throughput.improve import Effort
 from stormwright.optimize.throughput.start import MeasuredLoad
+from stormwright.schedulers.even import EvenScheduler
 from stormwright.schedulers.placement.repair import ready_repair
-from stormwright.schedulers.templates.by_rates import RateGoal, RateSearch, wanted_of
+from stormwright.schedulers.templates.by_rates import RateGoal, RateSearch, is_measured, wanted_of
 from stormwright.schedulers.templates.by_traffic import WEIGHTS, TrafficSearch
 from stormwright.schedulers.templates.proof_by_rates import PROVEN, proof_by_rates
 from stormwright.schedulers.templates.waiting import answer
@@ -26,6 +28,9 @@ from stormwright.schedulers.toolkit.search_problem import Task
 from stormwright.schedulers.toolkit.triggers import ONLINE
 
 OBJECTIVES = ("auto", "traffic", "throughput", "latency", "nodes", "balanced")
+
+#: Number of workers by default: see `OptimizerParams.workers_for`.
+AUTO_WORKERS = "auto"
 
 #: For objectives by rates: steps and fraction of the time of the initial search for little traffic, and steps per
 #: executor of those that follow.
@@ -50,12 +55,16 @@ class OptimizerParams(Params):
     """Parameters of the scheduler."""
 
     objective: str = param(
-        "auto", "objective; auto: throughput if a service measured the load, else traffic", choices=OBJECTIVES
+        "auto",
+        "objective; auto: throughput under the measured or assumed rates; traffic with prices, limits of moves or a "
+        "bound, or if there is no traffic at all",
+        choices=OBJECTIVES,
     )
     workers: str = param(
-        "free",
-        f"number of workers, for all objectives but traffic; a topology's {WORKERS_KEY} takes precedence",
-        choices=WORKERS,
+        AUTO_WORKERS,
+        "number of workers, for all objectives but traffic; auto: free, but exactly as requested by objective auto if "
+        f"no service measured the load; a topology's {WORKERS_KEY} takes precedence",
+        choices=(AUTO_WORKERS, *WORKERS),
     )
     headroom_percent: float = param(
         20.0, "percentage of all nodes and links that stays free, for objective nodes", low=0, high=99
@@ -114,6 +123,16 @@ class OptimizerParams(Params):
         """Whether a parameter is set that applies to the traffic objective only."""
         return self.bound or self.prices != Prices()
 
+    def keeps_requests(self, problem: Problem) -> bool:
+        """Return whether numbers of workers and CPU are as requested: by default, if no service measured the load."""
+        return self.objective == "auto" and not is_measured(problem)
+
+    def workers_for(self, problem: Problem) -> str:
+        """Return how numbers of workers are chosen for a problem, one of `WORKERS`."""
+        if self.workers != AUTO_WORKERS:
+            return self.workers
+        return "exactly" if self.keeps_requests(problem) else "free"
+
     @property
     def prices(self) -> Prices:
         """Return the prices of everything besides traffic."""
@@ -142,13 +161,14 @@ class OptimizerScheduler:
     CPUs, links and busiest threads, while rates grow to the highest sustainable ones: all by one factor, multiplied by
     ``stormwright.weight`` in the topology's configuration, a number above 0. For latency it lowers Σ u / (1 − u) and
     the distance of messages; for nodes their number, as long as `headroom_percent` stays free, and then latency on
-    these nodes; for balanced the CPU per tree, as long as rates are sustained. It starts from the running placement,
-    from one of little traffic and from topologies gathered on few nodes; results are compared by the complete
-    prediction, and the running placement stays if it is as good. The predicted throughput of another placement is
-    reduced by `caution` standard deviations of its prediction error (`stormwright.predict.gain`), and no node in use is
-    left idle for it; 0 disables both. CPU is no constraint here, as rates follow from it, so a node may get more than
-    was measured. The number of workers is a decision (`workers`), applied by ``rebalance -n``. Topologies that began no
-    trees are placed for little traffic.
+    these nodes; for balanced the CPU per tree, as long as rates are sustained. It starts from the running placement, or
+    if nothing runs from that of `even`; from one of little traffic; and from topologies gathered on few nodes. Results
+    are compared by the complete prediction, and the running placement stays if it is as good. The predicted throughput
+    of another placement is reduced by `caution` standard deviations of its prediction error
+    (`stormwright.predict.gain`), and no node in use is left idle for it; 0 disables both. CPU is no constraint here, as
+    rates follow from it, so a node may get more than was measured. The number of workers is a decision (`workers`),
+    applied by ``rebalance -n``. By default (objective auto), if no service measured the load, CPU stays a constraint
+    and the numbers of workers are as requested. Topologies that began no trees are placed for little traffic.
 
     For traffic it lowers the cost of a placement, weighted by distance, plus everything with a price. Shuffled traffic
     follows each candidate placement, as by Storm's locality-aware shuffle: it stays where executors of the component
@@ -193,8 +213,9 @@ class OptimizerScheduler:
 
     When to use
     -----------
-    Whenever a load was measured. For traffic: large clusters, many topologies, or if only few running executors may
-    move (`max_moves`). With more than some thousand executors set a time budget, as `iterations` are then few for each.
+    Always, with a measured load or an assumed one. For traffic: large clusters, many topologies, or if only few running
+    executors may move (`max_moves`). With more than some thousand executors set a time budget, as `iterations` are then
+    few for each.
 
     Ignores
     -------
@@ -240,13 +261,21 @@ class OptimizerScheduler:
             threads=given.threads,
             follow_flows=given.follow_flows,
         )
-        first = OptimizerScheduler(traffic).schedule(with_room_for_cpu(problem))
+        keeps_requests = given.keeps_requests(problem)
+        first = OptimizerScheduler(traffic).schedule(problem if keeps_requests else with_room_for_cpu(problem))
         load = MeasuredLoad.of(problem)
-        goal = RateGoal(objective, given.workers, given.headroom_percent / 100, given.seed, given.caution)
+        goal = RateGoal(
+            objective,
+            given.workers_for(problem),
+            given.headroom_percent / 100,
+            given.seed,
+            given.caution,
+            keeps_requests,
+        )
         search = RateSearch(problem, load, goal)
         steps = 0 if given.time_budget_s else min(given.iterations, _STEPS_PER_EXECUTOR * problem.num_executors)
         left_s = max(given.time_budget_s - (time.perf_counter() - begun_s), _NO_TIME_S) if given.time_budget_s else 0.0
-        slots = search.improved(first.slot_of_executor, Effort(steps, left_s))
+        slots = search.improved(first.slot_of_executor, Effort(steps, left_s), lambda: [_evenly(problem)])
         made = first.parameters["iterations_made"] + search.steps
         reported: dict[str, Any] = {"objective": objective, "iterations_made": made}
         shown = {"before": problem.current_slot, "after": slots}
@@ -278,3 +307,8 @@ class OptimizerScheduler:
             slots = found.slot_of_executor
             reported["proof"] = bound_cost(problem, slots, self.params.bound_budget_s, WEIGHTS).figures(problem, slots)
         return replace(found, parameters={**found.parameters, **reported})
+
+
+def _evenly(problem: Problem) -> IntArray:
+    """Return the placement by Storm's EvenScheduler: for shuffled streams within workers a good start."""
+    return EvenScheduler().schedule(problem).slot_of_executor

@@ -12,7 +12,7 @@ from stormwright.model.arrays import IntArray
 #: work under any placement.
 OBJECTIVES = ("traffic", "throughput", "nodes")
 
-#: As for the scheduler `optimizer`: throughput where a service measured the load, else traffic.
+#: As for the scheduler `optimizer`: throughput, or traffic of a problem without any.
 AUTO = "auto"
 
 

@@ -1,13 +1,15 @@
-"""Comparison of schedulers on one problem: cost, resources, moves and time."""
+"""Comparison of schedulers on one problem: reachable rates, cost, resources, moves and time."""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
+from functools import partial
 from html import escape
-from typing import Any
+from itertools import groupby
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -19,6 +21,7 @@ from stormwright.model.constraints.slots import WorkerCount
 from stormwright.model.constraints.violations import broken_limits, other_worker_counts
 from stormwright.model.humanize import counted, readable
 from stormwright.model.problem import assumed_text
+from stormwright.predict.throughput import SAME, SLOW, SLOW_MEANS, Throughput, ThroughputPredictor
 from stormwright.schedulers.toolkit.from_scratch import always, apply_from_scratch
 from stormwright.schedulers.toolkit.plugin_guard import checked
 from stormwright.schedulers.toolkit.traits import warm_up
@@ -27,7 +30,8 @@ from stormwright.tables import Tabular, TextTable
 # Table --------------------------------------------------------------------------------------------
 # A comparison as a table of texts: for a terminal, a prompt and a notebook alike.
 
-#: Columns by heading; traffic in tuples/s. Columns without any number are left out, except `cost`.
+#: Columns by heading after the reachable rate; traffic in tuples/s. Columns without any number are left out, except
+#: `cost`.
 _COLUMNS: dict[str, Callable[[PlacementFigures], float | int | None]] = {
     "cost": lambda figures: figures.total,
     "in worker": lambda figures: figures.cost.same_executor + figures.cost.same_worker,
@@ -49,20 +53,25 @@ def comparison_table(comparison: Comparison) -> TextTable:
     found = [row.figures for row in comparison.rows if row.figures]
     found += [comparison.current] if comparison.current else []
     columns = {name: value for name, value in _COLUMNS.items() if name == "cost" or any(map(value, found))}
+    rate = [comparison.rate_heading] if any(figures.throughput for figures in found) else []
     rows = []
     if comparison.current:
-        rows.append(["(current placement)", *_cells(comparison.current, columns), ""])
+        rows.append(["(current placement)", *_cells(comparison.current, bool(rate), columns), ""])
+    none = [*("–" for _ in (*rate, *columns)), "failed"]
     for row in comparison.rows:
-        cells = _cells(row.figures, columns) if row.figures else [*("–" for _ in columns), "failed"]
+        cells = _cells(row.figures, bool(rate), columns) if row.figures else none
         rows.append([row.label, *cells, f"{row.seconds:.3f}"])
-    return TextTable(["", *columns, "limits", "s"], rows)
+    return TextTable(["", *rate, *columns, "limits", "s"], rows)
 
 
 def _cells(
-    figures: PlacementFigures, columns: Mapping[str, Callable[[PlacementFigures], float | int | None]]
+    figures: PlacementFigures,
+    with_rate: bool,
+    columns: Mapping[str, Callable[[PlacementFigures], float | int | None]],
 ) -> list[str]:
     cost, *others = (_number(value(figures)) for value in columns.values())
-    return [figures.mark + cost, *others, figures.limits_text]
+    rate = [figures.rate_text] if with_rate else []
+    return [*rate, figures.mark + cost, *others, figures.limits_text]
 
 
 def _number(value: float | int | None) -> str:
@@ -96,6 +105,8 @@ class PlacementFigures:
         Executors whose slot changed or was lost.
     restarted_workers
         Running workers that end or restart because their executors or slot change.
+    throughput
+        Predicted reachable rates; None if no topology has a rate, or they were not predicted.
     """
 
     cost: Cost
@@ -107,6 +118,17 @@ class PlacementFigures:
     balance: float | None
     moved_executors: int
     restarted_workers: int
+    throughput: Throughput | None = None
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether some rates are not sustained."""
+        return self.throughput is not None and bool(self.throughput.not_sustained)
+
+    @property
+    def rate_text(self) -> str:
+        """Return the reachable rate for a table, marked if it is too low."""
+        return "–" if self.throughput is None else (SLOW if self.is_slow else "") + self.throughput.brief
 
     @property
     def total(self) -> float | None:
@@ -138,6 +160,7 @@ class PlacementFigures:
         """Return the figures as JSON."""
         return {
             "cost": asdict(self.cost),
+            "reachable": self.throughput.as_dict() if self.throughput else None,
             "valid": not self.broken and not self.unplaced and not self.worker_counts,
             "limits_broken": list(map(str, self.broken)),
             "violations": [violation.as_dict() for violation in (*self.broken, *self.worker_counts)],
@@ -185,6 +208,8 @@ class ComparedRow:
         of, cost = self.figures, self.figures.cost if self.figures else None
         return {
             "scheduler": self.name,
+            "rate_factor": of.throughput.factor if of and of.throughput else None,
+            "sustained": of.throughput.is_sustained if of and of.throughput else None,
             "cost": of.total if of else None,
             **{each.name: getattr(cost, each.name) if cost else None for each in fields(Cost) if each.name != "total"},
             "unplaced_executors": of.unplaced if of else None,
@@ -223,8 +248,9 @@ class Comparison(Tabular):
     current
         Figures of the current placement, if there is one.
     rows
-        Complete placements within the limits by cost, then complete ones that break limits by cost, then incomplete
-        ones by how many executors they leave out (one without a slot causes no cost), then failures; ties by name.
+        Complete placements within the limits, then complete ones that break limits, then incomplete ones by how many
+        executors they leave out (one without a slot causes no cost), then failures; of each by throughput
+        (`stormwright.predict.throughput`), those within a thousandth of the first by cost, then by name.
     """
 
     problem: Problem
@@ -247,6 +273,18 @@ class Comparison(Tabular):
     def tables(self) -> dict[str, list[dict[str, Any]]]:
         """Return the rows as a table; figures of failed schedulers are None."""
         return {"schedulers": [row.as_row() for row in self.rows]}
+
+    @property
+    def best(self) -> ComparedRow | None:
+        """The first row, if it places every executor within the limits."""
+        first = self.rows[0] if self.rows else None
+        return first if first and first.figures and not first.figures.mark else None
+
+    @property
+    def rate_heading(self) -> str:
+        """Heading of the reachable rates."""
+        found = (row.figures.throughput for row in self.rows if row.figures and row.figures.throughput)
+        return next((each.heading for each in found), "rates")
 
     @property
     def complete(self) -> bool:
@@ -272,21 +310,39 @@ class Comparison(Tabular):
     @property
     def notes(self) -> list[str]:
         """Return notes that explain the table."""
-        marked = any(row.figures and row.figures.mark for row in self.rows) or (self.current and self.current.mark)
-        return [*filter(None, [f"{MARK} {MARK_MEANS}" if marked else "", assumed_text(self.problem)])]
+        found = [*filter(None, [self.current, *(row.figures for row in self.rows)])]
+        marked = any(figures.mark for figures in found)
+        slow = next((figures.throughput for figures in found if figures.is_slow), None)
+        too_low = f"{SLOW} {SLOW_MEANS.format(kind=slow.kind)}" if slow else ""
+        return [*filter(None, [too_low, f"{MARK} {MARK_MEANS}" if marked else "", assumed_text(self.problem)])]
 
     @property
     def failures(self) -> list[str]:
         """Return the schedulers that failed, with their errors."""
         return [f"{row.label} failed: {row.error}" for row in self.rows if row.error]
 
+    @property
+    def verdict(self) -> str:
+        """Return the scheduler of the highest reachable rates, as one sentence, beside the current placement."""
+        best, now = self.best, self.current
+        if best is None or best.figures is None:
+            return "No scheduler places every executor within the limits."
+        found = best.figures.throughput
+        if found is None:
+            cost = f"The lowest cost is {readable(best.figures.cost.total)}, by {best.label}"
+            return f"{cost}, of the current placement {readable(now.cost.total)}." if now else f"{cost}."
+        rates, verb = ("rate", "is") if found.is_single else ("rates", "are")
+        today = f"; of the current placement {now.throughput.text}" if now and now.throughput else ""
+        none = f"No placement sustains the {found.kind} {rates}. " if best.figures.is_slow else ""
+        return f"{none}The highest {rates} {verb} {found.text}, by {best.label}{today}."
+
     def __repr__(self) -> str:
-        """Return the table and its notes, for interactive use."""
-        return "\n".join([comparison_table(self).as_text(), *self.notes, *self.failures])
+        """Return the verdict, the table and its notes, for interactive use."""
+        return "\n".join([self.verdict, comparison_table(self).as_text(), *self.notes, *self.failures])
 
     def _repr_html_(self) -> str:
         """Return the table and its notes as HTML for a notebook."""
-        below = [*self.notes, *self.failures]
+        below = [self.verdict, *self.notes, *self.failures]
         return "".join([comparison_table(self).as_html(), *(f"<p>{escape(line)}</p>" for line in below)])
 
 
@@ -312,29 +368,34 @@ def compare(
         for name, each in schedulers.items()
     }
     # Also derives the problem's arrays, so that the first scheduler is not charged for what all of them use.
-    current = measure(problem, problem.current_slot)
+    figures_of = partial(measure, rates=ThroughputPredictor(problem))
+    runs = bool(np.any(problem.current_slot != UNPLACED))
+    current = figures_of(problem, problem.current_slot) if runs else measure(problem, problem.current_slot)
     rows = []
     for number, (name, scheduler) in enumerate(schedulers.items(), start=1):
         log.info("%d of %d: %s …", number, len(schedulers), name)
-        row = _run(problem, name, scheduler)
+        row = _run(problem, name, scheduler, figures_of)
         log.info("%d of %d: %s %s", number, len(schedulers), name, _outcome(row))
         rows.append(row)
-    runs = bool(np.any(problem.current_slot != UNPLACED))
-    return Comparison(problem, current if runs else None, tuple(sorted(rows, key=_rank)))
+    return Comparison(problem, current if runs else None, tuple(_ranked(rows)))
 
 
-def _run(problem: Problem, name: str, scheduler: Scheduler | StormwrightError) -> ComparedRow:
+#: Returns the figures of a placement.
+_FiguresOf: TypeAlias = Callable[[Problem, IntArray], PlacementFigures]
+
+
+def _run(problem: Problem, name: str, scheduler: Scheduler | StormwrightError, figures_of: _FiguresOf) -> ComparedRow:
     if isinstance(scheduler, StormwrightError):
         return ComparedRow(name, error=str(scheduler))
     warm_up(scheduler)
-    return evaluate(problem, name, scheduler)
+    return evaluate(problem, name, scheduler, figures_of)
 
 
 def evaluate(
     problem: Problem,
     name: str,
     scheduler: Scheduler,
-    figures_of: Callable[[Problem, IntArray], PlacementFigures] | None = None,
+    figures_of: _FiguresOf | None = None,
 ) -> ComparedRow:
     """Return the row of a warm scheduler on a problem; if it fails, the row has its error.
 
@@ -369,21 +430,39 @@ def _outcome(row: ComparedRow) -> str:
 
 
 def outcome_text(figures: PlacementFigures) -> str:
-    """Return the cost, such as ``cost 8,034.1``, and why it may not be comparable."""
+    """Return the reachable rate and the cost, such as ``cost 8,034.1``, and why it may not be comparable."""
+    found = figures.throughput
+    rate = f"{found.heading} {found.brief}{' not sustained' if figures.is_slow else ''}, " if found else ""
     cost = "nothing placed" if figures.total is None else f"cost {figures.total:,.1f}"
     broken = f", {counted(len(figures.broken), 'limit')} broken" if figures.broken else ""
     left = f", {counted(figures.unplaced, 'executor')} unplaced" if figures.unplaced else ""
-    return f"{cost}{broken}{left}"
+    return f"{rate}{cost}{broken}{left}"
 
 
-def _rank(row: ComparedRow) -> tuple[bool, int, bool, float, str]:
-    if row.figures is None:
-        return True, 0, False, 0.0, row.name
-    return False, row.figures.unplaced, bool(row.figures.broken), row.figures.cost.total, row.name
+def _ranked(rows: Sequence[ComparedRow]) -> Iterator[ComparedRow]:
+    """Yield the rows, best first; see `Comparison`."""
+    for _, group in groupby(sorted(rows, key=_kind_and_rate), _kind):
+        left = list(group)
+        while left:
+            alike = [row for row in left if _throughput(row) >= _throughput(left[0]) - SAME]
+            yield from sorted(alike, key=lambda row: (row.figures.cost.total if row.figures else 0.0, row.name))
+            left = left[len(alike) :]
 
 
-def measure(problem: Problem, slot_of_executor: IntArray) -> PlacementFigures:
-    """Return the figures of a placement."""
+def _kind(row: ComparedRow) -> tuple[bool, int, bool]:
+    return (False, row.figures.unplaced, bool(row.figures.broken)) if row.figures else (True, 0, False)
+
+
+def _throughput(row: ComparedRow) -> float:
+    return row.figures.throughput.value if row.figures and row.figures.throughput else 0.0
+
+
+def _kind_and_rate(row: ComparedRow) -> tuple[tuple[bool, int, bool], float]:
+    return _kind(row), -_throughput(row)
+
+
+def measure(problem: Problem, slot_of_executor: IntArray, rates: ThroughputPredictor | None = None) -> PlacementFigures:
+    """Return the figures of a placement; with `rates` its throughput, too."""
     used = np.unique(slot_of_executor[slot_of_executor != UNPLACED])
     nodes = np.unique(problem.slot_node[used])
     cpu_hz = node_sum(problem, slot_of_executor, problem.executor_cpu_hz)[nodes]
@@ -398,4 +477,5 @@ def measure(problem: Problem, slot_of_executor: IntArray) -> PlacementFigures:
         balance=float(cpu_hz.max() / cpu_hz.mean()) if cpu_hz.any() else None,
         moved_executors=len(changes.moved_executors),
         restarted_workers=len(changes.stopped_workers),
+        throughput=rates.predicted(slot_of_executor) if rates else None,
     )

@@ -18,7 +18,7 @@ from stormwright.model import CostWeights
 from stormwright.model.arrays import FloatArray, IntArray
 from stormwright.model.humanize import counted
 from stormwright.model.problem import assumed_text, size_of
-from stormwright.workbench.comparison import MARK, MARK_MEANS, Comparison, PlacementFigures, outcome_text
+from stormwright.workbench.comparison import Comparison, PlacementFigures, outcome_text
 from stormwright.workbench.report import write_report
 
 _BAR_HEIGHT = 100
@@ -55,8 +55,9 @@ def write_comparison(path: Path, comparison: Comparison) -> None:
         "compare.html.j2",
         title=f"Schedulers compared on {problem.name or 'a problem'}",
         lead=f"{'; '.join(filter(None, [size_of(problem), assumed_text(problem)]))}.",
-        mark=MARK,
-        mark_means=MARK_MEANS,
+        verdict=comparison.verdict,
+        rate_heading=comparison.rate_heading,
+        notes=[note for note in comparison.notes if note != assumed_text(problem)],
         current=comparison.current,
         rows=comparison.rows,
         costs=list(_cost_bars(comparison)),

@@ -22,7 +22,8 @@ from stormwright.workbench.what_if import Changes, parse_executors, parse_link, 
 _MOST = 50
 
 _UNITS = (
-    "Cost is the weighted traffic, less is better; traffic is in tuples/s, the last column the seconds that it took."
+    "Rates are those that a placement can reach, more is better: trees/s of one topology, or a factor of those of all. "
+    "Cost is the weighted traffic; traffic is in tuples/s, the last column the seconds that it took."
 )
 
 
@@ -34,7 +35,7 @@ class LiveTrials:
         return _rules()
 
     def compare(self, problem: Problem, schedulers: Sequence[str]) -> TrialAnswer:
-        """Return cost, resources and moves of their placements, best first.
+        """Return reachable rates, cost and moves of their placements, best first.
 
         Raises
         ------
@@ -45,7 +46,7 @@ class LiveTrials:
         table = comparison_table(found)
         failed = [f"{row.label}: {row.error}" for row in found.rows if row.error]
         named = TextTable(["scheduler", *table.head[1:]], table.rows)
-        return TrialAnswer(named, [*found.notes, *failed, _UNITS])
+        return TrialAnswer(named, [found.verdict, *found.notes, *failed, _UNITS])
 
     def what_if(self, problem: Problem, change: Change) -> TrialAnswer:
         """Return the effect of a change, compared with today.
@@ -69,9 +70,8 @@ class LiveTrials:
         names = {topology.id: topology.name for topology in found.problem.topologies}
         rows = list(_rows(names, found.today, found.then))
         notes = [text] if (text := assumed_text(problem)) else []
-        if found.assignment.scheduler:
-            moves = f"; {counted(found.moved, 'executor')} would move" if found.today else ""
-            notes.append(f"placed by {found.assignment.scheduler}{moves}")
+        if effects := "; ".join(found.effects()):
+            notes.append(effects)
         if len(names) > _MOST:
             notes.append(f"and {counted(len(names) - _MOST, 'topology')} more: see the command line")
         for topology, count, reasons in found.assignment.grouped_reasons():

@@ -1,4 +1,4 @@
-"""Trade-off curve: the lowest cost found against the number of moved executors and restarted workers."""
+"""Trade-off curve: the lowest cost of traffic found against the number of moved executors and restarted workers."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import product
+from math import inf, isfinite
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,9 @@ from stormwright.defaults import DECIDING
 from stormwright.errors import Fault, InputError
 from stormwright.model import UNPLACED, Problem, cost_of, diff, violations
 from stormwright.model.arrays import IntArray
-from stormwright.model.humanize import counted
+from stormwright.model.humanize import counted, readable
 from stormwright.model.problem import size_of
+from stormwright.predict.throughput import SLOW, ThroughputPredictor
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.toolkit.traits import warm_up
 from stormwright.tables import Tabular
@@ -124,6 +126,10 @@ class TradeoffPoint:
         Violations of the placement: too few moves may not repair the current ones.
     cost
         Cost of the placement.
+    rate_factor
+        Predicted factor by which all rates can grow, infinite without a known limit; None if no topology has a rate.
+    sustained
+        Whether all rates are sustained; None if no topology has a rate.
     seconds
         Duration of the search.
     """
@@ -133,7 +139,17 @@ class TradeoffPoint:
     restarted: int
     broken: int
     cost: float
+    rate_factor: float | None
+    sustained: bool | None
     seconds: float
+
+    @property
+    def rate_text(self) -> str:
+        """Factor of the rates as text, marked if they are not sustained."""
+        if self.rate_factor is None:
+            return "–"
+        mark = SLOW if self.sustained is False else ""
+        return mark + (f"× {readable(self.rate_factor)}" if isfinite(self.rate_factor) else "no limit")
 
 
 @dataclass(frozen=True, repr=False)
@@ -167,7 +183,8 @@ class Tradeoff(Tabular):
 
     def headline(self) -> str:
         """Return the first line of the text."""
-        return f"{self.problem.name or 'problem'}: cost {self.staying:,.1f} as it runs, {self.least:,.1f} at least"
+        name = self.problem.name or "problem"
+        return f"{name}: cost of traffic {self.staying:,.1f} as it runs, {self.least:,.1f} at least"
 
     @property
     def least(self) -> float:
@@ -201,6 +218,8 @@ class Tradeoff(Tabular):
         points = []
         for point in self.points:
             values = asdict(point)
+            if values["rate_factor"] == inf:
+                values["rate_factor"] = None
             limits = values.pop("limits")
             most = {"most_moves": limits["moves"], "most_restarts": limits["restarts"]}
             points.append({**most, **values, "part_gained": self.part_gained(point)})
@@ -228,7 +247,7 @@ def tradeoff(
     seconds: float = 1.0,
     seed: int = 0,
 ) -> Tradeoff:
-    """Search once for every limit, and once without any.
+    """Search once for every limit, and once without any, for little traffic.
 
     Parameters
     ----------
@@ -259,28 +278,33 @@ def tradeoff(
         of_restarts: list[int | None] = [None] if restarts is None else [*sorted(set(restarts))]
         wanted = [MoveLimit(*most) for most in product(of_moves, of_restarts)]
     points: list[TradeoffPoint] = []
+    rates = ThroughputPredictor(problem)
     every = [*wanted, MoveLimit()]
     for number, limits in enumerate(every, start=1):
         log.info("%d of %d: %s …", number, len(every), limits)
-        points.append(_point(problem, limits, seconds, seed))
+        points.append(_point(problem, limits, rates, seconds, seed))
     staying = cost_of(problem, now).total
     best = tuple(_best_within(point, points) for point in points)
     return Tradeoff(problem, staying, len(violations(problem, now)), best)
 
 
-def _point(problem: Problem, limits: MoveLimit, seconds: float, seed: int) -> TradeoffPoint:
-    scheduler = make_scheduler(DECIDING, {"time_budget_s": seconds, "seed": seed, **limits.settings()})
+def _point(problem: Problem, limits: MoveLimit, rates: ThroughputPredictor, seconds: float, seed: int) -> TradeoffPoint:
+    settings = {"objective": "traffic", "time_budget_s": seconds, "seed": seed, **limits.settings()}
+    scheduler = make_scheduler(DECIDING, settings)
     warm_up(scheduler)
     begin = time.perf_counter()
     slots: IntArray = scheduler.schedule(problem).slot_of_executor
     took = time.perf_counter() - begin
     changes = diff(problem, problem.current_slot, slots)
+    throughput = rates.predicted(slots)
     return TradeoffPoint(
         limits=limits,
         moved=len(changes.moved_executors),
         restarted=len(changes.stopped_workers),
         broken=len(violations(problem, slots)),
         cost=cost_of(problem, slots).total,
+        rate_factor=throughput.factor if throughput else None,
+        sustained=throughput.is_sustained if throughput else None,
         seconds=took,
     )
 

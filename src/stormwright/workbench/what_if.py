@@ -3,24 +3,34 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
-from stormwright.defaults import KEEPING
+from stormwright.defaults import DECIDING, KEEPING
 from stormwright.errors import Fault, InputError, suggestion_for
 from stormwright.link_speed import link_bits_per_s
 from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import IntArray
-from stormwright.model.humanize import counted
+from stormwright.model.constraints.violations import broken_limits
+from stormwright.model.humanize import counted, listed
 from stormwright.predict.answer import Assumptions, predict
-from stormwright.predict.changes import with_links, with_nodes, with_parallelism, with_rates, without_node
+from stormwright.predict.changes import (
+    rebalanced,
+    tasks_of,
+    with_links,
+    with_nodes,
+    with_parallelism,
+    with_rates,
+    without_node,
+)
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.prediction import Prediction
 from stormwright.schedulers import Scheduler
 from stormwright.schedulers.toolkit.from_scratch import always, apply_from_scratch
+from stormwright.schedulers.toolkit.limits import max_executors_per_worker
 from stormwright.schedulers.toolkit.plugin_guard import checked
 from stormwright.schedulers.toolkit.resolve import resolve_scheduler, scheduler_keeping_running
 from stormwright.schedulers.toolkit.traits import warm_up
@@ -93,7 +103,8 @@ class Changes:
         Alternative placement of executors.
     scheduler, settings
         Scheduler that places everything from scratch, by name or object, and parameters of a named one as
-        ``KEY=VALUE``; without one, running executors stay, and `online` places those without a slot.
+        ``KEY=VALUE``. Without one, running executors stay; those that a component has in addition go to the workers of
+        their topology with fewest executors, and those that lost their node are placed by `online`.
     from_scratch
         Whether the scheduler ignores the current placement; None: yes, unless it is set to stay near it.
     """
@@ -108,11 +119,6 @@ class Changes:
     settings: tuple[str, ...] = ()
     from_scratch: bool | None = None
 
-    @property
-    def needs_placing(self) -> bool:
-        """Whether anything has to be placed."""
-        return bool(self.kill_nodes or self.parallelism or self.scheduler)
-
 
 @dataclass(frozen=True, repr=False)
 class WhatIf(Tabular):
@@ -121,7 +127,7 @@ class WhatIf(Tabular):
     Parameters
     ----------
     today
-        Prediction for today; None if nothing runs.
+        Prediction for today, or if nothing runs for the given assignment; None without either.
     then
         Prediction under the changes.
     problem, assignment
@@ -129,7 +135,12 @@ class WhatIf(Tabular):
     moved
         Executors that would run on another slot, of topologies that have as many as today.
     resubmitted
-        Topologies (ids) with another number of executors than today: all their executors would start again.
+        Running topologies (ids) with more executors of a component than it has tasks: as tasks never change, they would
+        have to be submitted again.
+    rebalanced
+        Other running topologies (ids) with another number of executors, which ``storm rebalance -e`` changes.
+    added
+        Executors that were placed evenly in addition.
     """
 
     today: Prediction | None
@@ -138,6 +149,8 @@ class WhatIf(Tabular):
     assignment: Assignment
     moved: int
     resubmitted: tuple[str, ...]
+    rebalanced: tuple[str, ...] = ()
+    added: int = 0
 
     empty_columns: ClassVar[Mapping[str, Sequence[str]]] = {
         name: ("when", *columns) for name, columns in Prediction.empty_columns.items()
@@ -165,9 +178,21 @@ class WhatIf(Tabular):
 
     def _repr_html_(self) -> str:
         """Return both predictions for a notebook."""
-        moved = f"{counted(self.moved, 'executor')} would move" if self.moved else ""
         parts = (f"<h4>{column}</h4>{each._repr_html_()}" for column, each in self.columns.items())
-        return "".join([*parts, paragraph(moved)])
+        return "".join([*parts, paragraph("; ".join(self.effects()))])
+
+    def effects(self) -> Iterator[str]:
+        """Yield the scheduler, the moved and added executors, and the commands that change their number."""
+        if self.assignment.scheduler:
+            yield f"placed by {self.assignment.scheduler}"
+        if self.today and (self.moved or self.assignment.scheduler):
+            yield f"{counted(self.moved, 'executor')} would move"
+        if self.added:
+            yield f"{counted(self.added, 'executor')} added to the workers with fewest of the topology; all others stay"
+        if self.rebalanced:
+            yield f"`storm rebalance -e` changes the executors of {listed(self.rebalanced)}"
+        if self.resubmitted:
+            yield f"{listed(self.resubmitted)} would be resubmitted: more executors than tasks, which never change"
 
     def as_dict(self) -> dict[str, Any]:
         """Return the predictions as JSON."""
@@ -177,6 +202,8 @@ class WhatIf(Tabular):
             "scheduler": self.assignment.scheduler or None,
             "moved": self.moved,
             "resubmitted": list(self.resubmitted),
+            "rebalanced": list(self.rebalanced),
+            "added": self.added,
             "unplaced": [
                 {"topology": topology, "executors": count, "reasons": list(reasons)}
                 for topology, count, reasons in self.assignment.grouped_reasons()
@@ -207,32 +234,103 @@ def what_if(problem: Problem, changes: Changes, assumptions: Assumptions | None 
     factors, wanted = _checked(problem, changes)
     runs = bool(np.any(problem.current_slot != UNPLACED))
     profile = Profile.of(problem)
-    today = predict(problem, assumptions=assumptions, profile=profile) if runs else None
+    assumptions = assumptions.fixed(profile)  # also for topologies that are changed
     given = changes.assignment
-    changed = problem if given is None else problem.with_current(given.by_topology(problem))
+    before = problem.current_slot if runs or given is None else given.slot_of_executor
+    placed_today = runs or given is not None
+    today = predict(problem, before, assumptions, profile) if placed_today else None
+    changed = problem if given is None else problem.with_moved(given.by_topology(problem))
+    added, larger = 0, _beyond_tasks(problem, wanted)
     if wanted:
-        changed = with_parallelism(changed, profile, assumptions.costs, wanted)
-        profile = replace(Profile.of(changed), assumed=profile.assumed)
+        as_it_is = changed
+        changed = with_parallelism(changed, profile, assumptions.costs, {each: wanted[each] for each in larger})
+        profile = replace(Profile.of(changed), assumed=profile.assumed) if larger else profile
+        if smaller := {each: components for each, components in wanted.items() if each not in larger}:
+            changed = rebalanced(changed, profile, assumptions.costs, smaller)
+            profile = replace(Profile.of(changed), assumed=profile.assumed)
+        slots = _staying(as_it_is, changed, wanted)
+        if not changes.scheduler:
+            slots, added = _filled_up(changed, slots, sorted(wanted))
+        changed = changed.with_moved(Assignment(slots).by_topology(changed))
     for node in changes.kill_nodes:
         changed = without_node(changed, node)
     if changes.add_nodes:
         changed = with_nodes(changed, changes.add_nodes)
     if changes.link_bps is not None:
         changed = with_links(changed, changes.link_bps)
-    placed = _placed(changed, changes, factors)
+    placed = _placed(changed, changes, factors, sorted(wanted))
     rates = {t.id: rate * by for t, rate, by in zip(changed.topologies, profile.rate_tps, factors, strict=True) if rate}
     requested = replace(assumptions, rate_tps={**rates, **assumptions.rate_tps})
     then = predict(changed, placed.slot_of_executor, requested, profile)
-    pairs = zip(problem.topologies, changed.topologies, strict=True)
-    resubmitted = tuple(old.id for old, new in pairs if old.id in problem.current and old is not new)
-    return WhatIf(today, then, changed, placed, _moved(problem, changed, placed.slot_of_executor), resubmitted)
+    there = [index for index in sorted(wanted) if np.any(before[problem.executors_of(index)] != UNPLACED)]
+    names = [[problem.topologies[index].id for index in there if (index in larger) == more] for more in (True, False)]
+    moved = _moved(problem, before, changed, placed.slot_of_executor)
+    return WhatIf(today, then, changed, placed, moved, tuple(names[0]), tuple(names[1]), added)
 
 
-def _placed(problem: Problem, changes: Changes, factors: list[float]) -> Assignment:
-    if not changes.needs_placing:
-        if changes.assignment is not None:
+def _beyond_tasks(problem: Problem, wanted: Mapping[int, Mapping[int, int]]) -> set[int]:
+    """Return the topologies with a component that is to have more executors than tasks."""
+    return {
+        index
+        for index, components in wanted.items()
+        if any(count > tasks_of(problem.topologies[index])[each] for each, count in components.items())
+    }
+
+
+def _staying(before: Problem, after: Problem, changed: Collection[int]) -> IntArray:
+    """Return slots of executors after a change of their number: the first of each component stay, new ones have none.
+
+    Parameters
+    ----------
+    before, after
+        The problem with the current placement, and with other numbers of executors.
+    changed
+        Topologies with other numbers.
+    """
+    slots: IntArray = np.full(after.num_executors, UNPLACED, np.int32)
+    for index, (old, new) in enumerate(zip(before.topologies, after.topologies, strict=True)):
+        was, now = before.current_slot[before.executors_of(index)], slots[after.executors_of(index)]
+        if index not in changed:
+            now[:] = was
+            continue
+        for component in range(len(old.components)):
+            of_old, of_new = (np.flatnonzero(each.executor_component == component) for each in (old, new))
+            stay = min(len(of_old), len(of_new))
+            now[of_new[:stay]] = was[of_old[:stay]]
+    return slots
+
+
+def _filled_up(problem: Problem, slots: IntArray, changed: Sequence[int]) -> tuple[IntArray, int]:
+    """Return slots with executors of changed topologies on their workers, and the number of these executors.
+
+    Each goes to the worker of its topology with fewest executors, then with fewest of its component, then in the order
+    of slots. A topology without workers, or with limits that this would break, is returned as it is.
+    """
+    number = 0
+    for index in changed:
+        topology, members = problem.topologies[index], problem.executors_of(index)
+        own, most = slots[members].copy(), max_executors_per_worker(topology)
+        workers = np.unique(own[own != UNPLACED])
+        for executor in np.flatnonzero(own == UNPLACED).tolist():
+            alike = own[topology.executor_component == topology.executor_component[executor]]
+            counts = [(np.count_nonzero(own == w), np.count_nonzero(alike == w), w) for w in workers.tolist()]
+            if least := min((count for count in counts if count[0] < most), default=None):
+                own[executor] = least[2]
+        filled = slots.copy()
+        filled[members] = own
+        if len(broken_limits(problem, filled)) <= len(broken_limits(problem, slots)):
+            number += int(np.count_nonzero(filled != slots))
+            slots = filled
+    return slots, number
+
+
+def _placed(problem: Problem, changes: Changes, factors: list[float], changed: Sequence[int]) -> Assignment:
+    nothing = bool(np.all(problem.current_slot == UNPLACED))
+    lost = any(np.any(problem.current_slot[problem.executors_of(index)] == UNPLACED) for index in changed)
+    if not (changes.scheduler or lost or (changes.kill_nodes and np.any(problem.current_slot == UNPLACED))):
+        if changes.assignment is not None and not changed:
             return changes.assignment
-        if np.all(problem.current_slot == UNPLACED):
+        if nothing:
             message = (
                 "the problem has no current placement: pass a scheduler, as in --scheduler optimizer, "
                 "or an assignment, as `stormwright schedule FILE --output ASSIGNMENT` writes it"
@@ -244,7 +342,11 @@ def _placed(problem: Problem, changes: Changes, factors: list[float]) -> Assignm
         name, scheduler = requested, resolve_scheduler(requested, changes.settings, None)
     else:
         name, scheduler = (
-            (type(requested).__name__, requested) if requested else (KEEPING, scheduler_keeping_running(KEEPING))
+            (type(requested).__name__, requested)
+            if requested
+            else (DECIDING, resolve_scheduler(DECIDING))
+            if nothing and not changes.kill_nodes
+            else (KEEPING, scheduler_keeping_running(KEEPING))
         )
     if requested:
         scheduler = apply_from_scratch(name, scheduler, changes.from_scratch, always)
@@ -252,11 +354,11 @@ def _placed(problem: Problem, changes: Changes, factors: list[float]) -> Assignm
     return replace(checked(problem, scheduler.schedule(with_rates(problem, np.array(factors))), name), scheduler=name)
 
 
-def _moved(before: Problem, after: Problem, slots: IntArray) -> int:
+def _moved(before: Problem, slots_before: IntArray, after: Problem, slots: IntArray) -> int:
     """Return the number of executors on another slot, over topologies of unchanged size."""
     moved = 0
     for index, topology in enumerate(before.topologies):
-        now, then = before.current_slot[before.executors_of(index)], slots[after.executors_of(index)]
+        now, then = slots_before[before.executors_of(index)], slots[after.executors_of(index)]
         if topology.num_executors == after.topologies[index].num_executors:
             names = [before.slots[s] if s != UNPLACED else None for s in now.tolist()]
             moved += sum(
@@ -305,7 +407,17 @@ def _checked(problem: Problem, changes: Changes) -> tuple[list[float], dict[int,
         faults.append(Fault("no node would be left", "$"))
     if faults:
         raise InputError("what if", faults)
-    return factors, wanted
+    return factors, _changed(problem, wanted)
+
+
+def _changed(problem: Problem, wanted: Mapping[int, Mapping[int, int]]) -> dict[int, dict[int, int]]:
+    """Return the numbers of executors that differ from those that components have."""
+    changed: dict[int, dict[int, int]] = {}
+    for index, components in wanted.items():
+        has = np.bincount(problem.topologies[index].executor_component, minlength=max(components) + 1)
+        if others := {each: count for each, count in components.items() if count != has[each]}:
+            changed[index] = others
+    return changed
 
 
 def _out_of_range(changes: Changes) -> Iterator[Fault]:

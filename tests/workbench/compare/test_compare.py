@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 
+from benchmarks.schedulers.default_answer import CASES, imported
 from stormwright.cli.progress import shown
 from stormwright.errors import InputError, MissingDependencyError
 from stormwright.model import UNPLACED, Assignment, cost_of
+from stormwright.predict.answer import predict
 from stormwright.schedulers import make_scheduler, scheduler_names
 from stormwright.schedulers.toolkit.resolve import choose_schedulers
 from stormwright.testing import oracles
@@ -93,7 +95,8 @@ def test_incomparable_cost_is_marked_and_empty_placement_has_none():
 # Rows --------------------------------------------------------------------------------------------
 
 
-def test_rows_are_sorted_by_cost_and_invalid_placements_never_lead():
+def test_rows_are_sorted_by_reachable_rate_and_invalid_placements_never_lead():
+    """Two nodes have twice the CPU of one."""
     found = compare(
         replace(TWO_NODES, supervisors=(*TWO_NODES.supervisors, *nodes(4, 4, 3.5)[2:])),
         {
@@ -108,12 +111,45 @@ def test_rows_are_sorted_by_cost_and_invalid_placements_never_lead():
         },
     )
     assert [row.name for row in found.rows] == [
-        *("workers", "cheap", "dear", "overloading", "some", "nothing", "absent", "broken")
+        *("cheap", "dear", "workers", "overloading", "some", "nothing", "absent", "broken")
     ]
     assert [row.complete for row in found.rows] == [True] * 4 + [False] * 4
-    assert [row.figures.cost.total for row in found.rows[:6]] == [0, 1, 21, 0, 0, 0]
+    assert [row.figures.cost.total for row in found.rows[:6]] == [1, 21, 0, 0, 0, 0]
+    factors = [row.figures.throughput.factor for row in found.rows[:6]]
+    predicted = [predict(found.problem, row.assignment.slot_of_executor).topologies[0] for row in found.rows[:4]]
+    assert factors[:4] == pytest.approx([one.headroom for one in predicted])
+    assert factors[4:] == [0, 0], "not every executor is placed"
+    assert [row.figures.is_slow for row in found.rows[:4]] == [one.latency_ms is None for one in predicted]
+    assert found.best is found.rows[0]
     assert [row.error for row in found.rows[6:]] == ["install luck", "ValueError: no luck"]
     assert not found.complete
+
+
+def test_equal_rates_are_sorted_by_cost_then_name():
+    """Whatever the traffic costs, the thread of the spout is the limit."""
+    of = problem(nodes(8, 8), (topology("t", 2, 2), load(2, [(0, 1, 0.01)], cpu_ghz=1)))
+    answers = {"c": Fixed([0, 4]), "b": Fixed([0, 1]), "a": Fixed([0, 4])}
+    assert [row.name for row in compare(of, answers)] == ["b", "a", "c"]
+
+
+def test_without_traffic_rows_are_sorted_by_cost_and_have_no_rate():
+    of = problem(nodes(8, 8), (topology("t", 2, 2), load(2)))
+    found = compare(of, {"a": Fixed([0, 4]), "b": Fixed([0, 1])})
+    assert [row.figures.throughput for row in found] == [None, None]
+    assert [row.as_dict()["reachable"] for row in found] == [None, None]
+
+
+def test_a_crawler_is_not_placed_where_its_rate_is_not_sustained():
+    """Case 01: by traffic, one executor of `parse` gets the stream of 13 of `fetch`."""
+    of = imported(CASES / "01-default-answer-not-sustained" / "input" / "crawler.yaml", None, 4)
+    schedulers = {"optimizer": [], "few": ["objective=traffic"]}
+    found = compare(of, {name: make_scheduler("optimizer", settings) for name, settings in schedulers.items()})
+    assert [(row.name, row.figures.is_slow) for row in found] == [("optimizer", False), ("few", True)]
+    best, few = (row.as_dict()["reachable"]["topologies"][0] for row in found)
+    assert (best["rate_tps"], best["sustained"], few["sustained"]) == (10.0, True, False)
+    assert best["reachable_tps"] >= 23.1
+    assert few["reachable_tps"] == pytest.approx(3.85, abs=0.01)
+    assert few["bottleneck"]["kind"] == "thread"
 
 
 def test_an_answer_of_the_wrong_shape_is_a_failure_too():

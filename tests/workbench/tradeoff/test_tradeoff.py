@@ -106,7 +106,7 @@ def test_verb(tmp_path, capsys):
     write_problem(path, chain())
     assert cli.run(["tradeoff", str(path), "--moves", "0, 2", "--seconds", "0.1", "--output", str(page)]) == 0
     text = capsys.readouterr().out
-    assert "The cost falls from 700 to 20 if all may move." in text
+    assert "The cost of traffic falls from 700 to 20 if all may move." in text
     assert [line.split()[:2] for line in text.splitlines()[3:6]] == [["0", "all"], ["2", "all"], ["all", "all"]]
     Page(page.read_text(encoding="utf-8"))
     assert cli.run(["tradeoff", str(path), "--moves", "0,2", "--seconds", "0.1", "--json"]) == 0

@@ -27,9 +27,8 @@ from stormwright.optimize.throughput.records import (
     WORKER,
     PlacementState,
 )
-from stormwright.predict.calibration.document import costs_of
 from stormwright.predict.costs import Correction, Costs
-from stormwright.predict.fixed_point import fixed
+from stormwright.predict.fixed_point import fixed_costs
 from stormwright.predict.flow.mix import Mix
 from stormwright.predict.flow.profile import Factors, Profile
 from stormwright.predict.workers import nodes_of
@@ -49,8 +48,8 @@ class MeasuredLoad:
     @classmethod
     def of(cls, problem: Problem) -> Self:
         """Return the load of a problem, with its costs and the placement that runs as measured."""
-        profile, (costs, corrections) = Profile.of(problem), costs_of(problem)
-        return cls(profile, costs, fixed(profile, costs, corrections))
+        profile = Profile.of(problem)
+        return cls(profile, *fixed_costs(profile))
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ from stormwright.model.constraints.slots import MissingSlot, WorkerCount
 from stormwright.model.constraints.violations import violations
 from stormwright.model.humanize import counted
 from stormwright.optimize.throughput.start import MeasuredLoad
-from stormwright.schedulers.templates.by_rates import RateGoal, RateSearch, wanted_of
+from stormwright.schedulers.templates.by_rates import RateGoal, RateSearch, is_measured, wanted_of
 
 TRAFFIC: Final = "traffic"
 
@@ -38,7 +38,7 @@ class PlacementEvaluator:
     problem
         Problem with the load for predictions.
     objective
-        One of `OBJECTIVES`; auto is throughput if a service measured the load, else traffic.
+        One of `OBJECTIVES`; auto is throughput under the measured or assumed rates.
     headroom
         Fraction of all resources that stays free if nodes are minimised.
     running
@@ -51,7 +51,7 @@ class PlacementEvaluator:
     note
         Reason if it differs from the requested one; else empty.
     soft_cpu
-        Whether CPU is no constraint, as it follows from rates.
+        Whether CPU is no constraint, as it follows from rates; by objective auto only if a service measured the load.
     """
 
     def __init__(
@@ -63,15 +63,15 @@ class PlacementEvaluator:
     ) -> None:
         self.problem, self.note = problem, ""
         self.objective = wanted_of(problem) if objective == "auto" else objective
-        if self.objective != TRAFFIC and all(load is None for load in problem.demand.measured):
-            self.note = f"compared by traffic, as no load was measured that {self.objective} could be predicted from"
+        if self.objective != TRAFFIC and wanted_of(problem) == TRAFFIC:
+            self.note = f"compared by traffic, as without any traffic {self.objective} cannot be predicted"
             self.objective = TRAFFIC
         runs = np.unique(problem.executor_topology[problem.current_slot != UNPLACED])
         known = {problem.topologies[index].id for index in runs.tolist()} if running is None else running
         self._running: frozenset[str | None] = frozenset(known)
         self._rates: RateSearch | None = None
-        self.soft_cpu = self.objective != TRAFFIC
-        if self.soft_cpu:
+        self.soft_cpu = self.objective != TRAFFIC and (objective != "auto" or is_measured(problem))
+        if self.objective != TRAFFIC:
             load = MeasuredLoad.of(problem)
             self._rates = RateSearch(problem, load, RateGoal(self.objective, "free", headroom, 0))
 
@@ -126,4 +126,5 @@ class PlacementEvaluator:
         worst = min(reach, key=lambda one: reach[one] / one.rate_tps)
         if not isfinite(reach[worst]):
             return "rates that nothing known limits"
-        return f"{reach[worst] / worst.rate_tps:,.2f} times the measured rates, then limited by {worst.bottleneck}"
+        rates = "assumed" if any(load is None for load in self.problem.demand.measured) else "measured"
+        return f"{reach[worst] / worst.rate_tps:,.2f} times the {rates} rates, then limited by {worst.bottleneck}"

@@ -21,6 +21,7 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Problem, cost_of
 from stormwright.model.arrays import BoolArray, FloatArray, IntArray
+from stormwright.model.constraints.constraint import node_sum
 from stormwright.model.constraints.resources import ResourceOveruse
 from stormwright.model.constraints.violations import broken_limits
 from stormwright.optimize.throughput.improve import Effort, ImprovedPlacement, about_steps, improve
@@ -34,6 +35,7 @@ from stormwright.predict.flow.profile import Factors, Profile
 from stormwright.predict.gain import at_least, cost_change, model_sd
 from stormwright.predict.reach import Reach, reaches
 from stormwright.predict.steady import PlacedLoad, SteadyState
+from stormwright.predict.throughput import SAME, UNLIMITED, growth_of, throughput_of
 from stormwright.schedulers.templates.rate_seats import Seating
 
 # Reverting useless moves --------------------------------------------------------------------------
@@ -193,8 +195,8 @@ _KINDS = {
     "balanced": (LATENCY, THROUGHPUT),
 }
 
-#: Minimum relative gain for changing the running placement, and tolerance for moving topologies back.
-_WORTH_IT, _SAME = 5e-3, 1e-3
+#: Minimum relative gain for changing the running placement.
+_WORTH_IT = 5e-3
 
 #: Fraction of the time for searches and evaluations; the rest is for moving topologies back.
 _SEARCHING = 0.85
@@ -206,11 +208,11 @@ _FILLED_LESS, _LESS = 4, 0.95
 #: Badness of leaving a node in use idle, for throughput: more than any gain.
 _IDLE = 1e3
 
+#: Badness of a node with too little CPU, if that is a limit, and relative rounding error of its use.
+_TOO_FULL, _ROUNDING = 1e4, 1e-9
+
 #: Number of cached states of placements as good as the best so far.
 _REMEMBERED = 4
-
-#: Growth beyond which nothing known limits a rate.
-_ENDLESS = 1e9
 
 #: Minimum time of a search relative to the evaluation of its result, and minimum steps per executor.
 _LONGER = 4
@@ -233,6 +235,8 @@ class RateGoal:
     caution
         Standard deviations of the prediction error to subtract from a predicted throughput; above 0, no node in use is
         left idle for throughput.
+    keeps_cpu
+        Whether the CPU of executors limits placements; by default it follows from the rates.
     """
 
     objective: str
@@ -240,6 +244,7 @@ class RateGoal:
     headroom: float
     seed: int
     caution: float = 0.0
+    keeps_cpu: bool = False
 
 
 @dataclass(frozen=True)
@@ -302,7 +307,7 @@ class RateSearch:
         free: BoolArray = self._profile.rate_tps > 0
         return free
 
-    def improved(self, slots: IntArray, effort: Effort) -> IntArray:
+    def improved(self, slots: IntArray, effort: Effort, others: Callable[[], Sequence[IntArray]] = tuple) -> IntArray:
         """Return a better placement than the complete, valid `slots`, or the running one if it is as good.
 
         Parameters
@@ -311,28 +316,43 @@ class RateSearch:
             Slot of every executor, -1 for those of topologies that are left out, shape (E,).
         effort
             Budget of all searches together.
+        others
+            Returns further starts if there is no running one; those that are not as complete and valid are ignored.
         """
         now, seating, begun_s = self.problem.current_slot, self._seating, time.perf_counter()
         runs = bool(np.all(now[slots != UNPLACED] != UNPLACED)) and all(map(seating.may_stay, range(len(self._free))))
         runs = runs and self._broken(now) <= self._broken(slots)
         found = [slots, now] if runs and not np.array_equal(slots, now) else [slots]
+        found += [] if runs else [each for each in others() if self._is_as_good_a_start(each, slots)]
         badness = [self.badness(each) for each in found]
         starts = len(found)
         searching = ScheduleSearch(
             effort, begun_s + _SEARCHING * effort.seconds, (time.perf_counter() - begun_s) / starts
         )
-        for each in self._searched(found, badness, searching):
+        for each in () if self._is_optimal(slots, min(badness)) else self._searched(found, badness, searching):
             found.append(each)
             badness.append(self.badness(each))
         best = int(np.argmin(badness))
         if self.goal.objective == "throughput":
-            best = quietest(self.problem, found, badness, _SAME)
+            best = quietest(self.problem, found, badness, SAME)
         if not runs:
             return found[best]
         if badness[starts - 1] <= badness[best] + _WORTH_IT:  # the last start is the running placement
             return now
         end_s = begun_s + effort.seconds if effort.seconds else np.inf
-        return move_back(self.problem, found[best], self.badness, badness[best] + _SAME, end_s)
+        return move_back(self.problem, found[best], self.badness, badness[best] + SAME, end_s)
+
+    def _is_optimal(self, slots: IntArray, badness: float) -> bool:
+        """Return whether there is nothing to search: nothing is placed, or nothing known limits the rates."""
+        unlimited = self.goal.objective == "throughput" and badness <= SAME - UNLIMITED
+        return unlimited or bool(np.all(slots == UNPLACED))
+
+    def _is_as_good_a_start(self, other: IntArray, slots: IntArray) -> bool:
+        """Return whether another placement is as complete and valid as `slots`, and has allowed numbers of workers."""
+        if not np.array_equal(other == UNPLACED, slots == UNPLACED) or np.array_equal(other, slots):
+            return False
+        every, seating = range(len(self._free)), self._seating
+        return self._broken(other) <= self._broken(slots) and all(seating.may_use(other, each) for each in every)
 
     def _searched(self, known: list[IntArray], badness: list[float], searching: ScheduleSearch) -> Iterator[IntArray]:
         """Yield the results of searches, first from the `known` placements, to which the caller adds the results."""
@@ -437,7 +457,9 @@ class RateSearch:
         if slots is self.problem.current_slot:
             self._now = state
         badness = self._badness(slots, state)
-        if badness <= self._least + 2 * _SAME:  # the answer, and moving back, may each be worse by one
+        if self.goal.keeps_cpu:
+            badness += _TOO_FULL * self._overused(slots)
+        if badness <= self._least + 2 * SAME:  # the answer, and moving back, may each be worse by one
             self._least = min(badness, self._least)
             if not any(np.array_equal(good, slots) for good, _ in self._good):
                 self._good.append((slots, state))
@@ -453,7 +475,7 @@ class RateSearch:
         if self.goal.objective == "throughput":
             grown = self._grown(state) if state is self._now else self._at_least(state)
             is_idle = self._filled & (np.bincount(self._nodes_of(slots), minlength=len(self._filled)) == 0)
-            return _IDLE * int(np.count_nonzero(is_idle)) - float(grown[there].min() + 0.1 * grown[there].mean())
+            return _IDLE * int(np.count_nonzero(is_idle)) - throughput_of(grown[there])
         latency_s = float(rate @ state.given.ways.latency.mean[there] / rate.sum())
         if self.goal.objective == "balanced":
             cpu_s = cpu_s_of(state.full_demand)[there]
@@ -463,6 +485,11 @@ class RateSearch:
         if self.goal.objective == "latency":
             return 1e3 * too_full + float(np.log(max(latency_s, 1e-12)))
         return self._packed(slots) + 1e3 * float(self._shortfalls(state).max(initial=0.0)) + 1e-3 * min(latency_s, 1.0)
+
+    def _overused(self, slots: IntArray) -> int:
+        """Return the number of nodes whose executors need more CPU than they have."""
+        used = node_sum(self.problem, slots, self.problem.executor_cpu_hz)
+        return int(np.count_nonzero(used > self.problem.node_cpu_hz * (1 + _ROUNDING)))
 
     def _packed(self, slots: IntArray) -> float:
         """Return the number of nodes of a placement, and more than that if less than the headroom stays free."""
@@ -488,9 +515,7 @@ class RateSearch:
 
     def _grown(self, state: SteadyState) -> FloatArray:
         """Return logarithms of topologies' rates relative to the wanted ones, shape (T,)."""
-        reached = np.where(np.isfinite(self._profile.layout.pending), state.pending.rate_tps, state.highest_tps)
-        grown: FloatArray = np.log(np.clip(reached / self._wanted_or_one, 1 / _ENDLESS, _ENDLESS))
-        return grown
+        return growth_of(self._profile, self._wanted_tps, state)
 
     def _at_least(self, state: SteadyState) -> FloatArray:
         """Return `_grown` reduced by the prediction errors relative to the running placement, shape (T,)."""
@@ -516,7 +541,7 @@ class RateSearch:
         change = cost_change(cpu_s_of(now.full_demand), cpu_s_of(state.full_demand))
         measured = np.log(np.where(there, self._profile.rate_tps / self._wanted_or_one, 1.0))
         lacks = np.minimum(measured, before) - grown + self.goal.caution * model_sd(change)
-        alike = (change == 0) & (grown >= before - _SAME)
+        alike = (change == 0) & (grown >= before - SAME)
         return np.where(there & ~alike, np.maximum(lacks, 0.0), 0.0)
 
     @cached_property
@@ -560,7 +585,12 @@ class RateSearch:
 
 
 def wanted_of(problem: Problem) -> str:
-    """Return the default objective: throughput if a service measured the load, else traffic."""
+    """Return the default objective: throughput under the measured or assumed rates; traffic if there is no traffic."""
+    loads = problem.loads
+    return "throughput" if any(load.pair_tps.any() or load.flow_tps.any() for load in loads) else "traffic"
+
+
+def is_measured(problem: Problem) -> bool:
+    """Return whether a service measured the load."""
     load = problem.load
-    measured = load is not None and (load.end_ms > load.start_ms or bool(load.costs))
-    return "throughput" if measured else "traffic"
+    return load is not None and (load.end_ms > load.start_ms or bool(load.costs))

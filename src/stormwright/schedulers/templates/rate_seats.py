@@ -44,7 +44,11 @@ class Seating:
 
     def may_stay(self, topology: int) -> bool:
         """Return whether a topology runs on an allowed number of workers."""
-        used = self._used_by(topology, self.problem.current_slot)
+        return self.may_use(self.problem.current_slot, topology)
+
+    def may_use(self, slots: IntArray, topology: int) -> bool:
+        """Return whether a topology has an allowed number of workers in a placement, or may not move."""
+        used = self._used_by(topology, slots)
         choice, wanted = self.choice(topology), num_workers(self.problem.topologies[topology])
         return not self.free[topology] or choice == "free" or used == wanted or (choice == "at_most" and used < wanted)
 

@@ -396,7 +396,8 @@ class MultiTenantScheduler(WrappedScheduler):
 
     def _with_fixed_workers(self, problem: Problem, users: Users) -> Problem:
         """Return the problem with fixed numbers of workers, if slots are limited and a scheduler chooses them."""
-        if getattr(self.params, "workers", "") != FREE:
+        workers_for = getattr(self.params, "workers_for", None)
+        if workers_for is None or workers_for(problem) != FREE:
             return problem
 
         def shown(topology: Topology) -> Topology:
