@@ -358,7 +358,8 @@ def what_if(
     kill_nodes
         Nodes to remove: one or several supervisor ids or hosts.
     parallelism
-        Number of executors by ``COMPONENT`` or ``TOPOLOGY/COMPONENT``.
+        Number of executors by ``COMPONENT`` or ``TOPOLOGY/COMPONENT``. New ones go to the workers of their topology
+        with fewest, all others stay.
     link
         Speed of all links: bits per second, or a text such as ``1gbit``.
     scheduler
@@ -369,7 +370,8 @@ def what_if(
     -------
     WhatIf
         Predictions ``today`` and ``then``, the ``problem`` and ``assignment`` of the latter, how many executors
-        ``moved``; it prints as text.
+        ``moved``, and topologies that ``storm rebalance -e`` changes (``rebalanced``) or that would have to be
+        submitted again (``resubmitted``); it prints as text.
 
     Raises
     ------

@@ -64,6 +64,15 @@ def test_default_answer_is_never_below_even_on_drawn_topologies(seed):
         assert reached(of, found) >= reached(of, even) * (1 - 1e-3)
 
 
+def test_a_running_placement_that_does_not_sustain_the_rates_is_left_for_one_that_reaches_what_even_reaches():
+    of = public(CRAWLER, 4)
+    runs = of.with_current(sw.place(of, objective="traffic").by_topology(of))
+    even = make_scheduler("even").schedule(of)
+    assert reached(runs, sw.place(runs)) >= reached(runs, even) * (1 - 1e-3)
+    settled = of.with_current(sw.place(runs).by_topology(of))
+    assert np.array_equal(sw.place(settled).slot_of_executor, settled.current_slot), "a good placement stays"
+
+
 @pytest.mark.parametrize("path", small_cases(), ids=case_name)
 def test_default_answer_keeps_limits_and_reaches_more_than_the_one_by_traffic(path):
     of = case_problem(path)

@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
+import numpy as np
+
 from stormwright.errors import Fault, InputError
-from stormwright.model import Assignment, Problem
+from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import IntArray
 from stormwright.model.topology_config import WORKERS, WORKERS_KEY
 from stormwright.optimize.layout.objective import Prices
@@ -17,6 +19,7 @@ from stormwright.optimize.search.budget import Budget
 from stormwright.optimize.throughput.improve import Effort
 from stormwright.optimize.throughput.start import MeasuredLoad
 from stormwright.schedulers.even import EvenScheduler
+from stormwright.schedulers.placement.relabel import renamed
 from stormwright.schedulers.placement.repair import ready_repair
 from stormwright.schedulers.templates.by_rates import RateGoal, RateSearch, is_measured, wanted_of
 from stormwright.schedulers.templates.by_traffic import WEIGHTS, TrafficSearch
@@ -161,14 +164,15 @@ class OptimizerScheduler:
     CPUs, links and busiest threads, while rates grow to the highest sustainable ones: all by one factor, multiplied by
     ``stormwright.weight`` in the topology's configuration, a number above 0. For latency it lowers Σ u / (1 − u) and
     the distance of messages; for nodes their number, as long as `headroom_percent` stays free, and then latency on
-    these nodes; for balanced the CPU per tree, as long as rates are sustained. It starts from the running placement, or
-    if nothing runs from that of `even`; from one of little traffic; and from topologies gathered on few nodes. Results
-    are compared by the complete prediction, and the running placement stays if it is as good. The predicted throughput
-    of another placement is reduced by `caution` standard deviations of its prediction error
-    (`stormwright.predict.gain`), and no node in use is left idle for it; 0 disables both. CPU is no constraint here, as
-    rates follow from it, so a node may get more than was measured. The number of workers is a decision (`workers`),
-    applied by ``rebalance -n``. By default (objective auto), if no service measured the load, CPU stays a constraint
-    and the numbers of workers are as requested. Topologies that began no trees are placed for little traffic.
+    these nodes; for balanced the CPU per tree, as long as rates are sustained. It starts from the running placement;
+    from that of `even`, unless all runs and a service measured the load; from one of little traffic; and from
+    topologies gathered on few nodes. Results are compared by the complete prediction, and the running placement stays
+    if it is as good. The predicted throughput of another placement is reduced by `caution` standard deviations of its
+    prediction error (`stormwright.predict.gain`), and no node in use is left idle for it; 0 disables both. CPU is no
+    constraint here, as rates follow from it, so a node may get more than was measured. The number of workers is a
+    decision (`workers`), applied by ``rebalance -n``. By default (objective auto), if no service measured the load, CPU
+    stays a constraint and the numbers of workers are as requested. Topologies that began no trees are placed for little
+    traffic.
 
     For traffic it lowers the cost of a placement, weighted by distance, plus everything with a price. Shuffled traffic
     follows each candidate placement, as by Storm's locality-aware shuffle: it stays where executors of the component
@@ -275,7 +279,9 @@ class OptimizerScheduler:
         search = RateSearch(problem, load, goal)
         steps = 0 if given.time_budget_s else min(given.iterations, _STEPS_PER_EXECUTOR * problem.num_executors)
         left_s = max(given.time_budget_s - (time.perf_counter() - begun_s), _NO_TIME_S) if given.time_budget_s else 0.0
-        slots = search.improved(first.slot_of_executor, Effort(steps, left_s), lambda: [_evenly(problem)])
+        slots = search.improved(
+            first.slot_of_executor, Effort(steps, left_s), lambda: _even_starts(problem, keeps_requests)
+        )
         made = first.parameters["iterations_made"] + search.steps
         reported: dict[str, Any] = {"objective": objective, "iterations_made": made}
         shown = {"before": problem.current_slot, "after": slots}
@@ -309,6 +315,14 @@ class OptimizerScheduler:
         return replace(found, parameters={**found.parameters, **reported})
 
 
-def _evenly(problem: Problem) -> IntArray:
-    """Return the placement by Storm's EvenScheduler: for shuffled streams within workers a good start."""
-    return EvenScheduler().schedule(problem).slot_of_executor
+def _even_starts(problem: Problem, keeps_requests: bool) -> Iterator[IntArray]:
+    """Yield the placement by Storm's EvenScheduler, with shuffled streams within workers a good start.
+
+    If everything runs it is from scratch, and only for loads that no service measured: services move few topologies
+    at a time, and have no time to lose.
+    """
+    running = problem.current_slot != UNPLACED
+    if not np.all(running):
+        yield EvenScheduler().schedule(problem).slot_of_executor
+    elif keeps_requests:
+        yield renamed(problem, EvenScheduler().schedule(problem.with_nothing_running()).slot_of_executor)

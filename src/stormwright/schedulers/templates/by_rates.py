@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
@@ -307,7 +307,7 @@ class RateSearch:
         free: BoolArray = self._profile.rate_tps > 0
         return free
 
-    def improved(self, slots: IntArray, effort: Effort, others: Callable[[], Sequence[IntArray]] = tuple) -> IntArray:
+    def improved(self, slots: IntArray, effort: Effort, others: Callable[[], Iterable[IntArray]] = tuple) -> IntArray:
         """Return a better placement than the complete, valid `slots`, or the running one if it is as good.
 
         Parameters
@@ -317,13 +317,14 @@ class RateSearch:
         effort
             Budget of all searches together.
         others
-            Returns further starts if there is no running one; those that are not as complete and valid are ignored.
+            Returns further starts; those that are not as complete and valid are ignored.
         """
         now, seating, begun_s = self.problem.current_slot, self._seating, time.perf_counter()
         runs = bool(np.all(now[slots != UNPLACED] != UNPLACED)) and all(map(seating.may_stay, range(len(self._free))))
         runs = runs and self._broken(now) <= self._broken(slots)
-        found = [slots, now] if runs and not np.array_equal(slots, now) else [slots]
-        found += [] if runs else [each for each in others() if self._is_as_good_a_start(each, slots)]
+        found = [slots, *(each for each in others() if self._is_as_good_a_start(each, slots))]
+        if runs:
+            found = [*(each for each in found if not np.array_equal(each, now)), now]
         badness = [self.badness(each) for each in found]
         starts = len(found)
         searching = ScheduleSearch(
