@@ -168,7 +168,7 @@ class Outlook:
 
     @property
     def is_trial(self) -> bool:
-        """Return whether the model explains so little of what runs that only a measurement can tell the gain."""
+        """Return whether the model explains too little of the measured CPU for a decision to rest on it."""
         low, high = _EXPLAINED
         return not low <= self.explained <= high
 
