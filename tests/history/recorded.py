@@ -49,7 +49,7 @@ def cluster(seed: int, end_ms: int) -> Problem:
     profile = LoadProfile(
         {measured.id: load},
         node_cpu_hz={"n0": 1e9},
-        node_quota_hz={"n0": 2e9},
+        node_quota_hz={"n0": 6e9},
         node_overhead_hz={"n0": 1e8},
         overload_s={"n0": 3.0, "n1": 0.0},
         start_ms=end_ms - 15_000,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -10,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stormwright.model import Assignment, LoadProfile, Problem
-from stormwright.predict.answer import predict
-from stormwright.predict.costs import Costs
-from stormwright.predict.fixed_point import fixed
+from stormwright.predict.answer import Assumptions, predict
+from stormwright.predict.calibration.evidence import Evidence
+from stormwright.predict.costs import Correction, Costs, LearnedScale
+from stormwright.predict.fixed_point import fixed, learn_scales
 from stormwright.predict.flow.layout import FlowLayout
 from stormwright.predict.flow.profile import Profile
 from stormwright.testing.word_counts import WordCount
@@ -147,11 +149,11 @@ def polling_costs() -> dict:
 
 def test_scale_of_what_runs_applies_to_other_placements():
     problem = full(placed(WordCount(cores=0.4, rate_tps=4_000.0, pending=200, link_bps=1e9)))
-    saturated = pending(problem, 1.0)
-    ratios = [reach_of(each, TOGETHER) / reach_of(each) for each in (problem, saturated)]
+    waiting = pending(problem, 1.0)
+    ratios = [reach_of(each, TOGETHER) / reach_of(each) for each in (problem, waiting)]
     assert ratios[0] == pytest.approx(ratios[1], rel=0.1), "the model says what changes"
-    assert predict(saturated).topologies[0].scale > 1.5
-    assert predict(saturated, TOGETHER).topologies[0].scale == predict(saturated).topologies[0].scale
+    assert predict(waiting).topologies[0].scale > 1.5
+    assert predict(waiting, TOGETHER).topologies[0].scale == predict(waiting).topologies[0].scale
 
 
 def test_less_cpu_is_not_claimed_where_something_else_is_the_limit():
@@ -175,3 +177,40 @@ def test_quota_below_the_declared_capacity_is_the_capacity():
     held = problem.with_load(replace(problem.load, node_quota_hz=half))
     smaller = placed(WordCount(cores=0.2, rate_tps=1_000.0, pending=None))
     assert reach_of(held) == pytest.approx(reach_of(smaller), rel=0.01)
+
+
+def saturated(part: float = 1.0, rate_tps: float = 4_000.0) -> Problem:
+    """Return a word count that needs some three times the CPU that the model explains, on full nodes."""
+    return pending(full(placed(WordCount(cores=0.4, rate_tps=rate_tps, pending=200, link_bps=1e9))), part)
+
+
+def test_scale_is_learned_where_trees_wait_and_holds_where_they_do_not():
+    """By day it is saturated; at night, at a tenth of the rate, its highest rate is still predicted."""
+    day, topology = saturated(), saturated().topologies[0].id
+    scale = predict(day).topologies[0].scale
+    known: dict[str, LearnedScale] = {}
+    for _ in range(3):
+        known = learn_scales(Profile.of(day), Costs(), {}, known)
+    assert np.exp(known[topology].log) == pytest.approx(scale, rel=0.05)
+    night = pending(full(placed(WordCount(cores=0.4, rate_tps=400.0, pending=200, link_bps=1e9)), 0.1), 0.005)
+    after = learn_scales(Profile.of(night), Costs(), {}, known)
+    assert after[topology].log == pytest.approx(known[topology].log, rel=0.1), "a night says little of it"
+    corrections = {topology: Correction(scale=float(np.exp(known[topology].log)))}
+    (learned,) = predict(night, assumptions=Assumptions(Costs(), corrections)).topologies
+    (unlearned,) = predict(night, assumptions=Assumptions(Costs())).topologies
+    errors = [abs(np.log(each.reachable_tps.value / 4_000.0)) for each in (learned, unlearned)]
+    assert errors[0] < 0.3
+    assert errors[0] < errors[1] / 2
+
+
+def test_scale_is_not_learned_without_pending_trees():
+    problem = full(placed(WordCount(cores=0.4, rate_tps=4_000.0, pending=200)))
+    assert learn_scales(Profile.of(problem), Costs(), {}, {}) == {}
+
+
+def test_learned_scales_are_kept_until_their_topology_is_gone():
+    known = Evidence(scales={"words": LearnedScale(0.5, 0.01), "clicks": LearnedScale(0.1, 0.02)})
+    read = Evidence.from_dict(json.loads(json.dumps(known.as_dict())))
+    assert read.scales == known.scales
+    read.forget({"words"})
+    assert read.scales == {"words": LearnedScale(0.5, 0.01)}

@@ -203,7 +203,20 @@ class Correction:
     def as_dict(self) -> dict[str, Any]:
         """Return the correction for JSON."""
         inputs = {component: [one.as_dict() for one in work] for component, work in self.inputs.items()}
-        return {"work": self.work, "messages": self.messages, "error": self.error, "inputs": inputs}
+        return {
+            "work": self.work,
+            "messages": self.messages,
+            "error": self.error,
+            "inputs": inputs,
+            "scale": self.scale,
+        }
+
+
+class LearnedScale(NamedTuple):
+    """Logarithm of the scale of a topology (`Correction.scale`) as learned so far, and its variance."""
+
+    log: float
+    variance: float
 
 
 NO_CORRECTIONS: Mapping[str, Correction] = MappingProxyType({})

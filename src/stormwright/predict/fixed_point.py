@@ -29,7 +29,7 @@ import numpy as np
 from stormwright.model import UNPLACED
 from stormwright.model.arrays import BoolArray, FloatArray
 from stormwright.predict.calibration.document import StoredCosts, costs_of
-from stormwright.predict.costs import Correction, Costs
+from stormwright.predict.costs import Correction, Costs, LearnedScale
 from stormwright.predict.evaluate import steady_states
 from stormwright.predict.fairness import weights_of
 from stormwright.predict.flow.profile import Factors, Profile
@@ -40,6 +40,9 @@ from stormwright.predict.sums import ratio, sums
 #: Standard deviation of the logarithm of a rate by the model alone; of a measured rate; and of the model's growth,
 #: relative to its logarithm.
 _MODEL_SD, _MEASURED_SD, _GROWTH_SD = 0.3, 0.03, 0.5
+
+#: Standard deviation by which the logarithm of a scale changes from one fit of costs to the next, a minute later.
+_DRIFT_SD = 0.02
 
 #: Limits of the scale: more than that is no error of costs, and costs of lone tuples are up to twenty times too high.
 MIN_SCALE, MAX_SCALE = 0.05, 5.0
@@ -71,20 +74,55 @@ def fixed(profile: Profile, costs: Costs, corrections: Mapping[str, Correction])
         Costs of messages and workers, and corrections of single topologies, by id.
     """
     key: CacheKey[Mapping[str, Correction]] = CacheKey("fixed point", costs, corrections)
-    return profile.recent.get_or_compute(key, lambda: _fixed(profile, costs, corrections))
+    return profile.recent.get_or_compute(key, lambda: _fixed(profile, costs, corrections)[0])
 
 
-def _fixed(profile: Profile, costs: Costs, corrections: Mapping[str, Correction]) -> Mapping[str, Correction]:
+def learn_scales(
+    profile: Profile, costs: Costs, corrections: Mapping[str, Correction], known: Mapping[str, LearnedScale]
+) -> dict[str, LearnedScale]:
+    """Return the scales of topologies, learned from a load as well: a Kalman filter of their logarithms.
+
+    A rate says the more of the scale the less the topology could have grown by the trees that were not pending, as
+    while it works off the backlog of a pause.
+
+    Parameters
+    ----------
+    profile
+        Profile of the load.
+    costs, corrections
+        Costs of messages and workers, and corrections of single topologies, by id; their scales do not count.
+    known
+        Scales learned before, by topology id.
+    """
+    unscaled = {name: replace(one, scale=1.0) for name, one in corrections.items()}
+    found, growth = _fixed(profile, costs, unscaled)
+    learned = dict(known)
+    for topology, grows in zip(profile.problem.topologies, growth.tolist(), strict=True):
+        if not np.isfinite(grows):
+            continue
+        before = known.get(topology.id, LearnedScale(0.0, _MODEL_SD**2))
+        variance = before.variance + _DRIFT_SD**2
+        gain = variance / (variance + _MEASURED_SD**2 + (_GROWTH_SD * grows) ** 2)
+        moved = before.log + gain * (log(found.get(topology.id, Correction()).scale) - before.log)
+        learned[topology.id] = LearnedScale(moved, (1 - gain) * variance)
+    return learned
+
+
+def _fixed(
+    profile: Profile, costs: Costs, corrections: Mapping[str, Correction]
+) -> tuple[Mapping[str, Correction], FloatArray]:
+    """Return the corrections, and by how much topologies could have grown, as logarithms, NaN if unknown; (T,)."""
     pending = _pending_trees(profile)
     known = np.isfinite(pending) & (pending > 0)
     if not known.any():
-        return corrections
+        return corrections, np.full(len(pending), np.nan)
     model, limit = _Model(profile, costs), profile.layout.pending
     start = {topology.id: corrections.get(topology.id, Correction()) for topology in profile.problem.topologies}
     reach, (most, use) = model.reach_tps(corrections), model.limits(corrections)
     known &= (reach > 0) & np.isfinite(reach)
     fewer = model.with_pending(np.where(known, pending, limit)).reach_tps(corrections)
     wanted = np.where(known, _highest(profile, (pending, use), reach, fewer, known), reach)
+    growth = np.where(known, np.log(np.maximum(ratio(wanted, profile.rate_tps), 1.0)), np.nan)
     factors = Factors.of(profile.problem, start)
     scale, wait_s, found = factors.scale, factors.wait_s, corrections
     for _ in range(_MAX_ROUNDS):
@@ -104,7 +142,7 @@ def _fixed(profile: Profile, costs: Costs, corrections: Mapping[str, Correction]
             tried = _with(start, np.where(vain, scale, now), waits)
             new = model.reach_tps(tried)
         scale, wait_s, found, reach = np.where(vain, scale, now), waits, tried, new
-    return found
+    return found, growth
 
 
 def _with(start: Mapping[str, Correction], scale: FloatArray, wait_s: FloatArray) -> Mapping[str, Correction]:

@@ -16,6 +16,7 @@ from stormwright.model.constraints.violations import broken_limits
 from stormwright.predict.answer import Assumptions, predict
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.prediction import Prediction
+from stormwright.predict.workers import nodes_of
 
 _T = TypeVar("_T")
 
@@ -114,7 +115,8 @@ class Placements:
     def _predicted_violations(self, slots: IntArray) -> list[Violation]:
         problem, cpu = self.problem, self.problem.resources[0]
         others = [each for each in broken_limits(problem, slots) if not self._is_cpu(each)]
-        capacity = problem.node_capacity[0]
+        nodes = nodes_of(problem)
+        capacity = np.where(np.isfinite(problem.node_capacity[0]), nodes.cores * nodes.core_hz, np.inf)
         overused = [
             ResourceOveruse(
                 node=node.node,

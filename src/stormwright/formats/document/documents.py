@@ -205,13 +205,15 @@ class InputWorkDocument(Document):
 class CorrectionDocument(Document):
     """Correction of one topology: factors of its executors' work and of its messages, the error left in the work.
 
-    `inputs` divide its work, by component, among the input streams.
+    `inputs` divide its work, by component, among the input streams. `scale` multiplies all CPU of its trees, as learned
+    from times at which its spouts waited for pending trees.
     """
 
     work: Amount = 1.0
     messages: Amount = 1.0
     error: Part | None = None
     inputs: dict[str, list[InputWorkDocument]] = EMPTY_OBJECT
+    scale: Amount = 1.0
 
 
 class FitRangeDocument(Document):

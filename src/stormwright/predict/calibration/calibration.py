@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from math import hypot, inf
+from dataclasses import asdict, dataclass, field, replace
+from math import exp, hypot, inf
 from statistics import median_high
 from typing import Any
 
@@ -136,7 +136,10 @@ def calibrated(known: Evidence) -> Calibration:
     figures |= {name: _times(figures[name], 1 / (1 - spins)) for name in _EXECUTORS[:2]}
     values = {name: figure.value for name, figure in figures.items()} | {"spin_share": spins}
     corrections = {
-        name: _correction(one, messaging, others, executors) for name, one in sorted(known.topologies.items())
+        name: replace(_correction(one, messaging, others, executors), scale=exp(known.scales[name].log))
+        if name in known.scales
+        else _correction(one, messaging, others, executors)
+        for name, one in sorted(known.topologies.items())
     }
     errors = [one.error for one in corrections.values() if one.error is not None]
     utilisation = known.utilisation or CostRange(0.0, inf)

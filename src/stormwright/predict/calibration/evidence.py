@@ -17,7 +17,7 @@ from stormwright.predict.calibration.least_squares import Moments
 from stormwright.predict.calibration.regression import StretchRows, TopologyRows
 from stormwright.predict.calibration.stream_costs import InputObservations, added, scaled
 from stormwright.predict.calibration.windows import CpuQuota
-from stormwright.predict.costs import CostRange
+from stormwright.predict.costs import CostRange, LearnedScale
 
 #: Speed of a core if no record reports one; then it is only the unit.
 _SOME_HZ = 3e9
@@ -142,6 +142,8 @@ class Evidence:
         Observed CPU of nodes, as a fraction of their capacity.
     core_hz, held
         Highest core speed that each supervisor reported, and the CPU quota of its node.
+    scales
+        Learned scale of each topology, by id (`stormwright.predict.fixed_point.learn_scales`).
     minutes, workers
         Number of fits, and of windows of workers in them.
     """
@@ -153,6 +155,7 @@ class Evidence:
     utilisation: CostRange | None = None
     core_hz: dict[str, float] = field(default_factory=dict)
     held: dict[str, CpuQuota] = field(default_factory=dict)
+    scales: dict[str, LearnedScale] = field(default_factory=dict)
     minutes: int = 0
     workers: int = 0
 
@@ -171,6 +174,7 @@ class Evidence:
 
     def forget(self, there: Collection[str]) -> None:
         """Forget all topologies except the given ones; their evidence on the cluster stays."""
+        self.scales = {name: scale for name, scale in self.scales.items() if name in there}
         for gone in [name for name in self.topologies if name not in there]:
             moments = self.topologies.pop(gone).of_cluster()
             self.of_gone = [
@@ -201,6 +205,7 @@ class Evidence:
             "utilisation": [self.utilisation.least, self.utilisation.most] if self.utilisation else None,
             "core_hz": self.core_hz,
             "held": {node: list(held) for node, held in self.held.items()},
+            "scales": {name: list(scale) for name, scale in self.scales.items()},
             "minutes": self.minutes,
             "workers": self.workers,
         }
@@ -240,8 +245,9 @@ class Evidence:
             wire=_moments_list([document["wire"]], (2,))[0],
             utilisation=CostRange(*document["utilisation"]) if document["utilisation"] else None,
             core_hz={str(node): float(hz) for node, hz in document["core_hz"].items()},
-            # Older files do not have it.
+            # Older files do not have these.
             held={str(node): CpuQuota(*map(float, held)) for node, held in document.get("held", {}).items()},
+            scales={str(name): LearnedScale(*map(float, one)) for name, one in document.get("scales", {}).items()},
             minutes=int(document["minutes"]),
             workers=int(document["workers"]),
         )

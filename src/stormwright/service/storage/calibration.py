@@ -16,17 +16,20 @@ from math import inf, isclose
 from typing import Any
 from zlib import crc32
 
+import numpy as np
 import orjson
 
 from stormwright.clock import WALL, Clock
 from stormwright.documents import Document, read_or_default
-from stormwright.model import LoadProfile, Problem, Supervisor
+from stormwright.model import UNPLACED, LoadProfile, Problem, Supervisor
 from stormwright.model.requests import CPU
 from stormwright.perflog.records import MAX_CLOCK_AHEAD_MS, WorkerId
 from stormwright.predict.calibration.calibration import calibrated, learn
 from stormwright.predict.calibration.document import costs_to_dict
 from stormwright.predict.calibration.evidence import Evidence
 from stormwright.predict.calibration.windows import WINDOW_S, Window, Windows
+from stormwright.predict.fixed_point import learn_scales
+from stormwright.predict.flow.profile import Profile
 from stormwright.service.on_change import OnChange
 
 log = logging.getLogger(__name__)
@@ -113,6 +116,7 @@ class CostCalibration:
         try:
             self._evidence.forget(problem.topology_index.keys())
             if learn(self._evidence, minute):
+                self._learn_scales(problem)
                 self._calibration = calibrated(self._evidence)
                 self._costs = self._costs_dict()
                 self._evidence_file.save(
@@ -124,6 +128,13 @@ class CostCalibration:
             self._error = f"{type(error).__name__}: {error}"
             self._log_changed(f"costs of messages and workers: not fitted or not stored: {self._error}")
             log.debug("the error was", exc_info=error)
+
+    def _learn_scales(self, problem: Problem) -> None:
+        """Learn the scales of topologies from the newest load, with costs as they are fitted by now."""
+        if problem.load is not None and np.any(problem.current_slot != UNPLACED):
+            fitted, known = calibrated(self._evidence), self._evidence.scales
+            profile = Profile.of(problem)
+            self._evidence.scales = learn_scales(profile, fitted.costs, fitted.corrections, known)
 
     def with_costs(self, load: LoadProfile) -> LoadProfile:
         """Return a load with the costs once there are any; the same object as long as neither changes."""
