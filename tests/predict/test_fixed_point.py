@@ -203,6 +203,15 @@ def test_scale_is_learned_where_trees_wait_and_holds_where_they_do_not():
     assert errors[0] < errors[1] / 2
 
 
+def test_learned_scale_is_corrected_by_the_newest_rate():
+    """Scales that were learned too high or too low do not matter to what runs now."""
+    day = saturated()
+    topology, rate = day.topologies[0].id, Profile.of(day).rate_tps[0]
+    for scale in (0.5, 1.0, 3.0, 4.5):
+        (found,) = predict(day, assumptions=Assumptions(Costs(), {topology: Correction(scale=scale)})).topologies
+        assert found.reachable_tps.value == pytest.approx(rate, rel=0.01)
+
+
 def test_scale_is_not_learned_without_pending_trees():
     problem = full(placed(WordCount(cores=0.4, rate_tps=4_000.0, pending=200)))
     assert learn_scales(Profile.of(problem), Costs(), {}, {}) == {}

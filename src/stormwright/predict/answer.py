@@ -218,7 +218,7 @@ def _scaled(predicted: TopologyPrediction, scale: float) -> TopologyPrediction:
     """Return a prediction with the scale of its CPU, and a note if that differs much from 1."""
     if abs(scale - 1) < _CLOSE:
         return replace(predicted, scale=scale)
-    note = f"by its measured rate its trees need {scale:.2f} times the CPU that the model explains: scaled by that"
+    note = f"by its measured rate the model explains {1 / scale:.0%} of the CPU of its trees: predictions are scaled"
     return replace(predicted, scale=scale, notes=(*predicted.notes, note))
 
 

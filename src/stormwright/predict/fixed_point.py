@@ -122,11 +122,12 @@ def _fixed(
     known &= (reach > 0) & np.isfinite(reach)
     fewer = model.with_pending(np.where(known, pending, limit)).reach_tps(corrections)
     wanted = np.where(known, _highest(profile, (pending, use), reach, fewer, known), reach)
-    growth = np.where(known, np.log(np.maximum(ratio(wanted, profile.rate_tps), 1.0)), np.nan)
+    growth = np.where(known, np.maximum(_log(wanted, profile.rate_tps), 0.0), np.nan)
     factors = Factors.of(profile.problem, start)
     scale, wait_s, found = factors.scale, factors.wait_s, corrections
+    most = np.minimum(scale * most, MAX_SCALE)
     for _ in range(_MAX_ROUNDS):
-        off = np.where(known, np.log(np.divide(reach, wanted, out=np.ones(len(reach)), where=wanted > 0)), 0.0)
+        off = np.where(known, _log(reach, wanted), 0.0)
         if np.abs(off).max(initial=0.0) < _SETTLED:
             break
         now = np.where(known, np.clip(scale * np.exp(off), MIN_SCALE, most), scale)
@@ -136,13 +137,20 @@ def _fixed(
         tried = _with(start, now, waits)
         new = model.reach_tps(tried)
         # Less CPU does not help a topology that something else limits: its costs are not what is wrong.
-        vain = (now < scale) & (np.log(ratio(new, reach)) < _ANSWERS * np.log(scale / now))
+        vain = (now < scale) & (_log(new, reach) < _ANSWERS * np.log(scale / now))
         if vain.any():
             known &= ~vain
             tried = _with(start, np.where(vain, scale, now), waits)
             new = model.reach_tps(tried)
         scale, wait_s, found, reach = np.where(vain, scale, now), waits, tried, new
     return found, growth
+
+
+def _log(one_tps: FloatArray, other_tps: FloatArray) -> FloatArray:
+    """Return the logarithm of the ratio of rates, 0 where one of them is 0."""
+    both = (one_tps > 0) & (other_tps > 0)
+    found: FloatArray = np.log(np.divide(one_tps, other_tps, out=np.ones(len(one_tps)), where=both))
+    return found
 
 
 def _with(start: Mapping[str, Correction], scale: FloatArray, wait_s: FloatArray) -> Mapping[str, Correction]:
@@ -200,7 +208,7 @@ class _Model:
         self._placed = PlacedLoad.under(profile, profile.problem, profile.problem.measured_slot)
 
     def limits(self, corrections: Mapping[str, Correction]) -> tuple[FloatArray, FloatArray]:
-        """Return the largest scale for which nodes have the CPU, and the use of the fullest thing, shape (T,) each.
+        """Return the largest factor of CPU that nodes have room for, and the use of the fullest thing, shape (T,) each.
 
         Of the CPU that a node did not use, the part counts as used for which threads that could run waited for a core:
         other work of the machine took it. Links are as modelled.
@@ -221,7 +229,7 @@ class _Model:
         np.maximum.at(use, at.topology, np.nan_to_num(used, nan=1.0)[at.node])
         np.maximum.at(use, at.topology, np.max(demand.link_use(rate_tps).reshape(2, -1), axis=0)[at.node])
         np.maximum.at(use, problem.executor_topology, problem.executor_cpu_hz / problem.core_hz)
-        return np.minimum(most, MAX_SCALE), np.clip(use, _LEAST_USE, 1.0)
+        return most, np.clip(use, _LEAST_USE, 1.0)
 
     def with_pending(self, trees: FloatArray) -> _Model:
         """Return the model with other numbers of trees that may be pending, shape (T,)."""
