@@ -54,7 +54,7 @@ JAVA_FAILED := build/.java-test-failed
 help: ## show this
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
-demo: setup ## real Storm cluster: run, observe, decide, move, and show what was gained (options: ARGS="--nodes 3")
+demo: $(PYTHON) $(MACHINE_CODE) $(JAVA) $(NETWORK) $(ARCHIVE) ## real Storm cluster: run, observe, decide, move, and show what was gained (options: ARGS="--nodes 3")
 	@$(BIN)/stormwright demo $(ARGS)
 
 test: java-test python-test ## Java and Python tests, some on a real Storm cluster (options for pytest: ARGS="-k cluster")
@@ -163,7 +163,7 @@ $(PYTHON): $(COMPILER)
 	@touch $@
 
 $(MACHINE_CODE): $(shell find src/stormwright/jit src/stormwright/optimize src/stormwright/simulator -name '*.py') | $(COMPILER)
-	@echo "setup: compiling what searches for placements and simulates (half a minute on two cores)"
+	@echo "setup: compiling what searches for placements and simulates (one to two minutes on two cores, beside the packages)"
 	@$(BIN)/python -m stormwright.workbench.machine_code
 	@mkdir -p $(@D) && touch $@
 
