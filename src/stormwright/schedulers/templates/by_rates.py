@@ -344,9 +344,9 @@ class RateSearch:
         return move_back(self.problem, found[best], self.badness, badness[best] + SAME, end_s)
 
     def _is_optimal(self, slots: IntArray, badness: float) -> bool:
-        """Return whether there is nothing to search: nothing is placed, or nothing known limits the rates."""
+        """Return whether a search is useless: nothing with a rate is placed, or nothing known limits the rates."""
         unlimited = self.goal.objective == "throughput" and badness <= SAME - UNLIMITED
-        return unlimited or bool(np.all(slots == UNPLACED))
+        return unlimited or not np.any(self._free[self.problem.executor_topology[slots != UNPLACED]])
 
     def _is_as_good_a_start(self, other: IntArray, slots: IntArray) -> bool:
         """Return whether another placement is as complete and valid as `slots`, and has allowed numbers of workers."""
@@ -431,7 +431,9 @@ class RateSearch:
         aim = Aim(kind, self._wanted_tps if kind == THROUGHPUT else self._profile.rate_tps, allowed)
         state = make_placement_state(self.problem, self.load, seats, aim, self.goal.seed, self._parts)
         state.nodes["filled"] = self._filled
-        return improve(state, effort)
+        # Rates that nothing limits but pending trees grow without end; evaluation decides on the result.
+        with np.errstate(over="ignore", invalid="ignore"):
+            return improve(state, effort)
 
     def chosen_workers(self, slots: IntArray) -> dict[str, int]:
         """Return the numbers of workers by topology id, of topologies with another number than requested."""
