@@ -266,6 +266,7 @@ class OptimizerScheduler:
             follow_flows=given.follow_flows,
         )
         keeps_requests = given.keeps_requests(problem)
+        problem = _with_sorted_pairs(problem) if keeps_requests else problem
         first = OptimizerScheduler(traffic).schedule(problem if keeps_requests else with_room_for_cpu(problem))
         load = MeasuredLoad.of(problem)
         goal = RateGoal(
@@ -313,6 +314,24 @@ class OptimizerScheduler:
             slots = found.slot_of_executor
             reported["proof"] = bound_cost(problem, slots, self.params.bound_budget_s, WEIGHTS).figures(problem, slots)
         return replace(found, parameters={**found.parameters, **reported})
+
+
+def _with_sorted_pairs(problem: Problem) -> Problem:
+    """Return the problem with traffic pairs in one order, as sums of rates in another one differ by their rounding."""
+    if problem.load is None:
+        return problem
+    loads = {}
+    for name, load in problem.load.topologies.items():
+        order = np.lexsort((load.pair_tps, load.pair_target, load.pair_source))
+        sizes = None if load.pair_bytes_per_s is None else load.pair_bytes_per_s[order]
+        loads[name] = replace(
+            load,
+            pair_source=load.pair_source[order],
+            pair_target=load.pair_target[order],
+            pair_tps=load.pair_tps[order],
+            pair_bytes_per_s=sizes,
+        )
+    return problem.with_load(replace(problem.load, topologies=loads))
 
 
 def _even_starts(problem: Problem, keeps_requests: bool) -> Iterator[IntArray]:
