@@ -52,7 +52,7 @@ COLUMNS = [
     {*EXECUTOR, "worker.topology", "worker.supervisor", "start_ms", "length_ns"},
     {"worker.topology", "start_ms", "streams", "pairs"},
     {"worker.topology", "start_ms", "complete_latency.counts"},
-    {*WORKER, "start_ms", "length_ns", "process_cpu_ns"},
+    {*WORKER, "start_ms", "length_ns", "process_cpu_ns", "node.used_ns", "node.millicores"},
     {*WORKER, "worker.start_ms", "start_ms", "seq", "heap_bytes"},
 ]
 
