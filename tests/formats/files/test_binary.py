@@ -236,6 +236,5 @@ def test_prediction_of_a_file_is_that_of_the_service(tmp_path, suffix):
 
 
 def predicted(problem):
-    costs = Costs(spin_share=0.03, polling_threads=1.0)
     spread = np.arange(problem.num_executors) % len(problem.slots)
-    return predict(problem, spread.astype(np.int32), Assumptions(costs)).as_dict()
+    return predict(problem, spread.astype(np.int32), Assumptions(Costs())).as_dict()
