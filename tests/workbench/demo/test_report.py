@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
 from stormwright.storm.local_cluster import LocalClusterConfig
 from stormwright.workbench.demo.report import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Curve, chart_of, write_html
-from stormwright.workbench.demo.result import as_dict, counts, limits, table
+from stormwright.workbench.demo.result import as_dict, counts, limits, outcomes, ratio_name, sums, table
 from tests.workbench.demo.results import demo_result, rolled_back
 
 SETTINGS = SimpleNamespace(cluster=LocalClusterConfig(link="25mbit", cores_per_node=0.4))
@@ -122,3 +123,21 @@ def test_nothing_measured_is_a_picture_too():
     chart = chart_of([Curve("a", "red", [], [])], [])
     assert chart.lines[0].points == ""
     assert chart.y_ticks[0][1] == "0"
+
+
+def test_ratio_is_no_gain_where_the_placement_is_the_same():
+    """Workers that are a minute older do more: 1.23 was printed as if the placement had gained it."""
+    moved = demo_result()
+    assert ratio_name(moved) == "after / before"
+    assert any(row.better for row in table(moved))
+    for same in (replace(moved, moves=[]), rolled_back()):
+        assert ratio_name(same) == "again / before"
+        assert not any(row.better for row in (*table(same), *sums(same)))
+        assert outcomes(same) == []
+
+
+def test_every_topology_that_moved_has_its_promise_and_its_outcome():
+    result = demo_result()
+    (line,) = outcomes(result)
+    came = result.topologies[0].after.acked_tps / result.topologies[0].before.acked_tps
+    assert line.startswith(f"{result.topologies[0].name}: came to {came:.2f} times its rate, promised ")
