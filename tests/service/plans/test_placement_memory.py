@@ -38,7 +38,7 @@ class Searches:
 def test_placement_found_before_is_returned_while_nothing_better_is_found():
     problem = mixed()
     assert Outlooks(problem, THROUGHPUT).of(APART).at_least_percent > 0
-    scheduler = PlacementMemory(THROUGHPUT).remembering(Searches(APART, MIXED, MIXED))
+    scheduler = PlacementMemory(THROUGHPUT).wrap(Searches(APART, MIXED, MIXED))
     for _ in range(3):
         assert np.array_equal(scheduler.schedule(problem).slot_of_executor, APART)
 
@@ -46,7 +46,7 @@ def test_placement_found_before_is_returned_while_nothing_better_is_found():
 def test_placement_found_before_is_predicted_under_the_present_load():
     """A placement that gained when it was found gains nothing once it runs, and neither does going back."""
     problem = mixed()
-    scheduler = PlacementMemory(THROUGHPUT).remembering(Searches(APART, MIXED))
+    scheduler = PlacementMemory(THROUGHPUT).wrap(Searches(APART, MIXED))
     assert np.array_equal(scheduler.schedule(problem).slot_of_executor, APART)
     there = problem.with_moved(Assignment(APART).by_topology(problem))
     assert np.array_equal(scheduler.schedule(there).slot_of_executor, APART)
@@ -56,17 +56,17 @@ def test_placement_found_before_is_predicted_under_the_present_load():
 def test_placement_that_no_longer_fits_is_not_returned(objective):
     problem = mixed()
     memory = PlacementMemory(objective)
-    memory.remembering(Searches(APART)).schedule(problem)
+    memory.wrap(Searches(APART)).schedule(problem)
     fewer = replace(problem, blacklisted_hosts=frozenset({problem.supervisors[1].host}))
-    answer = memory.remembering(Searches(MIXED)).schedule(fewer)
+    answer = memory.wrap(Searches(MIXED)).schedule(fewer)
     assert np.array_equal(answer.slot_of_executor, MIXED)
 
 
 def test_incomplete_answers_are_passed_on():
     nowhere = np.full(24, UNPLACED, np.int32)
     memory = PlacementMemory(THROUGHPUT)
-    memory.remembering(Searches(APART)).schedule(mixed())
-    assert np.array_equal(memory.remembering(Searches(nowhere)).schedule(mixed()).slot_of_executor, nowhere)
+    memory.wrap(Searches(APART)).schedule(mixed())
+    assert np.array_equal(memory.wrap(Searches(nowhere)).schedule(mixed()).slot_of_executor, nowhere)
 
 
 def test_published_schedulers_have_no_memory():

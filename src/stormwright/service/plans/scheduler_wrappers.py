@@ -93,10 +93,11 @@ class PlacementMemory:
 
     def __init__(self, objective: str) -> None:
         self._objective, self._found = objective, deque[_Found](maxlen=_REMEMBERED)
+        self._lock = threading.Lock()
 
-    def remembering(self, scheduler: Scheduler) -> Scheduler:
+    def wrap(self, scheduler: Scheduler) -> Scheduler:
         """Return a scheduler with this memory."""
-        return scheduler if self._objective == TRAFFIC else _RememberingScheduler(scheduler, self)
+        return scheduler if self._objective == TRAFFIC else _SchedulerWithMemory(scheduler, self)
 
     def best(self, problem: Problem, newest: Assignment) -> Assignment:
         """Return the best of a complete answer and of earlier ones that still fit; ties go to the newest."""
@@ -109,7 +110,9 @@ class PlacementMemory:
             return outlook.gain_percent if outlook.at_least_percent is None else outlook.at_least_percent
 
         best, most = newest, worth(newest)
-        for each in self._found:
+        with self._lock:
+            known = list(self._found)
+        for each in known:
             earlier = each.on(problem)
             if earlier is None or outlooks.placements.newly_broken(earlier.slot_of_executor):
                 continue
@@ -118,13 +121,12 @@ class PlacementMemory:
                 most = gain
         if most > 0:
             found = _Found(best.by_topology(problem), dict(best.num_workers))
-            if found in self._found:
-                self._found.remove(found)
-            self._found.append(found)
+            with self._lock:
+                self._found = deque([each for each in self._found if each != found] + [found], _REMEMBERED)
         return best
 
 
-class _RememberingScheduler:
+class _SchedulerWithMemory:
     """A scheduler with a memory."""
 
     def __init__(self, scheduler: Scheduler, memory: PlacementMemory) -> None:
@@ -155,7 +157,7 @@ def with_memory(
     def shared(goal: str, made: Scheduler) -> Scheduler:
         searches = hasattr(getattr(made, "params", None), "objective") or isinstance(made, TimeBoundedScheduler)
         memory = memories.setdefault(goal, PlacementMemory(goal))
-        return SerialScheduler(memory.remembering(made) if searches else made)
+        return SerialScheduler(memory.wrap(made) if searches else made)
 
     own = shared(objective, scheduler)
     return own, (lambda goal: shared(goal, scheduler_for(goal))) if scheduler_for else (lambda _: own)
