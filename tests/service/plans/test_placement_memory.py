@@ -43,6 +43,24 @@ def test_placement_found_before_is_returned_while_nothing_better_is_found():
         assert np.array_equal(scheduler.schedule(problem).slot_of_executor, APART)
 
 
+def test_ten_searches_of_one_load_give_one_answer():
+    """Nodes are alike, so placements that are as good as each other are found in turn."""
+    problem, other = mixed(), np.repeat([4, 2], 12).astype(np.int32)
+    scheduler = PlacementMemory(THROUGHPUT).wrap(Searches(*[APART, other] * 5))
+    answers = {tuple(scheduler.schedule(problem).slot_of_executor.tolist()) for _ in range(10)}
+    assert answers == {tuple(APART.tolist())}
+
+
+def test_better_placement_replaces_the_last_answer():
+    problem, half = mixed(), MIXED.copy()
+    half[:12] = 0
+    gains = [Outlooks(problem, THROUGHPUT).of(slots).at_least_percent for slots in (half, APART)]
+    assert 0 < gains[0] < gains[1]
+    scheduler = PlacementMemory(THROUGHPUT).wrap(Searches(half, APART))
+    for wanted in (half, APART):
+        assert np.array_equal(scheduler.schedule(problem).slot_of_executor, wanted)
+
+
 def test_placement_found_before_is_predicted_under_the_present_load():
     """A placement that gained when it was found gains nothing once it runs, and neither does going back."""
     problem = mixed()

@@ -77,13 +77,16 @@ class _Found:
 #: Number of placements that are remembered for each objective: each is predicted again at every search.
 _REMEMBERED = 3
 
+#: Difference of gains in percent that is none.
+_DIFFERENT_PERCENT = 1.0
+
 
 class PlacementMemory:
     """Returns the best of a scheduler's answer and of earlier ones, each predicted under the present load.
 
     A search is random, and the load of one window differs from that of the next: without a memory a gain that was
-    shown a minute ago may not be found again. An earlier answer counts as better if its gain is surely higher, or
-    higher for objectives without an error.
+    shown a minute ago may not be found again. The last answer is given again unless another one gains more, by at least
+    a percent of which the objective is sure, or simply a percent for objectives without an error.
 
     Parameters
     ----------
@@ -100,7 +103,7 @@ class PlacementMemory:
         return scheduler if self._objective == TRAFFIC else _SchedulerWithMemory(scheduler, self)
 
     def best(self, problem: Problem, newest: Assignment) -> Assignment:
-        """Return the best of a complete answer and of earlier ones that still fit; ties go to the newest."""
+        """Return the best of a complete answer and of earlier ones that still fit; ties go to the last one."""
         if np.any(newest.slot_of_executor == UNPLACED) or np.any(problem.current_slot == UNPLACED):
             return newest
         outlooks = Outlooks(problem, self._objective)
@@ -109,16 +112,19 @@ class PlacementMemory:
             outlook = outlooks.of(answer.slot_of_executor)
             return outlook.gain_percent if outlook.at_least_percent is None else outlook.at_least_percent
 
-        best, most = newest, worth(newest)
         with self._lock:
-            known = list(self._found)
-        for each in known:
-            earlier = each.on(problem)
-            if earlier is None or outlooks.placements.newly_broken(earlier.slot_of_executor):
-                continue
-            if (gain := worth(earlier)) > most:
-                best = replace(newest, slot_of_executor=earlier.slot_of_executor, num_workers=earlier.num_workers)
-                most = gain
+            known = [each.on(problem) for each in self._found]
+        earlier = [
+            replace(newest, slot_of_executor=each.slot_of_executor, num_workers=each.num_workers)
+            for each in known
+            if each is not None and not outlooks.placements.newly_broken(each.slot_of_executor)
+        ]
+        # The last one first: another one has to be better by more than a difference between two windows.
+        best, *others = [*reversed(earlier), newest]
+        most = worth(best)
+        for each in others:
+            if (gain := worth(each)) > most + _DIFFERENT_PERCENT:
+                best, most = each, gain
         if most > 0:
             found = _Found(best.by_topology(problem), dict(best.num_workers))
             with self._lock:
