@@ -321,6 +321,12 @@ def renamed(problem: Problem, *, ids: bool = True) -> Problem:
         conf = {key: _with_names(value, names) for key, value in topology.conf.items()}
         return replace(topology, id=other_id(topology.id), name=other(topology.name), components=components, conf=conf)
 
+    def rename_load(load: LoadProfile) -> LoadProfile:
+        by_topology = {other_id(topology): own for topology, own in load.topologies.items()}
+        of_nodes = ("node_cpu_hz", "node_quota_hz", "node_overhead_hz", "overload_s")
+        by_node = {key: {other_id(node): value for node, value in getattr(load, key).items()} for key in of_nodes}
+        return replace(load, topologies=by_topology, **by_node)
+
     return replace(
         problem,
         supervisors=tuple(
@@ -337,8 +343,7 @@ def renamed(problem: Problem, *, ids: bool = True) -> Problem:
             )
             for topology, placement in problem.current.items()
         },
-        load=problem.load
-        and replace(problem.load, topologies={other_id(t): load for t, load in problem.load.topologies.items()}),
+        load=problem.load and rename_load(problem.load),
     )
 
 
