@@ -130,7 +130,7 @@ class NVersionScheduler:
 
     Honours
     -------
-    CPU, memory, executors per worker, traffic, racks
+    CPU, memory, executors per worker, traffic, racks, weights
 
     Raises
     ------

@@ -229,7 +229,7 @@ class OptimizerScheduler:
 
     Honours
     -------
-    CPU, memory, executors per worker, traffic, racks
+    CPU, memory, executors per worker, traffic, racks, weights
     """
 
     params_type = OptimizerParams
