@@ -14,11 +14,13 @@ def with_sorted_pairs(problem: Problem) -> Problem:
     """Return the problem with traffic pairs in one order, as sums of rates in another one differ by their rounding."""
     if problem.load is None:
         return problem
-    loads = {}
-    for name, load in problem.load.topologies.items():
+    loads = dict(problem.load.topologies)
+    for topology, load in zip(problem.topologies, problem.demand.measured, strict=True):
+        if load is None:
+            continue
         order = np.lexsort((load.pair_tps, load.pair_target, load.pair_source))
         sizes = None if load.pair_bytes_per_s is None else load.pair_bytes_per_s[order]
-        loads[name] = replace(
+        loads[topology.id] = replace(
             load,
             pair_source=load.pair_source[order],
             pair_target=load.pair_target[order],
