@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from stormwright.model import UNPLACED, Assignment
-from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.even import EvenScheduler
 from stormwright.schedulers.portfolio.members import MemberAnswer, best_of
+from stormwright.schedulers.templates.rate_seats import Seating
 from stormwright.schedulers.toolkit.canonical import named_by_position, with_sorted_pairs
 from stormwright.testing import shared
 from stormwright.testing.shared import for_any
@@ -40,15 +40,12 @@ def test_differences_by_rounding_are_ties():
     assert [each.name for each in best_of(answers[::-1])] == ["d", "c", "b", "a"]
 
 
-def test_what_runs_stays_if_a_topology_has_no_place():
-    """The topology left out has none of its workers, which is no fault of what runs."""
-    of = problem(
-        nodes(9, 9, ports=1),
-        (topology("runs", 2, 2), load(2, [(0, 1, 10)])),
-        (topology("waits", 1, 1), load(1, [(0, 0, 10)])),
-    )
-    settings = {"iterations": 2000}
-    first = make_scheduler("optimizer", settings).schedule(of)
-    assert first.slot_of_executor.tolist().count(UNPLACED) == 1
-    again = make_scheduler("optimizer", settings).schedule(of.with_current(first.by_topology(of)))
-    assert again.slot_of_executor.tolist() == first.slot_of_executor.tolist()
+def test_a_topology_left_out_has_no_wrong_number_of_workers():
+    """Else what runs is no start of a search by rates where another topology has no place."""
+    of = problem(nodes(9, 9, ports=2), (topology("runs", 2, 2), load(2)), (topology("waits", 3, 3), load(3)))
+    seating = Seating(of, np.array([True, True]), "exactly")
+    slots = np.array([0, 1, UNPLACED, UNPLACED, UNPLACED], np.int32)
+    assert seating.may_use(slots, 0)
+    assert seating.may_use(slots, 1)
+    assert not seating.may_use(np.array([0, 0, 2, 2, 3], np.int32), 0)
+    assert not seating.may_use(np.array([0, 0, 2, 2, 3], np.int32), 1)
