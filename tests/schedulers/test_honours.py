@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from stormwright import sketch
 from stormwright.formats import read_problem
 from stormwright.model import LoadProfile, Problem
 from stormwright.model.constraints.optional import TAGS
@@ -32,7 +33,7 @@ SETTINGS = {
     "learned": {"variants": 16},
     # What others go by, too, can decide between their answers.
     "n_version": {"schedulers": "online,binpack,round_robin"},
-    "optimizer": {"iterations": 2000},
+    "optimizer": {"iterations": 20_000},
 }
 
 
@@ -179,9 +180,10 @@ def test_unhonored_setting_does_not_affect_the_placement(name, what, problem):
 
 @pytest.mark.parametrize(("name", "what"), HONOURED)
 def test_honored_setting_affects_the_placement(name, what):
-    """On the word count of the pages, or on five topologies on two racks."""
+    """On the word count of the pages, on five topologies on two racks, or on two that share two small nodes."""
     cases = [path for path in case_files("placement") if case_name(path) == "m03_5topo100_n12_r2"]
-    assert any(has_influence(name, what, of) for of in (read_problem(WORD_COUNT), *map(case_problem, cases)))
+    small = sketch({"x": "a 1 -> b 4 -> c 3", "y": "d 2 -> e 5 fields"}, nodes=2, cores=2, rate_tps=500)
+    assert any(has_influence(name, what, of) for of in (read_problem(WORD_COUNT), *map(case_problem, cases), small))
 
 
 @pytest.mark.parametrize("name", SCHEDULERS)

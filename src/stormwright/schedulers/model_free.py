@@ -61,7 +61,7 @@ class ModelFreeScheduler:
 
     Honours
     -------
-    CPU, memory, executors per worker, traffic
+    CPU, memory, executors per worker, traffic, racks
 
     Raises
     ------

@@ -130,7 +130,7 @@ class NVersionScheduler:
 
     Honours
     -------
-    CPU, memory, executors per worker, traffic, racks
+    CPU, memory, executors per worker, traffic, racks, weights
 
     Raises
     ------
@@ -181,7 +181,7 @@ class NVersionScheduler:
                 asking.left_out[name] = f"failed: {' '.join(str(scheduler).split())}"
                 continue
             asking.ask(name, scheduler, self.params.keep_running)
-        return self._answer(problem, evaluator, asking)
+        return self._answer(evaluator, asking)
 
     def _made(self, name: str, budget_s: float, apart: SchedulerProcess) -> Scheduler | StormwrightError:
         """Return a member, or the error; one of another package is created in its own process."""
@@ -209,8 +209,8 @@ class NVersionScheduler:
             left_s = (end_s - time.perf_counter()) * _OF_THE_REST / (len(searching) - number)
             yield name, max(left_s, 0.01)
 
-    def _answer(self, problem: Problem, evaluator: PlacementEvaluator, asking: Portfolio) -> Assignment:
-        ranked = _ranked(problem, evaluator, asking)
+    def _answer(self, evaluator: PlacementEvaluator, asking: Portfolio) -> Assignment:
+        ranked = _ranked(evaluator, asking)
         report = {
             "objective": evaluator.objective,
             "answers": [_figures(each) for each in ranked],
@@ -234,7 +234,7 @@ class NVersionScheduler:
         )
 
 
-def _ranked(problem: Problem, evaluator: PlacementEvaluator, asking: Portfolio) -> list[MemberAnswer]:
+def _ranked(evaluator: PlacementEvaluator, asking: Portfolio) -> list[MemberAnswer]:
     """Return the answers, best first: rules 3 and 4, and the tie-breaks."""
     ranked = best_of(asking.answers)
     if not ranked:
@@ -242,7 +242,7 @@ def _ranked(problem: Problem, evaluator: PlacementEvaluator, asking: Portfolio) 
     first = ranked[0]
     if evaluator.objective == "throughput":
         alike = [each for each in ranked if each.rank[:2] == first.rank[:2]]
-        chosen = quietest(problem, [each.slots for each in alike], [each.rank[2] for each in alike], _SAME)
+        chosen = quietest(evaluator.problem, [each.slots for each in alike], [each.rank[2] for each in alike], _SAME)
         first = alike[chosen]
     stays = next((each for each in ranked if not each.moves), None)
     if first.moves and stays and stays.rank[:2] == first.rank[:2] and not evaluator.pays(first.rank[2], stays.rank[2]):

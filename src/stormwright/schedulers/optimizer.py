@@ -25,6 +25,7 @@ from stormwright.schedulers.templates.by_rates import RateGoal, RateSearch, is_m
 from stormwright.schedulers.templates.by_traffic import WEIGHTS, TrafficSearch
 from stormwright.schedulers.templates.proof_by_rates import PROVEN, proof_by_rates
 from stormwright.schedulers.templates.waiting import answer
+from stormwright.schedulers.toolkit.canonical import named_by_position, with_sorted_pairs
 from stormwright.schedulers.toolkit.limits import with_room_for_cpu
 from stormwright.schedulers.toolkit.params import MOST_SECONDS, MOST_SEED, Params, param
 from stormwright.schedulers.toolkit.search_problem import Task
@@ -165,14 +166,14 @@ class OptimizerScheduler:
     ``stormwright.weight`` in the topology's configuration, a number above 0. For latency it lowers Σ u / (1 − u) and
     the distance of messages; for nodes their number, as long as `headroom_percent` stays free, and then latency on
     these nodes; for balanced the CPU per tree, as long as rates are sustained. It starts from the running placement;
-    from that of `even`, unless all runs and a service measured the load; from one of little traffic; and from
-    topologies gathered on few nodes. Results are compared by the complete prediction, and the running placement stays
-    if it is as good. The predicted throughput of another placement is reduced by `caution` standard deviations of its
-    prediction error (`stormwright.predict.gain`), and no node in use is left idle for it; 0 disables both. CPU is no
-    constraint here, as rates follow from it, so a node may get more than was measured. The number of workers is a
-    decision (`workers`), applied by ``rebalance -n``. By default (objective auto), if no service measured the load, CPU
-    stays a constraint and the numbers of workers are as requested. Topologies that began no trees are placed for little
-    traffic.
+    from that of `even`, as if names were numbers in the problem's order, unless all runs and a service measured the
+    load; from one of little traffic; and from topologies gathered on few nodes. Results are compared by the complete
+    prediction, and the running placement stays if it is as good. The predicted throughput of another placement is
+    reduced by `caution` standard deviations of its prediction error (`stormwright.predict.gain`), and no node in use is
+    left idle for it; 0 disables both. CPU is no constraint here, as rates follow from it, so a node may get more than
+    was measured. The number of workers is a decision (`workers`), applied by ``rebalance -n``. By default (objective
+    auto), if no service measured the load, CPU stays a constraint and the numbers of workers are as requested.
+    Topologies that began no trees are placed for little traffic.
 
     For traffic it lowers the cost of a placement, weighted by distance, plus everything with a price. Shuffled traffic
     follows each candidate placement, as by Storm's locality-aware shuffle: it stays where executors of the component
@@ -228,7 +229,7 @@ class OptimizerScheduler:
 
     Honours
     -------
-    CPU, memory, executors per worker, traffic, racks
+    CPU, memory, executors per worker, traffic, racks, weights
     """
 
     params_type = OptimizerParams
@@ -266,7 +267,7 @@ class OptimizerScheduler:
             follow_flows=given.follow_flows,
         )
         keeps_requests = given.keeps_requests(problem)
-        problem = _with_sorted_pairs(problem) if keeps_requests else problem
+        problem = with_sorted_pairs(problem) if keeps_requests else problem
         first = OptimizerScheduler(traffic).schedule(problem if keeps_requests else with_room_for_cpu(problem))
         load = MeasuredLoad.of(problem)
         goal = RateGoal(
@@ -316,32 +317,15 @@ class OptimizerScheduler:
         return replace(found, parameters={**found.parameters, **reported})
 
 
-def _with_sorted_pairs(problem: Problem) -> Problem:
-    """Return the problem with traffic pairs in one order, as sums of rates in another one differ by their rounding."""
-    if problem.load is None:
-        return problem
-    loads = {}
-    for name, load in problem.load.topologies.items():
-        order = np.lexsort((load.pair_tps, load.pair_target, load.pair_source))
-        sizes = None if load.pair_bytes_per_s is None else load.pair_bytes_per_s[order]
-        loads[name] = replace(
-            load,
-            pair_source=load.pair_source[order],
-            pair_target=load.pair_target[order],
-            pair_tps=load.pair_tps[order],
-            pair_bytes_per_s=sizes,
-        )
-    return problem.with_load(replace(problem.load, topologies=loads))
-
-
 def _even_starts(problem: Problem, keeps_requests: bool) -> Iterator[IntArray]:
     """Yield the placement by Storm's EvenScheduler, with shuffled streams within workers a good start.
 
-    If everything runs it is from scratch, and only for loads that no service measured: services move few topologies
-    at a time, and have no time to lose.
+    Nodes and topologies are named by position, so that only their order matters. If everything runs it is from scratch,
+    and only for loads that no service measured: services move few topologies at a time, and have no time to lose.
     """
     running = problem.current_slot != UNPLACED
     if not np.all(running):
-        yield EvenScheduler().schedule(problem).slot_of_executor
+        yield EvenScheduler().schedule(named_by_position(problem)).slot_of_executor
     elif keeps_requests:
-        yield renamed(problem, EvenScheduler().schedule(problem.with_nothing_running()).slot_of_executor)
+        from_scratch = named_by_position(problem).with_nothing_running()
+        yield renamed(problem, EvenScheduler().schedule(from_scratch).slot_of_executor)

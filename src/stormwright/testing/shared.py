@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, assume, currently_in_test_context, given, seed, settings
 from hypothesis import strategies as st
 
-from stormwright.model import LoadProfile, Problem, TopologyLoad
+from stormwright.model import Problem, TopologyLoad
 from stormwright.testing import strategies
 
 # Equivalent problems ------------------------------------------------------------------------------
@@ -78,9 +78,11 @@ def with_pairs_shuffled(problem: Problem, seed: int) -> Problem:
             pair_source=load.pair_source[order],
             pair_target=load.pair_target[order],
             pair_tps=load.pair_tps[order],
+            pair_bytes_per_s=None if load.pair_bytes_per_s is None else load.pair_bytes_per_s[order],
         )
 
-    return problem.with_load(LoadProfile({t: shuffled(load) for t, load in load_profile.topologies.items()}))
+    topologies = {t: shuffled(load) for t, load in load_profile.topologies.items()}
+    return problem.with_load(replace(load_profile, topologies=topologies))
 
 
 # Shared -------------------------------------------------------------------------------------------

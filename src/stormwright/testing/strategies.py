@@ -321,6 +321,19 @@ def renamed(problem: Problem, *, ids: bool = True) -> Problem:
         conf = {key: _with_names(value, names) for key, value in topology.conf.items()}
         return replace(topology, id=other_id(topology.id), name=other(topology.name), components=components, conf=conf)
 
+    def of_nodes(values: Mapping[str, float]) -> dict[str, float]:
+        return {other_id(node): value for node, value in values.items()}
+
+    def rename_load(load: LoadProfile) -> LoadProfile:
+        return replace(
+            load,
+            topologies={other_id(topology): own for topology, own in load.topologies.items()},
+            node_cpu_hz=of_nodes(load.node_cpu_hz),
+            node_quota_hz=of_nodes(load.node_quota_hz),
+            node_overhead_hz=of_nodes(load.node_overhead_hz),
+            overload_s=of_nodes(load.overload_s),
+        )
+
     return replace(
         problem,
         supervisors=tuple(
@@ -337,8 +350,7 @@ def renamed(problem: Problem, *, ids: bool = True) -> Problem:
             )
             for topology, placement in problem.current.items()
         },
-        load=problem.load
-        and replace(problem.load, topologies={other_id(t): load for t, load in problem.load.topologies.items()}),
+        load=problem.load and rename_load(problem.load),
     )
 
 

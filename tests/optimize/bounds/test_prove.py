@@ -242,7 +242,8 @@ def test_no_bound_is_above_the_best_known(path):
 def test_known_optima_are_proven(prefix):
     path = next(path for path in CASES if case_name(path).startswith(prefix))
     of, reference = case_problem(path), read_case(path)["reference"]
-    slots = make_scheduler("optimizer", {"iterations": 2_000_000}).schedule(of).slot_of_executor
+    settings = {"objective": "traffic", "iterations": 2_000_000}
+    slots = make_scheduler("optimizer", settings).schedule(of).slot_of_executor
     proof = bound_cost(of, slots, 60.0)
     assert proof.optimal
     assert proof.cost == pytest.approx(reference["cost"], rel=1e-6)

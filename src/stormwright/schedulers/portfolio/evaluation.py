@@ -17,6 +17,7 @@ from stormwright.model.constraints.violations import violations
 from stormwright.model.humanize import counted
 from stormwright.optimize.throughput.start import MeasuredLoad
 from stormwright.schedulers.templates.by_rates import RateGoal, RateSearch, is_measured, wanted_of
+from stormwright.schedulers.toolkit.canonical import with_sorted_pairs
 
 TRAFFIC: Final = "traffic"
 
@@ -61,7 +62,7 @@ class PlacementEvaluator:
         headroom: float = 0.2,
         running: Collection[str] | None = None,
     ) -> None:
-        self.problem, self.note = problem, ""
+        self.problem, self.note = with_sorted_pairs(problem), ""
         self.objective = wanted_of(problem) if objective == "auto" else objective
         if self.objective != TRAFFIC and wanted_of(problem) == TRAFFIC:
             self.note = f"compared by traffic, as without any traffic {self.objective} cannot be predicted"
@@ -72,8 +73,8 @@ class PlacementEvaluator:
         self._rates: RateSearch | None = None
         self.soft_cpu = self.objective != TRAFFIC and (objective != "auto" or is_measured(problem))
         if self.objective != TRAFFIC:
-            load = MeasuredLoad.of(problem)
-            self._rates = RateSearch(problem, load, RateGoal(self.objective, "free", headroom, 0))
+            load = MeasuredLoad.of(self.problem)
+            self._rates = RateSearch(self.problem, load, RateGoal(self.objective, "free", headroom, 0))
 
     def badness(self, slots: IntArray) -> float:
         """Return the cost of a placement, or its predicted badness relative to the objective; lower is better."""

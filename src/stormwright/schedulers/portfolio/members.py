@@ -309,9 +309,21 @@ class Portfolio:
         return self._known[key]
 
 
+#: Relative rounding error of badness.
+_ROUNDING: Final = 1e-9
+
+
 def best_of(answers: Sequence[MemberAnswer]) -> list[MemberAnswer]:
-    """Return the answers, best first; ties keep their order."""
-    return sorted(answers, key=lambda each: each.rank)
+    """Return the answers, best first; ties, up to rounding, keep their order."""
+    ranked: list[MemberAnswer] = []
+    left = sorted(range(len(answers)), key=lambda number: answers[number].rank)
+    while left:
+        broken, unplaced, badness = answers[left[0]].rank
+        most = broken, unplaced, badness + _ROUNDING * max(abs(badness), 1.0)
+        alike = [number for number in left if answers[number].rank <= most]
+        ranked += [answers[number] for number in sorted(alike)]
+        left = left[len(alike) :]
+    return ranked
 
 
 def left_out_text(left_out: Mapping[str, str]) -> str:

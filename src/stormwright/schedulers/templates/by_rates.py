@@ -164,6 +164,9 @@ def with_running(problem: Problem, slots: IntArray, stay: BoolArray) -> IntArray
 
 # Ties ---------------------------------------------------------------------------------------------
 
+#: Relative rounding error of sums: of the CPU of a node, or of traffic.
+_ROUNDING = 1e-9
+
 
 def quietest(problem: Problem, found: Sequence[IntArray], badness: Sequence[float], within: float) -> int:
     """Return the index of the placement with least traffic between nodes among the best; the first at ties.
@@ -181,8 +184,10 @@ def quietest(problem: Problem, found: Sequence[IntArray], badness: Sequence[floa
     """
     alike = np.flatnonzero(np.array(badness) <= min(badness) + within).tolist()
     costs = [cost_of(problem, found[number]) for number in alike] if len(alike) > 1 else []
-    traffic = [cost.inter_node + cost.inter_rack for cost in costs]
-    return int(alike[int(np.argmin(traffic))] if traffic else alike[0])
+    if not costs:
+        return int(alike[0])
+    traffic = np.array([cost.inter_node + cost.inter_rack for cost in costs])
+    return int(alike[int(np.argmax(traffic <= traffic.min() * (1 + _ROUNDING)))])
 
 
 # By rates -----------------------------------------------------------------------------------------
@@ -208,8 +213,8 @@ _FILLED_LESS, _LESS = 4, 0.95
 #: Badness of leaving a node in use idle, for throughput: more than any gain.
 _IDLE = 1e3
 
-#: Badness of a node with too little CPU, if that is a limit, and relative rounding error of its use.
-_TOO_FULL, _ROUNDING = 1e4, 1e-9
+#: Badness of a node with too little CPU, if that is a limit.
+_TOO_FULL = 1e4
 
 #: Number of cached states of placements as good as the best so far.
 _REMEMBERED = 4

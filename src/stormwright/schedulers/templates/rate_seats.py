@@ -47,10 +47,11 @@ class Seating:
         return self.may_use(self.problem.current_slot, topology)
 
     def may_use(self, slots: IntArray, topology: int) -> bool:
-        """Return whether a topology has an allowed number of workers in a placement, or may not move."""
+        """Return whether a topology has an allowed number of workers in a placement, is left out, or may not move."""
         used = self._used_by(topology, slots)
         choice, wanted = self.choice(topology), num_workers(self.problem.topologies[topology])
-        return not self.free[topology] or choice == "free" or used == wanted or (choice == "at_most" and used < wanted)
+        is_allowed = choice == "free" or used in (0, wanted) or (choice == "at_most" and used < wanted)
+        return is_allowed or not self.free[topology]
 
     def chosen_workers(self, slots: IntArray) -> dict[str, int]:
         """Return the numbers of workers by topology id, of topologies with another number than requested."""
