@@ -14,23 +14,19 @@ from stormwright.storm.local_cluster.cpu import groups_of
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 
+#: Names of executors' threads.
+_EXECUTOR = re.compile(r"Thread-\d+")
+
 #: Classes of a worker's threads by their names, which the kernel cuts to 15 characters; the first that fits counts.
 _CLASSES = (
     ("compilers", re.compile(r"C[12] CompilerThr")),
     ("garbage collection", re.compile(r"(GC |G1 |VM Thread|VM Periodic|Common-Clean|Reference Han|Finalizer)")),
-    (
-        "messaging",
-        re.compile(r"(client-|server-|nioEventLoop|.*[Tt]ransfer|refresh-|Worker-Transfer|StormServer|StormClient)"),
-    ),
-    ("executors", re.compile(r"Thread-\d+")),
+    ("messaging", re.compile(r"(client-|server-|nioEventLoop|.*[Tt]ransfer|refresh-|StormServer|StormClient)")),
+    ("executors", _EXECUTOR),
 )
 
-#: Processes by a part of their command line.
-_WORKER, _SUPERVISOR, _STANDBY = (
-    b"org.apache.storm.daemon.worker",
-    b"daemon.supervisor.Supervisor",
-    b"stormwright.standby",
-)
+#: Part of the command line of a supervisor.
+_SUPERVISOR = b"daemon.supervisor.Supervisor"
 
 
 class ThreadTime(NamedTuple):
@@ -64,24 +60,24 @@ def by_class(
 
 
 def _threads(pid: int) -> Iterable[tuple[tuple[str, int, int], tuple[str, ThreadTime]]]:
+    found = []
     try:
-        command = Path(f"/proc/{pid}/cmdline").read_bytes()
-        process = _process(command)
+        process = _process(Path(f"/proc/{pid}/cmdline").read_bytes())
         for task in Path(f"/proc/{pid}/task").iterdir():
-            name, _, rest = (
-                (task / "stat").read_text(encoding="utf-8", errors="replace").partition("(")[2].rpartition(")")
-            )
+            text = (task / "stat").read_text(encoding="utf-8", errors="replace")
+            name, _, rest = text.partition("(")[2].rpartition(")")
             fields = rest.split()
-            spent = ThreadTime(int(fields[11]) / _TICKS, int(fields[12]) / _TICKS)
-            yield (process, pid, int(task.name)), (_kind(process, name), spent)
+            found.append((int(task.name), name, ThreadTime(int(fields[11]) / _TICKS, int(fields[12]) / _TICKS)))
     except (FileNotFoundError, ProcessLookupError):
-        return  # it has ended
+        return []  # it has ended
+    # A standby that has become a worker has the command line of a standby.
+    if any(_EXECUTOR.match(name) for _, name, _ in found):
+        process = "worker"
+    return [((process, pid, thread), (_kind(process, name), spent)) for thread, name, spent in found]
 
 
 def _process(command: bytes) -> str:
-    if _SUPERVISOR in command:
-        return "supervisor"
-    return "worker" if _WORKER in command and b"LogWriter" not in command else "other processes"
+    return "supervisor" if _SUPERVISOR in command else "standbys and others"
 
 
 def _kind(process: str, thread: str) -> str:

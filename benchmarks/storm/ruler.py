@@ -220,7 +220,7 @@ def _account_rows(condition: str, starts: Sequence[Mapping[str, Any]]) -> Iterat
     """Yield how much of the CPU of nodes threads account for, and the part of each class."""
     closed, shares = [], {}
     for one in starts:
-        for host, classes in one["account"].items():
+        for host, classes in one.get("account", {}).items():
             used = one["machine"]["nodes"][host]["cores"]
             if used < 0.5 * one["cores"]:
                 continue
