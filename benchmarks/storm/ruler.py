@@ -166,15 +166,16 @@ def compare() -> None:
     ]
     rows, details = [], []
     for condition in CONDITIONS:
-        errors, unseen, scales = [], [], []
+        errors, unseen, scales, drifts = [], [], [], []
         for cell, start in found:
             if condition not in start:
                 continue
             one = start[condition]
             predictions = predict(problem_from_dict(one["problem"])).topologies
-            for each, tps in zip(predictions, one["tps"], strict=True):
+            for each, tps, before in zip(predictions, one["tps"], one["tps_before"], strict=True):
                 error = each.reachable_tps.value / tps - 1
                 errors.append(error)
+                drifts.append(before / tps - 1)
                 scales.append(1 / each.scale)
                 if not cell.developed_on:
                     unseen.append(error)
@@ -195,6 +196,11 @@ def compare() -> None:
                     _agreement(errors),
                 ),
                 (f"the same, of topologies that were not looked at, {condition}", "", _agreement(unseen)),
+                (
+                    f"rate while the load was measured / rate after it: what no prediction knows, {condition}",
+                    "",
+                    _agreement(drifts),
+                ),
                 (
                     f"part of the CPU that the model explains, {condition}",
                     "",
