@@ -289,7 +289,9 @@ class Outlooks:
         percent, at_least = 100 * (whole.value - 1), 100 * (whole.at_least - 1)
         gained = f"reachable throughput rises by {percent:.0f} %{' or more' * is_capped}{' per topology' * several}"
         explained = max((1 / now.scale for now, _ in pairs), key=lambda part: abs(log(part)))
-        return Outlook(percent, gained, text, worth, {}, less, at_least, has_room, explained)
+        return Outlook(
+            percent, gained, text, worth, less=less, at_least_percent=at_least, has_room=has_room, explained=explained
+        )
 
     @cached_property
     def _is_a_node_full(self) -> bool:

@@ -532,7 +532,8 @@ class RateSearch:
             return grown
         before = self._grown(now)
         change = cost_change(cpu_s_of(now.full_demand), cpu_s_of(state.full_demand))
-        surely = at_least(grown - before, change, self.goal.caution, scale=self._scale, shared=self._is_shared)
+        shared = int(np.count_nonzero(self._profile.rate_tps > 0)) > 1
+        surely = at_least(grown - before, change, self.goal.caution, scale=self._scale, shared=shared)
         return np.where((grown == before) & (change == 0), grown, before + surely)
 
     def _shortfalls(self, state: SteadyState) -> FloatArray:
@@ -556,11 +557,6 @@ class RateSearch:
     def _scale(self) -> FloatArray:
         """Factor of the CPU of topologies by the rate of the running placement, shape (T,)."""
         return Factors.of(self.problem, self.load.corrections).scale
-
-    @property
-    def _is_shared(self) -> bool:
-        """Whether several topologies have a load."""
-        return int(np.count_nonzero(self._profile.rate_tps > 0)) > 1
 
     @cached_property
     def _wanted_or_one(self) -> FloatArray:

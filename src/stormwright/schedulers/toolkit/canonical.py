@@ -1,4 +1,4 @@
-"""Canonical forms of a problem, so that what should have no influence on an answer has none."""
+"""Canonical forms of a problem, in which names and the order of traffic pairs have no influence on an answer."""
 
 from __future__ import annotations
 
