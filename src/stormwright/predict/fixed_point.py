@@ -208,7 +208,7 @@ class _Model:
         explained = np.divide(used - (1 - demand.free[:count]), modelled, out=np.zeros(count), where=modelled > 0)
         most, use = np.full(len(rate_tps), 1.0), np.zeros(len(rate_tps))
         np.maximum.at(most, at.topology, np.nan_to_num(explained, nan=MAX_SCALE)[at.node])
-        # What nobody measured may be full.
+        # An unmeasured node may be full.
         np.maximum.at(use, at.topology, np.nan_to_num(used, nan=1.0)[at.node])
         np.maximum.at(use, at.topology, np.max(demand.link_use(rate_tps).reshape(2, -1), axis=0)[at.node])
         np.maximum.at(use, problem.executor_topology, problem.executor_cpu_hz / problem.core_hz)

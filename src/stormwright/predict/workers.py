@@ -38,8 +38,8 @@ def nodes_of(problem: Problem) -> NodeSpeeds:
     """Return the capacities of the nodes of a problem.
 
     A node without a number of cores has cores of the problem's `core_hz`. One with less than a core has a share of one
-    that runs at full speed. Of a node whose control group allows less than it declares, that counts. Where nobody
-    measured what others than workers use, it is the mean of the measured nodes.
+    that runs at full speed. Of a node whose control group allows less than it declares, that counts. If it was not
+    measured, the use by others than workers is the mean of the measured nodes.
     """
     cpu_hz = problem.node_cpu_hz
     reported = np.array([node.resources.get(CPU, 0.0) / 100 for node in problem.supervisors], dtype=np.float64)

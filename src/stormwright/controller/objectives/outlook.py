@@ -119,7 +119,7 @@ _EXPLAINED = (0.7, 1.4)
 #: Reason why no move is worth it, if `Outlook.has_room`.
 HAS_ROOM = "every topology already reaches at least twice its measured rate"
 
-#: Part of a node's CPU beyond which nobody is told that there is room; no decision depends on it.
+#: Part of a node's CPU beyond which no text says that there is room; no decision depends on it.
 _MOSTLY = 0.8
 
 #: Minimum CPU of a tuple tree in µs, to avoid a division by zero.

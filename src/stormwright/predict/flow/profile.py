@@ -196,7 +196,7 @@ class Profile:
     def _polls(self, polling_threads: float) -> FloatArray:
         """Return the fraction of time for which an executor's thread takes no core and does not wait for one, (E,).
 
-        Where nobody measured how long threads wait: a node with CPU to spare has a core for each of them; on a full one
+        Where waits were not measured: a node with CPU to spare has a core for each of them; on a full one
         they poll for `polling_threads` together; in between it is interpolated by the use of the node.
         """
         problem = self.problem
