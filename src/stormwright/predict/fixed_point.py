@@ -34,7 +34,8 @@ from stormwright.predict.evaluate import steady_states
 from stormwright.predict.fairness import weights_of
 from stormwright.predict.flow.profile import Factors, Profile
 from stormwright.predict.placement_cache import CacheKey
-from stormwright.predict.steady import PlacedLoad, SteadyState
+from stormwright.predict.reach import reachable
+from stormwright.predict.steady import PlacedLoad
 from stormwright.predict.sums import ratio, sums
 
 #: Standard deviation of the logarithm of a rate by the model alone, and of a measured rate.
@@ -219,11 +220,3 @@ class _Model:
         known = [(self._costs, corrections)]
         _, (state,) = steady_states(self._placed, self._profile.rate_tps, self._weights, known)
         return reachable(self._profile, state)
-
-
-def reachable(profile: Profile, state: SteadyState) -> FloatArray:
-    """Return the reachable rate of every topology: that with as many trees pending as allowed, shape (T,)."""
-    if not np.isfinite(profile.layout.pending).any():
-        return state.highest_tps  # the other state is much more expensive
-    rates: FloatArray = np.where(np.isfinite(profile.layout.pending), state.pending.rate_tps, state.highest_tps)
-    return rates

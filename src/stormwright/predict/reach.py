@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from stormwright.model import Problem
+from stormwright.model.arrays import FloatArray
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.prediction import PENDING, Bottleneck, bottleneck
 from stormwright.predict.steady import SteadyState
@@ -73,6 +74,14 @@ def reaches(problem: Problem, profile: Profile, steady: SteadyState) -> Iterator
             bottleneck=bottleneck_of(problem, profile, steady, topology),
             latency_ms=1e3 * float(steady.given.ways.latency.mean[topology]) if held else None,
         )
+
+
+def reachable(profile: Profile, state: SteadyState) -> FloatArray:
+    """Return the reachable rate of every topology: that with as many trees pending as allowed, shape (T,)."""
+    if not np.isfinite(profile.layout.pending).any():
+        return state.highest_tps  # the other state is much more expensive
+    rates: FloatArray = np.where(np.isfinite(profile.layout.pending), state.pending.rate_tps, state.highest_tps)
+    return rates
 
 
 def is_limited(profile: Profile, steady: SteadyState, topology: int) -> bool:

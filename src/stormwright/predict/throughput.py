@@ -20,7 +20,7 @@ from stormwright.predict.evaluate import steady_states
 from stormwright.predict.fairness import weights_of
 from stormwright.predict.fixed_point import fixed_costs
 from stormwright.predict.flow.profile import Profile
-from stormwright.predict.reach import Reach, reaches
+from stormwright.predict.reach import Reach, reachable, reaches
 from stormwright.predict.steady import PlacedLoad, SteadyState
 
 #: Growth beyond which nothing known limits a rate.
@@ -42,9 +42,8 @@ SAME = 1e-3
 
 def growth_of(profile: Profile, wanted_tps: FloatArray, state: SteadyState) -> FloatArray:
     """Return logarithms of topologies' reachable rates relative to the wanted ones, shape (T,)."""
-    reached = np.where(np.isfinite(profile.layout.pending), state.pending.rate_tps, state.highest_tps)
     wanted = np.where(wanted_tps > 0, wanted_tps, 1.0)
-    grown: FloatArray = np.log(np.clip(reached / wanted, 1 / ENDLESS, ENDLESS))
+    grown: FloatArray = np.log(np.clip(reachable(profile, state) / wanted, 1 / ENDLESS, ENDLESS))
     return grown
 
 

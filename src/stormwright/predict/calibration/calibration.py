@@ -15,7 +15,7 @@ from stormwright.predict.calibration.evidence import _SOME_HZ, GARBAGE_DEVIATION
 from stormwright.predict.calibration.least_squares import Estimate, Moments, Prior, posterior
 from stormwright.predict.calibration.regression import Priors, rows_of
 from stormwright.predict.calibration.windows import CpuQuota, Window
-from stormwright.predict.costs import Correction, CostRange, Costs, FitRange
+from stormwright.predict.costs import Correction, CostRange, Costs, FitRange, LearnedScale
 
 #: Standard deviations of a normal distribution in a 95 % half-width.
 _DEVIATIONS = 1.96
@@ -136,10 +136,7 @@ def calibrated(known: Evidence) -> Calibration:
     figures |= {name: _times(figures[name], 1 / (1 - spins)) for name in _EXECUTORS[:2]}
     values = {name: figure.value for name, figure in figures.items()} | {"spin_share": spins}
     corrections = {
-        name: replace(_correction(one, messaging, others, executors), scale=exp(known.scales[name].log))
-        if name in known.scales
-        else _correction(one, messaging, others, executors)
-        for name, one in sorted(known.topologies.items())
+        name: _correction(one, messaging, others, executors) for name, one in sorted(known.topologies.items())
     }
     errors = [one.error for one in corrections.values() if one.error is not None]
     utilisation = known.utilisation or CostRange(0.0, inf)
@@ -154,7 +151,7 @@ def calibrated(known: Evidence) -> Calibration:
         delay_error=default.delay_error,
         fitted_in=FitRange(utilisation, {name: one.rate_tps for name, one in known.topologies.items()}),
     )
-    return Calibration(
+    found = Calibration(
         costs,
         corrections,
         figures,
@@ -163,6 +160,16 @@ def calibrated(known: Evidence) -> Calibration:
         known.minutes,
         known.workers,
     )
+    return with_scales(found, known.scales)
+
+
+def with_scales(found: Calibration, scales: Mapping[str, LearnedScale]) -> Calibration:
+    """Return a calibration with the learned scales of topologies, by id."""
+    corrections = {
+        name: replace(one, scale=exp(scales[name].log)) if name in scales else one
+        for name, one in found.corrections.items()
+    }
+    return replace(found, corrections=corrections)
 
 
 def _held(nodes: Collection[CpuQuota]) -> CpuQuota | None:

@@ -24,7 +24,7 @@ from stormwright.documents import Document, read_or_default
 from stormwright.model import UNPLACED, LoadProfile, Problem, Supervisor
 from stormwright.model.requests import CPU
 from stormwright.perflog.records import MAX_CLOCK_AHEAD_MS, WorkerId
-from stormwright.predict.calibration.calibration import calibrated, learn
+from stormwright.predict.calibration.calibration import Calibration, calibrated, learn, with_scales
 from stormwright.predict.calibration.document import costs_to_dict
 from stormwright.predict.calibration.evidence import Evidence
 from stormwright.predict.calibration.windows import WINDOW_S, Window, Windows
@@ -116,8 +116,7 @@ class CostCalibration:
         try:
             self._evidence.forget(problem.topology_index.keys())
             if learn(self._evidence, minute):
-                self._learn_scales(problem)
-                self._calibration = calibrated(self._evidence)
+                self._calibration = self._with_learned_scales(calibrated(self._evidence), problem)
                 self._costs = self._costs_dict()
                 self._evidence_file.save(
                     orjson.dumps({"version": _VERSION, "known": self._evidence.as_dict()}).decode()
@@ -129,12 +128,13 @@ class CostCalibration:
             self._log_changed(f"costs of messages and workers: not fitted or not stored: {self._error}")
             log.debug("the error was", exc_info=error)
 
-    def _learn_scales(self, problem: Problem) -> None:
-        """Learn the scales of topologies from the newest load, with costs as they are fitted by now."""
-        if problem.load is not None and np.any(problem.current_slot != UNPLACED):
-            fitted, known = calibrated(self._evidence), self._evidence.scales
-            profile = Profile.of(problem)
-            self._evidence.scales = learn_scales(profile, fitted.costs, fitted.corrections, known)
+    def _with_learned_scales(self, fitted: Calibration, problem: Problem) -> Calibration:
+        """Learn the scales of topologies from the newest load and costs, and return these with them."""
+        if problem.load is None or np.all(problem.current_slot == UNPLACED):
+            return fitted
+        known, profile = self._evidence.scales, Profile.of(problem)
+        self._evidence.scales = learn_scales(profile, fitted.costs, fitted.corrections, known)
+        return with_scales(fitted, self._evidence.scales)
 
     def with_costs(self, load: LoadProfile) -> LoadProfile:
         """Return a load with the costs once there are any; the same object as long as neither changes."""
