@@ -46,6 +46,9 @@ JVM_OPTIONS: Mapping[str, str] = {
 #: Cores and link of every node while workers start.
 START_CORES, START_LINK = 0.62, "200mbit"
 
+#: Configuration key of a file with the trees/s of a topology's spouts.
+RATE_FILE = "stormwright.rate.file"
+
 #: Seconds: all workers report at the latest; a topology that was killed is gone.
 REPORT_S, GONE_S = 120.0, 2.0
 
@@ -168,18 +171,20 @@ class Bench:
             return self.measured(problem, cell.cores, measure_s)
 
     @contextmanager
-    def running(self, cell: Cell, slots: Slots | None) -> Iterator[Problem]:
+    def running(self, cell: Cell, slots: Slots | None, *, paced: bool = False) -> Iterator[Problem]:
         """Submit the topologies of a cell; the problem as placed, once all their workers have reported.
 
-        Nodes have CPU to spare then: `limit` gives them what they are measured with.
+        If `paced`, spouts begin as many trees as `hold` says. Nodes have CPU to spare then: `limit` gives them what they are measured with.
         """
         self._watch.records.clear()
         self.limit(START_CORES, START_LINK, WEIGHT)
         names = [f"{number}-{time.time_ns() // 10**6}" for number in range(len(cell.topologies))]
+        self.hold(0)
         try:
             for number, (name, spec) in enumerate(zip(names, cell.topologies, strict=True)):
                 self._watch.wanted[name] = None if slots is None else slots[number]
-                self._submit(cell, spec, name, None if slots is None else len(set(map(tuple, slots[number]))))
+                workers = None if slots is None else len(set(map(tuple, slots[number])))
+                self._submit(cell, spec, name, workers, {RATE_FILE: str(self._rate_file)} if paced else {})
             yield self._reporting(names)
         finally:
             for name in names:
@@ -191,6 +196,14 @@ class Bench:
     def limit(self, cores: float, link: str, weight: int) -> None:
         """Hold every node to cores and a link; `weight` counts where the machine has too little."""
         self._cluster.limit_nodes(cores, link, weight)
+
+    def hold(self, tps: float) -> None:
+        """Let spouts of each topology begin so many trees/s; 0 for as many as may be pending."""
+        self._rate_file.write_text(f"{tps:.6g}", encoding="ascii")
+
+    @property
+    def _rate_file(self) -> Path:
+        return self._cluster.plan.work / "rate"
 
     @property
     def cluster(self) -> RunningCluster:
@@ -205,17 +218,18 @@ class Bench:
         time.sleep(0.5)  # what was written by now arrives
         return self._measured(cores, problem, first, last)
 
-    def _submit(self, cell: Cell, spec: str, name: str, workers: int | None) -> None:
+    def _submit(self, cell: Cell, spec: str, name: str, workers: int | None, conf: Mapping[str, str]) -> None:
         submission = parse_submissions([spec])[0]
         args = {**submission.args, "name": name}
         if workers is not None:
             args["workers"] = str(workers)
-        conf = {
+        settings = {
             "stormwright.probe.service.url": self._cluster.service_url,
             "stormwright.probe.interval.ms": 1000,
             "topology.worker.childopts": JVM_OPTIONS[cell.jvm],
+            **conf,
         }
-        self._cluster.run_topology(submission.main_class, [f"{key}={value}" for key, value in args.items()], conf)
+        self._cluster.run_topology(submission.main_class, [f"{key}={value}" for key, value in args.items()], settings)
 
     def _reporting(self, names: Sequence[str]) -> Problem:
         """The problem with these topologies alone, once all their workers have reported twice."""

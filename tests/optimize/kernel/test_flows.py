@@ -63,7 +63,8 @@ def test_pipelines_are_laid_side_by_side(seed):
     problem = shuffled_pipelines(12, seed)
     costs = {}
     for follow in (True, False):
-        answer = make_scheduler("optimizer", {"follow_flows": follow, "iterations": 300_000}).schedule(problem)
+        params = {"objective": "traffic", "follow_flows": follow, "iterations": 300_000}
+        answer = make_scheduler("optimizer", params).schedule(problem)
         assert violations(problem, answer.slot_of_executor) == []
         cost = cost_of(problem, answer.slot_of_executor)
         costs[follow] = cost.inter_node + cost.inter_rack

@@ -7,6 +7,7 @@ import java.util.Map;
 import java.util.Objects;
 import org.apache.storm.utils.Utils;
 import stormwright.probe.ExecutorThreads.ExecutorThread;
+import stormwright.probe.system.Scheduling;
 
 /** An executor: its tasks, its thread's CPU time at the end of the last interval and now, and its queue. */
 final class ExecutorMeter {
@@ -69,9 +70,9 @@ final class ExecutorMeter {
      *
      * @param streams where each stream stands in the record
      * @param executionsPerSample how many tuples a sampled execute time stands for
-     * @param waitedNs how long its thread waited for a core; null where it is not known
+     * @param scheduling how its thread was scheduled; null where it is not known
      */
-    void write(JsonLine json, Map<Edge, Integer> streams, int executionsPerSample, Long waitedNs) {
+    void write(JsonLine json, Map<Edge, Integer> streams, int executionsPerSample, Scheduling scheduling) {
         String component = tasks.get(0).component();
         json.open('{').name("component").value(component)
                 .name("type").value(spout ? "spout" : Utils.isSystemId(component) ? "system" : "bolt")
@@ -86,8 +87,8 @@ final class ExecutorMeter {
                 .name("execute_ns").value(sum(TaskCounts.EXECUTED_SAMPLED_MS) * 1_000_000L * executionsPerSample)
                 .name("queue").value(QueueGauges.read(queue))
                 .name("pending").value(pending());
-        if (waitedNs != null) {
-            json.name("waited_ns").value((long) waitedNs);
+        if (scheduling != null) {
+            json.name("waited_ns").value(scheduling.waitedNs()).name("runs").value(scheduling.runs());
         }
         writeInputs(json, streams, executionsPerSample);
         json.close('}');

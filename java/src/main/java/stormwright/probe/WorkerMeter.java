@@ -15,6 +15,7 @@ import java.util.TreeMap;
 import java.util.stream.Collectors;
 import stormwright.probe.ExecutorThreads.ExecutorThread;
 import stormwright.probe.system.Connections;
+import stormwright.probe.system.Scheduling;
 import stormwright.probe.system.SystemMeter;
 import stormwright.standby.Takeover;
 
@@ -148,8 +149,8 @@ final class WorkerMeter {
         json.name("executors").open('[');
         Set<String> names = executors.stream().map(ExecutorMeter::threadName).filter(Objects::nonNull)
                 .collect(Collectors.toSet());
-        Map<String, Long> waitedNs = machine.waitedNs(names);
-        executors.forEach(each -> each.write(json, streams, executionsPerSample, waitedNs.get(each.threadName())));
+        Map<String, Scheduling> scheduling = machine.scheduling(names);
+        executors.forEach(each -> each.write(json, streams, executionsPerSample, scheduling.get(each.threadName())));
         json.close(']').name("streams").open('[');
         // All that there are, not only those with traffic: what is listed tells, for example, that trees are tracked.
         streams.keySet().forEach(edge -> json.open('[')

@@ -88,15 +88,16 @@ final class NativeThreads {
         return sums;
     }
 
-    /** By mark how long threads waited for a core since the last {@link #commit}, in ns. */
-    Map<String, Long> waitedNs() {
-        Map<String, Long> waited = new HashMap<>();
+    /** How threads were scheduled since the last {@link #commit}, by mark. */
+    Map<String, Scheduling> scheduling() {
+        Map<String, Scheduling> found = new HashMap<>();
         for (NativeThread thread : threads.values()) {
             if (thread.mark != null) {
-                waited.put(thread.mark, thread.waitedNowNs - thread.waitedBeforeNs);
+                found.put(thread.mark, new Scheduling(
+                        thread.waitedNowNs - thread.waitedBeforeNs, thread.runsNow - thread.runsBefore));
             }
         }
-        return waited;
+        return found;
     }
 
     /** The beginning of a name that tells threads apart which Java has numbered; null for any other name. */
@@ -128,6 +129,8 @@ final class NativeThreads {
         private long cpuNowNs;
         private long waitedBeforeNs;
         private long waitedNowNs;
+        private long runsBefore;
+        private long runsNow;
 
         NativeThread(Path directory) {
             this.directory = directory;
@@ -136,9 +139,10 @@ final class NativeThreads {
         /** Whether anything is known of the thread; what cannot be read now is as it was. */
         boolean read(boolean stayOpen) {
             int length = readStat(stayOpen);
-            int space = indexOfSpace(0, length);
-            int second = indexOfSpace(space + 1, length);
-            if (second == length) {
+            int space = indexOf(' ', 0, length);
+            int second = indexOf(' ', space + 1, length);
+            int third = indexOf('\n', second + 1, length);
+            if (third == length) {
                 return known;
             }
             known = true;
@@ -149,6 +153,7 @@ final class NativeThreads {
             boolean ran = cpuNs > cpuNowNs;
             cpuNowNs = cpuNs;
             waitedNowNs = number(space + 1, second);
+            runsNow = number(second + 1, third);
             // A thread has the name of the one that made it until it begins to run, on a busy machine for a while.
             boolean unsure = runningReadings < RUNNING_READINGS && nameReadings < NAME_READINGS;
             String name = unsure ? files.read(directory.resolve("comm")) : null;
@@ -190,11 +195,13 @@ final class NativeThreads {
             cpuNowNs = 0;
             waitedBeforeNs = 0;
             waitedNowNs = 0;
+            runsBefore = 0;
+            runsNow = 0;
         }
 
-        private int indexOfSpace(int from, int length) {
+        private int indexOf(char wanted, int from, int length) {
             int at = from;
-            while (at < length && buffer[at] != ' ') {
+            while (at < length && buffer[at] != wanted) {
                 at++;
             }
             return Math.min(at, length);
@@ -222,6 +229,7 @@ final class NativeThreads {
         void commit() {
             cpuBeforeNs = cpuNowNs;
             waitedBeforeNs = waitedNowNs;
+            runsBefore = runsNow;
         }
     }
 }

@@ -80,20 +80,20 @@ public final class SystemMeter {
     }
 
     /**
-     * How long threads waited for a core, in ns.
+     * How threads were scheduled; those of which it is not known are left out.
      *
      * @param executors their names
      */
-    public Map<String, Long> waitedNs(Set<String> executors) {
-        Map<String, Long> byMark = node == null ? Map.of() : threads.waitedNs();
-        Map<String, Long> waited = new LinkedHashMap<>();
+    public Map<String, Scheduling> scheduling(Set<String> executors) {
+        Map<String, Scheduling> byMark = node == null ? Map.of() : threads.scheduling();
+        Map<String, Scheduling> found = new LinkedHashMap<>();
         for (String name : executors) {
-            Long ns = byMark.get(String.valueOf(NativeThreads.mark(name)));
-            if (ns != null) {
-                waited.put(name, ns);
+            Scheduling own = byMark.get(String.valueOf(NativeThreads.mark(name)));
+            if (own != null) {
+                found.put(name, own);
             }
         }
-        return waited;
+        return found;
     }
 
     /** Collections of garbage and the ms that they took. */

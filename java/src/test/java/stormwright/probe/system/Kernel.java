@@ -23,8 +23,12 @@ record Kernel(Path root) {
     }
 
     void thread(int id, String name, long cpuNs, long waitedNs) {
+        thread(id, name, cpuNs, waitedNs, 5);
+    }
+
+    void thread(int id, String name, long cpuNs, long waitedNs, long runs) {
         write(tasks().resolve(id + "/comm"), name + "\n");
-        write(tasks().resolve(id + "/schedstat"), cpuNs + " " + waitedNs + " 5\n");
+        write(tasks().resolve(id + "/schedstat"), cpuNs + " " + waitedNs + " " + runs + "\n");
     }
 
     void gone(int id) throws IOException {

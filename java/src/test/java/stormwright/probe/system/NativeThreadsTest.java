@@ -46,14 +46,14 @@ class NativeThreadsTest {
         kernel.thread(4, "Worker-Transfer", 500, 50);
         NativeThreads threads = threads(kernel);
         kernel.thread(1, "java", 11, 1);
-        kernel.thread(2, "Thread-5-split-", 3000, 350);
+        kernel.thread(2, "Thread-5-split-", 3000, 350, 12);
         kernel.thread(3, "Thread-14-__sys", 42, 4);
         kernel.thread(4, "Worker-Transfer", 600, 60);
         kernel.thread(5, "client-worker-1", 7, 0); // began meanwhile
         threads.read();
         Set<String> executors = Set.of(NativeThreads.mark("Thread-5-split-executor[4, 5]"));
         assertEquals(Map.of(Group.MESSAGING, 107L, Group.OTHER, 3L), threads.cpuNs(executors));
-        assertEquals(Map.of("Thread-5-", 50L, "Thread-14-", 0L), threads.waitedNs());
+        assertEquals(Map.of("Thread-5-", new Scheduling(50, 7), "Thread-14-", new Scheduling(0, 0)), threads.scheduling());
         threads.commit();
         threads.read();
         assertEquals(Map.of(Group.MESSAGING, 0L, Group.OTHER, 0L), threads.cpuNs(executors));
@@ -72,7 +72,7 @@ class NativeThreadsTest {
         threads.read();
         Set<String> executors = Set.of(NativeThreads.mark("Thread-5-split-executor[4, 5]"));
         assertEquals(Map.of(), threads.cpuNs(executors));
-        assertEquals(Map.of("Thread-5-", 300L), threads.waitedNs());
+        assertEquals(Map.of("Thread-5-", new Scheduling(300, 5)), threads.scheduling());
     }
 
     @Test

@@ -40,7 +40,7 @@ class SystemMeterTest {
         Map<String, Long> groups = meter.threads(Set.of(EXECUTOR));
         assertEquals(transferNs, groups.get("messaging_ns"), 20e6);
         assertTrue(meter.threads(Set.of()).get("other_ns") > groups.get("other_ns") + 180_000_000, groups.toString());
-        assertEquals(Set.of(EXECUTOR), meter.waitedNs(Set.of(EXECUTOR)).keySet());
+        assertEquals(Set.of(EXECUTOR), meter.scheduling(Set.of(EXECUTOR)).keySet());
         meter.commit();
         meter.read();
         assertTrue(meter.threads(Set.of(EXECUTOR)).get("messaging_ns") < 20_000_000);
@@ -81,7 +81,7 @@ class SystemMeterTest {
         meter.read();
         meter.commit();
         assertEquals(Map.of(), meter.threads(Set.of(EXECUTOR)));
-        assertEquals(Map.of(), meter.waitedNs(Set.of(EXECUTOR)));
+        assertEquals(Map.of(), meter.scheduling(Set.of(EXECUTOR)));
         assertEquals(Set.of("millicores"), meter.node().keySet());
     }
 
