@@ -174,7 +174,8 @@ class Bench:
     def running(self, cell: Cell, slots: Slots | None, *, paced: bool = False) -> Iterator[Problem]:
         """Submit the topologies of a cell; the problem as placed, once all their workers have reported.
 
-        If `paced`, spouts begin as many trees as `hold` says. Nodes have CPU to spare then: `limit` gives them what they are measured with.
+        Nodes have CPU to spare then: `limit` gives them what they are measured with. If `paced`, spouts keep to the
+        rate of `hold`.
         """
         self._watch.records.clear()
         self.limit(START_CORES, START_LINK, WEIGHT)

@@ -29,20 +29,15 @@ _CLASSES = (
 _SUPERVISOR = b"daemon.supervisor.Supervisor"
 
 
-#: Kind of the process, name of the thread, and the ids of both.
-ThreadKey = tuple[str, str, int, int]
-
-
 class ThreadTime(NamedTuple):
-    """CPU seconds of threads, by the program itself and by the kernel for it, and how often they were given a core."""
+    """CPU seconds of a class of threads, by the program itself and by the kernel for it."""
 
     user_s: float
     system_s: float
-    runs: int = 0
 
 
-def times(cluster: RunningCluster) -> dict[str, dict[ThreadKey, tuple[str, ThreadTime]]]:
-    """Return the CPU so far of every thread of each node: node → thread → class and time."""
+def times(cluster: RunningCluster) -> dict[str, dict[tuple[str, int, int], tuple[str, ThreadTime]]]:
+    """Return the CPU so far of every thread of each node: node → process and thread → class and time."""
     found = {}
     for node in cluster.plan.nodes:
         (group, *_) = (each for each in groups_of(cluster.plan.work) if each.name.endswith(f"-{node.name}"))
@@ -52,19 +47,19 @@ def times(cluster: RunningCluster) -> dict[str, dict[ThreadKey, tuple[str, Threa
 
 
 def by_class(
-    first: Mapping[ThreadKey, tuple[str, ThreadTime]],
-    last: Mapping[ThreadKey, tuple[str, ThreadTime]],
+    first: Mapping[tuple[str, int, int], tuple[str, ThreadTime]],
+    last: Mapping[tuple[str, int, int], tuple[str, ThreadTime]],
 ) -> dict[str, ThreadTime]:
     """Return the CPU of each class between two readings of a node; threads that ended meanwhile are missing."""
-    sums = defaultdict(lambda: (0.0, 0.0, 0))
+    user_s, system_s = defaultdict(float), defaultdict(float)
     for key, (kind, now) in last.items():
         _, before = first.get(key, (kind, ThreadTime(0.0, 0.0)))
-        user_s, system_s, runs = sums[kind]
-        sums[kind] = user_s + now.user_s - before.user_s, system_s + now.system_s - before.system_s, runs + now.runs - before.runs
-    return {kind: ThreadTime(*sums[kind]) for kind in sorted(sums)}
+        user_s[kind] += now.user_s - before.user_s
+        system_s[kind] += now.system_s - before.system_s
+    return {kind: ThreadTime(user_s[kind], system_s[kind]) for kind in sorted(user_s)}
 
 
-def _threads(pid: int) -> Iterable[tuple[ThreadKey, tuple[str, ThreadTime]]]:
+def _threads(pid: int) -> Iterable[tuple[tuple[str, int, int], tuple[str, ThreadTime]]]:
     found = []
     try:
         process = _process(Path(f"/proc/{pid}/cmdline").read_bytes())
@@ -72,15 +67,13 @@ def _threads(pid: int) -> Iterable[tuple[ThreadKey, tuple[str, ThreadTime]]]:
             text = (task / "stat").read_text(encoding="utf-8", errors="replace")
             name, _, rest = text.partition("(")[2].rpartition(")")
             fields = rest.split()
-            runs = int((task / "schedstat").read_text(encoding="ascii").split()[2])
-            spent = ThreadTime(int(fields[11]) / _TICKS, int(fields[12]) / _TICKS, runs)
-            found.append((int(task.name), name, spent))
+            found.append((int(task.name), name, ThreadTime(int(fields[11]) / _TICKS, int(fields[12]) / _TICKS)))
     except (FileNotFoundError, ProcessLookupError):
         return []  # it has ended
     # A standby that has become a worker has the command line of a standby.
     if any(_EXECUTOR.match(name) for _, name, _ in found):
         process = "worker"
-    return [((process, name, pid, thread), (_kind(process, name), spent)) for thread, name, spent in found]
+    return [((process, pid, thread), (_kind(process, name), spent)) for thread, name, spent in found]
 
 
 def _process(command: bytes) -> str:

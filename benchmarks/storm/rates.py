@@ -3,45 +3,60 @@
     python -m benchmarks.storm.rates run [--only TEXT] [--minutes 60] [--starts 3]
     python -m benchmarks.storm.rates compare
 
-Each topology runs under Storm's EvenScheduler on three nodes with their own CPU and links; first with all trees pending,
-then its spouts are held to parts of that rate, highest first. `compare` predicts again from the stored loads, with the
-code as it is, and needs no cluster.
+Each topology runs under Storm's EvenScheduler on three nodes with their own CPU and links; first with all trees
+pending, then its spouts are held to parts of that rate, highest first, and once more with all trees pending. JVMs
+compile once: with the second compiler the highest rate still changes twofold within a start. `compare` predicts again
+from the stored loads, with the code as it is, and needs no cluster.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
+from statistics import median
 from typing import Any
 
+import numpy as np
+
 from benchmarks.cells.interleaved import Bench, Cell, stored
-from benchmarks.cells.threads import times
-from benchmarks.kit.results import DIRECTORY, show_progress
+from benchmarks.kit.results import DIRECTORY, show_progress, write_results
+from stormwright.evaluations.lab.steady import with_load
+from stormwright.formats import problem_from_dict
 from stormwright.model import Problem
+from stormwright.predict.answer import Assumptions, predict
+from stormwright.predict.calibration.calibration import calibrated, learn
+from stormwright.predict.calibration.document import costs_to_dict
+from stormwright.predict.calibration.evidence import Evidence
+from stormwright.predict.calibration.windows import Windows
 
 #: Code that the page measures.
 MEASURES = ("src/stormwright/predict", "src/stormwright/pipeline/measurement")
 
 RECORDS = DIRECTORY / "storm-rates"
 
-#: Seconds: age of workers at the first measurement, until another rate has settled, and measured.
-YOUNG_S, SETTLE_S, MEASURE_S = 60.0, 6.0, 12.0
+#: Seconds: with CPU to spare, and under the limits, before the first measurement; until another rate has settled, and
+#: measured.
+WARM_S, YOUNG_S, SETTLE_S, MEASURE_S = 30.0, 45.0, 5.0, 15.0
 
-#: Parts of the highest rate; it is measured once more at the end, as the code of workers warms up meanwhile.
+#: Parts of the highest rate.
 PARTS = (1.0, 0.8, 0.6, 0.4, 0.2, 0.1, 1.0)
-
-_C1, _DEFAULT = "first compiler", "default"
 
 #: Half of them were not looked at while the model was made.
 CELLS = (
-    Cell(("word-count",), 0.4, "25mbit", _C1, developed_on=True),
-    Cell(("diamond:bytes=300",), 0.4, "25mbit", _DEFAULT, developed_on=True),
-    Cell(("exclamation",), 0.4, "40mbit", _DEFAULT, developed_on=True),
-    Cell(("linear:bytes=100,work_us=20",), 0.4, "25mbit", _C1),
-    Cell(("page-load:bytes=200,work_us=30",), 0.4, "25mbit", _DEFAULT),
-    Cell(("processing:bytes=200,work_us=5",), 0.4, "25mbit", _C1),
+    Cell(("word-count",), 0.4, "25mbit", developed_on=True),
+    Cell(("diamond:bytes=300",), 0.4, "25mbit", developed_on=True),
+    Cell(("exclamation",), 0.4, "40mbit", developed_on=True),
+    Cell(("linear:bytes=100,work_us=20",), 0.4, "25mbit"),
+    Cell(("page-load:bytes=200,work_us=30",), 0.4, "25mbit"),
+    Cell(("processing:bytes=200,work_us=5",), 0.4, "25mbit"),
 )
+
+#: Parts of which a figure is asked.
+ASKED_PARTS = (0.6, 0.4, 0.2)
 
 
 def main() -> None:
@@ -51,6 +66,9 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=600.0, help="begin no start later than that")
     parser.add_argument("--starts", type=int, default=1)
     options = parser.parse_args()
+    if options.what == "compare":
+        compare()
+        return
     show_progress()
     RECORDS.mkdir(parents=True, exist_ok=True)
     until_s = time.monotonic() + 60 * options.minutes
@@ -72,29 +90,117 @@ def _start(bench: Bench, cell: Cell) -> dict[str, Any]:
     """Make one start: what was measured at each part of the highest rate."""
     stretches = []
     with bench.running(cell, None, paced=True) as problem:
-        begun_s = time.monotonic()
+        time.sleep(WARM_S)
         bench.limit(cell.cores, cell.link, 1)
-        time.sleep(max(begun_s + YOUNG_S - time.monotonic(), 0.0))
+        time.sleep(YOUNG_S)
         for part in PARTS:
             highest = stretches[0]["tps"][0] if stretches else 0.0
             bench.hold(part * highest if part < 1 else 0.0)
             time.sleep(SETTLE_S)
-            stretches.append({"part": part, **_measured(bench, cell, problem)})
+            stretches.append({"part": part, **bench.measured(problem, cell.cores, MEASURE_S)})
     return {"stretches": stretches}
 
 
-def _measured(bench: Bench, cell: Cell, problem: Problem) -> dict[str, Any]:
-    first, first_s = times(bench.cluster), time.monotonic()
-    found = bench.measured(problem, cell.cores, MEASURE_S)
-    last, seconds = times(bench.cluster), time.monotonic() - first_s
-    threads = {
-        node: [
-            [*key, kind, *((now - then) / seconds for now, then in zip(spent, first[node].get(key, ("", (0, 0, 0)))[1]))]
-            for key, (kind, spent) in there.items()
+# Comparing ----------------------------------------------------------------------------------------
+
+
+def compare() -> None:
+    """Predict from all stored loads, and write the errors."""
+    starts = [
+        (cell, stored(file, dict)["stretches"]) for cell in CELLS for file in sorted(RECORDS.glob(f"{cell.name}.*.gz"))
+    ]
+    rows: list[tuple[str, str, str]] = []
+    details: list[dict[str, Any]] = []
+    for known, others in (("", False), (", with costs calibrated on other topologies", True)):
+        found = [
+            each
+            for cell, stretches in starts
+            for each in _predictions(
+                cell, stretches, [of for other, of in starts if others and other.name != cell.name]
+            )
         ]
-        for node, there in last.items()
-    }
-    return {**found, "threads": threads}
+        details += [{**each, "others": others} for each in found]
+        for part in PARTS[1:-1]:
+            errors = [abs(each["predicted_tps"] / each["highest_tps"] - 1) for each in found if each["part"] == part]
+            unseen = [
+                abs(each["predicted_tps"] / each["highest_tps"] - 1)
+                for each in found
+                if each["part"] == part and not each["developed_on"]
+            ]
+            asked = "median ≤ 15%, p95 ≤ 35%" if part in ASKED_PARTS else ""
+            rows.append((f"highest rate, predicted from {part:.0%} of it{known}", asked, _errors(errors)))
+            rows.append(("the same, of topologies that were not looked at", "", _errors(unseen)))
+    for part in sorted(set(PARTS)):
+        errors = [error for cell, stretches in starts for error in _cpu_errors(cell, stretches, part)]
+        rows.append(
+            (
+                f"CPU of a node at {part:.0%} of the highest rate, predicted from that",
+                "median ≤ 10%, p95 ≤ 20%",
+                _errors(errors),
+            )
+        )
+    write_results(
+        "storm-rates", "Predictions from rates below the highest one, on a real cluster", rows, {"loads": details}
+    )
+
+
+def _predictions(
+    cell: Cell, stretches: Sequence[Mapping[str, Any]], others: Sequence[Sequence[Mapping[str, Any]]]
+) -> Iterator[dict[str, Any]]:
+    """Yield the highest rate as predicted from each lower one, and as measured: between that before and after it."""
+    evidence = Evidence()
+    for of in others:
+        for stretch in of:
+            _learn(evidence, stretch)
+    before, after = stretches[0]["tps"][0], stretches[-1]["tps"][0]
+    for number, stretch in enumerate(stretches[1:-1], 1):
+        known = _known(cell, stretch, evidence if others else None)
+        (topology,) = predict(known).topologies
+        yield {
+            "cell": cell.name,
+            "developed_on": cell.developed_on,
+            "part": stretch["part"],
+            "measured_tps": stretch["tps"][0],
+            "predicted_tps": topology.reachable_tps.value,
+            "highest_tps": before + (after - before) * number / (len(stretches) - 1),
+        }
+
+
+def _known(cell: Cell, stretch: Mapping[str, Any], evidence: Evidence | None = None) -> Problem:
+    """Return a problem with the load of a stretch, and with costs fitted to it, after other evidence."""
+    placed = problem_from_dict(stretch["problem"])
+    problem = with_load(placed, stretch["records"], cell.cores, cell.link, following=True)
+    if evidence is None or problem.load is None:
+        return problem
+    own = deepcopy(evidence)
+    _learn(own, stretch)
+    return problem.with_load(replace(problem.load, costs=costs_to_dict(calibrated(own))))
+
+
+def _learn(evidence: Evidence, stretch: Mapping[str, Any]) -> None:
+    windows = Windows()
+    windows.add(stretch["records"])
+    learn(evidence, windows.closed(all_of_them=True))
+
+
+def _cpu_errors(cell: Cell, stretches: Sequence[Mapping[str, Any]], part: float) -> Iterator[float]:
+    """Yield the errors of the CPU of nodes at a part of the highest rate, predicted from the load at that rate."""
+    full = _known(cell, stretches[0])
+    for stretch in stretches[1:]:
+        if stretch["part"] == part:
+            (topology,) = full.topologies
+            predicted = predict(
+                full, assumptions=replace(Assumptions.of(full), rate_tps={topology.id: stretch["tps"][0]})
+            )
+            for node in predicted.nodes:
+                used = stretch["machine"]["nodes"][node.host]["cores"] / cell.cores
+                yield abs((node.cpu.value + node.spinning) / used - 1)
+
+
+def _errors(errors: Sequence[float]) -> str:
+    if not errors:
+        return "not measured"
+    return f"median {median(errors):.0%}, p95 {np.quantile(errors, 0.95):.0%}, {len(errors)}"
 
 
 if __name__ == "__main__":

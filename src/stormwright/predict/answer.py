@@ -21,6 +21,7 @@ from stormwright.predict.flow.layout import MAX_SPOUT_PENDING
 from stormwright.predict.flow.measured import BYTES_PER_TUPLE
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.placement_cache import CacheKey
+from stormwright.predict.polling import polls_per_s
 from stormwright.predict.prediction import (
     ASSUMED,
     BusyThread,
@@ -169,7 +170,7 @@ def described(
             _scaled(_topology(placed, states, late, rows, costs, float(cpu_us[t]), t), scales[t])
             for t in range(len(problem.topologies))
         ),
-        nodes=tuple(_nodes(problem, states, costs)),
+        nodes=tuple(_nodes(placed, states, costs)),
         busiest=tuple(_busiest(problem, steady)),
         fullest=bottleneck(problem, steady.demand, fullest),
         fullest_use=float(use[fullest]) if fullest != NO_LIMIT else 0.0,
@@ -240,16 +241,22 @@ def _interval(values: Sequence[float]) -> Interval:
     return Interval(float(values[0]), float(min(values)), float(max(values)))
 
 
-def _nodes(problem: Problem, states: Sequence[SteadyState], costs: Costs) -> Iterator[NodePrediction]:
-    count = len(problem.supervisors)
+def _nodes(placed: PlacedLoad, states: Sequence[SteadyState], costs: Costs) -> Iterator[NodePrediction]:
+    problem, count = placed.problem, len(placed.problem.supervisors)
     demand, busy = states[0].demand, states[0].given.busy
     cpu = [node_use(state.demand, state.given.rate_tps) for state in states]
     links = [state.demand.link_use(state.given.rate_tps) for state in states]
     workers = np.bincount(demand.worker_node, minlength=count)
     executors = problem.num_executors
-    placed = demand.executor_node[:executors] != UNPLACED
-    waits = sums(demand.executor_node[placed], 1 - busy[:executors][placed], count)
-    spinning = (ratio(waits * costs.spin_share, demand.nodes.cores)).tolist()
+    there = demand.executor_node != UNPLACED
+    handled_tps = states[0].given.rate_tps[demand.thread_topology[:executors]] * demand.thread_visits[:executors]
+    polls = polls_per_s(placed.profile, handled_tps, busy[:executors])
+    share = 1e-6 * costs.poll_us * polls if costs.poll_us else costs.spin_share * (1 - busy[:executors])
+    # A full node polls, too: that is part of its base.
+    cores = np.maximum(
+        sums(demand.executor_node[there], share[there], count) - (workers > 0) * costs.polling_cores, 0.0
+    )
+    spinning = ratio(cores, demand.nodes.cores).tolist()
     for node, supervisor in enumerate(problem.supervisors):
         own = _interval([float(use[node]) for use in cpu])
         yield NodePrediction(

@@ -61,8 +61,12 @@ class Costs:
     worker_cores
         Base CPU of a worker (heartbeats, metrics, garbage collection), in cores.
     spin_share
-        CPU that an executor's thread takes while it polls for tuples, as a fraction of that time; 0 until it was
-        fitted. It is subtracted from the measured CPU of executors, and a full node still spends `polling_cores` on it.
+        CPU that an executor's thread takes while it polls for tuples on a full node, as a fraction of that time; 0
+        until it was fitted. A full node spends `polling_cores` on it. It is subtracted from the measured CPU of
+        executors whose polls were not counted.
+    poll_us
+        CPU of a poll, with the kernel's for putting the thread to sleep and waking it up; 0 until it was fitted. Polls
+        that were counted are subtracted from the measured CPU of executors.
     polling_threads
         Mean number of threads of a full node that poll at any moment. Measured: 1.2 + 0.067 for each executor on 217
         full nodes of 0.4 cores with 1 to 28 executors.
@@ -102,6 +106,7 @@ class Costs:
     receive_us_per_kb: float = 1.5
     worker_cores: float = 0.031
     spin_share: float = 0.0
+    poll_us: float = 0.0
     polling_threads: float = 1.7
     overhead_bytes: float = 17.2
     local_hop_us: float = 100.0

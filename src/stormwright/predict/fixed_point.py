@@ -119,7 +119,7 @@ def _fixed(
 ) -> tuple[Mapping[str, Correction], FloatArray]:
     """Return the corrections, and the probability that spouts waited for pending trees, 0 if unknown, shape (T,)."""
     pending = _pending_part(profile)
-    known, waited = np.isfinite(pending), _waited(pending)
+    known, waited = np.isfinite(pending), waiting(pending)
     if not known.any():
         return corrections, waited
     model, limit = _Model(profile, costs), profile.layout.pending
@@ -175,12 +175,18 @@ def _pending_part(profile: Profile) -> FloatArray:
     return np.where(measured, np.minimum(ratio(np.array(each, np.float64), limit), 1.0), np.nan)
 
 
-def _waited(pending: FloatArray) -> FloatArray:
-    """Return the probability that spouts waited, by the part of their trees that were pending; 0 if unknown."""
-    rest = 1 - np.nan_to_num(pending)
+def waiting(pending: FloatArray) -> FloatArray:
+    """Return the probability that spouts waited for pending trees.
+
+    Parameters
+    ----------
+    pending
+        Mean part of the trees that may be pending that were; NaN if unknown, which gives 0. Any shape.
+    """
+    rest = 1 - np.clip(np.nan_to_num(pending), 0.0, 1.0)
     density = np.exp(-rest / _NOT_PENDING) / _NOT_PENDING
-    waited: FloatArray = np.where(np.isfinite(pending), density / (density + 2 * rest), 0.0)
-    return waited
+    probability: FloatArray = np.where(np.isfinite(pending), density / (density + 2 * rest), 0.0)
+    return probability
 
 
 class _Model:

@@ -37,6 +37,7 @@ from stormwright.history.evaluation.window import (
 from stormwright.model import LoadProfile, Problem, TopologyAssignment, WorkerSlot
 from stormwright.model.arrays import FloatArray, IntArray
 from stormwright.model.traffic_matrix import traffic_under
+from stormwright.predict.fixed_point import waiting
 
 # Regressions --------------------------------------------------------------------------------------
 # Detection of regressions after a move: pure arithmetic on windows before and after it.
@@ -295,8 +296,10 @@ def _placement(raw: Mapping[str, Any] | None) -> TopologyAssignment | None:
 
 #: Evaluated quantities. The first is tuples between nodes for each tuple tree, or for each tuple processed where no
 #: tree is tracked: so a load that grows or falls meanwhile changes nothing. The second one is trees or tuples per
-#: second, the third is how long a tree takes.
+#: second, the third is how long a tree takes. The fourth is relative to its prediction, not to what was before: the rate
+#: while spouts wait for pending trees, as while a topology works off what waited during its pause.
 INTER_NODE, THROUGHPUT, LATENCY = "inter-node tuples per tree", "throughput", "complete latency"
+HIGHEST_RATE = "highest rate, of the predicted one"
 
 #: Seconds looked at on either side, at most.
 BEFORE_S, AFTER_S = 240.0, 120.0
@@ -447,6 +450,8 @@ class MoveEvaluator:
             # Times too short to distinguish are all reported with the same value.
             least = SHORTEST_MS / (sum(times) / len(times))
             evaluations.append(judge(LATENCY, max(threshold.latency, min(least, 1.0)), times, _latencies(after)))
+        if highest := _highest_tps(moved.promise, self._after_move(moved, moved.ended_ms), until_ms):
+            evaluations.append(judge(HIGHEST_RATE, 1.0, [moved.promise.wanted_tps or 0.0] * MIN_WINDOWS, highest))
         evaluated = [EvaluatedMove(moved.decision_ms, topology, evaluation) for evaluation in evaluations]
         self._evaluated.extend(evaluated)
         return evaluated
@@ -508,6 +513,15 @@ def _crossing(samples: Sequence[Sample], tracked: bool) -> list[float]:
 def _rates(samples: Sequence[Sample], tracked: bool) -> list[float]:
     """Return trees or tuples per second of each window."""
     return [(sample.acked if tracked else sample.received) / sample.length_s for sample in samples]
+
+
+def _highest_tps(promise: Promise, samples: Sequence[Sample], until_ms: float) -> list[float]:
+    """Return the rates of windows in which spouts more probably waited for pending trees than not."""
+    if promise.pending_limit is None or not promise.wanted_tps:
+        return []
+    known = [each for each in samples if each.pending is not None and each.start_ms < until_ms]
+    pending = np.array([each.pending for each in known], np.float64) / promise.pending_limit
+    return [each.acked_tps for each, waits in zip(known, waiting(pending).tolist(), strict=True) if waits > 0.5]
 
 
 def _latencies(samples: Sequence[Sample]) -> list[float]:

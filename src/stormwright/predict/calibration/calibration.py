@@ -27,9 +27,15 @@ _COMMON, _MESSAGE, _SERIALISE, _BY_SIZE, _THERE = 0.12, 0.12, 0.5, 0.5, 0.3
 #: Prior base cost of messaging threads, in cores, and its deviation.
 _MESSAGING_THERE = (0.015, 0.01)
 
-#: Relative prior deviation of the time that idle threads spin; of the bytes that a message adds, relative, and of link
-#: traffic without messages, in bytes/s; of the factor of a topology's messages.
-_SPIN, _OVERHEAD, _LINK_BYTES, _OF_TOPOLOGY = (0.01, 0.015), 0.3, 2e4, 0.1
+#: Prior of the CPU of idle threads, as a fraction of their time, and of a poll, in µs, each with its deviation.
+_SPIN, _POLL_US = (0.01, 0.015), (10.0, 6.0)
+
+#: Relative prior deviation of the bytes that a message adds; that of link traffic without messages, in bytes/s; of the
+#: factor of a topology's messages.
+_OVERHEAD, _LINK_BYTES, _OF_TOPOLOGY = 0.3, 2e4, 0.1
+
+#: Polls of an idle thread of a full node, each second.
+_POLLS_PER_S = 2_800.0
 
 #: Limits of an error: that of a single window, and a value that leaves some cost. Messages of one placement predict
 #: those of another one no better than the lower limit, however many there are: on nodes of part of a core, under ten
@@ -43,7 +49,7 @@ _WORK_NOISE = 0.03
 _KILOBYTES = 0.1
 
 _MESSAGING = ("send_us", "send_us_per_kb", "receive_us", "receive_us_per_kb")
-_EXECUTORS = ("serialise_us", "serialise_us_per_kb", "spin_share")
+_EXECUTORS = ("serialise_us", "serialise_us_per_kb", "spin_share", "poll_us")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,13 +105,16 @@ def priors(costs: Costs | None = None) -> Priors:
     """Return the priors: the default costs, with their errors."""
     costs = costs or Costs()
     of_messages = np.array([*(getattr(costs, name) for name in _MESSAGING), _MESSAGING_THERE[0]])
-    of_executors = np.array([costs.serialise_us, costs.serialise_us_per_kb, _SPIN[0]])
+    of_executors = np.array([costs.serialise_us, costs.serialise_us_per_kb, _SPIN[0], _POLL_US[0]])
     by = np.array([_MESSAGE, _BY_SIZE, _MESSAGE, _BY_SIZE, 0.0]) * of_messages
     by[-1] = _MESSAGING_THERE[1]
     return Priors(
         messaging=Prior(of_messages, by, _COMMON),
         others=Prior(np.array([0.0, costs.worker_cores]), np.array([GARBAGE_DEVIATION, _THERE * costs.worker_cores])),
-        executors=Prior(of_executors, np.array([_SERIALISE * of_executors[0], _BY_SIZE * of_executors[1], _SPIN[1]])),
+        executors=Prior(
+            of_executors,
+            np.array([_SERIALISE * of_executors[0], _BY_SIZE * of_executors[1], _SPIN[1], _POLL_US[1]]),
+        ),
         wire=Prior(np.array([costs.overhead_bytes, 0.0]), np.array([_OVERHEAD * costs.overhead_bytes, _LINK_BYTES])),
     )
 
@@ -131,10 +140,14 @@ def calibrated(known: Evidence) -> Calibration:
         **_figures(_EXECUTORS, executors, before.executors),
         **_figures(("overhead_bytes",), wire, before.wire),
     }
-    spins = min(figures["spin_share"].value, _MOST_ERROR)
-    # A thread that works does not spin: rows measure its work without that part.
-    figures |= {name: _times(figures[name], 1 / (1 - spins)) for name in _EXECUTORS[:2]}
-    values = {name: figure.value for name, figure in figures.items()} | {"spin_share": spins}
+    if pooled[2].xtx[-1, -1] > 0:  # polls were counted
+        figures["spin_share"] = _times(figures["poll_us"], 1e-6 * _POLLS_PER_S)
+    else:
+        # A thread that works does not spin: rows measure its work without that part.
+        spins = min(figures["spin_share"].value, _MOST_ERROR)
+        figures |= {name: _times(figures[name], 1 / (1 - spins)) for name in _EXECUTORS[:2]}
+    values = {name: figure.value for name, figure in figures.items()}
+    values["spin_share"] = min(values["spin_share"], _MOST_ERROR)
     corrections = {
         name: _correction(one, messaging, others, executors) for name, one in sorted(known.topologies.items())
     }
@@ -210,7 +223,7 @@ def _message_error(known: Evidence, messaging: Estimate, executors: Estimate, wi
     """Return the half-width of the relative error of a message of the observed size: of CPU or bytes on the wire."""
     sampled = sum(one.messages for one in known.topologies.values())
     size = sum(one.message_bytes for one in known.topologies.values()) / sampled / 1e3 if sampled else _KILOBYTES
-    carried, serialised = np.array([1.0, size, 1.0, size, 0.0]), np.array([1.0, size, 0.0])
+    carried, serialised = np.array([1.0, size, 1.0, size, 0.0]), np.array([1.0, size, 0.0, 0.0])
     cost = carried @ messaging.value + serialised @ executors.value
     half = hypot(messaging.half_width(carried), executors.half_width(serialised))
     on_wire = 1e3 * size + wire.value[0]

@@ -15,7 +15,7 @@ import numpy as np
 
 from stormwright.predict.calibration.least_squares import Moments
 from stormwright.predict.calibration.regression import StretchRows, TopologyRows
-from stormwright.predict.calibration.stream_costs import InputObservations, added, scaled
+from stormwright.predict.calibration.stream_costs import COMMON, InputObservations, added, scaled
 from stormwright.predict.calibration.windows import CpuQuota
 from stormwright.predict.costs import CostRange, LearnedScale
 
@@ -27,9 +27,8 @@ _SOME_HZ = 3e9
 #: one; and number of placements stored per topology.
 MINUTE_RETENTION, PLACEMENT_RETENTION, PLACEMENTS = 0.9, 0.9, 8
 
-#: Coefficients of messaging threads, and those of an executor that belong to no component: a message, a kB of it, idle
-#: time.
-MESSAGING, COMMON = 5, 3
+#: Coefficients of messaging threads.
+MESSAGING = 5
 
 #: Exponent of the rate in a minute's weight: at low rates messages cost more, and high rates are of interest.
 _FULLEST = 4

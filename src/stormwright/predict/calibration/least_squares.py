@@ -101,7 +101,7 @@ class Moments:
 
     @classmethod
     def from_list(cls, listed: Sequence[Any], size: int) -> Moments:
-        """Restore moments of `size` coefficients from the result of `as_list`.
+        """Restore moments of `size` coefficients from the result of `as_list`; older files may lack the last ones.
 
         Raises
         ------
@@ -109,9 +109,10 @@ class Moments:
             It is damaged.
         """
         xtx, xty, yty, rows = listed
+        new = size - len(xty)
         found = cls(
-            np.array(xtx, dtype=np.float64).reshape(size, size),
-            np.array(xty, dtype=np.float64).reshape(size),
+            np.pad(np.array(xtx, dtype=np.float64).reshape(size - new, size - new), (0, new)),
+            np.pad(np.array(xty, dtype=np.float64), (0, new)),
             float(yty),
             float(rows),
         )

@@ -6,7 +6,8 @@ CPU is in µs/s of a core of the reference speed, so coefficients are in µs. Wi
 - its other threads (garbage collection, compiler, timers, heartbeats): the CPU of its executors, whose garbage they
   collect, and a base cost;
 - executors of a component in a worker: the tuples that they handled, their messages to other workers, which they
-  serialise themselves, and the time for which a core was available, as idle threads spin;
+  serialise themselves, and how often they were given a core, as each poll for tuples takes one; of older probes, which
+  did not count that, the time for which a core was available;
 - links of a node, in bytes/s: payload, messages, and a base traffic.
 """
 
@@ -22,7 +23,7 @@ import numpy as np
 
 from stormwright.perflog.records import WorkerId
 from stormwright.predict.calibration.least_squares import Moments, Prior
-from stormwright.predict.calibration.stream_costs import InputObservations, by_input, row_of
+from stormwright.predict.calibration.stream_costs import COMMON, InputObservations, by_input, row_of
 from stormwright.predict.calibration.windows import CpuQuota, Window, WorkerSums
 from stormwright.predict.costs import CostRange
 
@@ -67,7 +68,8 @@ class TopologyRows:
     others
         Coefficients of the executors' CPU, and of the base CPU.
     executors
-        Coefficients of a tuple of each component, then of a message, a kB of it, and the time that threads could run.
+        Coefficients of a tuple of each component, then of a message, a kB of it, the time that threads could run, and
+        how often they were given a core; of the last two only one is not 0.
     rate_tps
         Trees/s, of all windows.
     message_bytes, messages
@@ -149,7 +151,7 @@ def _of_topology(windows: list[dict[WorkerId, WorkerSums]], reference_hz: float,
     size = _size(everyone)
     components = sorted({name for workers in windows for sums in workers.values() for name in _working(sums)})
     column = {name: number for number, name in enumerate(components)}
-    messaging, others, executors = _ModelRows(5), _ModelRows(2), _ModelRows(len(components) + 3)
+    messaging, others, executors = _ModelRows(5), _ModelRows(2), _ModelRows(len(components) + COMMON)
     rates, by_stream = [], []
     for workers in windows:
         rates.append(sum(sums.trees / sums.length_s for sums in workers.values()))
@@ -162,12 +164,12 @@ def _of_topology(windows: list[dict[WorkerId, WorkerSums]], reference_hz: float,
             rest_s = sums.gc_s + sums.compiler_s + sums.other_s
             others.add(life, np.array([sums.executors_s * in_us, _US * speed]), rest_s * in_us)
             for name in _working(sums):
-                part, row = sums.parts[name], np.zeros(len(components) + 3)
+                part, row = sums.parts[name], np.zeros(len(components) + COMMON)
                 row[column[name]] = part.handled / sums.length_s
-                free_s = max(part.covered_s - part.waited_s, 0.0)
-                row[-3:] = part.left / sums.length_s, part.left_bytes / 1e3 / sums.length_s, free_s * in_us
+                messages = part.left / sums.length_s, part.left_bytes / 1e3 / sums.length_s
+                row[-COMMON:] = *messages, part.uncounted_s * in_us, part.runs / sums.length_s
                 executors.add((life, name), row, part.cpu_s * in_us)
-                by_stream.append(row_of(life, name, part, sums.length_s, row[-3:], part.cpu_s * in_us))
+                by_stream.append(row_of(life, name, part, sums.length_s, row[-COMMON:], part.cpu_s * in_us))
     flat = Prior(np.zeros(len(components)), np.full(len(components), _ANY_US))
     of_executors = executors.moments(_EXECUTORS_NOISE, _joined(flat, priors.executors))
     each = of_executors.rows / max(len(by_stream), 1)

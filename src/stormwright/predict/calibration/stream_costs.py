@@ -32,8 +32,9 @@ _ASSUMED_ROWS = 4.0
 #: Least fraction of handled tuples with a reported stream: older probes report none.
 _LEAST_REPORTED = 0.98
 
-#: Coefficients that belong to no stream: a message, a kB of it, idle time.
-_COMMON = 3
+#: Coefficients of executors that belong to no component and no stream: a message, a kB of it, time in which a thread
+#: could run, and a time that it was given a core.
+COMMON = 4
 
 #: A stream by the component that it comes from and its name.
 Input = tuple[str, str]
@@ -42,7 +43,7 @@ Input = tuple[str, str]
 class _Row(NamedTuple):
     """Executors of a component in one worker over a window: rates (tuples/s) and µs/s of a core.
 
-    `common` are messages and kB that they sent, and the time in which they could run, shape (3,).
+    `common` are the amounts of what has `COMMON` coefficients, shape (4,).
     """
 
     worker: str
@@ -61,7 +62,7 @@ class InputObservations:
     inputs
         Input streams of the component.
     moments
-        Of a tuple of each, then of a message, a kB of it, and of the time that threads could run.
+        Of a tuple of each, then of the `COMMON` coefficients.
     tuples_tps
         Tuples/s of each stream, added up over rows, shape (I,).
     counted
@@ -90,7 +91,7 @@ class InputObservations:
             return self
         own, tuples = [inputs.index(each) for each in self.inputs], np.zeros(len(inputs))
         tuples[own] = self.tuples_tps
-        moments = self.moments.at([*own, *range(len(inputs), len(inputs) + _COMMON)])
+        moments = self.moments.at([*own, *range(len(inputs), len(inputs) + COMMON)])
         return InputObservations(inputs, moments, tuples, self.counted)
 
     def work(self, common: FloatArray) -> tuple[InputWork, ...]:
@@ -99,7 +100,7 @@ class InputObservations:
         Parameters
         ----------
         common
-            Fitted coefficients that all executors have in common, shape (3,).
+            Fitted coefficients that all executors have in common, shape (4,).
         """
         values, identified, _ = self._fitted(common)
         parts = self.tuples_tps / max(float(self.tuples_tps.sum()), 1e-300)
@@ -153,7 +154,7 @@ class InputObservations:
         found = np.array(tuples, dtype=np.float64).reshape(len(inputs))
         if not np.all(np.isfinite([*found, float(counted)])):
             raise ValueError("a number is not finite")
-        return cls(inputs, Moments.from_list(moments, len(inputs) + _COMMON), found, float(counted))
+        return cls(inputs, Moments.from_list(moments, len(inputs) + COMMON), found, float(counted))
 
 
 def row_of(

@@ -50,6 +50,8 @@ class WorkerPart:
     ----------
     covered_s, cpu_s, waited_s
         Seconds of all its executors: covered by records, of CPU, and of waiting for a core.
+    runs, uncounted_s
+        How often they were given a core, and seconds in which they could run of which that is unknown.
     handled
         Tuples that they executed, and trees that they began.
     received, local
@@ -63,6 +65,8 @@ class WorkerPart:
     covered_s: float = 0.0
     cpu_s: float = 0.0
     waited_s: float = 0.0
+    runs: float = 0.0
+    uncounted_s: float = 0.0
     handled: float = 0.0
     received: float = 0.0
     local: float = 0.0
@@ -160,7 +164,12 @@ class WorkerSums:
             part, spout = self._part(name), executor.get("type") == "spout"
             part.covered_s += length_s
             part.cpu_s += executor["cpu_ns"] / 1e9
-            part.waited_s += (executor.get("waited_ns") or 0) / 1e9
+            waited_s = (executor.get("waited_ns") or 0) / 1e9
+            part.waited_s += waited_s
+            if executor.get("runs") is None:
+                part.uncounted_s += max(length_s - waited_s, 0.0)
+            else:
+                part.runs += executor["runs"]
             # Without ackers each tuple of a spout is a tree.
             begun = executor["trees" if tracked else "emitted"]
             part.handled += begun if spout else executor["received"]

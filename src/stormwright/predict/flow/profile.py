@@ -183,15 +183,16 @@ class Profile:
     def _without_polling_hz(self, costs: Costs) -> FloatArray:
         """Return the CPU of executors while they have work, in Hz, shape (E,).
 
-        A thread that works for a fraction b of the time and polls for a fraction s takes b + p s of its core, p being
-        the cost of polling: the model to which p is fitted (`stormwright.predict.calibration.regression`).
+        A thread polls whenever it is given a core and finds nothing. Where that was not counted: a thread that works
+        for a fraction b of the time and polls for a fraction s takes b + p s of its core, p being the cost of polling.
+        Both are the models to which costs are fitted (`stormwright.predict.calibration.regression`).
         """
         cpu_hz, share, core_hz = self.problem.executor_cpu_hz, costs.spin_share, self.problem.core_hz
-        if not share:
-            return cpu_hz
+        runs = self._runs_per_s
         # Of the time that a thread does not work, which its CPU b + p s overstates.
-        working_hz = cpu_hz - share / (1 - share) * self._polls(costs.polling_threads) * core_hz
-        return np.maximum(working_hz, _LEAST_WORK * cpu_hz)
+        polling = share / (1 - share) * self._polls(costs.polling_threads) if np.isnan(runs).any() and share else 0.0
+        polling = np.where(np.isnan(runs), polling, 1e-6 * costs.poll_us * runs)
+        return np.maximum(cpu_hz - polling * core_hz, _LEAST_WORK * cpu_hz)
 
     def _polls(self, polling_threads: float) -> FloatArray:
         """Return the fraction of time for which an executor's thread takes no core and does not wait for one, (E,).
@@ -222,10 +223,17 @@ class Profile:
     @cached_property
     def _waited(self) -> FloatArray:
         """Fraction of time for which executors waited for a core, NaN where it was not measured; shape (E,)."""
-        each = [
-            np.full(len(load.cpu_hz), np.nan) if load.waited is None else load.waited for load in self.problem.loads
-        ]
-        return np.concatenate([np.empty(0), *each])
+        return self._measured("waited")
+
+    @cached_property
+    def _runs_per_s(self) -> FloatArray:
+        """How often a second executors were given a core, NaN where it was not measured; shape (E,)."""
+        return self._measured("runs_per_s")
+
+    def _measured(self, name: str) -> FloatArray:
+        """Return a column of all loads, NaN where it was not measured, shape (E,)."""
+        each = [(getattr(load, name), len(load.cpu_hz)) for load in self.problem.loads]
+        return np.concatenate([np.empty(0), *(np.full(size, np.nan) if own is None else own for own, size in each)])
 
     def idle_hz(self) -> FloatArray:
         """Return the CPU in Hz of executors whose topology begins no trees: it depends on no rate; shape (E,)."""

@@ -18,6 +18,7 @@ from stormwright.model.topology_config import UNAWARE_SHUFFLE
 from stormwright.predict.costs import Costs
 from stormwright.predict.flow.layout import MAX_SPOUT_PENDING
 from stormwright.predict.flow.profile import Profile
+from stormwright.predict.polling import PARK_S, Waits
 from stormwright.predict.workers import nodes_of
 from stormwright.simulator.kernel.arrays import NEVER, records
 from stormwright.simulator.kernel.clock import Clock
@@ -245,9 +246,6 @@ _RECEIVES, _TRANSFERS, _TIMEOUT_S, _HIGHER, _LOWER = 32_768, 1_000, 30.0, 0.8, 0
 #: Minimum number of sets of tuples that may be pending or in a queue, for executors to work in parallel.
 _LEAST_SETS = 8
 
-#: Number of polls of a bolt's thread before it sleeps, and duration of each.
-_PARKS, _PARK_S = 1_000, 55e-6
-
 #: Initial state of a thread.
 _NO_ACTOR = [
     "worker",
@@ -408,7 +406,7 @@ def _threads(
         # Idle polling only matters there, as it uses the shared quota.
         made["sleeps_s"][executors : executors + workers] = 2e-6 * costs.asleep_us
         made["sleeps_s"][executors + workers :] = 0.0
-        made["wakes_s"] = costs.polling_share * 2e-6 * costs.asleep_us
+        made["wakes_s"] = 1e-6 * costs.poll_us or costs.polling_share * 2e-6 * costs.asleep_us
         made["polls"] = (made["wakes_s"] > 0) & (made["sleeps_s"] > 0)
     made["kind"][executors + workers :] = RECEIVER
     transfers = [number_of(conf, "topology.transfer.buffer.size", _TRANSFERS) for conf in confs]
@@ -420,20 +418,12 @@ def _threads(
 
 def _set_waits(threads: Records, confs: Sequence[Mapping[str, Any]], topology: IntArray, costs: Costs) -> None:
     """Set how executors wait for tuples: Storm's progressive strategy, which spins at first, then sleeps."""
-    for kind, (parks, spouts) in {"bolt": (_PARKS, False), "spout": (0.0, True)}.items():
-        key = f"topology.{kind}.wait.progressive.level"
-        parks_s = [_PARK_S * _count(conf, f"{key}2.count", parks) for conf in confs]
-        sleeps_s = [2e-6 * costs.asleep_us * number_of(conf, f"{key}3.sleep.millis", 1.0) for conf in confs]
+    for spouts in (False, True):
+        parks, sleep_s = np.array([Waits.of(conf, spout=spouts) for conf in confs], np.float64).reshape(-1, 2).T
         own = (threads["kind"] == SPOUT) == spouts
-        threads["park_s"][own] = _PARK_S
-        threads["parks_s"][own], threads["sleeps_s"][own] = (
-            np.array(parks_s)[topology[own]],
-            np.array(sleeps_s)[topology[own]],
-        )
-
-
-def _count(conf: Mapping[str, Any], key: str, default: float) -> float:
-    return 0.0 if conf.get(key) == 0 else number_of(conf, key, default)
+        threads["park_s"][own] = PARK_S
+        threads["parks_s"][own] = (PARK_S * parks)[topology[own]]
+        threads["sleeps_s"][own] = (2e-3 * costs.asleep_us * sleep_s)[topology[own]]
 
 
 def _spouts(profile: Profile, spouts: NDArray[np.int64], settings: Settings) -> Records:
