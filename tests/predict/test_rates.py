@@ -258,6 +258,23 @@ def test_cpu_of_idle_threads_is_excluded_from_work():
     assert found.highest_tps == pytest.approx(steady_of(word_count, SPREAD, Costs()).highest_tps)
 
 
+@pytest.mark.parametrize("part", [1.0, 0.4, 0.1])
+def test_counted_polls_are_no_work_at_any_rate(part):
+    """Polling fills a node with a quota at any rate: what a tuple needs is what is left without it."""
+    word_count = WordCount(cores=0.4, rate_tps=part * 8_000.0)
+    problem = word_count.problem()
+    topology, poll_us = problem.topologies[0].id, 12.0
+    load = problem.load.topologies[topology]
+    runs_per_s = np.linspace(500.0, 5_000.0, len(load.cpu_hz))
+    polled = replace(load, cpu_hz=load.cpu_hz + 1e-6 * poll_us * runs_per_s * problem.core_hz, runs_per_s=runs_per_s)
+    measured = replace(problem, load=replace(problem.load, topologies={topology: polled}))
+    costs = Costs(poll_us=poll_us)
+    found = steady_of(word_count, SPREAD, costs, Profile.of(measured))
+    assert found.highest_tps == pytest.approx(steady_of(word_count, SPREAD, Costs()).highest_tps)
+    full = steady_of(WordCount(cores=0.4, rate_tps=8_000.0), SPREAD, Costs())
+    assert found.highest_tps == pytest.approx(full.highest_tps, rel=0.01)
+
+
 def test_threads_of_full_nodes_poll_less_but_do_not_stop():
     """Messages and collecting garbage fill a node, too."""
     word_count = WordCount(cores=0.4, link_bps=1e9, rate_tps=8_000.0)

@@ -13,6 +13,7 @@ import pytest
 
 from stormwright.documents import FileDocument
 from stormwright.history.evaluation.moves import (
+    HIGHEST_RATE,
     INTER_NODE,
     LATENCY,
     SETTLE_S,
@@ -134,6 +135,28 @@ def test_move_evaluation_uses_inter_node_traffic_per_tree_despite_load_growth(tm
     assert evaluation.due() == []
     assert evaluation.calibration == pytest.approx(1, rel=0.04)
     assert MoveEvaluator(FileDocument(tmp_path / "judging.json"), traffic).status() == evaluation.status()
+
+
+def with_pending(records: list[dict[str, Any]], pending: int) -> list[dict[str, Any]]:
+    for each in (executor for one in records for executor in one["executors"]):
+        each["pending"] = pending if each["type"] == "spout" else None
+    return records
+
+
+def test_the_rate_while_a_backlog_is_worked_off_is_compared_with_the_highest_predicted_one(tmp_path: Path) -> None:
+    """The topology needs 400 trees/s; after its pause it does 900 for a minute, with all its trees pending."""
+    traffic = observed(with_pending(seconds(300, 600, 400, 6), 20))
+    clock = [MOVED_MS]
+    evaluation = MoveEvaluator(FileDocument(tmp_path / "judging.json"), traffic, lambda: clock[0])
+    promise = Promise(0.5, 2.5, pending_limit=200.0, sustained_tps=400.0, wanted_tps=1_000.0)
+    evaluation.moved(MovedTopology(77, TOPOLOGY, promise, MOVED_MS, MOVED_MS + 5000))
+    traffic.add(with_pending(seconds(610, 670, 900, 3), 200))
+    traffic.add(with_pending(seconds(670, 900, 400, 3), 20))
+    evaluations = judged_of(evaluation.due())
+    assert evaluations[HIGHEST_RATE].measured == pytest.approx(0.9, rel=0.03)
+    assert evaluations[HIGHEST_RATE].windows_after == 6
+    assert evaluations[HIGHEST_RATE].verdict == LESS
+    assert evaluations[THROUGHPUT].measured < 1.6
 
 
 def with_latency(records: list[dict[str, Any]], around: int) -> list[dict[str, Any]]:

@@ -41,6 +41,8 @@ class Log:
         Of a tuple of each component, in order of `TASKS`.
     noise
         Relative deviation of each CPU time.
+    poll_us
+        CPU of a poll; None if probes do not count how often threads were given a core.
     """
 
     slot_of_task: dict[int, tuple[str, int]]
@@ -52,6 +54,7 @@ class Log:
     receive_us_per_kb: float = 1.5
     worker_cores: float = 0.031
     spin_share: float = 0.0
+    poll_us: float | None = None
     overhead_bytes: float = 17.0
     work_us: tuple[float, ...] = (0.6, 1.2, 8.0, 6.0)
     noise: float = 0.05
@@ -116,7 +119,9 @@ class Log:
                 handled = trees if name == "spout" else into
                 left = sum(p[3] * self._serialised_us(p[2]) for p in sent if p[0] == task)
                 busy = work_us * handled + left
-                cpu_ns = ns(busy + self.spin_share * (1e6 * speed - busy))
+                runs = int(random.poisson(3_000 * max(1 - busy / 1e6, 0.0)))
+                polled_us = runs * (self.poll_us or 0.0)
+                cpu_ns = ns(busy + polled_us + self.spin_share * (1e6 * speed - busy))
                 executors_ns += cpu_ns
                 executors.append(
                     {
@@ -134,6 +139,7 @@ class Log:
                         "queue": 0.0,
                         "pending": 0,
                         "waited_ns": 0,
+                        **({} if self.poll_us is None else {"runs": runs}),
                     }
                 )
         messaging_ns = ns(

@@ -75,6 +75,32 @@ def test_costs_are_accurate_after_one_minute():
     assert found.costs.fitted_in.node_utilisation.most < 0.3
 
 
+def test_counted_polls_tell_what_a_poll_takes():
+    found = fitted(Log(SPREAD, poll_us=14.0, serialise_us=4.0).records(1))
+    assert found.costs.poll_us == pytest.approx(14.0, rel=0.05)
+    assert found.figures["poll_us"].low <= 14.0 <= found.figures["poll_us"].high
+    assert found.costs.serialise_us == pytest.approx(4.0, rel=0.1)
+    # A full node polls no less than one with CPU to spare.
+    assert 0.02 < found.costs.spin_share < 0.05
+    assert fitted(Log(SPREAD).records(1)).figures["poll_us"].learned < 0.01
+
+
+def test_evidence_of_before_polls_were_counted_is_kept():
+    known = Evidence()
+    windows = Windows()
+    windows.add(Log(SPREAD, serialise_us=4.0).records(1))
+    learn(known, windows.closed(all_of_them=True))
+    old = known.as_dict()
+    for one in [*old["topologies"].values()]:
+        for moments in one["placements"].values():
+            xtx, xty, *rest = moments[2]
+            moments[2] = [[row[:-1] for row in xtx[:-1]], xty[:-1], *rest]
+        one["by_input"] = {}
+    xtx, xty, *rest = old["of_gone"][2]
+    old["of_gone"][2] = [[row[:-1] for row in xtx[:-1]], xty[:-1], *rest]
+    assert calibrated(Evidence.from_dict(old)).costs == calibrated(known).costs
+
+
 def test_without_messages_nothing_is_learned_of_them():
     found, default = fitted(Log(TOGETHER, worker_cores=0.06).records(1)), Costs()
     for name in ("send_us", "receive_us", "serialise_us", "overhead_bytes"):

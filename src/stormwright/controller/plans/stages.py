@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from stormwright.controller.planning.plan import Step
-from stormwright.history.evaluation.moves import INTER_NODE, LATENCY
+from stormwright.history.evaluation.moves import HIGHEST_RATE, INTER_NODE, LATENCY
 from stormwright.history.evaluation.verdict import Evaluation
 
 # Outcome ------------------------------------------------------------------------------------------
@@ -19,11 +19,13 @@ def unclear(evaluations: Sequence[Evaluation]) -> str:
     """Return why the outcome of a move needs review; empty if it came as promised or better.
 
     A significant improvement counts as a success even if it is smaller than promised. Regressions are detected earlier
-    and separately (`stormwright.history.evaluation.moves`).
+    and separately (`stormwright.history.evaluation.moves`). The highest rate is compared with its prediction only: it
+    does not say whether the topology is better off.
     """
-    if not evaluations:
+    compared = [each for each in evaluations if each.quantity != HIGHEST_RATE]
+    if not compared:
         return "nothing was measured of it since"
-    return "; ".join(filter(None, map(_unclear, evaluations)))
+    return "; ".join(filter(None, map(_unclear, compared)))
 
 
 def _unclear(evaluated: Evaluation) -> str:
