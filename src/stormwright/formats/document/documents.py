@@ -206,7 +206,8 @@ class CorrectionDocument(Document):
     """Correction of one topology: factors of its executors' work and of its messages, the error left in the work.
 
     `inputs` divide its work, by component, among the input streams. `scale` multiplies all CPU of its trees, as learned
-    from times at which its spouts waited for pending trees.
+    from times at which its spouts waited for pending trees. `tuple_us` is the CPU of a tuple by component, as fitted to
+    all rates.
     """
 
     work: Amount = 1.0
@@ -214,6 +215,7 @@ class CorrectionDocument(Document):
     error: Part | None = None
     inputs: dict[str, list[InputWorkDocument]] = EMPTY_OBJECT
     scale: Amount = 1.0
+    tuple_us: dict[str, Amount] = EMPTY_OBJECT
 
 
 class FitRangeDocument(Document):

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from stormwright.model.arrays import FloatArray
 from stormwright.predict.calibration.evidence import _SOME_HZ, GARBAGE_DEVIATION, Evidence, TopologyEvidence
 from stormwright.predict.calibration.least_squares import Estimate, Moments, Prior, posterior
 from stormwright.predict.calibration.regression import Priors, rows_of
@@ -140,7 +141,7 @@ def calibrated(known: Evidence) -> Calibration:
         **_figures(_EXECUTORS, executors, before.executors),
         **_figures(("overhead_bytes",), wire, before.wire),
     }
-    if pooled[2].xtx[-1, -1] > 0:  # polls were counted
+    if any(one.counts_polls for one in known.topologies.values()) or known.of_gone[2].xtx[-1, -1] > 0:
         figures["spin_share"] = _times(figures["poll_us"], 1e-6 * _POLLS_PER_S)
     else:
         # A thread that works does not spin: rows measure its work without that part.
@@ -241,13 +242,15 @@ def _correction(one: TopologyEvidence, messaging: Estimate, others: Estimate, ex
     rest = one.messaging.xty - one.messaging.xtx @ (messaging.value - by_message)
     matched = rest @ by_message / messaging.noise
     tight = _OF_TOPOLOGY**-2
-    noise = _noise_of_work(one, executors)
+    work = _work_us(one, executors)
+    noise = _noise_of_work(one, executors, work)
     error = _DEVIATIONS * _WORK_NOISE * noise**0.5
     return Correction(
         work=1.0 + garbage,
         messages=float((matched + tight) / (carried + tight)),
         error=float(np.clip(error, _LEAST_ERROR, _MOST_ERROR)),
         inputs={component: row.work(executors.value) for component, row in sorted(one.inputs.items())},
+        tuple_us=dict(zip(one.components, np.maximum(work, 0.0).tolist(), strict=True)) if one.counts_polls else {},
     )
 
 
@@ -258,11 +261,17 @@ def _own(moments: Moments, common: Estimate) -> float:
     return float(max(explained / common.noise, 0.0) / (moments.xtx[0, 0] / common.noise + tight))
 
 
-def _noise_of_work(one: TopologyEvidence, common: Estimate) -> float:
-    """Return the variance of rows around the best-fitting work per tuple, relative to the assumed variance."""
+def _work_us(one: TopologyEvidence, common: Estimate) -> FloatArray:
+    """Return the best-fitting work of a tuple of each component, in µs, given the costs that all have in common."""
     moments, count = one.executors, len(one.components)
     left = moments.xty[:count] - moments.xtx[:count, count:] @ common.value
-    work = np.linalg.lstsq(moments.xtx[:count, :count], left, rcond=None)[0]
+    work: FloatArray = np.linalg.lstsq(moments.xtx[:count, :count], left, rcond=None)[0]
+    return work
+
+
+def _noise_of_work(one: TopologyEvidence, common: Estimate, work: FloatArray) -> float:
+    """Return the variance of rows around this work of a tuple, relative to the assumed variance."""
+    moments, count = one.executors, len(one.components)
     squares = moments.squares(np.concatenate([work, common.value]))
     squares = max(squares - sum(row.explains(common.value) for row in one.inputs.values()), 0.0)
     return (squares + 1.0) / (max(moments.rows - count, 0.0) + 1.0)

@@ -119,4 +119,4 @@ def _correction(parsed: CorrectionDocument) -> Correction:
         component: tuple(InputWork(one.source, one.stream, one.us, one.part, one.identified) for one in work)
         for component, work in parsed.inputs.items()
     }
-    return Correction(parsed.work, parsed.messages, parsed.error, inputs, parsed.scale)
+    return Correction(parsed.work, parsed.messages, parsed.error, inputs, parsed.scale, tuple_us=parsed.tuple_us)

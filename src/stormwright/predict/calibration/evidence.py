@@ -112,6 +112,11 @@ class TopologyEvidence:
             found = added(found, observations)
         return found
 
+    @property
+    def counts_polls(self) -> bool:
+        """Whether any record says how often threads were given a core."""
+        return bool(self.executors.xtx[-1, -1] > 0)
+
     def of_cluster(self) -> list[Moments]:
         """Return the moments on messages, on the base CPU, and on the common coefficients of executors."""
         garbage = np.array([GARBAGE_DEVIATION**-2])

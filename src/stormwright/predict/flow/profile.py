@@ -167,7 +167,18 @@ class Profile:
         each, component = ratio(work_hz, self.handled_tps), self.layout.executor_component
         together = ratio(*(sums(component, amounts, len(self.layout.size)) for amounts in (work_hz, self.handled_tps)))
         cycles: FloatArray = np.where(self.pooled[component], together[component], each)
-        return cycles * (factors.work * factors.scale)[topology]
+        return cycles * self._by_fit(together, corrections)[component] * (factors.work * factors.scale)[topology]
+
+    def _by_fit(self, cycles: FloatArray, corrections: Mapping[str, Correction]) -> FloatArray:
+        """Return the fitted work of a tuple by the measured one (`cycles`), 1 where none was fitted, shape (C,)."""
+        found, offsets = np.ones(len(cycles)), self.layout.component_offset[:-1].tolist()
+        for topology, offset in zip(self.problem.topologies, offsets, strict=True):
+            known = corrections.get(topology.id)
+            for name, us in known.tuple_us.items() if known else ():
+                at = topology.component_index.get(name)
+                if at is not None and cycles[at + offset] > 0:
+                    found[at + offset] = us * 1e-6 * self.problem.core_hz / cycles[at + offset]
+        return found
 
     def mix(self, corrections: Mapping[str, Correction]) -> Mix | None:
         """Return the relative work of tuples by source; None if unknown."""
