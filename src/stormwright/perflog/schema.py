@@ -118,8 +118,9 @@ INPUT = Row((("stream", COUNT), ("tuples", COUNT), ("execute_ns", COUNT)))
 #: `type` is spout, bolt or system. `trees` are tuple trees begun; of a spout `acked` and `failed` count trees, of a
 #: bolt tuples. `execute_ns` is measured on a sample and scaled up, `queue` is the receive queue's population, `pending`
 #: are a spout's trees that have neither been acked nor failed at the end of the interval, whenever they began.
-#: `waited_ns` is how long its thread could have run and did not, for want of a core or because of a quota; `runs` is how
-#: often it was given a core, mostly because it had slept. `inputs` are there of a bolt that subscribes to several streams.
+#: `waited_ns` is how long its thread could have run and did not, for want of a core or because of a quota, `runs` is
+#: how often it was given a core, mostly because it had slept. `inputs` are there of a bolt that subscribes to several
+#: streams.
 EXECUTOR = Structure(
     (
         Field("component", Text()),
