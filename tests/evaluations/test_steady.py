@@ -11,7 +11,7 @@ from tests.pipeline.oracle import expected_profile, found_profile
 START_MS = 1_700_000_001_000
 
 
-def test_load_of_records_has_waits_pending_trees_and_whole_nodes() -> None:
+def test_load_of_records_has_waits_runs_pending_trees_and_whole_nodes() -> None:
     """Beside the plain sums that the pipeline is compared with, over a window that holds all records."""
     world = make_world(5)
     told = records(world, START_MS, 20, dice(5))
@@ -20,7 +20,7 @@ def test_load_of_records_has_waits_pending_trees_and_whole_nodes() -> None:
     assert loaded.load is not None
     found = found_profile(loaded.load, world.problem)
     expected = expected_profile(told, world.problem, window_s=60, slide_s=3, settle_s=0)
-    for name in ("cpu_hz", "waited", "pending_trees"):
+    for name in ("cpu_hz", "waited", "runs_per_s", "pending_trees"):
         for topology in world.problem.topologies:
             ours, theirs = getattr(found, name)[topology.id], getattr(expected, name)[topology.id]
             assert ours == pytest.approx(theirs, rel=1e-9), (name, topology.id)
@@ -36,13 +36,13 @@ def test_load_of_records_from_before_these_were_reported_has_none() -> None:
         {
             **record,
             "node": None,
-            "executors": [{**each, "waited_ns": None, "pending": None} for each in record["executors"]],
+            "executors": [{**each, **dict.fromkeys(("waited_ns", "runs", "pending"))} for each in record["executors"]],
         }
         for record in records(world, START_MS, 20, dice(5))
     ]
     load = with_load(world.problem, told, cores=2.0, link="40mbit", following=True).load
     assert load is not None
-    assert {(each.waited, each.pending_trees) for each in load.topologies.values()} == {(None, None)}
+    assert {(each.waited, each.runs_per_s, each.pending_trees) for each in load.topologies.values()} == {(None,) * 3}
     assert load.node_cpu_hz
     assert not load.node_quota_hz
     assert not load.node_overhead_hz

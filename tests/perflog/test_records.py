@@ -32,10 +32,10 @@ def test_omitted_optional_fields_are_none() -> None:
 
 def test_record_of_an_older_probe_is_accepted() -> None:
     earlier = {name: part for name, part in RECORD.items() if name not in ("threads", "gc", "node")}
-    for path in ("executors.0.waited_ns", "executors.0.inputs"):
+    for path in ("executors.0.waited_ns", "executors.0.runs", "executors.0.inputs"):
         earlier = edited(earlier, path, ...)
     expected = {**RECORD, "threads": None, "gc": None, "node": None}
-    for path in ("executors.0.waited_ns", "executors.0.inputs"):
+    for path in ("executors.0.waited_ns", "executors.0.runs", "executors.0.inputs"):
         expected = edited(expected, path, None)
     assert parse(encoded(earlier)) == expected
 

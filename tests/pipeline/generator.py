@@ -278,6 +278,7 @@ def _record(
                 "execute_ns": during(received_tps * world.service_s[topology.id, first] * 1e9),
                 "pending": rng.choice([None, rng.randrange(9)]),
                 **_sometimes(chance, {"waited_ns": chance.randrange(10**9)}),
+                **_sometimes(chance, {"runs": chance.randrange(10**5)}),
                 **_sometimes(chance, {"inputs": [[0, chance.randrange(10**3), chance.randrange(10**9)]]}),
             }
         )  # fmt: skip
@@ -457,10 +458,12 @@ SPOILERS = [
     _edited("pairs", [[1, 2, None, 4, 0]], missing("pairs")),
     _edited("pairs", [None], missing("pairs")),
     _edited("executors.0.waited_ns", -1, missing("executors")),
+    _edited("executors.0.runs", -1, missing("executors")),
     _edited("executors.0.inputs", [[0, -1, 0]], missing("executors")),
     _edited("executors.0.inputs", [[0, 1]], missing("executors")),
     _edited("executors.0.inputs", [[0, 1, "2"]], NOT_A_RECORD),
     _edited("executors.0.waited_ns", 1.5, NOT_A_RECORD),
+    _edited("executors.0.runs", "7", NOT_A_RECORD),
     _edited("threads", {}, missing("threads")),
     _edited("threads", {"messaging_ns": 1, "gc_ns": 1, "compiler_ns": 1, "other_ns": -1}, missing("threads")),
     _edited("threads", [], NOT_A_RECORD),

@@ -34,6 +34,7 @@ class Expected:
     flow_bytes: dict[str, dict[tuple[int, str, str], float]] = field(default_factory=dict)
     bytes_per_tuple: dict[str, float] = field(default_factory=dict)
     waited: dict[str, dict[int, float]] = field(default_factory=dict)
+    runs_per_s: dict[str, dict[int, float]] = field(default_factory=dict)
     pending_trees: dict[str, dict[int, float]] = field(default_factory=dict)
     node_cpu_hz: dict[str, float] = field(default_factory=dict)
     node_quota_hz: dict[str, float] = field(default_factory=dict)
@@ -67,6 +68,7 @@ def _add_topology(expected: Expected, topology: Topology, records: list[Record],
     covered_s: dict[int, float] = defaultdict(float)
     cpu_s: dict[int, float] = defaultdict(float)
     waits: dict[int, list[tuple[float, float]]] = defaultdict(list)
+    runs: dict[int, list[tuple[float, float]]] = defaultdict(list)
     pending: dict[int, list[tuple[float, float]]] = defaultdict(list)
     pairs: dict[tuple[int, int], float] = defaultdict(float)
     flows: dict[tuple[int, str, str], float] = defaultdict(float)
@@ -79,6 +81,8 @@ def _add_topology(expected: Expected, topology: Topology, records: list[Record],
             cpu_s[index] += executor["cpu_ns"] / 1e9
             if executor["waited_ns"] is not None:
                 waits[index].append((executor["waited_ns"] / record["length_ns"], record["length_ns"]))
+            if executor["runs"] is not None:
+                runs[index].append((executor["runs"] / (record["length_ns"] / 1e9), record["length_ns"]))
             if executor["type"] == "spout" and executor["pending"] is not None:
                 pending[index].append((executor["pending"], record["length_ns"]))
         for source, target, stream, tuples, size_bytes in record["pairs"]:
@@ -95,6 +99,7 @@ def _add_topology(expected: Expected, topology: Topology, records: list[Record],
                 sampled[key].append(tuples)
     expected.cpu_hz[topology.id] = {e: cpu_s[e] / covered_s[e] * core_hz for e in covered_s}
     expected.waited[topology.id] = {e: min(mean_by_length(found), 1.0) for e, found in waits.items()}
+    expected.runs_per_s[topology.id] = {e: mean_by_length(found) for e, found in runs.items()}
     of_spouts = {e: mean_by_length(found) for e, found in pending.items()}
     expected.pending_trees[topology.id] = (dict.fromkeys(covered_s, 0.0) | of_spouts) if of_spouts else {}
     expected.pairs[topology.id] = {key: n / covered_s[key[0]] for key, n in pairs.items() if n}
@@ -332,7 +337,7 @@ def found_profile(profile: LoadProfile, problem: Problem) -> Expected:
             zip(load.flow_source.tolist(), (names[c] for c in load.flow_component), load.flow_grouping, strict=True)
         )
         found.flows[topology.id] = dict(zip(keys, load.flow_tps.tolist(), strict=True))
-        for name in ("waited", "pending_trees"):
+        for name in ("waited", "runs_per_s", "pending_trees"):
             values = getattr(load, name)
             getattr(found, name)[topology.id] = {} if values is None else dict(enumerate(values.tolist()))
         assert load.bytes_per_tuple is not None
@@ -346,7 +351,7 @@ def found_profile(profile: LoadProfile, problem: Problem) -> Expected:
 
 def assert_equal(found: Expected, expected: Expected, relative: float) -> None:
     """Compare every number; what is missing on either side is a difference."""
-    for name in ("cpu_hz", "waited", "pending_trees", "pairs", "flows", "pair_bytes", "flow_bytes"):
+    for name in ("cpu_hz", "waited", "runs_per_s", "pending_trees", "pairs", "flows", "pair_bytes", "flow_bytes"):
         ours, theirs = getattr(found, name), getattr(expected, name)
         assert ours.keys() == theirs.keys()
         for topology in theirs:

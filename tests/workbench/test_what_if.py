@@ -183,15 +183,17 @@ def test_work_and_traffic_are_preserved_by_changed_parallelism():
     assert np.bincount(more.topologies[0].executor_component).tolist() == [2, 4, 7, 3]
 
 
-def test_new_executors_wait_as_the_old_ones_and_divide_their_pending_trees():
+def test_new_executors_wait_and_run_as_the_old_ones_and_divide_their_pending_trees():
     problem = WordCount().problem()
-    waited, pending = np.zeros(12), np.zeros(12)
+    waited, runs, pending = np.zeros((3, 12))
     waited[SPLITS], pending[SPOUTS] = (0.1, 0.2, 0.3, 0.4), (10.0, 20.0)
+    runs[SPLITS] = (100.0, 200.0, 400.0, 500.0)
     (name,) = problem.load.topologies
-    load = replace(problem.load.topologies[name], waited=waited, pending_trees=pending)
+    load = replace(problem.load.topologies[name], waited=waited, runs_per_s=runs, pending_trees=pending)
     measured = problem.with_load(replace(problem.load, topologies={name: load}, node_quota_hz={"n0": 1e9}))
     more = with_parallelism(measured, Profile.of(measured), Costs(), {0: {2: 7, 3: 3}})
     assert more.loads[0].waited == pytest.approx([0.0] * 6 + [0.25] * 7 + [0.0] * 3)
+    assert more.loads[0].runs_per_s == pytest.approx([0.0] * 6 + [300.0] * 7 + [0.0] * 3)
     assert more.loads[0].pending_trees == pytest.approx([0.0] * 13 + [10.0] * 3)
     assert more.load.node_quota_hz == {"n0": 1e9}
 

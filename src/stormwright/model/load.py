@@ -23,6 +23,7 @@ _OPTIONAL_AMOUNTS = (
     "forecast_cpu_hz",
     "live_heap_mb",
     "waited",
+    "runs_per_s",
     "pending_trees",
 )
 
@@ -57,6 +58,8 @@ class TopologyLoad(ByContent):
     waited
         Fraction of time for which an executor's thread could run and had no core, because of a quota or of other
         threads, shape (E,), where measured.
+    runs_per_s
+        How often a second its thread was given a core, mostly because it had slept, shape (E,), where measured.
     pending_trees
         Mean number of trees of a spout executor that were neither acked nor failed, shape (E,), 0 for bolts; where
         measured.
@@ -78,6 +81,7 @@ class TopologyLoad(ByContent):
     forecast_cpu_hz: FloatArray | None = None
     live_heap_mb: FloatArray | None = None
     waited: FloatArray | None = None
+    runs_per_s: FloatArray | None = None
     pending_trees: FloatArray | None = None
 
     def __post_init__(self) -> None:

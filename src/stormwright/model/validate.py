@@ -145,6 +145,7 @@ def _fits(topology: Topology, load: TopologyLoad) -> bool:
         and (load.forecast_cpu_hz is None or load.forecast_cpu_hz.shape == (executors,))
         and (load.live_heap_mb is None or load.live_heap_mb.shape == (executors,))
         and (load.waited is None or load.waited.shape == (executors,))
+        and (load.runs_per_s is None or load.runs_per_s.shape == (executors,))
         and (load.pending_trees is None or load.pending_trees.shape == (executors,))
         and (load.pair_bytes_per_s is None or load.pair_bytes_per_s.shape == (pairs,))
         and (load.flow_bytes_per_s is None or load.flow_bytes_per_s.shape == (flows,))
@@ -158,7 +159,10 @@ def _fits(topology: Topology, load: TopologyLoad) -> bool:
 def _sound(loads: Sequence[TopologyLoad]) -> bool:
     """Return whether all amounts are valid and no index is negative, for all loads at once."""
     amounts = [each for load in loads for each in (load.cpu_hz, load.memory_mb, load.pair_tps, load.flow_tps)]
-    optional = ("pair_bytes_per_s", "flow_bytes_per_s", "forecast_cpu_hz", "live_heap_mb", "pending_trees")
+    optional = (
+        *("pair_bytes_per_s", "flow_bytes_per_s"),
+        *("forecast_cpu_hz", "live_heap_mb", "runs_per_s", "pending_trees"),
+    )
     amounts += [each for load in loads for name in optional if (each := getattr(load, name)) is not None]
     fractions = [load.waited for load in loads if load.waited is not None]
     limits = [load.flow_limit_tps for load in loads if load.flow_limit_tps is not None]
@@ -198,6 +202,7 @@ def _load_wrong(topology: Topology, load: TopologyLoad) -> Iterator[ModelFault]:
     yield from _column_wrong("memory_mb", load.memory_mb, executors, "executors")
     yield from _column_wrong("forecast_cpu_hz", load.forecast_cpu_hz, executors, "executors")
     yield from _column_wrong("live_heap_mb", load.live_heap_mb, executors, "executors")
+    yield from _column_wrong("runs_per_s", load.runs_per_s, executors, "executors")
     yield from _column_wrong("pending_trees", load.pending_trees, executors, "executors")
     yield from _column_wrong("waited", load.waited, executors, "executors", (_are_fractions, FRACTION_WANTED))
     yield from _column_wrong("pair_bytes_per_s", load.pair_bytes_per_s, len(load.pair_tps), "pairs")

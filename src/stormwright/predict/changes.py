@@ -239,10 +239,11 @@ def _divided(load: TopologyLoad, heirs_of: csr_array) -> TopologyLoad:
     traffic = pairs(load.pair_tps)
     sizes = None if load.pair_bytes_per_s is None else pairs(load.pair_bytes_per_s).data
     sums = heirs_of.sum(axis=0)
+    weight = np.where(sums > 0, sums, 1.0)
     return replace(
         load,
         cpu_hz=heirs_of.T @ load.cpu_hz,
-        memory_mb=(heirs_of.T @ load.memory_mb) / np.where(sums > 0, sums, 1.0),
+        memory_mb=(heirs_of.T @ load.memory_mb) / weight,
         pair_source=traffic.row,
         pair_target=traffic.col,
         pair_tps=traffic.data,
@@ -255,6 +256,7 @@ def _divided(load: TopologyLoad, heirs_of: csr_array) -> TopologyLoad:
         flow_limit_tps=None,
         forecast_cpu_hz=None,
         live_heap_mb=None,
-        waited=None if load.waited is None else (heirs_of.T @ load.waited) / np.where(sums > 0, sums, 1.0),
+        waited=None if load.waited is None else (heirs_of.T @ load.waited) / weight,
+        runs_per_s=None if load.runs_per_s is None else (heirs_of.T @ load.runs_per_s) / weight,
         pending_trees=None if load.pending_trees is None else heirs_of.T @ load.pending_trees,
     )

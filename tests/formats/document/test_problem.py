@@ -64,6 +64,7 @@ def test_everything_is_read():
     assert (load.pair_bytes_per_s.tolist(), load.flow_bytes_per_s.tolist()) == ([200, 0], [128])
     assert load.forecast_cpu_hz.tolist() == [2e9, 2e9, 1, 5]
     assert load.waited.tolist() == [0.25, 0, 1, 0.5]
+    assert load.runs_per_s.tolist() == [1000, 0, 2.5, 400]
     assert load.pending_trees.tolist() == [0, 0, 0, 12.5]
     assert problem.load.node_cpu_hz == {"s0": 4e9, "s1": 1e9}
     assert (problem.load.node_quota_hz, problem.load.node_overhead_hz) == ({"s0": 5e9}, {"s0": 3e8})
@@ -314,6 +315,8 @@ def test_problem_round_trip_preserves_content(problem):
         ),
         ((*LOAD, "waited", 1), 1.01, f'$.load["{TOPOLOGY}"].waited[1]', "should be a number from 0 to 1, got 1.01"),
         ((*LOAD, "waited"), [0.5], f'$.load["{TOPOLOGY}"].waited', "has 1 items for 4 executors"),
+        ((*LOAD, "runs_per_s", 2), -0.5, f'$.load["{TOPOLOGY}"].runs_per_s[2]', "should be a number from 0"),
+        ((*LOAD, "runs_per_s"), [1, 2], f'$.load["{TOPOLOGY}"].runs_per_s', "has 2 items for 4 executors"),
         ((*LOAD, "pending_trees", 3), -1, f'$.load["{TOPOLOGY}"].pending_trees[3]', "should be a number from 0"),
         (("node_cpu_hz", "s1x"), 1e9, "$.node_cpu_hz.s1x", "unknown supervisor; did you mean s1?"),
         (("node_quota_hz", "s0"), -1.0, "$.node_quota_hz.s0", "should be greater than or equal to 0"),

@@ -132,6 +132,8 @@ def test_pickles_are_refused():
             {"waited": np.array([0, 0, 2.0, np.nan])},
             ("waited[2]", "should be a number from 0 to 1, got 2.0 (1 more like this)"),
         ),
+        ({"runs_per_s": np.array([0, 0, np.inf, 0])}, ("runs_per_s[2]", "should be a number from 0 to 1e18, got inf")),
+        ({"runs_per_s": np.zeros(3)}, ("runs_per_s", "has 3 items where the load says 4")),
         ({"pending_trees": np.array([-1.0] * 4)}, ("pending_trees[0]", None)),
         ({"document": document(load={"gone": {}})}, ("$.load.gone", "unknown topology")),
         ({"document": document(schema="stormwright-problem-arrays/2")}, ("$.schema", None)),
@@ -196,18 +198,18 @@ def test_archive_from_a_pipe(tmp_path):
 
 
 def test_archive_of_an_older_version_has_no_waits():
-    """It lists neither array, and its document no measurements of nodes."""
+    """It lists none of these arrays, and its document no measurements of nodes."""
     header = orjson.loads(arrays()["document"].tobytes())
     for key in ("node_cpu_hz", "node_quota_hz", "node_overhead_hz"):
         del header["problem"][key]
     header["load"][TOPOLOGY]["arrays"] = ["pair_bytes_per_s", "flow_bytes_per_s", "flow_limit_tps"]
     older = archive(
         document=np.frombuffer(orjson.dumps(header), np.uint8),
-        waited=None, pending_trees=None, live_heap_mb=None, forecast_cpu_hz=np.empty(0),
+        waited=None, runs_per_s=None, pending_trees=None, live_heap_mb=None, forecast_cpu_hz=np.empty(0),
     )  # fmt: skip
     problem = problem_from_archive(io.BytesIO(older), "older")
     (load,) = problem.loads
-    assert (load.waited, load.pending_trees, load.live_heap_mb) == (None, None, None)
+    assert (load.waited, load.runs_per_s, load.pending_trees, load.live_heap_mb) == (None, None, None, None)
     assert (problem.load.node_cpu_hz, problem.load.node_quota_hz) == ({}, {})
     assert problem.load.end_ms == 0
 
@@ -218,7 +220,12 @@ def test_prediction_of_a_file_is_that_of_the_service(tmp_path, suffix):
     problem = WordCount(cores=0.4, link_bps=1e9, rate_tps=4_000.0).problem()
     full = {node.id: 0.3 * node.cpu_hz for node in problem.supervisors}
     topologies = {
-        name: replace(load, waited=np.full(12, 0.01), pending_trees=np.array([0.0] * 10 + [200.0, 200.0]))
+        name: replace(
+            load,
+            waited=np.full(12, 0.01),
+            runs_per_s=np.arange(12.0),
+            pending_trees=np.array([0.0] * 10 + [200.0, 200.0]),
+        )
         for name, load in problem.load.topologies.items()
     }
     quota = {node: 4 * hz for node, hz in full.items()}

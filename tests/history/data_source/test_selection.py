@@ -93,13 +93,13 @@ def test_rows_of_a_version_that_lacks_columns_are_read(tmp_path: Path) -> None:
     state = State(tmp_path / "state")
     rows = facts(2, 4, seed=1, start_ms=FIRST_MS)
     for row in rows:
-        row["waited_ns"] = 7 if row["kind"] == "executor" else None
+        row["waited_ns"], row["runs"] = (7, 8) if row["kind"] == "executor" else (None, None)
     days = [[row for row in rows if row["pane_ms"] // DAY_MS - FIRST_MS // DAY_MS == day] for day in range(2)]
     names = FACTS.arrow.names[: FACTS.arrow.get_field_index("waited_ns")]
     older = pa.schema([FACTS.arrow.field(name) for name in (*names, "lowest_seq", "highest_seq", "heap_bytes")])
     store_day(state, 0, days[0], schema=older, version=1)
     store_day(state, 1, days[1])
-    expected = [row | {"waited_ns": None} for row in days[0]] + days[1]
+    expected = [row | {"waited_ns": None, "runs": None} for row in days[0]] + days[1]
     assert by_key(read(table="panes", path=str(state.directory)), FACTS) == by_key(expected, FACTS)
 
 

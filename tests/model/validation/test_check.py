@@ -91,6 +91,8 @@ WRONG = {
     "unknown executor": (of_load(pair_target=np.array([2])), {"$.load.t.pairs[0][1]"}),
     "negative rate": (of_load(pair_tps=np.array([-1.0])), {"$.load.t.pairs[0][2]"}),
     "bytes of too many": (of_load(pair_bytes_per_s=np.zeros(2)), {"$.load.t.pair_bytes_per_s"}),
+    "runs of too few": (of_load(runs_per_s=np.zeros(1)), {"$.load.t.runs_per_s"}),
+    "negative runs": (of_load(runs_per_s=np.array([0.0, -1.0])), {"$.load.t.runs_per_s[1]"}),
     "negative size": (of_load(bytes_per_tuple=-1.0), {"$.load.t.bytes_per_tuple"}),
     "slot twice": (now(("s0", 6700), ("s0", 6700)), {"$.assignments.t.slots[1]"}),
     "slot of two": (now(("s1", 6700)), {"$.assignments.t.slots[0]", "$.assignments.u.slots[0]"}),

@@ -232,7 +232,7 @@ def test_unmatched_records_are_counted_and_silent_executors_get_sibling_load() -
     assert load.bytes_per_tuple is None
 
 
-def test_waits_and_pending_trees_are_means_of_the_records_that_have_them() -> None:
+def test_waits_runs_and_pending_trees_are_means_of_the_records_that_have_them() -> None:
     topology = make_world(1).problem.topologies[0]
     first_task = topology.executor_start_task.tolist()
     last_task = topology.executor_end_task.tolist()
@@ -253,20 +253,26 @@ def test_waits_and_pending_trees_are_means_of_the_records_that_have_them() -> No
         # Of four seconds two told of waits and one of pending trees, here and on another node.
         of(spout, waited_ns=10**9, waited_known_ns=2 * 10**9, pending_ns=7e9, pending_known_ns=10**9),
         of(spout, supervisor="b", waited_ns=0, waited_known_ns=2 * 10**9, pending_ns=9e9, pending_known_ns=10**9),
-        of(other_spout),
+        of(other_spout, runs=30, runs_known_ns=10**9),
+        of(other_spout, supervisor="b", runs=60, runs_known_ns=2 * 10**9),
         of(split, waited_ns=5 * 10**9, waited_known_ns=4 * 10**9, pending_ns=3e9, pending_known_ns=10**9),
-        of(other_split, waited_ns=0, waited_known_ns=4 * 10**9),
+        # A record of an older probe has waits and no runs.
+        of(other_split, waited_ns=0, waited_known_ns=4 * 10**9, runs=800, runs_known_ns=2 * 10**9),
     )
     load = topology_load(topology, told, SETTINGS, core_hz=2e9)
     assert load.waited is not None
+    assert load.runs_per_s is not None
     assert load.pending_trees is not None
     assert load.waited[spout] == load.waited[other_spout] == 0.25
     assert (load.waited[split], load.waited[other_split], load.waited[members["split"][2]]) == (1, 0, 0.5)
     assert load.waited[members["count"]].tolist() == pytest.approx([(0.25 + 1 + 0) / 3] * len(members["count"]))
+    assert load.runs_per_s[spout] == load.runs_per_s[other_spout] == 30
+    assert load.runs_per_s[members["split"]].tolist() == [400] * len(members["split"])
+    assert load.runs_per_s[members["count"]].tolist() == [(30 + 400) / 2] * len(members["count"])
     assert load.pending_trees.tolist() == [8.0 if e == spout else 0.0 for e in range(topology.num_executors)]
 
     silent = topology_load(topology, facts(of(spout), of(split, pending_ns=3e9, pending_known_ns=10**9)), SETTINGS, 2e9)
-    assert (silent.waited, silent.pending_trees) == (None, None)
+    assert (silent.waited, silent.runs_per_s, silent.pending_trees) == (None, None, None)
 
 
 def test_a_measured_load_assumes_no_traffic(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -95,7 +95,10 @@ def test_state_of_the_version_before_is_taken_over(tmp_path: Path) -> None:
     settings, (older, newer) = StreamSettings(), (tmp_path / "v3", tmp_path / "v4")
     made = batches(settings)
     facts, audit = next(made)
-    lacking = ("waited_ns", "waited_known_ns", "pending_ns", "pending_known_ns", "used_ns", "quota_ns", "used_known_ns")
+    lacking = (
+        *("waited_ns", "waited_known_ns", "runs", "runs_known_ns", "pending_ns", "pending_known_ns"),
+        *("used_ns", "quota_ns", "used_known_ns"),
+    )
     state = LiveState().after(0, facts, LiveState().deduplicated(audit, settings), [], settings)
     panes = {start: replace(pane, facts=pane.facts.drop_columns(list(lacking))) for start, pane in state.panes.items()}
     sink.save(replace(state, panes=panes), older / "panes")

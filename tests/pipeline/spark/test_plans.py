@@ -39,7 +39,7 @@ EXECUTOR = {
     f"executors.{name}"
     for name in (
         *("component", "first_task", "last_task", "cpu_ns", "received", "emitted", "trees", "acked", "failed"),
-        *("execute_ns", "type", "queue", "pending", "waited_ns", "inputs"),
+        *("execute_ns", "type", "queue", "pending", "waited_ns", "runs", "inputs"),
     )
 }
 WORKER = {f"worker.{name}" for name in ("topology", "supervisor", "port")}

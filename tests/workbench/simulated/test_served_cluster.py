@@ -193,6 +193,7 @@ def test_measured_loads_match_sums_over_records() -> None:
         assert found.pending_trees[topology] == pytest.approx(expected.pending_trees[topology], rel=0.02, abs=0.5)
         assert max(found.pending_trees[topology].values()) > 0
         assert found.waited[topology] == expected.waited[topology] == {}, "an engine counts no waits"
+        assert found.runs_per_s[topology] == expected.runs_per_s[topology] == {}, "and no runs"
     assert found.node_cpu_hz == pytest.approx(expected.node_cpu_hz, rel=0.05)
     assert found.node_quota_hz == pytest.approx(expected.node_quota_hz)
     assert found.node_overhead_hz == pytest.approx(dict.fromkeys(expected.node_overhead_hz, 0.0))

@@ -57,6 +57,8 @@ def facts_of(records: Iterable[LogRecord], spin: float = 0.0, following: bool = 
             # Records in old results lack fields that were added since.
             if each.get("waited_ns") is not None:
                 executor |= {"waited_ns": each["waited_ns"], "waited_known_ns": length}
+            if each.get("runs") is not None:
+                executor |= {"runs": each["runs"], "runs_known_ns": length}
             if each.get("pending") is not None:
                 executor |= {"pending_ns": each["pending"] * length, "pending_known_ns": length}
             place = {"first": each["first_task"], "second": each["last_task"], "length_ns": length}
@@ -69,7 +71,7 @@ def facts_of(records: Iterable[LogRecord], spin: float = 0.0, following: bool = 
             rows.append({"kind": "flow" if follows else "pair", **labels, **sent, **stated})
     names = (
         *("length_ns", "cpu_ns", "received", "execute_ns", "first", "second", "tuples", "bytes", "sampled"),
-        *("waited_ns", "waited_known_ns", "pending_ns", "pending_known_ns"),
+        *("waited_ns", "waited_known_ns", "runs", "runs_known_ns", "pending_ns", "pending_known_ns"),
     )
     texts = ("kind", "topology", "supervisor", "component", "stream", "grouping")
     schema = pa.schema([*((name, pa.string()) for name in texts), *((name, pa.int64()) for name in names)])

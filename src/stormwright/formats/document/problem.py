@@ -54,7 +54,7 @@ log = logging.getLogger(__name__)
 #: Lists that not every load has, beside `flow_limits`.
 _OPTIONAL_COLUMNS = (
     *("pair_bytes_per_s", "flow_bytes_per_s"),
-    *("forecast_cpu_hz", "live_heap_mb", "waited", "pending_trees"),
+    *("forecast_cpu_hz", "live_heap_mb", "waited", "runs_per_s", "pending_trees"),
 )
 
 #: Measurements of nodes in a problem document, by the id of their supervisor.
@@ -119,6 +119,7 @@ def parse_load(raw: object, topology: Topology | None, path: str, faults: FaultL
         forecast_cpu_hz=optional_amounts("forecast_cpu_hz", num_executors, "executors"),
         live_heap_mb=optional_amounts("live_heap_mb", num_executors, "executors"),
         waited=None if raw.get("waited") is None else column("waited", num_executors, "executors").fractions(),
+        runs_per_s=optional_amounts("runs_per_s", num_executors, "executors"),
         pending_trees=optional_amounts("pending_trees", num_executors, "executors"),
     )
     return load if len(faults) == found_before else None

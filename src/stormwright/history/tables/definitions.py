@@ -71,7 +71,7 @@ class Table:
 
 #: Columns of facts that version 1 does not have.
 _WAITS_AND_NODES = (
-    *("waited_ns", "waited_known_ns", "pending_ns", "pending_known_ns"),
+    *("waited_ns", "waited_known_ns", "runs", "runs_known_ns", "pending_ns", "pending_known_ns"),
     *("used_ns", "quota_ns", "used_known_ns"),
 )
 

@@ -51,9 +51,13 @@ def topology_load(topology: Topology, facts: pa.Table, settings: StreamSettings,
     (flow_source, flow_component, grouping), flowing = _rates(flow_keys, flows, covered_s, bytes_per_tuple)
     requests = requested(topology)
     received = _sum_by(index, numbers(executors, "received"), topology.num_executors)
-    waited_s, waited_known_s, pending_s, pending_known_s = (
-        _sum_by(index, np.nan_to_num(numbers(executors, name)) / 1e9, topology.num_executors)
-        for name in ("waited_ns", "waited_known_ns", "pending_ns", "pending_known_ns")
+
+    def total(name: str) -> FloatArray:
+        return _sum_by(index, np.nan_to_num(numbers(executors, name)), topology.num_executors)
+
+    waited_s, waited_known_s, pending_s, pending_known_s, runs_known_s = (
+        total(name) / 1e9
+        for name in ("waited_ns", "waited_known_ns", "pending_ns", "pending_known_ns", "runs_known_ns")
     )
     load = TopologyLoad(
         cpu_hz=executor_cpu_hz(topology, cycles, covered_s, cpu_hz_of(topology, requests, core_hz)),
@@ -68,7 +72,8 @@ def topology_load(topology: Topology, facts: pa.Table, settings: StreamSettings,
         bytes_per_tuple=bytes_per_tuple,
         pair_bytes_per_s=paired.bytes_per_s,
         flow_bytes_per_s=flowing.bytes_per_s,
-        waited=executor_waited(topology, waited_s, waited_known_s),
+        waited=executor_rate(topology, np.minimum(waited_s, waited_known_s), waited_known_s),
+        runs_per_s=executor_rate(topology, total("runs"), runs_known_s),
         pending_trees=executor_pending(topology, pending_s, pending_known_s),
     )
     return replace(load, flow_limit_tps=flow_limit_tps(topology, load, cycles, received, covered_s, core_hz))
@@ -179,8 +184,8 @@ def executor_cpu_hz(
     return cpu_hz
 
 
-def executor_waited(topology: Topology, waited_s: FloatArray, known_s: FloatArray) -> FloatArray | None:
-    """Return the fraction of time for which every executor could run and had no core; None if none is known.
+def executor_rate(topology: Topology, amount: FloatArray, known_s: FloatArray) -> FloatArray | None:
+    """Return an amount per second of every executor; None if none is known.
 
     An unknown one gets the mean of its component, or else of the topology.
 
@@ -188,17 +193,17 @@ def executor_waited(topology: Topology, waited_s: FloatArray, known_s: FloatArra
     ----------
     topology
         The topology with the executors.
-    waited_s, known_s
-        Time for which each waited in s, and how much time this is known of, shape (E,).
+    amount, known_s
+        Amount of each, and the time in s of which it is known, shape (E,).
     """
     known = known_s > 0
     if not known.any():
         return None
-    waited: FloatArray = np.minimum(waited_s / np.where(known, known_s, 1.0), 1.0)
+    rate = amount / np.where(known, known_s, 1.0)
     count, component = len(topology.components), topology.executor_component
     in_component = np.bincount(component[known], minlength=count)
-    means = np.bincount(component[known], waited[known], count) / np.maximum(in_component, 1)
-    return np.where(known, waited, np.where(in_component > 0, means, waited[known].mean())[component])
+    means = np.bincount(component[known], rate[known], count) / np.maximum(in_component, 1)
+    return np.where(known, rate, np.where(in_component > 0, means, rate[known].mean())[component])
 
 
 def executor_pending(topology: Topology, pending_s: FloatArray, known_s: FloatArray) -> FloatArray | None:

@@ -10,10 +10,10 @@ A record unfolds into facts of six kinds; missing columns are null.
 kind      keys                                               values
 ========  =================================================  ==========================================================
 executor  topology, supervisor, component, first = its       length_ns, cpu_ns, received, execute_ns, emitted, trees,
-          first task, second = its last                      acked, failed; waited_ns, and pending_ns: pending trees
-                                                             times the length of their intervals, each with the length
-                                                             of the intervals that have it (waited_known_ns,
-                                                             pending_known_ns)
+          first task, second = its last                      acked, failed; waited_ns, runs, and pending_ns: pending
+                                                             trees times the length of their intervals, each with the
+                                                             length of the intervals that have it (waited_known_ns,
+                                                             runs_known_ns, pending_known_ns)
 pair      topology, component and grouping = of the target,  tuples, bytes, sampled (tuples whose bytes are known)
           stream, first = source task, second = target task
 flow      as pair, without second: the grouping follows the  tuples, bytes, sampled
@@ -66,6 +66,8 @@ SUMS = {
     "sampled": "long",
     "waited_ns": "long",
     "waited_known_ns": "long",
+    "runs": "long",
+    "runs_known_ns": "long",
     # A product of two numbers of a record, which may be too large for 64 bits.
     "pending_ns": "double",
     "pending_known_ns": "long",
@@ -213,6 +215,8 @@ def _executor(executor: Column, _: Column) -> dict[str, Column]:
         **{name: executor[name] for name in _OF_EXECUTOR},
         "waited_ns": executor.waited_ns,
         "waited_known_ns": F.when(executor.waited_ns.isNotNull(), F.col("length_ns")),
+        "runs": executor.runs,
+        "runs_known_ns": F.when(executor.runs.isNotNull(), F.col("length_ns")),
         "pending_ns": executor.pending.cast("double") * F.col("length_ns"),
         "pending_known_ns": F.when(executor.pending.isNotNull(), F.col("length_ns")),
     }
