@@ -296,8 +296,8 @@ def _placement(raw: Mapping[str, Any] | None) -> TopologyAssignment | None:
 
 #: Evaluated quantities. The first is tuples between nodes for each tuple tree, or for each tuple processed where no
 #: tree is tracked: so a load that grows or falls meanwhile changes nothing. The second one is trees or tuples per
-#: second, the third is how long a tree takes. The fourth is relative to its prediction, not to what was before: the rate
-#: while spouts wait for pending trees, as while a topology works off what waited during its pause.
+#: second, the third is how long a tree takes. The fourth is relative to its prediction, not to what was before: the
+#: rate while spouts wait for pending trees, as while a topology works off what waited during its pause.
 INTER_NODE, THROUGHPUT, LATENCY = "inter-node tuples per tree", "throughput", "complete latency"
 HIGHEST_RATE = "highest rate, of the predicted one"
 

@@ -26,8 +26,9 @@ from stormwright.predict.flow.spread import Flows, spread
 from stormwright.predict.placement_cache import CacheKey, RecentResults
 from stormwright.predict.sums import ratio, sums
 
-#: Least fraction of its CPU that is attributed to an executor's own work, whatever the costs of its messages.
-_LEAST_WORK = 0.1
+#: Least fraction of its CPU that is attributed to an executor's own work, whatever the costs of its messages; and where
+#: its polls were counted, of which far more may be.
+_LEAST_WORK, _LEAST_COUNTED = 0.1, 0.01
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,7 +204,8 @@ class Profile:
         # Of the time that a thread does not work, which its CPU b + p s overstates.
         polling = share / (1 - share) * self._polls(costs.polling_threads) if np.isnan(runs).any() and share else 0.0
         polling = np.where(np.isnan(runs), polling, 1e-6 * costs.poll_us * runs)
-        return np.maximum(cpu_hz - polling * core_hz, _LEAST_WORK * cpu_hz)
+        least = np.where(np.isnan(runs), _LEAST_WORK, _LEAST_COUNTED)
+        return np.maximum(cpu_hz - polling * core_hz, least * cpu_hz)
 
     def _polls(self, polling_threads: float) -> FloatArray:
         """Return the fraction of time for which an executor's thread takes no core and does not wait for one, (E,).
