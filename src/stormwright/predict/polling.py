@@ -72,4 +72,5 @@ def polls_per_s(profile: Profile, handled_tps: FloatArray, busy: FloatArray) -> 
     gap_s = np.divide(idle, handled_tps, out=np.full(len(idle), np.inf), where=handled_tps > 0)
     parked_s = np.minimum(gap_s, parks * PARK_S)
     part = np.where(np.isfinite(gap_s), ratio(parked_s, gap_s), 0.0)
-    return idle * (part / PARK_S + (1.0 - part) / sleep_s)
+    polls: FloatArray = idle * (part / PARK_S + (1.0 - part) / sleep_s)
+    return polls

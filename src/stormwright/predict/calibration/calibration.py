@@ -265,8 +265,7 @@ def _work_us(one: TopologyEvidence, common: Estimate) -> FloatArray:
     """Return the best-fitting work of a tuple of each component, in µs, given the costs that all have in common."""
     moments, count = one.executors, len(one.components)
     left = moments.xty[:count] - moments.xtx[:count, count:] @ common.value
-    work: FloatArray = np.linalg.lstsq(moments.xtx[:count, :count], left, rcond=None)[0]
-    return work
+    return np.linalg.lstsq(moments.xtx[:count, :count], left, rcond=None)[0].astype(np.float64)
 
 
 def _noise_of_work(one: TopologyEvidence, common: Estimate, work: FloatArray) -> float:
