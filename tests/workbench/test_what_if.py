@@ -183,7 +183,7 @@ def test_work_and_traffic_are_preserved_by_changed_parallelism():
     assert np.bincount(more.topologies[0].executor_component).tolist() == [2, 4, 7, 3]
 
 
-def test_new_executors_wait_and_run_as_the_old_ones_and_divide_their_pending_trees():
+def test_new_executors_wait_as_the_old_ones_and_divide_their_pending_trees():
     problem = WordCount().problem()
     waited, runs, pending = np.zeros((3, 12))
     waited[SPLITS], pending[SPOUTS] = (0.1, 0.2, 0.3, 0.4), (10.0, 20.0)
@@ -193,9 +193,21 @@ def test_new_executors_wait_and_run_as_the_old_ones_and_divide_their_pending_tre
     measured = problem.with_load(replace(problem.load, topologies={name: load}, node_quota_hz={"n0": 1e9}))
     more = with_parallelism(measured, Profile.of(measured), Costs(), {0: {2: 7, 3: 3}})
     assert more.loads[0].waited == pytest.approx([0.0] * 6 + [0.25] * 7 + [0.0] * 3)
-    assert more.loads[0].runs_per_s == pytest.approx([0.0] * 6 + [300.0] * 7 + [0.0] * 3)
+    assert not more.loads[0].runs_per_s.any(), "their CPU has no polls in it"
     assert more.loads[0].pending_trees == pytest.approx([0.0] * 13 + [10.0] * 3)
     assert more.load.node_quota_hz == {"n0": 1e9}
+
+
+def test_polls_are_subtracted_once_from_the_cpu_of_new_executors():
+    problem, costs = WordCount().problem(), Costs(poll_us=10.0)
+    (name,) = problem.load.topologies
+    load, runs = problem.load.topologies[name], np.full(12, 1_000.0)
+    polled = replace(load, cpu_hz=load.cpu_hz + 0.01 * problem.core_hz, runs_per_s=runs)
+    measured = problem.with_load(replace(problem.load, topologies={name: polled}))
+    more = with_parallelism(measured, Profile.of(measured), costs, {0: {2: 7}})
+    assert more.loads[0].cpu_hz.sum() == pytest.approx(load.cpu_hz.sum())
+    per_tuple = Profile.of(more).work_cycles(costs)
+    assert per_tuple[6:13] == pytest.approx(Profile.of(problem).work_cycles(costs)[SPLITS][0])
 
 
 def test_all_change_faults_are_reported_at_once():

@@ -54,7 +54,7 @@ def with_rates(problem: Problem, factors: FloatArray) -> Problem:
 
 
 def _times(load: TopologyLoad, factor: float) -> TopologyLoad:
-    scaled = ("cpu_hz", "pair_tps", "flow_tps", "pair_bytes_per_s", "flow_bytes_per_s", "forecast_cpu_hz")
+    scaled = ("cpu_hz", "runs_per_s", "pair_tps", "flow_tps", "pair_bytes_per_s", "flow_bytes_per_s", "forecast_cpu_hz")
     given = {name: getattr(load, name) for name in scaled}
     return replace(load, **{name: amounts * factor for name, amounts in given.items() if amounts is not None})
 
@@ -224,7 +224,7 @@ def _by_tasks(old: Topology, new: Topology, wanted: _Wanted) -> csr_array:  # no
 
 
 def _divided(load: TopologyLoad, heirs_of: csr_array) -> TopologyLoad:
-    """Return a load on other executors, each of which gets the fractions in its column; shape (old, new)."""
+    """Return a load without polls on other executors, which get the fractions in their columns; shape (old, new)."""
     from scipy.sparse import csr_array  # takes longer to import than the rest
 
     shape = heirs_of.shape
@@ -257,6 +257,7 @@ def _divided(load: TopologyLoad, heirs_of: csr_array) -> TopologyLoad:
         forecast_cpu_hz=None,
         live_heap_mb=None,
         waited=None if load.waited is None else (heirs_of.T @ load.waited) / weight,
-        runs_per_s=None if load.runs_per_s is None else (heirs_of.T @ load.runs_per_s) / weight,
+        # Its CPU has no polls in it, so none is to be subtracted.
+        runs_per_s=np.zeros(shape[1]),
         pending_trees=None if load.pending_trees is None else heirs_of.T @ load.pending_trees,
     )
