@@ -124,7 +124,7 @@ def _print_tightest(predictions: Mapping[str, Prediction], order: Sequence[int])
         one = sides[-1].topologies[number]
         limit = "no known limit" if one.bottleneck.kind == "nothing" else str(one.bottleneck)
         limited = limit if one.highest_tps.value > 0 else "unknown"
-        figures = (lambda each: readable(each.rate_tps), _highest_briefly, _latency_briefly)
+        figures = (lambda each: readable(each.rate_tps), _reach_briefly, _latency_briefly)
         table.add_row(one.topology, *(both(text_of, number) for text_of in figures), limited)
     print_table(table, _MAX_TOPOLOGIES, "topology")
     of_all = [
@@ -137,10 +137,10 @@ def _print_tightest(predictions: Mapping[str, Prediction], order: Sequence[int])
         say(line)
 
 
-def _highest_briefly(one: TopologyPrediction) -> str:
+def _reach_briefly(one: TopologyPrediction) -> str:
     if not one.measured_tps:
         return ""
-    return "no known limit" if isinf(one.highest_tps.value) else readable(one.highest_tps.value)
+    return "no known limit" if isinf(one.reachable_tps.value) else readable(one.reachable_tps.value)
 
 
 def _latency_briefly(one: TopologyPrediction) -> str:
