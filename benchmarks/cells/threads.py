@@ -21,7 +21,7 @@ _EXECUTOR = re.compile(r"Thread-\d+")
 _CLASSES = (
     ("compilers", re.compile(r"C[12] CompilerThr")),
     ("garbage collection", re.compile(r"(GC |G1 |VM Thread|VM Periodic|Common-Clean|Reference Han|Finalizer)")),
-    ("messaging", re.compile(r"(client-|server-|nioEventLoop|.*[Tt]ransfer|refresh-|StormServer|StormClient)")),
+    ("messaging", re.compile(r"(client-worker|Netty-server|Worker-Transfer)")),
     ("executors", _EXECUTOR),
 )
 
