@@ -474,7 +474,7 @@ def simulate(
         raise InputError("simulate", faults)
     slots = problem.current_slot if assignment is None else slots_in(problem, assignment)
     ready_simulator()
-    assumed = fixed_costs(Profile.of(problem)) if costs is None else stored_costs(costs)
+    assumed = fixed_costs(Profile.of(problem), None if costs is None else stored_costs(costs))
     settings = Settings(*assumed, saturated=saturated, tuples_at_once=tuples_at_once, seed=seed)
     return simulation.simulate(problem, slots, seconds, settings, changes)
 

@@ -11,7 +11,7 @@ from stormwright.errors import Fault, InputError
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import FloatArray, IndexArray, IntArray
 from stormwright.model.humanize import counted
-from stormwright.predict.calibration.document import costs_of
+from stormwright.predict.calibration.document import StoredCosts, costs_of
 from stormwright.predict.costs import Correction, Costs
 from stormwright.predict.demand import cpu_s_of
 from stormwright.predict.evaluate import steady_states
@@ -297,12 +297,15 @@ class Assumptions:
     weights
         Topology id → weight by which highest rates are fair; topologies without one have that of their configuration
         (``stormwright.weight``), else 1. It multiplies the rate: with equal weights all grow by the same factor.
+    measured
+        Profile of the load as it was measured; by default that of the prediction.
     """
 
     costs: Costs = field(default_factory=Costs)
     corrections: Mapping[str, Correction] = field(default_factory=dict)
     rate_tps: Mapping[str, float] = field(default_factory=dict)
     weights: Mapping[str, float] = field(default_factory=dict)
+    measured: Profile | None = None
 
     @classmethod
     def of(cls, problem: Problem) -> Assumptions:
@@ -345,14 +348,16 @@ def predict(
         Nothing runs and no placement is given, a named topology does not exist, a rate or weight is not a number above
         0, or a topology's configuration has an invalid weight.
     """
-    assumptions = assumptions or Assumptions.of(problem)
+    profile = profile or Profile.of(problem)
+    if assumptions is None:
+        stored: CacheKey[StoredCosts] = CacheKey("stored costs")
+        assumptions = Assumptions(*profile.recent.get_or_compute(stored, lambda: costs_of(problem)))
     _check(problem, assumptions)
     if slot_of_executor is None:
         slot_of_executor = problem.current_slot
         if np.all(slot_of_executor == UNPLACED):
             message = "the problem has no current placement: pass one, as in predict(problem, place(problem))"
             raise InputError("placement", [Fault(message, "$")])
-    profile = profile or Profile.of(problem)
     rates = _named(problem, assumptions.rate_tps, profile.rate_tps)
     weights = _named(problem, assumptions.weights, weights_of(problem)) * rates
     placed = PlacedLoad.under(profile, problem, slot_of_executor)
@@ -384,7 +389,8 @@ _KnownCosts = list[tuple[Costs, Mapping[str, Correction]]]
 
 def _known_costs(problem: Problem, profile: Profile, assumptions: Assumptions) -> _KnownCosts:
     """Return the costs as given, all low by their errors and all high, each with the measured placement as measured."""
-    return [(costs, fixed(profile, costs, corrections)) for costs, corrections in _varied(problem, assumptions)]
+    measured = assumptions.measured or profile
+    return [(costs, fixed(measured, costs, corrections)) for costs, corrections in _varied(problem, assumptions)]
 
 
 def _varied(problem: Problem, assumptions: Assumptions) -> _KnownCosts:

@@ -56,7 +56,10 @@ def with_rates(problem: Problem, factors: FloatArray) -> Problem:
 def _times(load: TopologyLoad, factor: float) -> TopologyLoad:
     scaled = ("cpu_hz", "runs_per_s", "pair_tps", "flow_tps", "pair_bytes_per_s", "flow_bytes_per_s", "forecast_cpu_hz")
     given = {name: getattr(load, name) for name in scaled}
-    return replace(load, **{name: amounts * factor for name, amounts in given.items() if amounts is not None})
+    # How many trees were pending belongs to the measured rate.
+    pending = load.pending_trees if factor == 1 else None
+    scaled_load = {name: amounts * factor for name, amounts in given.items() if amounts is not None}
+    return replace(load, **scaled_load, pending_trees=pending)
 
 
 def with_parallelism(problem: Problem, profile: Profile, costs: Costs, wanted: Mapping[int, _Wanted]) -> Problem:

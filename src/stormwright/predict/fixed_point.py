@@ -20,7 +20,7 @@ hold for every placement: the model says what changes, the measurement says wher
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from math import log
 
@@ -38,8 +38,8 @@ from stormwright.predict.reach import reachable
 from stormwright.predict.steady import PlacedLoad
 from stormwright.predict.sums import ratio, sums
 
-#: Standard deviation of the logarithm of a rate by the model alone, and of a measured rate.
-_MODEL_SD, _MEASURED_SD = 0.3, 0.03
+#: Standard deviation of the logarithm of a rate by the model alone, and of a measured rate: within a minute it drifts.
+_MODEL_SD, _MEASURED_SD = 0.3, 0.08
 
 #: Mean part of the trees that are not pending where spouts wait for pending trees.
 _NOT_PENDING = 0.03
@@ -63,9 +63,9 @@ _TINY_TPS = 1e-9
 _ANSWERS = 0.5
 
 
-def fixed_costs(profile: Profile) -> StoredCosts:
-    """Return the costs of a load, with the corrections with which the measured placement has its measured rates."""
-    costs, corrections = costs_of(profile.problem)
+def fixed_costs(profile: Profile, known: StoredCosts | None = None) -> StoredCosts:
+    """Return costs, by default those of the load, with which the measured placement has its measured rates."""
+    costs, corrections = known or costs_of(profile.problem)
     return StoredCosts(costs, fixed(profile, costs, corrections))
 
 
@@ -80,11 +80,17 @@ def fixed(profile: Profile, costs: Costs, corrections: Mapping[str, Correction])
         Costs of messages and workers, and corrections of single topologies, by id.
     """
     key: CacheKey[Mapping[str, Correction]] = CacheKey("fixed point", costs, corrections)
-    return profile.recent.get_or_compute(key, lambda: _fixed(profile, costs, corrections)[0])
+    return profile.recent.get_or_compute(
+        key, lambda: _fixed(profile, costs, corrections, waiting(_pending_part(profile)))
+    )
 
 
 def learn_scales(
-    profile: Profile, costs: Costs, corrections: Mapping[str, Correction], known: Mapping[str, LearnedScale]
+    profile: Profile,
+    costs: Costs,
+    corrections: Mapping[str, Correction],
+    known: Mapping[str, LearnedScale],
+    topologies: Collection[str] | None = None,
 ) -> dict[str, LearnedScale]:
     """Return the scales of topologies, learned from a load as well: a Kalman filter of their logarithms.
 
@@ -98,12 +104,16 @@ def learn_scales(
         Costs of messages and workers, and corrections of single topologies, by id; their scales do not count.
     known
         Scales learned before, by topology id.
+    topologies
+        Ids of those whose workers are warm; all by default.
     """
     unscaled = {name: replace(one, scale=1.0) for name, one in corrections.items()}
-    found, waited = _fixed(profile, costs, unscaled)
+    pending = _pending_part(profile)
+    # How sure it is that spouts waited is part of the error of what is observed, not of its value.
+    waited, found = waiting(pending), _fixed(profile, costs, unscaled, np.isfinite(pending).astype(np.float64))
     learned = dict(known)
     for topology, probability in zip(profile.problem.topologies, waited.tolist(), strict=True):
-        if probability <= 0:
+        if probability <= 0 or (topologies is not None and topology.id not in topologies):
             continue
         before = known.get(topology.id, LearnedScale(0.0, _MODEL_SD**2))
         variance = before.variance + _DRIFT_SD**2
@@ -115,13 +125,12 @@ def learn_scales(
 
 
 def _fixed(
-    profile: Profile, costs: Costs, corrections: Mapping[str, Correction]
-) -> tuple[Mapping[str, Correction], FloatArray]:
-    """Return the corrections, and the probability that spouts waited for pending trees, 0 if unknown, shape (T,)."""
-    pending = _pending_part(profile)
-    known, waited = np.isfinite(pending), waiting(pending)
+    profile: Profile, costs: Costs, corrections: Mapping[str, Correction], waited: FloatArray
+) -> Mapping[str, Correction]:
+    """Return the corrections, by the probability that spouts waited for pending trees, 0 if unknown, shape (T,)."""
+    known = np.isfinite(_pending_part(profile))
     if not known.any():
-        return corrections, waited
+        return corrections
     model, limit = _Model(profile, costs), profile.layout.pending
     start = {topology.id: corrections.get(topology.id, Correction()) for topology in profile.problem.topologies}
     reach, (most, use) = model.reach_tps(corrections), model.limits(corrections)
@@ -132,25 +141,28 @@ def _fixed(
     wanted = np.where(known, wanted, reach)
     factors = Factors.of(profile.problem, start)
     scale, wait_s, found = factors.scale, factors.wait_s, corrections
-    most = np.minimum(scale * most, MAX_SCALE)
+    most, by_cpu = np.minimum(scale * most, MAX_SCALE), known.copy()
     for _ in range(_MAX_ROUNDS):
         off = np.where(known, _log(reach, wanted), 0.0)
         if np.abs(off).max(initial=0.0) < _SETTLED:
             break
-        now = np.where(known, np.clip(scale * np.exp(off), MIN_SCALE, most), scale)
+        now = np.where(known & by_cpu, np.clip(scale * np.exp(off), MIN_SCALE, most), scale)
         # What CPU does not explain are waits: by Little's law K trees at the rate X have a cycle of K / X.
         left = known & (off - np.log(now / scale) > _SETTLED)
         waits = wait_s + np.where(left, ratio(limit, wanted) - ratio(limit, reach * scale / now), 0.0)
         tried = _with(start, now, waits)
         new = model.reach_tps(tried)
-        # Less CPU does not help a topology that something else limits: its costs are not what is wrong.
-        vain = (now < scale) & (_log(new, reach) < _ANSWERS * np.log(scale / now))
+        # Where its CPU changes nothing something else limits a topology: a wait, or what nothing here can mend.
+        by = np.abs(np.log(now / scale))
+        vain = known & (by > 0) & (np.abs(_log(new, reach)) < _ANSWERS * by)
         if vain.any():
-            known &= ~vain
-            tried = _with(start, np.where(vain, scale, now), waits)
+            by_cpu &= ~vain
+            known &= ~(vain & (now < scale))
+            now = np.where(vain, scale, now)
+            tried = _with(start, now, waits)
             new = model.reach_tps(tried)
-        scale, wait_s, found, reach = np.where(vain, scale, now), waits, tried, new
-    return found, waited
+        scale, wait_s, found, reach = now, waits, tried, new
+    return found
 
 
 def _log(one_tps: FloatArray, other_tps: FloatArray) -> FloatArray:
@@ -212,7 +224,12 @@ class _Model:
         used = np.minimum(used_hz / (demand.nodes.cores * demand.nodes.core_hz), 1.0)
         used += (1.0 - used) * profile.contention()
         modelled = (demand.shared @ rate_tps)[:count]
-        explained = np.divide(used - (1 - demand.free[:count]), modelled, out=np.zeros(count), where=modelled > 0)
+        # Polls are no work: neither those that were measured, nor those of a full node in the model's base.
+        node, polling_hz = demand.executor_node, profile.polling_hz(self._costs)
+        polls = sums(node[node != UNPLACED], polling_hz[node != UNPLACED], count) / demand.nodes.core_hz
+        polls -= (np.bincount(demand.worker_node, minlength=count) > 0) * self._costs.polling_cores
+        for_trees = used - (1 - demand.free[:count]) - ratio(polls, demand.nodes.cores)
+        explained = np.divide(for_trees, modelled, out=np.zeros(count), where=modelled > 0)
         most, use = np.full(len(rate_tps), 1.0), np.zeros(len(rate_tps))
         np.maximum.at(most, at.topology, np.nan_to_num(explained, nan=MAX_SCALE)[at.node])
         # An unmeasured node may be full.

@@ -5,14 +5,14 @@ the interval of the *ratio*, in which common errors cancel. The error of the mod
 cost of a tree: over 201 pairs of recorded placements the logarithm of predicted by measured ratios deviated by 0.06
 where the CPU of a tree was unchanged, and by a further 0.3 of the logarithm by which it changed, excluding measurement
 noise (``docs/results/prediction-cells``). It also grows with the gain: over 31 comparisons of placements
-(``docs/results/storm-decisions``) by a further 0.2 of its logarithm, and upwards by 0.4 where several topologies share
-nodes, and it errs for all candidates in the same direction. And where the model explains only a part of the CPU of what
+(``docs/results/storm-decisions``) by a further 0.2 of its logarithm, and upwards by 0.4 where several topologies
+run, and it errs for all candidates in the same direction. And where the model explains only a part of the CPU of what
 runs, it is less certain about what the rest would do elsewhere (`stormwright.predict.fixed_point`).
 
 And the best of many candidates is best partly by chance (J. E. Smith, R. L. Winkler, The Optimizer's Curse, Management
 Science 52(3), 2006, https://doi.org/10.1287/mnsc.1050.0451): its gain is shrunk towards none as in their equation (2),
-with true gains of candidates varying by 0.1 where the cost of a tree is unchanged (0.4 where several topologies share
-nodes), and by the whole logarithm by which it changes. Only errors that differ between candidates count there.
+with true gains of candidates varying by 0.1 where the cost of a tree is unchanged (0.4 where several topologies run), and by the
+whole logarithm by which it changes. Only errors that differ between candidates count there.
 """
 
 from __future__ import annotations
@@ -30,12 +30,11 @@ from stormwright.predict.prediction import TopologyPrediction
 #: the logarithm by which it changes.
 SAME_COST, OTHER_COST = 0.06, 0.3
 
-#: Standard deviation of logarithms of true gains among candidates, in the same terms; by whether several topologies
-#: share nodes.
+#: Standard deviation of logarithms of true gains among candidates, in the same terms; by whether several topologies run.
 SAME_COST_GAINS, OTHER_COST_GAINS = {False: 0.1, True: 0.4}, 1.0
 
 #: Standard deviation of the logarithm of a gain that all candidates share: relative to the gain, downwards, and upwards
-#: by whether several topologies share nodes; and relative to the logarithm of the part of the CPU that is explained.
+#: by whether several topologies run; and relative to the logarithm of the part of the CPU that is explained.
 COMMON, COMMON_UP, UNEXPLAINED = 0.2, {False: 0.2, True: 0.4}, 0.3
 
 #: Standard deviations of the 95 % interval, and of a one-sided 95 % bound.
@@ -133,7 +132,7 @@ def rate_gain(now: TopologyPrediction, new: TopologyPrediction, *, shared: bool 
     now, new
         Predictions under the current and the new placement, by the same costs.
     shared
-        Whether it shares nodes with other topologies.
+        Whether other topologies run beside it.
     """
     old, other = now.reachable_tps, new.reachable_tps
     # Costs that are all low make both rates high, and costs that are all high make both low.
@@ -159,7 +158,7 @@ def shrunk(predicted: float, sd: float, change: float, *, scale: float = 1.0, sh
     scale
         As for `common_sd`.
     shared
-        Whether it shares nodes with other topologies.
+        Whether other topologies run beside it.
     """
     if not isfinite(predicted):
         value = 0.0 if predicted < 0 else inf

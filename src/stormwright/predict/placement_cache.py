@@ -45,6 +45,7 @@ Kind = Literal[
     "work cycles",
     "mix",
     "fixed point",
+    "stored costs",
     "known costs",
 ]
 

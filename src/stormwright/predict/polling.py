@@ -9,7 +9,7 @@ polls, where n is that count, p the time that the shortest park takes, and s tha
 (`stormwright.predict.costs.Costs.poll_us`), so what a tuple costs falls with the rate, as of any receiver that is woken
 up for its input (J. C. Mogul, K. K. Ramakrishnan, Eliminating Receive Livelock in an Interrupt-Driven Kernel, ACM
 Transactions on Computer Systems 15(3), 1997, https://doi.org/10.1145/263326.263335): a thread that handles a tuple a
-millisecond takes up to ten polls for it, one whose queue is never empty takes none.
+millisecond takes up to eighteen polls for it, one whose queue is never empty takes none.
 """
 
 from __future__ import annotations

@@ -234,7 +234,7 @@ def what_if(problem: Problem, changes: Changes, assumptions: Assumptions | None 
     factors, wanted = _checked(problem, changes)
     runs = bool(np.any(problem.current_slot != UNPLACED))
     profile = Profile.of(problem)
-    assumptions = assumptions.fixed(profile)  # also for topologies that are changed
+    assumptions = replace(assumptions, measured=profile)  # also for topologies that are changed
     given = changes.assignment
     before = problem.current_slot if runs or given is None else given.slot_of_executor
     placed_today = runs or given is not None

@@ -215,8 +215,8 @@ class CorrectionDocument(Document):
     messages: Amount = 1.0
     error: Part | None = None
     inputs: dict[str, list[InputWorkDocument]] = EMPTY_OBJECT
-    scale: Amount = 1.0
-    tuple_us: dict[str, Amount] = EMPTY_OBJECT
+    scale: PositiveAmount = 1.0
+    tuple_us: dict[str, PositiveAmount] = EMPTY_OBJECT
 
 
 class FitRangeDocument(Document):

@@ -18,6 +18,7 @@ from stormwright.documents import Document
 from stormwright.history.evaluation.verdict import (
     MIN_WINDOWS,
     MIN_WORTH,
+    MORE_PROBABLY,
     Evaluation,
     Promise,
     Threshold,
@@ -450,7 +451,7 @@ class MoveEvaluator:
             # Times too short to distinguish are all reported with the same value.
             least = SHORTEST_MS / (sum(times) / len(times))
             evaluations.append(judge(LATENCY, max(threshold.latency, min(least, 1.0)), times, _latencies(after)))
-        if highest := _highest_tps(moved.promise, self._after_move(moved, moved.ended_ms), until_ms):
+        if highest := _highest_tps(moved.promise, warm(self._after_move(moved, moved.ended_ms)), until_ms):
             evaluations.append(judge(HIGHEST_RATE, 1.0, [moved.promise.wanted_tps or 0.0] * MIN_WINDOWS, highest))
         evaluated = [EvaluatedMove(moved.decision_ms, topology, evaluation) for evaluation in evaluations]
         self._evaluated.extend(evaluated)
@@ -516,12 +517,14 @@ def _rates(samples: Sequence[Sample], tracked: bool) -> list[float]:
 
 
 def _highest_tps(promise: Promise, samples: Sequence[Sample], until_ms: float) -> list[float]:
-    """Return the rates of windows in which spouts more probably waited for pending trees than not."""
+    """Return the rates of windows in which spouts waited for pending trees."""
     if promise.pending_limit is None or not promise.wanted_tps:
         return []
     known = [each for each in samples if each.pending is not None and each.start_ms < until_ms]
     pending = np.array([each.pending for each in known], np.float64) / promise.pending_limit
-    return [each.acked_tps for each, waits in zip(known, waiting(pending).tolist(), strict=True) if waits > 0.5]
+    return [
+        each.acked_tps for each, waits in zip(known, waiting(pending).tolist(), strict=True) if waits > MORE_PROBABLY
+    ]
 
 
 def _latencies(samples: Sequence[Sample]) -> list[float]:

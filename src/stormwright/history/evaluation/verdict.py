@@ -11,6 +11,7 @@ from scipy.special import stdtrit
 
 from stormwright.history.evaluation.window import Sample
 from stormwright.model.arrays import FloatArray
+from stormwright.predict.fixed_point import waiting
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +31,12 @@ class Threshold:
 # Promises -----------------------------------------------------------------------------------------
 # Promise of a move, adjusted to the actual load.
 
-#: Of the trees that may be pending, the part from which their number limits the rate; and of the rate that a placement
-#: is predicted to sustain, where their number has no limit.
-_ALL_PENDING, _ALL_SUSTAINED = 0.8, 0.9
+#: Part of the rate that a placement is predicted to sustain from which it limits the rate, where pending trees have no
+#: limit.
+_ALL_SUSTAINED = 0.9
+
+#: Probability from which spouts count as waiting for pending trees.
+MORE_PROBABLY = 0.5
 
 
 @dataclass(frozen=True)
@@ -84,7 +88,8 @@ class Promise:
     def _full(self, before: Sequence[Sample], rate_tps: float) -> bool:
         counted_pending = [sample.pending for sample in before if sample.pending is not None]
         if self.pending_limit is not None and counted_pending:
-            return float(np.mean(counted_pending)) >= _ALL_PENDING * self.pending_limit
+            part = np.array(np.mean(counted_pending) / self.pending_limit)
+            return bool(waiting(part) > MORE_PROBABLY)
         return self.sustained_tps is not None and rate_tps >= _ALL_SUSTAINED * self.sustained_tps
 
 

@@ -209,6 +209,8 @@ def executor_rate(topology: Topology, amount: FloatArray, known_s: FloatArray) -
 def executor_pending(topology: Topology, pending_s: FloatArray, known_s: FloatArray) -> FloatArray | None:
     """Return the mean number of pending trees of every spout executor, 0 for others; None if none is known.
 
+    An unknown one gets the mean of its component, or else of all spouts.
+
     Parameters
     ----------
     topology
@@ -217,8 +219,9 @@ def executor_pending(topology: Topology, pending_s: FloatArray, known_s: FloatAr
         Pending trees of each times the time in s, and how much time they are known of, shape (E,).
     """
     is_spout = np.array([component.type == "spout" for component in topology.components], dtype=bool)
-    known = (known_s > 0) & is_spout[topology.executor_component]
-    return np.where(known, pending_s / np.where(known, known_s, 1.0), 0.0) if known.any() else None
+    of_spout = is_spout[topology.executor_component]
+    trees = executor_rate(topology, pending_s, np.where(of_spout, known_s, 0.0))
+    return None if trees is None else np.where(of_spout, trees, 0.0)
 
 
 def flow_limit_tps(

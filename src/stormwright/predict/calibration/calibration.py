@@ -25,8 +25,8 @@ _DEVIATIONS = 1.96
 #: and of all costs by the kB, of base costs. Together a message is known to some 30 %.
 _COMMON, _MESSAGE, _SERIALISE, _BY_SIZE, _THERE = 0.12, 0.12, 0.5, 0.5, 0.3
 
-#: Prior base cost of messaging threads, in cores, and its deviation.
-_MESSAGING_THERE = (0.015, 0.01)
+#: Prior deviation of the base cost of messaging threads, in cores.
+_MESSAGING_THERE = 0.03
 
 #: Prior of the CPU of idle threads, as a fraction of their time, and of a poll, in µs, each with its deviation.
 _SPIN, _POLL_US = (0.01, 0.015), (10.0, 6.0)
@@ -105,10 +105,10 @@ class Calibration:
 def priors(costs: Costs | None = None) -> Priors:
     """Return the priors: the default costs, with their errors."""
     costs = costs or Costs()
-    of_messages = np.array([*(getattr(costs, name) for name in _MESSAGING), _MESSAGING_THERE[0]])
+    of_messages = np.array([*(getattr(costs, name) for name in _MESSAGING), costs.messaging_cores])
     of_executors = np.array([costs.serialise_us, costs.serialise_us_per_kb, _SPIN[0], _POLL_US[0]])
     by = np.array([_MESSAGE, _BY_SIZE, _MESSAGE, _BY_SIZE, 0.0]) * of_messages
-    by[-1] = _MESSAGING_THERE[1]
+    by[-1] = _MESSAGING_THERE
     return Priors(
         messaging=Prior(of_messages, by, _COMMON),
         others=Prior(np.array([0.0, costs.worker_cores]), np.array([GARBAGE_DEVIATION, _THERE * costs.worker_cores])),
@@ -136,8 +136,8 @@ def calibrated(known: Evidence) -> Calibration:
     )
     wire = posterior(known.wire, before.wire)
     figures = {
-        **_figures(_MESSAGING, messaging, before.messaging),
-        "worker_cores": _of_worker(known, others, there, messaging),
+        **_figures((*_MESSAGING, "messaging_cores"), messaging, before.messaging),
+        **_figures(("worker_cores",), others, there),
         **_figures(_EXECUTORS, executors, before.executors),
         **_figures(("overhead_bytes",), wire, before.wire),
     }
@@ -147,6 +147,7 @@ def calibrated(known: Evidence) -> Calibration:
         # A thread that works does not spin: rows measure its work without that part.
         spins = min(figures["spin_share"].value, _MOST_ERROR)
         figures |= {name: _times(figures[name], 1 / (1 - spins)) for name in _EXECUTORS[:2]}
+        figures["poll_us"] = Figure(0.0, 0.0, 0.0, 0.0)
     values = {name: figure.value for name, figure in figures.items()}
     values["spin_share"] = min(values["spin_share"], _MOST_ERROR)
     corrections = {
@@ -206,16 +207,6 @@ def _figures(names: tuple[str, ...], estimate: Estimate, prior: Prior) -> dict[s
     }
 
 
-def _of_worker(known: Evidence, others: Estimate, prior: Prior, messaging: Estimate) -> Figure:
-    """Return the base CPU of a worker; if messages were observed, including that of its messaging threads."""
-    (alone,) = _figures(("",), others, prior).values()
-    if not any(one.messages for one in known.topologies.values()):
-        return alone
-    half = hypot(alone.high - alone.value, float(messaging.half_width()[-1]))
-    value = alone.value + float(messaging.value[-1])
-    return Figure(value, max(value - half, 0.0), value + half, alone.learned)
-
-
 def _times(figure: Figure, factor: float) -> Figure:
     return Figure(figure.value * factor, figure.low * factor, figure.high * factor, figure.learned)
 
@@ -250,7 +241,9 @@ def _correction(one: TopologyEvidence, messaging: Estimate, others: Estimate, ex
         messages=float((matched + tight) / (carried + tight)),
         error=float(np.clip(error, _LEAST_ERROR, _MOST_ERROR)),
         inputs={component: row.work(executors.value) for component, row in sorted(one.inputs.items())},
-        tuple_us=dict(zip(one.components, np.maximum(work, 0.0).tolist(), strict=True)) if one.counts_polls else {},
+        tuple_us={
+            name: us for name, us in zip(one.components, work.tolist(), strict=True) if one.counts_polls and us > 0
+        },
     )
 
 

@@ -171,7 +171,7 @@ class Profile:
         return cycles * self._by_fit(together, corrections)[component] * (factors.work * factors.scale)[topology]
 
     def _by_fit(self, cycles: FloatArray, corrections: Mapping[str, Correction]) -> FloatArray:
-        """Return the fitted work of a tuple by the measured one (`cycles`), 1 where none was fitted, shape (C,)."""
+        """Return the fitted work of a tuple by the measured one (`cycles`), 1 where there is none, shape (C,)."""
         found, offsets = np.ones(len(cycles)), self.layout.component_offset[:-1].tolist()
         for topology, offset in zip(self.problem.topologies, offsets, strict=True):
             known = corrections.get(topology.id)
@@ -192,6 +192,10 @@ class Profile:
     def recent(self) -> RecentResults:
         return RecentResults()
 
+    def polling_hz(self, costs: Costs) -> FloatArray:
+        """Return the CPU with which executors polled, in Hz, shape (E,)."""
+        return self.problem.executor_cpu_hz - self._without_polling_hz(costs)
+
     def _without_polling_hz(self, costs: Costs) -> FloatArray:
         """Return the CPU of executors while they have work, in Hz, shape (E,).
 
@@ -200,7 +204,7 @@ class Profile:
         Both are the models to which costs are fitted (`stormwright.predict.calibration.regression`).
         """
         cpu_hz, share, core_hz = self.problem.executor_cpu_hz, costs.spin_share, self.problem.core_hz
-        runs = self._runs_per_s
+        runs = self._runs_per_s if costs.poll_us else np.full(len(cpu_hz), np.nan)
         # Of the time that a thread does not work, which its CPU b + p s overstates.
         polling = share / (1 - share) * self._polls(costs.polling_threads) if np.isnan(runs).any() and share else 0.0
         polling = np.where(np.isnan(runs), polling, 1e-6 * costs.poll_us * runs)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, replace
 from math import inf, isclose
 from typing import Any
@@ -116,7 +116,8 @@ class CostCalibration:
         try:
             self._evidence.forget(problem.topology_index.keys())
             if learn(self._evidence, minute):
-                self._calibration = self._with_learned_scales(calibrated(self._evidence), problem)
+                warm = {life.topology for window in minute for life in window.usable()}
+                self._calibration = self._with_learned_scales(calibrated(self._evidence), problem, warm)
                 self._costs = self._costs_dict()
                 self._evidence_file.save(
                     orjson.dumps({"version": _VERSION, "known": self._evidence.as_dict()}).decode()
@@ -128,12 +129,12 @@ class CostCalibration:
             self._log_changed(f"costs of messages and workers: not fitted or not stored: {self._error}")
             log.debug("the error was", exc_info=error)
 
-    def _with_learned_scales(self, fitted: Calibration, problem: Problem) -> Calibration:
-        """Learn the scales of topologies from the newest load and costs, and return these with them."""
+    def _with_learned_scales(self, fitted: Calibration, problem: Problem, warm: Collection[str]) -> Calibration:
+        """Learn the scales of topologies with warm workers from the newest load, and return the costs with them."""
         if problem.load is None or np.all(problem.current_slot == UNPLACED):
             return fitted
         known, profile = self._evidence.scales, Profile.of(problem)
-        self._evidence.scales = learn_scales(profile, fitted.costs, fitted.corrections, known)
+        self._evidence.scales = learn_scales(profile, fitted.costs, fitted.corrections, known, warm)
         return with_scales(fitted, self._evidence.scales)
 
     def with_costs(self, load: LoadProfile) -> LoadProfile:

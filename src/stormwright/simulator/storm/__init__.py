@@ -37,6 +37,7 @@ Storm 2.8.3:
 On a node with a CPU quota (`stormwright.simulator.kernel.quotas`) each thread is pinned to one of its cores. Idle
 executors and sending threads wake to look for tuples, which takes CPU in any case (`Costs.poll_us`; where it was not
 fitted, `Costs.polling_share`). So a quota is used up at rates far below the highest one, and tuples wait for sleeping
-threads, for throttled cores and for busy cores. A receiving thread wakes when a message arrives. Garbage collection and other work of workers is charged
-evenly to each period's quota. On other nodes waking is ignored, as it limits nothing there.
+threads, for throttled cores and for busy cores. A receiving thread wakes when a message arrives. Garbage collection and
+other work of workers is charged evenly to each period's quota. On other nodes waking is ignored, as it limits nothing
+there.
 """
