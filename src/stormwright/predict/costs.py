@@ -60,9 +60,6 @@ class Costs:
         CPU of a message in the receiving threads of the receiver's worker.
     worker_cores
         Base CPU of a worker (heartbeats, metrics, garbage collection), in cores.
-    messaging_cores
-        Base CPU of the messaging threads of a worker whose topology has other workers, in cores: once a millisecond
-        they carry what there is to each of these, however little. Measured: 0.02 to 0.1 on nodes of 0.4 cores.
     spin_share
         CPU that an executor's thread takes while it polls for tuples on a full node, as a fraction of that time; 0
         until it was fitted. A full node spends `polling_cores` on it. It is subtracted from the measured CPU of
@@ -108,7 +105,6 @@ class Costs:
     receive_us: float = 1.9
     receive_us_per_kb: float = 1.5
     worker_cores: float = 0.031
-    messaging_cores: float = 0.04
     spin_share: float = 0.0
     poll_us: float = 0.0
     polling_threads: float = 1.7

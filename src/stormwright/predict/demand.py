@@ -342,8 +342,6 @@ def base_cores_of(profile: Profile, workers: SteadyWorkers, costs: Costs) -> Flo
     base = sums(node[idle], idle_hz[idle] / workers.nodes.core_hz[node[idle]], count)
     base += workers.nodes.overhead_cores
     there = np.bincount(workers.node, minlength=count)
-    several = np.bincount(workers.topology, minlength=len(workers.running)) > 1
-    base += np.bincount(workers.node, several[workers.topology], count) * costs.messaging_cores
     return base + there * costs.worker_cores + np.where(there > 0, costs.polling_cores, 0.0)
 
 

@@ -11,8 +11,8 @@ runs, it is less certain about what the rest would do elsewhere (`stormwright.pr
 
 And the best of many candidates is best partly by chance (J. E. Smith, R. L. Winkler, The Optimizer's Curse, Management
 Science 52(3), 2006, https://doi.org/10.1287/mnsc.1050.0451): its gain is shrunk towards none as in their equation (2),
-with true gains of candidates varying by 0.1 where the cost of a tree is unchanged (0.4 where several topologies run), and by the
-whole logarithm by which it changes. Only errors that differ between candidates count there.
+with true gains of candidates varying by 0.1 where the cost of a tree is unchanged (0.4 where several topologies run),
+and by the whole logarithm by which it changes. Only errors that differ between candidates count there.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ from stormwright.predict.prediction import TopologyPrediction
 #: the logarithm by which it changes.
 SAME_COST, OTHER_COST = 0.06, 0.3
 
-#: Standard deviation of logarithms of true gains among candidates, in the same terms; by whether several topologies run.
+#: Standard deviation of logarithms of true gains among candidates, in the same terms, by whether several topologies
+#: run.
 SAME_COST_GAINS, OTHER_COST_GAINS = {False: 0.1, True: 0.4}, 1.0
 
 #: Standard deviation of the logarithm of a gain that all candidates share: relative to the gain, downwards, and upwards

@@ -97,7 +97,7 @@ def test_incremental_resource_use_equals_prediction(data):
     add_up(of)
     count, expected = len(problem.supervisors), use_of(problem, profile, slots, known)
     nodes = of.nodes
-    base = nodes["base"] + nodes["workers"] * COSTS.worker_cores + nodes["talking"] * COSTS.messaging_cores
+    base = nodes["base"] + nodes["workers"] * COSTS.worker_cores
     there = problem.node_cpu_hz > 0
     # What burns with no rate is told to be no more than all there is.
     cpu = np.minimum(base / nodes["cores"], 1.0) + nodes["cpu"] / nodes["cores"]
@@ -127,8 +127,7 @@ def test_distributed_traffic_counts_like_its_pairs(worth, monkeypatch):
         of = make_placement_state(problem, MeasuredLoad(profile, COSTS, known), seats_of(problem, slots), aim)
         add_up(of)
         expected, nodes = use_of(problem, profile, slots, known), of.nodes
-        base = nodes["base"] + nodes["workers"] * COSTS.worker_cores + nodes["talking"] * COSTS.messaging_cores
-        cpu = (base + nodes["cpu"]) / nodes["cores"]
+        cpu = (nodes["base"] + nodes["workers"] * COSTS.worker_cores + nodes["cpu"]) / nodes["cores"]
         counted = np.concatenate([cpu, nodes["out"], nodes["into"], of.topologies["rate"] * of.topologies["busiest_s"]])
         assert counted == pytest.approx(expected, rel=1e-9, abs=1e-12)
 

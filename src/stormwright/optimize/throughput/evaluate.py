@@ -233,9 +233,6 @@ def _open_places(state: PlacementState, topology: int) -> None:
     state.topologies[topology].last_filled = end
     for number in range(it.first, end):
         _open_place(state, topology, state.workers[state.filled[number]].node)
-    several = end - it.first > 1
-    for place in range(it.first, it.first + state.topologies[topology].tried_places):
-        state.tried[place].talking = state.tried[place].workers if several else 0
 
 
 @inner

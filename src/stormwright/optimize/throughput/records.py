@@ -46,17 +46,16 @@ WORKER = _record("near send_s receive_s part part_of_bytes from_tuples from_byte
 #: idle.
 NODE = _record(
     "cores speed link_s memory_left base cpu out into term cpu_by out_by into_by tuples bytes from_tuples from_bytes",
-    "rack ports used workers talking count place workers_by talking_by",
+    "rack ports used workers count place workers_by",
     "touched filled",
 )
 RACK = _record("tuples bytes", "count")
-#: Of 1 tree/s: cores, and parts of the link in either direction. `talking` is the number of workers that have others of
-#: their topology.
-PLACE = _record("cpu out into", "node workers talking")
+#: Of 1 tree/s: cores, and parts of the link in either direction.
+PLACE = _record("cpu out into", "node workers")
 #: Seconds at a core of the reference speed, of a message and of each byte of it.
 COST = _record(
-    "serialise_s serialise_byte_s send_s send_byte_s receive_s receive_byte_s overhead worker_cores "
-    "messaging_cores polling_cores hop_s",
+    "serialise_s serialise_byte_s send_s send_byte_s receive_s receive_byte_s overhead worker_cores polling_cores "
+    "hop_s",
     "",
 )
 SCORING = _record("score rise short scale limit", "kind touched logged")

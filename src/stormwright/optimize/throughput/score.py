@@ -49,19 +49,17 @@ def _too_full(part: float) -> float:
 
 
 @inner
-def _present(state: PlacementState, workers: int, talking: int) -> float:
-    """Return the base CPU of a number of workers of a node, in cores; `talking` ones have others of their topology."""
-    cost = state.cost[0]
-    polling = cost.polling_cores if workers > 0 else 0.0
-    return float(workers * cost.worker_cores + talking * cost.messaging_cores + polling)
+def _present(state: PlacementState, workers: int) -> float:
+    """Return the base CPU of a number of workers of a node, in cores."""
+    return float(workers * state.cost[0].worker_cores + (state.cost[0].polling_cores if workers > 0 else 0.0))
 
 
 @inner
 def of_node(state: PlacementState, node: int) -> float:
     """Return the term of a node including the additions of a step."""
     on, objective = state.nodes[node], state.scoring[0]
-    workers, talking = on.workers + on.workers_by, on.talking + on.talking_by
-    cpu = (on.base + _present(state, workers, talking) + on.cpu + on.cpu_by) / (on.cores * objective.limit)
+    workers = on.workers + on.workers_by
+    cpu = (on.base + _present(state, workers) + on.cpu + on.cpu_by) / (on.cores * objective.limit)
     out, into = (on.out + on.out_by) / objective.limit, (on.into + on.into_by) / objective.limit
     if objective.kind == THROUGHPUT:
         idle = _IDLE if on.filled and workers == 0 else 0.0
@@ -154,9 +152,8 @@ def settle(state: PlacementState, taken: bool) -> None:
             state.nodes[node].out += state.nodes[node].out_by
             state.nodes[node].into += state.nodes[node].into_by
             state.nodes[node].workers += state.nodes[node].workers_by
-            state.nodes[node].talking += state.nodes[node].talking_by
         state.nodes[node].cpu_by, state.nodes[node].out_by, state.nodes[node].into_by = 0.0, 0.0, 0.0
-        state.nodes[node].workers_by, state.nodes[node].talking_by, state.nodes[node].touched = 0, 0, False
+        state.nodes[node].workers_by, state.nodes[node].touched = 0, False
     if taken:
         state.scoring[0].score += state.scoring[0].rise
 
@@ -169,7 +166,6 @@ def _touch(state: PlacementState, place: Any, workers: int) -> None:
         state.touched[state.scoring[0].touched] = node
         state.scoring[0].touched += 1
     state.nodes[node].workers_by += workers * place.workers
-    state.nodes[node].talking_by += workers * place.talking
 
 
 @inner
@@ -184,10 +180,14 @@ def add_up(state: PlacementState) -> None:
     """Recompute every topology, node and the score, from the positions of executors and workers."""
     state.scoring[0].score = 0.0
     for node in range(len(state.nodes)):
-        state.nodes[node].cpu, state.nodes[node].out, state.nodes[node].into = 0.0, 0.0, 0.0
-        state.nodes[node].workers, state.nodes[node].talking = 0, 0
+        state.nodes[node].cpu, state.nodes[node].out, state.nodes[node].into, state.nodes[node].workers = (
+            0.0,
+            0.0,
+            0.0,
+            0,
+        )
         state.nodes[node].cpu_by, state.nodes[node].out_by, state.nodes[node].into_by = 0.0, 0.0, 0.0
-        state.nodes[node].workers_by, state.nodes[node].talking_by, state.nodes[node].touched = 0, 0, False
+        state.nodes[node].workers_by, state.nodes[node].touched = 0, False
     for topology in range(len(state.topologies)):
         evaluate(state, topology)
         take(state, topology)
@@ -198,7 +198,6 @@ def add_up(state: PlacementState) -> None:
             state.nodes[on].out += it.rate * state.places[place].out
             state.nodes[on].into += it.rate * state.places[place].into
             state.nodes[on].workers += state.places[place].workers
-            state.nodes[on].talking += state.places[place].talking
         state.scoring[0].score += of_topology(state, it.rate, it.busiest_s, it.messages)
     for node in range(len(state.nodes)):
         state.nodes[node].term = of_node(state, node)
@@ -212,7 +211,7 @@ def headroom(state: PlacementState) -> float:
     for node in range(len(state.nodes)):
         on = state.nodes[node]
         if on.cpu > 0.0:
-            most = min(most, (on.cores - on.base - _present(state, on.workers, on.talking)) / on.cpu)
+            most = min(most, (on.cores - on.base - _present(state, on.workers)) / on.cpu)
         used = max(on.out, on.into)
         if used > 0.0:
             most = min(most, 1.0 / used)

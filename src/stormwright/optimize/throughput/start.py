@@ -211,6 +211,6 @@ def _cost(costs: Costs) -> Records:
         cost[f"{end}_s"] = getattr(costs, f"{end}_us") * 1e-6
         cost[f"{end}_byte_s"] = getattr(costs, f"{end}_us_per_kb") * 1e-9
     cost["overhead"], cost["worker_cores"] = costs.overhead_bytes, costs.worker_cores
-    cost["messaging_cores"], cost["polling_cores"] = costs.messaging_cores, costs.polling_cores
+    cost["polling_cores"] = costs.polling_cores
     cost["hop_s"] = costs.remote_hop_us * 1e-6
     return cost

@@ -25,8 +25,8 @@ _DEVIATIONS = 1.96
 #: and of all costs by the kB, of base costs. Together a message is known to some 30 %.
 _COMMON, _MESSAGE, _SERIALISE, _BY_SIZE, _THERE = 0.12, 0.12, 0.5, 0.5, 0.3
 
-#: Prior deviation of the base cost of messaging threads, in cores.
-_MESSAGING_THERE = 0.03
+#: Prior base cost of messaging threads, in cores, and its deviation.
+_MESSAGING_THERE = (0.015, 0.01)
 
 #: Prior of the CPU of idle threads, as a fraction of their time, and of a poll, in µs, each with its deviation.
 _SPIN, _POLL_US = (0.01, 0.015), (10.0, 6.0)
@@ -105,10 +105,10 @@ class Calibration:
 def priors(costs: Costs | None = None) -> Priors:
     """Return the priors: the default costs, with their errors."""
     costs = costs or Costs()
-    of_messages = np.array([*(getattr(costs, name) for name in _MESSAGING), costs.messaging_cores])
+    of_messages = np.array([*(getattr(costs, name) for name in _MESSAGING), _MESSAGING_THERE[0]])
     of_executors = np.array([costs.serialise_us, costs.serialise_us_per_kb, _SPIN[0], _POLL_US[0]])
     by = np.array([_MESSAGE, _BY_SIZE, _MESSAGE, _BY_SIZE, 0.0]) * of_messages
-    by[-1] = _MESSAGING_THERE
+    by[-1] = _MESSAGING_THERE[1]
     return Priors(
         messaging=Prior(of_messages, by, _COMMON),
         others=Prior(np.array([0.0, costs.worker_cores]), np.array([GARBAGE_DEVIATION, _THERE * costs.worker_cores])),
@@ -136,8 +136,8 @@ def calibrated(known: Evidence) -> Calibration:
     )
     wire = posterior(known.wire, before.wire)
     figures = {
-        **_figures((*_MESSAGING, "messaging_cores"), messaging, before.messaging),
-        **_figures(("worker_cores",), others, there),
+        **_figures(_MESSAGING, messaging, before.messaging),
+        "worker_cores": _of_worker(known, others, there, messaging),
         **_figures(_EXECUTORS, executors, before.executors),
         **_figures(("overhead_bytes",), wire, before.wire),
     }
@@ -205,6 +205,16 @@ def _figures(names: tuple[str, ...], estimate: Estimate, prior: Prior) -> dict[s
         )
         for i, name in enumerate(names)
     }
+
+
+def _of_worker(known: Evidence, others: Estimate, prior: Prior, messaging: Estimate) -> Figure:
+    """Return the base CPU of a worker; if messages were observed, including that of its messaging threads."""
+    (alone,) = _figures(("",), others, prior).values()
+    if not any(one.messages for one in known.topologies.values()):
+        return alone
+    half = hypot(alone.high - alone.value, float(messaging.half_width()[-1]))
+    value = alone.value + float(messaging.value[-1])
+    return Figure(value, max(value - half, 0.0), value + half, alone.learned)
 
 
 def _times(figure: Figure, factor: float) -> Figure:
