@@ -269,7 +269,8 @@ def test_waits_runs_and_pending_trees_are_means_of_the_records_that_have_them() 
     assert load.runs_per_s[spout] == load.runs_per_s[other_spout] == 30
     assert load.runs_per_s[members["split"]].tolist() == [400] * len(members["split"])
     assert load.runs_per_s[members["count"]].tolist() == [(30 + 400) / 2] * len(members["count"])
-    assert load.pending_trees.tolist() == [8.0 if e == spout else 0.0 for e in range(topology.num_executors)]
+    assert load.pending_trees[members["sentences"]].tolist() == [8, 8]
+    assert load.pending_trees.sum() == 16, "those of bolts are none of theirs"
 
     silent = topology_load(topology, facts(of(spout), of(split, pending_ns=3e9, pending_known_ns=10**9)), SETTINGS, 2e9)
     assert (silent.waited, silent.runs_per_s, silent.pending_trees) == (None, None, None)
