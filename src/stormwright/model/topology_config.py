@@ -15,6 +15,14 @@ from stormwright.model.requests import read_requests
 #: those nearby.
 UNAWARE_SHUFFLE: Final = "topology.disable.loadaware.messaging"
 
+
+def number_of(conf: Mapping[str, Any], key: str, default: float, *, zero: bool = False) -> float:
+    """Return a positive number of a configuration, or 0 if `zero` allows it; anything else, like null, is absent."""
+    value = conf.get(key)
+    sound = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < 1e15
+    return float(value) if sound and value is not None and (value or zero) else default
+
+
 # Favoured hosts -----------------------------------------------------------------------------------
 # Hosts that a topology would rather have, or rather not, as its configuration names them.
 

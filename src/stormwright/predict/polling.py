@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stormwright.model.arrays import FloatArray
+from stormwright.model.topology_config import number_of
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.sums import ratio
 
@@ -38,16 +39,10 @@ class Waits(NamedTuple):
 
     @classmethod
     def of(cls, conf: Mapping[str, Any], *, spout: bool) -> Waits:
-        """Return how executors wait, by the configuration of cluster and topology; an invalid value is none."""
+        """Return how executors wait, by the configuration of cluster and topology."""
         key = f"topology.{'spout' if spout else 'bolt'}.wait.progressive.level"
-        parks = _amount(conf, f"{key}2.count", SPOUT_PARKS if spout else BOLT_PARKS)
-        return cls(parks, _amount(conf, f"{key}3.sleep.millis", SLEEP_MS) / 1e3 or SLEEP_MS / 1e3)
-
-
-def _amount(conf: Mapping[str, Any], key: str, default: float) -> float:
-    value = conf.get(key)
-    sound = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < 1e15
-    return float(value) if sound and value is not None else default
+        parks = number_of(conf, f"{key}2.count", SPOUT_PARKS if spout else BOLT_PARKS, zero=True)
+        return cls(parks, number_of(conf, f"{key}3.sleep.millis", SLEEP_MS) / 1e3)
 
 
 def polls_per_s(profile: Profile, handled_tps: FloatArray, busy: FloatArray) -> FloatArray:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from stormwright.model import Problem
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from stormwright.model.requests import ACKER
+from stormwright.model.topology_config import number_of
 from stormwright.predict.sums import sums
 
 #: Keys of a topology's configuration, and Storm's defaults (defaults.yaml of 2.8.3).
@@ -67,7 +67,7 @@ class FlowLayout:
         confs = [{**problem.conf, **each.conf} for each in topologies]
         tasks = _spout_tasks(problem, executor_component, is_spout)
         acked = sums(topology, is_acker * size, len(topologies)) > 0
-        pending = np.array([_number(conf, MAX_SPOUT_PENDING, np.inf) for conf in confs]) * np.maximum(tasks, 1)
+        pending = np.array([number_of(conf, MAX_SPOUT_PENDING, np.inf) for conf in confs]) * np.maximum(tasks, 1)
         return cls(
             component_offset=offset,
             topology=topology,
@@ -81,7 +81,7 @@ class FlowLayout:
             pending=np.where(acked, pending, np.inf),
             spill_tuples=np.array(
                 [
-                    _number(conf, RECEIVE_BUFFER, _RECEIVE_BUFFER) * _number(conf, SPILL_BOUND, _SPILL_BOUND)
+                    number_of(conf, RECEIVE_BUFFER, _RECEIVE_BUFFER) * number_of(conf, SPILL_BOUND, _SPILL_BOUND)
                     for conf in confs
                 ]
             ),
@@ -94,13 +94,6 @@ def _spout_tasks(problem: Problem, executor_component: IndexArray, is_spout: Boo
     tasks = np.concatenate([np.empty(0, np.int32), *parts])
     of_spouts = np.where(is_spout[executor_component], tasks, 0)
     return sums(problem.executor_topology, of_spouts, len(problem.topologies))
-
-
-def _number(conf: Mapping[str, Any], key: str, default: float) -> float:
-    """Return a positive number of a configuration; anything else, like null, counts as absent."""
-    value = conf.get(key)
-    sound = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < 1e15
-    return float(value) if sound and value is not None else default
 
 
 class StreamRates(NamedTuple):

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stormwright.model import Problem, Topology, TopologyAssignment
+from stormwright.model.topology_config import number_of
 from stormwright.perflog.records import encode
 from stormwright.predict.calibration.document import costs_of
 from stormwright.simulator.cluster.clock import VirtualClock
@@ -20,7 +21,6 @@ from stormwright.simulator.cluster.records import RecordWriter
 from stormwright.simulator.cluster.supervisors import Supervisors, Worker
 from stormwright.simulator.cluster.timings import RECORD, REFRESH_POLL, REFRESH_POLL_S, Delay, Timings
 from stormwright.simulator.engine import Engine, EngineCounts
-from stormwright.simulator.storm.start import number_of
 
 #: Receiver of lines of the performance log.
 Deliver = Callable[[Sequence[bytes]], None]

@@ -11,11 +11,11 @@ import numpy as np
 
 from stormwright.model import Problem, TopologyAssignment
 from stormwright.model.arrays import IntArray
+from stormwright.model.topology_config import number_of
 from stormwright.simulator.cluster.clock import VirtualClock
 from stormwright.simulator.cluster.nimbus import ACTIVE, VirtualNimbus
 from stormwright.simulator.cluster.timings import REFRESH_POLL, REFRESH_POLL_S, Timings
 from stormwright.simulator.engine import NOWHERE, Engine
-from stormwright.simulator.storm.start import number_of
 
 # Wanted workers -----------------------------------------------------------------------------------
 # Workers that should run on each supervisor by Nimbus's assignments.

@@ -14,7 +14,7 @@ from stormwright.errors import Fault, InputError
 from stormwright.jit.compiled import Records
 from stormwright.model import Problem
 from stormwright.model.arrays import IntArray
-from stormwright.model.topology_config import UNAWARE_SHUFFLE
+from stormwright.model.topology_config import UNAWARE_SHUFFLE, number_of
 from stormwright.predict.costs import Costs
 from stormwright.predict.flow.layout import MAX_SPOUT_PENDING
 from stormwright.predict.flow.profile import Profile
@@ -497,10 +497,3 @@ def _run(costs: Costs, executors: int, workers: int, edges: Edges) -> Records:
     run["free_tuple"] = run["free_tree"] = NONE
     run["most_sent"] = edges.most_sent
     return made
-
-
-def number_of(conf: Mapping[str, Any], key: str, default: float) -> float:
-    """Return a positive number of a configuration; invalid values count as missing."""
-    value = conf.get(key)
-    sound = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < 1e15
-    return float(value) if sound and value is not None else default
