@@ -72,7 +72,7 @@ class NativeThreadsTest {
         threads.read();
         Set<String> executors = Set.of(NativeThreads.mark("Thread-5-split-executor[4, 5]"));
         assertEquals(Map.of(), threads.cpuNs(executors));
-        assertEquals(Map.of("Thread-5-", new Scheduling(300, 5)), threads.scheduling());
+        assertEquals(Map.of("Thread-5-", new Scheduling(300, 0)), threads.scheduling());
     }
 
     @Test
