@@ -17,7 +17,17 @@ UNAWARE_SHUFFLE: Final = "topology.disable.loadaware.messaging"
 
 
 def number_of(conf: Mapping[str, Any], key: str, default: float, *, zero: bool = False) -> float:
-    """Return a positive number of a configuration, or 0 if `zero` allows it; anything else, like null, is absent."""
+    """Return a positive number of a configuration; anything else, like null, counts as absent.
+
+    Parameters
+    ----------
+    conf
+        Configuration of a topology or of the cluster.
+    key, default
+        Key of the number, and its value where it is absent.
+    zero
+        Whether 0 is a valid number, too.
+    """
     value = conf.get(key)
     sound = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < 1e15
     return float(value) if sound and value is not None and (value or zero) else default

@@ -32,7 +32,7 @@ BOLT_PARKS, SPOUT_PARKS, SLEEP_MS = 1_000.0, 0.0, 1.0
 
 
 class Waits(NamedTuple):
-    """How a thread waits: so many of the shortest parks, then sleeps of so many seconds."""
+    """How a thread waits: a number of the shortest parks, then sleeps of a number of seconds."""
 
     parks: float
     sleep_s: float
