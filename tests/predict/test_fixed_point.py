@@ -231,3 +231,12 @@ def test_learned_scales_are_kept_until_their_topology_is_gone():
     assert read.scales == known.scales
     read.forget({"words"})
     assert read.scales == {"words": LearnedScale(0.5, 0.01)}
+
+
+def test_base_costs_leave_room_for_what_was_measured():
+    """On small nodes costs of young workers would take all: what completes trees there is not predicted to do none."""
+    problem = full(pending(placed(WordCount(cores=0.1, rate_tps=1_500.0, pending=200)), 1.0))
+    costs = {"schema": "stormwright-calibration/1", "costs": {"worker_cores": 0.12, "spin_share": 0.04}}
+    known = problem.with_load(replace(problem.load, costs=costs))
+    assert reach_of(known) == pytest.approx(Profile.of(problem).rate_tps[0], rel=0.02)
+    assert reach_of(known, TOGETHER) > 0

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from stormwright.errors import Fault, InputError
 from stormwright.formats import read_json
 from stormwright.formats.document.documents import COSTS_SCHEMA, CorrectionDocument, CostsDocument
 from stormwright.formats.document.faults import FaultList, require_schema
-from stormwright.model import Problem
+from stormwright.model import UNPLACED, Problem
 from stormwright.predict.costs import Correction, CostRange, Costs, FitRange, InputWork
+from stormwright.predict.workers import nodes_of
 
 if TYPE_CHECKING:
     from stormwright.predict.calibration.calibration import Calibration
@@ -82,8 +85,38 @@ def costs_of(problem: Problem) -> StoredCosts:
     InputError
         The costs of the load are invalid.
     """
-    costs = problem.load.costs if problem.load else {}
-    return costs_from_dict(dict(costs), "costs of the problem") if costs else StoredCosts(Costs(), {})
+    stored = problem.load.costs if problem.load else {}
+    costs, corrections = costs_from_dict(dict(stored), "costs of the problem") if stored else StoredCosts(Costs(), {})
+    return StoredCosts(_with_room_for_trees(problem, costs), corrections)
+
+
+#: Part of a node that base costs may leave to trees that were measured there, at least.
+_LEAST_ROOM = 0.05
+
+
+def _with_room_for_trees(problem: Problem, costs: Costs) -> Costs:
+    """Return costs whose base CPU leaves the nodes of the measured placement what executors took there without polls.
+
+    Only where it would leave them next to nothing: costs fitted to young workers, or on larger nodes, may.
+    """
+    load, slots = problem.load, problem.measured_slot
+    if load is None or not load.topologies or not np.any(slots != UNPLACED):
+        return costs
+    nodes, count, on = nodes_of(problem), len(problem.supervisors), slots != UNPLACED
+    node = problem.slot_node[slots[on]]
+    workers = np.bincount(problem.slot_node[np.unique(slots[on])], minlength=count)
+    base = workers * costs.worker_cores + (workers > 0) * costs.polling_cores
+    room = nodes.cores - nodes.overhead_cores
+    full = (workers > 0) & (room - base < _LEAST_ROOM * nodes.cores) & (base > 0)
+    if not full.any():
+        return costs
+    runs = np.concatenate(
+        [np.zeros(len(each.cpu_hz)) if each.runs_per_s is None else each.runs_per_s for each in problem.loads]
+    )
+    worked_hz = np.maximum(problem.executor_cpu_hz - 1e-6 * costs.poll_us * runs * problem.core_hz, 0.0)[on]
+    worked = np.bincount(node, worked_hz, count) / nodes.core_hz
+    left = np.clip((room - worked)[full] / base[full], 0.0, 1.0).min()
+    return replace(costs, worker_cores=left * costs.worker_cores, spin_share=left * costs.spin_share)
 
 
 def costs_from_dict(document: object, source: str = "costs") -> StoredCosts:
