@@ -95,9 +95,9 @@ _LEAST_ROOM = 0.05
 
 
 def _with_room_for_trees(problem: Problem, costs: Costs) -> Costs:
-    """Return costs whose base CPU leaves the nodes of the measured placement what executors took there without polls.
+    """Return costs with a base CPU that leaves room on each node for the measured CPU of its executors without polls.
 
-    Only where it would leave them next to nothing: costs fitted to young workers, or on larger nodes, may.
+    They are changed only if there is next to no room: costs fitted to young workers, or on larger nodes, may be so high.
     """
     load, slots = problem.load, problem.measured_slot
     if load is None or not load.topologies or not np.any(slots != UNPLACED):
