@@ -97,7 +97,7 @@ _LEAST_ROOM = 0.05
 def _with_room_for_trees(problem: Problem, costs: Costs) -> Costs:
     """Return costs with a base CPU that leaves room on each node for the measured CPU of its executors without polls.
 
-    They are changed only if there is next to no room: costs fitted to young workers, or on larger nodes, may be so high.
+    They are changed only if there is next to no room: costs fitted to young workers, or on larger nodes, may do that.
     """
     load, slots = problem.load, problem.measured_slot
     if load is None or not load.topologies or not np.any(slots != UNPLACED):
