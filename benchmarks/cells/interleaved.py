@@ -7,6 +7,7 @@ its speed is recorded beside each start and corrects nothing. Every start is one
 
 from __future__ import annotations
 
+import argparse
 import gzip
 import json
 import logging
@@ -287,6 +288,16 @@ class Bench:
             "load_average": os.getloadavg()[0],
             "records": records,
         }
+
+
+def parsed_options(doc: str | None) -> argparse.Namespace:
+    """Options of a benchmark that runs starts of cells, or compares those that are stored."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("run", "compare"))
+    parser.add_argument("--only", default="", help="only cells with this in their name")
+    parser.add_argument("--minutes", type=float, default=600.0, help="begin no start later than that")
+    parser.add_argument("--starts", type=int, default=1)
+    return parser.parse_args()
 
 
 def stored(file: Path, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:

@@ -11,7 +11,6 @@ from the stored loads, with the code as it is, and needs no cluster.
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
@@ -22,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.cells.interleaved import Bench, Cell, stored
+from benchmarks.cells.interleaved import Bench, Cell, parsed_options, stored
 from benchmarks.kit.results import DIRECTORY, show_progress, write_results
 from stormwright.evaluations.lab.steady import with_load
 from stormwright.formats import problem_from_dict
@@ -64,12 +63,7 @@ ASKED_RATE, ASKED_CPU = "median ≤ 15%, p95 ≤ 35%", "median ≤ 10%, p95 ≤ 
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("run", "compare"))
-    parser.add_argument("--only", default="", help="only cells with this in their name")
-    parser.add_argument("--minutes", type=float, default=600.0, help="begin no start later than that")
-    parser.add_argument("--starts", type=int, default=1)
-    options = parser.parse_args()
+    options = parsed_options(__doc__)
     if options.what == "compare":
         compare()
         return

@@ -13,7 +13,6 @@ from the stored loads, with the code as it is, and needs no cluster.
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -23,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.cells.interleaved import Bench, Cell, stored
+from benchmarks.cells.interleaved import Bench, Cell, parsed_options, stored
 from benchmarks.cells.threads import by_class, times
 from benchmarks.kit.busy import busy_core
 from benchmarks.kit.results import DIRECTORY, show_progress, write_results
@@ -79,12 +78,7 @@ CLOSED = 0.05
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("run", "compare"))
-    parser.add_argument("--only", default="", help="only cells with this in their name")
-    parser.add_argument("--minutes", type=float, default=600.0, help="begin no start later than that")
-    parser.add_argument("--starts", type=int, default=1)
-    options = parser.parse_args()
+    options = parsed_options(__doc__)
     if options.what == "compare":
         compare()
         return

@@ -249,9 +249,10 @@ def _nodes(placed: PlacedLoad, states: Sequence[SteadyState], costs: Costs) -> I
     workers = np.bincount(demand.worker_node, minlength=count)
     executors = problem.num_executors
     there = demand.executor_node != UNPLACED
-    handled_tps = states[0].given.rate_tps[demand.thread_topology[:executors]] * demand.thread_visits[:executors]
-    polls = polls_per_s(placed.profile, handled_tps, busy[:executors])
-    share = 1e-6 * costs.poll_us * polls if costs.poll_us else costs.spin_share * (1 - busy[:executors])
+    share = costs.spin_share * (1 - busy[:executors])
+    if costs.poll_us:
+        handled_tps = states[0].given.rate_tps[demand.thread_topology[:executors]] * demand.thread_visits[:executors]
+        share = 1e-6 * costs.poll_us * polls_per_s(placed.profile, handled_tps, busy[:executors])
     # A full node polls, too: that is part of its base.
     cores = np.maximum(
         sums(demand.executor_node[there], share[there], count) - (workers > 0) * costs.polling_cores, 0.0

@@ -32,7 +32,7 @@ from stormwright.predict.costs import Correction, Costs
 
 Result = TypeVar("Result")
 
-#: Kinds of results; see the table above. The last four are results of a profile.
+#: Kinds of results; see the table above. The last six are results of a profile.
 Kind = Literal[
     "workers",
     "routes",
@@ -46,6 +46,7 @@ Kind = Literal[
     "mix",
     "fixed point",
     "stored costs",
+    "waits",
     "known costs",
 ]
 
@@ -142,8 +143,8 @@ class PlacementCache:
         return self._by_topology.setdefault(key, {})
 
 
-#: Most results in `RecentResults`: of four kinds, by costs as fitted, and low and high by their errors.
-_RECENT = 12
+#: Most results in `RecentResults`: of four kinds by costs as fitted, low and high by their errors, and two others.
+_RECENT = 14
 
 
 class RecentResults:

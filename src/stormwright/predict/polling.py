@@ -22,6 +22,7 @@ import numpy as np
 from stormwright.model.arrays import FloatArray
 from stormwright.model.topology_config import number_of
 from stormwright.predict.flow.profile import Profile
+from stormwright.predict.placement_cache import CacheKey
 from stormwright.predict.sums import ratio
 
 #: Seconds of the shortest park: Linux adds 50 µs to every timer of a thread, and then wakes it up.
@@ -45,6 +46,18 @@ class Waits(NamedTuple):
         return cls(parks, number_of(conf, f"{key}3.sleep.millis", SLEEP_MS) / 1e3)
 
 
+def _waits(profile: Profile) -> FloatArray:
+    """Return the number of parks and the seconds of a sleep of every executor, shape (2, E)."""
+    problem, layout = profile.problem, profile.layout
+    waits = [
+        [Waits.of({**problem.conf, **topology.conf}, spout=spout) for spout in (False, True)]
+        for topology in problem.topologies
+    ]
+    spout = layout.is_spout[layout.executor_component].astype(np.intp)
+    found: FloatArray = np.array(waits, np.float64).reshape(-1, 2, 2)[problem.executor_topology, spout].T
+    return found
+
+
 def polls_per_s(profile: Profile, handled_tps: FloatArray, busy: FloatArray) -> FloatArray:
     """Return how often a second executors poll, where nodes have cores for them, shape (E,).
 
@@ -55,13 +68,8 @@ def polls_per_s(profile: Profile, handled_tps: FloatArray, busy: FloatArray) -> 
     handled_tps, busy
         Tuples/s that executors handle, and the fraction of time for which they work, shape (E,).
     """
-    problem, layout = profile.problem, profile.layout
-    waits = [
-        [Waits.of({**problem.conf, **topology.conf}, spout=spout) for spout in (False, True)]
-        for topology in problem.topologies
-    ]
-    spout = layout.is_spout[layout.executor_component].astype(np.intp)
-    parks, sleep_s = np.array(waits, np.float64).reshape(-1, 2, 2)[problem.executor_topology, spout].T
+    key: CacheKey[FloatArray] = CacheKey("waits")
+    parks, sleep_s = profile.recent.get_or_compute(key, lambda: _waits(profile))
     idle = np.clip(1.0 - busy, 0.0, 1.0)
     # Without tuples the gap has no end.
     gap_s = np.divide(idle, handled_tps, out=np.full(len(idle), np.inf), where=handled_tps > 0)

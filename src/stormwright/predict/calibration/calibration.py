@@ -141,7 +141,7 @@ def calibrated(known: Evidence) -> Calibration:
         **_figures(_EXECUTORS, executors, before.executors),
         **_figures(("overhead_bytes",), wire, before.wire),
     }
-    if any(one.counts_polls for one in known.topologies.values()) or known.of_gone[2].xtx[-1, -1] > 0:
+    if known.counts_polls:
         figures["spin_share"] = _times(figures["poll_us"], 1e-6 * _POLLS_PER_S)
     else:
         # A thread that works does not spin: rows measure its work without that part.
@@ -244,6 +244,8 @@ def _correction(one: TopologyEvidence, messaging: Estimate, others: Estimate, ex
     matched = rest @ by_message / messaging.noise
     tight = _OF_TOPOLOGY**-2
     work = _work_us(one, executors)
+    # A component without tuples has no work, and one whose CPU was all polls none that is known.
+    fitted = {name: us for name, us in zip(one.components, work.tolist(), strict=True) if us > 0}
     noise = _noise_of_work(one, executors, work)
     error = _DEVIATIONS * _WORK_NOISE * noise**0.5
     return Correction(
@@ -251,9 +253,7 @@ def _correction(one: TopologyEvidence, messaging: Estimate, others: Estimate, ex
         messages=float((matched + tight) / (carried + tight)),
         error=float(np.clip(error, _LEAST_ERROR, _MOST_ERROR)),
         inputs={component: row.work(executors.value) for component, row in sorted(one.inputs.items())},
-        tuple_us={
-            name: us for name, us in zip(one.components, work.tolist(), strict=True) if one.counts_polls and us > 0
-        },
+        tuple_us=fitted if one.counts_polls else {},
     )
 
 

@@ -87,36 +87,30 @@ def costs_of(problem: Problem) -> StoredCosts:
     """
     stored = problem.load.costs if problem.load else {}
     costs, corrections = costs_from_dict(dict(stored), "costs of the problem") if stored else StoredCosts(Costs(), {})
-    return StoredCosts(_with_room_for_trees(problem, costs), corrections)
+    return StoredCosts(_fitting_measured_nodes(problem, costs), corrections)
 
 
-#: Part of a node that base costs may leave to trees that were measured there, at least.
-_LEAST_ROOM = 0.05
+def _fitting_measured_nodes(problem: Problem, costs: Costs) -> Costs:
+    """Return costs whose base CPU fits on every measured node beside the CPU of its executors without polls.
 
-
-def _with_room_for_trees(problem: Problem, costs: Costs) -> Costs:
-    """Return costs with a base CPU that leaves room on each node for the measured CPU of its executors without polls.
-
-    They are changed only if there is next to no room: costs fitted to young workers, or on larger nodes, may do that.
+    Costs that were fitted to young workers, or on larger nodes, may be too high for that.
     """
     load, slots = problem.load, problem.measured_slot
-    if load is None or not load.topologies or not np.any(slots != UNPLACED):
+    on = slots != UNPLACED
+    if load is None or not load.node_cpu_hz or not on.any():
         return costs
-    nodes, count, on = nodes_of(problem), len(problem.supervisors), slots != UNPLACED
-    node = problem.slot_node[slots[on]]
+    nodes, count = nodes_of(problem), len(problem.supervisors)
     workers = np.bincount(problem.slot_node[np.unique(slots[on])], minlength=count)
     base = workers * costs.worker_cores + (workers > 0) * costs.polling_cores
-    room = nodes.cores - nodes.overhead_cores
-    full = (workers > 0) & (room - base < _LEAST_ROOM * nodes.cores) & (base > 0)
-    if not full.any():
-        return costs
     runs = np.concatenate(
         [np.zeros(len(each.cpu_hz)) if each.runs_per_s is None else each.runs_per_s for each in problem.loads]
     )
-    worked_hz = np.maximum(problem.executor_cpu_hz - 1e-6 * costs.poll_us * runs * problem.core_hz, 0.0)[on]
-    worked = np.bincount(node, worked_hz, count) / nodes.core_hz
-    left = np.clip((room - worked)[full] / base[full], 0.0, 1.0).min()
-    return replace(costs, worker_cores=left * costs.worker_cores, spin_share=left * costs.spin_share)
+    work_hz = np.maximum(problem.executor_cpu_hz - 1e-6 * costs.poll_us * runs * problem.core_hz, 0.0)
+    work = np.bincount(problem.slot_node[slots[on]], work_hz[on], count) / nodes.core_hz
+    measured = np.array([node.id in load.node_cpu_hz for node in problem.supervisors]) & (base > 0)
+    room = (nodes.cores - nodes.overhead_cores - work)[measured]
+    part = float(np.clip(room / base[measured], 0.0, 1.0).min(initial=1.0))
+    return replace(costs, worker_cores=part * costs.worker_cores, spin_share=part * costs.spin_share)
 
 
 def costs_from_dict(document: object, source: str = "costs") -> StoredCosts:

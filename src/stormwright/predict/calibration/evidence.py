@@ -163,6 +163,12 @@ class Evidence:
     minutes: int = 0
     workers: int = 0
 
+    @property
+    def counts_polls(self) -> bool:
+        """Whether any record says how often threads were given a core."""
+        gone = self.of_gone[2].xtx[-1, -1] > 0
+        return bool(gone) or any(one.counts_polls for one in self.topologies.values())
+
     def add(self, rows: StretchRows) -> None:
         """Add a minute."""
         for name, one in rows.topologies.items():
