@@ -14,13 +14,13 @@ import pytest
 
 import stormwright as sw
 from stormwright.advise.search.advice import Alternative
+from stormwright.base.tables import Tabular
 from stormwright.errors import InputError, MissingDependencyError
 from stormwright.formats import write_assignment, write_problem
 from stormwright.predict.calibration.calibration import Calibration
 from stormwright.predict.calibration.document import costs_to_dict
 from stormwright.predict.costs import Costs
 from stormwright.schedulers import scheduler_names
-from stormwright.tables import Tabular
 from stormwright.testing.word_counts import WordCount
 
 

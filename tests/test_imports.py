@@ -15,13 +15,13 @@ import stormwright
 
 ROOT = Path(stormwright.__file__).parent
 
-EVERYTHING = frozenset(path.name for path in ROOT.iterdir() if path.is_dir() and any(path.rglob("*.py")))
+EVERYTHING = frozenset(path.name for path in ROOT.iterdir() if path.is_dir() and any(path.rglob("*.py"))) - {"base"}
 
 #: Packages from the foundation up: each imports those in lower layers and itself, none in its own layer.
 LAYERS: tuple[frozenset[str], ...] = (
-    frozenset({"model", "perflog", "client", "jit"}),
-    frozenset({"formats"}),
-    frozenset({"storm", "pipeline", "predict"}),
+    frozenset({"model", "perflog", "jit"}),
+    frozenset({"formats", "plans"}),
+    frozenset({"client", "storm", "pipeline", "predict"}),
     frozenset({"optimize", "simulator"}),
     frozenset({"schedulers", "history"}),
     frozenset({"controller", "explain", "advise"}),
@@ -37,8 +37,8 @@ BESIDE = {"testing": frozenset({"model", "perflog", "formats", "schedulers"})}
 #: The public API at the top of the package: above `workbench`, imported by no package.
 API = frozenset({"api", "datasets"})
 
-#: Modules at the top of the package that every package may import.
-UTILITIES = {path.stem for path in ROOT.glob("*.py")} - {"__init__", "__main__"} - API
+#: Modules at the top of the package, and `base`, that every package may import.
+UTILITIES = {path.stem for path in ROOT.glob("*.py")} - {"__init__", "__main__"} - API | {"base"}
 
 #: Package → packages that it may import besides itself and the utilities.
 MAY_IMPORT = {
@@ -76,7 +76,7 @@ def imported(module: ast.Module) -> set[str]:
 
 def may_import(place: Path) -> frozenset[str]:
     """Return the packages that a module may import; utilities import each other only."""
-    if len(place.parts) == 1:
+    if len(place.parts) == 1 or place.parts[0] == "base":
         below = MAY_IMPORT["evaluations"]
         own = {"__main__": {"cli"}, **dict.fromkeys(API, below), "__init__": API | below}
         return frozenset(own.get(place.stem, set())) | UTILITIES

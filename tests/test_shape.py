@@ -1,9 +1,8 @@
-"""The shape of the code: folders group modules, long modules say why, parameters are described."""
+"""Parameters of public functions are described."""
 
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,20 +12,8 @@ ROOT = Path(stormwright.__file__).parent
 
 MODULES = {str(path.relative_to(ROOT)): path for path in sorted(ROOT.rglob("*.py"))}
 
-#: A module of more lines is probably two ideas; one that is longer all the same says so in its docstring.
-MAX_LINES = 600
-
-#: A folder groups at least so many modules, `__init__` included, or folders.
-MIN_MODULES = 4
-
-#: Smaller all the same: programs import them by these names.
-PUBLIC = {"client"}
-
 #: Functions with at least so many parameters describe all of them.
 MANY_PARAMETERS = 4
-
-#: A module's docstring says with this word why it is longer than others.
-LONGER = re.compile(r"\b[Ll]onger\b")
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -74,20 +61,6 @@ def is_public(name: str) -> bool:
     """Whether a qualified name has no private part and is no nested function; a constructor is public."""
     parts = name.partition(":")[2].split(".")
     return all(part == "__init__" or not part.startswith("_") for part in parts)
-
-
-def test_long_modules_state_a_reason_in_their_docstring():
-    sizes = {module: len(path.read_text(encoding="utf-8").splitlines()) for module, path in MODULES.items()}
-    long = {module: size for module, size in sizes.items() if size > MAX_LINES}
-    assert {m: s for m, s in long.items() if not LONGER.search(ast.get_docstring(tree(m)) or "")} == {}
-
-
-def test_folders_group_modules():
-    folders = [path for path in ROOT.rglob("*") if path.is_dir() and (path / "__init__.py").exists()]
-    sizes = {
-        str(folder.relative_to(ROOT)): len([*folder.glob("*.py"), *folder.glob("*/__init__.py")]) for folder in folders
-    }
-    assert {folder: size for folder, size in sizes.items() if size < MIN_MODULES and folder not in PUBLIC} == {}
 
 
 def test_parameters_are_described():

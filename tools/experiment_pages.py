@@ -15,7 +15,7 @@ from typing import Any
 
 from stormwright.evaluations.cells import CellTimes, cells_of, minutes
 from stormwright.evaluations.definitions import Claim, LimitClaim, NumberClaim, OrderClaim, Paper, PublishedRow
-from stormwright.evaluations.intervals import LEAST_STARTS
+from stormwright.evaluations.intervals import MIN_STARTS
 from stormwright.evaluations.papers import PAPERS
 from stormwright.evaluations.verdict import OTHERWISE, UNDECIDED, judge
 from stormwright.model.humanize import counted
@@ -53,7 +53,7 @@ def text() -> str:
             "[results](results/experiments.md).\n"
         )
         verdicts = {each["experiment"]: each["rows"] for each in document["papers"]}
-    blocks = [_MADE, _LEAD.format(minutes=whole, starts=LEAST_STARTS, measured=measured)]
+    blocks = [_MADE, _LEAD.format(minutes=whole, starts=MIN_STARTS, measured=measured)]
     for paper in PAPERS.values():
         blocks += _paper(paper, verdicts.get(paper.name, ()))
     return "\n\n".join(blocks) + "\n"

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from stormwright.defaults import STORMS_OWN
+from stormwright.defaults import BASELINE
 from stormwright.explain.drawing import component_colours, component_legend, draw, placement_svg
 from stormwright.formats import read_problem
 from stormwright.model import CostWeights, Problem
@@ -60,7 +60,7 @@ def pages(problem: Problem) -> dict[str, str]:
     figures = {name: measure(problem, of, rates) for name, of in slots.items()}
     made = {_INDEX: _index(problem, descriptions, figures)}
     for name, description in descriptions.items():
-        columns = {known: figures[known] for known in dict.fromkeys((name, STORMS_OWN))}
+        columns = {known: figures[known] for known in dict.fromkeys((name, BASELINE))}
         made[f"{name}.md"] = _text(_page(description, columns))
         made[f"{name}.svg"] = _picture(problem, name, figures[name], slots[name])
     made[f"{_JAVA}.md"] = _text(_java_page(describe_scheduler(ANY_JAVA)))
@@ -105,7 +105,7 @@ def _java_page(description: Description) -> Iterator[str]:
     yield (
         "## Its placement\n\nIt takes Java and Storm's jars to draw one, which `make setup` fetches:\n\n"
         f"    stormwright compare docs/schedulers/{PROBLEM} \\\n"
-        f"        --schedulers {STORMS_OWN},{SOME_JAVA} --output report.html"
+        f"        --schedulers {BASELINE},{SOME_JAVA} --output report.html"
     )
 
 

@@ -11,9 +11,9 @@ import numpy as np
 from benchmarks.cells.chosen import TOPOLOGIES, Limit
 from benchmarks.cells.fitted import Fitted, at_speed, usable_cores
 from benchmarks.cells.measured import Measured, Stretch
-from stormwright.link_speed import link_bits_per_s
 from stormwright.model import Problem
 from stormwright.model.arrays import FloatArray, IntArray
+from stormwright.model.link_speed import link_bits_per_s
 from stormwright.predict.answer import Assumptions, predict
 from stormwright.predict.costs import Correction, Costs
 from stormwright.predict.demand import TreeDemand

@@ -10,9 +10,9 @@ from sklearn.model_selection import GroupKFold
 
 from benchmarks.cells.chosen import NODES, TOPOLOGIES, Limit
 from benchmarks.cells.measured import Measured
-from stormwright.link_speed import link_bits_per_s
 from stormwright.model import cost_of
 from stormwright.model.arrays import FloatArray
+from stormwright.model.link_speed import link_bits_per_s
 
 #: Parts that are left out in turn; a start is in one of them with all of its cells.
 _PARTS = 10

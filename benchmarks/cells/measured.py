@@ -16,9 +16,9 @@ import numpy as np
 from benchmarks.cells.chosen import Limit, Start
 from stormwright.evaluations.lab.steady import facts_of
 from stormwright.formats import problem_from_dict
-from stormwright.link_speed import link_bits_per_s
 from stormwright.model import LoadProfile, Problem
 from stormwright.model.arrays import IntArray
+from stormwright.model.link_speed import link_bits_per_s
 from stormwright.model.requests import CPU
 from stormwright.perflog.crossing import tasks_on_nodes
 from stormwright.pipeline.measurement.load_profile import topology_load

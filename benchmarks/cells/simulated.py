@@ -31,7 +31,7 @@ _BURST_BYTES = 32_000.0
 _CORE_WAIT_S = 6e-4
 
 #: Of what work and messages were thought to take, the least and the most that they are said to take.
-_LEAST, _MOST = 0.1, 2.0
+_MIN, _MAX = 0.1, 2.0
 
 
 def simulated(problem: Problem, slots: IntArray, assumed: Assumptions, rate_tps: float, seconds: float) -> Events:
@@ -90,7 +90,7 @@ def as_simulated(source: Measured, problem: Problem, known: Fitted, at: Stretch)
         took_s = np.array([counts.threads["cpu_s"].sum(), _carried_s(of) - carried_s]) / trees
         own_s = np.array(_own_s(of, counts, assumed.costs, found)) / trees
         more = np.divide(measured - took_s, own_s, out=np.zeros(2), where=own_s > 0)
-        factors = np.clip(np.array([found.work, found.messages]) * (1 + more), _LEAST, _MOST)
+        factors = np.clip(np.array([found.work, found.messages]) * (1 + more), _MIN, _MAX)
         found = Correction(*factors.tolist())
     return known, found
 

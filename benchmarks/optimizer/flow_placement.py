@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks.kit.results import show_progress, write_results
-from stormwright.controller.planning.plan import MoveBudget
+from stormwright.controller.planning.order import MoveBudget
 from stormwright.controller.planning.planner import plan_moves
-from stormwright.controller.policy import Decision
+from stormwright.controller.propose import plan_of
 from stormwright.model import Assignment, Problem, cost_of, violations
 from stormwright.schedulers import make_scheduler
 from stormwright.service.composition import Service
@@ -132,12 +132,12 @@ def stages_apart(problem: Problem) -> Assignment:
 def moved_and_measured(service: Service, name: str, wanted: Assignment) -> float:
     """Move the topology, and count what crosses between nodes then."""
     problem = measured(service)
-    plan = plan_moves(problem, wanted, MoveBudget())
+    order = plan_moves(problem, wanted, MoveBudget())
     crossing = cost_of(problem, wanted.slot_of_executor)
     log.info(
-        f"{name}: {len(plan.moves)} moves; the model says {crossing.inter_node + crossing.inter_rack:.0f} tuples/s"
+        f"{name}: {len(order.moves)} moves; the model says {crossing.inter_node + crossing.inter_rack:.0f} tuples/s"
     )
-    service.act(Decision(looked=True, reason=f"measuring {name}", plan=plan))
+    service.act(plan_of(problem, order).model_copy(update={"reason": f"measuring {name}"}))
     time.sleep(WARM_UP_S)
     start_ms = time.time() * 1000
     time.sleep(MEASURE_S)

@@ -55,7 +55,7 @@ PANE_MS = 3000
 PANES_A_DAY = 86_400_000 // PANE_MS
 
 #: Tuples of a pane: a pattern that NumPy can repeat.
-_STEP, _DAY_STEP, _SPREAD, _LEAST = 7919, 104_729, 997, 500
+_STEP, _DAY_STEP, _SPREAD, _MIN = 7919, 104_729, 997, 500
 
 
 def main() -> None:
@@ -156,7 +156,7 @@ def _day(spark: SparkSession, options: argparse.Namespace, number: int) -> DataF
     ids = spark.range(0, options.pairs * PANES_A_DAY, 1, max(int(options.cores), options.pairs // 512))
     pair, pane = F.expr(f"id div {PANES_A_DAY}"), F.col("id") % PANES_A_DAY
     topology = F.expr(f"(id div {PANES_A_DAY}) * {options.topologies} div {options.pairs}")
-    tuples = (F.col("id") * _STEP + number * _DAY_STEP) % _SPREAD + _LEAST
+    tuples = (F.col("id") * _STEP + number * _DAY_STEP) % _SPREAD + _MIN
     values = {
         "pane_ms": F.lit(begin_ms) + pane * PANE_MS,
         "kind": F.lit("pair"),
@@ -198,7 +198,7 @@ def _expected(options: argparse.Namespace) -> int:
     """Tuples of the first topology."""
     pairs = math.ceil(options.pairs / options.topologies)
     ids = np.arange(pairs * PANES_A_DAY, dtype=np.int64)
-    return sum(int(((ids * _STEP + number * _DAY_STEP) % _SPREAD + _LEAST).sum()) for number in range(options.days))
+    return sum(int(((ids * _STEP + number * _DAY_STEP) % _SPREAD + _MIN).sum()) for number in range(options.days))
 
 
 def _ms(number: int) -> int:

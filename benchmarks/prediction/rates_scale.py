@@ -58,8 +58,8 @@ EXECUTORS_A_NODE, PAIRS_AN_EXECUTOR, LOAD = 20, 19.5, 0.6
 MOVED, STEPS = 5, 100_000
 
 #: What is asked for at 100,000 executors: seconds; and µs of a step at 1,000.
-MOST = {"evaluated": 1.0, "from the last placement": 0.1}
-MOST_STEP_US = 20.0
+MAX = {"evaluated": 1.0, "from the last placement": 0.1}
+MAX_STEP_US = 20.0
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ def main() -> None:
 
 
 def _rows(label: str, it: Measured, size: int) -> list[tuple[str, str, str]]:
-    wanted = {name: f"≤ {most:g} CPU s" if size == 100_000 else "" for name, most in MOST.items()}
+    wanted = {name: f"≤ {most:g} CPU s" if size == 100_000 else "" for name, most in MAX.items()}
     rows = [
         (f"{label}: load per tuple", "", f"{it.profile_s:.3f} CPU s"),
         (f"{label}: predicted whole, with intervals", "", f"{it.whole_s:.3f} CPU s"),
@@ -128,7 +128,7 @@ def _rows(label: str, it: Measured, size: int) -> list[tuple[str, str, str]]:
         ),
         (
             f"{label}: a step of the search",
-            f"≤ {MOST_STEP_US:g} µs" if size == 1_000 else "",
+            f"≤ {MAX_STEP_US:g} µs" if size == 1_000 else "",
             f"{it.step_us:.1f} µs",
         ),
         (f"{label}: peak memory", "", f"{it.peak_gb:.2f} GB"),

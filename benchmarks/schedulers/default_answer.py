@@ -42,7 +42,7 @@ MEASURES = (
 )
 
 #: What is asked for: relative to Even, and to the best of all schedulers.
-LEAST_BESIDE_EVEN, LEAST_BESIDE_BEST = 1.0, 0.98
+MIN_BESIDE_EVEN, MIN_BESIDE_BEST = 1.0, 0.98
 
 #: Schedulers that were trained or learn while they run, and the one that runs all others.
 LEFT_OUT = frozenset({"learned", "model_free", "n_version"})
@@ -125,16 +125,16 @@ def _rows(group: str, found: list[Answer]) -> Iterator[tuple[str, str, str]]:
     beside_best = [each.beside_best for each in found]
     yield (
         f"{group}: reachable rate by default ÷ Even's, of {len(beside_even)}",
-        f"≥ {LEAST_BESIDE_EVEN:g} each",
+        f"≥ {MIN_BESIDE_EVEN:g} each",
         f"{min(beside_even):.3f} to {max(beside_even):.2f}, median {np.median(beside_even):.2f}",
     )
     yield (
         f"{group}: reachable rate by default ÷ that of the best scheduler",
-        f"≥ {LEAST_BESIDE_BEST:g} each",
+        f"≥ {MIN_BESIDE_BEST:g} each",
         f"{min(beside_best):.3f} to {max(beside_best):.2f}, median {np.median(beside_best):.3f}",
     )
-    low = sum(each < LEAST_BESIDE_BEST for each in beside_best)
-    yield f"{group}: below {LEAST_BESIDE_BEST:g} of the best", "0", f"{low}"
+    low = sum(each < MIN_BESIDE_BEST for each in beside_best)
+    yield f"{group}: below {MIN_BESIDE_BEST:g} of the best", "0", f"{low}"
 
 
 def _answer(name: str, problem: Problem) -> Answer:

@@ -1,4 +1,4 @@
-"""Questions of Nimbus as its plug-in writes them: a whole cluster, with configurations as long as Storm's are."""
+"""NimbusRequests of Nimbus as its plug-in writes them: a whole cluster, with configurations as long as Storm's are."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from benchmarks.kit.results import write_results
 from benchmarks.schedulers.scale import make_problem
-from stormwright.controller.planning.plan import MoveBudget, MovePlan
+from stormwright.controller.planning.order import MoveBudget, MoveOrder
 from stormwright.controller.planning.planner import plan_moves
 from stormwright.model import Assignment, Problem
 from stormwright.schedulers import make_scheduler
@@ -89,7 +89,7 @@ def measure(problem: Problem, time_budget_s: float) -> Planned:
         cpu_s=cpu_s,
         first_s=first_s,
         wanted=len(to_move),
-        arrive=len(to_move & {move.topology.id for move in plan.moves if move.arrives}),
+        arrive=len(to_move & {move.topology for move in plan.moves if move.arrives}),
         steps=len(plan.steps),
         aside=sum(not move.arrives for move in plan.moves),
         most_at_once=_most_at_once(plan),
@@ -112,7 +112,7 @@ def _workers(problem: Problem, topology: int, slots: np.ndarray) -> set[tuple[in
     return {(int(problem.slot_node[slot]), tuple(np.flatnonzero(own == slot).tolist())) for slot in np.unique(own)}
 
 
-def _most_at_once(plan: MovePlan) -> int:
+def _most_at_once(plan: MoveOrder) -> int:
     return max((len(step.moves) for step in plan.steps), default=0)
 
 

@@ -32,13 +32,13 @@ import numpy as np
 from benchmarks.kit.results import write_results
 from benchmarks.pipeline.records import Workers
 from benchmarks.service.nimbus_question import TOPOLOGY_ID, Cluster
+from stormwright.base.documents import FileDocument
 from stormwright.controller.tally import Tally
-from stormwright.documents import FileDocument
 from stormwright.explain.obstacles import status_texts
 from stormwright.history.evaluation.window import ObservedTraffic
 from stormwright.perflog.columns import RecordLanding
 from stormwright.schedulers import make_scheduler
-from stormwright.service.http.app import Questions, make_app
+from stormwright.service.http.app import NimbusRequests, make_app
 from stormwright.service.http.server import HttpServer, most_connections
 from stormwright.service.intake import Intake
 from stormwright.service.storage.calibration import CostCalibration
@@ -56,7 +56,7 @@ HOST = "127.0.0.1"
 #: Topologies, executors, nodes.
 SIZES = ((200, 9_534, 1_000), (1_000, 100_000, 5_000))
 ASKED_S = {"all": 1.0, "1": 0.05, "none": 0.02}
-MOST_MORE_S = 0.2
+MAX_MORE_S = 0.2
 ASK_EVERY_S = 0.5
 #: Of deliveries before anything is measured.
 WARM_UP_S = 3.0
@@ -113,11 +113,11 @@ def _again(before: bytes, question: bytes) -> list[float]:
     return taken
 
 
-def _questions() -> Questions:
-    return Questions(Bridge(make_scheduler("even"), "even", None, status_texts))
+def _questions() -> NimbusRequests:
+    return NimbusRequests(Bridge(make_scheduler("even"), "even", None, status_texts))
 
 
-def cpu_s(questions: Questions, body: bytes) -> float:
+def cpu_s(questions: NimbusRequests, body: bytes) -> float:
     """CPU seconds of all threads for one answer."""
     begin = time.process_time()
     # A minute to answer in, however busy the machine: CPU is what counts here.
@@ -154,7 +154,7 @@ def delays(workers: int, seconds: float) -> list[tuple[str, str, str, dict[str, 
         ("p99 of Nimbus's question, nobody delivers", "", f"{before * 1000:.0f} ms", idle),
         (
             f"p99 of Nimbus's question, {workers:,} workers deliver each second",
-            f"≤ {MOST_MORE_S * 1000:.0f} ms more",
+            f"≤ {MAX_MORE_S * 1000:.0f} ms more",
             f"{after * 1000:.0f} ms ({(after - before) * 1000:+.0f} ms)",
             busy,
         ),

@@ -40,7 +40,7 @@ WANDERS, WANDERS_S, PAUSES, PAUSE = 0.03, 300.0, 300, 1.0
 LOAD_S, PLACES_S = 600.0, 1800.0
 
 #: Fewer seconds of a component on a node in a stretch tell nothing of its noise.
-_LEAST_SECONDS = 6
+_MIN_SECONDS = 6
 
 #: How many times as much a tuple takes on the slow node.
 SLOWER = (1.3, 1.5, 2.0, 3.0)
@@ -60,7 +60,7 @@ def noise_of(cell: Path) -> FloatArray:
                     at = sums[each["component"], record["worker"]["host"]]
                     at[second] = tuple(a + b for a, b in zip(one, at.get(second, (0, 0, 0)), strict=True))
         for seconds in sums.values():
-            if len(seconds) >= _LEAST_SECONDS:
+            if len(seconds) >= _MIN_SECONDS:
                 logs = np.log([[cpu / count, took / count] for cpu, took, count in seconds.values()])
                 # What is taken from the mean of n has a deviation that is smaller by the root of (n - 1) / n.
                 found.append((logs - logs.mean(axis=0)) * np.sqrt(len(logs) / (len(logs) - 1)))

@@ -36,7 +36,7 @@ PAGES = ("/cluster", "/topologies", "/topologies/TOPOLOGY", "/cluster/nodes/NODE
          "/history", "/v1/status")  # fmt: skip
 
 #: What is asked for.
-MOST_READ_S = 0.2
+MAX_READ_S = 0.2
 
 #: Seconds from one read to the next, that a service has until it serves, and that a move may take.
 PAUSE_S, START_S, MOVE_S = 0.1, 300.0, 600.0
@@ -59,7 +59,7 @@ def main() -> None:
         reads, virtual = read(process.pid, options.seconds, names, every_s)
         every = np.concatenate(list(reads.values()))
         details["reads"] = {page: [round(each, 4) for each in seconds] for page, seconds in reads.items()}
-        rows.append((f"p99 of {len(every):,} reads", f"≤ {MOST_READ_S * 1000:g} ms", ms(np.percentile(every, 99))))
+        rows.append((f"p99 of {len(every):,} reads", f"≤ {MAX_READ_S * 1000:g} ms", ms(np.percentile(every, 99))))
         rows += [(f"{page}, median and slowest", "", f"{ms(np.median(s))}, {ms(max(s))}") for page, s in reads.items()]
         rows.append(("virtual seconds a second meanwhile", f"{options.speed:g}", f"{virtual[0]:.2f}"))
         rows.append(("CPU of it all meanwhile", "", f"{virtual[1]:.2f} of a core"))

@@ -30,16 +30,16 @@ from typing import Protocol
 import numpy as np
 
 from benchmarks.kit.results import DIRECTORY, show_progress, stamp, write_results
+from stormwright.base.clock import WALL, Clock
+from stormwright.base.documents import FileDocument
 from stormwright.chaos.faults import ClusterProcesses
-from stormwright.clock import WALL, Clock
 from stormwright.controller.move import Mover, Nimbus
-from stormwright.controller.planning.plan import MoveBudget
+from stormwright.controller.planning.order import MoveBudget
 from stormwright.controller.planning.planner import plan_moves
 from stormwright.controller.reports import MoveLimits
 from stormwright.controller.safety.pauses import Pauses
 from stormwright.controller.tally import Tally
-from stormwright.defaults import STORMS_OWN
-from stormwright.documents import FileDocument
+from stormwright.defaults import BASELINE
 from stormwright.errors import ClusterError
 from stormwright.model import UNPLACED, Assignment, Problem, WorkerSlot
 from stormwright.model.arrays import IntArray
@@ -128,7 +128,7 @@ class Placing:
     """Scheduler that places topologies as wanted, by default as Storm's own does."""
 
     def __init__(self) -> None:
-        self._even = make_scheduler(STORMS_OWN)
+        self._even = make_scheduler(BASELINE)
         self.wanted: IntArray | None = None
 
     def schedule(self, problem: Problem) -> Assignment:

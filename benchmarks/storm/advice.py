@@ -48,10 +48,12 @@ from stormwright.schedulers import make_scheduler
 from stormwright.storm.local_cluster import LocalClusterConfig
 from stormwright.workbench.demo.measure import measure
 
+log = logging.getLogger(__name__)
+
+
 #: Code that the page measures.
 MEASURES = ("src/stormwright/advise", "src/stormwright/predict", "src/stormwright/evaluations/lab")
 
-log = logging.getLogger(__name__)
 
 RUNS = DIRECTORY / "storm-advice"
 

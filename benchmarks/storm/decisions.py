@@ -30,8 +30,9 @@ from benchmarks.cells.interleaved import Bench, Cell, slot_numbers, slots_of, st
 from benchmarks.kit.results import DIRECTORY, show_progress, write_results
 from stormwright.controller.objectives.objective import PlacementAim
 from stormwright.controller.objectives.outlook import THROUGHPUT, least_gain_percent
-from stormwright.controller.planning.plan import MoveBudget
-from stormwright.controller.policy import DecisionTimes, decide, planned_slots
+from stormwright.controller.planning.order import MoveBudget
+from stormwright.controller.policy import DecisionTimes, decide
+from stormwright.controller.propose import planned_slots
 from stormwright.evaluations.lab.steady import with_load
 from stormwright.formats import problem_from_dict
 from stormwright.history.evaluation.comparison import StartComparison, compare_starts

@@ -21,7 +21,7 @@ from benchmarks.kit.results import DIRECTORY, show_progress, write_results
 from stormwright.evaluations.cell_store import CellStore
 from stormwright.evaluations.cells import Cell, CellTimes, cells_of
 from stormwright.evaluations.definitions import Claim, LimitClaim, OrderClaim
-from stormwright.evaluations.intervals import LEAST_STARTS
+from stormwright.evaluations.intervals import MIN_STARTS
 from stormwright.evaluations.lab.cluster import ClusterLab
 from stormwright.evaluations.lab.simulated import SimulatedLab
 from stormwright.evaluations.papers import PAPERS
@@ -60,7 +60,7 @@ def main() -> None:
     simulated = CellStore(CELLS / "simulated-cells.jsonl")
     run_cells([cell for name in PAPERS for cell in _cells(name)], simulated, SimulatedLab)
     documents = [_document(name, store, simulated) for name in PAPERS]
-    rows = [(f"{d['experiment']}: {_starts(d)}", f"from {LEAST_STARTS} starts", _verdicts(d)) for d in documents]
+    rows = [(f"{d['experiment']}: {_starts(d)}", f"from {MIN_STARTS} starts", _verdicts(d)) for d in documents]
     left = sum(row["verdict"] == UNMEASURED for document in documents for row in document["rows"])
     rows.append(("rows without a verdict and without a reason", "0", str(left)))
     measured = {

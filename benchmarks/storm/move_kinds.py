@@ -36,15 +36,16 @@ from stormwright.chaos.lab import until
 from stormwright.chaos.ledger import Ledger, LedgerViolation, ViolationKind, read_ledger
 from stormwright.chaos.ledger_files import LedgerKind
 from stormwright.chaos.ledger_workload import LedgerWorkload
-from stormwright.controller.planning.plan import MoveBudget, MovePlan
+from stormwright.controller.objectives.placements import measured_rates
+from stormwright.controller.planning.order import MoveBudget
 from stormwright.controller.planning.planner import plan_moves
-from stormwright.controller.plans.draft import measured_rates
-from stormwright.controller.policy import Decision
+from stormwright.controller.propose import plan_of
 from stormwright.controller.safety.move_kinds import MoveSafety, restarted_shares
 from stormwright.errors import ClusterError, StormwrightError
 from stormwright.model import Assignment, Problem
-from stormwright.modes import KindRule, MoveKind
 from stormwright.perflog.records import LogRecord, worker_id
+from stormwright.plans.modes import KindRule, MoveKind
+from stormwright.plans.plan import Plan
 from stormwright.schedulers import make_scheduler
 from stormwright.service.composition import Service
 from stormwright.service.settings import ServiceSettings
@@ -61,7 +62,7 @@ MEASURES = (
     "java/src/main/java/stormwright/standby",
     "java/src/main/java/stormwright/bridge",
     "src/stormwright/controller/safety/move_kinds.py",
-    "src/stormwright/modes.py",
+    "src/stormwright/plans/modes.py",
 )
 
 CELLS = DIRECTORY / "storm-move-kinds"
@@ -364,10 +365,10 @@ def move(service: Service, topology: str, case: KindCase, latest: str) -> tuple[
         The node that has received the latest worker of any topology; its standby is just being loaded.
     """
     plan, safety = planned(service, topology, latest)
-    require_recognized(plan, safety, case)
+    require_recognized(service, plan, safety, case)
     (moved,) = plan.moves
     began = time.monotonic()
-    (report,) = service.execute(Decision(True, "benchmark", plan))
+    (report,) = service.execute(plan)
     return moved.started_workers[0].supervisor, {
         "kind": safety.kind,
         "reason": safety.reason,
@@ -382,12 +383,14 @@ def move(service: Service, topology: str, case: KindCase, latest: str) -> tuple[
     }
 
 
-def require_recognized(plan: MovePlan, safety: MoveSafety, case: KindCase) -> None:
+def require_recognized(service: Service, plan: Plan, safety: MoveSafety, case: KindCase) -> None:
     """Raise ClusterError unless the service recognizes the kind of the move, and the guarantee of a spout for Kafka."""
     (moved,) = plan.moves
     if safety.kind != case.expected:
         raise ClusterError(f"recognized as {safety.kind} instead of {case.expected}: {safety.reason}")
-    codes = [each.code for each in moved.topology.components if each.type == "spout" and each.code is not None]
+    problem = snapshot_of(service)
+    components = problem.topologies[problem.topology_index[moved.topology]].components
+    codes = [each.code for each in components if each.type == "spout" and each.code is not None]
     guarantees = {each.guarantee for each in codes} if case.guarantee else {""}
     if guarantees != {case.guarantee}:
         raise ClusterError(f"guarantee {case.guarantee} of its spout is not recognized: {sorted(guarantees)}")
@@ -398,7 +401,7 @@ def lost(ledger: Ledger) -> int:
     return sum(each.count for each in ledger.violations() if each.kind is ViolationKind.LOST)
 
 
-def planned(service: Service, topology: str, latest: str) -> tuple[MovePlan, MoveSafety]:
+def planned(service: Service, topology: str, latest: str) -> tuple[Plan, MoveSafety]:
     """Return the plan that moves a worker to the other node, and how the service will move it."""
     snapshot_of(service)
     problem = service.problem()
@@ -407,10 +410,11 @@ def planned(service: Service, topology: str, latest: str) -> tuple[MovePlan, Mov
     # The first minutes of JVMs take more than the CPU of the nodes that they are moved to.
     nodes = tuple(replace(node, cpu_hz=1e3 * node.cpu_hz) for node in problem.supervisors)
     wanted = one_worker_moved(problem, topology, latest)
-    plan = plan_moves(replace(problem, supervisors=nodes), wanted, MoveBudget())
-    (moved,) = plan.moves
+    order = plan_moves(replace(problem, supervisors=nodes), wanted, MoveBudget())
+    itself = problem.topologies[problem.topology_index[topology]]
     rate_tps = measured_rates(problem).get(topology)
-    return plan, service.plan_service.safety_of(moved.topology, rate_tps, restarted_shares([moved]))
+    safety = service.plan_service.safety_of(itself, rate_tps, restarted_shares(itself, order.moves))
+    return plan_of(problem, order).model_copy(update={"reason": "benchmark"}), safety
 
 
 def one_worker_moved(problem: Problem, topology: str, latest: str) -> Assignment:

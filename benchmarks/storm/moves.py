@@ -26,9 +26,9 @@ import numpy as np
 
 from benchmarks.kit.results import DIRECTORY, show_progress, stamp, write_results
 from stormwright.controller.planning.expected_pauses import expected_pause, modelled_pause_s
-from stormwright.controller.planning.plan import MoveBudget
+from stormwright.controller.planning.order import MoveBudget
 from stormwright.controller.planning.planner import plan_moves
-from stormwright.controller.policy import Decision
+from stormwright.controller.propose import plan_of
 from stormwright.model import Assignment, Problem
 from stormwright.perflog.records import LogRecord, worker_id
 from stormwright.schedulers import make_scheduler
@@ -186,14 +186,14 @@ def move(
     """Move a topology and return the report, with the pause that plans expected after the moves `before`."""
     # At full speed a topology uses more than the CPU of the nodes that it is moved to.
     nodes = tuple(replace(node, cpu_hz=1e3 * node.cpu_hz) for node in problem.supervisors)
-    plan = plan_moves(replace(problem, supervisors=nodes), wanted, MoveBudget())
+    order = plan_moves(replace(problem, supervisors=nodes), wanted, MoveBudget())
     own = problem.executors_of(problem.topology_index[moved])
     workers = {moved: len(set(wanted.slot_of_executor[own].tolist()))}
-    plan = replace(plan, steps=tuple(step.with_workers(workers) for step in plan.steps))
-    modelled_s = sum(map(modelled_pause_s, plan.steps))
+    order = replace(order, steps=tuple(step.with_workers(workers) for step in order.steps))
+    modelled_s = sum(map(modelled_pause_s, order.steps))
     past = [each["pause_s"] / each["modelled_s"] for each in reversed(before)]
     expected = expected_pause(modelled_s, past, past)
-    (report,) = service.execute(Decision(True, "benchmark", plan))
+    (report,) = service.execute(plan_of(problem, order).model_copy(update={"reason": "benchmark"}))
     return {
         "modelled_s": modelled_s,
         "expected_s": expected.seconds.value,

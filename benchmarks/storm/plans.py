@@ -33,7 +33,8 @@ from stormwright.errors import StormwrightError
 from stormwright.perflog.columns import landed_results
 from stormwright.perflog.records import RejectedLine
 from stormwright.pipeline.settings import StreamSettings
-from stormwright.plan import HALTED_STATES, Plan
+from stormwright.plans.plan import Plan
+from stormwright.plans.states import HALTED_STATES
 from stormwright.schedulers import make_scheduler
 from stormwright.service.composition import Service
 from stormwright.service.settings import ServiceSettings

@@ -23,8 +23,8 @@ import numpy as np
 
 from benchmarks.kit.results import show_progress, write_results
 from stormwright.controller.objectives.outlook import TRAFFIC, Outlooks
-from stormwright.history.evaluation.verdict import Promise
 from stormwright.model import Assignment, Problem
+from stormwright.plans.plan import Promise
 from stormwright.schedulers.toolkit.triggers import TriggerParams
 from stormwright.service.composition import Service
 from stormwright.service.settings import ServiceSettings

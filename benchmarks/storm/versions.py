@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.kit.results import ROOT, write_results
+from stormwright.base.java import find_java
 from stormwright.errors import SchedulerError
-from stormwright.java import find_java
 from stormwright.model import (
     UNPLACED,
     Assignment,
@@ -52,7 +52,7 @@ PROBLEMS = 500
 PORTS = range(6700, 6712)
 
 #: Storm's keys of the pass that moves workers to idle nodes.
-ENABLED, MOST_FREE = "nimbus.even.rebalance.idle.supervisor.enabled", "nimbus.even.rebalance.max.free.per.topology"
+ENABLED, MAX_FREE = "nimbus.even.rebalance.idle.supervisor.enabled", "nimbus.even.rebalance.max.free.per.topology"
 MACHINES, STORM_SCHEDULER = "isolation.scheduler.machines", "storm.scheduler"
 ISOLATION = "org.apache.storm.scheduler.IsolationScheduler"
 
@@ -233,7 +233,7 @@ def compare_even(
         Parameters of `even`; Storm gets its key for the second.
     """
     agreement = Agreement()
-    theirs = JavaScheduler("EvenScheduler", conf={ENABLED: key, MOST_FREE: idle_moves}, host=host)
+    theirs = JavaScheduler("EvenScheduler", conf={ENABLED: key, MAX_FREE: idle_moves}, host=host)
     ours = make_scheduler("even", {"java": java, "idle_nodes": idle_nodes, "idle_moves": idle_moves})
     for number, problem in enumerate(problems):
         try:

@@ -15,21 +15,22 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeAlias, ca
 
 import numpy as np
 
-from stormwright.defaults import DECIDING
+from stormwright.base.tables import Tabular
+from stormwright.defaults import DEFAULT_SCHEDULER
 from stormwright.errors import Fault, InputError, MissingDependencyError, StormwrightError, collected
 from stormwright.explain.drawing import component_colours, component_legend, draw, is_small, placement_svg
-from stormwright.link_speed import link_bits_per_s
 from stormwright.model import UNPLACED, Assignment, Cost, Problem, cost_of, diff, violations
+from stormwright.model.answer import slots_in
 from stormwright.model.faults import is_integer, is_number
 from stormwright.model.humanize import counted, proof_text, reach_texts
-from stormwright.model.problem import assumed_text, require_problem, size_of, slots_in
+from stormwright.model.link_speed import link_bits_per_s
+from stormwright.model.problem import assumed_text, require_problem, size_of
 from stormwright.predict.throughput import Throughput, ThroughputPredictor
 from stormwright.schedulers import Scheduler
 from stormwright.schedulers.toolkit.from_scratch import apply_from_scratch, never
 from stormwright.schedulers.toolkit.plugin_guard import checked
 from stormwright.schedulers.toolkit.resolve import choose_schedulers, resolve_scheduler
 from stormwright.schedulers.toolkit.traits import warm_up
-from stormwright.tables import Tabular
 from stormwright.workbench import comparison as comparing
 from stormwright.workbench import ready_problems
 from stormwright.workbench import tradeoff_curve as tradeoffs
@@ -193,7 +194,7 @@ def read_problem(path: str | Path) -> Problem:
 
 def place(
     problem: Problem,
-    scheduler: str | Scheduler = DECIDING,
+    scheduler: str | Scheduler = DEFAULT_SCHEDULER,
     *,
     seed: int | None = None,
     from_scratch: bool = False,
@@ -310,7 +311,9 @@ def bound(
     require_problem(problem)
     objective = proven_objective(problem, objective)
     if placement is None:
-        placement = place(problem, DECIDING, time_budget_s=2.0, objective=objective, headroom_percent=headroom_percent)
+        placement = place(
+            problem, DEFAULT_SCHEDULER, time_budget_s=2.0, objective=objective, headroom_percent=headroom_percent
+        )
     figures = bound_of(problem, slots_in(problem, placement), objective, seconds, headroom_percent)
     return {**figures, "text": proof_text(figures)}
 
@@ -452,12 +455,12 @@ def simulate(
 
     require_problem(problem)
     faults = []
-    if not is_number(seconds) or not 0 < seconds <= simulation.MOST_SECONDS:
-        faults.append(Fault(f"should be a time above 0, to {simulation.MOST_SECONDS:,.0f}, got {seconds!r}", "seconds"))
+    if not is_number(seconds) or not 0 < seconds <= simulation.MAX_SECONDS:
+        faults.append(Fault(f"should be a time above 0, to {simulation.MAX_SECONDS:,.0f}, got {seconds!r}", "seconds"))
     if not is_integer(seed) or not 0 <= seed < 2**63:
         faults.append(Fault(f"should be a whole number from 0 on, got {seed!r}", "seed"))
-    if not is_integer(tuples_at_once) or not 1 <= tuples_at_once <= simulation.MOST_AT_ONCE:
-        message = f"should be a whole number from 1 to {simulation.MOST_AT_ONCE:,}, got {tuples_at_once!r}"
+    if not is_integer(tuples_at_once) or not 1 <= tuples_at_once <= simulation.MAX_AT_ONCE:
+        message = f"should be a whole number from 1 to {simulation.MAX_AT_ONCE:,}, got {tuples_at_once!r}"
         faults.append(Fault(message, "tuples_at_once"))
     if assignment is None and np.all(problem.current_slot == UNPLACED):
         message = "the problem has no current placement: pass one, as in simulate(problem, place(problem))"

@@ -27,10 +27,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stormwright.base.tables import Tabular
 from stormwright.errors import Fault, InputError
 from stormwright.formats import problem_from_dict
 from stormwright.model import Assignment, Problem, WorkerSlot
-from stormwright.tables import Tabular
 
 if TYPE_CHECKING:
     import pandas as pd

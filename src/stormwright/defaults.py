@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 #: Default scheduler: by reachable throughput under the measured or assumed rates.
-DECIDING = "optimizer"
+DEFAULT_SCHEDULER = "optimizer"
 
 #: Scheduler of executors that lost their slots, while all else stays.
-KEEPING = "online"
+REPAIR_SCHEDULER = "online"
 
-#: Storm's own scheduler: the baseline, and the fallback until something better is known.
-STORMS_OWN = "even"
+#: Storm's own scheduler, the baseline, and the fallback until something better is known.
+BASELINE = "even"
 
 #: Seconds: how long a node is overloaded before that alone justifies a move, between two searches for a better
 #: placement, and without moves after a change.

@@ -23,7 +23,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from stormwright.escaping import printable
+from stormwright.base.escaping import printable
 
 
 class StormwrightError(Exception):

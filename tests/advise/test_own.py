@@ -156,7 +156,7 @@ def fluid(monkeypatch, cores, each):
 @pytest.mark.parametrize("times", [1, 4])
 def test_many_nodes_more_than_the_work_alone_takes_are_found(monkeypatch, times):
     """With messages it takes 400 cores, which are 500 nodes at 80 %; the work alone is enough for some hundred."""
-    monkeypatch.setattr("stormwright.advise.search.cheapest._MOST_LOOKED_AT", 2_000)
+    monkeypatch.setattr("stormwright.advise.search.cheapest._MAX_LOOKED_AT", 2_000)
     problem = chain({"in": 5.0, "work": 5.0}, tasks=400, cores=1.0)
     kinds = tuple(replace(kinds_of(problem)[0], name=f"k{n}", price=1.0 + 0.5 * n) for n in range(times))
     trials = MixTrials(problem, AdviceGoals({"": 8_000.0}), kinds)

@@ -12,7 +12,7 @@ from stormwright.chaos.invariants import WorkerPlace
 from stormwright.chaos.scenarios import Fault, FaultKind, Moment, Target
 from stormwright.chaos.watching import MomentWatch, StatusText, StatusWatch, words_of
 from stormwright.errors import NimbusError
-from stormwright.plan import Plan
+from stormwright.plans.plan import Plan
 
 PARTS = MoveParts(
     "node1", "node2", "node3", WorkerPlace("chaos-a-1-99", "node1", 6700), WorkerPlace("chaos-a-1-99", "node2", 6701)

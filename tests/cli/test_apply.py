@@ -9,7 +9,8 @@ import pytest
 
 from stormwright.cli import apply
 from stormwright.client.client import Client
-from stormwright.plan import Plan, PlanState
+from stormwright.plans.plan import Plan
+from stormwright.plans.states import PlanState
 
 HALTED = ("planned", "proposed", "waiting", "stopped", "done", "rolled_back", "failed", "discarded")
 

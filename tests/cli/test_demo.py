@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import orjson
 import pytest
 
-from stormwright.defaults import DECIDING
+from stormwright.defaults import DEFAULT_SCHEDULER
 from stormwright.schedulers.toolkit.from_scratch import FromScratchScheduler
 from stormwright.workbench.demo import run as running
 from tests.workbench.demo.results import demo_result, rolled_back
@@ -36,7 +36,7 @@ def test_demo_prints_and_writes_all_results(run, asked, tmp_path):
     assert code == 0
     assert "nodes share the machine's cores: only root can make control groups" in out
     assert "under even: fullest was the CPU of node n0, 95%; predicted limit: the CPU of node n0 (words)" in out
-    assert (asked[0].scheduler_name, asked[0].cluster.link) == (DECIDING, "40mbit")
+    assert (asked[0].scheduler_name, asked[0].cluster.link) == (DEFAULT_SCHEDULER, "40mbit")
     assert (tmp_path / "new" / "report.html").exists()
     code, out, _ = run("demo", "--output", tmp_path, "--scheduler", "even", "--link", "1mbit", "--json")
     assert code == 0

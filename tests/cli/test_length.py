@@ -22,10 +22,10 @@ from tests.cli.serve.test_trying import free_port
 CLUSTER = "ready:cluster-200"
 
 #: Lines of a verb's text, and characters of each.
-MOST_LINES, LONGEST = 20, 200
+MAX_LINES, LONGEST = 20, 200
 
 
-def assert_short(out: str, most: int = MOST_LINES) -> None:
+def assert_short(out: str, most: int = MAX_LINES) -> None:
     lines = out.splitlines()
     assert lines
     assert len(lines) <= most, out

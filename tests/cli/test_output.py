@@ -15,11 +15,11 @@ import numba
 import orjson
 import pytest
 
-from stormwright import compilation
 from stormwright.cli import progress
 from stormwright.cli.output import text_table
-from stormwright.compilation import report_compilation
 from stormwright.formats import read_problem
+from stormwright.jit import compilation
+from stormwright.jit.compilation import report_compilation
 from tests.formats.documents import SMALL, small
 
 PROGRAM = [sys.executable, "-m", "stormwright"]
@@ -395,7 +395,7 @@ def test_compilation_is_reported_once_per_package(caplog):
 
     report_compilation()
     compilation._report.cache_clear()  # noqa: SLF001 (others may have compiled in this process)
-    with caplog.at_level(logging.INFO, "stormwright.compilation"):
+    with caplog.at_level(logging.INFO, "stormwright.jit.compilation"):
         for module in ("stormwright.optimize.one", "stormwright.optimize.two", "elsewhere"):
             of(module)(1)
     assert caplog.messages == ["compiling the search, once, about a minute"]

@@ -13,16 +13,16 @@ import pytest
 
 from stormwright import place as place_with
 from stormwright import sketch
+from stormwright.base.clock import WallClock
 from stormwright.cli.plans import verdict
 from stormwright.client import Client
-from stormwright.clock import WallClock
 from stormwright.errors import ConflictError
 from stormwright.formats import write_problem
 from stormwright.model import LoadProfile
 from stormwright.model.constraints.heaps import WORKER_BASE_MB
 from stormwright.model.humanize import in_utc
 from stormwright.model.load import assumed_load
-from stormwright.plan import PlanSummary
+from stormwright.plans.plan import PlanSummary
 from tests.controller.builders import on, place, problem, topology
 from tests.service.http.test_api import HOST, nimbus, port, running  # noqa: F401 (fixtures)
 from tests.service.plans.nimbus import Nimbus
@@ -135,7 +135,7 @@ def test_plan_and_apply_work_against_running_service(run, nimbus: Nimbus, port: 
     assert (code, "less traffic" in out, "anna" in out) == (0, True, True)
     code, out, err = run("revert", 1, *where)
     assert (code, err) == (0, "")
-    assert nimbus.where() == before
+    assert nimbus.is_back(before)
     assert run("revert", 1, *where)[1].splitlines()[-1] == "done: nothing was to move"
     assert "there is no plan ''" in run("plan", "--show", "", *where)[2]
     code, _, err = run("apply", plan, *where)

@@ -8,12 +8,12 @@ from types import SimpleNamespace
 
 import pytest
 
+from stormwright.base.file_lock import exclusive_lock
 from stormwright.cli.serve import LOCK, command
-from stormwright.controller.planning.plan import MoveBudget
-from stormwright.file_lock import alone
-from stormwright.modes import Modes
+from stormwright.controller.planning.order import MoveBudget
+from stormwright.plans.modes import Modes
 from stormwright.schedulers.toolkit.from_scratch import FromScratchScheduler
-from stormwright.schedulers.toolkit.params import MOST_SECONDS
+from stormwright.schedulers.toolkit.params import MAX_SECONDS
 from stormwright.schedulers.toolkit.registry import traits_of
 from stormwright.schedulers.toolkit.triggers import ONLINE, TriggerParams
 from stormwright.service.settings import ServiceSettings
@@ -37,18 +37,18 @@ def test_serve_option_defaults_match_settings():
     assert {name: options[name].default for name in defaults} == defaults
     for name in ("overload_s", "period_s", "cool_down_s"):
         assert options[name].default == getattr(triggers, name)
-        assert options[name].type.max == MOST_SECONDS
+        assert options[name].type.max == MAX_SECONDS
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--keep-raw", "inf"], "'--keep-raw': inf is no number that one can count to"),
-        (["--keep-raw", "nan"], "'--keep-raw': nan is no number"),
+        (["--keep-raw", "inf"], "'--keep-raw': inf must be finite"),
+        (["--keep-raw", "nan"], "'--keep-raw': nan must be finite"),
         (["--keep-raw", -1], "'--keep-raw': -1.0 is not in the range"),
-        (["--alarm-after", "inf"], "'--alarm-after': inf is no number"),
+        (["--alarm-after", "inf"], "'--alarm-after': inf must be finite"),
         (["--forecast", 0], "'--forecast': 0 is not in the range"),
-        (["--period", "nan"], "'--period': nan is no number"),
+        (["--period", "nan"], "'--period': nan must be finite"),
         (["--cool-down", -1], "'--cool-down': -1.0 is not in the range"),
         (["--gain", 101], "'--gain': 101.0 is not in the range"),
         (["--history-format", "orc"], "orc: unknown; there are parquet, delta"),
@@ -119,7 +119,7 @@ def test_serve_reports_all_invalid_option_values_at_once(run, tmp_path):
 def test_serve_ends_with_2_and_touches_nothing(run, tmp_path, monkeypatch):
     state = tmp_path / "state"
     monkeypatch.setattr("stormwright.storm.gateway.storm_command", lambda *_, **__: [])
-    with alone(state, "", LOCK):
+    with exclusive_lock(state, "", LOCK):
         code, out, err = run("serve", "--storm-home", tmp_path, "--state", state, "--mode", "observe", "--port", 7071)
     assert (code, out) == (2, "")
     assert f"another service uses it: stop that, or name another --state (process {os.getpid()})" in err

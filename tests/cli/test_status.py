@@ -9,7 +9,7 @@ from stormwright.cli.plans import next_commands
 from stormwright.client import Client
 from stormwright.client.shapes import Concern, Overview
 from stormwright.errors import NotFoundError
-from stormwright.plan import PlanSummary
+from stormwright.plans.plan import PlanSummary
 from tests.service.dashboard.sites import SERVED
 from tests.service.http.test_api import HOST, nimbus, port, running  # noqa: F401 (fixtures)
 from tests.service.plans.nimbus import Nimbus

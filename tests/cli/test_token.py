@@ -21,7 +21,7 @@ def nobody(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_token_is_made_listed_and_revoked(run: Any, tmp_path: Path) -> None:
     code, secret, _ = run("token", "create", "anna", "--role", "operator", "--expires", 90, "--state", tmp_path)
     assert code == 0
-    assert Tokens(tmp_path / FILE).whose(secret.strip())
+    assert Tokens(tmp_path / FILE).find_token(secret.strip())
     code, out, _ = run("token", "list", "--state", tmp_path)
     assert code == 0
     assert "anna" in out
@@ -43,7 +43,7 @@ def test_a_token_is_made_listed_and_revoked(run: Any, tmp_path: Path) -> None:
 
 def test_token_json_matches_stored_tokens(run: Any, tmp_path: Path) -> None:
     made = json.loads(run("token", "create", "anna", "--role", "viewer", "--state", tmp_path, "--json")[1])
-    assert Tokens(tmp_path / FILE).whose(made.pop("token"))
+    assert Tokens(tmp_path / FILE).find_token(made.pop("token"))
     (listed,) = json.loads(run("token", "list", "--state", tmp_path, "--json")[1])["tokens"]
     assert made == listed
     ended = json.loads(run("token", "revoke", "anna", "--state", tmp_path, "--json")[1])

@@ -205,7 +205,7 @@ def test_previously_failing_example_is_tried_first(tmp_path):
 
 
 def test_each_property_generates_its_own_examples_above_the_sharing_limit(monkeypatch):
-    monkeypatch.setattr(shared, "MOST_SHARED", 29)
+    monkeypatch.setattr(shared, "MAX_SHARED", 29)
 
     @for_any(number=NUMBERS)
     def holds(seen, number):

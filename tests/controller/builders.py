@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from stormwright.controller.propose import NoPlan
 from stormwright.model import (
     Component,
     Grouping,
@@ -15,6 +16,7 @@ from stormwright.model import (
     default_executor_runs,
 )
 from stormwright.perflog.schema import sample_record
+from stormwright.plans.plan import Plan
 
 
 def topology(name: str, spouts: int = 1, bolts: int = 3, workers: int = 2) -> Topology:
@@ -79,3 +81,8 @@ def record(
         "pairs": pairs or [],
         "complete_latency": {"edges_ms": [1.0, 2.0, 4.0, 8.0], "counts": latency or []},
     }
+
+
+def searched(decision: Plan | NoPlan) -> bool:
+    """Whether a scheduler was run."""
+    return isinstance(decision, Plan) or decision.searched

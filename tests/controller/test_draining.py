@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from stormwright.clock import WallClock
+from stormwright.base.clock import WallClock
 from stormwright.controller.draining import USUAL, Draining, DrainPolicy, drain
 from stormwright.controller.tally import CHECKPOINT_SPOUT, Checkpoints, Tally
 from stormwright.errors import MoveError

@@ -10,15 +10,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from stormwright.base.documents import FileDocument
 from stormwright.controller.move import Mover
-from stormwright.controller.planning.plan import MoveBudget, Step
+from stormwright.controller.planning.order import MoveBudget
 from stormwright.controller.planning.planner import plan_moves
 from stormwright.controller.reports import MoveLimits, MoveReport
 from stormwright.controller.safety.pauses import GONE, Pauses
 from stormwright.controller.tally import Tally
-from stormwright.documents import FileDocument
 from stormwright.errors import MoveError, NimbusError
 from stormwright.model import Assignment, Problem, Supervisor, TopologyAssignment
+from stormwright.plans.plan import Move
 from stormwright.storm.bridge import Bridge
 from stormwright.storm.occupancy import Order
 from tests.controller.builders import on, place, problem, record, topology
@@ -124,7 +125,8 @@ def storm(tally: Tally, paused: Path) -> FakeStorm:
 def swap(storm: FakeStorm, tally: Tally, paused: Path) -> Callable[..., list[MoveReport]]:
     now = problem([A, B], nodes=2, slots=1, current=RUNS)
     (step,) = plan_moves(now, Assignment(np.repeat([1, 0], 4).astype(np.int32)), MoveBudget()).steps
-    assert isinstance(step, Step)
+    storm._bridge.answer(now)  # noqa: SLF001
+    assert isinstance(step, Move)
 
     def move(limits: MoveLimits = PATIENT) -> list[MoveReport]:
         return Mover(storm, storm._bridge, tally, Pauses(FileDocument(paused)), limits).move(step, "because")  # noqa: SLF001
@@ -249,7 +251,7 @@ def test_full_disk_leaves_no_topology_paused(paused: Path, monkeypatch: pytest.M
 
     pauses, called = Pauses(FileDocument(paused)), list[str]()
     with pauses.around(["a", "b"], called.append):
-        monkeypatch.setattr("stormwright.documents.write_whole", full)
+        monkeypatch.setattr("stormwright.base.documents.write_whole", full)
     assert called == ["a", "b"]
     pauses.resume(called.append)
     with pytest.raises(OSError, match="No space"), pauses.around(["c"], called.append):

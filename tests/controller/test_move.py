@@ -11,16 +11,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from stormwright.base.documents import FileDocument
 from stormwright.controller.draining import USUAL, DrainPolicy
 from stormwright.controller.move import REFRESH_POLL, Mover
-from stormwright.controller.planning.plan import MoveBudget, Step
+from stormwright.controller.planning.order import MoveBudget
 from stormwright.controller.planning.planner import plan_moves
 from stormwright.controller.reports import MoveLimits, MoveReport
 from stormwright.controller.safety.pauses import Pauses
 from stormwright.controller.tally import Tally
-from stormwright.documents import FileDocument
 from stormwright.errors import ClusterError, MoveError, MoveStoppedError, NimbusError
 from stormwright.model import Assignment, Supervisor, TopologyAssignment, WorkerSlot
+from stormwright.plans.plan import Move
 from stormwright.storm.bridge import Bridge
 from tests.controller.builders import on, problem, record, topology
 
@@ -88,7 +89,7 @@ def tally() -> Tally:
 
 
 @pytest.fixture
-def move() -> Step:
+def move() -> Move:
     now = problem([T], current={T.id: on("n0")})
     (planned,) = plan_moves(now, Assignment(np.full(4, 2, dtype=np.int32)), MoveBudget()).steps
     return planned
@@ -109,7 +110,7 @@ def pauses(tmp_path: Path) -> Pauses:
 
 
 def run(
-    move: Step,
+    move: Move,
     storm: FakeStorm,
     bridge: Bridge,
     tally: Tally,
@@ -119,12 +120,14 @@ def run(
     policy: DrainPolicy = USUAL,
 ) -> MoveReport:
     storm.asks = bridge
+    if bridge.snapshot() is None:
+        ask(bridge, move.moves[0].before)
     (report,) = Mover(storm, bridge, tally, pauses, limits, lambda _: policy).move(move, "because", stop)
     return report
 
 
 def test_pause_drain_swap_resume(
-    move: Step, bridge: Bridge, tally: Tally, pauses: Pauses, monkeypatch: pytest.MonkeyPatch
+    move: Move, bridge: Bridge, tally: Tally, pauses: Pauses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Who waits for a worker that says that it ends, then waits longer than a swap may take.
     monkeypatch.setattr("stormwright.controller.move._ENDED_AFTER_S", 10 * LIMITS.swap_s)
@@ -173,14 +176,14 @@ def test_unchanged_worker_gets_time_to_discover_new_workers(
     assert ended[1] - ended[0] >= 0.7
 
 
-def test_rebalance_passes_chosen_number_of_workers(move: Step, bridge: Bridge, tally: Tally, pauses: Pauses) -> None:
+def test_rebalance_passes_chosen_number_of_workers(move: Move, bridge: Bridge, tally: Tally, pauses: Pauses) -> None:
     storm = FakeStorm(tally)
     assert run(move.with_workers({T.id: 3}), storm, bridge, tally, pauses).complete
     assert storm.calls[1] == "rebalance t 0 on 3"
 
 
 def test_unreachable_supervisor_does_not_delay_the_move(
-    move: Step, bridge: Bridge, tally: Tally, pauses: Pauses, caplog: pytest.LogCaptureFixture
+    move: Move, bridge: Bridge, tally: Tally, pauses: Pauses, caplog: pytest.LogCaptureFixture
 ) -> None:
     storm = FakeStorm(tally, lost=True)
     report = run(move, storm, bridge, tally, pauses)
@@ -189,7 +192,7 @@ def test_unreachable_supervisor_does_not_delay_the_move(
 
 
 def test_surviving_old_worker_makes_the_move_incomplete(
-    move: Step, bridge: Bridge, tally: Tally, pauses: Pauses
+    move: Move, bridge: Bridge, tally: Tally, pauses: Pauses
 ) -> None:
     storm = FakeStorm(tally)
     over = threading.Event()
@@ -210,7 +213,7 @@ def test_surviving_old_worker_makes_the_move_incomplete(
 
 
 def test_late_polls_after_reactivation_never_move_the_topology(
-    move: Step, bridge: Bridge, tally: Tally, pauses: Pauses
+    move: Move, bridge: Bridge, tally: Tally, pauses: Pauses
 ) -> None:
     """Nimbus has taken the rebalance and stood still since: its first questions may still show what ran."""
     storm = FakeStorm(tally)
@@ -225,7 +228,7 @@ def test_late_polls_after_reactivation_never_move_the_topology(
 
 
 def test_placement_made_by_storm_without_answer_is_ordered_again(
-    move: Step, bridge: Bridge, tally: Tally, pauses: Pauses, monkeypatch: pytest.MonkeyPatch
+    move: Move, bridge: Bridge, tally: Tally, pauses: Pauses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("stormwright.controller.move._LATE_S", 0.0)
     storm, asks = FakeStorm(tally), []
@@ -249,7 +252,7 @@ def test_placement_made_by_storm_without_answer_is_ordered_again(
 
 
 def test_move_is_not_complete_before_nimbus_was_answered(
-    move: Step, bridge: Bridge, tally: Tally, pauses: Pauses, monkeypatch: pytest.MonkeyPatch
+    move: Move, bridge: Bridge, tally: Tally, pauses: Pauses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The service stalled while Nimbus asked: old workers have ended, and the topology runs elsewhere."""
     monkeypatch.setattr("stormwright.controller.move._LATE_S", 0.0)
@@ -269,7 +272,7 @@ def test_move_is_not_complete_before_nimbus_was_answered(
 
 
 def test_rebalance_without_acknowledgement_moves_nothing(
-    move: Step, bridge: Bridge, tally: Tally, pauses: Pauses
+    move: Move, bridge: Bridge, tally: Tally, pauses: Pauses
 ) -> None:
     with pytest.raises(NimbusError):
         run(move, FakeStorm(tally, refuse="read timed out"), bridge, tally, pauses)
@@ -277,7 +280,7 @@ def test_rebalance_without_acknowledgement_moves_nothing(
 
 
 def test_pending_trees_stop_the_move_and_resume_the_spouts(
-    move: Step, bridge: Bridge, tally: Tally, pauses: Pauses
+    move: Move, bridge: Bridge, tally: Tally, pauses: Pauses
 ) -> None:
     storm = FakeStorm(tally, pending_after_pause=3)
     with pytest.raises(MoveError, match="3 tuple trees still pending"):
@@ -286,7 +289,7 @@ def test_pending_trees_stop_the_move_and_resume_the_spouts(
 
 
 def test_pending_trees_are_replayed_if_the_policy_of_the_topology_says_so(
-    move: Step, bridge: Bridge, tally: Tally, pauses: Pauses
+    move: Move, bridge: Bridge, tally: Tally, pauses: Pauses
 ) -> None:
     storm = FakeStorm(tally, pending_after_pause=3)
     report = run(move, storm, bridge, tally, pauses, policy=DrainPolicy(windows=True, may_replay=True, at_once=True))
@@ -301,7 +304,7 @@ def short_turns(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_tuple_retained_by_paused_spout_is_flushed_by_reactivation(
-    move: Step, bridge: Bridge, tally: Tally, pauses: Pauses, monkeypatch: pytest.MonkeyPatch
+    move: Move, bridge: Bridge, tally: Tally, pauses: Pauses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Storm's spouts keep what finds a full queue, and send it when they are active again."""
     short_turns(monkeypatch)
@@ -319,7 +322,7 @@ def test_tuple_retained_by_paused_spout_is_flushed_by_reactivation(
 
 
 def test_drain_of_bolt_holding_tuples_is_limited_to_few_turns(
-    move: Step, bridge: Bridge, tally: Tally, pauses: Pauses, monkeypatch: pytest.MonkeyPatch
+    move: Move, bridge: Bridge, tally: Tally, pauses: Pauses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     short_turns(monkeypatch)
     storm = FakeStorm(tally, pending_after_pause=3)
@@ -328,14 +331,14 @@ def test_drain_of_bolt_holding_tuples_is_limited_to_few_turns(
     assert storm.calls == ["deactivate t", *["activate t", "deactivate t"] * 3, "activate t"]
 
 
-def test_a_refusal_of_nimbus_resumes_the_spouts(move: Step, bridge: Bridge, tally: Tally, pauses: Pauses) -> None:
+def test_a_refusal_of_nimbus_resumes_the_spouts(move: Move, bridge: Bridge, tally: Tally, pauses: Pauses) -> None:
     storm = FakeStorm(tally, refuse="not the leader")
     with pytest.raises(NimbusError, match="not the leader"):
         run(move, storm, bridge, tally, pauses)
     assert storm.calls[-1] == "activate t"
 
 
-def test_topology_with_silent_workers_is_not_moved(move: Step, bridge: Bridge, pauses: Pauses) -> None:
+def test_topology_with_silent_workers_is_not_moved(move: Move, bridge: Bridge, pauses: Pauses) -> None:
     storm = FakeStorm(Tally())
     with pytest.raises(MoveError, match="1 of 1 workers do not report"):
         run(move, storm, bridge, Tally(), pauses, MoveLimits(heard_s=0.1))
@@ -346,7 +349,7 @@ def test_topology_with_silent_workers_is_not_moved(move: Step, bridge: Bridge, p
         run(move, storm, bridge, Tally(), pauses, stop=stop)
 
 
-def test_move_after_service_start_waits_for_worker_reports(move: Step, bridge: Bridge, pauses: Pauses) -> None:
+def test_move_after_service_start_waits_for_worker_reports(move: Move, bridge: Bridge, pauses: Pauses) -> None:
     tally = Tally()
     storm = FakeStorm(tally)
     first = record("t-1-0", "n0", 0, tasks=(1, 4), length_ms=20, trees=10)
@@ -354,7 +357,7 @@ def test_move_after_service_start_waits_for_worker_reports(move: Step, bridge: B
     assert run(move, storm, bridge, tally, pauses).complete
 
 
-def test_topology_paused_by_others_is_not_moved(move: Step, bridge: Bridge, tally: Tally, pauses: Pauses) -> None:
+def test_topology_paused_by_others_is_not_moved(move: Move, bridge: Bridge, tally: Tally, pauses: Pauses) -> None:
     storm = FakeStorm(tally)
     storm.status = "INACTIVE"
     with pytest.raises(MoveError, match="t-1-0 is INACTIVE"):
@@ -383,7 +386,7 @@ def test_restarted_service_resumes_spouts_paused_by_killed_move(tmp_path: Path) 
 
 
 def test_stopping_service_aborts_drain_and_resumes_topology(
-    move: Step, bridge: Bridge, tally: Tally, pauses: Pauses
+    move: Move, bridge: Bridge, tally: Tally, pauses: Pauses
 ) -> None:
     storm, stop = FakeStorm(tally, pending_after_pause=3), threading.Event()
     stop.set()

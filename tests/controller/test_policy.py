@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from stormwright.controller.objectives.objective import PlacementAim
-from stormwright.controller.planning.plan import Excluded, MoveBudget
+from stormwright.controller.planning.order import MoveBudget
 from stormwright.controller.policy import DecisionTimes, decide
 from stormwright.model import UNPLACED, Assignment, LoadProfile, Problem, Topology, TopologyAssignment, WorkerSlot
 from stormwright.model.load import assumed_load
@@ -19,7 +19,7 @@ from stormwright.schedulers.toolkit.registry import traits_of
 from stormwright.schedulers.toolkit.triggers import Adaptation, TriggerParams
 from stormwright.service.decider import drift_text
 from stormwright.service.memory import Backoff
-from tests.controller.builders import on, problem, topology
+from tests.controller.builders import on, problem, searched, topology
 
 TRIGGERS = TriggerParams(overload_s=10, period_s=60, min_gain_percent=20, cool_down_s=30)
 
@@ -45,7 +45,7 @@ def ask(now: Problem, since_change: float, since_look: float) -> tuple[bool, int
     decision = decide(
         now, OnOneNode(), TRIGGERS, MoveBudget(), DecisionTimes(1000, 1000 - since_change, 1000 - since_look)
     )
-    return decision.looked, len(decision.plan.moves)
+    return searched(decision), len(decision.moves)
 
 
 def test_periodic_look_makes_moves_with_sufficient_gain(spread: Problem) -> None:
@@ -82,9 +82,9 @@ def test_gain_below_minimum_moves_nothing_and_is_reported(spread: Problem) -> No
             return Assignment(problem.current_slot)
 
     decision = decide(spread, AsItIs(), TRIGGERS, MoveBudget(), DecisionTimes(1000, 0, 0))
-    assert decision.looked
-    assert decision.plan.moves == ()
-    assert decision.declined == "small_gain"
+    assert searched(decision)
+    assert decision.moves == ()
+    assert decision.code == "small_gain"
 
 
 def test_unmeasured_topology_stays_and_adds_no_traffic(spread: Problem) -> None:
@@ -95,11 +95,11 @@ def test_unmeasured_topology_stays_and_adds_no_traffic(spread: Problem) -> None:
         MoveBudget(),
         DecisionTimes(1000, 0, 0),
     )
-    assert decision.looked
-    assert decision.plan.moves == ()
-    assert decision.plan.blocked == {"t-1-0": Excluded("not measured")}
-    assert decision.before is not None
-    assert decision.before.inter_node == 0
+    assert searched(decision)
+    assert decision.moves == ()
+    assert decision.reason.startswith("nothing can move: t stays: not measured; ")
+    assert decision.search is not None
+    assert decision.search.before.inter_node == 0
 
 
 def test_topology_stays_during_backoff_after_failed_move(spread: Problem) -> None:
@@ -107,8 +107,9 @@ def test_topology_stays_during_backoff_after_failed_move(spread: Problem) -> Non
     backoff.note("t-1-0", 900.0, "trees pending")
     stay = backoff.stay(1000.0)
     decision = decide(spread, OnOneNode(), TRIGGERS, MoveBudget(), DecisionTimes(1000, 0, 0), stay)
-    assert decision.plan.moves == ()
-    assert "trees pending" in str(decision.plan.blocked["t-1-0"])
+    assert decision.moves == ()
+    assert decision.reason.startswith("nothing can move: t stays: ")
+    assert "trees pending" in decision.reason
     assert backoff.stay(900.0 + 601) == {}
     backoff.note("t-1-0", 2000.0, "trees pending")
     assert backoff.stay(2000.0 + 1199), "the second time it waits twice as long"
@@ -117,16 +118,15 @@ def test_topology_stays_during_backoff_after_failed_move(spread: Problem) -> Non
 def test_unresolved_overload_is_examined_again_only_after_a_period(spread: Problem) -> None:
     loaded = spread.with_load(replace(spread.load, overload_s={"n1": 99.0}))
     for idle_look, looked in ((900.0, True), (950.0, False)):
-        assert (
-            decide(loaded, OnOneNode(), TRIGGERS, MoveBudget(), DecisionTimes(1000, 0, 0, idle_look)).looked is looked
-        )
+        found = decide(loaded, OnOneNode(), TRIGGERS, MoveBudget(), DecisionTimes(1000, 0, 0, idle_look))
+        assert searched(found) is looked
 
 
 def test_topology_configuration_can_forbid_moves(spread: Problem) -> None:
     kept = replace(spread, topologies=(replace(spread.topologies[0], conf={"stormwright.move": False}),))
     decision = decide(kept, OnOneNode(), TRIGGERS, MoveBudget(), DecisionTimes(1000, 0, 0))
-    assert decision.plan.moves == ()
-    assert decision.plan.blocked == {"t-1-0": Excluded("stormwright.move is false in its configuration")}
+    assert decision.moves == ()
+    assert decision.reason.startswith("nothing can move: t stays: stormwright.move is false in its configuration; ")
 
 
 def test_drift_triggers_unscheduled_look_outside_cool_down(spread: Problem) -> None:
@@ -134,8 +134,8 @@ def test_drift_triggers_unscheduled_look_outside_cool_down(spread: Problem) -> N
     for since_change, looked in ((500, True), (29, False)):
         clock = DecisionTimes(1000, 1000 - since_change, 1000 - 5, 1000 - 5)
         decision = decide(spread, OnOneNode(), TRIGGERS, MoveBudget(), clock, drifted=drifted)
-        assert (decision.looked, len(decision.plan.moves)) == (looked, looked)
-    assert decide(spread, OnOneNode(), TRIGGERS, MoveBudget(), DecisionTimes(1000, 0, 995, 995)).looked is False
+        assert (searched(decision), len(decision.moves)) == (looked, looked)
+    assert not searched(decide(spread, OnOneNode(), TRIGGERS, MoveBudget(), DecisionTimes(1000, 0, 995, 995)))
     moved = decide(spread, OnOneNode(), TRIGGERS, MoveBudget(), DecisionTimes(1000, 0, 995, 995), drifted=drifted)
     assert moved.reason.startswith(f"{drifted}; inter-node traffic falls by 100 %")
 
@@ -145,7 +145,7 @@ def test_drift_triggers_unscheduled_look_outside_cool_down(spread: Problem) -> N
 
     stays = decide(spread, AsItIs(), TRIGGERS, MoveBudget(), DecisionTimes(1000, 0, 995, 995), drifted=drifted)
     assert drifted in stays.reason
-    assert stays.declined == "small_gain"
+    assert stays.code == "small_gain"
 
 
 def test_later_alarm_triggers_another_look_at_overload(spread: Problem) -> None:
@@ -153,7 +153,7 @@ def test_later_alarm_triggers_another_look_at_overload(spread: Problem) -> None:
     loaded = spread.with_load(replace(spread.load, overload_s={"n1": 99.0}))
     for alarm_s, looked in ((949.0, False), (951.0, True)):
         clock = DecisionTimes(1000, 0, 0, last_idle_search_s=950.0, last_alarm_s=alarm_s)
-        assert decide(loaded, OnOneNode(), TRIGGERS, MoveBudget(), clock).looked is looked
+        assert searched(decide(loaded, OnOneNode(), TRIGGERS, MoveBudget(), clock)) is looked
 
 
 def test_drift_text_names_quantities_changes_and_start_times(spread: Problem) -> None:
@@ -195,24 +195,24 @@ def crossing() -> Problem:
 
 
 def test_t_storm_runs_periodically_and_moves_to_reduce_traffic(crossing: Problem) -> None:
-    assert not decided_by("t_storm", crossing, since_look=59).looked
+    assert not searched(decided_by("t_storm", crossing, since_look=59))
     decision = decided_by("t_storm", crossing, since_look=61)
-    assert len(decision.plan.moves) == 1
+    assert len(decision.moves) == 1
     assert "inter-node traffic falls by 100 %" in decision.reason
 
 
 def test_p_scheduler_is_triggered_by_load_drift(crossing: Problem) -> None:
     pytest.importorskip("pymetis")
-    assert not decided_by("p_scheduler", crossing, since_look=999).looked
+    assert not searched(decided_by("p_scheduler", crossing, since_look=999))
     decision = decided_by("p_scheduler", crossing, since_look=0, drifted="load has drifted: CPU of t +52 %")
-    assert len(decision.plan.moves) == 1
+    assert len(decision.moves) == 1
 
 
 def test_d_storm_is_triggered_by_node_overload(crossing: Problem) -> None:
-    assert not decided_by("d_storm", crossing, since_look=999, drifted="load has drifted").looked
+    assert not searched(decided_by("d_storm", crossing, since_look=999, drifted="load has drifted"))
     loaded = crossing.with_load(replace(crossing.load, overload_s={"n1": 11.0}))
     decision = decided_by("d_storm", loaded, since_look=0)
-    assert len(decision.plan.moves) == 1
+    assert len(decision.moves) == 1
     assert decision.reason.startswith("host1: over CPU capacity for more than 10 s")
 
 
@@ -221,11 +221,11 @@ def test_toss_moves_to_balance_workers_regardless_of_traffic(crossing: Problem) 
     uneven = replace(load, cpu_hz=np.array([9e8, 1e8, 1e8, 9e8]))
     busy = crossing.with_load(LoadProfile({"t-1-0": uneven}))
     decision = decided_by("toss", busy, since_look=61)
-    assert len(decision.plan.moves) == 1
+    assert len(decision.moves) == 1
     assert "CPU of the busiest workers falls by 44 %" in decision.reason
     even = crossing.with_load(LoadProfile({"t-1-0": replace(load, cpu_hz=np.full(4, 2e8))}))
     decision = decided_by("toss", even, since_look=61)
-    assert (decision.looked, decision.plan.moves) == (True, ())
+    assert (searched(decision), decision.moves) == (True, ())
 
 
 def test_placement_unassigning_running_topology_moves_nothing(spread: Problem) -> None:
@@ -234,8 +234,8 @@ def test_placement_unassigning_running_topology_moves_nothing(spread: Problem) -
             return Assignment(np.full(4, UNPLACED, dtype=np.int32))
 
     decision = decide(spread, LeavesOut(), TRIGGERS, MoveBudget(), DecisionTimes(1000, 0, 0))
-    assert (decision.looked, decision.plan.moves) == (True, ())
-    assert decision.declined == "no_slots"
+    assert (searched(decision), decision.moves) == (True, ())
+    assert decision.code == "no_slots"
 
 
 def test_empty_gain_list_allows_moves_with_less_gain(spread: Problem) -> None:
@@ -246,7 +246,7 @@ def test_empty_gain_list_allows_moves_with_less_gain(spread: Problem) -> None:
     for gains, moves in ((("traffic",), 0), ((), 1)):
         aim = PlacementAim(adapts=Adaptation(on_period=True, gains=gains))
         decision = decide(spread, Turned(), TRIGGERS, MoveBudget(), DecisionTimes(1000, 0, 0), aim=aim)
-        assert len(decision.plan.moves) == moves
+        assert len(decision.moves) == moves
 
 
 def test_decision_names_anomaly_causing_the_move(spread: Problem) -> None:
@@ -260,5 +260,5 @@ def test_decision_names_anomaly_causing_the_move(spread: Problem) -> None:
         (loaded, not_due, "load has drifted", "drift"),
     ):
         decision = decide(now, OnOneNode(), TRIGGERS, MoveBudget(), clock, drifted=drifted)
-        assert len(decision.plan.moves) == 1
+        assert len(decision.moves) == 1
         assert decision.because == because

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from stormwright.clock import WallClock
-from stormwright.controller.tally import MIN_SILENT_S, MOST_AHEAD, Tally, WorkerTally
+from stormwright.base.clock import WallClock
+from stormwright.controller.tally import MAX_AHEAD, MIN_SILENT_S, Tally, WorkerTally
 from tests.controller.builders import record
 
 
@@ -122,9 +122,9 @@ def test_pending_count_excludes_ended_workers() -> None:
 
 def test_lost_records_cost_no_memory() -> None:
     worker = WorkerTally()
-    assert all(worker.is_new(seq) for seq in range(5, 5 + 3 * MOST_AHEAD))
-    assert len(worker.received_ahead) <= MOST_AHEAD
-    assert not worker.is_new(3 * MOST_AHEAD)
+    assert all(worker.is_new(seq) for seq in range(5, 5 + 3 * MAX_AHEAD))
+    assert len(worker.received_ahead) <= MAX_AHEAD
+    assert not worker.is_new(3 * MAX_AHEAD)
 
 
 def test_workers_of_long_ago_are_only_sums(monkeypatch: pytest.MonkeyPatch) -> None:

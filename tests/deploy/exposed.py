@@ -9,7 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from stormwright.model import LoadProfile
 from stormwright.model.load import assumed_load
-from stormwright.modes import Modes
+from stormwright.plans.modes import Modes
 from stormwright.service.dashboard.scene import Scene
 from stormwright.service.http.metrics import DETAILS, Figures, metrics_text
 from stormwright.service.plans.journal import Journal

@@ -11,7 +11,7 @@ from stormwright.errors import ClusterError, InputError
 from stormwright.evaluations.cell_store import CellOutcome, CellStore
 from stormwright.evaluations.cells import QUICK, CellTimes, cells_of, minutes, quick_cells
 from stormwright.evaluations.definitions import Variant
-from stormwright.evaluations.intervals import LEAST_STARTS
+from stormwright.evaluations.intervals import MIN_STARTS
 from stormwright.evaluations.papers import PAPERS, papers_named
 from stormwright.evaluations.run import SAME, measurements, run_cells
 from stormwright.schedulers.toolkit.resolve import is_java, resolve_scheduler
@@ -156,7 +156,7 @@ def test_a_start_of_everything_takes_no_longer_than_three_hours():
 
 
 def test_every_variant_has_enough_starts_for_a_verdict():
-    assert {block.repeats >= LEAST_STARTS for paper in PAPERS.values() for block in paper.blocks} == {True}
+    assert {block.repeats >= MIN_STARTS for paper in PAPERS.values() for block in paper.blocks} == {True}
 
 
 @pytest.mark.parametrize("paper", PAPERS.values(), ids=PAPERS)

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stormwright.controller.planning.plan import MoveBudget
-from stormwright.controller.policy import Decision, DecisionTimes, decide
+from stormwright.controller.planning.order import MoveBudget
+from stormwright.controller.policy import DecisionTimes, decide
+from stormwright.controller.propose import Plan
 from stormwright.history.tables.staging import Staging
 from stormwright.model import LoadProfile, Problem, TopologyLoad
 from stormwright.schedulers import make_scheduler
@@ -59,13 +60,13 @@ def cluster(seed: int, end_ms: int) -> Problem:
     return problem([measured, silent], current=current, load=profile, slots=3)
 
 
-def look(seen: Problem, scheduler: str = "online", **settings: Any) -> Decision:
+def look(seen: Problem, scheduler: str = "online", **settings: Any) -> Plan:
     """A decision that is due."""
     never = DecisionTimes(now_s=1e6, last_change_s=0, last_search_s=0)
     return decide(seen, make_scheduler(scheduler, settings), TriggerParams(), MoveBudget(), never)
 
 
-def record_looks(directory: Path, clock: Clockwork, count: int) -> list[tuple[int, Problem, Decision]]:
+def record_looks(directory: Path, clock: Clockwork, count: int) -> list[tuple[int, Problem, Plan]]:
     """Looks a minute apart, as staged by a recorder; the second topology is moved once by somebody else."""
     recorder, found = Recorder(Staging(directory), "online"), []
     for number in range(count):

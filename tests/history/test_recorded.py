@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from stormwright.controller.objectives.outlook import inter_node_tps
-from stormwright.controller.policy import without_assumed_traffic
+from stormwright.controller.objectives.placements import without_assumed_traffic
 from stormwright.errors import InputError
 from stormwright.formats import problem_to_dict
 from stormwright.history.decisions import known_at
@@ -72,7 +72,7 @@ def test_decisions_include_their_effect(history: tuple[ParquetStore, list[Any]])
     for row, (_, _, decision) in zip(found, looks, strict=True):
         assert row["cost_before"] == decision.before.total
         assert row["inter_node_wanted_tps"] == inter_node_tps(decision.after)
-        assert json.loads(row["moves"]) == {move.topology.id: [move.moved_executors] for move in decision.plan.moves}
+        assert json.loads(row["moves"]) == {move.topology: [move.moved_executors] for move in decision.moves}
         assert json.loads(row["parameters"]) == decision.assignment.parameters
     moving = [row for row in found if row["moves"] != "{}"]
     assert moving

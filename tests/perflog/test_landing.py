@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from stormwright.clock import WallClock
+from stormwright.base.clock import WallClock
 from stormwright.perflog import Landing
 
 

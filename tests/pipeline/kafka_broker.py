@@ -13,7 +13,7 @@ from typing import Any
 import pyspark
 from pyspark.sql import SparkSession
 
-from stormwright.java import find_java
+from stormwright.base.java import find_java
 from stormwright.storm.jvm import LIGHT, java_command
 from stormwright.storm.local_cluster.network import free_ports
 

@@ -128,7 +128,7 @@ def test_of_a_large_cluster_spouts_of_topologies_with_many_share_evenly(monkeypa
     slots = np.zeros(12, np.int32)
     slots[[SPOUTS[1], SPLITS[1], SPLITS[3]]] = 2
     assert shares_of(WordCount(cores=0.4, link_bps=None), slots) is not None
-    monkeypatch.setattr("stormwright.predict.shares.MOST_WORKED_OUT", 2 * 12 - 1)
+    monkeypatch.setattr("stormwright.predict.shares.MAX_WORKED_OUT", 2 * 12 - 1)
     assert shares_of(WordCount(cores=0.4, link_bps=None), slots) is None
 
 

@@ -9,23 +9,23 @@ from typing import Any, cast
 
 import pytest
 
-from stormwright.controller.planning.plan import MovePlan, Step, TopologyMove
-from stormwright.controller.policy import Decision
+from stormwright.controller.propose import Plan
+from stormwright.plans.plan import Move, TopologyMove
 from stormwright.service.loop import Loop
 from tests.controller.builders import on, topology
 
 
 def move(name: str, *, arrives: bool) -> TopologyMove:
-    return TopologyMove(topology(name), on("n0"), on("n1"), 4, (), (), (), (), arrives)
+    return TopologyMove(topology(name).id, name, on("n0"), on("n1"), 4, (), (), (), (), arrives)
 
 
 def test_observe_mode_names_each_topology_once(caplog: pytest.LogCaptureFixture) -> None:
     """One that makes room first and then goes on has two moves."""
     moves = [move("a", arrives=False), move("b", arrives=True), move("a", arrives=True)]
-    decision = Decision(True, "better", MovePlan(tuple(Step((each,)) for each in moves)))
+    decision = Plan(reason="better", steps=tuple(Move((each,)) for each in moves))
     stop = threading.Event()
 
-    def decide() -> Decision:
+    def decide() -> Plan:
         stop.set()
         return decision
 

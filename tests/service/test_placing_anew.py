@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from stormwright.client.shapes import ModesChange
-from stormwright.controller.planning.plan import MoveBudget
+from stormwright.controller.planning.order import MoveBudget
 from stormwright.model import Problem
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.toolkit.from_scratch import FromScratchScheduler
@@ -40,7 +40,7 @@ def test_from_scratch_scheduler_moves_only_once(storm: VirtualStorm, services: l
     decision = service.moved(300)
     assert "inter-node traffic falls by 100 %" in decision.reason
     # Half of it keeps its slot.
-    assert sum(move.moved_executors for move in decision.plan.moves) == 2
+    assert sum(move.moved_executors for move in decision.moves) == 2
     assert len(nodes(storm)) == 1
     service.run(600)
     assert len(storm.moves) == 1
@@ -56,7 +56,7 @@ def test_changed_move_budget_applies_from_next_look(
     assert service.memory.counts.looks > 0
     assert storm.moves == []
     service.decider.change(service.settings)
-    assert service.moved(300).plan.moves
+    assert service.moved(300).moves
 
 
 def test_scheduler_keeping_current_placement_never_moves(

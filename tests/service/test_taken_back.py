@@ -11,10 +11,9 @@ import pytest
 
 from stormwright.controller.objectives.outlook import Outlooks
 from stormwright.controller.objectives.refusals import FIRST_S
-from stormwright.controller.plans.document import step_to_dict
-from stormwright.controller.policy import Decision
-from stormwright.history.evaluation.verdict import Promise
+from stormwright.controller.propose import NoPlan, Plan
 from stormwright.model import LoadProfile, TopologyAssignment
+from stormwright.plans.plan import Promise
 from stormwright.schedulers.toolkit.triggers import TriggerParams
 from stormwright.service.decider import ROLLBACK_RETRY_S
 from stormwright.service.plans.store import PlanStore
@@ -75,17 +74,18 @@ def test_load_of_topologies_that_are_gone_is_not_called_stale(monkeypatch: pytes
     for load, hold in ((old, "unmeasured"), (replace(measured.load or old, end_ms=1000), "stale")):
         storm.problem = lambda load=load: replace(measured, load=load)  # type: ignore[method-assign]
         decision = begin(storm).decider.decide()
-        assert decision.hold == hold
+        assert isinstance(decision, NoPlan)
+        assert decision.code == hold
 
 
 def test_worse_placement_is_rolled_back_and_remembered(monkeypatch: pytest.MonkeyPatch, begin: Begin) -> None:
     storm = VirtualStorm(monkeypatch, half_as_good)
     service = begin(storm)
-    assert service.moved(300).rolls_back == frozenset()
+    assert service.moved(300).origin == "service"
     assert nodes(storm.runs) == {"n2"}
     moved_s = storm.now_s
     back = service.moved(120)
-    assert back.rolls_back == {T.id}
+    assert (back.origin, back.targets.keys()) == ("rollback", {T.id})
     assert back.reason.startswith("t goes back to where it was: since its move tuple trees take ")
     assert back.reason.endswith("% fewer complete")
     assert nodes(storm.runs) == nodes(SPREAD)
@@ -101,7 +101,7 @@ def test_worse_placement_is_rolled_back_and_remembered(monkeypatch: pytest.Monke
     assert service.run(100) is None
     assert len(storm.moves) == 2
     assert service.memory.decision is not None
-    assert "this placement was rolled back" in str(service.memory.decision.plan.blocked[T.id])
+    assert "this placement was rolled back" in service.memory.decision.reason
     # Only an hour later.
     until_s = storm.moves[-1][0] + FIRST_S
     storm.now_s = until_s - 60
@@ -123,7 +123,7 @@ def test_worse_placement_is_known_within_a_minute_of_a_move_that_took_one(
     service = begin(storm)
     service.moved(300)
     moved_s = storm.now_s
-    assert service.moved(120).rolls_back == {T.id}
+    assert service.moved(120).origin == "rollback"
     assert storm.now_s - storm.swap_s - moved_s <= 60
 
 
@@ -140,7 +140,7 @@ def test_restarted_service_rolls_back_move_made_before_kill(monkeypatch: pytest.
     storm = VirtualStorm(monkeypatch, half_as_good)
     begin(storm).moved(300)
     service = begin(storm)
-    assert service.moved(120).rolls_back == {T.id}
+    assert service.moved(120).origin == "rollback"
     assert nodes(storm.runs) == nodes(SPREAD)
 
 
@@ -148,10 +148,11 @@ def test_given_placement_is_applied_regardless_of_gain(monkeypatch: pytest.Monke
     storm = VirtualStorm(monkeypatch, as_good)
     service = begin(storm)
     service.run(10)
-    decision = service.decider.place({T.id: on("n2", "n1")}, "to compare placements", {})
+    decision = service.decider.place({T.id: on("n2", "n1")}, "to compare placements", {}, "service")
+    assert isinstance(decision, Plan)
     assert service.executor.execute(decision)[0].complete
     assert nodes(storm.runs) == {"n1", "n2"}
-    assert decision.rolls_back == frozenset()
+    assert decision.origin == "service"
     assert service.refused.reasons(storm.now_s * 1000) == {}
 
 
@@ -162,10 +163,11 @@ def test_rolled_back_placement_is_refused_with_its_stored_worth(monkeypatch: pyt
     service.moved(300)
     assert nodes(storm.runs) == {"n2"}
     back = service.decider.place(
-        {T.id: SPREAD}, "measured −26 %", {T.id: Promise(worth=100.0, rate_tps=1000.0)}, rolls_back=True
+        {T.id: SPREAD}, "measured −26 %", {T.id: Promise(worth=100.0, rate_tps=1000.0)}, "rollback"
     )
+    assert isinstance(back, Plan)
     service.executor.execute(back)
-    assert (back.rolls_back, nodes(storm.runs)) == ({T.id}, nodes(SPREAD))
+    assert (back.origin, nodes(storm.runs)) == ("rollback", nodes(SPREAD))
     assert service.memory.counts.rolled_back == 1
     problem, now_ms = storm.problem(), storm.now_s * 1000
 
@@ -219,7 +221,7 @@ def test_foreign_move_is_not_rolled_back(monkeypatch: pytest.MonkeyPatch, begin:
     service = begin(storm)
     service.moved(300)
     storm.runs, storm.born_s, storm.active_s = on("n0", "n2"), storm.now_s, storm.now_s
-    decisions = [service.run(1, lambda d: bool(d.rolls_back)) for _ in range(100)]
+    decisions = [service.run(1, lambda plan: plan.origin == "rollback") for _ in range(100)]
     assert decisions == [None] * 100
 
 
@@ -243,21 +245,21 @@ def test_pending_rollback_proposal_is_not_repeated(monkeypatch: pytest.MonkeyPat
     service = begin(storm)
     service.moved(300)
 
-    def found(seconds: int) -> list[Decision]:
+    def found(seconds: int) -> list[Plan]:
         """Ways back within so many seconds, of which none is taken."""
         some = []
         for _ in range(seconds):
             service.history.count(storm.second())
             decision = service.decider.decide()
-            some += [decision] if decision.rolls_back else []
+            some += [decision] if isinstance(decision, Plan) and decision.origin == "rollback" else []
         return some
 
     back, *_ = found(60)
     plans = PlanStore(service.state)
     plan = plans.add("rollback", "traffic", "stormwright", back.reason, {})
-    plans.save(plan, "proposed", "", {}, {}, {}, [(0, step_to_dict(step, storm.problem())) for step in back.plan.steps])
+    plans.save(plan, back, "suggested")
     assert found(3 * round(ROLLBACK_RETRY_S)) == []
-    plans.change(plan, ["proposed"], "discarded")
+    plans.happen(plan, "discarded")
     assert len(found(round(ROLLBACK_RETRY_S))) == 1
 
 
@@ -269,4 +271,4 @@ def test_rollback_to_drained_node_is_blocked(monkeypatch: pytest.MonkeyPatch, be
     drains.drain("host0", ["n0"], "anna", "new disks")
     assert service.run(200) is None
     drains.uncordon("host0")
-    assert service.moved(120).rolls_back == {T.id}
+    assert service.moved(120).origin == "rollback"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stormwright.controller.planning.plan import MoveBudget
+from stormwright.controller.planning.order import MoveBudget
 from stormwright.errors import StormwrightError
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.toolkit.triggers import TriggerParams

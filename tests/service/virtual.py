@@ -14,11 +14,11 @@ import pytest
 
 from stormwright.controller.objectives.outlook import TRAFFIC
 from stormwright.controller.objectives.refusals import RefusedPlacements
-from stormwright.controller.planning.plan import Step
-from stormwright.controller.policy import Decision
+from stormwright.controller.propose import Plan
 from stormwright.controller.reports import MoveReport
 from stormwright.model import Assignment, LoadProfile, Problem, Scheduler, TopologyAssignment
 from stormwright.model.load import assumed_load
+from stormwright.plans.plan import Move
 from stormwright.schedulers.toolkit.triggers import TriggerParams
 from stormwright.service.decider import Decider
 from stormwright.service.memory import ServiceMemory
@@ -136,7 +136,7 @@ class VirtualStorm:
         self.now_s += 1
         return found
 
-    def move(self, step: Step, reason: str, stop: threading.Event | None) -> Sequence[MoveReport]:
+    def move(self, step: Move, reason: str, stop: threading.Event | None) -> Sequence[MoveReport]:
         """The safe move: nothing comes through while it lasts."""
         (move,) = step.moves
         started_ms = round(self.now_s * 1000)
@@ -190,19 +190,20 @@ class Deciding:
         self.history.start(lambda: None)
         storm.count = self.history.count
 
-    def run(self, seconds: int, until: Callable[[Decision], bool] = lambda _: False) -> Decision | None:
+    def run(self, seconds: int, until: Callable[[Plan], bool] = lambda _: False) -> Plan | None:
         """Decide each second; the decision at which it stopped, None where it went on to the end."""
         for _ in range(seconds):
             self.history.count(self.storm.second())
             decision = self.decider.decide()
-            self.executor.execute(decision)
-            if until(decision):
-                return decision
+            if isinstance(decision, Plan):
+                self.executor.execute(decision)
+                if until(decision):
+                    return decision
         return None
 
-    def moved(self, seconds: int) -> Decision:
+    def moved(self, seconds: int) -> Plan:
         """The next decision that moves something within so many seconds."""
-        decision = self.run(seconds, lambda decision: bool(decision.plan.moves))
+        decision = self.run(seconds, lambda decision: bool(decision.moves))
         assert decision is not None
         return decision
 

@@ -33,7 +33,7 @@ def result(storm_cluster) -> ExchangeResult:
 
 def test_swap_exchanges_slots_in_one_step(result):
     (step,) = result.plan.steps
-    one, other = (move.topology.id for move in step.moves)
+    one, other = (move.topology for move in step.moves)
     assert {*result.after[one].slots} == {*result.before[other].slots}
     assert {*result.after[other].slots} == {*result.before[one].slots}
     assert all(topology.report.complete for topology in result.topologies)

@@ -140,7 +140,7 @@ NO_KEYS = {
     ),
     **dict.fromkeys(
         (
-            "stormwright.compilation",
+            "stormwright.jit.compilation",
             "stormwright.landing",
             "stormwright.move",
             "stormwright.optimize",

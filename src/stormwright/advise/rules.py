@@ -10,7 +10,7 @@ import numpy as np
 from stormwright.advise.adviser import ComponentObservation, Observation, TargetSize, target_rates, within_tasks
 
 #: Minimum fraction of the time that counts as back pressure.
-_LEAST_HELD_BACK = 0.01
+_MIN_HELD_BACK = 0.01
 
 #: Tolerance of rounding in a quotient that is a whole number.
 _ROUNDING = 1e-9
@@ -127,7 +127,7 @@ class AdaStorm:
         if slope_ms == 0:
             return 1.0
         waiting = max(_MET * self._p95_ms - base_ms, 0.0) / slope_ms
-        return max(waiting / (1 + waiting), _LEAST_BUSY)
+        return max(waiting / (1 + waiting), _MIN_BUSY)
 
     def _least(self, component: str, tps: float, tasks: int) -> int:
         """Return the fewest executors that sustain a rate, `tasks` if none do; assumptions 2, 5 and 6."""
@@ -141,7 +141,7 @@ class AdaStorm:
 
 
 #: Least utilisation to plan for, if the limit of latency allows none.
-_LEAST_BUSY = 0.05
+_MIN_BUSY = 0.05
 
 
 def _line(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
@@ -189,7 +189,7 @@ class Dhalion:
 
     def advise(self, observation: Observation) -> TargetSize:
         """See `Adviser`."""
-        holding = [each for each in observation.components if each.held_back > _LEAST_HELD_BACK]
+        holding = [each for each in observation.components if each.held_back > _MIN_HELD_BACK]
         self._judge(observation, bool(holding))
         if holding:
             return self._up(observation, max(holding, key=lambda each: (each.held_back, each.busiest)))
@@ -297,7 +297,7 @@ class Stela:
     def advise(self, observation: Observation) -> TargetSize:
         """See `Adviser`."""
         per_machine = max(round(observation.total / max(observation.workers, 1)), 1)
-        if any(each.held_back > _LEAST_HELD_BACK for each in observation.components):
+        if any(each.held_back > _MIN_HELD_BACK for each in observation.components):
             return self._out(observation, per_machine)
         if observation.workers > 1 and max(each.busiest for each in observation.components) < self._idle_below:
             return self._in(observation, per_machine)

@@ -17,7 +17,7 @@ from stormwright.model.load import StreamRate, silent_load, with_streams
 from stormwright.predict.calibration.document import stored_costs
 
 #: Minimum time in seconds that a topology has to be up within the window.
-_LEAST_S = 30.0
+_MIN_S = 30.0
 
 
 @dataclass(frozen=True)
@@ -66,8 +66,8 @@ def read_ui(document: object, problem: Problem, source: str) -> UiTopology:
     window = document.get("window")
     if window != ":all-time":
         seconds = min(seconds, _number(document, "window", "$", faults))
-    if not faults and seconds < _LEAST_S:
-        faults.append(Fault(f"only {seconds:g} s are measured; wait until there are {_LEAST_S:g}", "$.window"))
+    if not faults and seconds < _MIN_S:
+        faults.append(Fault(f"only {seconds:g} s are measured; wait until there are {_MIN_S:g}", "$.window"))
     topology = problem.topologies[ids[name]]
     components = {}
     for kind, key in (("spouts", "spoutId"), ("bolts", "boltId")):
@@ -79,7 +79,7 @@ def read_ui(document: object, problem: Problem, source: str) -> UiTopology:
             emitted = _number(one, "emitted", at, faults)
             executed = _number(one, "executed", at, faults) if kind == "bolts" else 0.0
             latency_ms = _number(one, "executeLatency", at, faults) if kind == "bolts" else 0.0
-            scale = 1 / max(seconds, _LEAST_S)
+            scale = 1 / max(seconds, _MIN_S)
             components[str(one[key])] = UiComponent(
                 emitted * scale, executed * scale, executed * latency_ms / 1000 * scale
             )

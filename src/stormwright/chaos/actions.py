@@ -18,7 +18,8 @@ from stormwright.chaos.service_process import write_targets
 from stormwright.errors import ClusterError, ConflictError, StormwrightError
 from stormwright.formats import problem_from_dict
 from stormwright.model import UNPLACED, Problem
-from stormwright.plan import ACTIVE_STATES, HALTED_STATES, IN_PROGRESS_STATES, Plan
+from stormwright.plans.plan import STOPPED, Plan
+from stormwright.plans.states import ACTIVE_STATES, HALTED_STATES, IN_PROGRESS_STATES
 
 log = logging.getLogger(__name__)
 
@@ -273,7 +274,7 @@ class RunAction:
                 if moved or plan.id in self._resumed or plan.why.startswith("the cluster has changed"):
                     client.discard(plan.id, "the run ends")
                 else:
-                    if not plan.why.startswith("as was asked"):  # by the end of an evaluation, above
+                    if not plan.why.startswith(STOPPED):  # by the end of an evaluation, above
                         self._resumed.add(plan.id)
                     client.resume(plan.id, _REASON)
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Self
 
 from stormwright.chaos.ledger import LedgerViolation, ViolationKind
 from stormwright.controller.move import ACTIVE
-from stormwright.plan import ACTIVE_STATES, HALTED_STATES
+from stormwright.plans.states import ACTIVE_STATES, HALTED_STATES
 
 #: Seconds within which the status has to name a fault.
 NAMED_WITHIN_S = 10.0

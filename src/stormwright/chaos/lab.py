@@ -17,7 +17,7 @@ from stormwright.chaos.faults import RESTARTABLE_S, ClusterProcesses
 from stormwright.chaos.service_process import SupervisedService
 from stormwright.client import Client
 from stormwright.errors import ClusterError, NimbusError, StormwrightError
-from stormwright.plan import ACTIVE_STATES, HALTED_STATES
+from stormwright.plans.states import ACTIVE_STATES, HALTED_STATES
 from stormwright.storm.gateway import NimbusGateway
 from stormwright.storm.local_cluster import LocalCluster, LocalClusterConfig, RunningCluster
 from stormwright.storm.local_cluster.cpu import groups_of

@@ -16,7 +16,7 @@ from stormwright.workbench.report import write_report
 PAGE = "chaos.html"
 
 #: Runs of virtual time in the table without a violation, at most: there may be tens of thousands.
-_MOST_ROWS = 2000
+_MAX_ROWS = 2000
 
 
 class ScenarioRow(NamedTuple):
@@ -41,7 +41,7 @@ def write_page(path: Path, results: Sequence[RunResult]) -> None:
     """
     failed = [each for each in results if each.violations]
     others = [each for each in results if not each.violations]
-    shown = [*failed, *others[: max(_MOST_ROWS - len(failed), 0)]]
+    shown = [*failed, *others[: max(_MAX_ROWS - len(failed), 0)]]
     virtual = sum(each.key.virtual for each in results)
     write_report(
         path,

@@ -350,7 +350,7 @@ def scenarios_named(pattern: str) -> list[Scenario]:
 # Chance -------------------------------------------------------------------------------------------
 
 #: Faults of a scenario by chance, at most, and the longest delay and duration of one, in seconds.
-_MOST_FAULTS, _LATEST_S, _LONGEST_S = 3, 8.0, 20.0
+_MAX_FAULTS, _LATEST_S, _LONGEST_S = 3, 8.0, 20.0
 
 
 def by_chance(seed: int) -> Scenario:
@@ -364,7 +364,7 @@ def by_chance(seed: int) -> Scenario:
     rng = random.Random(seed)  # noqa: S311 (no secret)
     known = [fault for scenario in CATALOGUE.values() for fault in scenario.faults]
     faults = []
-    for _ in range(rng.randint(1, _MOST_FAULTS)):
+    for _ in range(rng.randint(1, _MAX_FAULTS)):
         fault = rng.choice(known)
         duration_s = round(rng.uniform(1.0, _LONGEST_S), 1) if fault.duration_s else 0.0
         faults.append(replace(fault, duration_s=duration_s, delay_s=round(rng.uniform(0.0, _LATEST_S), 1)))

@@ -19,9 +19,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from stormwright.clock import WallClock
-from stormwright.defaults import DECIDING
-from stormwright.files import write_whole
+from stormwright.base.clock import WallClock
+from stormwright.base.files import write_whole
+from stormwright.defaults import DEFAULT_SCHEDULER
 from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.service.composition import Service
 from stormwright.service.settings import ServiceSettings
@@ -114,7 +114,7 @@ def serve(state: Path) -> None:
     settings = ServiceSettings(
         state, cluster.service_host, cluster.service_port, mode="observe", clock=AdjustableClock(state / CLOCK)
     )
-    with Service(settings, scheduler, DECIDING, cluster.gateway_command(), lambda _: scheduler) as service:
+    with Service(settings, scheduler, DEFAULT_SCHEDULER, cluster.gateway_command(), lambda _: scheduler) as service:
         for number in (signal.SIGINT, signal.SIGTERM):  # after Spark, which sets its own
             signal.signal(number, lambda *_: stop.set())
         service.run(stop)

@@ -33,13 +33,13 @@ MEASURES = ("memory_mb", "files", "threads")
 WARM_UP_MIN = 10.0
 
 #: Seconds of a window, and the fewest windows of a line.
-WINDOW_S, _LEAST_WINDOWS = 60.0, 3
+WINDOW_S, _MIN_WINDOWS = 60.0, 3
 
 #: Largest growth of memory, in percent from the first window to the last, and of files and threads, in numbers.
-MOST_GROWTH_PERCENT, MOST_GROWTH = 5.0, 5.0
+MAX_GROWTH_PERCENT, MAX_GROWTH = 5.0, 5.0
 
 #: Largest growth of the state directory in MB an hour, and its largest size in MB. History is removed after days.
-MOST_STATE_MB_AN_HOUR, MOST_STATE_MB = 100.0, 200.0
+MAX_STATE_MB_AN_HOUR, MAX_STATE_MB = 100.0, 200.0
 
 # Samples ------------------------------------------------------------------------------------------
 
@@ -308,8 +308,8 @@ class Growth(NamedTuple):
     def holds(self) -> bool:
         """Whether it is small enough."""
         if self.measure == "memory_mb":
-            return self.percent <= MOST_GROWTH_PERCENT
-        return self.growth <= MOST_GROWTH
+            return self.percent <= MAX_GROWTH_PERCENT
+        return self.growth <= MAX_GROWTH
 
     def to_dict(self) -> dict[str, Any]:
         """Return the growth as JSON."""
@@ -350,9 +350,9 @@ class SoakVerdict:
             for each in self.growths
             if not each.holds
         ]
-        if self.state_mb > MOST_STATE_MB:
-            found.append(f"the state directory has {self.state_mb:.0f} MB, more than {MOST_STATE_MB:g}")
-        if self.state_mb_an_hour is not None and self.state_mb_an_hour > MOST_STATE_MB_AN_HOUR:
+        if self.state_mb > MAX_STATE_MB:
+            found.append(f"the state directory has {self.state_mb:.0f} MB, more than {MAX_STATE_MB:g}")
+        if self.state_mb_an_hour is not None and self.state_mb_an_hour > MAX_STATE_MB_AN_HOUR:
             found.append(f"the state directory grows by {self.state_mb_an_hour:.0f} MB an hour")
         missing = [name for name in PROCESSES if not any(each.process == name for each in self.growths)]
         if missing:
@@ -449,7 +449,7 @@ def windows(samples: Sequence[tuple[float, float]]) -> list[tuple[float, float]]
 
 def _line(lives: Sequence[Sequence[tuple[float, float]]]) -> tuple[float, float, float] | None:
     """Return slope (a second), level and seconds of the line through the windows of several lives; None if too few."""
-    lives = [each for each in lives if len(each) >= _LEAST_WINDOWS]
+    lives = [each for each in lives if len(each) >= _MIN_WINDOWS]
     if not lives:
         return None
     slopes = list(_slopes(lives))

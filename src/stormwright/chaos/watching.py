@@ -16,7 +16,8 @@ from stormwright.chaos.scenarios import NODES, SUPERVISORS, WORKERS, Fault, Faul
 from stormwright.client import Client
 from stormwright.controller.move import REBALANCING
 from stormwright.errors import NimbusError, StormwrightError
-from stormwright.plan import ACTIVE_STATES, HALTED_STATES, Plan
+from stormwright.plans.plan import Plan
+from stormwright.plans.states import ACTIVE_STATES, HALTED_STATES
 
 # Acks ---------------------------------------------------------------------------------------------
 

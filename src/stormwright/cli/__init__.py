@@ -15,56 +15,72 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from stormwright import __version__
+from stormwright.base.gc_pause import collection_paused
 from stormwright.cli.lines import say_lines
 from stormwright.cli.options import Verbs
 from stormwright.cli.progress import compilation_shown
 from stormwright.errors import StormwrightError
-from stormwright.gc_pause import collection_paused
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-#: Verb → its summary: in the list of verbs, in completions, and as the first sentence of its own help, which the
-#: docstring of its function continues. Each is `command` in the module of its name, with ``_`` for ``-``.
-VERBS = {
-    "schedule": "Place the executors of a problem file.",
-    "compare": "Compare the placements of several schedulers.",
-    "explain": "Explain why executors have no slot, or their cost elsewhere.",
-    "predict": "Predict rate, latency and bottleneck of a placement.",
-    "whatif": "Predict the effect of a change: rates, nodes, parallelism, links, scheduler.",
-    "advise": "Find how many executors, workers and nodes a rate or an objective needs.",
-    "simulate": "Simulate a placement in virtual time, tuple by tuple.",
-    "calibrate": "Fit message and worker costs from a performance log.",
-    "sweep": "Run many scheduling decisions with many parameters on Spark.",
-    "learn": "Train the model of the `learned` scheduler.",
-    "schedulers": "List the schedulers, or describe one.",
-    "new-scheduler": "Create a package with a scheduler of your own.",
-    "convert": "Convert a problem file between JSON and NumPy arrays.",
-    "bound": "Prove a bound that no placement can beat.",
-    "tradeoff": "Show the gain of moving few executors, and of moving more.",
-    "import": "Create a problem file from Flux and storm.yaml files, a running Nimbus, or serialized topologies.",
-    "cluster": "Start, show or stop a real Storm cluster on this machine.",
-    "demo": "Show the gain of a better placement on a real cluster.",
-    "experiment": "Repeat published evaluations on a real cluster.",
-    "chaos": "Test moves with faults, on a local cluster or in virtual time.",
-    "install": "Install the jar and the keys of storm.yaml into a Storm installation, or remove them.",
-    "serve": "Run the service that keeps the placement of a Storm cluster good.",
-    "status": "Show the health of a running service, its next change, and pending approvals.",
-    "token": "Create, list and revoke access tokens of a service.",
-    "doctor": "Diagnose an installation and suggest fixes.",
-    "dashboard": "Show the dashboard for a problem file, without a cluster.",
-    "plan": "Preview moves, their gain and their pauses.",
-    "apply": "Apply a plan in evaluated stages; stop or resume it.",
-    "revert": "Restore the placement before an entry of the history.",
-    "drain": "Cordon a node and move its workers elsewhere.",
-    "uncordon": "Make a drained node schedulable again.",
-    "mode": "Show or set the automation mode.",
-    "history": "Query past changes, decisions and loads.",
-    "replay": "Replay recorded decisions with another scheduler.",
-    "pipeline": "Process landed performance logs: backfill, quarantine.",
-    "docs": "Open the documentation in a browser.",
-    "completion": "Print the shell completion script.",
+#: Group of verbs → verb → its summary: in the list of verbs, in completions, and as the first sentence of its own help,
+#: which the docstring of its function continues. Each is `command` in the module of its name, with ``_`` for ``-``.
+GROUPS = {
+    "Place and compare": {
+        "schedule": "Place the executors of a problem file.",
+        "compare": "Compare the placements of several schedulers.",
+        "explain": "Explain why executors have no slot, or their cost elsewhere.",
+        "bound": "Prove a bound that no placement can beat.",
+        "tradeoff": "Show the gain of moving few executors, and of moving more.",
+        "sweep": "Run many scheduling decisions with many parameters on Spark.",
+        "schedulers": "List the schedulers, or describe one.",
+        "new-scheduler": "Create a package with a scheduler of your own.",
+        "import": "Create a problem file from Flux and storm.yaml files, a running Nimbus, or serialized topologies.",
+        "convert": "Convert a problem file between JSON and NumPy arrays.",
+    },
+    "Predict": {
+        "predict": "Predict rate, latency and bottleneck of a placement.",
+        "whatif": "Predict the effect of a change: rates, nodes, parallelism, links, scheduler.",
+        "advise": "Find how many executors, workers and nodes a rate or an objective needs.",
+        "simulate": "Simulate a placement in virtual time, tuple by tuple.",
+        "calibrate": "Fit message and worker costs from a performance log.",
+    },
+    "Operate": {
+        "serve": "Run the service that keeps the placement of a Storm cluster good.",
+        "status": "Show the health of a running service, its next change, and pending approvals.",
+        "plan": "Preview moves, their gain and their pauses.",
+        "apply": "Apply a plan in evaluated stages; stop or resume it.",
+        "revert": "Restore the placement before an entry of the history.",
+        "drain": "Cordon a node and move its workers elsewhere.",
+        "uncordon": "Make a drained node schedulable again.",
+        "mode": "Show or set the automation mode.",
+        "history": "Query past changes, decisions and loads.",
+        "replay": "Replay recorded decisions with another scheduler.",
+        "pipeline": "Process landed performance logs: backfill, quarantine.",
+        "token": "Create, list and revoke access tokens of a service.",
+        "install": "Install the jar and the keys of storm.yaml into a Storm installation, or remove them.",
+        "doctor": "Diagnose an installation and suggest fixes.",
+    },
+    "Run here": {
+        "demo": "Show the gain of a better placement on a real cluster.",
+        "cluster": "Start, show or stop a real Storm cluster on this machine.",
+        "dashboard": "Show the dashboard for a problem file, without a cluster.",
+        "docs": "Open the documentation in a browser.",
+        "completion": "Print the shell completion script.",
+    },
+    "Laboratory": {
+        "experiment": "Repeat published evaluations on a real cluster.",
+        "chaos": "Test moves with faults, on a local cluster or in virtual time.",
+        "learn": "Train the model of the `learned` scheduler.",
+    },
 }
+
+#: Verb → its summary.
+VERBS = {verb: summary for verbs in GROUPS.values() for verb, summary in verbs.items()}
+
+#: Verbs to begin with.
+FIRST = ("demo", "schedule", "compare", "predict", "serve")
 
 #: Verb → its module, where that cannot have the name.
 _MODULES = {"import": "importing"}
@@ -125,8 +141,11 @@ class _Verbs(Verbs):
         return [*verbs, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        with formatter.section("Commands"):
-            formatter.write_dl(list(VERBS.items()))
+        formatter.write_paragraph()
+        formatter.write_text(f"To begin with: {', '.join(FIRST)}.")
+        for group, verbs in GROUPS.items():
+            with formatter.section(group):
+                formatter.write_dl(list(verbs.items()))
 
 
 @click.group(cls=_Verbs)

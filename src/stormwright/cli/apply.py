@@ -15,7 +15,7 @@ from stormwright.cli.output import print_json
 from stormwright.errors import ClusterError
 
 if TYPE_CHECKING:
-    from stormwright.plan import Plan
+    from stormwright.plans.plan import Plan
 
 #: Exit code if a plan did not end as done.
 _NOT_DONE = 1
@@ -99,7 +99,7 @@ def follow(
     """
     from stormwright.cli.output import cut_short
     from stormwright.cli.plans import next_lines, outcome_lines, print_plan, progress_line
-    from stormwright.plan import IN_PROGRESS_STATES
+    from stormwright.plans.states import IN_PROGRESS_STATES
 
     client, reported = client_of(address, by), ""
     found: Plan | None

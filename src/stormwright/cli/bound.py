@@ -11,7 +11,7 @@ from stormwright.cli import options
 from stormwright.cli.lines import say
 from stormwright.cli.output import print_json
 from stormwright.cli.progress import working
-from stormwright.defaults import DECIDING
+from stormwright.defaults import DEFAULT_SCHEDULER
 from stormwright.errors import InputError
 from stormwright.model.humanize import counted, proof_text
 from stormwright.model.problem import assumed_text, size_of
@@ -74,7 +74,7 @@ def command(
     if objective != "nodes" and (faults := options.idle({"headroom": "it needs --objective nodes"})):
         raise InputError("bound", faults)
     settings = {"objective": objective, "headroom_percent": headroom, "time_budget_s": search, "seed": seed}
-    scheduler = make_scheduler(DECIDING, settings)
+    scheduler = make_scheduler(DEFAULT_SCHEDULER, settings)
     warm_up(scheduler)
     with working("searching a placement"):
         answer = scheduler.schedule(problem)

@@ -18,7 +18,7 @@ from stormwright.cli.progress import shown
 from stormwright.errors import ClusterError, Fault, InputError
 
 if TYPE_CHECKING:
-    from stormwright.modes import Mode
+    from stormwright.plans.modes import Mode
     from stormwright.storm.local_cluster import RunningCluster
 
 log = logging.getLogger(__name__)
@@ -181,11 +181,11 @@ def serve(
     log_format: str,
 ) -> None:
     """Run the service for the cluster, with the dashboard at its address, until Ctrl-C."""
+    from stormwright.base.file_lock import exclusive_lock
     from stormwright.cli.deciding import decided_by
     from stormwright.cli.serve import LOCK, end_at_signals
     from stormwright.cli.serve.event_log import as_json
     from stormwright.cli.triggers import by_goal, triggers_from_options
-    from stormwright.file_lock import alone
     from stormwright.schedulers.toolkit.resolve import rules_in
     from stormwright.service.composition import Service
     from stormwright.service.settings import ServiceSettings
@@ -210,7 +210,7 @@ def serve(
     with shown(shape=as_json if log_format == "json" else logging.LogRecord.getMessage):
         log.info("starting the service and Spark; this takes a few seconds")
         with (
-            alone(state, f"{state}: another service uses it: stop that, or name another --state", LOCK),
+            exclusive_lock(state, f"{state}: another service uses it: stop that, or name another --state", LOCK),
             Service(settings, scheduler, scheduler_name, gateway, deciders, LiveTrials()) as service,
         ):
             end_at_signals(stop)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from stormwright.base.files import name_of_output
 from stormwright.cli import options
 from stormwright.cli.lines import say
 from stormwright.cli.output import cut_short, numbers_table, prepare_output, print_json, print_table
 from stormwright.cli.progress import shown
-from stormwright.files import name_of_output
 from stormwright.model.humanize import proof_text
 from stormwright.model.problem import size_of
 from stormwright.schedulers.toolkit.resolve import ALL, SOME_JAVA, choose_schedulers, is_java

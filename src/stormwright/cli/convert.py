@@ -6,11 +6,11 @@ from pathlib import Path
 
 import click
 
+from stormwright.base.files import is_standard_output, name_of_output
 from stormwright.cli import options
 from stormwright.cli.lines import say
 from stormwright.cli.output import prepare_output, print_json
 from stormwright.errors import Fault, InputError
-from stormwright.files import is_standard_output, name_of_output
 from stormwright.formats import write_problem
 from stormwright.model.problem import size_of, sizes
 from stormwright.workbench.ready_problems import read_problem

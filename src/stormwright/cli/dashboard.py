@@ -10,7 +10,7 @@ from stormwright.cli import options
 from stormwright.cli.lines import say
 from stormwright.cli.output import print_json
 from stormwright.cli.triggers import by_goal
-from stormwright.defaults import DECIDING
+from stormwright.defaults import DEFAULT_SCHEDULER
 from stormwright.workbench.ready_problems import read_problem
 
 
@@ -20,7 +20,7 @@ from stormwright.workbench.ready_problems import read_problem
 @click.option(
     "--scheduler",
     "scheduler_name",
-    default=DECIDING,
+    default=DEFAULT_SCHEDULER,
     show_default=True,
     help="Scheduler that makes plans.",
     shell_complete=options.scheduler_names,
@@ -29,7 +29,7 @@ from stormwright.workbench.ready_problems import read_problem
 @options.as_json("Say as JSON where it is.")
 def command(file: Path, host: str, port: int, scheduler_name: str, settings: tuple[str, ...], as_json: bool) -> None:
     """Nothing can be moved. A running service has the same pages at its own address, live. Ctrl-C stops it."""
-    from stormwright.defaults import KEEPING
+    from stormwright.defaults import REPAIR_SCHEDULER
     from stormwright.schedulers.toolkit.resolve import scheduler_keeping_running
     from stormwright.service.dashboard.over_file import serve, site_over
     from stormwright.service.plans.plan_service import PlanMakers
@@ -38,7 +38,7 @@ def command(file: Path, host: str, port: int, scheduler_name: str, settings: tup
     problem = read_problem(file)
     scheduler_for = by_goal(scheduler_name, settings, None)
     scheduler_for("throughput")  # reports a wrong name or parameter before serving
-    makers = PlanMakers("throughput", scheduler_for, scheduler_keeping_running(KEEPING))
+    makers = PlanMakers("throughput", scheduler_for, scheduler_keeping_running(REPAIR_SCHEDULER))
     with site_over(problem, makers, LiveTrials()) as site:
         if as_json:
             print_json({"problem": str(file), "address": f"http://{host}:{port}/"})

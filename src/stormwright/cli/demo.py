@@ -15,12 +15,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Column, Table
 
+from stormwright.base.escaping import printable
 from stormwright.cli import options
 from stormwright.cli.lines import say
 from stormwright.cli.progress import shown
-from stormwright.defaults import DECIDING
+from stormwright.defaults import DEFAULT_SCHEDULER
 from stormwright.errors import Fault, InputError
-from stormwright.escaping import printable
 from stormwright.workbench.demo.settings import CORES, LINK, LINK_OF_SHARED_CORES, DemoSettings
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     "--look-back/--no-look-back",
     default=None,
     help=f"Roll back a placement that is not better than Storm's own, and decide again.  [default: --look-back "
-    f"with {DECIDING}]",
+    f"with {DEFAULT_SCHEDULER}]",
 )
 @click.option(
     "--rounds",
@@ -152,7 +152,7 @@ def command(
             scheduler_name=scheduler_name,
             warm_up_s=warm_up_s,
             measure_s=measure_s,
-            look_back=scheduler_name == DECIDING if look_back is None else look_back,
+            look_back=scheduler_name == DEFAULT_SCHEDULER if look_back is None else look_back,
             rounds=rounds,
             decisions=decisions,
         )

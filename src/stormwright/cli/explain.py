@@ -51,7 +51,7 @@ def command(file: Path, assignment: Path | None, topology: str | None, executor:
     slot the first line is Storm's status text: the scheduler's own reason, then the number of nodes ruled out by
     each.
     """
-    from stormwright.controller.plans.description import move_kinds
+    from stormwright.controller.description import move_kinds
     from stormwright.explain.explain import explain
     from stormwright.explain.overloads import overloads
 

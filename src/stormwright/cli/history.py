@@ -141,7 +141,7 @@ def print_audit(state_dir: Path, limit: int, as_json: bool) -> None:
 # Changes by a service, as text.
 
 #: Maximum number of entries.
-MOST = 1000
+MAX = 1000
 
 #: Mode → its description.
 _AUTOMATION = {
@@ -179,7 +179,7 @@ def print_entries(address: str, by: str, limit: int, as_json: bool) -> None:
         table.add_row(each.n, in_utc(each.at_ms), kind, each.who, each.reason, evaluations_of(each))
     print_table(table)
     if found.more:
-        say(f"there are older ones: --limit {min(2 * limit, MOST)}" if limit < MOST else "there are older ones")
+        say(f"there are older ones: --limit {min(2 * limit, MAX)}" if limit < MAX else "there are older ones")
 
 
 def evaluations_of(done: HistoryEntry) -> str:
@@ -275,7 +275,7 @@ def _alone(where: HistoryLocation) -> AbstractContextManager[None]:
     from stormwright.history.tables.staging import Staging
     from stormwright.service.storage.history import DIRECTORY
 
-    return nullcontext() if where.state_dir is None else Staging(where.state_dir / DIRECTORY).alone()
+    return nullcontext() if where.state_dir is None else Staging(where.state_dir / DIRECTORY).exclusive_lock()
 
 
 def _print_days(count: int, done: str, as_json: bool) -> None:
@@ -287,16 +287,16 @@ def _print_days(count: int, done: str, as_json: bool) -> None:
 
 def _keep_days(keep: tuple[str, ...]) -> dict[str, int]:
     from stormwright.history.tables.definitions import TABLES
-    from stormwright.history.tables.ingest import MOST_DAYS
+    from stormwright.history.tables.ingest import MAX_DAYS
 
     found: dict[str, int] = {}
     faults = []
     for text in keep:
         name, equals, days = text.rpartition("=")
         # int() has a limit of digits, and accepts those of all scripts.
-        is_short = days.isascii() and days.isdigit() and len(days) <= len(str(MOST_DAYS))
-        if not (is_short and 1 <= int(days) <= MOST_DAYS):
-            faults.append(Fault(f"the number of days must be a whole number from 1 to {MOST_DAYS:,}", text))
+        is_short = days.isascii() and days.isdigit() and len(days) <= len(str(MAX_DAYS))
+        if not (is_short and 1 <= int(days) <= MAX_DAYS):
+            faults.append(Fault(f"the number of days must be a whole number from 1 to {MAX_DAYS:,}", text))
         elif equals and name not in TABLES:
             faults.append(Fault(f"no such table; there are {', '.join(TABLES)}", text))
         else:
@@ -500,7 +500,7 @@ def _number(value: float | None) -> str:
 @click.group(cls=Verbs, invoke_without_command=True)
 @options.service
 @click.option(
-    "--limit", default=20, show_default=True, type=options.WholeRange(1, MOST), help="Maximum number of entries."
+    "--limit", default=20, show_default=True, type=options.WholeRange(1, MAX), help="Maximum number of entries."
 )
 @click.option(
     "--audit",

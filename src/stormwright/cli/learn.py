@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from stormwright.base.files import name_of_output
 from stormwright.cli import options
 from stormwright.cli.history import HistoryLocation, opened, place
 from stormwright.cli.lines import say
 from stormwright.cli.output import prepare_output, print_json
 from stormwright.cli.progress import shown
 from stormwright.errors import Fault, InputError
-from stormwright.files import name_of_output
 from stormwright.formats import write_json
 from stormwright.model.humanize import counted
 

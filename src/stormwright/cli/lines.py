@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from stormwright.escaping import printable
+from stormwright.base.escaping import printable
 
 #: Key of a verb's context: standard output is reserved for ``--output``.
 TAKEN = "stormwright.output_is_stdout"

@@ -21,7 +21,7 @@ from stormwright.errors import Fault, InputError
 from stormwright.model.humanize import in_utc
 
 if TYPE_CHECKING:
-    from stormwright.modes import KindRule
+    from stormwright.plans.modes import KindRule
 
 _MODES = ("observe", "suggest", "auto")
 
@@ -214,7 +214,7 @@ class KindChange:
 
     def apply(self, rules: Mapping[str, KindRule]) -> dict[str, KindRule]:
         """Return the rules after the change; the one for all topologies is the last, as the first match counts."""
-        from stormwright.modes import KindRule, MoveKind
+        from stormwright.plans.modes import KindRule, MoveKind
 
         found = dict(rules)
         for pattern in self.patterns:

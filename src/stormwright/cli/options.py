@@ -13,12 +13,12 @@ from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from stormwright.cli.lines import ALL
-from stormwright.defaults import DECIDING
+from stormwright.defaults import DEFAULT_SCHEDULER
 from stormwright.errors import Fault, nearest
 
 Function = TypeVar("Function", bound=Callable[..., None])
 
-#: Kinds of moves, as in `stormwright.modes.MoveKind`, which is imported late.
+#: Kinds of moves, as in `stormwright.plans.modes.MoveKind`, which is imported late.
 MOVE_KINDS = ("drain", "checkpoint", "window", "batch", "replay", "never")
 
 #: Longer than any sentence.
@@ -132,7 +132,7 @@ class FiniteRange(click.FloatRange):
             self.fail(f"{value} has other characters than the digits 0 to 9", param, ctx)
         number = float(super().convert(value, param, ctx))
         if not isfinite(number):
-            self.fail(f"{value} is no number that one can count to", param, ctx)
+            self.fail(f"{value} must be finite", param, ctx)
         return number
 
 
@@ -173,7 +173,7 @@ problem_file = click.argument("file", type=PATH)
 scheduler = click.option(
     "--scheduler",
     "scheduler_name",
-    default=DECIDING,
+    default=DEFAULT_SCHEDULER,
     show_default=True,
     help="Scheduler to use.",
     shell_complete=scheduler_names,

@@ -10,10 +10,10 @@ from pathlib import Path
 import click
 import orjson
 
+from stormwright.base.escaping import printable
+from stormwright.base.files import is_standard_output, name_of_output, target_of
 from stormwright.cli.lines import TAKEN, output_is_stdout, shows_all
 from stormwright.errors import Fault, InputError
-from stormwright.escaping import printable
-from stormwright.files import is_standard_output, name_of_output, target_of
 from stormwright.formats.files.json_files import STANDARD_INPUT
 from stormwright.model.humanize import counted
 

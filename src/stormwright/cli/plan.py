@@ -12,12 +12,12 @@ from stormwright.cli.asking import client_of
 from stormwright.cli.lines import say, shows_all
 from stormwright.cli.output import print_json
 from stormwright.cli.progress import working
-from stormwright.defaults import DECIDING
+from stormwright.defaults import DEFAULT_SCHEDULER
 from stormwright.errors import Fault, InputError
 
 if TYPE_CHECKING:
-    from stormwright.modes import MoveKind
-    from stormwright.plan import Goal, Plan
+    from stormwright.plans.modes import MoveKind
+    from stormwright.plans.plan import Goal, Plan
 
 #: Exit codes with ``--detailed-exitcode``, as Terraform has them; anything wrong is 1 then.
 NOTHING, WRONG, CHANGES = 0, 1, 2
@@ -56,7 +56,7 @@ class _DetailedExitCommand(click.Command):
 @click.option(
     "--scheduler",
     "scheduler_name",
-    default=DECIDING,
+    default=DEFAULT_SCHEDULER,
     show_default=True,
     help="Scheduler to plan with (FILE only).",
     shell_complete=options.scheduler_names,
@@ -125,7 +125,7 @@ def command(
     """
     from stormwright.cli.plans import next_lines, print_brief, print_plan
     from stormwright.errors import StormwrightError
-    from stormwright.plan import OPEN_STATES
+    from stormwright.plans.states import OPEN_STATES
 
     ctx = click.get_current_context()
 
@@ -206,16 +206,14 @@ def _of_service(
 
 
 def _of_file(file: Path, wished: dict[str, object]) -> Plan:
+    from stormwright.controller.description import Describing
     from stormwright.controller.objectives.objective import LexicographicObjective
+    from stormwright.controller.objectives.placements import measured_rates
     from stormwright.controller.planning.expected_pauses import expected_pause
-    from stormwright.controller.plans.description import plan_document, planned_step
-    from stormwright.controller.plans.document import step_to_dict
-    from stormwright.controller.plans.draft import FewestMoves, PlanScope, measured_rates, propose_moves
-    from stormwright.controller.plans.stages import staged
+    from stormwright.controller.propose import Improve, NoPlan, Repair, Terms, propose
     from stormwright.controller.safety.move_kinds import Permission, forbidden_moves
-    from stormwright.defaults import KEEPING
-    from stormwright.modes import KindRule, Modes
-    from stormwright.plan import Plan
+    from stormwright.defaults import REPAIR_SCHEDULER
+    from stormwright.plans.modes import KindRule, Modes
     from stormwright.schedulers.toolkit.from_scratch import apply_from_scratch, only_adaptive
     from stormwright.schedulers.toolkit.registry import make_scheduler
     from stormwright.schedulers.toolkit.resolve import scheduler_keeping_running
@@ -224,32 +222,23 @@ def _of_file(file: Path, wished: dict[str, object]) -> Plan:
     with working(f"reading {file}"):
         problem = read_problem(file)
     goals = cast("tuple[str, ...]", wished["goals"] or ("throughput",))
+    topologies, nodes = (cast("tuple[str, ...]", wished[name]) for name in ("topologies", "nodes"))
     name, settings = str(wished["scheduler_name"]), cast("tuple[str, ...]", wished["settings"])
-    repairs = wished["only"] is not None
-    scheduler = LexicographicObjective(
-        goals,
-        lambda goal: apply_from_scratch(name, make_scheduler(name, settings, objective=goal), None, only_adaptive),
+    request: Improve | Repair = Repair(goals, topologies, nodes)
+    if wished["only"] is None:
+        request = Improve(goals, topologies, nodes, cast("float | None", wished["least_gain_percent"]))
+    terms = Terms(
+        scheduler=LexicographicObjective(
+            goals,
+            lambda goal: apply_from_scratch(name, make_scheduler(name, settings, objective=goal), None, only_adaptive),
+        ),
+        keeping=scheduler_keeping_running(REPAIR_SCHEDULER),
+        stay=forbidden_moves(Modes(), problem, cast("tuple[MoveKind, ...]", wished["allow"]), measured_rates),
+        describing=Describing(lambda _, modelled_s: expected_pause(modelled_s, (), ()), Permission(KindRule()).safety),
     )
-    wish = PlanScope(
-        goals,
-        cast("tuple[str, ...]", wished["topologies"]),
-        cast("tuple[str, ...]", wished["nodes"]),
-        cast("float | None", wished["least_gain_percent"]),
-        repairs,
-    )
-    maker = FewestMoves(scheduler_keeping_running(KEEPING)) if repairs else scheduler
-    allowed = cast("tuple[MoveKind, ...]", wished["allow"])
     with working("searching a better placement and the moves to it, which takes a minute for hundreds of topologies"):
-        draft = propose_moves(problem, maker, wish, forbidden_moves(Modes(), problem, allowed, measured_rates))
-    steps, stages = draft.plan.steps, staged(draft.plan.steps)
-    safety_of = Permission(KindRule()).safety
-    with working("predicting its effect"):
-        document = plan_document(draft, lambda _, modelled_s: expected_pause(modelled_s, (), ()), stages, safety_of)
-    made = tuple(
-        planned_step(step_to_dict(step, problem), n, at) for n, (step, at) in enumerate(zip(steps, stages, strict=True))
-    )
-    unkept = {"id": "", "state": "planned", "why": draft.why, "origin": "person", "by": "", "reason": ""}
-    return Plan(**document | unkept | {"goal": ",".join(goals), "created_ms": 0, "age_s": 0.0, "steps": made})
+        found = propose(problem, request, terms)
+    return found.figures if isinstance(found, NoPlan) else found
 
 
 def _list(address: str, by: str, as_json: bool) -> None:

@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from stormwright.cli.lines import say, shows_all
 from stormwright.cli.output import cut_short, numbers_table, print_table, text_table
 from stormwright.model.humanize import counted, duration, listed, readable, time_range
-from stormwright.plan import OPEN_STATES, Plan, PlanSummary, Range, Side, TopologySide
+from stormwright.plans.figures import Range, Side, TopologySide
+from stormwright.plans.plan import Plan, PlanSummary
+from stormwright.plans.states import OPEN_STATES
 
 #: Maximum number of lines of one kind, and of characters of a reason, without ``--all`` or ``--steps``.
-_MOST, _LONGEST = 3, 160
+_MAX, _LONGEST = 3, 160
 
 #: Goal → figure of a `Side`, its description, and its unit.
 _FIGURES = {
@@ -40,7 +42,7 @@ def print_plan(plan: Plan, *, steps: bool = False) -> None:
         _print_sides({"before": plan.before, "after": plan.after} if plan.step_count else {"now": plan.before})
     if plan.proof:
         say(f"{'after it: ' if plan.step_count else ''}{plan.proof}")
-    most = len(plan.worse) if steps else _MOST
+    most = len(plan.worse) if steps else _MAX
     for line in cut_short([f"worse: {each}" for each in plan.worse], most, _rest(steps)):
         say(line)
     if plan.step_count:
@@ -52,7 +54,7 @@ def print_plan(plan: Plan, *, steps: bool = False) -> None:
         _print_steps(plan)
     elif plan.blocked:
         say(_blocked(plan))
-    for line in list(outcome_lines(plan)) if steps else cut_short(list(outcome_lines(plan)), _MOST, _rest(steps)):
+    for line in list(outcome_lines(plan)) if steps else cut_short(list(outcome_lines(plan)), _MAX, _rest(steps)):
         say(line)
 
 
@@ -186,7 +188,7 @@ def _print_sides(sides: dict[str, Side]) -> None:
 
 
 def _pauses(plan: Plan) -> str:
-    names = listed([each.name for each in plan.moved], _MOST)
+    names = listed([each.name for each in plan.moved], _MAX)
     pause = time_range(plan.pauses_s)
     each = f", {pause} each" if pause else ""
     last = "" if plan.origin == "rollback" else "; each stage is measured before the next begins"
@@ -197,7 +199,7 @@ def _blocked(plan: Plan) -> str:
     if len(plan.blocked) == 1:
         ((name, why),) = plan.blocked.items()
         return f"{name} stays: {shortened(why)}"
-    names = listed(list(plan.blocked), _MOST)
+    names = listed(list(plan.blocked), _MAX)
     reasons = len(dict.fromkeys(plan.blocked.values()))
     why = next(iter(plan.blocked.values()))
     return f"{names} stay: {shortened(why)}" if reasons == 1 else f"{names} stay; --steps shows why"
@@ -209,7 +211,8 @@ def _print_steps(plan: Plan) -> None:
     for step in plan.steps:
         for move in step.moves:
             on_the_way = "" if move.arrives else " (makes room)"
-            cells = (move.topology + on_the_way, move.executors, ", ".join(move.stops), ", ".join(move.starts))
+            workers = (", ".join(map(plan.slot_name, each)) for each in (move.stopped_workers, move.started_workers))
+            cells = (move.name + on_the_way, move.moved_executors, *workers)
             table.add_row(step.stage + 1, step.number + 1, step.state, *cells)
     if plan.steps:
         print_table(table)
@@ -242,7 +245,7 @@ def _print_moves(plan: Plan) -> None:
     for each in plan.moved:
         sources.setdefault(each.pause_from, []).append(each.name)
     for source, names in sources.items():
-        say(f"pause of {listed(names, _MOST)}: {source}")
+        say(f"pause of {listed(names, _MAX)}: {source}")
 
 
 def _both(before: TopologySide | None, after: TopologySide | None, name: str, unit: str) -> str:

@@ -13,7 +13,7 @@ from stormwright.cli.lines import say, say_lines
 LOGGER = logging.getLogger("stormwright")
 
 #: Compilation of machine code, which any verb may need.
-COMPILER = logging.getLogger("stormwright.compilation")
+COMPILER = logging.getLogger("stormwright.jit.compilation")
 
 #: Seconds after which work that is still under way is reported.
 REPORTED_AFTER_S = 2.0

@@ -8,7 +8,7 @@ import click
 def _responses(ctx: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:
     from typing import get_args
 
-    from stormwright.modes import AnomalyKind, Response
+    from stormwright.plans.modes import AnomalyKind, Response
 
     kinds, responses = get_args(AnomalyKind), get_args(Response)
     found = {}

@@ -16,7 +16,7 @@ from stormwright.cli import options
 from stormwright.cli.lines import say, shows_all
 from stormwright.cli.output import cut_short, numbers_table, prepare_output, print_json, print_table, text_table
 from stormwright.cli.progress import working
-from stormwright.defaults import DECIDING
+from stormwright.defaults import DEFAULT_SCHEDULER
 from stormwright.errors import InputError
 from stormwright.formats import assignment_to_dict, write_json
 from stormwright.model import UNPLACED, Assignment, Cost, Problem, cost_of, diff
@@ -139,7 +139,7 @@ class _SchedulerOption(click.Option):
     "--scheduler",
     "name",
     cls=_SchedulerOption,
-    default=DECIDING,
+    default=DEFAULT_SCHEDULER,
     show_default=True,
     shell_complete=options.scheduler_names,
 )

@@ -16,9 +16,9 @@ import numpy as np
 from stormwright.cli import options
 from stormwright.cli.lines import say, shows_all
 from stormwright.cli.output import cut_short, numbers_table, print_json, print_table
-from stormwright.compilation import report_compilation
 from stormwright.errors import Fault, InputError
 from stormwright.formats import read_assignment
+from stormwright.jit.compilation import report_compilation
 from stormwright.model import UNPLACED, cost_of
 from stormwright.model.humanize import counted, listed, readable
 from stormwright.model.problem import assumed_text, size_of
@@ -250,7 +250,7 @@ def _verdict(found: Simulation) -> str:
 
 
 def _print_topologies(found: Simulation) -> None:
-    from stormwright.workbench.simulated.simulation import LEAST_MS, QUANTILES
+    from stormwright.workbench.simulated.simulation import MIN_MS, QUANTILES
 
     names = ("trees/s", "mean", "p50", "p95", "p99", "timed out", "lost", "pending")
     table = numbers_table("topology", *names)
@@ -258,9 +258,7 @@ def _print_topologies(found: Simulation) -> None:
     for one in text:
         mean_ms, times = one["mean_ms"], [one[f"{name}_ms"] for name in QUANTILES]
         latencies = ["" if mean_ms is None else f"{readable(mean_ms)} ms"]
-        latencies += [
-            "" if ms is None else f"{readable(ms)} ms" if ms > LEAST_MS else f"≤ {LEAST_MS:g} ms" for ms in times
-        ]
+        latencies += ["" if ms is None else f"{readable(ms)} ms" if ms > MIN_MS else f"≤ {MIN_MS:g} ms" for ms in times]
         rate = one["trees_per_s"] if one["acked"] else one["begun"] / found.seconds
         table.add_row(
             one["topology"],

@@ -14,11 +14,11 @@ from stormwright.cli.lines import say, shows_all
 from stormwright.cli.output import cut_short, print_json
 from stormwright.cli.plans import next_lines, progress_line, shortened
 from stormwright.model.humanize import counted, duration, in_utc, listed, readable
-from stormwright.plan import HALTED_STATES
+from stormwright.plans.states import HALTED_STATES
 
 if TYPE_CHECKING:
     from stormwright.client.shapes import Overview
-    from stormwright.plan import PlanSummary
+    from stormwright.plans.plan import PlanSummary
 
 #: Exit code if something needs attention; it is 2 for an unreachable service, as for every verb.
 _UNHEALTHY = 1

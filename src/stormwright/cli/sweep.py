@@ -13,10 +13,10 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from stormwright.base.files import name_of_output
 from stormwright.cli import options
 from stormwright.cli.lines import say, say_lines
 from stormwright.cli.output import cut_short, numbers_table, prepare_output, print_json, print_table
-from stormwright.files import name_of_output
 from stormwright.formats.files.json_files import write_bytes
 from stormwright.model.humanize import counted
 

@@ -70,7 +70,7 @@ def create(
     secret = tokens.create(name, role_of(role), expires_ms)
     _note(tokens, f"token create {name} --role {role}")
     if as_json:
-        made = tokens.whose(secret)
+        made = tokens.find_token(secret)
         print_json({"token": secret, **(_described(made, time.time() * 1000) if made else {})})
     else:
         say(secret)

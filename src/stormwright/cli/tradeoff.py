@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from stormwright.base.files import name_of_output
 from stormwright.cli import options
 from stormwright.cli.lines import say
 from stormwright.cli.output import numbers_table, prepare_output, print_json, print_table
 from stormwright.cli.progress import shown
-from stormwright.files import name_of_output
 from stormwright.model.humanize import counted, readable
 from stormwright.model.problem import assumed_text, size_of
 from stormwright.predict.throughput import SLOW, SLOW_MEANS

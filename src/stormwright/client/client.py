@@ -14,8 +14,9 @@ from pydantic import BaseModel, ValidationError
 from stormwright.client import shapes
 from stormwright.client.shapes import Overview
 from stormwright.errors import ClusterError, ConflictError, Fault, InputError, NotFoundError
-from stormwright.modes import Modes, MoveKind
-from stormwright.plan import Goal, Plan, PlanState
+from stormwright.plans.modes import Modes, MoveKind
+from stormwright.plans.plan import Goal, Plan
+from stormwright.plans.states import PlanState
 
 _Answer = TypeVar("_Answer", bound=BaseModel)
 
@@ -65,7 +66,7 @@ class Client:
         least_gain_percent: float | None = None,
         allow: Iterable[MoveKind] = (),
     ) -> Plan:
-        """Begin to make a plan; `made` waits for it.
+        """Begin to make a plan; `wait_until_planned` waits for it.
 
         Parameters
         ----------

@@ -6,8 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from stormwright.modes import AnomalyKind, Mode, Modes, MoveKind, RequestShape, Response
-from stormwright.plan import Goal, MoveKindReport, Plan, PlanSummary, Shape, StageEvaluation
+from stormwright.plans.figures import MoveKindReport, Shape, StageEvaluation
+from stormwright.plans.modes import AnomalyKind, Mode, Modes, MoveKind, RequestShape, Response
+from stormwright.plans.plan import Goal, Plan, PlanSummary
 
 # History ------------------------------------------------------------------------------------------
 

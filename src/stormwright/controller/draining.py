@@ -21,7 +21,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from stormwright.clock import Clock
+from stormwright.base.clock import Clock
 from stormwright.controller.tally import Tally
 from stormwright.errors import MoveError
 from stormwright.perflog.records import WorkerId

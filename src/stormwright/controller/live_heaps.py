@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stormwright.clock import WALL, Clock
+from stormwright.base.clock import WALL, Clock
 from stormwright.model import UNPLACED, LoadProfile, Problem, WorkerSlot
 from stormwright.model.arrays import FloatArray, IndexArray
 from stormwright.model.constraints.constraint import PlacedExecutors

@@ -19,13 +19,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol
 
 from stormwright.controller.draining import USUAL, Draining, DrainPolicy, SpoutControl, drain
-from stormwright.controller.planning.plan import Hop, Step, TopologyMove
-from stormwright.controller.reports import MoveLimits, MoveReport, log_reports, made
+from stormwright.controller.reports import MoveLimits, MoveReport, log_reports, move_report
 from stormwright.controller.safety.pauses import Pauses
 from stormwright.controller.tally import Tally
 from stormwright.errors import MoveError, MoveStoppedError, NimbusError, StormwrightError
 from stormwright.formats.document.problem import problem_from_dict
 from stormwright.model import UNPLACED, Problem, Supervisor, Topology, TopologyAssignment, WorkerSlot
+from stormwright.plans.plan import Leg, Move, TopologyMove
 from stormwright.storm.bridge import Bridge
 from stormwright.storm.occupancy import Order
 
@@ -102,10 +102,12 @@ class Mover:
         self._pauses = pauses
         self._limits = limits
         self._policy = policy
+        #: The cluster when the move began.
+        self._problem: Problem
         #: Hosts whose supervisors have not answered.
         self._unreached: set[str] = set()
 
-    def move(self, step: Step, reason: str, stop: threading.Event | None = None) -> list[MoveReport]:
+    def move(self, step: Move, reason: str, stop: threading.Event | None = None) -> list[MoveReport]:
         """Pause the spouts, wait until the pending tuple trees are acked, swap the workers, resume.
 
         Workers whose slot and executors do not change keep running. Several topologies complete each step together
@@ -114,21 +116,23 @@ class Mover:
         Raises
         ------
         MoveError
-            A topology is not active, tuple trees were still pending after `MoveLimits.drain_s`, or Nimbus did not take
-            the placements: nothing was moved, or only to spare slots, and the spouts are in their previous state.
+            A topology is gone or not active, tuple trees were still pending after `MoveLimits.drain_s`, or Nimbus did
+            not take the placements: nothing was moved, or only to spare slots, and the spouts are in their previous
+            state.
         MoveStoppedError
             As for MoveError, because `stop` was set before the trees were complete.
         NimbusError
             Nimbus refused a call; the spouts are resumed before it is passed on.
         """
-        moves, names = step.moves, ", ".join(move.topology.name for move in step.moves)
+        moves, names = step.moves, step.names
         stop = stop or threading.Event()
+        self._problem = self._newest_problem(moves)
         self._check_movable(moves, stop)
         clock = self._tally.clock
         started_ms, begin = _ms(clock.time()), clock.monotonic()
         log.info("%s: pausing spouts", names)
         # Whatever goes wrong, a topology is never left paused.
-        with self._pauses.around([move.topology.name for move in moves], self._nimbus.activate):
+        with self._pauses.around([move.name for move in moves], self._nimbus.activate):
             replayed = self._drain(moves, stop)
             drained = clock.monotonic()
             workers = sum(len(move.started_workers) for move in moves)
@@ -142,8 +146,8 @@ class Mover:
         for move in moves:
             up = self._await_reports(move, swapping)
             times = (drained - begin, swapped - drained, clock.monotonic() - swapped)
-            span_ms, trees = (started_ms, _ms(clock.time())), replayed[move.topology.id]
-            reports.append(made(move, times, span_ms, complete and up, trees))
+            span_ms, trees = (started_ms, _ms(clock.time())), replayed[move.topology]
+            reports.append(move_report(move, times, span_ms, complete and up, trees))
         log_reports(reports, names, clock.monotonic() - begin)
         return reports
 
@@ -187,10 +191,24 @@ class Mover:
         topologies = self._nimbus.cluster()["topologies"]
         return any(each["status"] == REBALANCING for each in topologies if each["name"] in names)
 
+    def _newest_problem(self, moves: Sequence[TopologyMove]) -> Problem:
+        problem = self._bridge.snapshot() or problem_from_dict(self._nimbus.problem(), "Nimbus")
+        if gone := [move.topology for move in moves if move.topology not in problem.topology_index]:
+            raise MoveError(f"{', '.join(gone)}: gone; nothing was moved")
+        return problem
+
+    def _topology(self, topology: str) -> Topology:
+        return self._problem.topologies[self._problem.topology_index[topology]]
+
+    def _vacated(self, leg: Leg) -> list[Supervisor]:
+        """Return the nodes that a leg leaves entirely; the workers of one that is gone end by themselves."""
+        known = self._problem.node_index
+        return [self._problem.supervisors[known[node]] for node in leg.vacated if node in known]
+
     def _check_movable(self, moves: Sequence[TopologyMove], stop: threading.Event) -> None:
         status = self._status()
         for move in moves:
-            name = move.topology.id
+            name = move.topology
             if status.get(name, "gone") != ACTIVE:
                 # Another client has paused or is moving it, and has to resume it.
                 raise MoveError(f"{name} is {status.get(name, 'gone')}, only what is {ACTIVE} is moved")
@@ -206,7 +224,7 @@ class Mover:
     def _unheard(self, move: TopologyMove, stop: threading.Event) -> list[tuple[str, int]]:
         """Return workers that do not report; a service that has just started waits for them."""
         until = self._tally.began_s + self._limits.heard_s
-        while unheard := self._tally.unheard(move.topology.id, move.before.slots):
+        while unheard := self._tally.unheard(move.topology, move.before.slots):
             if stop.is_set() or self._tally.clock.monotonic() >= until:
                 break
             self._tally.wait(_POLL_S)
@@ -216,7 +234,7 @@ class Mover:
         """Drain topologies; return the number of pending trees by topology (id), which are replayed."""
         limit_s = self._limits.drain_s
         paused = [
-            Draining(move.topology.id, move.topology.name, move.before.slots, policy=self._policy(move.topology))
+            Draining(move.topology, move.name, move.before.slots, policy=self._policy(self._topology(move.topology)))
             for move in moves
         ]
         left = drain(paused, self._nimbus, self._tally, limit_s, stop)
@@ -236,7 +254,7 @@ class Mover:
             "new ones; nothing was moved. A bolt may hold tuples unacked: move it by hand"
         )
 
-    def _swap(self, legs: Sequence[tuple[TopologyMove, Hop]], reason: str) -> bool:
+    def _swap(self, legs: Sequence[tuple[TopologyMove, Leg]], reason: str) -> bool:
         """Exchange the workers; return True once topologies may be activated, False after `MoveLimits.swap_s`.
 
         No old worker may live then: it would emit into connections that are being closed. New workers need not be up:
@@ -245,9 +263,9 @@ class Mover:
         """
         clock = self._tally.clock
         since = clock.monotonic()
-        old = [life for move, leg in legs for life in self._tally.lives(move.topology.id, leg.stopped_workers)]
+        old = [life for move, leg in legs for life in self._tally.lives(move.topology, leg.stopped_workers)]
         self._order(legs, reason)
-        left = [(move.topology.id, supervisor) for move, leg in legs for supervisor in leg.vacated]
+        left = [(move.topology, supervisor) for move, leg in legs for supervisor in self._vacated(leg)]
         # Nimbus may ask while it is called, so before an order is over.
         known, order_begin, ordered, again = None, since, clock.monotonic(), _AGAIN
         while clock.monotonic() < since + self._limits.swap_s:
@@ -255,9 +273,9 @@ class Mover:
             if again and (shown := self._strayed(legs, ordered)):
                 again -= 1
                 for move, leg in legs:
-                    strays, vacated = _astray(move.topology.id, leg, shown)
-                    old += self._tally.lives(move.topology.id, strays)
-                    left += [(move.topology.id, supervisor) for supervisor in vacated]
+                    strays, vacated = _astray(move.topology, leg, shown)
+                    old += self._tally.lives(move.topology, strays)
+                    left += [(move.topology, supervisor) for supervisor in vacated]
                 order_begin = clock.monotonic()
                 self._order(legs, reason)
                 known, ordered = None, clock.monotonic()
@@ -273,25 +291,28 @@ class Mover:
         self._require_placed(legs, since)
         return False
 
-    def _order(self, legs: Sequence[tuple[TopologyMove, Hop]], reason: str) -> None:
-        ids = [move.topology.id for move, _ in legs]
+    def _order(self, legs: Sequence[tuple[TopologyMove, Leg]], reason: str) -> None:
+        ids = [move.topology for move, _ in legs]
         together = frozenset(ids) if len(ids) > 1 else frozenset()
-        orders = {move.topology.id: Order(leg.after, reason, together, _before(move, leg)) for move, leg in legs}
+        orders = {
+            move.topology: Order(leg.after, reason, together, move.before_leg(move.legs.index(leg)))
+            for move, leg in legs
+        }
         self._bridge.order_all(orders)
         try:
             for move, _ in legs:
                 # One would be enough, as the others leave their slots in the same answer; but each needs its worker
                 # count changed.
                 if move is legs[0][0] or move.num_workers is not None:
-                    self._nimbus.rebalance(move.topology.name, 0, move.num_workers)
+                    self._nimbus.rebalance(move.name, 0, move.num_workers)
         except NimbusError:
             self._bridge.withdraw(ids)  # it may have taken the call and not been able to say so
             raise
 
-    def _strayed(self, legs: Sequence[tuple[TopologyMove, Hop]], ordered: float) -> Problem | None:
+    def _strayed(self, legs: Sequence[tuple[TopologyMove, Leg]], ordered: float) -> Problem | None:
         """Return Nimbus's state if, some time after an order, a topology is elsewhere and nothing is under way."""
         shown = self._bridge.wait_for_snapshot(ordered + _LATE_S, 0.0)
-        wanted = {move.topology.id: leg.after for move, leg in legs}
+        wanted = {move.topology: leg.after for move, leg in legs}
         strays = [name for name, after in wanted.items() if shown and shown.current.get(name, after) != after]
         if not strays:
             return None
@@ -304,10 +325,10 @@ class Mover:
         log.warning("%s: Nimbus had no answer in time and placed it elsewhere; ordered again", ", ".join(strays))
         return shown
 
-    def _is_placed(self, legs: Sequence[tuple[TopologyMove, Hop]], order_begin: float) -> bool:
+    def _is_placed(self, legs: Sequence[tuple[TopologyMove, Leg]], order_begin: float) -> bool:
         """Return whether Nimbus has been answered since an order, and has all topologies as ordered."""
         newest = self._bridge.wait_for_snapshot(order_begin, 0.0)
-        return newest is not None and all(newest.current.get(move.topology.id) == leg.after for move, leg in legs)
+        return newest is not None and all(newest.current.get(move.topology) == leg.after for move, leg in legs)
 
     def _released(self, topology: str, supervisor: Supervisor) -> bool:
         try:
@@ -324,9 +345,9 @@ class Mover:
         self._unreached.discard(supervisor.host)
         return released
 
-    def _require_placed(self, legs: Sequence[tuple[TopologyMove, Hop]], since: float) -> None:
+    def _require_placed(self, legs: Sequence[tuple[TopologyMove, Leg]], since: float) -> None:
         """Raise MoveError if Nimbus has not polled or placed topologies elsewhere; a later poll moves nothing."""
-        ids = [move.topology.id for move, _ in legs]
+        ids = [move.topology for move, _ in legs]
         self._bridge.withdraw(ids)
         newest = self._bridge.wait_for_snapshot(since, 0.0)
         if newest is None:
@@ -334,7 +355,7 @@ class Mover:
             raise MoveError(
                 f"{', '.join(ids)}: Nimbus has not polled the service for {self._limits.swap_s:g} s; active, {where}"
             )
-        elsewhere = [m.topology.id for m, leg in legs if newest.current.get(m.topology.id) != leg.after]
+        elsewhere = [m.topology for m, leg in legs if newest.current.get(m.topology) != leg.after]
         if elsewhere:
             raise MoveError(f"{', '.join(elsewhere)}: not placed as ordered, slots could not be had; active again")
 
@@ -344,7 +365,7 @@ class Mover:
         poll_s = newest.conf.get(REFRESH_POLL) if newest else None
         return (poll_s if isinstance(poll_s, int | float) else _REFRESH_POLL_S) + _CONNECT_S
 
-    def _may_go_on(self, move: TopologyMove, leg: Hop, since: float, known: float) -> bool:
+    def _may_go_on(self, move: TopologyMove, leg: Leg, since: float, known: float) -> bool:
         """Return whether a topology may be activated; running workers know the new ones from `known` on."""
         if not leg.unchanged_workers:
             return True
@@ -353,10 +374,10 @@ class Mover:
         detour = leg is not move.legs[-1]
         return detour or self._all_connected(move.topology, leg) or self._tally.clock.monotonic() >= known
 
-    def _all_connected(self, topology: Topology, leg: Hop) -> bool:
+    def _all_connected(self, topology: str, leg: Leg) -> bool:
         """Return whether every other worker has a connection to each new one; probes may not report it."""
         others = len(leg.after.slots) - 1
-        return all(self._tally.connections(topology.id, slot) >= others for slot in leg.started_workers)
+        return all(self._tally.connections(topology, slot) >= others for slot in leg.started_workers)
 
     def _await_reports(self, move: TopologyMove, since: float) -> bool:
         """Return whether every started worker reports all its tasks within `MoveLimits.swap_s` of `since`."""
@@ -365,18 +386,12 @@ class Mover:
             self._tally.wait(_POLL_S)
         return up
 
-    def _all_report(self, topology: Topology, leg: Hop, since: float) -> bool:
-        tasks = _tasks_by_slot(topology, leg.after)
+    def _all_report(self, topology: str, leg: Leg, since: float) -> bool:
+        tasks = _tasks_by_slot(self._topology(topology), leg.after)
         return all(
-            self._tally.reports(topology.id, slot.supervisor, slot.port, tasks[slot], since)
+            self._tally.reports(topology, slot.supervisor, slot.port, tasks[slot], since)
             for slot in leg.started_workers
         )
-
-
-def _before(move: TopologyMove, leg: Hop) -> TopologyAssignment:
-    """Return the placement of a topology before a leg of its move."""
-    number = move.legs.index(leg)
-    return move.legs[number - 1].after if number else move.before
 
 
 def _tasks_by_slot(topology: Topology, placed: TopologyAssignment) -> dict[WorkerSlot, frozenset[int]]:
@@ -389,7 +404,7 @@ def _tasks_by_slot(topology: Topology, placed: TopologyAssignment) -> dict[Worke
     return {slot: frozenset(each) for slot, each in tasks.items()}
 
 
-def _astray(topology: str, leg: Hop, shown: Problem) -> tuple[set[WorkerSlot], list[Supervisor]]:
+def _astray(topology: str, leg: Leg, shown: Problem) -> tuple[set[WorkerSlot], list[Supervisor]]:
     """Return slots that a topology holds against its order, and their nodes that it has to leave."""
     placed = shown.current.get(topology)
     strays = set(placed.slots if placed else ()) - set(leg.after.slots)

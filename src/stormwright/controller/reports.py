@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from stormwright.controller.planning.plan import TopologyMove
+from stormwright.plans.plan import TopologyMove
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +72,7 @@ class MoveReport:
         return asdict(self)
 
 
-def made(
+def move_report(
     move: TopologyMove, times: tuple[float, float, float], span_ms: tuple[int, int], complete: bool, replayed: int = 0
 ) -> MoveReport:
     """Return the report of a move.
@@ -92,7 +92,7 @@ def made(
     """
     (drain_s, swap_s, resume_s), (started_ms, ended_ms) = times, span_ms
     return MoveReport(
-        topology=move.topology.id,
+        topology=move.topology,
         moved_executors=move.moved_executors,
         started_workers=len(move.started_workers),
         stopped_workers=len(move.stopped_workers),

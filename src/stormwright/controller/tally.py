@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from stormwright.clock import WALL, Clock
+from stormwright.base.clock import WALL, Clock
 from stormwright.model import WorkerSlot
 from stormwright.perflog.records import LogRecord, WorkerId, worker_id
 
@@ -22,7 +22,7 @@ MAX_RECORDS = 72_000
 ACK_INIT_STREAM = "__ack_init"
 
 #: Sequence numbers remembered beyond a gap.
-MOST_AHEAD = 1000
+MAX_AHEAD = 1000
 
 #: Seconds of silence after which a worker is reduced to the sums, and seconds between checks for that.
 FORGOTTEN_S = 3600.0
@@ -104,12 +104,12 @@ class WorkerTally:
     def is_new(self, seq: int) -> bool:
         """Record a sequence number and return whether it is new.
 
-        A gap that is not filled while `MOST_AHEAD` further records come is a loss.
+        A gap that is not filled while `MAX_AHEAD` further records come is a loss.
         """
         if seq < self.next_seq or seq in self.received_ahead:
             return False
         self.received_ahead.add(seq)
-        if len(self.received_ahead) > MOST_AHEAD:
+        if len(self.received_ahead) > MAX_AHEAD:
             self.next_seq = min(self.received_ahead)
         while self.next_seq in self.received_ahead:
             self.received_ahead.remove(self.next_seq)
@@ -341,7 +341,7 @@ def _count(worker: WorkerTally, record: LogRecord, now_s: float) -> None:
         so_far = worker.checkpoints
         worker.checkpoints = Checkpoints(so_far.acked + acked, so_far.failed + failed, rests=acked + failed == 0)
     # A number far behind is not late: the previous number was invalid.
-    if worker.newest_seq - MOST_AHEAD <= record["seq"] < worker.newest_seq:
+    if worker.newest_seq - MAX_AHEAD <= record["seq"] < worker.newest_seq:
         return  # it came late: what follows is known from a later one
     worker.newest_seq = record["seq"]
     reported = [spout["pending"] for spout in spouts if spout.get("pending") is not None]

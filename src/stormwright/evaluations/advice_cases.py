@@ -11,7 +11,7 @@ import numpy as np
 from stormwright.advise.adviser import Observation, TargetSize
 from stormwright.advise.observed import observation_of
 from stormwright.advise.search.kinds import NodeKind
-from stormwright.defaults import STORMS_OWN
+from stormwright.defaults import BASELINE
 from stormwright.formats.sketch import sketch
 from stormwright.model import Assignment, LoadProfile, Problem, Supervisor, TopologyLoad
 from stormwright.model.arrays import FloatArray, IntArray
@@ -87,7 +87,7 @@ class PredictedWorld:
             return replace(problem, supervisors=wanted.problem.supervisors), wanted.assignment.slot_of_executor
         one = replace(problem.topologies[0], num_workers=wanted.workers or len(problem.supervisors))
         problem = replace(problem, topologies=(one,))
-        return problem, make_scheduler(STORMS_OWN).schedule(problem).slot_of_executor
+        return problem, make_scheduler(BASELINE).schedule(problem).slot_of_executor
 
     def _state(self, problem: Problem, slots: IntArray, rate_tps: float) -> tuple[PlacedLoad, SteadyState]:
         now_tps = float(Profile.of(problem).rate_tps[0])

@@ -142,10 +142,10 @@ def _distributions(count: int, nodes: int) -> Iterator[tuple[int, ...]]:
 _REACHED = 0.99
 
 #: Nodes of the mixes that are tried out.
-_MOST_NODES = 6
+_MAX_NODES = 6
 
 #: Windows for which an adviser may go on changing after a step.
-_MOST_STEPS = 8
+_MAX_STEPS = 8
 
 #: Initial workers of advisers that choose a number; of DS2 and Dhalion, which do not: one per node.
 _WORKERS, _NODES = 2, 12
@@ -218,7 +218,7 @@ def compare_with_exhaustive_search(case: AdviceCase, world: World) -> AdviceOutc
     truth = MixTrials(
         case.base.with_load(replace(load, costs=true_costs)), AdviceGoals(rates={"": case.rate_tps}), case.kinds
     )
-    known = exhaustive_minimum(truth, _MOST_NODES)
+    known = exhaustive_minimum(truth, _MAX_NODES)
     p95_ms = None if case.p95_factor is None or known is None else case.p95_factor * truth.p95_ms(known[0])
     goals = AdviceGoals(rates={"": case.rate_tps}, p95_ms=p95_ms)
     trials = MixTrials(observed.problem or case.base, goals, case.kinds)
@@ -321,7 +321,7 @@ def run_adviser(
 
 def steps_to_target(case: AdviceCase, make: Callable[[], World]) -> list[AdviserRun]:
     """Run each adviser from one executor per component, always at the full rate."""
-    rates = np.full(_MOST_STEPS, case.rate_tps)
+    rates = np.full(_MAX_STEPS, case.rate_tps)
     return [run_adviser(case, make(), name, each, "start", rates) for name, each in advisers(case).items()]
 
 

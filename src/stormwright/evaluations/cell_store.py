@@ -14,9 +14,9 @@ from typing import Any
 
 import orjson
 
+from stormwright.base.files import write_whole
 from stormwright.errors import Fault, InputError
 from stormwright.evaluations.cells import Cell
-from stormwright.files import write_whole
 from stormwright.model.humanize import counted
 from stormwright.perflog.records import LogRecord
 

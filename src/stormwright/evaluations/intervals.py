@@ -14,7 +14,7 @@ LEVEL = 0.95
 
 #: Starts of each variant that a verdict requires: two starts of the same differ by 7 % in the median and by 32 % at the
 #: 95th percentile (docs/results/prediction-cells.md).
-LEAST_STARTS = 3
+MIN_STARTS = 3
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from stormwright import __version__
 from stormwright.evaluations.cell_store import CellStore
 from stormwright.evaluations.cells import QUICK, Cell
 from stormwright.evaluations.definitions import FIGURES, OrderClaim, Paper, ReportedFigure
-from stormwright.evaluations.intervals import LEAST_STARTS, FigureInterval, mean_of, samples_of
+from stormwright.evaluations.intervals import MIN_STARTS, FigureInterval, mean_of, samples_of
 from stormwright.evaluations.run import measurements
 from stormwright.evaluations.verdict import (
     IN_DIRECTION,
@@ -78,7 +78,7 @@ def write_page(
         paper=paper,
         lead=f"{done} of {counted(len(cells), 'cell')} {how}; {machine}." if cells else f"Computed; {machine}.",
         quick=bool(cells) and all(cell.times == QUICK for cell in cells),
-        least_starts=LEAST_STARTS,
+        least_starts=MIN_STARTS,
         rows=rows,
         colours=_CLASSES,
         pictures=list(_pictures(paper, measured)),

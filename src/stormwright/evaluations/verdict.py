@@ -17,7 +17,7 @@ from stormwright.evaluations.definitions import (
     ReportedFigure,
 )
 from stormwright.evaluations.intervals import (
-    LEAST_STARTS,
+    MIN_STARTS,
     FigureInterval,
     difference_of,
     mean_of,
@@ -99,7 +99,7 @@ def _order(claim: OrderClaim, measured: Measurements) -> ClaimVerdict:
         return ClaimVerdict(what, published, "–", UNMEASURED)
     ratio = ratio_between(claim.figure, first, second)
     ours = ratio.text if ratio else f"{mean_of(first).text} against {mean_of(second).text}"
-    if min(len(first), len(second)) < LEAST_STARTS:
+    if min(len(first), len(second)) < MIN_STARTS:
         return ClaimVerdict(what, published, ours, UNDECIDED)
     if first == second:  # the same placement, which is measured once
         return ClaimVerdict(what, published, "equal in every start", OTHERWISE)
@@ -143,7 +143,7 @@ def _bound(claim: LimitClaim, measured: Measurements) -> ClaimVerdict:
     mean = mean_of(samples)
     if not claim.limit and not claim.at_least and max(samples) > 0:  # where nothing may be lost, one start decides
         return ClaimVerdict(what, published, mean.text, OTHERWISE)
-    if len(samples) < LEAST_STARTS or (claim.limit and mean.low < claim.limit < mean.high):
+    if len(samples) < MIN_STARTS or (claim.limit and mean.low < claim.limit < mean.high):
         return ClaimVerdict(what, published, mean.text, UNDECIDED)
     holds = mean.value >= claim.limit if claim.at_least else mean.value <= claim.limit
     return ClaimVerdict(what, published, mean.text, IN_MAGNITUDE if holds else OTHERWISE)

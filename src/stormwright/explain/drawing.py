@@ -134,7 +134,7 @@ COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F
 MAX_EXECUTORS_SHOWN, MAX_NODES_SHOWN = 1500, 60
 
 #: Most components in the legend; the others are named in the title of an executor.
-_MOST_IN_LEGEND = 60
+_MAX_IN_LEGEND = 60
 
 #: Figure of a node that is a fraction of its capacity.
 CPU_USED = "CPU used"
@@ -204,7 +204,7 @@ def _colour(number: int) -> str:
 
 def component_legend(problem: Problem, colours: list[list[str]]) -> Iterator[tuple[str, list[tuple[str, str]]]]:
     """Yield topology → its components with their colours."""
-    left = _MOST_IN_LEGEND
+    left = _MAX_IN_LEGEND
     for topology, own in zip(problem.topologies, colours, strict=True):
         shown = [(component.id, colour) for component, colour in zip(topology.components, own, strict=True)][:left]
         left -= len(shown)

@@ -32,7 +32,7 @@ _STEP = re.compile(r"\s*(?P<name>[^\s>]+?)(?:\s+(?P<count>\d+))?(?:\s+(?P<kind>[
 _ACKED_BY = {"spout": "__ack_init", "bolt": "__ack_ack"}
 
 #: Most executors of a component in a sketch.
-_MOST = 1_000_000
+_MAX = 1_000_000
 
 
 def sketch(
@@ -84,8 +84,8 @@ def sketch(
         A chain cannot be read, or numbers are out of range; all faults at once.
     """
     faults = _wrong_sizes(nodes=nodes, cores=cores, memory_mb=memory_mb, slots=slots, racks=racks, rate_tps=rate_tps)
-    if not isinstance(ackers, int) or not 0 <= ackers <= _MOST:
-        faults.append(Fault(f"should be a number from 0 to {_MOST:,}, got {ackers}", "ackers"))
+    if not isinstance(ackers, int) or not 0 <= ackers <= _MAX:
+        faults.append(Fault(f"should be a number from 0 to {_MAX:,}, got {ackers}", "ackers"))
     supervisors: tuple[Supervisor, ...] = ()
     if not faults:
         supervisors = _nodes(nodes, cores, memory_mb, slots, racks) if isinstance(nodes, int) else tuple(nodes)
@@ -149,8 +149,8 @@ class _Draft:
         known = self.sizes.setdefault(component, None)
         if count is None:
             return
-        if not 1 <= int(count[:8]) <= _MOST or len(count) > len(str(_MOST)):
-            faults.append(Fault(f"{component}: from 1 to {_MOST:,} executors, got {count[:20]}", path))
+        if not 1 <= int(count[:8]) <= _MAX or len(count) > len(str(_MAX)):
+            faults.append(Fault(f"{component}: from 1 to {_MAX:,} executors, got {count[:20]}", path))
         elif known is not None and known != int(count):
             faults.append(Fault(f"{component}: {known} executors before, {count} here", path))
         else:

@@ -104,7 +104,7 @@ _HOUR_MS = 3_600_000
 _PANE_S = 3.0
 
 #: An hour of which less is known does not count, in parts.
-_LEAST_KNOWN = 0.5
+_MIN_KNOWN = 0.5
 
 
 def hourly_trees(
@@ -130,7 +130,7 @@ def hourly_trees(
     )
     found: dict[str, dict[int, float]] = {}
     for row in counts.collect():
-        if row["panes"] * _PANE_S * 1000 >= _LEAST_KNOWN * _HOUR_MS:
+        if row["panes"] * _PANE_S * 1000 >= _MIN_KNOWN * _HOUR_MS:
             found.setdefault(row["topology"], {})[row["hour"]] = (row["trees"] or 0) / (row["panes"] * _PANE_S)
     series = {}
     for topology, by_hour in found.items():

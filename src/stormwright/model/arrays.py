@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 # Which numbers are amounts: of a resource, of a load, of a rate.
 
 #: The largest amount that is taken: far beyond any machine, and sums and products of such stay finite.
-MOST_AMOUNT = 1e18
+MAX_AMOUNT = 1e18
 
 #: What a value that `is_amount` refuses should be.
 AMOUNT_WANTED = "should be a number from 0 to 1e18"
@@ -22,8 +22,8 @@ FRACTION_WANTED = "should be a number from 0 to 1"
 
 
 def is_amount(value: object) -> TypeGuard[float]:
-    """Return whether a value read from JSON or YAML is a number from 0 to `MOST_AMOUNT`."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= MOST_AMOUNT
+    """Return whether a value read from JSON or YAML is a number from 0 to `MAX_AMOUNT`."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= MAX_AMOUNT
 
 
 # Arrays -------------------------------------------------------------------------------------------

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from stormwright.model.cluster import WorkerSlot
-
-if TYPE_CHECKING:
-    pass
 
 UNPLACED = -1
 
@@ -27,6 +23,13 @@ class TopologyAssignment:
 
     slots: tuple[WorkerSlot, ...]
     slot_of_executor: tuple[int, ...]
+
+
+def where(placement: TopologyAssignment | None) -> tuple[WorkerSlot | None, ...]:
+    """Return the slot of every executor of a topology, None for none; empty if nothing runs."""
+    if placement is None:
+        return ()
+    return tuple(None if slot == UNPLACED else placement.slots[slot] for slot in placement.slot_of_executor)
 
 
 @dataclass(frozen=True, slots=True)

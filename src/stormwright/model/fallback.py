@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from stormwright.defaults import STORMS_OWN
+from stormwright.defaults import BASELINE
 
 #: Key of the cluster's configuration: ``even``, ``none``, or a class of Storm's or of the operator's.
 FALLBACK: Final = "stormwright.fallback"
@@ -37,7 +37,7 @@ def fallback_class(conf: Mapping[str, Any]) -> str:
         The cluster's configuration.
     """
     named = conf.get(FALLBACK)
-    if conf.get(STORM_SCHEDULER) != PLACEMENT_SCHEDULER or not isinstance(named, str) or named in (STORMS_OWN, _NONE):
+    if conf.get(STORM_SCHEDULER) != PLACEMENT_SCHEDULER or not isinstance(named, str) or named in (BASELINE, _NONE):
         return ""
     name = named.rpartition(".")[2]
     return "" if name == _EVEN else name

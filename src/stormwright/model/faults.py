@@ -8,17 +8,17 @@ from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 
+from stormwright.base.escaping import cut, shown
 from stormwright.errors import Fault
-from stormwright.escaping import cut, shown
-from stormwright.model.arrays import AMOUNT_WANTED, MOST_AMOUNT, BoolArray, IndexArray
+from stormwright.model.arrays import AMOUNT_WANTED, MAX_AMOUNT, BoolArray, IndexArray
 
 _PLAIN_KEY = re.compile(r"[A-Za-z_]\w*\Z", re.ASCII)
 
 #: Maximum number of faults of an input that are listed; the others are only counted.
-MOST_FAULTS = 100
+MAX_FAULTS = 100
 
 #: Maximum number of wrong items of one array that are listed; the others are counted.
-MOST_OF_ARRAY = 10
+MAX_OF_ARRAY = 10
 
 
 class ModelFault(NamedTuple):
@@ -84,7 +84,7 @@ def number_wrong(value: object, low: float, high: float, wanted: str, *steps: st
 
 def amount_wrong(value: object, *steps: str | int) -> Iterator[ModelFault]:
     """Yield a fault if a value is no amount."""
-    yield from number_wrong(value, 0, MOST_AMOUNT, AMOUNT_WANTED, *steps)
+    yield from number_wrong(value, 0, MAX_AMOUNT, AMOUNT_WANTED, *steps)
 
 
 def integer_wrong(value: object, low: int, high: int, *steps: str | int) -> Iterator[ModelFault]:
@@ -116,7 +116,7 @@ def twice(names: list[str], key: str) -> Iterator[ModelFault]:
 def items_wrong(
     sound: BoolArray, values: IndexArray | Any, wanted: str, place: Callable[[int], tuple[str | int, ...]]
 ) -> Iterator[ModelFault]:
-    """Yield a fault for each of the first `MOST_OF_ARRAY` items that are not sound.
+    """Yield a fault for each of the first `MAX_OF_ARRAY` items that are not sound.
 
     Parameters
     ----------
@@ -130,10 +130,10 @@ def items_wrong(
         Position → location.
     """
     wrong = np.flatnonzero(~sound).tolist()
-    for position in wrong[:MOST_OF_ARRAY]:
+    for position in wrong[:MAX_OF_ARRAY]:
         yield ModelFault(f"{wanted}, got {shown(_plain(values[position]))}", place(position))
-    if len(wrong) > MOST_OF_ARRAY:
-        yield ModelFault(f"{wanted}: {len(wrong) - MOST_OF_ARRAY} more like this", place(wrong[MOST_OF_ARRAY]))
+    if len(wrong) > MAX_OF_ARRAY:
+        yield ModelFault(f"{wanted}: {len(wrong) - MAX_OF_ARRAY} more like this", place(wrong[MAX_OF_ARRAY]))
 
 
 def _plain(value: object) -> object:

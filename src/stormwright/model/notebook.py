@@ -9,11 +9,11 @@ from xml.etree.ElementTree import Element, SubElement, tostring
 
 import numpy as np
 
+from stormwright.base.tables import TextTable, paragraph
 from stormwright.model.arrays import FloatArray
 from stormwright.model.cluster import Supervisor
 from stormwright.model.humanize import counted
 from stormwright.model.topology import Topology
-from stormwright.tables import TextTable, paragraph
 
 #: Most topologies that are drawn, components of one, and rows of the table of nodes.
 _MAX_TOPOLOGIES, _MAX_COMPONENTS, _MAX_ROWS = 6, 40, 20

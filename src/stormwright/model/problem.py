@@ -1,36 +1,24 @@
-"""The immutable snapshot that every scheduler reads, and a scheduler's answer."""
+"""The immutable snapshot that every scheduler reads."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
-
-from stormwright.model.arrays import ByContent, IntArray
-from stormwright.model.assignment import UNPLACED, TopologyAssignment, Unplaced
-from stormwright.model.validate import ProblemParts
-
-if TYPE_CHECKING:
-    from stormwright.model.arrays import IntArray
-
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Final
-
-import numpy as np
+from typing import Any, Final
 
 from stormwright.errors import Fault, InputError
-from stormwright.model.arrays import BoolArray, FloatArray, IntArray
+from stormwright.model.arrays import BoolArray, ByContent, FloatArray, IntArray
+from stormwright.model.assignment import TopologyAssignment
 from stormwright.model.cluster import DEFAULT_CORE_HZ, Cluster, Supervisor, WorkerSlot
 from stormwright.model.component_limits import ComponentLimits
 from stormwright.model.demand import Demand
-from stormwright.model.faults import MOST_FAULTS
+from stormwright.model.faults import MAX_FAULTS
 from stormwright.model.humanize import counted
 from stormwright.model.load import LoadProfile, TopologyLoad
 from stormwright.model.running import CurrentPlacement
 from stormwright.model.topology import Topology
-from stormwright.model.validate import faults_of
+from stormwright.model.validate import ProblemParts, faults_of
 from stormwright.model.workload import Resource, Workload
 
 _NOTHING = Workload((), {})
@@ -104,8 +92,8 @@ class Problem(ByContent):
         if before is not CHECKED:
             faults = faults_of(self.core_hz, parts, before)
             if faults:
-                more = max(len(faults) - MOST_FAULTS, 0)
-                raise InputError(f"problem {self.name}".rstrip(), faults[:MOST_FAULTS], more)
+                more = max(len(faults) - MAX_FAULTS, 0)
+                raise InputError(f"problem {self.name}".rstrip(), faults[:MAX_FAULTS], more)
         object.__setattr__(self, "parts", parts)
         for name, part in parts._asdict().items():
             object.__setattr__(self, name, part)
@@ -314,85 +302,3 @@ def assumed_text(problem: Problem) -> str:
         return ""
     whose = "the load" if assumed == len(problem.topologies) else f"the load of {counted(assumed, 'topology')}"
     return f"{whose} was not measured, but assumed: 1 tuple/s from each spout executor, CPU and memory as requested"
-
-
-def slots_in(problem: Problem, assignment: Assignment) -> IntArray:
-    """Return the slot of every executor in an assignment.
-
-    Raises
-    ------
-    InputError
-        It is no assignment, or one of a problem with other executors or slots.
-    """
-    if wrong := _placement_error(problem, assignment):
-        raise InputError("assignment", [Fault(wrong, "$")])
-    return assignment.slot_of_executor
-
-
-def _placement_error(problem: Problem, assignment: object) -> str:
-    if not isinstance(assignment, Assignment):
-        return f"should be an Assignment, as place(problem) gives it, got {type(assignment).__name__}"
-    slots = np.asarray(assignment.slot_of_executor)
-    if slots.shape != (problem.num_executors,):
-        return (
-            f"is of another problem: it places {slots.size:,} executors, and this problem has {problem.num_executors:,}"
-        )
-    if not np.issubdtype(slots.dtype, np.integer):
-        return f"its slots should be integers, not {slots.dtype}"
-    if np.any((slots < UNPLACED) | (slots >= len(problem.slots))):
-        return f"is of another problem: it has slots that this problem, with {len(problem.slots):,} of them, has not"
-    return ""
-
-
-@dataclass(frozen=True, eq=False)
-class Assignment(ByContent):
-    """A scheduler's answer. Answers with equal content are equal.
-
-    Parameters
-    ----------
-    slot_of_executor
-        Index into the problem's slots for every executor of the problem, -1 if unplaced, shape (E,).
-    unplaced
-        The reasons for every -1.
-    status
-        Topology id → its status text in Storm's UI.
-    scheduler, parameters, seconds
-        The scheduler, its parameters, and the time it took.
-    num_workers
-        Topology id → number of workers to set (``rebalance -n``), if the scheduler chose another one than requested.
-    """
-
-    slot_of_executor: IntArray
-    unplaced: tuple[Unplaced, ...] = ()
-    status: Mapping[str, str] = field(default_factory=dict)
-    scheduler: str = ""
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-    seconds: float = 0.0
-    num_workers: Mapping[str, int] = field(default_factory=dict)
-
-    def by_topology(self, problem: Problem) -> dict[str, TopologyAssignment]:
-        """Return the same answer by name, topology by topology; slots in the order of their first executor."""
-        return {
-            topology.id: name_slots(problem, self.slot_of_executor[problem.executors_of(index)])
-            for index, topology in enumerate(problem.topologies)
-        }
-
-    def grouped_reasons(self) -> list[tuple[str, int, tuple[str, ...]]]:
-        """Return topology, number of its unplaced executors, and reasons, grouped by equal reasons."""
-        together = Counter((executor.topology, executor.reasons) for executor in self.unplaced)
-        return [(topology, count, reasons) for (topology, reasons), count in together.items()]
-
-    def reasons_of_topologies(self) -> dict[str, tuple[str, ...]]:
-        """Return topology id → distinct reasons of its unplaced executors."""
-        found: dict[str, dict[str, None]] = {}
-        for executor in self.unplaced:
-            found.setdefault(executor.topology, {}).update(dict.fromkeys(executor.reasons))
-        return {topology: tuple(reasons) for topology, reasons in found.items() if reasons}
-
-
-def name_slots(problem: Problem, slot_of_executor: IntArray) -> TopologyAssignment:
-    """Return the slots of one topology's executors (indices into the problem's slots) by name."""
-    listed = slot_of_executor.tolist()
-    slots = [slot for slot in dict.fromkeys(listed) if slot != UNPLACED]
-    position = {UNPLACED: UNPLACED, **{slot: number for number, slot in enumerate(slots)}}
-    return TopologyAssignment(tuple(problem.slots[slot] for slot in slots), tuple(map(position.__getitem__, listed)))

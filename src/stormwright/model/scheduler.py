@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from stormwright.model.problem import Assignment, Problem
+from stormwright.model.answer import Assignment
+from stormwright.model.problem import Problem
 
 
 class Scheduler(Protocol):

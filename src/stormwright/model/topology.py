@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
-from stormwright.escaping import shown
+from stormwright.base.escaping import shown
 from stormwright.model.arrays import IntArray, frozen
 from stormwright.model.faults import ConfigFault, ModelFault, amount_wrong, integer_wrong, text_wrong, twice
 from stormwright.model.topology_config import conf_misfits

@@ -11,6 +11,9 @@ from stormwright.model.component_limits import read_component_limits
 from stormwright.model.faults import ConfigFault
 from stormwright.model.requests import read_requests
 
+#: Key of a topology's configuration: false forbids moves.
+MOVE: Final = "stormwright.move"
+
 #: Key of a topology's configuration: whether shuffled tuples go to all tasks alike, as before Storm 2.0, instead of to
 #: those nearby.
 UNAWARE_SHUFFLE: Final = "topology.disable.loadaware.messaging"
@@ -181,7 +184,7 @@ WORKERS_OF_TAG = "stormwright.tag.workers"
 
 #: How many times as much as others' a topology's rate is to grow.
 WEIGHT = "stormwright.weight"
-_MOST_WEIGHT = 10**9
+_MAX_WEIGHT = 10**9
 
 #: How a topology's number of workers is taken: as in the papers, as the most, or as one that may be chosen.
 WORKERS_KEY = "stormwright.workers"
@@ -192,12 +195,12 @@ ALPHA, BETA, GAMMA = "stormwright.alpha", "stormwright.beta", "stormwright.gamma
 DELTA, EPSILON = "stormwright.delta", "stormwright.epsilon"
 
 #: The most that a worker's load may be, in parts of the mean: what limits nothing any more.
-MOST_GAMMA = 1e9
+MAX_GAMMA = 1e9
 
 #: Lists and objects one in the other; parsers of JSON take some hundred more.
-MOST_NESTED = 100
+MAX_NESTED = 100
 _PLAIN = frozenset({str, int, float, bool, type(None)})
-TOO_DEEP = f"is nested more than {MOST_NESTED} levels deep"
+TOO_DEEP = f"is nested more than {MAX_NESTED} levels deep"
 
 #: Storm's own: the lower, the more urgent.
 PRIORITY = "topology.priority"
@@ -221,7 +224,7 @@ def storm_misfits(conf: Mapping[str, Any]) -> tuple[ConfigFault, ...]:
     Values nested too deeply are faults too: they could be neither written nor passed to Nimbus.
     """
     return (
-        *(ConfigFault(TOO_DEEP, value, (key,)) for key, value in conf.items() if deeper(value, MOST_NESTED)),
+        *(ConfigFault(TOO_DEEP, value, (key,)) for key, value in conf.items() if deeper(value, MAX_NESTED)),
         *read_component_limits(conf, {})[1],
         *read_requests(conf)[1],
         *read_favoured_hosts(conf)[1],
@@ -267,8 +270,8 @@ def _amount(key: str, value: object) -> Iterator[ConfigFault]:
 
 
 def _weight(key: str, value: object) -> Iterator[ConfigFault]:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= _MOST_WEIGHT:
-        yield ConfigFault(f"should be a number above 0, at most {_MOST_WEIGHT:,}", value, (key,))
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= _MAX_WEIGHT:
+        yield ConfigFault(f"should be a number above 0, at most {_MAX_WEIGHT:,}", value, (key,))
 
 
 def _from_to(least: float, most: float) -> Callable[[str, object], Iterator[ConfigFault]]:
@@ -302,7 +305,7 @@ _CHECKS: dict[str, Callable[[str, object], Iterator[ConfigFault]]] = {
     WORKERS_OF_TAG: _workers_of_tag,
     PRIORITY: _at_least(0),
     **dict.fromkeys((ALPHA, BETA, DELTA, EPSILON), _from_to(0, 1)),
-    GAMMA: _from_to(1, MOST_GAMMA),
+    GAMMA: _from_to(1, MAX_GAMMA),
 }
 
 

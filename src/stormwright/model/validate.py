@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from stormwright.base.escaping import shown
 from stormwright.errors import Fault
-from stormwright.escaping import shown
-from stormwright.model.arrays import AMOUNT_WANTED, FRACTION_WANTED, MOST_AMOUNT, BoolArray, FloatArray, IntArray
+from stormwright.model.arrays import AMOUNT_WANTED, FRACTION_WANTED, MAX_AMOUNT, BoolArray, FloatArray, IntArray
 from stormwright.model.assignment import UNPLACED, TopologyAssignment
 from stormwright.model.cluster import Cluster, Supervisor
 from stormwright.model.demand import Demand
@@ -83,7 +83,7 @@ def _is_sound(node: Supervisor) -> bool:
         and set(map(type, ports)) <= {int}
         and len(set(ports)) == len(ports)
         and (not ports or (min(ports) >= 0 and max(ports) <= _LAST_PORT))
-        and all(0 <= amount <= MOST_AMOUNT for amount in amounts)
+        and all(0 <= amount <= MAX_AMOUNT for amount in amounts)
         and node.cpu_hz >= 0
     )
 
@@ -182,7 +182,7 @@ def _together(arrays: Sequence[FloatArray]) -> FloatArray:
 
 
 def _are_amounts(values: FloatArray) -> BoolArray:
-    sound: BoolArray = (values >= 0) & (values <= MOST_AMOUNT)
+    sound: BoolArray = (values >= 0) & (values <= MAX_AMOUNT)
     return sound
 
 
@@ -338,8 +338,8 @@ def faults_of(core_hz: float, parts: ProblemParts, before: ProblemParts | None) 
 
 def _wrong(core_hz: float, parts: ProblemParts, before: ProblemParts | None) -> Iterator[ModelFault]:
     if before is None or core_hz != before.demand.core_hz:
-        wanted = f"should be a number above 0, at most {MOST_AMOUNT:g}"
-        yield from number_wrong(core_hz, 5e-324, MOST_AMOUNT, wanted, "core_hz")
+        wanted = f"should be a number above 0, at most {MAX_AMOUNT:g}"
+        yield from number_wrong(core_hz, 5e-324, MAX_AMOUNT, wanted, "core_hz")
     if before is None or parts.cluster.supervisors is not before.cluster.supervisors:
         yield from cluster_wrong(parts.cluster.supervisors, before.cluster.supervisors if before else ())
     if before is None or parts.workload is not before.workload:

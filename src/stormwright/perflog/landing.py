@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from stormwright.clock import WALL, Clock
-from stormwright.files import delete_abandoned, write_whole
+from stormwright.base.clock import WALL, Clock
+from stormwright.base.files import delete_abandoned, write_whole
 
 #: Prefix of partial files: readers ignore names that start with a dot.
 TEMPORARY_PREFIX = "."

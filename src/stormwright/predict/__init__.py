@@ -52,7 +52,8 @@ class CallablePackage(ModuleType):
         """
         from dataclasses import replace
 
-        from stormwright.model.problem import require_problem, slots_in
+        from stormwright.model.answer import slots_in
+        from stormwright.model.problem import require_problem
         from stormwright.predict.answer import Assumptions, predict
         from stormwright.predict.calibration.document import stored_costs
 

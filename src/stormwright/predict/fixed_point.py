@@ -54,7 +54,7 @@ MIN_SCALE, MAX_SCALE = 0.05, 5.0
 _SETTLED, _MAX_ROUNDS = 0.005, 12
 
 #: Least use of what a topology uses: rates are not followed further than to a hundred times the measured ones.
-_LEAST_USE = 0.01
+_MIN_USE = 0.01
 
 #: Rate below which nothing is compared.
 _TINY_TPS = 1e-9
@@ -236,7 +236,7 @@ class _Model:
         np.maximum.at(use, at.topology, np.nan_to_num(used, nan=1.0)[at.node])
         np.maximum.at(use, at.topology, np.max(demand.link_use(rate_tps).reshape(2, -1), axis=0)[at.node])
         np.maximum.at(use, problem.executor_topology, problem.executor_cpu_hz / problem.core_hz)
-        return most, np.clip(use, _LEAST_USE, 1.0)
+        return most, np.clip(use, _MIN_USE, 1.0)
 
     def reach_tps(self, corrections: Mapping[str, Correction]) -> FloatArray:
         """Return the reachable rate of every topology, shape (T,)."""

@@ -42,7 +42,7 @@ COMMON, COMMON_UP, UNEXPLAINED = 0.2, {False: 0.2, True: 0.4}, 0.3
 TWO_SIDED, ONE_SIDED = 1.96, 1.645
 
 #: The highest gain, in logarithms.
-_MOST = 20.0
+_MAX = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +169,7 @@ def shrunk(predicted: float, sd: float, change: float, *, scale: float = 1.0, sh
         float(np.hypot(sd * part**0.5, common_sd(predicted, scale, relative)))
         for relative in (COMMON, COMMON_UP[shared])
     )
-    return RateGain(exp(min(predicted * part, _MOST)), exp(min(predicted, _MOST)), down, up)
+    return RateGain(exp(min(predicted * part, _MAX)), exp(min(predicted, _MAX)), down, up)
 
 
 def at_least(

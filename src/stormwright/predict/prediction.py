@@ -7,11 +7,11 @@ from dataclasses import asdict, dataclass, fields
 from math import isfinite
 from typing import Any, ClassVar, Literal
 
+from stormwright.base.tables import Tabular, TextTable, bar_chart, paragraph
 from stormwright.model import Problem
 from stormwright.predict.demand import TreeDemand
 from stormwright.predict.fairness import NO_LIMIT
 from stormwright.predict.flow.layout import MAX_SPOUT_PENDING
-from stormwright.tables import Tabular, TextTable, bar_chart, paragraph
 
 # Names of bottlenecks -----------------------------------------------------------------------------
 

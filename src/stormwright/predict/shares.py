@@ -40,16 +40,16 @@ _Limits = tuple[FloatArray, FloatArray]
 
 #: With more spout executors than this a topology shares evenly: the demand of each one's trees costs as much as a
 #: prediction.
-MOST_SPOUTS = 32
+MAX_SPOUTS = 32
 
 #: In a large cluster, most spout executors in all for which fair shares are computed, smallest topologies first.
-MOST_WORKED_OUT = 50_000
+MAX_WORKED_OUT = 50_000
 
 #: Values that are computed at once, of pairs, flows and executors.
 _AT_ONCE = 500_000
 
 #: Relative overload at which the iteration ends, and most steps.
-_SETTLED, _MOST_STEPS = 1e-4, 5_000
+_SETTLED, _MAX_STEPS = 1e-4, 5_000
 
 
 class _FairRates(NamedTuple):
@@ -210,7 +210,7 @@ def _settled(use: FloatArray, waits: FloatArray) -> FloatArray:
     problems, resources, classes = use.shape
     rates = np.ones((problems, classes))
     price, open_ = np.full((problems, 1, resources), 1 / max(resources, 1)), np.arange(problems)
-    for _ in range(_MOST_STEPS if resources else 0):
+    for _ in range(_MAX_STEPS if resources else 0):
         now = 1 / (price @ waits)[:, 0] / classes
         filled = (use @ now[:, :, None])[:, :, 0]
         rates[open_] = now
@@ -227,12 +227,12 @@ def _settled(use: FloatArray, waits: FloatArray) -> FloatArray:
 
 def _spouts(placed: PlacedLoad) -> list[IndexArray]:
     """Return the spout executors of each topology that has several of them and a limit of pending trees."""
-    several = [own for own in placed.profile.limited_spouts if 1 < len(own) <= MOST_SPOUTS]
+    several = [own for own in placed.profile.limited_spouts if 1 < len(own) <= MAX_SPOUTS]
     topology, size = placed.profile.layout.executor_topology, np.diff(placed.problem.executor_offset)
-    work = np.zeros(MOST_SPOUTS + 1)
+    work = np.zeros(MAX_SPOUTS + 1)
     for own in several:
         work[len(own)] += len(own) * size[topology[own[0]]]
-    most = int(np.searchsorted(np.cumsum(work), MOST_WORKED_OUT, side="right"))
+    most = int(np.searchsorted(np.cumsum(work), MAX_WORKED_OUT, side="right"))
     return [own for own in several if len(own) < most]
 
 

@@ -16,16 +16,16 @@ from stormwright.schedulers.toolkit.limits import max_executors_per_worker
 from stormwright.schedulers.toolkit.params import param
 
 #: Maximum number of pairs of executor and node.
-_MOST_TRAILS = 2_000_000
+_MAX_TRAILS = 2_000_000
 
 #: Topology → number of its workers per ant and node, shape (A, N).
 Opened = dict[int, IndexArray]
 
 #: Lower bound of eta: a node without free CPU stays possible, as an executor may need none.
-_LEAST_ETA = 1e-3
+_MIN_ETA = 1e-3
 
 #: Lower bound of the pheromone, so that every node stays possible.
-_LEAST_PHEROMONE = 1e-3
+_MIN_PHEROMONE = 1e-3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +104,7 @@ class AntColonyScheduler:
 
         def improve(placement: PartialPlacement) -> None:
             colony = _Colony(placement, utilisation, self.params)
-            if colony.num_trails <= _MOST_TRAILS:
+            if colony.num_trails <= _MAX_TRAILS:
                 colony.run()
 
         return search(problem, "ant_colony", self.params, objective, improve)
@@ -155,7 +155,7 @@ class _Colony:
             pheromone *= 1 - rho
             for placement, value in ((self._best, self._lowest), *zip(nodes[alive], worth[alive], strict=True)):
                 pheromone[trails, placement[self._executors]] += self._lowest / value if value > 0 else 1.0
-            np.maximum(pheromone, _LEAST_PHEROMONE, out=pheromone)
+            np.maximum(pheromone, _MIN_PHEROMONE, out=pheromone)
         self._fill_workers()
 
     def _fill_workers(self) -> None:
@@ -231,7 +231,7 @@ class _Ants:
         near = np.zeros(idle.shape)
         ant, which = np.nonzero(at != UNPLACED)
         np.add.at(near, (ant, at[ant, which]), rate[which])
-        eta = np.maximum(idle, _LEAST_ETA) * (1 + near / max(float(rate.sum()), 1e-300))
+        eta = np.maximum(idle, _MIN_ETA) * (1 + near / max(float(rate.sum()), 1e-300))
         fits = (left[:, :-1] >= demand[:, None]).all(axis=1)
         chances: FloatArray = np.where(fits, pheromone**self._params.alpha * eta**self._params.beta, 0.0)
         return chances

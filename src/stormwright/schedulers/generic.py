@@ -20,7 +20,7 @@ from stormwright.schedulers.placement.placing import FreeResources, Placing
 from stormwright.schedulers.placement.scores import busy_with, core_hz_of, in_cluster, part_used, weights_of
 from stormwright.schedulers.templates.turns import SmoothTurns, Turns, deal
 from stormwright.schedulers.templates.waiting import Rule, by_score, place_waiting
-from stormwright.schedulers.toolkit.params import MOST_SEED, Params, param
+from stormwright.schedulers.toolkit.params import MAX_SEED, Params, param
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -249,7 +249,7 @@ class NearestAverageLoadScheduler(GenericScheduler):
 class RandomParams(Params):
     """Parameters of the scheduler."""
 
-    seed: int = param(0, "seed of the random numbers", low=0, high=MOST_SEED)
+    seed: int = param(0, "seed of the random numbers", low=0, high=MAX_SEED)
 
 
 class RandomScheduler(GenericScheduler):

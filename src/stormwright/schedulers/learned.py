@@ -15,7 +15,7 @@ from stormwright.schedulers.portfolio.evaluation import PlacementEvaluator
 from stormwright.schedulers.portfolio.features import FeatureExtractor
 from stormwright.schedulers.portfolio.members import Portfolio, Variants, best_of
 from stormwright.schedulers.portfolio.model import OURS, Model, read_model
-from stormwright.schedulers.toolkit.params import MOST_SEED, Params, param
+from stormwright.schedulers.toolkit.params import MAX_SEED, Params, param
 from stormwright.schedulers.toolkit.registry import SCHEDULERS, scheduler_type, traits_of
 from stormwright.schedulers.toolkit.resolve import scheduler_keeping_running
 from stormwright.schedulers.toolkit.triggers import ONLINE
@@ -26,7 +26,7 @@ _NAME = "learned"
 _AT_ONCE = 16
 
 #: Maximum executors of all variants together: for large problems only the rules' answers count.
-_MOST_EVALUATED = 200_000
+_MAX_EVALUATED = 200_000
 
 #: Scores that differ by less are equal.
 _SAME = 1e-4
@@ -38,7 +38,7 @@ class LearnedParams(Params):
 
     model: str = param("", "model file of `stormwright learn`; empty: the one in the package")
     variants: int = param(256, "number of variants to evaluate", low=0, high=1_000_000)
-    seed: int = param(0, "seed of the random steps", low=0, high=MOST_SEED)
+    seed: int = param(0, "seed of the random steps", low=0, high=MAX_SEED)
 
 
 class LearnedScheduler:
@@ -138,7 +138,7 @@ class LearnedScheduler:
     ) -> tuple[IntArray, int]:
         """Return a placement improved by steps, and their number."""
         variants = Variants(problem, np.random.default_rng(self.params.seed))
-        left = min(self.params.variants, _MOST_EVALUATED // max(problem.num_executors, 1))
+        left = min(self.params.variants, _MAX_EVALUATED // max(problem.num_executors, 1))
         score, steps = evaluator.badness(slots), 0
         while left > 0:
             near = [each for each in variants.of(slots, min(left, _AT_ONCE)) if len(evaluator.broken(each)) <= broken]

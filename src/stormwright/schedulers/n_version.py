@@ -26,7 +26,7 @@ from stormwright.schedulers.portfolio.members import (
 )
 from stormwright.schedulers.portfolio.scheduler_process import Member, ProcessScheduler, SchedulerProcess
 from stormwright.schedulers.templates.by_rates import quietest
-from stormwright.schedulers.toolkit.params import MOST_SECONDS, MOST_SEED, Params, param
+from stormwright.schedulers.toolkit.params import MAX_SECONDS, MAX_SEED, Params, param
 from stormwright.schedulers.toolkit.registry import traits_of
 from stormwright.schedulers.toolkit.traits import ANY_NUMBER
 from stormwright.schedulers.toolkit.triggers import ONLINE
@@ -68,10 +68,10 @@ class NVersionParams(Params):
         60.0,
         "seconds for all answers of a scheduler of another package, including the start of its process",
         low=0.01,
-        high=MOST_SECONDS,
+        high=MAX_SECONDS,
     )
-    time_budget_s: float = param(0.0, "seconds for all members together; 0: no limit", low=0, high=MOST_SECONDS)
-    seed: int = param(0, "seed of members that use random numbers", low=0, high=MOST_SEED)
+    time_budget_s: float = param(0.0, "seconds for all members together; 0: no limit", low=0, high=MAX_SECONDS)
+    seed: int = param(0, "seed of members that use random numbers", low=0, high=MAX_SEED)
     keep_running: bool = param(False, "true: only place executors without a slot; running ones stay")
 
     def __post_init__(self) -> None:

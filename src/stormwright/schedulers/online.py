@@ -23,7 +23,7 @@ from stormwright.model import (
 )
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
 from stormwright.model.constraints.constraint import RELATIVE_TOLERANCE
-from stormwright.model.topology_config import ALPHA, BETA, DELTA, GAMMA, MOST_GAMMA
+from stormwright.model.topology_config import ALPHA, BETA, DELTA, GAMMA, MAX_GAMMA
 from stormwright.optimize.construction.greedy import Bins, Greedy, Items, Pairs
 from stormwright.optimize.kernel.records import NOWHERE
 from stormwright.schedulers.placement.admission import RequiredWorkers, admit, find_wanted_workers
@@ -310,9 +310,7 @@ class OnlineParams(TriggerParams):
     beta: float = param(
         1.0, "0: a topology gets the fewest possible nodes; 1: as many as reduce the cost", low=0, high=1
     )
-    gamma: float = param(
-        3.0, "CPU load that a worker may have, in parts of its topology's mean", low=1, high=MOST_GAMMA
-    )
+    gamma: float = param(3.0, "CPU load that a worker may have, in parts of its topology's mean", low=1, high=MAX_GAMMA)
     delta: float = param(
         1.0, "0: a topology uses equally many slots of each node; 1: as many as there are", low=0, high=1
     )
@@ -397,7 +395,7 @@ class OnlineScheduler:
         "authors": ParameterSet(
             "meaning and defaults of the authors' code, whose gamma has no limit; what the paper's own evaluation (§4) "
             "used is not known, nor are its X, P, R and T, which are ours",
-            {"meaning": AUTHORS, "alpha": 0.0, "beta": 1.0, "gamma": MOST_GAMMA, "delta": 0.0},
+            {"meaning": AUTHORS, "alpha": 0.0, "beta": 1.0, "gamma": MAX_GAMMA, "delta": 0.0},
         )
     }
     cpu_percent_parameter = "capacity"

@@ -27,7 +27,7 @@ from stormwright.schedulers.templates.proof_by_rates import PROVEN, proof_by_rat
 from stormwright.schedulers.templates.waiting import answer
 from stormwright.schedulers.toolkit.canonical import named_by_position, with_sorted_pairs
 from stormwright.schedulers.toolkit.limits import with_room_for_cpu
-from stormwright.schedulers.toolkit.params import MOST_SECONDS, MOST_SEED, Params, param
+from stormwright.schedulers.toolkit.params import MAX_SECONDS, MAX_SEED, Params, param
 from stormwright.schedulers.toolkit.search_problem import Task
 from stormwright.schedulers.toolkit.triggers import ONLINE
 
@@ -44,14 +44,14 @@ _FIRST_STEPS, _FIRST_PART, _STEPS_PER_EXECUTOR = 100_000, 0.3, 3_000
 _NO_TIME_S = 1e-9
 
 #: Higher prices would hide the cost of traffic by rounding.
-_MOST_PRICE = 1e12
+_MAX_PRICE = 1e12
 
 #: Largest integer of the machine code.
-_MOST_COUNT = 10**9
+_MAX_COUNT = 10**9
 
 
 def _price(text: str) -> Any:
-    return param(0.0, f"{text}, in tuples/s between nodes", low=0, high=_MOST_PRICE)
+    return param(0.0, f"{text}, in tuples/s between nodes", low=0, high=_MAX_PRICE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,21 +81,21 @@ class OptimizerParams(Params):
     )
     iterations: int = param(1_000_000, "steps of each search, regardless of time", low=0, high=10**15)
     time_budget_s: float = param(
-        0.0, "instead of `iterations`: seconds from the problem to the answer; 0: none", low=0, high=MOST_SECONDS
+        0.0, "instead of `iterations`: seconds from the problem to the answer; 0: none", low=0, high=MAX_SECONDS
     )
-    seed: int = param(0, "seed of the random numbers", low=0, high=MOST_SEED)
+    seed: int = param(0, "seed of the random numbers", low=0, high=MAX_SEED)
     threads: int = param(1, "cores to use in parallel; the answer depends on their number", low=1, high=64)
     move_price: float = _price("cost of an executor that leaves its slot")
-    max_moves: int = param(-1, "maximum executors that may leave their slots; -1: any number", low=-1, high=_MOST_COUNT)
+    max_moves: int = param(-1, "maximum executors that may leave their slots; -1: any number", low=-1, high=_MAX_COUNT)
     restart_price: float = _price("cost of a restarted worker")
     max_restarts: int = param(
-        -1, "maximum running workers that may be restarted; -1: any number", low=-1, high=_MOST_COUNT
+        -1, "maximum running workers that may be restarted; -1: any number", low=-1, high=_MAX_COUNT
     )
     node_price: float = _price("cost of a used node")
     imbalance_price: float = _price("cost of uneven CPU, see the rule")
     follow_flows: bool = param(True, "whether shuffled traffic follows the new placement, or costs as measured")
     bound: bool = param(False, "whether to compute a bound on all placements; takes more time")
-    bound_budget_s: float = param(10.0, "maximum seconds for the bound", low=0, high=MOST_SECONDS)
+    bound_budget_s: float = param(10.0, "maximum seconds for the bound", low=0, high=MAX_SECONDS)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -13,7 +13,7 @@ from stormwright.model.arrays import BoolArray, FloatArray
 from stormwright.schedulers.placement.favoured_hosts import most_favoured
 from stormwright.schedulers.placement.placing import FreeResources, Placing
 from stormwright.schedulers.templates.waiting import Rule, place_waiting
-from stormwright.schedulers.toolkit.params import MOST_FACTOR, ParameterSet, Params, param
+from stormwright.schedulers.toolkit.params import MAX_FACTOR, ParameterSet, Params, param
 from stormwright.schedulers.toolkit.traffic import breadth_first, by_component
 
 #: Network distance from the reference node: to itself, to a node of its rack, to any other.
@@ -30,9 +30,9 @@ class RStormParams(Params):
         choices=("normalised", "raw"),
     )
     soft_cpu: bool = param(True, "true: a node may be loaded beyond its CPU if no node has enough free")
-    cpu_weight: float = param(1.0, "weight of CPU in distances", low=0, high=MOST_FACTOR)
-    memory_weight: float = param(1.0, "weight of memory in distances", low=0, high=MOST_FACTOR)
-    network_weight: float = param(1.0, "weight of the network distance", low=0, high=MOST_FACTOR)
+    cpu_weight: float = param(1.0, "weight of CPU in distances", low=0, high=MAX_FACTOR)
+    memory_weight: float = param(1.0, "weight of memory in distances", low=0, high=MAX_FACTOR)
+    network_weight: float = param(1.0, "weight of the network distance", low=0, high=MAX_FACTOR)
 
 
 class RStormScheduler:

@@ -11,7 +11,7 @@ from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import BoolArray
 from stormwright.schedulers.placement.placing import FreeResources, Placing
 from stormwright.schedulers.templates.waiting import Rule, place_waiting
-from stormwright.schedulers.toolkit.params import MOST_FACTOR, Params, param
+from stormwright.schedulers.toolkit.params import MAX_FACTOR, Params, param
 from stormwright.schedulers.toolkit.traffic import Exchange
 from stormwright.schedulers.toolkit.triggers import NODES, TRAFFIC, Adaptation
 
@@ -21,7 +21,7 @@ class TStormParams(Params):
     """Parameters of the scheduler."""
 
     gamma: float = param(
-        1.5, "executors that a node may have, in parts of the average; more means fewer nodes", low=1, high=MOST_FACTOR
+        1.5, "executors that a node may have, in parts of the average; more means fewer nodes", low=1, high=MAX_FACTOR
     )
 
 

@@ -10,7 +10,7 @@ from stormwright.model import UNPLACED, Assignment, Problem, Topology
 from stormwright.model.arrays import FloatArray
 from stormwright.schedulers.placement.placing import FreeResources, Placing
 from stormwright.schedulers.templates.waiting import Rule, place_waiting
-from stormwright.schedulers.toolkit.params import MOST_FACTOR, Params, param
+from stormwright.schedulers.toolkit.params import MAX_FACTOR, Params, param
 from stormwright.schedulers.toolkit.traffic import by_component, upstream
 from stormwright.schedulers.toolkit.triggers import BALANCE, Adaptation
 
@@ -19,7 +19,7 @@ from stormwright.schedulers.toolkit.triggers import BALANCE, Adaptation
 class TossParams(Params):
     """Parameters of the scheduler."""
 
-    tolerance: float = param(0.1, "fraction of the mean by which a worker's CPU may exceed it", low=0, high=MOST_FACTOR)
+    tolerance: float = param(0.1, "fraction of the mean by which a worker's CPU may exceed it", low=0, high=MAX_FACTOR)
 
 
 class TossScheduler:

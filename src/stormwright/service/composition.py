@@ -21,12 +21,11 @@ from stormwright.client.shapes import ModesChange
 from stormwright.controller.live_heaps import LiveHeaps
 from stormwright.controller.move import REBALANCING, Mover, Nimbus
 from stormwright.controller.objectives.refusals import RefusedPlacements
-from stormwright.controller.planning.plan import Step
-from stormwright.controller.policy import Decision
+from stormwright.controller.propose import NoPlan
 from stormwright.controller.reports import MoveReport
 from stormwright.controller.safety.pauses import Pauses
 from stormwright.controller.tally import Tally
-from stormwright.defaults import KEEPING
+from stormwright.defaults import REPAIR_SCHEDULER
 from stormwright.explain.obstacles import status_texts
 from stormwright.history.tables.ingest import ClosedPanes
 from stormwright.model import Problem
@@ -34,6 +33,7 @@ from stormwright.perflog.columns import RecordLanding
 from stormwright.pipeline.monitoring.alarms import Alarm
 from stormwright.pipeline.streaming.progress import with_names
 from stormwright.pipeline.streaming.stream import LoadStream
+from stormwright.plans.plan import Plan, Step
 from stormwright.schedulers import Scheduler
 from stormwright.schedulers.toolkit.registry import cpu_percent
 from stormwright.schedulers.toolkit.resolve import scheduler_keeping_running
@@ -59,7 +59,7 @@ from stormwright.service.loop import Loop
 from stormwright.service.memory import ServiceMemory
 from stormwright.service.notifications.hook_program import FailureHook
 from stormwright.service.notifications.notifier import Notifier, ServiceEvent, Target
-from stormwright.service.plans.executor import Move, MoveRunner, PlanExecutor
+from stormwright.service.plans.executor import MakeStep, MoveRunner, PlanExecutor
 from stormwright.service.plans.guard import Guard
 from stormwright.service.plans.journal import Journal
 from stormwright.service.plans.outcomes import MoveOutcomes
@@ -240,7 +240,7 @@ def build_control(
     view: View,
     guard: Guard,
     memory: ServiceMemory,
-    move: Move,
+    move: MakeStep,
     notify: Callable[[ServiceEvent], None],
     resume: Callable[[], None],
 ) -> Control:
@@ -276,7 +276,7 @@ def build_control(
     events = EventNotifier(plans, lambda: guard.holds.last or memory.hold, notify)
     expiry = PlanExpiry(plans, journal, settings.history.keep_days)
     before_each = (resume, expiry.expire, anomalies.look, events.look)
-    loop = Loop(decider, guard, plan_service.propose, executor, before_each, settings.clock)
+    loop = Loop(decider, guard, plan_service.suggest, executor, before_each, settings.clock)
     return Control(decider, runner, executor, plan_service, anomalies, loop)
 
 
@@ -386,7 +386,7 @@ class Service:
         self._cluster = cluster = build_cluster(settings, storage, measurement, self.guard, forecasts=forecasts)
         self.bridge = cluster.bridge
         own, by_goal = with_memory(scheduler, scheduler_for, settings.objective)
-        makers = PlanMakers(settings.objective, by_goal, scheduler_keeping_running(KEEPING))
+        makers = PlanMakers(settings.objective, by_goal, scheduler_keeping_running(REPAIR_SCHEDULER))
         self._control = control = build_control(
             settings,
             own,
@@ -442,13 +442,13 @@ class Service:
         """Return topologies whose predictions are not reliable yet, with the reason."""
         return self._cluster.view.unfitted(problem)
 
-    def decide(self, triggers: TriggerParams | None = None, adapts: Adaptation = ONLINE) -> Decision:
+    def decide(self, triggers: TriggerParams | None = None, adapts: Adaptation = ONLINE) -> Plan | NoPlan:
         """Decide once whether anything should move (`Decider.decide`)."""
         return self.decider.decide(triggers, adapts)
 
-    def execute(self, decision: Decision) -> list[MoveReport]:
-        """Execute a decision; raises like `PlanExecutor.execute`."""
-        return self._control.executor.execute(decision)
+    def execute(self, plan: Plan) -> list[MoveReport]:
+        """Execute a plan of the service; raises like `PlanExecutor.execute`."""
+        return self._control.executor.execute(plan)
 
     def run(self, stop: threading.Event, every_s: float = 1.0) -> None:
         """Keep the placement good until `stop` is set; raises like `Loop.run`."""

@@ -6,23 +6,22 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from stormwright.controller.objectives.objective import PlacementAim, out_of_bounds, within_heaps, within_live_heaps
+from stormwright.controller.objectives.objective import PlacementAim, out_of_bounds
 from stormwright.controller.objectives.outlook import TRAFFIC
-from stormwright.controller.objectives.refusals import RefusedPlacements, rollback_decision
-from stormwright.controller.planning.plan import Forbidden
-from stormwright.controller.plans.modes import AUTO, IGNORE, OBSERVE, response_to
-from stormwright.controller.plans.rollback import rollback_moves
-from stormwright.controller.policy import Decision, decide, planned_slots
-from stormwright.controller.safety.holds import Hold
-from stormwright.errors import ClusterError
+from stormwright.controller.objectives.refusals import RefusedPlacements
+from stormwright.controller.planning.order import Forbidden
+from stormwright.controller.policy import decide
+from stormwright.controller.propose import NoPlan, Restore, Terms, propose
+from stormwright.controller.safety.holds import HOLD_CODES, Hold
+from stormwright.errors import ClusterError, InputError
 from stormwright.history.evaluation.measured import MeasurementWait, wait_texts
-from stormwright.history.evaluation.moves import MovedTopology
-from stormwright.history.evaluation.verdict import Promise
-from stormwright.model import Problem, TopologyAssignment, cost_of
+from stormwright.history.evaluation.moves import MovedTopology, Worse
+from stormwright.model import Problem, TopologyAssignment
 from stormwright.model.arrays import IntArray
 from stormwright.pipeline.monitoring.drift import Drift
+from stormwright.plans.modes import AUTO, IGNORE, OBSERVE, response_to
+from stormwright.plans.plan import Origin, Plan, Promise
 from stormwright.schedulers import Scheduler
-from stormwright.schedulers.toolkit.traits import declared
 from stormwright.schedulers.toolkit.triggers import ONLINE, Adaptation, TriggerParams
 from stormwright.service.memory import ServiceMemory
 from stormwright.service.plans.guard import Guard
@@ -47,6 +46,26 @@ def _one(drift: Drift, problem: Problem) -> str:
     if topology and drift.executor is not None:
         where += f"/{topology.components[topology.executor_component[drift.executor]].id}"
     return f"{drift.what} of {where} {100 * drift.change:+.0f} % since {since:%H:%M:%S} UTC"
+
+
+# Rollback -----------------------------------------------------------------------------------------
+
+
+def propose_rollback(problem: Problem, worse: Worse) -> Plan | NoPlan:
+    """Return the rollback of a topology to its placement before the move, or the reason why it has to stay.
+
+    It takes precedence over all triggers and needs no predicted gain: the loss was measured.
+    """
+    topology, before = worse.moved.topology, worse.moved.before
+    name = problem.topologies[problem.topology_index[topology]].name
+    reason = f"{name} goes back to where it was: since its move {worse.why}"
+    if before is None or any(slot not in problem.slot_index for slot in before.slots):
+        return NoPlan("impossible", f"{reason}; but it stays, as a node that it was on is gone")
+    try:
+        found = propose(problem, Restore({topology: before}, reason), Terms())
+    except InputError as error:
+        return NoPlan("impossible", f"{reason}; but it stays, {error.faults[0].message}")
+    return found if isinstance(found, Plan) else NoPlan("nothing_to_do", f"{reason}; but it stays, as it is there")
 
 
 # Decider ------------------------------------------------------------------------------------------
@@ -105,7 +124,7 @@ class Decider:
         """Use other settings from the next decision on."""
         self._settings = settings
 
-    def decide(self, triggers: TriggerParams | None = None, adapts: Adaptation = ONLINE) -> Decision:
+    def decide(self, triggers: TriggerParams | None = None, adapts: Adaptation = ONLINE) -> Plan | NoPlan:
         """Decide once whether anything should move.
 
         Topologies that were not measured for long enough stay; if there are no others, no scheduler is run.
@@ -118,17 +137,18 @@ class Decider:
             What such triggers refer to.
         """
         decision = self._decide(triggers, adapts)
-        self._memory.hold = Hold(decision.hold, decision.reason) if decision.hold else None
+        held = decision.code if isinstance(decision, NoPlan) and decision.code in HOLD_CODES else ""
+        self._memory.hold = Hold(held, decision.reason) if held else None
         return decision
 
-    def _decide(self, triggers: TriggerParams | None, adapts: Adaptation) -> Decision:
+    def _decide(self, triggers: TriggerParams | None, adapts: Adaptation) -> Plan | NoPlan:
         problem = self.observe()
         if problem is None or problem.load is None:
-            return Decision(False, "no snapshot of Nimbus or no measured load yet", hold="unmeasured")
+            return NoPlan("unmeasured", "no snapshot of Nimbus or no measured load yet")
         if problem.topologies and not any(each.id in problem.load.topologies for each in problem.topologies):
-            return Decision(False, "no running topology has been measured yet", hold="unmeasured")
+            return NoPlan("unmeasured", "no running topology has been measured yet")
         if hold := self._guard.holds.last or self._too_old(problem.load.end_ms):
-            return Decision(False, hold.why, hold=hold.code)
+            return NoPlan(hold.code, hold.why)
         if (rollback := self._rollback(problem)) is not None:
             return rollback
         waits: dict[str, MeasurementWait | str] = {}
@@ -146,20 +166,15 @@ class Decider:
             **self._guard.stay(problem),
         }
         if all(topology in waits for topology in problem.load.topologies):
-            return Decision(False, "; ".join(self._memory.waits) or "nothing was measured", hold="unmeasured")
+            return NoPlan("unmeasured", "; ".join(self._memory.waits) or "nothing was measured")
         if triggers is not None:
             return self._decided(problem, triggers, adapts, waits)
         return self._decided(problem, self._settings.triggers, self._settings.adapts, waits)
 
     def place(
-        self,
-        placements: Mapping[str, TopologyAssignment],
-        reason: str,
-        promises: Mapping[str, Promise],
-        *,
-        rolls_back: bool = False,
-    ) -> Decision:
-        """Decide to move topologies to given placements, whatever their gain, and record it in the history.
+        self, placements: Mapping[str, TopologyAssignment], reason: str, promises: Mapping[str, Promise], origin: Origin
+    ) -> Plan | NoPlan:
+        """Return the plan to move topologies to given placements, whatever the gain, and record it in the history.
 
         Parameters
         ----------
@@ -169,8 +184,8 @@ class Decider:
             Reason for the history and Storm's UI.
         promises
             Promise by topology id; for a rollback, worth and rate of the placement that they leave.
-        rolls_back
-            Whether this is a rollback: the current placement is then refused for some time (`RefusedPlacements`).
+        origin
+            ``rollback`` if they return: the current placement is then refused for some time (`RefusedPlacements`).
 
         Raises
         ------
@@ -182,14 +197,14 @@ class Decider:
         problem = self.observe()
         if problem is None:
             raise ClusterError("cannot move topologies: Nimbus has not requested a placement yet")
-        plan = rollback_moves(problem, placements)
-        now, then = (cost_of(problem, slots) for slots in (problem.current_slot, planned_slots(problem, plan.moves)))
-        back = frozenset(placements) if rolls_back else frozenset[str]()
-        decision = Decision(True, reason, plan, now, then, promises={} if back else promises, rolls_back=back)
-        for topology in sorted(back):
-            self._refuse(problem, topology, reason, promises.get(topology, Promise()))
-        self._note(problem, decision, self._memory.time.monotonic())
-        return decision
+        found = propose(problem, Restore(placements, reason, origin=origin), Terms(predicts=False))
+        if isinstance(found, Plan) and origin != "rollback":
+            found = found.model_copy(update={"promises": dict(promises)})
+        if origin == "rollback":
+            for topology in sorted(placements):
+                self._refuse(problem, topology, reason, promises.get(topology, Promise()))
+        self._note(problem, found, self._memory.time.monotonic())
+        return found
 
     def observe(self, *, fit: bool = False) -> Problem | None:
         """Return the running placement and record it in the history; None before the first call of Nimbus.
@@ -207,7 +222,7 @@ class Decider:
 
     def _decided(
         self, problem: Problem, triggers: TriggerParams, adapts: Adaptation, waits: Collection[str]
-    ) -> Decision:
+    ) -> Plan | NoPlan:
         memory, clock = self._memory, self._memory.clock()
         if problem.load is not None:
             # The load of workers that warm up drifts, too.
@@ -216,7 +231,7 @@ class Decider:
                 problem = problem.with_load(replace(problem.load, overload_s={}))
         drifts = () if response_to(self._guard.modes, "drift") == IGNORE else memory.drifts
         decision = decide(
-            within_live_heaps(problem if declared(self._scheduler).heeds_requests else within_heaps(problem)),
+            problem,
             self._scheduler,
             triggers,
             self._budget.now() if self._budget else self._settings.budget,
@@ -225,7 +240,7 @@ class Decider:
             drift_text(drifts, problem),
             PlacementAim(self._settings.objective, refuses=self._refuses, adapts=adapts),
         )
-        if decision.looked:
+        if isinstance(decision, Plan) or decision.searched:
             self._note(problem, decision, clock.now_s)
         return decision
 
@@ -236,7 +251,7 @@ class Decider:
         tried = self._refused.stay(problem, wanted, worth, rate_tps, self._memory.time.time() * 1000)
         return {**tried, **out_of_bounds(problem, wanted)}
 
-    def _rollback(self, problem: Problem) -> Decision | None:
+    def _rollback(self, problem: Problem) -> Plan | NoPlan | None:
         """Return the rollback of one measurably worse move; if it is not possible now it is tried again later."""
         now_s = self._memory.time.monotonic()
         failed = {**self._memory.backoff.stay(now_s), **self._guard.forbidden(problem)}
@@ -246,12 +261,12 @@ class Decider:
             waits = topology in failed or topology in self._guard.proposed()
             if waits or now_s - tried_s < ROLLBACK_RETRY_S or self._was_drained(problem, worse.moved):
                 continue
-            decision = rollback_decision(problem, worse)
-            if self._guard.verdict(decision)[0] != OBSERVE:
+            found = propose_rollback(problem, worse)
+            if self._guard.verdict(found)[0] != OBSERVE:
                 self._refuse(problem, topology, worse.why, worse.moved.promise)
             self._rollback_tried_s[topology] = now_s
-            self._note(problem, decision, now_s)
-            return decision
+            self._note(problem, found, now_s)
+            return found
         return None
 
     def _refuse(self, problem: Problem, topology: str, why: str, tried: Promise) -> None:
@@ -273,7 +288,7 @@ class Decider:
             return Hold("silent", f"Nimbus last called {self._view.age_s():.0f} s ago: is it running?")
         return None
 
-    def _note(self, problem: Problem, decision: Decision, now_s: float) -> None:
+    def _note(self, problem: Problem, decision: Plan | NoPlan, now_s: float) -> None:
         memory = self._memory
         memory.record(decision, now_s)
         if memory.drifts and problem.load is not None:

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 
-from stormwright.clock import WALL, Clock
+from stormwright.base.clock import WALL, Clock
+from stormwright.base.gc_pause import collection_paused
 from stormwright.controller.tally import Tally
-from stormwright.gc_pause import collection_paused
 from stormwright.perflog.columns import ParsedRows, RecordLanding, parsed_rows
 from stormwright.perflog.records import LogRecord
 from stormwright.service.on_change import OnChange

@@ -6,11 +6,11 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 
-from stormwright.clock import WALL, Clock
-from stormwright.controller.plans.modes import AUTO, SUGGEST
-from stormwright.controller.policy import Decision
+from stormwright.base.clock import WALL, Clock
+from stormwright.controller.propose import NoPlan
 from stormwright.errors import StormwrightError
-from stormwright.modes import Mode
+from stormwright.plans.modes import AUTO, SUGGEST
+from stormwright.plans.plan import Plan
 from stormwright.service.decider import Decider
 from stormwright.service.on_change import OnChange
 from stormwright.service.plans.executor import PlanExecutor
@@ -28,8 +28,8 @@ class Loop:
         Decides what should move.
     guard
         Modes, which say what is done with a decision.
-    propose
-        Stores a decision as a plan that waits for a person.
+    suggest
+        Stores a plan, which waits for a person.
     executor
         Executes plans, those of the service and of people.
     before_each
@@ -42,12 +42,12 @@ class Loop:
         self,
         decider: Decider,
         guard: Guard,
-        propose: Callable[[Decision], object],
+        suggest: Callable[[Plan], object],
         executor: PlanExecutor,
         before_each: Sequence[Callable[[], object]] = (),
         clock: Clock = WALL,
     ) -> None:
-        self._decider, self._guard, self._propose, self._executor = decider, guard, propose, executor
+        self._decider, self._guard, self._suggest, self._executor = decider, guard, suggest, executor
         self._before_each, self._clock = before_each, clock
         self._log_changed = OnChange(log.info)
 
@@ -85,22 +85,21 @@ class Loop:
         if self._executor.advance(stop):
             return
         decision = self._decider.decide()
+        if isinstance(decision, NoPlan):
+            self._report(decision.reason if decision.searched else "")
+            return
         mode, why = self._guard.verdict(decision)
-        self._report(_text(decision, mode, why))
         if mode == AUTO:
+            self._report(decision.reason)
             self._executor.execute(decision, stop)
-        elif mode == SUGGEST:
-            self._propose(decision)
+            return
+        # A topology on a detour has two moves.
+        names = ", ".join(dict.fromkeys(move.name for move in decision.moves))
+        self._report(f"{why}, {names} would move: {decision.reason}")
+        if mode == SUGGEST:
+            self._suggest(decision)
 
     def _report(self, text: str, error: Exception | None = None) -> None:
         """Log a text unless it is the same as in the last round."""
         if text and self._log_changed(text) and error:
             log.debug("what failed", exc_info=error)
-
-
-def _text(decision: Decision, mode: Mode, why: str) -> str:
-    if not decision.looked or mode == AUTO or not decision.plan.moves:
-        return decision.reason if decision.looked else ""
-    # A topology on a detour has two moves.
-    names = ", ".join(dict.fromkeys(move.topology.name for move in decision.plan.moves))
-    return f"{why}, {names} would move: {decision.reason}"

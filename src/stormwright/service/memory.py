@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from stormwright import clock as clocks
-from stormwright.controller.planning.plan import Forbidden
-from stormwright.controller.policy import Decision, DecisionTimes
+from stormwright.base import clock as clocks
+from stormwright.controller.planning.order import Forbidden
+from stormwright.controller.policy import DecisionTimes
+from stormwright.controller.propose import NoPlan
 from stormwright.controller.reports import MoveReport
 from stormwright.controller.safety.holds import Hold
 from stormwright.pipeline.monitoring.drift import Drift, DriftWatch
+from stormwright.plans.plan import Plan
 
 # Backoff ------------------------------------------------------------------------------------------
 # Topologies that could not be moved are left alone for some time.
@@ -95,7 +97,7 @@ class ServiceMemory:
     backoff: Backoff = field(default_factory=Backoff)
     drift_watch: DriftWatch = field(default_factory=DriftWatch)
     drifts: Sequence[Drift] = ()
-    decision: Decision | None = None
+    decision: Plan | NoPlan | None = None
     moves: Sequence[MoveReport] = ()
     waits: Sequence[str] = ()
     waiting: int = 0
@@ -120,12 +122,12 @@ class ServiceMemory:
         taken, self.resumed = self.resumed, set()
         return taken
 
-    def record(self, decision: Decision, now_s: float) -> None:
+    def record(self, decision: Plan | NoPlan, now_s: float) -> None:
         """Record a decision; if it moves nothing the next one waits."""
         self.last_search_s = now_s
         self.decision = decision
         self.counts.looks += 1
-        if decision.plan.moves:
+        if isinstance(decision, Plan):
             self.counts.decisions += 1
         else:
             self.last_idle_search_s = now_s

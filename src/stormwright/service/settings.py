@@ -7,14 +7,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from stormwright.clock import WALL, Clock
+from stormwright.base.clock import WALL, Clock
 from stormwright.controller.objectives.outlook import TRAFFIC
-from stormwright.controller.planning.plan import MoveBudget
+from stormwright.controller.planning.order import MoveBudget
 from stormwright.controller.reports import MoveLimits
-from stormwright.controller.safety.holds import MOST_MISSING
-from stormwright.defaults import STORMS_OWN
-from stormwright.modes import Mode
+from stormwright.controller.safety.holds import MAX_MISSING
+from stormwright.defaults import BASELINE
 from stormwright.pipeline.settings import StreamSettings
+from stormwright.plans.modes import Mode
 from stormwright.schedulers.toolkit.triggers import ONLINE, Adaptation, TriggerParams
 from stormwright.service.auth.settings import AccessSettings
 from stormwright.service.leader_election.leadership import SINGLE_SERVICE, Leadership
@@ -72,7 +72,7 @@ class ServiceSettings:
     state_dir: Path
     host: str
     port: int
-    initial: str = STORMS_OWN
+    initial: str = BASELINE
     mode: Mode | None = None
     rules: Mapping[str, object] = field(default_factory=dict)
     on_failure: Hook | None = None
@@ -83,7 +83,7 @@ class ServiceSettings:
     objective: str = TRAFFIC
     adapts: Adaptation = ONLINE
     least_measured_s: float = 30.0
-    most_missing: float = MOST_MISSING
+    most_missing: float = MAX_MISSING
     clock: Clock = WALL
     leadership: Leadership = SINGLE_SERVICE
     triggers: TriggerParams = field(default_factory=TriggerParams)

@@ -59,10 +59,10 @@ from stormwright.simulator.queueing_network import (
 FIRST_COME, SHARING = "first come", "sharing"
 
 #: Most servers of a station, and jobs inside at the beginning: larger numbers are treated as typing errors.
-_MOST_SERVERS, _MOST_JOBS = 100_000, 10_000_000
+_MAX_SERVERS, _MAX_JOBS = 100_000, 10_000_000
 
 #: Largest seed.
-_MOST_SEED = 2**128 - 1
+_MAX_SEED = 2**128 - 1
 
 
 @dataclass(frozen=True)
@@ -190,7 +190,7 @@ class Network:
         InputError
             The seed is no whole number from 0 on.
         """
-        if not _is_whole(seed, 0, _MOST_SEED):
+        if not _is_whole(seed, 0, _MAX_SEED):
             raise InputError("run of a network", [Fault(f"should be a whole number from 0 on, got {seed!r}", "seed")])
         return NetworkRun(self, seed, events=events or follow_jobs, follow_jobs=follow_jobs)
 
@@ -205,16 +205,16 @@ class Network:
             yield from self._source_faults(f"$.sources[{number}]", source)
         for name, count in self.jobs.items():
             yield from self._unknown(name, f"$.jobs.{name}")
-            if not _is_whole(count, 0, _MOST_JOBS):
-                message = f"should be a number of jobs from 0 to {_MOST_JOBS:,}, got {count}"
+            if not _is_whole(count, 0, _MAX_JOBS):
+                message = f"should be a number of jobs from 0 to {_MAX_JOBS:,}, got {count}"
                 yield Fault(message, f"$.jobs.{name}")
         if self.stations and not self.sources and all(count == 0 for count in self.jobs.values()):
             yield Fault("has neither sources nor jobs inside: nothing would happen", "$")
 
     def _station_faults(self, path: str, station: Station) -> Iterator[Fault]:
         yield from _time_faults(station.service, f"{path}.service")
-        if not _is_whole(station.servers, 1, _MOST_SERVERS):
-            message = f"should be a number of servers from 1 to {_MOST_SERVERS:,}, got {station.servers!r}"
+        if not _is_whole(station.servers, 1, _MAX_SERVERS):
+            message = f"should be a number of servers from 1 to {_MAX_SERVERS:,}, got {station.servers!r}"
             yield Fault(message, f"{path}.servers")
         if station.discipline not in (FIRST_COME, SHARING):
             message = f"should be {FIRST_COME!r} or {SHARING!r}, got {station.discipline!r}"

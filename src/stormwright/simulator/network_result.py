@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from scipy.special import stdtrit
 
+from stormwright.base.tables import Tabular
 from stormwright.jit.compiled import Records
 from stormwright.model.humanize import counted
 from stormwright.simulator.distributions import FloatArray
-from stormwright.tables import Tabular
 
 #: Quantiles in the table.
 _QUANTILES = {"p50_s": 0.5, "p95_s": 0.95, "p99_s": 0.99}

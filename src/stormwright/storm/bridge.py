@@ -8,14 +8,14 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from stormwright import stdout
-from stormwright.clock import WALL, Clock
-from stormwright.defaults import STORMS_OWN
+from stormwright.base import stdout
+from stormwright.base.clock import WALL, Clock
+from stormwright.defaults import BASELINE
 from stormwright.errors import InputError, SchedulerError
 from stormwright.model import UNPLACED, Assignment, Problem, Scheduler, Topology, TopologyAssignment
+from stormwright.model.answer import name_slots
 from stormwright.model.arrays import IntArray
 from stormwright.model.fallback import fallback_class
-from stormwright.model.problem import name_slots
 from stormwright.storm.occupancy import Occupancy, Order, change_places, checked_slots
 
 # Time limit ---------------------------------------------------------------------------------------
@@ -335,7 +335,7 @@ class Bridge:
 
     def _own_class(self, problem: Problem) -> str:
         """Return the cluster's own placement class, unless another scheduler was requested; else empty."""
-        return fallback_class(problem.conf) if self._initial_name == STORMS_OWN else ""
+        return fallback_class(problem.conf) if self._initial_name == BASELINE else ""
 
     def _around(self, problem: Problem, occupancy: Occupancy, ordered: Mapping[str, TopologyAssignment]) -> Problem:
         """Return the problem for the initial scheduler: ordered topologies run, excluded ones are left out."""

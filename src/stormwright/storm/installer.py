@@ -17,9 +17,9 @@ from typing import Any, Literal
 import orjson
 import yaml
 
-from stormwright.defaults import STORMS_OWN
+from stormwright.base.files import write_whole
+from stormwright.defaults import BASELINE
 from stormwright.errors import Fault, InputError
-from stormwright.files import write_whole
 from stormwright.model.fallback import FALLBACK, PLACEMENT_SCHEDULER, STORM_SCHEDULER
 from stormwright.storm.jvm import STORMWRIGHT_JAR
 
@@ -131,7 +131,7 @@ class Settings:
             keys[STORM_SCHEDULER] = PLACEMENT_SCHEDULER
             keys[_SERVICE] = service
             if FALLBACK not in present:
-                own = STORMS_OWN if previous in (None, PLACEMENT_SCHEDULER) else previous
+                own = BASELINE if previous in (None, PLACEMENT_SCHEDULER) else previous
                 keys[FALLBACK] = installed.get(FALLBACK, own)
         if (not installed or _HOOKS in installed) if self.probe_all is None else self.probe_all:
             hooks = _hooks(present)

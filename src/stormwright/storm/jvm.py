@@ -9,8 +9,8 @@ from itertools import chain
 from pathlib import Path
 
 from stormwright import __version__
+from stormwright.base.java import find_java
 from stormwright.errors import MissingDependencyError
-from stormwright.java import find_java
 
 # Installation -------------------------------------------------------------------------------------
 # Location of the Storm installation, and commands that use its classes.

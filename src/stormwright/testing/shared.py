@@ -40,7 +40,7 @@ class SharedExamples:
     def __call__(self, problem: Problem, *more: Any) -> Any:
         key = (id(problem), *more)
         if key not in self._made:
-            if len(self._made) >= MOST_SHARED:
+            if len(self._made) >= MAX_SHARED:
                 self._made.clear()
             self._made[key] = problem, self._make(problem, *more)
         return self._made[key][1]
@@ -91,7 +91,7 @@ Test = Callable[..., None]
 Example = dict[str, Any]
 
 #: Larger sets are not shared, as they would take gigabytes.
-MOST_SHARED = 500
+MAX_SHARED = 500
 
 #: Maximum sets to generate until enough examples fit.
 _SETS = 10
@@ -205,7 +205,7 @@ class _SharedProperty:
         @pytest.mark.hypothesis
         @wraps(self._test)
         def tried(*args: Any, **kwargs: Any) -> None:
-            if self._relaxed.max_examples > MOST_SHARED:
+            if self._relaxed.max_examples > MAX_SHARED:
                 complete(*args, **kwargs)
                 return
             with suppress(SkipTest):  # no earlier failure

@@ -48,7 +48,7 @@ _FLOWING = ("shuffle", "none", "local_or_shuffle")
 
 #: Maximum amount; two bytes encode one, and the highest codes stand for the smallest amounts, so that these and equal
 #: ones occur.
-_MOST, _ORDINARY = 3000, 60_000
+_MAX, _ORDINARY = 3000, 60_000
 
 
 def numbers(draw: st.DrawFn, count: int, width: int) -> IntArray:
@@ -66,8 +66,8 @@ def numbers(draw: st.DrawFn, count: int, width: int) -> IntArray:
 
 
 def _amounts(numbers: IntArray) -> IntArray:
-    """Return amounts up to `_MOST`."""
-    return np.where(numbers < _ORDINARY, numbers % (_MOST + 1), numbers % 8)
+    """Return amounts up to `_MAX`."""
+    return np.where(numbers < _ORDINARY, numbers % (_MAX + 1), numbers % 8)
 
 
 @st.composite

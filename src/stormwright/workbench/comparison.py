@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from stormwright.base.tables import Tabular, TextTable
 from stormwright.errors import StormwrightError
 from stormwright.model import UNPLACED, Assignment, Cost, Problem, Scheduler, cost_of, diff
 from stormwright.model.arrays import IntArray
@@ -25,7 +26,9 @@ from stormwright.predict.throughput import SAME, SLOW, SLOW_MEANS, Throughput, T
 from stormwright.schedulers.toolkit.from_scratch import always, apply_from_scratch
 from stormwright.schedulers.toolkit.plugin_guard import checked
 from stormwright.schedulers.toolkit.traits import warm_up
-from stormwright.tables import Tabular, TextTable
+
+log = logging.getLogger(__name__)
+
 
 # Table --------------------------------------------------------------------------------------------
 # A comparison as a table of texts: for a terminal, a prompt and a notebook alike.
@@ -79,8 +82,6 @@ def _number(value: float | int | None) -> str:
         return "–"
     return f"{value:,}" if isinstance(value, int) else readable(value)
 
-
-log = logging.getLogger(__name__)
 
 # Comparison ---------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stormwright.defaults import STORMS_OWN
+from stormwright.defaults import BASELINE
 from stormwright.formats.document.faults import FaultList
 from stormwright.formats.storm.conf import Layer, StormConf
 from stormwright.formats.storm.submission import ACKERS, WORKERS, UserComponent, submitted
@@ -58,7 +58,7 @@ def cluster_in_operation(nodes: int, seed: int = 1) -> Problem:
     alone = {
         topology.id: TopologyAssignment(problem.slots[:1], (0,) * topology.num_executors) for topology in topologies
     }
-    placed = make_scheduler(STORMS_OWN).schedule(problem).by_topology(problem)
+    placed = make_scheduler(BASELINE).schedule(problem).by_topology(problem)
     return replace(problem, current=placed, measured=alone)
 
 

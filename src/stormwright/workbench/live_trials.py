@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 
+from stormwright.base.tables import TextTable
 from stormwright.errors import Fault, InputError
 from stormwright.model import Problem
 from stormwright.model.humanize import counted
@@ -14,12 +15,11 @@ from stormwright.schedulers.toolkit.describe import describe_anyway
 from stormwright.schedulers.toolkit.registry import scheduler_names
 from stormwright.schedulers.toolkit.resolve import choose_schedulers
 from stormwright.service.dashboard.trials import Change, TrialAnswer
-from stormwright.tables import TextTable
 from stormwright.workbench.comparison import compare, comparison_table
 from stormwright.workbench.what_if import Changes, parse_executors, parse_link, parse_rate, what_if
 
 #: Maximum number of topologies in a table.
-_MOST = 50
+_MAX = 50
 
 _UNITS = (
     "Rates are those that a placement can reach, more is better: trees/s of one topology, or a factor of those of all. "
@@ -72,8 +72,8 @@ class LiveTrials:
         notes = [text] if (text := assumed_text(problem)) else []
         if effects := "; ".join(found.effects()):
             notes.append(effects)
-        if len(names) > _MOST:
-            notes.append(f"and {counted(len(names) - _MOST, 'topology')} more: see the command line")
+        if len(names) > _MAX:
+            notes.append(f"and {counted(len(names) - _MAX, 'topology')} more: see the command line")
         for topology, count, reasons in found.assignment.grouped_reasons():
             notes.append(f"no slot for {counted(count, 'executor')} of {topology}: {'; '.join(reasons)}")
         head = ["topology", "", "trees/s requested", "reachable", "latency", "limited by"]
@@ -82,7 +82,7 @@ class LiveTrials:
 
 def _rows(names: Mapping[str, str], today: Prediction | None, then: Prediction) -> Iterator[list[str]]:
     before = {each.topology: each for each in today.topologies} if today else {}
-    for each in then.topologies[:_MOST]:
+    for each in then.topologies[:_MAX]:
         if each.topology in before:
             yield [names[each.topology], "today", *_cells(before[each.topology])]
         yield [names[each.topology], "then", *_cells(each)]

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from stormwright.defaults import DECIDING
+from stormwright.base.tables import Tabular
+from stormwright.defaults import DEFAULT_SCHEDULER
 from stormwright.errors import Fault, InputError
 from stormwright.model import UNPLACED, Problem, cost_of, diff, violations
 from stormwright.model.arrays import IntArray
@@ -22,8 +23,10 @@ from stormwright.model.problem import size_of
 from stormwright.predict.throughput import SLOW, ThroughputPredictor
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.toolkit.traits import warm_up
-from stormwright.tables import Tabular
 from stormwright.workbench.report import write_report
+
+log = logging.getLogger(__name__)
+
 
 # Report -------------------------------------------------------------------------------------------
 # Curves of cost against moves and restarts as one self-contained HTML page.
@@ -65,8 +68,6 @@ def _y(found: Tradeoff, cost: float) -> float:
     highest = max([found.staying, *(point.cost for point in found.points)]) or 1.0
     return (_HEIGHT - _BOTTOM) * (1 - cost / highest / 1.08)
 
-
-log = logging.getLogger(__name__)
 
 # Tradeoff curve -----------------------------------------------------------------------------------
 
@@ -290,7 +291,7 @@ def tradeoff(
 
 def _point(problem: Problem, limits: MoveLimit, rates: ThroughputPredictor, seconds: float, seed: int) -> TradeoffPoint:
     settings = {"objective": "traffic", "time_budget_s": seconds, "seed": seed, **limits.settings()}
-    scheduler = make_scheduler(DECIDING, settings)
+    scheduler = make_scheduler(DEFAULT_SCHEDULER, settings)
     warm_up(scheduler)
     begin = time.perf_counter()
     slots: IntArray = scheduler.schedule(problem).slot_of_executor

@@ -9,13 +9,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from stormwright.defaults import DECIDING, KEEPING
+from stormwright.base.tables import Tabular, paragraph
+from stormwright.defaults import DEFAULT_SCHEDULER, REPAIR_SCHEDULER
 from stormwright.errors import Fault, InputError, suggestion_for
-from stormwright.link_speed import link_bits_per_s
 from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import IntArray
 from stormwright.model.constraints.violations import broken_limits
 from stormwright.model.humanize import counted, listed
+from stormwright.model.link_speed import link_bits_per_s
 from stormwright.predict.answer import Assumptions, predict
 from stormwright.predict.changes import (
     rebalanced,
@@ -34,7 +35,6 @@ from stormwright.schedulers.toolkit.limits import max_executors_per_worker
 from stormwright.schedulers.toolkit.plugin_guard import checked
 from stormwright.schedulers.toolkit.resolve import resolve_scheduler, scheduler_keeping_running
 from stormwright.schedulers.toolkit.traits import warm_up
-from stormwright.tables import Tabular, paragraph
 
 # Changes as text ----------------------------------------------------------------------------------
 # Parsing of changes from the command line and from the dashboard's form.
@@ -80,7 +80,7 @@ def parse_link(text: str, faults: list[Fault]) -> float:
 # What if ------------------------------------------------------------------------------------------
 
 #: Upper limits of rate factors, and of nodes or executors to add: larger values are treated as typing errors.
-_MOST_FACTOR, _MOST_ADDED = 1e6, 100_000
+_MAX_FACTOR, _MAX_ADDED = 1e6, 100_000
 
 
 @dataclass(frozen=True)
@@ -344,9 +344,9 @@ def _placed(problem: Problem, changes: Changes, factors: list[float], changed: S
         name, scheduler = (
             (type(requested).__name__, requested)
             if requested
-            else (DECIDING, resolve_scheduler(DECIDING))
+            else (DEFAULT_SCHEDULER, resolve_scheduler(DEFAULT_SCHEDULER))
             if nothing and not changes.kill_nodes
-            else (KEEPING, scheduler_keeping_running(KEEPING))
+            else (REPAIR_SCHEDULER, scheduler_keeping_running(REPAIR_SCHEDULER))
         )
     if requested:
         scheduler = apply_from_scratch(name, scheduler, changes.from_scratch, always)
@@ -422,13 +422,13 @@ def _changed(problem: Problem, wanted: Mapping[int, Mapping[int, int]]) -> dict[
 
 def _out_of_range(changes: Changes) -> Iterator[Fault]:
     for name, factor in changes.rates.items():
-        if not 0 < factor <= _MOST_FACTOR:
+        if not 0 < factor <= _MAX_FACTOR:
             yield Fault(f"should be a factor above 0, got {factor:g}", f"rate {name}".rstrip())
     for (_, component), executors in changes.parallelism.items():
-        if not 1 <= executors <= _MOST_ADDED:
-            yield Fault(f"should be a number of executors from 1 to {_MOST_ADDED:,}, got {executors}", component)
-    if not 0 <= changes.add_nodes <= _MOST_ADDED:
-        yield Fault(f"should be a number of nodes from 0 to {_MOST_ADDED:,}, got {changes.add_nodes}", "nodes to add")
+        if not 1 <= executors <= _MAX_ADDED:
+            yield Fault(f"should be a number of executors from 1 to {_MAX_ADDED:,}, got {executors}", component)
+    if not 0 <= changes.add_nodes <= _MAX_ADDED:
+        yield Fault(f"should be a number of nodes from 0 to {_MAX_ADDED:,}, got {changes.add_nodes}", "nodes to add")
     if changes.link_bps is not None and not 0 < changes.link_bps < np.inf:
         yield Fault(f"should be a speed above 0, in bits per second, got {changes.link_bps:g}", "links")
 

@@ -135,7 +135,7 @@ def test_secret_options_need_no_command_line(told, needed, in_file):
         ("[trigger]\nperiod = 1", "FILE: [trigger]: unknown section: did you mean [triggers]?"),
         ("[triggers]\nport = 1", "FILE: triggers.port: does not belong in [triggers]: write it above all sections"),
         ("period = 1\n[triggers]\nperiod = 2", "FILE: triggers.period: period sets it, too: remove one of them"),
-        ("[triggers]\nperiod = nan", "'FILE: triggers.period': nan is no number that one can count to"),
+        ("[triggers]\nperiod = nan", "'FILE: triggers.period': nan must be finite"),
         ("port = 0", "'FILE: port': 0 is not in the range"),
         ("mode = 'on'", "'FILE: mode': 'on' is not one of"),
         ("port 7070", "FILE: is not valid TOML: "),

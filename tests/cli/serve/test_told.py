@@ -9,9 +9,9 @@ import re
 import pytest
 
 from stormwright import __version__
+from stormwright.base.file_lock import exclusive_lock
 from stormwright.cli.serve import LOCK
 from stormwright.cli.serve.event_log import as_json, as_line, beginning, stored_mode
-from stormwright.file_lock import alone
 from stormwright.formats import write_problem
 from stormwright.service.plans.guard import Guard
 from stormwright.service.plans.journal import Journal
@@ -83,7 +83,7 @@ def test_configuration_faults_precede_startup_message(run, tmp_path):
     assert "nobody: unknown scheduler" in err
     write_problem(tmp_path / "words.json", two_word_counts())
     (tmp_path / "busy").mkdir()
-    with alone(tmp_path / "busy", "", LOCK):  # found out after the start was logged
+    with exclusive_lock(tmp_path / "busy", "", LOCK):  # found out after the start was logged
         simulated = ("--simulated", tmp_path / "words.json", "--state", tmp_path / "busy")
         first = run("serve", *simulated, "--log-format", "json")[2].splitlines()[0]
         assert json.loads(first)["address"] == "http://127.0.0.1:7070"

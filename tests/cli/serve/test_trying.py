@@ -7,9 +7,9 @@ import socket
 
 import pytest
 
+from stormwright.base.file_lock import exclusive_lock
 from stormwright.cli.serve import LOCK
 from stormwright.errors import ClusterError, NimbusError
-from stormwright.file_lock import alone
 from stormwright.service.leader_election.consensus import Leader
 from stormwright.storm.jvm import STORMWRIGHT_JAR
 
@@ -90,7 +90,7 @@ def test_all_is_well_and_nothing_is_left_behind(check, tmp_path):
 def test_check_reports_each_fault_on_its_own_line(check, tmp_path, monkeypatch):
     monkeypatch.setattr(Nimbus, "why_not", "it is away")
     (tmp_path / "extlib-daemon" / STORMWRIGHT_JAR.name).unlink()
-    with alone(tmp_path / "state", "", LOCK), socket.socket() as busy:
+    with exclusive_lock(tmp_path / "state", "", LOCK), socket.socket() as busy:
         busy.bind(("127.0.0.1", 0))
         busy.listen()
         port = busy.getsockname()[1]

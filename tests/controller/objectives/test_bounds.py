@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from stormwright.controller.objectives.objective import out_of_bounds, within_heaps, within_live_heaps
-from stormwright.controller.planning.plan import Forbidden, MoveBudget
+from stormwright.controller.planning.order import Forbidden, MoveBudget
 from stormwright.controller.planning.planner import plan_moves
 from stormwright.model import Assignment, LoadProfile, Problem
 from stormwright.model.arrays import IntArray
@@ -153,7 +153,7 @@ def test_move_to_a_heap_too_small_is_refused_with_numbers() -> None:
     assert out_of_bounds(state, THERE) == {T.id: Forbidden(why)}
     plan = plan_moves(state, Assignment(THERE), MoveBudget(), out_of_bounds(state, THERE))
     assert not plan.moves
-    assert plan.blocked_lines() == [f"{T.id} stays: {why}"], "it is reported"
+    assert {each: str(reason) for each, reason in plan.blocked.items()} == {T.id: why}, "it is reported"
     assert out_of_bounds(live(fixed_heap(256), [30.0] * 4), THERE) == {}
     assert out_of_bounds(fixed_heap(256), THERE) == {}, "nothing is measured"
 

@@ -10,18 +10,21 @@ import pytest
 
 from stormwright.controller.objectives.objective import PlacementAim
 from stormwright.controller.objectives.outlook import BALANCED, HAS_ROOM, LATENCY, NODES, THROUGHPUT, TRAFFIC, Outlooks
-from stormwright.controller.planning.plan import MoveBudget
-from stormwright.controller.policy import Decision, DecisionTimes, decide
+from stormwright.controller.planning.order import MoveBudget
+from stormwright.controller.policy import DecisionTimes, decide
+from stormwright.controller.propose import NoPlan
 from stormwright.model import Assignment, LoadProfile, Problem, cost_of
 from stormwright.model.humanize import readable
 from stormwright.model.requests import CPU
 from stormwright.model.topology_config import WEIGHT
+from stormwright.plans.plan import Plan
 from stormwright.predict.answer import Assumptions, predict
 from stormwright.predict.costs import Costs
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.gain import RateGain, rate_gain
 from stormwright.schedulers.toolkit.triggers import TriggerParams
 from stormwright.testing.word_counts import WordCount, two_word_counts
+from tests.controller.builders import searched
 
 APART = np.array([0, 2, 0, 2, 4, 0, 2, 4, 0, 2, 4, 0], np.int32)
 TOGETHER = np.zeros(12, np.int32)
@@ -186,7 +189,7 @@ class To:
 
 def decided(
     problem: Problem, slots: np.ndarray, objective: str, overload_s: float = 0.0, assumptions: Assumptions = CHEAP
-) -> Decision:
+) -> Plan | NoPlan:
     assert problem.load is not None
     loaded = problem.with_load(replace(problem.load, overload_s={"n1": overload_s}))
     triggers = TriggerParams(min_gain_percent=10)
@@ -198,10 +201,10 @@ def decided(
 def test_move_saving_traffic_but_losing_throughput_needs_traffic_objective() -> None:
     problem = running(replace(NODE_FULL, rate_tps=2_500.0, link_bps=None), APART)
     assert Outlooks(problem, THROUGHPUT, CHEAP).of(TOGETHER).gain_percent < 0
-    assert decided(problem, TOGETHER, TRAFFIC).plan.moves
+    assert decided(problem, TOGETHER, TRAFFIC).moves
     refused = decided(problem, TOGETHER, THROUGHPUT)
-    assert refused.plan.moves == ()
-    assert refused.declined == "small_gain"
+    assert refused.moves == ()
+    assert refused.code == "small_gain"
 
 
 def test_consolidation_accounts_for_saved_message_cpu() -> None:
@@ -210,12 +213,13 @@ def test_consolidation_accounts_for_saved_message_cpu() -> None:
     (load,) = problem.loads
     heavy = problem.with_load(LoadProfile({"words-1-0": replace(load, cpu_hz=3 * load.cpu_hz)}))
     assert heavy.executor_cpu_hz.sum() > 1.3 * heavy.supervisors[0].cpu_hz
-    assert str(decided(heavy, TOGETHER, TRAFFIC).plan.blocked["words-1-0"]).startswith("no room")
+    assert "words stays: no room" in decided(heavy, TOGETHER, TRAFFIC).reason
     unsure = decided(heavy, TOGETHER, THROUGHPUT, assumptions=Assumptions(DEAR))
-    assert unsure.plan.moves == (), "so much less CPU for a tree is predicted too roughly for a third more"
+    assert unsure.moves == (), "so much less CPU for a tree is predicted too roughly for a third more"
     dearer = Assumptions(replace(DEAR, send_us=20.0, receive_us=20.0))
     decision = decided(heavy, TOGETHER, THROUGHPUT, assumptions=dearer)
-    (move,) = decision.plan.moves
+    assert isinstance(decision, Plan)
+    (move,) = decision.moves
     assert [slot.supervisor for slot in move.after.slots] == ["n0"]
     sustained = decision.promises["words-1-0"].sustained
     assert sustained is not None
@@ -225,15 +229,15 @@ def test_consolidation_accounts_for_saved_message_cpu() -> None:
 def test_overload_alone_does_not_justify_moves() -> None:
     problem = running(replace(NODE_FULL, rate_tps=4_000.0, link_bps=None), APART)
     decision = decided(problem, TOGETHER, THROUGHPUT, overload_s=99.0)
-    assert decision.looked
-    assert decision.plan.moves == ()
+    assert searched(decision)
+    assert decision.moves == ()
 
 
 def test_rolled_back_placement_is_blocked_with_reason(apart: Problem) -> None:
     aim = PlacementAim(TRAFFIC, refuses=lambda problem, wanted, worth, rate: {"words-1-0": "it was taken back"})
     decision = decide(apart, To(TOGETHER), TriggerParams(), MoveBudget(), DecisionTimes(1000, 0, 900), aim=aim)
-    assert decision.plan.moves == ()
-    assert str(decision.plan.blocked["words-1-0"]) == "it was taken back"
+    assert decision.moves == ()
+    assert decision.reason.startswith("nothing can move: words stays: it was taken back; ")
 
 
 def test_where_no_trigger_fires_nothing_is_predicted(apart, monkeypatch) -> None:
@@ -266,9 +270,9 @@ def test_uncertain_decision_moves_only_topologies_with_certain_gain() -> None:
     assert outlook.gain_percent > 10
     assert not outlook.is_sure
     decision = decided(both, wanted, THROUGHPUT, assumptions=Assumptions())
-    assert [move.topology.id for move in decision.plan.moves] == [both.topologies[0].id]
+    assert [move.topology for move in decision.moves] == [both.topologies[0].id]
     alone = decided(both, np.concatenate([first, wanted[12:]]), THROUGHPUT, assumptions=Assumptions())
-    assert alone.plan.moves == ()
+    assert alone.moves == ()
 
 
 def test_nobody_is_told_of_room_beside_a_full_node() -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from stormwright.base.documents import FileDocument
 from stormwright.controller.objectives.refusals import FIRST_S, LONGEST_S, Refusal, RefusedPlacements, crowds
-from stormwright.documents import FileDocument
 from stormwright.model import Problem
 from tests.controller.builders import on, problem, topology
 

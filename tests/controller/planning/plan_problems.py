@@ -6,7 +6,7 @@ from collections import defaultdict
 
 import numpy as np
 
-from stormwright.controller.planning.plan import MovePlan
+from stormwright.controller.planning.order import MoveOrder
 from stormwright.model import Assignment, LoadProfile, Problem, Supervisor, Topology, TopologyAssignment
 from stormwright.model.load import assumed_load
 from tests.controller.builders import topology
@@ -88,11 +88,11 @@ class PlacementJudge:
         self.runs: dict[str, TopologyAssignment] = dict(problem.current)
         self.faults: list[str] = []
 
-    def follow(self, plan: MovePlan) -> PlacementJudge:
+    def follow(self, plan: MoveOrder) -> PlacementJudge:
         """Make all steps."""
         for step in plan.steps:
             for number in range(max(len(move.legs) for move in step.moves)):
-                legs = {move.topology.id: move.legs[number] for move in step.moves}
+                legs = {move.topology: move.legs[number] for move in step.moves}
                 before = self._in_use()
                 others = {slot for t, runs in self.runs.items() if t not in legs for slot in runs.slots}
                 held = {t: set(self.runs[t].slots) for t in legs}
@@ -105,8 +105,8 @@ class PlacementJudge:
                     self.runs[name] = leg.after
                 self._judge(before)
             for move in step.moves:
-                if self.runs[move.topology.id] != move.after:
-                    self.faults.append(f"{move.topology.id} is not where its move ends")
+                if self.runs[move.topology] != move.after:
+                    self.faults.append(f"{move.topology} is not where its move ends")
         return self
 
     def _in_use(self) -> dict[tuple[str, str], float]:

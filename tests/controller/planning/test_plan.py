@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stormwright.controller.planning.plan import Missing, MoveBudget, NoRoom, OverBudget
+from stormwright.controller.planning.order import Missing, MoveBudget, NoRoom, OverBudget
 from stormwright.controller.planning.planner import plan_moves
 from stormwright.model import Assignment, Problem, WorkerSlot
 from tests.controller.builders import on, problem, topology
@@ -64,21 +64,21 @@ def test_move_waits_for_the_move_freeing_its_slot() -> None:
     a, b = topology("a", workers=1), topology("b", workers=1)
     now = problem([a, b], nodes=3, slots=1, current={a.id: on("n0"), b.id: on("n1")})
     plan = plan_moves(now, wanted(now, *["n1:6700"] * 4, *["n2:6700"] * 4), MoveBudget())
-    assert [move.topology.id for move in plan.moves] == [b.id, a.id]
+    assert [move.topology for move in plan.moves] == [b.id, a.id]
 
 
 def test_mutually_blocking_topologies_swap_in_one_step() -> None:
     a, b = topology("a", workers=1), topology("b", workers=1)
     now = problem([a, b], nodes=2, slots=1, current={a.id: on("n0"), b.id: on("n1")})
     (step,) = plan_moves(now, wanted(now, *["n1:6700"] * 4, *["n0:6700"] * 4), MoveBudget()).steps
-    assert [(move.topology.id, move.after) for move in step.moves] == [(a.id, on("n1")), (b.id, on("n0"))]
+    assert [(move.topology, move.after) for move in step.moves] == [(a.id, on("n1")), (b.id, on("n0"))]
 
 
 def test_a_spare_slot_saves_them_being_paused_together() -> None:
     a, b = topology("a", workers=1), topology("b", workers=1)
     now = problem([a, b], nodes=3, slots=1, current={a.id: on("n0"), b.id: on("n1")})
     plan = plan_moves(now, wanted(now, *["n1:6700"] * 4, *["n0:6700"] * 4), MoveBudget())
-    assert [[(m.topology.id, m.after, m.arrives) for m in step.moves] for step in plan.steps] == [
+    assert [[(m.topology, m.after, m.arrives) for m in step.moves] for step in plan.steps] == [
         [(b.id, on("n2"), False)],
         [(a.id, on("n1"), True)],
         [(b.id, on("n0"), True)],
@@ -99,7 +99,7 @@ def test_unreachable_target_reports_missing_resources() -> None:
     now = problem([a, b], nodes=2, slots=1, current={a.id: on("n0"), b.id: on("n1")})
     plan = plan_moves(now, wanted(now, *["n1:6700"] * 4, *["n1:6700"] * 4), MoveBudget())
     assert plan.blocked == {a.id: NoRoom((Missing("host1", "slots", 1.0, ""),))}
-    assert plan.blocked_lines() == ["a-1-0 stays: no room where it should move to: host1: slots short by 1"]
+    assert str(plan.blocked["a-1-0"]) == "no room where it should move to: host1: slots short by 1"
 
 
 def test_moves_beyond_budget_are_blocked() -> None:
@@ -125,10 +125,10 @@ def test_every_plan_step_is_executable_by_storm(before: list[int], after: list[i
     plan = plan_moves(now, target, MoveBudget())
     held = {slot: t for t, placement in current.items() for slot in placement.slots}
     for move in plan.moves:
-        held = {slot: t for slot, t in held.items() if t != move.topology.id}
+        held = {slot: t for slot, t in held.items() if t != move.topology}
         for slot in move.after.slots:
             assert slot not in held
-            held[slot] = move.topology.id
+            held[slot] = move.topology
         node = [move.after.slots[s].supervisor for s in move.after.slot_of_executor]
-        executors = now.executors_of(now.topology_index[move.topology.id])
+        executors = now.executors_of(now.topology_index[move.topology])
         assert node == [now.slots[s].supervisor for s in target.slot_of_executor[executors]]

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stormwright.controller.planning.capacity import MoveRoom
-from stormwright.controller.planning.detours import FEW_ASIDE, MOST_ASIDE, Helpers
-from stormwright.controller.planning.plan import Excluded, MoveBudget, NoRoom, OverBudget
+from stormwright.controller.planning.detours import FEW_ASIDE, MAX_ASIDE, Helpers
+from stormwright.controller.planning.order import Excluded, MoveBudget, NoRoom, OverBudget
 from stormwright.controller.planning.planner import plan_moves
 from stormwright.model import Assignment, Problem, Supervisor
 from tests.controller.builders import on, problem
@@ -48,13 +48,13 @@ def test_excluded_topologies_are_named_and_the_rest_arrive(
     plan = plan_moves(problem, wanted, MoveBudget(topologies, executors), stay)
     judge = PlacementJudge(problem).follow(plan)
     assert judge.faults == []
-    assert len({move.topology.id for move in plan.moves}) <= topologies
+    assert len({move.topology for move in plan.moves}) <= topologies
     assert sum(move.moved_executors for move in plan.moves) <= executors
-    arriving = {move.topology.id for move in plan.moves if move.arrives}
+    arriving = {move.topology for move in plan.moves if move.arrives}
     assert arriving <= judge.arrived(wanted)
     assert wanders(problem, wanted) <= arriving | plan.blocked.keys()
     assert arriving.isdisjoint(plan.blocked)
-    assert {move.topology.id for move in plan.moves} <= arriving, "nobody is left in a spare slot"
+    assert {move.topology for move in plan.moves} <= arriving, "nobody is left in a spare slot"
     for topology, why in plan.blocked.items():
         assert isinstance(why, Excluded) == (topology in stay)
         if isinstance(why, NoRoom):
@@ -79,10 +79,10 @@ def test_plan_steps_name_their_prerequisites(seed: int) -> None:
     """Without those that it names, and all that need them, no step goes where another is or where there is no room."""
     problem, wanted = random_problem(seed)
     plan = plan_moves(problem, wanted, ALL)
-    for failing in {move.topology.id for move in plan.moves}:
+    for failing in {move.topology for move in plan.moves}:
         failed, made = set(), []
         for step in plan.steps:
-            ids = {move.topology.id for move in step.moves}
+            ids = {move.topology for move in step.moves}
             if failing in ids or step.after & failed:
                 failed |= ids
             else:
@@ -111,7 +111,7 @@ def test_an_executor_without_a_wished_slot_keeps_its_topology() -> None:
     nowhere[problem.executors_of(0)] = -1
     plan = plan_moves(problem, Assignment(nowhere), ALL)
     of = problem.topologies[0]
-    assert str(plan.blocked[of.id]) == f"no slot for {of.num_executors} executors in the wished placement"
+    assert str(plan.blocked[of.id]) == f"no slot for {of.num_executors} executors in the target placement"
 
 
 def test_nothing_moves_with_no_budget() -> None:
@@ -127,13 +127,11 @@ def test_nothing_moves_with_no_budget() -> None:
 def test_topologies_moved_aside_stay_within_small_budget(seed: int, topologies: int) -> None:
     problem, wanted = random_problem(seed)
     plan = plan_moves(problem, wanted, MoveBudget(topologies, 10**9))
-    assert len({move.topology.id for move in plan.moves}) <= topologies
-    assert {move.topology.id for move in plan.moves if not move.arrives} <= {
-        m.topology.id for m in plan.moves if m.arrives
-    }
+    assert len({move.topology for move in plan.moves}) <= topologies
+    assert {move.topology for move in plan.moves if not move.arrives} <= {m.topology for m in plan.moves if m.arrives}
 
 
-@pytest.mark.parametrize(("topologies", "most"), [(2, FEW_ASIDE), (4, 7), (8, MOST_ASIDE)])
+@pytest.mark.parametrize(("topologies", "most"), [(2, FEW_ASIDE), (4, 7), (8, MAX_ASIDE)])
 def test_helpers_are_limited_to_few_trips_unless_more_are_requested(topologies: int, most: int) -> None:
     names = [f"t{number}" for number in range(topologies)]
     of = problem([of_name(name) for name in names], nodes=8, current={f"{name}-1-0": on("n0") for name in names[:1]})
@@ -162,7 +160,7 @@ def test_tagged_topology_avoids_spare_slots_without_its_tag(tagged: tuple[str, .
     )
     of = replace(of, supervisors=(*nodes, of.supervisors[2]), topologies=topologies)
     plan = plan_moves(of, Assignment(np.repeat([1, 0], 4).astype(np.int32)), ALL)
-    aside = {move.topology.id for move in plan.moves for leg in move.legs if ("n2", 6700) in leg.after.slots}
+    aside = {move.topology for move in plan.moves for leg in move.legs if ("n2", 6700) in leg.after.slots}
     assert plan.blocked == {}
     assert len(aside) == (0 if len(tagged) == 2 else 1)
     assert aside.isdisjoint(tagged)

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from stormwright.cli.options import MOVE_KINDS
-from stormwright.controller.planning.plan import TopologyMove
 from stormwright.controller.reports import MoveLimits
 from stormwright.controller.safety.move_kinds import (
     KINDS,
@@ -23,7 +22,8 @@ from stormwright.controller.safety.move_kinds import (
 )
 from stormwright.model import Component, Grouping, Topology, TopologyAssignment, WorkerSlot, default_executor_runs
 from stormwright.model.topology import ComponentCode
-from stormwright.modes import KindRule, Modes
+from stormwright.plans.modes import KindRule, Modes
+from stormwright.plans.plan import TopologyMove
 from tests.controller.builders import problem
 
 STORM = "org.apache.storm."
@@ -223,7 +223,7 @@ def moved_worker(of: Topology, executors: Collection[int]) -> TopologyMove:
     old, new, stays = WorkerSlot("n1", 1), WorkerSlot("n2", 1), WorkerSlot("n1", 2)
     slot_of = tuple(0 if number in executors else 1 for number in range(of.num_executors))
     before, after = (TopologyAssignment((slot, stays), slot_of) for slot in (old, new))
-    return TopologyMove(of, before, after, len(executors), (old,), (new,), (stays,), ())
+    return TopologyMove(of.id, of.name, before, after, len(executors), (old,), (new,), (stays,), ())
 
 
 def test_trees_are_replayed_if_their_spout_their_window_or_their_acker_restarts() -> None:
@@ -231,18 +231,18 @@ def test_trees_are_replayed_if_their_spout_their_window_or_their_acker_restarts(
     windows = Component("w", "bolt", 2, (Grouping("spout"),), conf={f"{LENGTH}count": 200, f"{SLIDING}count": 50})
     of = topology(windows, acker)
     first_of_each = [0, 2, 4]
-    shares = restarted_shares([moved_worker(of, first_of_each)])
+    shares = restarted_shares(of, [moved_worker(of, first_of_each)])
     assert shares == {"spout": 0.5, "w": 0.5, "__acker": 0.5}
     assert move_safety(of, 100.0, shares).replayed == ceil(450 * 0.875)
     assert move_safety(of, 100.0).replayed == 450
-    nothing_held = restarted_shares([moved_worker(of, [])])
+    nothing_held = restarted_shares(of, [moved_worker(of, [])])
     assert move_safety(of, 100.0, nothing_held).replayed == 0
 
 
 def test_only_tuples_in_restarted_windows_are_lost_without_acking() -> None:
     windows = Component("w", "bolt", 2, (Grouping("spout"),), conf={f"{LENGTH}count": 100})
     of = topology(windows, conf={"topology.acker.executors": 0})
-    shares = restarted_shares([moved_worker(of, [0, 1])])
+    shares = restarted_shares(of, [moved_worker(of, [0, 1])])
     assert shares == {"spout": 1.0, "w": 0.0}
     assert move_safety(of, None, shares).lost == 0
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stormwright.controller.safety.slowness import CPU, MOST_COMPONENTS, TIME, SlowNode, SlowNodes, WorkWindows
+from stormwright.controller.safety.slowness import CPU, MAX_COMPONENTS, TIME, SlowNode, SlowNodes, WorkWindows
 
 NODES = ("n0", "n1", "n2", "n3")
 
@@ -128,6 +128,6 @@ def test_slowness_state_is_bounded_per_node_despite_component_churn() -> None:
         for window in work.over():
             detector.take(window)
     kept = detector._nodes.values()  # noqa: SLF001
-    assert [len(node.references) for node in kept] == [2 * MOST_COMPONENTS] * len(NODES)
+    assert [len(node.references) for node in kept] == [2 * MAX_COMPONENTS] * len(NODES)
     detector.forget(NODES)
     assert not detector._nodes  # noqa: SLF001

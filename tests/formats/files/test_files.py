@@ -172,9 +172,9 @@ def test_standard_input_is_named(monkeypatch):
 def test_gzip_data_is_unpacked_up_to_a_limit(tmp_path, monkeypatch):
     path = tmp_path / "problem.json.gz"
     path.write_bytes(ZIPPED)
-    monkeypatch.setattr("stormwright.formats.files.json_files.MOST_UNPACKED", len(WHOLE))
+    monkeypatch.setattr("stormwright.formats.files.json_files.MAX_UNPACKED", len(WHOLE))
     assert read_json(path) == SMALL
-    monkeypatch.setattr("stormwright.formats.files.json_files.MOST_UNPACKED", len(WHOLE) - 1)
+    monkeypatch.setattr("stormwright.formats.files.json_files.MAX_UNPACKED", len(WHOLE) - 1)
     with pytest.raises(InputError, match=f"unpacks to more than {len(WHOLE) - 1:,} bytes"):
         read_json(path)
 
@@ -186,7 +186,7 @@ from pathlib import Path
 from stormwright.errors import InputError
 from stormwright.formats import read_problem
 from stormwright.formats.files import json_files as files
-files.MOST_UNPACKED = 200 << 20
+files.MAX_UNPACKED = 200 << 20
 try:
     read_problem(Path(sys.argv[1]))
 except InputError as error:

@@ -33,7 +33,7 @@ TYPES = {"shuffle", "fields", "all", "global", "none", "direct", "local_or_shuff
 #: Resources that every executor asks for.
 ALWAYS = {"cpu.pcore.percent", "onheap.memory.mb", "offheap.memory.mb"}
 
-LEAST = """
+MIN = """
 name: least
 spouts:
   - {id: s, className: S}
@@ -145,7 +145,7 @@ def _numbers(topology: Topology) -> list[tuple[str, int]]:
 
 
 def test_least_has_an_acker_a_worker(tmp_path):
-    topology = parsed(tmp_path, LEAST)
+    topology = parsed(tmp_path, MIN)
     assert (topology.name, topology.id, topology.num_workers) == ("least", "least-1-0", 1)
     assert [(c.id, c.type, c.parallelism) for c in topology.components] == [
         ("__acker", "system", 1),
@@ -161,17 +161,17 @@ def test_least_has_an_acker_a_worker(tmp_path):
 
 def test_cluster_configuration_is_overridden_by_topology_configuration(tmp_path):
     conf = cluster(topology_workers=4, topology_priority=3, isolation_scheduler_machines={"least": 1})
-    topology = parsed(tmp_path, LEAST + "config: {topology.priority: 5, other: 1}", conf)
+    topology = parsed(tmp_path, MIN + "config: {topology.priority: 5, other: 1}", conf)
     assert (topology.num_workers, executors_of(topology, "__acker")) == (4, 4)
     assert topology.conf == {"topology.priority": 5, "topology.workers": 4}
 
 
 def test_no_ackers(tmp_path):
-    assert executors_of(parsed(tmp_path, LEAST + "config: {topology.acker.executors: 0}"), "__acker") == 0
+    assert executors_of(parsed(tmp_path, MIN + "config: {topology.acker.executors: 0}"), "__acker") == 0
 
 
 def test_null_eventlogger_executors_means_one_per_worker(tmp_path):
-    topology = parsed(tmp_path, LEAST + "config: {topology.workers: 3, topology.eventlogger.executors: null}")
+    topology = parsed(tmp_path, MIN + "config: {topology.workers: 3, topology.eventlogger.executors: null}")
     assert executors_of(topology, "__eventlogger") == 3
 
 
@@ -202,7 +202,7 @@ def test_environment_is_read_only_on_request(tmp_path):
 
 
 def test_unresolved_placeholder_is_a_fault_in_required_fields(tmp_path):
-    text = LEAST.replace("parallelism: 2", "parallelism: '${n}'").replace("name: least", "name: ${name}")
+    text = MIN.replace("parallelism: 2", "parallelism: '${n}'").replace("name: least", "name: ${name}")
     assert faults(tmp_path, text + "config: {topology.workers: '${w}', x: '${y}'}") == [
         "should be a name, but nothing gives a value to 'name', got '${name}' @ $.name",
         "should be a valid integer, got '${n}' @ $.bolts[0].parallelism",
@@ -213,19 +213,19 @@ def test_unresolved_placeholder_is_a_fault_in_required_fields(tmp_path):
 def test_resource_is_searched_in_parent_directories(tmp_path):
     (tmp_path / "flows").mkdir()
     (tmp_path / "conf").mkdir()
-    (tmp_path / "conf" / "least.yaml").write_text(LEAST)
+    (tmp_path / "conf" / "least.yaml").write_text(MIN)
     path = tmp_path / "flows" / "main.yaml"
     path.write_text("includes: [{resource: true, file: /conf/least.yaml}]")
     assert read(path).name == "least"
 
 
 def test_includes_of_included_files_are_ignored(tmp_path):
-    (tmp_path / "least.yaml").write_text(LEAST + "includes: [{file: nowhere.yaml}]")
+    (tmp_path / "least.yaml").write_text(MIN + "includes: [{file: nowhere.yaml}]")
     assert parsed(tmp_path, "name: main\nincludes: [{file: least.yaml, override: 'false'}]").name == "main"
 
 
 def test_an_override_has_the_name(tmp_path):
-    (tmp_path / "least.yaml").write_text(LEAST)
+    (tmp_path / "least.yaml").write_text(MIN)
     assert parsed(tmp_path, "name: main\nincludes: [{file: least.yaml, override: true}]").name == "least"
 
 
@@ -233,7 +233,7 @@ def test_faults_of_an_included_file_are_its_own(tmp_path):
     (tmp_path / "part.yaml").write_text("bolts: [{id: b, className: B, paralelism: 2}]")
     path = tmp_path / "main.yaml"
     path.write_text(
-        LEAST.replace("bolts:", "workerHooks:").replace(", parallelism: 2", "") + "includes: [{file: part.yaml}]"
+        MIN.replace("bolts:", "workerHooks:").replace(", parallelism: 2", "") + "includes: [{file: part.yaml}]"
     )
     _, errors = read_flux([path], NO_CONF)
     assert [str(error) for error in errors] == [f"{tmp_path}/part.yaml: 1 fault\n  unknown key @ $.bolts[0].paralelism"]
@@ -279,7 +279,7 @@ def test_faults_of_an_included_file_are_its_own(tmp_path):
     ],
 )
 def test_faults(tmp_path, change, expected):
-    assert set(expected) <= set(found := faults(tmp_path, LEAST.replace(*change)))
+    assert set(expected) <= set(found := faults(tmp_path, MIN.replace(*change)))
     assert len(found) <= len(expected) + 2
 
 
@@ -296,14 +296,13 @@ def test_faults(tmp_path, change, expected):
     ],
 )
 def test_configuration_fault_is_reported_once(tmp_path, config, expected):
-    (found,) = faults(tmp_path, LEAST + f"config: {config}")
+    (found,) = faults(tmp_path, MIN + f"config: {config}")
     assert expected in found
 
 
 def test_all_flux_faults_are_reported_together(tmp_path):
     text = (
-        LEAST.replace("parallelism: 2", "parallelism: x").replace("SHUFFLE", "shuffle")
-        + "config: {topology.workers: 0}"
+        MIN.replace("parallelism: 2", "parallelism: x").replace("SHUFFLE", "shuffle") + "config: {topology.workers: 0}"
     )
     assert [fault.rpartition("@ ")[2] for fault in faults(tmp_path, text)] == [
         "$.bolts[0].parallelism",
@@ -313,7 +312,7 @@ def test_all_flux_faults_are_reported_together(tmp_path):
 
 
 def test_a_bolt_without_a_stream_is_left_out_and_gives_none(tmp_path):
-    text = LEAST + "  - {from: c, to: b, grouping: {type: SHUFFLE, streamId: x}}\n"
+    text = MIN + "  - {from: c, to: b, grouping: {type: SHUFFLE, streamId: x}}\n"
     text = text.replace("bolts:", "bolts:\n  - {id: c, className: C}")
     assert faults(tmp_path, text) == ["no stream goes to 'c', so Flux leaves it out @ $.streams[1].from"]
 
@@ -346,7 +345,7 @@ def test_invalid_yaml_is_one_fault(tmp_path, text, expected):
 
 
 def test_a_missing_include(tmp_path):
-    assert faults(tmp_path, "includes: [{file: nowhere.yaml}]\n" + LEAST) == [
+    assert faults(tmp_path, "includes: [{file: nowhere.yaml}]\n" + MIN) == [
         "no such file: 'nowhere.yaml' @ $.includes[0].file"
     ]
 
@@ -354,7 +353,7 @@ def test_a_missing_include(tmp_path):
 def test_duplicate_topology_name_is_rejected(tmp_path):
     paths = [tmp_path / "a.yaml", tmp_path / "b.yaml"]
     for path in paths:
-        path.write_text(LEAST)
+        path.write_text(MIN)
     _, (error,) = read_flux(paths, NO_CONF)
     assert isinstance(error, InputError)
     assert str(error.faults[0]) == f"'least' is the name of the topology in {paths[0]} already @ $.name"

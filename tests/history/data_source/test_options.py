@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from stormwright.client.shapes import History, HistoryEntry, MoveEntry
 from stormwright.errors import InputError
-from stormwright.plan import StageEvaluation
+from stormwright.plans.figures import StageEvaluation
 from tests.history.data_source.states import State, read, source
 
 pytestmark = pytest.mark.spark

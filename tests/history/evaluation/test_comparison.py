@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from stormwright.history.evaluation.comparison import (
-    MOST_STARTS,
+    MAX_STARTS,
     PRIOR_FREEDOM,
     START_DEVIATION,
     StartComparison,
@@ -83,7 +83,7 @@ def test_number_of_further_starts_is_sufficient_and_minimal():
     assert found.more_starts
     enough = 2 + found.more_starts
     deviation = START_DEVIATION * np.sqrt(PRIOR_FREEDOM / (PRIOR_FREEDOM + 2))
-    assert found.more_starts < MOST_STARTS
+    assert found.more_starts < MAX_STARTS
     for starts, verdict in ((enough, "worse"), (enough - 1, "undecided")):
         # As many starts, which differ as much as these are estimated to.
         freedom = PRIOR_FREEDOM + 2 * starts - 2

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stormwright.documents import FileDocument
+from stormwright.base.documents import FileDocument
 from stormwright.history.evaluation.moves import (
     HIGHEST_RATE,
     INTER_NODE,
@@ -23,9 +23,10 @@ from stormwright.history.evaluation.moves import (
     MoveEvaluator,
     predicted_ratios,
 )
-from stormwright.history.evaluation.verdict import AS_PREDICTED, LESS, UNCLEAR, Promise
+from stormwright.history.evaluation.verdict import AS_PREDICTED, LESS, UNCLEAR
 from stormwright.history.evaluation.window import ObservedTraffic
 from stormwright.model import LoadProfile, TopologyLoad, cost_of
+from stormwright.plans.plan import Promise
 from stormwright.workbench.demo.measure import measure
 from tests.controller.builders import on, place, problem, record, topology
 from tests.pipeline.generator import dice

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from stormwright.history.evaluation.measured import LEAST_WINDOWS, MeasuredTopologies, MeasurementWait, wait_texts
+from stormwright.history.evaluation.measured import MIN_WINDOWS, MeasuredTopologies, MeasurementWait, wait_texts
 from stormwright.history.evaluation.window import ObservedTraffic
 from stormwright.model import Problem
 from tests.controller.builders import on, problem, record, topology
@@ -56,7 +56,7 @@ def test_few_windows_are_not_enough_however_long() -> None:
     observed = ObservedTraffic(60)
     measured = MeasuredTopologies(observed)
     observed.add(seconds(1200, 1320 + 66, born_s=0))
-    assert waits(measured) == f"2 of {LEAST_WINDOWS} windows measured since its workers started and warmed up"
+    assert waits(measured) == f"2 of {MIN_WINDOWS} windows measured since its workers started and warmed up"
 
 
 @pytest.mark.parametrize(("share", "from_s"), [(0.0, 110), (0.5, 220), (None, 120)])

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from stormwright.history.evaluation.moves import FALSE_ALARMS, LOOKS, worse
-from stormwright.history.evaluation.verdict import Promise, Threshold
+from stormwright.history.evaluation.verdict import Threshold, promised_for
 from stormwright.history.evaluation.window import Sample
+from stormwright.plans.plan import Promise
 
 RUNS = 500
 
@@ -134,9 +135,9 @@ def test_promise_is_scaled_to_the_observed_load() -> None:
     promise = Promise(
         sustained=2.0, latency=0.9, full_latency=0.5, pending_limit=20, sustained_tps=1000, wanted_tps=2000
     )
-    assert promise.holds_for(windows(rng, 10)) == Threshold(2.0, 0.5), "all trees are pending that may be"
-    assert promise.holds_for(windows(rng, 10, pending=5.0)) == Threshold(1.0, 0.9), "spouts have no more to emit"
+    assert promised_for(promise, windows(rng, 10)) == Threshold(2.0, 0.5), "all trees are pending that may be"
+    assert promised_for(promise, windows(rng, 10, pending=5.0)) == Threshold(1.0, 0.9), "spouts have no more to emit"
     fewer = Promise(sustained=0.5, latency=1.5, sustained_tps=1800, wanted_tps=900)
-    bar = fewer.holds_for(windows(rng, 10, noise=1e-9))
+    bar = promised_for(fewer, windows(rng, 10, noise=1e-9))
     assert (bar.throughput, bar.latency) == (pytest.approx(0.9), 1.5), "not sustained in the new place"
-    assert Promise(0.4).holds_for(windows(rng, 10)) == Threshold()
+    assert promised_for(Promise(0.4), windows(rng, 10)) == Threshold()

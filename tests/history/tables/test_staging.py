@@ -165,7 +165,7 @@ def test_staged_rows_are_ingested_by_one_process_at_a_time(tmp_path: Path) -> No
     staging = Staging(tmp_path / "history")
     other = (
         "import sys, time; from pathlib import Path; from stormwright.history.tables.staging import Staging\n"
-        "with Staging(Path(sys.argv[1])).alone(): print('alone', flush=True); time.sleep(60)"
+        "with Staging(Path(sys.argv[1])).exclusive_lock(): print('alone', flush=True); time.sleep(60)"
     )
     command = [sys.executable, "-c", other, str(tmp_path / "history")]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:

@@ -31,7 +31,7 @@ CASES = [path for path in case_files("placement") if case_name(path)[0] in "ml"]
 def everything_is_large(monkeypatch):
     """Join also what is small."""
     monkeypatch.setattr(coarsening, "_FEWEST", 0)
-    monkeypatch.setattr(start, "_MOST_WHOLE", 0)
+    monkeypatch.setattr(start, "_MAX_WHOLE", 0)
 
 
 @st.composite

@@ -60,7 +60,7 @@ def slots_of(problem, layout):
 @pytest.mark.parametrize("temperature", [0.0, 0.05, 5.0])
 @pytest.mark.parametrize("path", CASES, ids=case_name)
 def test_books_are_right_after_many_steps(path, temperature, most_tabled, monkeypatch):
-    monkeypatch.setattr(start, "_MOST_TABLED", most_tabled)
+    monkeypatch.setattr(start, "_MAX_TABLED", most_tabled)
     problem = case_problem(path)
     layout = placed_layout(problem)
     start.add_up_cost(layout)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from stormwright.model import CostWeights, cost_under, measured_traffic
-from stormwright.optimize.search.dense import MOST_DENSE, DensePlacement, keep, restore
+from stormwright.optimize.search.dense import MAX_DENSE, DensePlacement, keep, restore
 from stormwright.optimize.search.tabu import improve_small, is_small, search, settle_workers
 from tests.case_files import case_files, case_name, case_problem, read_case
 from tests.optimize.layout.test_layout import placed_layout, slots_of
@@ -74,7 +74,7 @@ def test_immovable_worker_stays_in_tabu_search():
 
 def test_tabu_search_is_limited_to_small_problems():
     path = next(path for path in case_files("placement") if case_name(path).startswith("m01"))
-    assert case_problem(path).num_executors > MOST_DENSE
+    assert case_problem(path).num_executors > MAX_DENSE
     assert not is_small(placed_layout(case_problem(path)))
 
 

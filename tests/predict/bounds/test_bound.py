@@ -230,8 +230,8 @@ def test_weights_count():
 def test_problem_too_large_for_linear_program_gets_a_weaker_bound(monkeypatch):
     problem = WordCount(nodes=3, cores=0.4).problem()
     case, found = case_of(problem), []
-    for most in (0, prove.unknowns(case.without_messages()), prove.MOST_UNKNOWNS):
-        monkeypatch.setattr(prove, "MOST_UNKNOWNS", most)
+    for most in (0, prove.unknowns(case.without_messages()), prove.MAX_UNKNOWNS):
+        monkeypatch.setattr(prove, "MAX_UNKNOWNS", most)
         found.append((prove.least_full(case, np.inf, 3.0), prove.fewest_nodes(case, 0.05, np.inf, 3.0)))
     assert found[0][0] == prove.simple(case)
     assert found == sorted(found)

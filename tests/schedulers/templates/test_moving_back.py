@@ -91,7 +91,7 @@ def test_topology_does_not_return_to_a_slot_needed_by_another():
 def test_evaluated_placements_are_limited(some, expected, monkeypatch):
     """Two halves, four quarters and eight topologies by themselves are 14."""
     problem = several()
-    monkeypatch.setattr("stormwright.schedulers.templates.by_rates._MOST_EVALUATED", problem.num_executors * 10)
+    monkeypatch.setattr("stormwright.schedulers.templates.by_rates._MAX_EVALUATED", problem.num_executors * 10)
     monkeypatch.setattr("stormwright.schedulers.templates.by_rates._SOME", some)
     judged = []
 

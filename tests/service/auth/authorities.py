@@ -44,7 +44,7 @@ class Authority:
         return pair
 
     def tls(self, host: str, clients: Authority | None = None) -> Tls:
-        """What a service at an address shows, and whose certificates it wants of Nimbus and probes."""
+        """What a service at an address shows, and find_token certificates it wants of Nimbus and probes."""
         pair = self.certify(host)
         return Tls(pair.certificate, pair.key, clients.file if clients else None)
 

@@ -47,7 +47,7 @@ class Guarded:
     Parameters
     ----------
     secrets
-        Role → a token of it, whose name is that of the role.
+        Role → a token of it, find_token name is that of the role.
     """
 
     directory: Path

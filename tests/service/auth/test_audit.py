@@ -11,16 +11,16 @@ import pytest
 
 from stormwright.service.auth import audit
 from stormwright.service.auth.audit import Audit, audit_files, audit_lines
-from stormwright.service.auth.middleware import MOST_REMEMBERED, Rate
+from stormwright.service.auth.middleware import MAX_REMEMBERED, TokenBucket
 
 
 def test_audit_log_retains_newest_entries_within_size_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(audit, "MOST_BYTES", 1000)
+    monkeypatch.setattr(audit, "MAX_BYTES", 1000)
     path = tmp_path / "audit.jsonl"
     log = Audit(path)
     for n in range(500):
         log.note("try", n=n)
-    assert len(audit_files(path)) == audit.MOST_FILES + 1
+    assert len(audit_files(path)) == audit.MAX_FILES + 1
     assert all(each.stat().st_size < 1200 for each in audit_files(path))
     found = [each["n"] for each in audit_lines(path)]
     assert found == list(range(499, 499 - len(found), -1))
@@ -64,13 +64,13 @@ def test_unwritable_audit_log_is_reported_once(tmp_path: Path, caplog: pytest.Lo
 
 def test_request_rate_is_limited_per_name_in_bounded_memory() -> None:
     now_s = [0.0]
-    rate = Rate(3, 2.0, lambda: now_s[0])
+    rate = TokenBucket(3, 2.0, lambda: now_s[0])
     assert [rate.wait_s("a") for _ in range(4)] == [0, 0, 0, 2.0]
     assert rate.wait_s("b") == 0
     now_s[0] = 2.0
     assert [rate.wait_s("a") for _ in range(2)] == [0, 2.0]
     now_s[0] = 1000.0
     assert [rate.wait_s("a") for _ in range(4)] == [0, 0, 0, 2.0]
-    for n in range(2 * MOST_REMEMBERED):
+    for n in range(2 * MAX_REMEMBERED):
         rate.wait_s(str(n))
-    assert len(rate._left) == MOST_REMEMBERED  # noqa: SLF001 (memory is what this is about)
+    assert len(rate._left) == MAX_REMEMBERED  # noqa: SLF001 (memory is what this is about)

@@ -14,7 +14,7 @@ import pytest
 from starlette.routing import Route
 
 from stormwright.service.auth import middleware
-from stormwright.service.auth.middleware import Rate
+from stormwright.service.auth.middleware import TokenBucket
 from stormwright.service.auth.roles import Role
 from stormwright.service.auth.tokens import FILE, Tokens
 from tests.service.auth.guarded import Guarded, guarded, until
@@ -36,8 +36,8 @@ LIVE = "/live"
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
     with guarded(tmp_path_factory.mktemp("state")) as found:
-        found.door.failures = Rate(10**9, 1e-9)
-        found.door.costly = Rate(10**9, 1e-9)
+        found.door.failures = TokenBucket(10**9, 1e-9)
+        found.door.costly = TokenBucket(10**9, 1e-9)
         yield found
 
 

@@ -120,7 +120,7 @@ def test_a_session_lasts_for_half_a_day(tmp_path: Path) -> None:
     tokens = Tokens(tmp_path / FILE)
     secret = tokens.create("anna", "viewer")
     sessions = Sessions(tokens, lambda: now_s[0])
-    token = tokens.whose(secret)
+    token = tokens.find_token(secret)
     assert token
     value = sessions.begin(token)
     now_s[0] = LASTS_S - 1

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from stormwright.service.auth.middleware import Rate
+from stormwright.service.auth.middleware import TokenBucket
 from tests.service.auth.guarded import guarded, until
 from tests.service.auth.malformed import malformed, send
 
@@ -26,7 +26,7 @@ def test_malformed_requests_end_nothing(asks: bool, tmp_path: Path, caplog: pyte
     rng = random.Random(7)  # noqa: S311 (no secret)
     host = "127.0.0.2" if asks else "127.0.0.1"
     with guarded(tmp_path, host, asks=asks) as service:
-        service.door.failures = service.door.costly = Rate(10**9, 1e-9)
+        service.door.failures = service.door.costly = TokenBucket(10**9, 1e-9)
         secrets = [*service.secrets.values(), "none"]
         for _ in range(50):  # threads and caches that are made once
             send((host, service.port), malformed(rng, secrets), 0.2)

@@ -42,7 +42,7 @@ def test_each_name_has_one_valid_token(tokens: Tokens) -> None:
     with pytest.raises(NotFoundError):
         tokens.revoke("anna")
     secret = tokens.create("anna", "operator")
-    assert tokens.visitor(tokens.whose(secret)).role == "operator"
+    assert tokens.visitor(tokens.find_token(secret)).role == "operator"
     assert [bool(each.revoked_ms) for each in tokens.stored()] == [True, False]
 
 
@@ -58,10 +58,10 @@ def test_a_token_ends_at_its_moment(tmp_path: Path) -> None:
     tokens = Tokens(tmp_path / "tokens.json", lambda: now_s[0])
     secret = tokens.create("anna", "viewer", 1_000_000 + 5000)
     now_s[0] += 4.999
-    assert tokens.visitor(tokens.whose(secret))
+    assert tokens.visitor(tokens.find_token(secret))
     now_s[0] += 0.002
-    assert tokens.visitor(tokens.whose(secret)) is None
-    assert tokens.whose(secret).ended(now_s[0] * 1000) == "expired"
+    assert tokens.visitor(tokens.find_token(secret)) is None
+    assert tokens.find_token(secret).ended(now_s[0] * 1000) == "expired"
 
 
 def test_missing_token_file_denies_all_and_broken_one_retains_previous_tokens(
@@ -74,7 +74,7 @@ def test_missing_token_file_denies_all_and_broken_one_retains_previous_tokens(
         with caplog.at_level(logging.ERROR):
             tokens.look()
         assert "tokens stay as they were" in caplog.text
-        assert tokens.visitor(tokens.whose(secret))
+        assert tokens.visitor(tokens.find_token(secret))
         with pytest.raises(InputError):
             tokens.create("berta", "viewer")
         assert tokens.path.read_bytes() == bad, "what cannot be read is not overwritten"
@@ -82,7 +82,7 @@ def test_missing_token_file_denies_all_and_broken_one_retains_previous_tokens(
     tokens.path.write_bytes(good)
     tokens.path.unlink()
     tokens.look()
-    assert tokens.whose(secret) is None
+    assert tokens.find_token(secret) is None
 
 
 def test_concurrently_created_tokens_are_all_stored(tokens: Tokens) -> None:
@@ -102,4 +102,4 @@ def test_concurrently_created_tokens_are_all_stored(tokens: Tokens) -> None:
         each.join()
     assert len(json.loads(tokens.path.read_text(encoding="utf-8"))["tokens"]) == 9
     tokens.look()
-    assert all(tokens.whose(each) for each in made)
+    assert all(tokens.find_token(each) for each in made)

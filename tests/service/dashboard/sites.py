@@ -13,6 +13,7 @@ from typing import Any
 
 import httpx
 
+from stormwright.base.tables import TextTable
 from stormwright.model import Problem
 from stormwright.service.dashboard.over_file import app_of
 from stormwright.service.dashboard.site import Site
@@ -25,7 +26,6 @@ from stormwright.service.plans.plan_service import PlanMakers, PlanService
 from stormwright.service.plans.store import PlanStore
 from stormwright.service.status import ServiceStatus
 from stormwright.service.storage.database import FILE, State
-from stormwright.tables import TextTable
 from tests.service.http.test_metrics import STATUS
 from tests.service.plans.nimbus import Forced, Nimbus
 

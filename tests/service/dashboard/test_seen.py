@@ -13,14 +13,14 @@ import stormwright as sw
 from stormwright.model import cost_of
 from stormwright.service.dashboard.charts import Line, Mark, chart, use_class, without_domain
 from stormwright.service.dashboard.rendering import number, span
-from stormwright.service.dashboard.scene import MOST_PLACES, Heat, Scene, component_flows
+from stormwright.service.dashboard.scene import MAX_PLACES, Heat, Scene, component_flows
 from stormwright.service.dashboard.state import CachedValue
 from stormwright.service.dashboard.topology_graph import Box, Edge, graph, layered
 from tests.service.dashboard.living import living
 from tests.service.dashboard.sites import browsing, until
 
 
-@pytest.mark.parametrize(("nodes", "racks"), [(10, 2), (MOST_PLACES + 8, 4), (MOST_PLACES + 8, 1)])
+@pytest.mark.parametrize(("nodes", "racks"), [(10, 2), (MAX_PLACES + 8, 4), (MAX_PLACES + 8, 1)])
 def test_node_traffic_matches_cost_model(nodes: int, racks: int) -> None:
     shops = living(20, nodes, racks=racks)
     heat, cost = Heat.of(shops), cost_of(shops, shops.current_slot)

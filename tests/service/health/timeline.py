@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from stormwright.clock import WallClock
+from stormwright.base.clock import WallClock
 from stormwright.errors import NimbusError
 from stormwright.model import Problem, Topology
 from stormwright.service.health.monitor import HealthMonitor

@@ -19,7 +19,7 @@ from stormwright.controller.objectives.outlook import inter_node_tps
 from stormwright.errors import ClusterError, ConflictError, InputError, NotFoundError
 from stormwright.model import Problem, cost_of
 from stormwright.model.arrays import IntArray
-from stormwright.modes import Modes
+from stormwright.plans.modes import Modes
 from stormwright.schedulers import make_scheduler
 from stormwright.service.dashboard.site import Site
 from stormwright.service.dashboard.sources import Sources
@@ -109,9 +109,8 @@ def test_a_plan_is_made_applied_and_reverted(nimbus: Nimbus, client: Client, run
     assert plan.score_after == plan.after.score
     assert {step.state for step in plan.steps} == {"planned"}
     assert all(each.pause_from.startswith("modelled") for each in plan.moved)
-    assert {name.partition(":")[0] for step in plan.steps for move in step.moves for name in move.stops} <= {
-        node.host for node in nimbus.now().supervisors
-    }
+    stopped = {plan.slot_name(slot).partition(":")[0] for move in plan.moves for slot in move.stopped_workers}
+    assert stopped <= {node.host for node in nimbus.now().supervisors}
     client.apply(plan.id, "as agreed")
     assert ended(client, plan.id) == "done"
     done = client.show(plan.id)
@@ -128,7 +127,7 @@ def test_a_plan_is_made_applied_and_reverted(nimbus: Nimbus, client: Client, run
     assert {move.pause_s for move in entry.moves} <= {4.0, 8.0}, "each pause takes 4 s there"
     back = client.revert(entry.n, "no")
     assert ended(client, back.id) == "done"
-    assert nimbus.where() == before
+    assert nimbus.is_back(before)
     again = client.wait_until_planned(client.plan("once more", goals=["traffic"], least_gain_percent=0).id)
     assert {each.pause_from for each in again.moved} == {"its own last 2 moves"}
     assert all(each.pause_s.low <= 8.0 and each.pause_s.high >= 4.0 for each in again.moved)
@@ -153,7 +152,7 @@ def test_plan_document_is_read_from_storage_once(client: Client, monkeypatch: py
     """That of thousands of topologies is a megabyte, and each open page asks for the list of plans."""
     plan = client.wait_until_planned(client.plan("a look", least_gain_percent=0).id)
     assert client.show(plan.id).steps == plan.steps
-    monkeypatch.setattr(PlanStore, "row", lambda *_: pytest.fail("it is read again"))
+    monkeypatch.setattr(PlanStore, "_read_content", lambda *_: pytest.fail("it is read again"))
     assert client.show(plan.id).steps == plan.steps
     assert [each.id for each in client.plans().plans] == [plan.id]
 

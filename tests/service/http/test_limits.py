@@ -22,7 +22,7 @@ from stormwright.schedulers import make_scheduler
 from stormwright.service.http import asgi, deliveries, server
 from stormwright.service.http.app import MAX_QUESTION_BYTES, make_app
 from stormwright.service.http.deliveries import BodyRecipient
-from stormwright.service.http.server import MOST_HEAD_BYTES, HttpServer
+from stormwright.service.http.server import MAX_HEAD_BYTES, HttpServer
 from stormwright.storm.bridge import Bridge
 from tests.controller.builders import problem, topology
 from tests.pipeline.waiting import wait
@@ -55,17 +55,17 @@ def test_endless_request_head_is_cut_off(begins: str) -> None:
         there.sendall(begins.replace("\n", "\r\n").encode())
         sent = 0
         with suppress(ConnectionError):
-            while sent < 50 * MOST_HEAD_BYTES:
+            while sent < 50 * MAX_HEAD_BYTES:
                 there.sendall(b"a" * 65_536)
                 sent += 65_536
-        assert sent < 50 * MOST_HEAD_BYTES, "it is no longer taken"
+        assert sent < 50 * MAX_HEAD_BYTES, "it is no longer taken"
         assert ask(port, "/v1/schedule", ASKED)[0] == 200
 
 
 def test_head_size_limit_applies_to_each_request_separately() -> None:
     with serving() as port, closing(http.client.HTTPConnection(HOST, port, timeout=20)) as there:
         for _ in range(5):
-            there.request("GET", "/v1/health", headers={"x": "a" * (MOST_HEAD_BYTES * 3 // 4)})
+            there.request("GET", "/v1/health", headers={"x": "a" * (MAX_HEAD_BYTES * 3 // 4)})
             answer = there.getresponse()
             assert (answer.status, answer.read()) == (200, b'{"ok":true}')
 

@@ -66,13 +66,16 @@ def value(samples: Samples, name: str, **labels: str) -> float | None:
     return samples.get((f"stormwright_{name}", frozenset(labels.items())))
 
 
+OUTCOMES = ("read", "used", "duplicate", "quarantined")
+
+
 def test_metrics_cover_every_part_of_status() -> None:
     found = read(STATUS)
-    assert [value(found, "lines_total", fate=fate) for fate in ("read", "used", "duplicate", "quarantined")] == [
+    assert [value(found, "lines_total", outcome=outcome) for outcome in OUTCOMES] == [
         10, 7, 2, 1,
     ]  # fmt: skip
     assert [value(found, "moves_total", result=result) for result in ("done", "failed")] == [3, 1]
-    assert (value(found, "looks_total"), value(found, "decisions_total")) == (7, 2)
+    assert (value(found, "searches_total"), value(found, "decisions_total")) == (7, 2)
     assert value(found, "load_drift_ratio", topology='odd "name"\n') == -0.4
     assert (value(found, "history_staged_files"), value(found, "history_staged_bytes")) == (3, 4000)
     assert value(found, "history_taken_timestamp_seconds") == 1_795_219_140.5
@@ -102,5 +105,5 @@ def test_metrics_before_first_record_omit_unknown_values() -> None:
     assert value(found, "pipeline_running") == 0
     assert value(found, "history_staged_files") == 0
     assert value(found, "calibration_ratio") is value(found, "history_taken_timestamp_seconds") is None
-    assert value(found, "lines_total", fate="read") is None
+    assert value(found, "lines_total", outcome="read") is None
     assert value(found, "overload_alarms_total") is None

@@ -112,7 +112,7 @@ def test_one_connection_serves_deliveries_and_placement_requests() -> None:
 
 def test_nonstandard_deliveries_use_general_request_handling() -> None:
     kept: list[bytes] = []
-    long = b" " * server.MOST_BYTES + b"\n"
+    long = b" " * server.MAX_BYTES + b"\n"
     chunked = b"POST /v1/perflog HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n{}\n\r\n0\r\n\r\n"
     with serving(ingest=kept.extend) as port:
         assert ask(port, "/v1/perflog", long)[0] == 204

@@ -7,13 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-from stormwright.service.auth.middleware import Rate
+from stormwright.service.auth.middleware import TokenBucket
 from tests.service.auth.guarded import guarded
 
 
 def test_everything_is_answered(tmp_path: Path) -> None:
     with guarded(tmp_path) as service:
-        service.door.failures = service.door.costly = Rate(10**9, 1e-9)
+        service.door.failures = service.door.costly = TokenBucket(10**9, 1e-9)
         # In a process of its own: it changes what Hypothesis says of all that fails in the same one.
         program = Path(sys.executable).with_name("schemathesis")
         done = subprocess.run(

@@ -79,7 +79,7 @@ class Pair(Nimbus):
         self.begin()
         self.pauses.resume(self.activate)
         self.run()
-        self.led = (self.where(), [each.state for each in self.plans.rows()], list(self.place.log))
+        self.led = (self.where(), [each.state for each in self.plans.summaries()], list(self.place.log))
         self.end()
         for name, part in stopped.items():
             setattr(self, name, part)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from stormwright.clock import WallClock
+from stormwright.base.clock import WallClock
 from stormwright.errors import ClusterError, NotLeadingError
 from stormwright.service.leader_election.consensus import Leader, Snapshot
 

@@ -13,7 +13,7 @@ import pytest
 from stormwright.errors import NotLeadingError
 from stormwright.model import Supervisor
 from stormwright.schedulers import make_scheduler
-from stormwright.service.http.app import Questions
+from stormwright.service.http.app import NimbusRequests
 from stormwright.service.leader_election.leadership import LeaderOnlyNimbus
 from stormwright.storm.bridge import Bridge
 from stormwright.storm.gateway import NimbusGateway
@@ -90,7 +90,7 @@ def test_placement_answer_contains_epoch_and_is_refused_after_lost_leadership() 
             raise NotLeadingError("another one leads")
         return epochs.pop(0)
 
-    questions = Questions(Bridge(make_scheduler("even"), "even", leads=leads))
+    questions = NimbusRequests(Bridge(make_scheduler("even"), "even", leads=leads))
     asked = json.dumps(QUESTION).encode()
     alone, leading, after = (questions.answer_now(asked, 0.0) for _ in range(3))
     assert (alone[0], "epoch" in json.loads(alone[1])) == (200, False)

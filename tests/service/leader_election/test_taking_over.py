@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from stormwright.errors import NotLeadingError
-from stormwright.plan import ACTIVE_STATES
+from stormwright.plans.states import ACTIVE_STATES
 from tests.service.leader_election.pairs import Pair, after_it_wakes
 from tests.service.plans.nimbus import ANNA
 from tests.service.plans.test_applying import PLANS, Begin, moving, planned, unpredicted  # noqa: F401

@@ -171,7 +171,7 @@ def test_broken_output_does_not_stop_delivery_of_failures() -> None:
 
 
 def test_hanging_hook_does_not_block_service_shutdown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hook_program, "FAREWELL_S", 0.0)
+    monkeypatch.setattr(hook_program, "SHUTDOWN_TIMEOUT_S", 0.0)
     calls = Calls()
     with FailureHook(calls) as hook:
         calls.hold()

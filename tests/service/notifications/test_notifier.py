@@ -17,7 +17,7 @@ import pytest
 
 from stormwright.errors import InputError
 from stormwright.service.notifications import notifier
-from stormwright.service.notifications.notifier import KINDS, MOST_WAITING, Notifier, ServiceEvent, Target
+from stormwright.service.notifications.notifier import KINDS, MAX_WAITING, Notifier, ServiceEvent, Target
 from stormwright.service.notifications.webhook import places
 
 EVENT = ServiceEvent("slow-node", "n0", "CPU per tuple is up by <60 %> & more", at_ms=1_795_219_140_000)
@@ -126,7 +126,7 @@ def test_unreachable_target_blocks_no_other_notification(caplog: pytest.LogCaptu
     held, told = threading.Event(), []
     telling = Notifier([Target(frozenset(KINDS), "a place", lambda _: told.append(held.wait(20)))])
     with telling:
-        for _ in range(MOST_WAITING + 50):
+        for _ in range(MAX_WAITING + 50):
             telling.notify(EVENT)
         assert told == [], "all have been told of, and the first still hangs"
         held.set()

@@ -15,22 +15,22 @@ from typing import Any, cast
 
 import numpy as np
 
+from stormwright.base.documents import FileDocument
 from stormwright.client.shapes import ChangeRequest
-from stormwright.controller.planning.plan import Step
+from stormwright.controller.planning.order import UNLIMITED
 from stormwright.controller.planning.planner import plan_moves
-from stormwright.controller.plans.document import where
-from stormwright.controller.plans.rollback import WHOLE
-from stormwright.controller.policy import Decision
+from stormwright.controller.propose import plan_of
 from stormwright.controller.reports import MoveReport
 from stormwright.controller.safety.pauses import Pauses
-from stormwright.defaults import KEEPING
-from stormwright.documents import FileDocument
+from stormwright.defaults import REPAIR_SCHEDULER
 from stormwright.errors import MoveError, NimbusError
 from stormwright.history.evaluation.moves import THROUGHPUT, EvaluatedMove
 from stormwright.history.evaluation.verdict import Evaluation
 from stormwright.model import Assignment, Problem, TopologyAssignment, WorkerSlot
 from stormwright.model.arrays import IntArray
-from stormwright.plan import ACTIVE_STATES, Plan
+from stormwright.model.assignment import where
+from stormwright.plans.plan import Plan, Step
+from stormwright.plans.states import ACTIVE_STATES
 from stormwright.schedulers.toolkit.resolve import scheduler_keeping_running
 from stormwright.service.memory import ServiceMemory
 from stormwright.service.plans.executor import MoveRunner, PlanExecutor
@@ -44,9 +44,9 @@ from tests.controller.builders import problem, topology
 ANNA = ChangeRequest(by="anna", reason="a try")
 
 #: Places what has no slot, as a service has it.
-KEEPS = scheduler_keeping_running(KEEPING)
+KEEPS = scheduler_keeping_running(REPAIR_SCHEDULER)
 
-Where = Mapping[str, list[WorkerSlot | None]]
+Where = Mapping[str, Sequence[WorkerSlot | None]]
 
 
 class Killed(BaseException):
@@ -143,7 +143,7 @@ class Nimbus:
         self.guard.holds.look(self.now())
         return self.now() if asked and not self.away else None
 
-    def decide(self, problem: Problem, decision: Decision) -> int:
+    def decide(self, problem: Problem, plan: Plan) -> int:
         self._moment += 1
         return self._moment
 
@@ -179,8 +179,8 @@ class Nimbus:
 
     def move(self, step: Step, reason: str, stop: Event | None) -> Sequence[MoveReport]:
         """The safe move, which may be broken off anywhere."""
-        names = [move.topology.name for move in step.moves]
-        ids = {move.topology.id for move in step.moves}
+        names = [move.name for move in step.moves]
+        ids = {move.topology for move in step.moves}
         self.tick()
         self._asked = False
         if self.disk_full:
@@ -194,10 +194,10 @@ class Nimbus:
             for number in range(max(len(move.legs) for move in step.moves)):
                 self._answer()
                 for move in step.moves:
-                    assert where(self.runs[move.topology.id]) == where(
+                    assert where(self.runs[move.topology]) == where(
                         move.legs[number - 1].after if number else move.before
                     )
-                    del self.runs[move.topology.id]
+                    del self.runs[move.topology]
                 self.tick()
                 self._answer()
                 taken = {slot for placement in self.runs.values() for slot in placement.slots}
@@ -205,7 +205,7 @@ class Nimbus:
                     wanted = move.legs[number].after
                     assert not taken & set(wanted.slots), "a slot is given to two topologies"
                     taken |= set(wanted.slots)
-                    self.runs[move.topology.id] = wanted
+                    self.runs[move.topology] = wanted
                 self.tick()
         self.moved += names
         return [MoveReport(t, 4, 1, 1, 0, 1.0, 2.0, 1.0, 0, 0, complete=True) for t in sorted(ids)]
@@ -292,7 +292,7 @@ class Nimbus:
                     return
             except Killed:
                 self.again()
-        raise AssertionError(f"still under way: {self.plans.rows(ACTIVE_STATES)}")
+        raise AssertionError(f"still under way: {self.plans.summaries(ACTIVE_STATES)}")
 
     def asked(self, ask: Any) -> Plan:
         """What a person gets, of a service that is killed at that moment once it is back."""
@@ -300,18 +300,32 @@ class Nimbus:
             return cast(Plan, ask())
         except Killed:
             self.again()
-            return self.plan_service.plan(self.plans.rows()[0].id)
+            return self.plan_service.plan(self.plans.summaries()[0].id)
 
     def propose(self, wanted: IntArray) -> str:
         """A plan that leads to a placement."""
         now = self.now()
-        moves = plan_moves(now, Assignment(wanted), WHOLE, cpu_limits=False)
-        plan = self.plan_service.propose(Decision(True, "better", moves))
+        moves = plan_moves(now, Assignment(wanted), UNLIMITED, cpu_limits=False)
+        proposed = plan_of(now, moves).model_copy(update={"reason": "better"})
+        plan = self.plan_service.suggest(proposed) if moves.steps else None
         assert plan is not None
         return plan
 
     def where(self) -> Where:
         return {each: where(placement) for each, placement in sorted(self.runs.items())}
+
+    def is_back(self, before: Where, topology: str = "") -> bool:
+        """Whether all, or one topology, is on the nodes and in the workers of then: a port may be another one."""
+        now, then = _by_worker(self.where()), _by_worker(before)
+        return now[topology] == then[topology] if topology else now == then
+
+
+def _by_worker(everything: Where) -> dict[str, list[tuple[str, int] | None]]:
+    """Node of each executor, and the first executor of its worker."""
+    return {
+        topology: [slot and (slot.supervisor, slots.index(slot)) for slot in slots]
+        for topology, slots in everything.items()
+    }
 
 
 class Forced:

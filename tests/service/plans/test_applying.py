@@ -5,21 +5,22 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from stormwright.client.shapes import ChangeRequest, ModesChange
+from stormwright.controller.description import Describing
 from stormwright.controller.objectives.outlook import Outlook
-from stormwright.controller.plans.document import placement_of, where
-from stormwright.controller.plans.draft import Proposal
-from stormwright.controller.policy import Decision
+from stormwright.controller.objectives.placements import Placements
+from stormwright.controller.stages import staged
 from stormwright.errors import ConflictError, NotFoundError
 from stormwright.model import Problem
 from stormwright.model.arrays import IntArray
-from stormwright.plan import Plan
+from stormwright.model.assignment import where
+from stormwright.plans.plan import Plan
 from tests.service.plans.nimbus import ANNA, Killed, Nimbus, Where, random_cluster, settled
 
 #: Random plans: more of them by hand.
@@ -32,15 +33,19 @@ Begin = Callable[..., Nimbus]
 def unpredicted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Thousands of plans whose figures nobody looks at (`test_api.py` does)."""
 
-    def counted(draft: Proposal, _: object, stages: list[int] | None, *_more: object) -> dict[str, Any]:
-        steps = len(draft.plan.steps)
-        return {"step_count": steps, "stages": min(steps, 1) if stages is None else max(stages, default=-1) + 1}
+    def in_stages(plan: Plan, _: Placements, __: IntArray, describing: Describing, *_more: object) -> Plan:
+        if not describing.in_stages:
+            return plan
+        stages = staged(plan.steps)
+        steps = tuple(replace(step, stage=stage) for step, stage in zip(plan.steps, stages, strict=True))
+        return plan.model_copy(update={"steps": steps, "stages": max(stages, default=-1) + 1})
 
     # It is the process that is killed, and not the machine.
     monkeypatch.setattr(os, "fsync", lambda _: None)
-    monkeypatch.setattr("stormwright.service.plans.plan_service.plan_document", counted)
+    for user in ("controller.propose", "service.plans.plan_service"):
+        monkeypatch.setattr(f"stormwright.{user}.with_figures", in_stages)
     monkeypatch.setattr("stormwright.controller.objectives.outlook.Outlooks.promises", lambda *_: {})
-    monkeypatch.setattr("stormwright.controller.plans.draft.Outlooks.of", lambda *_: Outlook(0.0, "", ""))
+    monkeypatch.setattr("stormwright.controller.objectives.outlook.Outlooks.of", lambda *_: Outlook(0.0, "", ""))
 
 
 @pytest.fixture
@@ -61,9 +66,9 @@ def begin(tmp_path: Path) -> Iterator[Begin]:
 def planned(nimbus: Nimbus, plan: str) -> Where:
     """Where everything is once a plan is applied, by what it says."""
     then = dict(nimbus.where())
-    for step in nimbus.plans.steps(plan):
-        for move in step.content["moves"]:
-            then[move["topology"]] = where(placement_of(move["after"]))
+    for step in nimbus.plans.plan(plan).steps:
+        for move in step.moves:
+            then[move.topology] = where(move.after)
     return dict(sorted(then.items()))
 
 
@@ -103,7 +108,7 @@ def test_apply_follows_plan_and_revert_restores_placement(begin: Begin, seed: in
     back = reverted(nimbus, done.decision)
     assert (back.state, back.why) == ("done", "")
     assert (back.stages, {step.stage for step in back.steps}) == (1, {0}), "what goes back is not judged"
-    assert nimbus.where() == before
+    assert nimbus.is_back(before)
 
 
 @pytest.mark.parametrize("seed", range(PLANS))
@@ -140,7 +145,7 @@ def test_killed_service_completes_or_rolls_back_plan(begin: Begin, seed: int) ->
         assert row.decision is not None
         back = reverted(nimbus, row.decision) if row.decision in placements_before_entry(nimbus) else None
         assert back is None or back.state == "done", back.why
-        assert nimbus.where() == before
+        assert nimbus.is_back(before)
 
 
 def placements_before_entry(nimbus: Nimbus) -> set[int]:
@@ -162,12 +167,12 @@ def test_worse_stage_is_rolled_back_and_later_stages_are_skipped(begin: Begin) -
     nimbus = begin(many()[0])
     before = nimbus.where()
     plan = nimbus.propose(many()[1])
-    first = nimbus.plans.steps(plan)[0].content["moves"][0]["topology"]
+    first = nimbus.plans.plan(plan).steps[0].moves[0].topology
     nimbus.does_worse = {first}
     row = applied(nimbus, plan)
     assert row.state == "rolled_back"
     assert "each tree takes longer" in row.why
-    assert nimbus.where() == before
+    assert nimbus.is_back(before)
     assert first in nimbus.refused
     assert {step.state for step in nimbus.plan_service.plan(plan).steps} == {"rolled_back", "planned"}
 
@@ -197,7 +202,7 @@ def test_stopped_plan_resumes_at_its_last_step(begin: Begin) -> None:
     nimbus.plan_service.stop(plan, ANNA)
     nimbus.run()
     row = nimbus.plan_service.plan(plan)
-    assert (row.state, row.why) == ("stopped", "as was asked")
+    assert (row.state, row.why) == ("stopped", "stopped on request")
     assert row.steps_completed < row.step_count
     nimbus.plan_service.resume(plan, ANNA)
     nimbus.run()
@@ -227,7 +232,7 @@ def test_to_freeze_stops_the_plan_under_way(begin: Begin) -> None:
     nimbus.plan_service.change_modes(ModesChange(frozen="month end", by="anna", reason="accounts"))
     nimbus.run()
     row = nimbus.plan_service.plan(plan)
-    assert (row.state, row.why) == ("stopped", "as was asked: everything is frozen: month end")
+    assert (row.state, row.why) == ("stopped", "stopped on request: everything is frozen: month end")
     with pytest.raises(ConflictError, match="everything is frozen"):
         nimbus.plan_service.resume(plan, ANNA)
 
@@ -236,7 +241,7 @@ def test_undrained_topology_stops_plan_without_partial_moves(begin: Begin) -> No
     nimbus = begin(many()[0])
     before = nimbus.where()
     plan = nimbus.propose(many()[1])
-    nimbus.fails = {nimbus.plans.steps(plan)[0].content["moves"][0]["topology"]}
+    nimbus.fails = {nimbus.plans.plan(plan).steps[0].moves[0].topology}
     row = applied(nimbus, plan)
     assert row.state == "stopped"
     assert "does not drain" in row.why
@@ -327,7 +332,8 @@ def test_service_killed_during_revert_completes_or_rolls_back(begin: Begin) -> N
             nimbus.run()
         row = nimbus.plan_service.plan(back.id)
         assert nimbus.paused == set()
-        assert (row.state, nimbus.where()) in [("done", before), ("rolled_back", then)], row.why
+        assert row.state in ("done", "rolled_back"), row.why
+        assert nimbus.is_back(before if row.state == "done" else then)
 
 
 def begun_stage(nimbus: Nimbus, plan: str) -> list[str]:
@@ -335,10 +341,10 @@ def begun_stage(nimbus: Nimbus, plan: str) -> list[str]:
     nimbus.plan_service.apply(plan, ANNA)
     for _ in range(100):
         nimbus.executor.advance()
-        row = nimbus.plans.row(plan)
-        own = [step for step in nimbus.plans.steps(plan) if step.stage == row.stage == 1]
+        row = nimbus.plans.plan(plan)
+        own = [step for step in nimbus.plans.plan(plan).steps if step.stage == row.stage == 1]
         if any(step.state == "moved" for step in own):
-            return [move["topology"] for step in own for move in step.content["moves"]]
+            return [move.topology for step in own for move in step.moves]
     raise AssertionError
 
 
@@ -356,7 +362,7 @@ def test_topology_removed_during_move_does_not_block_plan(begin: Begin) -> None:
     nimbus = begin(many()[0])
     before = nimbus.where()
     plan = nimbus.propose(many()[1])
-    gone = nimbus.plans.steps(plan)[0].content["moves"][0]["topology"]
+    gone = nimbus.plans.plan(plan).steps[0].moves[0].topology
     nimbus.plan_service.apply(plan, ANNA)
     nimbus.until_killed = 11  # its workers have ended, and no new ones begun
     with pytest.raises(Killed):
@@ -366,17 +372,17 @@ def test_topology_removed_during_move_does_not_block_plan(begin: Begin) -> None:
     nimbus.run()
     row = nimbus.plan_service.plan(plan)
     assert (row.state, row.why.endswith("gone as it was moved")) == ("rolled_back", True)
-    assert nimbus.where() == {each: slots for each, slots in before.items() if each != gone}
+    assert nimbus.is_back({each: slots for each, slots in before.items() if each != gone})
 
 
 def test_move_without_free_slots_does_not_block_service(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stormwright.service.plans.executor.AGAIN_S", 0.0)
     nimbus = begin(many()[0])
     plan = nimbus.propose(many()[1])
-    first = nimbus.plans.steps(plan)[0]
+    first = nimbus.plans.plan(plan).steps[0]
     nimbus.plan_service.apply(plan, ANNA)
     nimbus.plans.set_step(plan, first.number, "moving")
-    nimbus.lose(first.content["moves"][0]["topology"])
+    nimbus.lose(first.moves[0].topology)
     assert all(nimbus.executor.advance() for _ in range(9))
     nimbus.plan_service.stop(plan, ANNA)
     nimbus.run()
@@ -388,7 +394,7 @@ def test_rollback_without_free_slots_is_abandoned(begin: Begin, monkeypatch: pyt
     nimbus = begin(many()[0])
     plan = nimbus.propose(many()[1])
     lost = begun_stage(nimbus, plan)[0]
-    nimbus.plans.change(plan, ["applying"], "rolling_back", "it does worse")
+    nimbus.plans.happen(plan, "to roll back", "it does worse")
     nimbus.lose(lost)
     nimbus.run()
     row = nimbus.plan_service.plan(plan)
@@ -402,8 +408,8 @@ def test_resumed_plan_is_evaluated_by_its_own_decision(begin: Begin) -> None:
     assert len(begun_stage(nimbus, plan)) > 1
     nimbus.plan_service.stop(plan, ANNA)
     nimbus.run()
-    assert nimbus.plans.row(plan).state == "stopped"
-    nimbus.decide(nimbus.now(), Decision(True, "of the service itself"))
+    assert nimbus.plans.plan(plan).state == "stopped"
+    nimbus.decide(nimbus.now(), Plan(reason="of the service itself"))
     nimbus.plan_service.resume(plan, ANNA)
     nimbus.run()
     row = nimbus.plan_service.plan(plan)

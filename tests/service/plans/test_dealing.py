@@ -13,15 +13,16 @@ from typing import Any, cast
 import pytest
 
 from stormwright.client.shapes import ModesChange, PlanRequest
+from stormwright.controller.planning.order import UNLIMITED
 from stormwright.controller.planning.planner import plan_moves
-from stormwright.controller.plans.rollback import WHOLE
-from stormwright.controller.policy import Decision
-from stormwright.errors import ConflictError, InputError, StormwrightError
+from stormwright.controller.propose import NoPlan, plan_of
+from stormwright.errors import ConflictError, InputError, NotFoundError, StormwrightError
 from stormwright.model import Assignment, Problem
-from stormwright.modes import Mode
+from stormwright.plans.modes import Mode
+from stormwright.plans.plan import Plan
 from stormwright.service.loop import Loop
 from stormwright.service.plans.guard import Guard
-from stormwright.service.plans.plan_service import MOST_WAITING, PlanMakers
+from stormwright.service.plans.plan_service import MAX_WAITING, PlanMakers
 from stormwright.service.plans.store import PROPOSED_S, PlanExpiry
 from stormwright.service.storage.database import FILE, MIGRATIONS, State
 from tests.service.plans.nimbus import ANNA, Nimbus, settled
@@ -39,7 +40,7 @@ class Service:
     """The loop of a service whose scheduler always wants the same placement."""
 
     def __init__(self, nimbus: Nimbus) -> None:
-        self._nimbus, self.acted = nimbus, list[Decision]()
+        self._nimbus, self.acted = nimbus, list[Plan]()
         #: What happens between a look and what is made of it.
         self.meanwhile: Callable[[], None] = lambda: None
         self._stop = threading.Event()
@@ -47,16 +48,19 @@ class Service:
         decider = SimpleNamespace(decide=self._decide)
         execute = lambda decision, _: self.acted.append(decision)  # noqa: E731
         executor = SimpleNamespace(advance=nimbus.executor.advance, execute=execute)
-        propose = nimbus.plan_service.propose
-        self._loop = Loop(cast(Any, decider), nimbus.guard, propose, cast(Any, executor), [expiry.expire])
+        suggest = nimbus.plan_service.suggest
+        self._loop = Loop(cast(Any, decider), nimbus.guard, suggest, cast(Any, executor), [expiry.expire])
 
-    def _decide(self) -> Decision:
+    def _decide(self) -> Plan | NoPlan:
         self._stop.set()
         now = self._nimbus.look()
         assert now is not None
         stay = self._nimbus.guard.stay(now)
         self.meanwhile()
-        return Decision(True, "better", plan_moves(now, Assignment(many()[1]), WHOLE, stay, cpu_limits=False))
+        order = plan_moves(now, Assignment(many()[1]), UNLIMITED, stay, cpu_limits=False)
+        if not order.steps:
+            return NoPlan("nothing_to_do", "it is there")
+        return plan_of(now, order).model_copy(update={"reason": "better"})
 
     def once(self) -> None:
         """A look, or as many turns as a plan under way takes."""
@@ -74,7 +78,7 @@ def change(nimbus: Nimbus, **modes: object) -> None:
 def test_default_mode_only_observes(nimbus: Nimbus) -> None:
     service = Service(nimbus)
     service.once()
-    assert (service.acted, nimbus.plans.rows()) == ([], [])
+    assert (service.acted, nimbus.plans.summaries()) == ([], [])
 
 
 def test_auto_moves_and_not_while_frozen_or_outside_of_its_windows(nimbus: Nimbus) -> None:
@@ -95,9 +99,9 @@ def test_suggestion_waits_for_approval_and_is_not_repeated(nimbus: Nimbus) -> No
     change(nimbus, default="suggest", topologies={"t5": "observe"})
     service.once()
     service.once()
-    (plan,) = nimbus.plans.rows()
-    assert (plan.state, plan.author, plan.reason) == ("proposed", "stormwright", "better")
-    moving = {move["name"] for step in nimbus.plans.steps(plan.id) for move in step.content["moves"]}
+    (plan,) = nimbus.plans.summaries()
+    assert (plan.state, plan.by, plan.reason) == ("proposed", "stormwright", "better")
+    moving = {move.name for step in nimbus.plans.plan(plan.id).steps for move in step.moves}
     assert "t5" not in moving
     nimbus.plan_service.apply(plan.id, ANNA)
     service.once()
@@ -110,7 +114,7 @@ def test_decision_on_topology_killed_meanwhile_is_not_suggested(nimbus: Nimbus) 
     change(nimbus, default="suggest")
     service.meanwhile = lambda: nimbus.kill("t3-1-0")
     service.once()
-    assert nimbus.plans.rows() == []
+    assert nimbus.plans.summaries() == []
 
 
 def test_decision_on_several_topologies_uses_most_cautious_mode(nimbus: Nimbus) -> None:
@@ -118,7 +122,7 @@ def test_decision_on_several_topologies_uses_most_cautious_mode(nimbus: Nimbus) 
     change(nimbus, default="auto", topologies={"t0": "suggest"})
     service.once()
     assert service.acted == []
-    assert len(nimbus.plans.rows(["proposed"])) == 1
+    assert len(nimbus.plans.summaries(["proposed"])) == 1
 
 
 @pytest.mark.parametrize(("told", "kept"), [(None, "auto"), ("suggest", "suggest")])
@@ -175,16 +179,19 @@ def test_plans_and_history_are_retained_for_90_days(nimbus: Nimbus, monkeypatch:
     nimbus.run()
     n = nimbus.plan_service.plan(done).decision
     kept = nimbus.journal.add_entry("plan", "anna", "a try", plan=halted)
-    nimbus.plans.change(halted, ["proposed"], "stopped", decision=kept)
+    nimbus.plans.begin(halted, kept, "anna")
+    nimbus.plans.happen(halted, "stopped")
     now = time.time()
     for days in (89, 91):
         monkeypatch.setattr(time, "time", lambda days=days: now + days * 86_400)
         PlanExpiry(nimbus.plans, nimbus.journal, 90).expire()
         told = {entry.n for entry in nimbus.plan_service.history().entries}
         assert ({n, kept} <= told) == (days == 89)
-    assert [row.id for row in nimbus.plans.rows()] == [halted]
+    assert [row.id for row in nimbus.plans.summaries()] == [halted]
     assert told == {kept}
-    assert len(nimbus.plans.steps(done)) == len(nimbus.journal.placements_before_entry(n or 0)) == 0
+    with pytest.raises(NotFoundError):
+        nimbus.plans.plan(done)
+    assert nimbus.journal.placements_before_entry(n or 0) == {}
 
 
 class Slow:
@@ -207,7 +214,7 @@ def slow(nimbus: Nimbus) -> Slow:
 
 
 def test_number_of_queued_plan_requests_is_limited(nimbus: Nimbus, slow: Slow) -> None:
-    asked = [nimbus.plan_service.request(PlanRequest(by="anna", reason="a try")).id for _ in range(MOST_WAITING)]
+    asked = [nimbus.plan_service.request(PlanRequest(by="anna", reason="a try")).id for _ in range(MAX_WAITING)]
     with pytest.raises(ConflictError, match="20 plans wait to be made"):
         nimbus.plan_service.request(PlanRequest(by="anna", reason="one more"))
     slow.go.set()
@@ -237,12 +244,11 @@ def test_discarded_plan_request_is_not_computed(nimbus: Nimbus, slow: Slow) -> N
 
 def test_anomaly_response_check_limits_decisions_to_suggestions(nimbus: Nimbus) -> None:
     change(nimbus, default="auto", responses={"overload": "check"})
-    plan = plan_moves(nimbus.now(), Assignment(many()[1]), WHOLE, cpu_limits=False)
+    plan = plan_of(nimbus.now(), plan_moves(nimbus.now(), Assignment(many()[1]), UNLIMITED, cpu_limits=False))
     for because, mode in (("overload", "suggest"), ("drift", "auto"), ("", "auto")):
-        decision = Decision(True, "better", plan, because=because)  # type: ignore[arg-type]
-        assert nimbus.guard.verdict(decision)[0] == mode
+        assert nimbus.guard.verdict(plan.model_copy(update={"because": because}))[0] == mode
     change(nimbus, default="observe", responses={"overload": "check"})
-    assert nimbus.guard.verdict(Decision(True, "better", plan, because="overload"))[0] == "observe"
+    assert nimbus.guard.verdict(plan.model_copy(update={"because": "overload"}))[0] == "observe"
 
 
 def test_expired_freeze_allows_moves(nimbus: Nimbus, monkeypatch: pytest.MonkeyPatch) -> None:

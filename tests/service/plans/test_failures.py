@@ -9,7 +9,7 @@ from contextlib import suppress
 import pytest
 
 from stormwright.errors import StormwrightError
-from stormwright.plan import ACTIVE_STATES
+from stormwright.plans.states import ACTIVE_STATES
 from stormwright.service.plans import executor
 from tests.service.plans.nimbus import ANNA, Nimbus
 from tests.service.plans.test_applying import Begin, begin, many, moving, planned, unpredicted  # noqa: F401
@@ -31,12 +31,12 @@ def until_it_ends(nimbus: Nimbus, happens: Callable[[int], None], most: int = 40
     for number in range(most):
         happens(number)
         if not turn(nimbus):
-            (plan,) = nimbus.plans.rows()
+            (plan,) = [each for each in nimbus.plans.summaries() if not each.rolls_back]
             if plan.state != "waiting":
                 break
             # What moved as it failed could not be measured, and a person takes it as good.
             nimbus.plan_service.resume(plan.id, ANNA)
-    (plan,) = nimbus.plans.rows()
+    (plan,) = [each for each in nimbus.plans.summaries() if not each.rolls_back]
     assert plan.state not in ACTIVE_STATES
     return plan.state
 
@@ -68,8 +68,8 @@ def test_nimbus_is_away_from_a_moment_of_a_move_on(begin: Begin, moment: int) ->
     assert nimbus.paused == set()
     if state == "done":
         assert nimbus.where() == then
-    for topology, where in nimbus.where().items():
-        assert where in (before[topology], then[topology])
+    for topology in nimbus.where():
+        assert any(nimbus.is_back(side, topology) for side in (before, then))
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
@@ -109,8 +109,8 @@ def test_the_disk_fills_up_at_any_moment_of_a_turn(begin: Begin, moment: int) ->
 def test_plan_stops_if_required_node_fails_between_steps(begin: Begin, moment: int) -> None:  # noqa: F811
     nimbus = begin(many()[0])
     plan = applying_plan(nimbus)
-    moves = [move for step in nimbus.plans.steps(plan) for move in step.content["moves"]]
-    last = moves[-1]["after"]["slots"][0][0]
+    moves = [move for step in nimbus.plans.plan(plan).steps for move in step.moves]
+    last = moves[-1].after.slots[0].supervisor
 
     def happens(number: int) -> None:
         if number == moment:
@@ -119,7 +119,7 @@ def test_plan_stops_if_required_node_fails_between_steps(begin: Begin, moment: i
     state = until_it_ends(nimbus, happens)
     assert state in ("stopped", "rolled_back", "failed")
     assert nimbus.paused == set()
-    assert f"node {last} is gone" in nimbus.plans.row(plan).why or "gone" in nimbus.plans.row(plan).why
+    assert f"node {last} is gone" in nimbus.plans.plan(plan).why or "gone" in nimbus.plans.plan(plan).why
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -128,8 +128,8 @@ def test_plan_ends_cleanly_if_node_fails_during_move(begin: Begin, seed: int) ->
     nimbus = begin(cluster, seed)
     plan = nimbus.propose(wanted)
     nimbus.plan_service.apply(plan, ANNA)
-    (first, *_) = nimbus.plans.steps(plan)
-    node = first.content["moves"][0]["after"]["slots"][0][0]
+    (first, *_) = nimbus.plans.plan(plan).steps
+    node = first.moves[0].after.slots[0].supervisor
     nimbus.until_away = 3 + seed % 3
 
     def happens(number: int) -> None:

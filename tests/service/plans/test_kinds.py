@@ -12,8 +12,8 @@ import pytest
 from stormwright.client.shapes import ModesChange, PlanRequest
 from stormwright.errors import ConflictError
 from stormwright.model import Topology, WorkerSlot
-from stormwright.modes import KindRule
-from stormwright.plan import Plan
+from stormwright.plans.modes import KindRule
+from stormwright.plans.plan import Plan
 from tests.controller.builders import on, problem, topology
 from tests.service.plans.nimbus import ANNA, Nimbus, settled
 

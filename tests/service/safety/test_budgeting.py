@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from stormwright.controller.planning.plan import MoveBudget
+from stormwright.controller.planning.order import MoveBudget
 from stormwright.service.safety.move_budget import MoveBudgetKeeper
 from stormwright.service.storage.database import FILE, State
 from tests.service.virtual import AllOn, Deciding, Place, VirtualStorm

@@ -16,7 +16,7 @@ import pytest
 from stormwright.client.shapes import DrainRequest, ModesChange
 from stormwright.errors import ConflictError, NotFoundError
 from stormwright.model import Problem
-from stormwright.plan import Plan
+from stormwright.plans.plan import Plan
 from stormwright.schedulers import make_scheduler
 from stormwright.service.storage.database import FILE, State
 from stormwright.storm.bridge import Bridge

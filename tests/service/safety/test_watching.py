@@ -102,7 +102,7 @@ def test_slow_node_is_drained_once_mode_permits(watched: WatchedCluster) -> None
     nimbus.rebalanced = []
     watched.look()
     assert told(watched) == [("slow-node", "host0", "host0 was drained", "")]
-    (plan,) = nimbus.plans.rows()
+    (plan,) = nimbus.plans.summaries()
     begun(nimbus, plan.id)
     nimbus.run()
     assert "n0" not in hosts(nimbus)
@@ -113,7 +113,7 @@ def test_automatic_drains_are_limited_to_one_node_in_ten(watched: WatchedCluster
     watched.modes(default="auto", responses={"slow-node": "fix"})
     watched.slow.nodes = SLOW | {"n1": replace(SLOW["n0"], node="n1")}
     watched.look()
-    begun(watched.nimbus, watched.nimbus.plans.rows()[0].id)
+    begun(watched.nimbus, watched.nimbus.plans.summaries()[0].id)
     watched.nimbus.run()
     watched.look()
     assert told(watched)[1] == ("slow-node", "host1", "", "1 are drained like this already: a person has to look")

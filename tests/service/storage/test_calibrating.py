@@ -9,8 +9,8 @@ from typing import Any
 import orjson
 import pytest
 
-from stormwright.clock import WallClock
-from stormwright.documents import FileDocument
+from stormwright.base.clock import WallClock
+from stormwright.base.documents import FileDocument
 from stormwright.formats import problem_from_dict, problem_to_dict
 from stormwright.model import LoadProfile, Problem
 from stormwright.pipeline.measurement.measurement import capacity_cores

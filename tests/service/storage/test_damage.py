@@ -6,19 +6,20 @@ import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import orjson
 import pytest
 
 from stormwright.cli import run
-from stormwright.controller.planning.plan import MoveBudget, Step
+from stormwright.controller.planning.order import MoveBudget
 from stormwright.controller.planning.planner import plan_moves
-from stormwright.controller.plans.document import step_to_dict
+from stormwright.controller.propose import plan_of
 from stormwright.errors import InputError
-from stormwright.history.evaluation.verdict import Promise
 from stormwright.model import Assignment
-from stormwright.modes import Modes
+from stormwright.plans.modes import Modes
+from stormwright.plans.plan import Promise
 from stormwright.service.plans.guard import Guard
 from stormwright.service.plans.journal import Journal
 from stormwright.service.plans.store import PlanStore
@@ -30,7 +31,9 @@ from tests.controller.builders import on, problem, topology
 T = topology("words")
 NOW = problem([T], current={T.id: on("n0")})
 WANTED = NOW.with_current({T.id: on("n1")}).current_slot
-(MOVE,) = plan_moves(NOW, Assignment(WANTED), MoveBudget(1, 100), cpu_limits=False).moves
+MADE = plan_of(NOW, plan_moves(NOW, Assignment(WANTED), MoveBudget(1, 100), cpu_limits=False)).model_copy(
+    update={"gain": "more", "promises": {T.id: Promise(1.5)}}
+)
 
 
 #: Bytes that a text column cannot have; as a bound value they would be a BLOB.
@@ -59,18 +62,10 @@ def state(tmp_path: Path) -> Iterator[State]:
     """One row in every table, and a second plan."""
     made = State(tmp_path / FILE)
     plans, journal = PlanStore(made), Journal(made)
-    step = Step((MOVE,))
+    (step,) = MADE.steps
     for reason in ("first", "second"):
         plan = plans.add("person", "throughput", "anna", reason, {"goals": []})
-        plans.save(
-            plan,
-            "planned",
-            "",
-            {"gain": "more", "step_count": 1},
-            {},
-            {T.id: Promise(1.5)},
-            [(0, step_to_dict(step, NOW))],
-        )
+        plans.save(plan, MADE)
     n = journal.add_entry("person", "anna", "a try", plan=plan)
     journal.record_before(n, step, {T.id: Promise(1.5)})
     journal.link_decision(n, 5)
@@ -106,8 +101,8 @@ def test_healthy_database_has_no_damaged_rows(state: State, tmp_path: Path) -> N
     [
         ("plans", "document", '{"gain": '),
         ("plans", "document", '{"topologies": "many"}'),
-        ("plans", "preconditions", "[]"),
-        ("plans", "promised", '{"words": 3}'),
+        ("plans", "document", '{"preconditions": []}'),
+        ("plans", "document", '{"promises": {"words": 3}}'),
         ("plans", "state", "unknown"),
         ("plans", "created_ms", "yesterday"),
         ("steps", "document", '{"moves": [{"before": {}}]}'),
@@ -158,15 +153,16 @@ def test_damaged_row_is_set_aside_and_named(
     plans, journal = PlanStore(state), Journal(state)
     guard = Guard(state, plans, journal)
     assert guard.modes.default == ("observe" if table == "modes" else "auto")
-    assert [plans.promises(row) for row in plans.rows()]
+    assert all(plans.plan(each.id).promises for each in plans.summaries())
     assert len(journal.entries(10).entries) == (0 if table == "decisions" else 1)
 
 
 def test_all_steps_of_a_plan_with_a_damaged_step_are_stored(state: State) -> None:
     plans = PlanStore(state)
     plan = plans.add("person", "throughput", "anna", "third", {})
-    steps = [(0, step_to_dict(Step((MOVE,)), NOW))] * 3
-    plans.save(plan, "planned", "", {"step_count": 3}, {}, {}, steps)
+    (step,) = MADE.steps
+    steps = tuple(replace(step, number=number) for number in range(3))
+    plans.save(plan, MADE.model_copy(update={"steps": steps, "step_count": 3}))
     with state.change() as to:
         to.execute("UPDATE steps SET document = '{' WHERE plan = ? AND number = 1", (plan,))
     plan_row, step_rows = (
@@ -197,7 +193,7 @@ def test_columns_of_finished_plans_are_checked(state: State, tmp_path: Path, col
     as_text = "CAST(? AS TEXT)" if value is INVALID_UTF8 else "?"
     damage(tmp_path, f"UPDATE plans SET state = 'done', {column} = {as_text} WHERE rowid = 1", value)  # noqa: S608 (columns of the test)
     assert len(set_aside_damaged(state)) == 1
-    assert len(PlanStore(state).summary_rows()) == 1
+    assert len(PlanStore(state).summaries()) == 1
 
 
 @pytest.mark.parametrize("value", ["[]", "3", '{"a": 1'])

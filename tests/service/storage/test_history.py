@@ -16,9 +16,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from stormwright.cli.progress import shown
-from stormwright.controller.planning.plan import MoveBudget
+from stormwright.controller.planning.order import MoveBudget
 from stormwright.controller.planning.planner import plan_moves
-from stormwright.controller.policy import Decision
+from stormwright.controller.propose import plan_of
 from stormwright.controller.reports import MoveReport
 from stormwright.errors import InputError, StormwrightError
 from stormwright.history.tables.store import as_uri, tables_below
@@ -65,8 +65,8 @@ def wait_for(reached: Callable[[], bool]) -> None:
 def test_decision_move_and_outcome_are_staged(history: ServiceHistory, tmp_path: Path, said: list[str]) -> None:
     seen = cluster(1, START_MS)
     decision = look(seen)
-    (move,) = decision.plan.moves
-    assert move.topology.id == TOPOLOGY
+    (move,) = decision.moves
+    assert move.topology == TOPOLOGY
     there = [(slot.supervisor, slot.port) for slot in move.after.slots]
     assert len({node for node, _ in there}) == 1
     history.start(lambda: None)
@@ -108,7 +108,7 @@ def test_full_disk_is_reported_once_and_does_not_stop_placement(
     def full(*_: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("stormwright.files.os.fsync", full)
+    monkeypatch.setattr("stormwright.base.files.os.fsync", full)
     seen = cluster(1, START_MS)
     for _ in range(3):
         history.observe(seen)
@@ -229,7 +229,7 @@ def test_every_move_through_spare_slots_is_recorded(history: ServiceHistory, tmp
     a, b = (topology(name, workers=1) for name in "ab")
     now = problem([a, b], nodes=3, slots=1, current={a.id: on("n0"), b.id: on("n1")})
     plan = plan_moves(now, Assignment(np.repeat([1, 0], 4).astype(np.int32)), MoveBudget())
-    history.record_decision(now, Decision(True, "better", plan), dry_run=True)
+    history.record_decision(now, plan_of(now, plan), dry_run=True)
     (row,) = staged(tmp_path, "decisions")
     assert sorted(json.loads(row["moves"]).values()) == [[4], [4, 4]]
 

@@ -18,8 +18,8 @@ def test_recorded_decision_omits_predictions_of_unmoved_topologies(tmp_path, mon
     recorder, seen = Recorder(Staging(tmp_path), "optimizer"), cluster(0, START_MS)
     monkeypatch.setattr(recorder, "_write", lambda _, __, row: rows.append(row))
     decision = look(seen, "optimizer", objective="throughput", iterations=100)
-    assert decision.assignment is not None
-    assert "predicted" in decision.assignment.parameters
+    assert decision.search is not None
+    assert "predicted" in decision.search.parameters
     recorder.record_decision(seen, decision, dry_run=True)
     kept = [json.loads(row["parameters"]) for row in rows if "parameters" in row]
     assert [each["objective"] for each in kept] == ["throughput"]

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from stormwright.base.documents import FileDocument
 from stormwright.controller.move import Mover
 from stormwright.controller.reports import MoveLimits
 from stormwright.controller.safety.pauses import Pauses
 from stormwright.controller.tally import Tally
-from stormwright.documents import FileDocument
 from stormwright.model import Problem, TopologyAssignment
 from stormwright.model.assignment import UNPLACED
 from stormwright.perflog.records import RejectedLine, parse_lines

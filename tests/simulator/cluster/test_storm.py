@@ -10,17 +10,18 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 
+from stormwright.base.documents import FileDocument
 from stormwright.controller.move import Mover
-from stormwright.controller.planning.plan import MoveBudget, Step
+from stormwright.controller.planning.order import MoveBudget
 from stormwright.controller.planning.planner import plan_moves
 from stormwright.controller.reports import MoveLimits
 from stormwright.controller.safety.pauses import Pauses
 from stormwright.controller.tally import Tally
-from stormwright.documents import FileDocument
 from stormwright.errors import NimbusError
 from stormwright.formats import problem_from_dict
 from stormwright.model import Assignment, Supervisor
 from stormwright.perflog.records import parse_lines
+from stormwright.plans.plan import Move
 from stormwright.simulator.cluster.clock import VirtualClock
 from stormwright.simulator.cluster.storm import VirtualStorm
 from stormwright.simulator.cluster.timings import Timings
@@ -35,7 +36,7 @@ def cluster(tmp_path: Path) -> Running:
     return running(words(cores=0.4), tmp_path)
 
 
-def to_node(cluster: Running, topology: int, node: str) -> Step:
+def to_node(cluster: Running, topology: int, node: str) -> Move:
     """The move of a topology into as many workers of one node."""
     now = cluster.bridge.snapshot()
     assert now is not None
@@ -155,10 +156,10 @@ def test_nimbus_uses_its_own_placement_without_a_service_answer(cluster: Running
 def test_restarted_service_resumes_a_topology_once_its_old_workers_have_ended(cluster: Running, tmp_path: Path) -> None:
     """Nimbus does not notify the nodes that a topology leaves: their workers would run on for up to ten seconds."""
     move = to_node(cluster, 0, "n1").moves[0]
-    name, after, nimbus = move.topology.name, move.legs[-1].after, cluster.storm.nimbus
+    name, after, nimbus = move.name, move.legs[-1].after, cluster.storm.nimbus
     nimbus.deactivate(name)
     cluster.clock.sleep(3)
-    cluster.bridge.order_all({move.topology.id: Order(after, "killed in the middle", before=move.before)})
+    cluster.bridge.order_all({move.topology: Order(after, "killed in the middle", before=move.before)})
     nimbus.rebalance(name, 0, move.num_workers)
     cluster.clock.sleep(1)
     paused = FileDocument(tmp_path / "left.json")
@@ -167,7 +168,7 @@ def test_restarted_service_resumes_a_topology_once_its_old_workers_have_ended(cl
     cluster.storm.deliver = lambda lines: again.add(list(parse_lines(lines)))  # type: ignore[arg-type, return-value]
     began = cluster.clock.monotonic()
     assert Mover(nimbus, cluster.bridge, again, Pauses(paused), MoveLimits()).resume() == [name]
-    assert set(again.reporting(move.topology.id)) == set(after.slots)
+    assert set(again.reporting(move.topology)) == set(after.slots)
     assert {each["name"]: each["status"] for each in nimbus.cluster()["topologies"]}[name] == "ACTIVE"
     assert cluster.clock.monotonic() - began < MoveLimits().settle_s
     assert json.loads(paused.load() or "") == []
@@ -196,7 +197,7 @@ def test_restarted_service_resumes_a_topology_once_workers_with_other_executors_
 
 
 def test_unreadable_placement_does_not_keep_a_topology_paused(cluster: Running, tmp_path: Path) -> None:
-    nimbus, name = cluster.storm.nimbus, to_node(cluster, 0, "n1").moves[0].topology.name
+    nimbus, name = cluster.storm.nimbus, to_node(cluster, 0, "n1").moves[0].name
     nimbus.deactivate(name)
     paused = FileDocument(tmp_path / "left.json")
     paused.save(json.dumps([name]))

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from stormwright.controller.objectives.outlook import LATENCY, NODES, THROUGHPUT, TRAFFIC
-from stormwright.controller.planning.plan import MovePlan, Step, TopologyMove
-from stormwright.controller.policy import Decision
+from stormwright.controller.propose import NoPlan, Plan
+from stormwright.plans.plan import Move, TopologyMove
 from stormwright.predict.prediction import Interval
 from stormwright.workbench.demo.measure import TopologyRun
 from stormwright.workbench.demo.promise import PlacementPromise, TopologyPromise
@@ -57,12 +57,13 @@ class Stage:
     def decide(self, trial):
         self.log.append(f"decide {trial}")
         to = self.wanted.pop(0) if self.wanted else self.runs
-        moves = () if to == self.runs else (TopologyMove(T, self.runs, to, 4, (), (), (), ()),)
-        decision = Decision(True, f"decision {trial}", MovePlan((Step(moves),) if moves else ()))
+        moves = () if to == self.runs else (TopologyMove(T.id, T.name, self.runs, to, 4, (), (), (), ()),)
+        reason = f"decision {trial}"
+        decision = Plan(reason=reason, steps=(Move(moves),)) if moves else NoPlan("small_gain", reason)
         return DecidedPlacement(decision, *(promise(self.places[at]) for at in (self.runs, to)))
 
     def act(self, decision):
-        (move,) = decision.plan.moves
+        (move,) = decision.moves
         self.log.append("act")
         self.runs = move.after
 

@@ -9,15 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from stormwright.base.documents import FileDocument
 from stormwright.chaos.virtual.schedule import Schedule
 from stormwright.chaos.virtual.world import World
 from stormwright.controller.move import Mover
-from stormwright.controller.planning.plan import MoveBudget
+from stormwright.controller.planning.order import MoveBudget
 from stormwright.controller.planning.planner import plan_moves
 from stormwright.controller.reports import MoveLimits
 from stormwright.controller.safety.pauses import Pauses
 from stormwright.controller.tally import Tally
-from stormwright.documents import FileDocument
 from stormwright.model import Assignment, Problem
 from stormwright.model.arrays import IntArray
 from stormwright.perflog.records import RejectedLine, parse_lines

@@ -12,9 +12,9 @@ import numpy as np
 
 from stormwright.advise.search.kinds import NodeMix
 from stormwright.advise.search.trials import ExecutorCounts, MixTrials
+from stormwright.base.tables import Tabular
 from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.humanize import counted
-from stormwright.tables import Tabular
 
 # Steps --------------------------------------------------------------------------------------------
 # Explanation of advice: steps from the current state to the recommendation.

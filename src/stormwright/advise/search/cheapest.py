@@ -28,14 +28,14 @@ log = logging.getLogger(__name__)
 
 #: Maximum number of mixes of nodes that are tried, without those that have too little CPU or memory in any case; and of
 #: mixes of several kinds that are considered.
-_MOST_MIXES, _MOST_LOOKED_AT = 60, 50_000
+_MAX_MIXES, _MAX_LOOKED_AT = 60, 50_000
 
 #: Minimum resources of all executors and messages on as many nodes or more, relative to those found on some nodes.
 _TAKES_AS_WELL = 0.95
 
 #: Times that executors are added for one mix, for each component; and in a row without that the fullest node, link or
 #: thread of messages is less full than before by this part: then it is not full because executors are too large.
-_MOST_RAISES, _MOST_IN_VAIN, _LESS_FULL = 4, 6, 1e-3
+_MAX_RAISES, _MAX_IN_VAIN, _LESS_FULL = 4, 6, 1e-3
 
 #: Number of executors per step of one.
 _PART = 8
@@ -44,10 +44,10 @@ _PART = 8
 _PACKED = 1.02
 
 #: Mixes that are tried for an alternative, and how much more CPU each has at least than the one before.
-_MOST_NEAR, _MORE_CPU = 4, 1.03
+_MAX_NEAR, _MORE_CPU = 4, 1.03
 
 #: Maximum number of executors added for less latency, and the minimum fraction by which each has to lower it.
-_MOST_QUICKER, _QUICKER = 24, 0.005
+_MAX_QUICKER, _QUICKER = 24, 0.005
 
 
 class Search:
@@ -104,7 +104,7 @@ class Search:
                 break
         tries = refused.newest or f"{counted(trials.goals.max_nodes, 'node')} have too little CPU or memory"
         if self._given_up:
-            message = f"{_MOST_MIXES} mixes of nodes were tried, and none was enough; the last one was {tries}"
+            message = f"{_MAX_MIXES} mixes of nodes were tried, and none was enough; the last one was {tries}"
             raise InputError("advice", [Fault(message, "nodes")])
         raise InputError("advice", [Fault(f"no allowed number of nodes is sufficient: {tries}", "nodes")])
 
@@ -123,12 +123,12 @@ class Search:
         InputError
             Tasks or executors are too few.
         """
-        trials, now, left = self.trials, self.trials.counts(other), _MOST_NEAR
+        trials, now, left = self.trials, self.trials.counts(other), _MAX_NEAR
         counts = {key: max(least, now[key]) for key, least in self.least().items()}
         if any(self._total(counts, topology) > trials.goals.max_executors for topology in trials.requested):
             return None
         memory_mb, least_hz = trials.memory_mb(counts), _TAKES_AS_WELL * other.cpu_hz / trials.allowed
-        for mix in mixes(trials.kinds, trials.goals.max_nodes, _MOST_LOOKED_AT):
+        for mix in mixes(trials.kinds, trials.goals.max_nodes, _MAX_LOOKED_AT):
             if mix.cpu_hz < least_hz or too_small_text(trials, mix, trials.work_hz, memory_mb):
                 continue
             found = trials.evaluated(counts, mix)
@@ -185,11 +185,11 @@ class Search:
         """
         trials, tried = self.trials, 0
         memory_mb, work_hz = trials.memory_mb(least), trials.work_hz
-        for mix in mixes(trials.kinds, trials.goals.max_nodes, _MOST_LOOKED_AT):
+        for mix in mixes(trials.kinds, trials.goals.max_nodes, _MAX_LOOKED_AT):
             if why := too_small_text(trials, mix, work_hz, memory_mb) or self._too_small_for_messages(mix):
                 refused.add(mix, why)
                 continue
-            if tried == _MOST_MIXES:
+            if tried == _MAX_MIXES:
                 self._given_up = True
                 return
             yield mix
@@ -209,7 +209,7 @@ class Search:
         """
         trials, counts, why = self.trials, dict(least), ""
         fullest, in_vain = np.inf, 0
-        for _ in range(_MOST_RAISES * len(counts) + 1):
+        for _ in range(_MAX_RAISES * len(counts) + 1):
             evaluated = trials.evaluated(counts, mix)
             if not evaluated.complete:
                 return _unplaced(evaluated)
@@ -226,7 +226,7 @@ class Search:
             full = evaluated.fullest(set())
             in_vain = 0 if over or full < fullest * (1 - _LESS_FULL) else in_vain + 1
             fullest = min(fullest, full)
-            if in_vain > _MOST_IN_VAIN:
+            if in_vain > _MAX_IN_VAIN:
                 return f"{why}, and smaller executors do not help"
             before = dict(counts)
             for key in over or self._largest(evaluated):
@@ -260,7 +260,7 @@ class Search:
     def _quicker(self, found: EvaluatedPlacement, raised: list[str]) -> EvaluatedPlacement:
         """Return the placement with executors added where that reduces latency most, until it is low enough."""
         trials = self.trials
-        for _ in range(_MOST_QUICKER):
+        for _ in range(_MAX_QUICKER):
             if trials.meets_latency(found):
                 break
             late, counts = trials.p95_ms(found), trials.counts(found)

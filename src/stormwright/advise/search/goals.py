@@ -9,7 +9,7 @@ from stormwright.errors import Fault, InputError, suggestion_for
 from stormwright.model import Problem
 
 #: Default maximum of nodes, and of executors of a topology.
-MOST_NODES, MOST_EXECUTORS = 1_000, 100_000
+MAX_NODES, MAX_EXECUTORS = 1_000, 100_000
 
 
 #: Fault of a topology without a measured load.
@@ -46,8 +46,8 @@ class AdviceGoals:
     times: Mapping[str, float] = field(default_factory=dict)
     p95_ms: float | None = None
     headroom: float = 0.2
-    max_nodes: int = MOST_NODES
-    max_executors: int = MOST_EXECUTORS
+    max_nodes: int = MAX_NODES
+    max_executors: int = MAX_EXECUTORS
 
     def __post_init__(self) -> None:
         faults = [
@@ -61,8 +61,8 @@ class AdviceGoals:
         if not 0 <= self.headroom < 1:
             faults.append(Fault(f"should be a part from 0 to below 1, got {self.headroom:g}", "headroom"))
         for name, value, most in (
-            ("--max-nodes", self.max_nodes, MOST_NODES),
-            ("--max-executors", self.max_executors, MOST_EXECUTORS),
+            ("--max-nodes", self.max_nodes, MAX_NODES),
+            ("--max-executors", self.max_executors, MAX_EXECUTORS),
         ):
             if not 1 <= value <= most:
                 faults.append(Fault(f"should be a number from 1 to {most:,}, got {value}", name))

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from stormwright.errors import Fault, InputError
 from stormwright.formats import read_json
-from stormwright.link_speed import link_bits_per_s
 from stormwright.model import Problem, Supervisor
+from stormwright.model.link_speed import link_bits_per_s
 from stormwright.model.requests import CPU
 
 # Input --------------------------------------------------------------------------------------------

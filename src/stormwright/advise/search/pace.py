@@ -11,13 +11,13 @@ import numpy as np
 from stormwright.advise.season import too_low_by
 
 #: Number of known changes from window to window before a rise is extrapolated, and its maximum.
-_LEAST_WINDOWS, _MOST_AHEAD = 2, 1.5
+_MIN_WINDOWS, _MAX_AHEAD = 2, 1.5
 
 #: Windows by which the level of this season is set against that of the last, and between what it may be.
 _LEVEL, _LEVELS = 3, (0.5, 2.0)
 
 #: Forecasts that have to be known before their error is; until then it is taken for this, and it is never more.
-_KNOWN, _ERROR, _MOST_ERROR = 12, 0.1, 0.3
+_KNOWN, _ERROR, _MAX_ERROR = 12, 0.1, 0.3
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class WindowPace:
         coming = self._coming()
         if coming is not None:
             return max(coming, now)
-        return min(now + self._rises(), _MOST_AHEAD * now)
+        return min(now + self._rises(), _MAX_AHEAD * now)
 
     def to_leave_for(self) -> float | None:
         """Return trees/s to plan removals for; None if it is too early."""
@@ -107,7 +107,7 @@ class WindowPace:
     def _rises(self) -> float:
         """Return the expected increase of the rate: the median of the last windows, robust against jumps."""
         by_window = np.diff(self._rates)[-self._patience.ahead :]
-        if len(by_window) < _LEAST_WINDOWS:
+        if len(by_window) < _MIN_WINDOWS:
             return 0.0
         return self._patience.ahead * max(float(np.median(by_window)), 0.0)
 
@@ -119,4 +119,4 @@ class WindowPace:
         now, before = rates[season:], rates[:-season]
         level = float(np.clip(np.median(now[-_LEVEL:] / np.maximum(before[-_LEVEL:], 1e-12)), *_LEVELS))
         error = too_low_by(now, level * before) if len(now) >= _KNOWN else _ERROR
-        return level * float(rates[-season:][: self._patience.coming].max()) * (1 + min(error, _MOST_ERROR))
+        return level * float(rates[-season:][: self._patience.coming].max()) * (1 + min(error, _MAX_ERROR))

@@ -186,7 +186,7 @@ _ITERATIONS = 15_000
 
 #: Searches that are repeated with more headroom because the prediction finds nodes or links a little fuller than the
 #: search left them, and the excess up to which they are.
-_MOST_REPEATED, _LITTLE_OVER = 2, 0.1
+_MAX_REPEATED, _LITTLE_OVER = 2, 0.1
 
 
 class MixTrials:
@@ -318,7 +318,7 @@ class MixTrials:
     def _searched(self, problem: Problem, mix: NodeMix, counts: ExecutorCounts) -> Iterator[EvaluatedPlacement]:
         """Yield placements on few nodes, each with more headroom than the one before, until nothing is overloaded."""
         percent = 100 * self.goals.headroom + _NOT_OVER_PERCENT
-        for _ in range(_MOST_REPEATED + 1):
+        for _ in range(_MAX_REPEATED + 1):
             found = self.evaluated_at(problem, mix, self._placed(problem, "nodes", min(percent, 99.0)), counts)
             yield found
             excess = found.fullest(set()) - self.allowed

@@ -7,7 +7,7 @@ import sqlite3
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,13 +20,13 @@ from stormwright.chaos.virtual.schedule import Schedule
 from stormwright.chaos.virtual.virtual_service import VirtualService
 from stormwright.chaos.virtual.world import Killed, World
 from stormwright.client.shapes import ChangeRequest
+from stormwright.controller.planning.order import UNLIMITED
 from stormwright.controller.planning.planner import plan_moves
-from stormwright.controller.plans.document import placement_of, where
-from stormwright.controller.plans.rollback import WHOLE
-from stormwright.controller.policy import Decision
+from stormwright.controller.propose import plan_of
 from stormwright.errors import ConflictError, StormwrightError
-from stormwright.model import Assignment
-from stormwright.plan import HALTED_STATES
+from stormwright.model import Assignment, WorkerSlot
+from stormwright.model.assignment import where
+from stormwright.plans.states import HALTED_STATES
 from stormwright.simulator.cluster.nimbus import ACTIVE
 
 _PERSON = ChangeRequest(by="chaos", reason="a run in virtual time")
@@ -191,7 +191,7 @@ class _Run:
             reached = self._reached or world.where()
             if self._target != reached:
                 yield Violation(Invariant.PLACEMENT, f"the plan leads to {self._target}, and led to {reached}")
-        if self._back and world.where() != self._before:
+        if self._back and _by_worker(world.where()) != _by_worker(self._before):
             text = f"everything was at {self._before}, and is at {world.where()} after the revert"
             yield Violation(Invariant.PLACEMENT, text)
 
@@ -209,8 +209,8 @@ class _Run:
     def _act(self, service: VirtualService) -> None:
         """Act as a person, before each round of the service."""
         self._require_time()
-        row = service.plans.active()
-        self.states = {each.id: each.state for each in service.plans.rows()}
+        row = service.plans.active_summary()
+        self.states = {each.id: each.state for each in service.plans.summaries()}
         problem = service.look()
         if row is not None or problem is None or len(problem.current) < len(problem.topologies):
             return
@@ -228,7 +228,7 @@ class _Run:
         elif self._reverting:
             self._continue_revert(service)
         elif self._decides:
-            if not service.next_decision().plan.steps:
+            if not service.next_decision().moves:
                 self._revert(service)
         elif not self._plan or self.states.get(self._plan) in ("failed", "discarded"):
             self._propose(service)
@@ -243,17 +243,16 @@ class _Run:
         problem = service.problem()
         if problem is None:
             return
-        moves = plan_moves(problem, Assignment(self._world.wanted), WHOLE, cpu_limits=False)
-        plan = service.plan_service.propose(Decision(True, "better", moves))
+        moves = plan_moves(problem, Assignment(self._world.wanted), UNLIMITED, cpu_limits=False)
+        plan = service.plan_service.suggest(plan_of(problem, moves)) if moves.steps else None
         if plan is None:
             self._to_end = True
             return
         if self._action is not Action.REVERT:
             self._world.begin_move()
         self._plan, self._target = plan, dict(self._world.where())
-        for step in service.plans.steps(plan):
-            for move in step.content["moves"]:
-                self._target[move["topology"]] = where(placement_of(move["after"]))
+        for topology, after in service.plans.plan(plan).targets.items():
+            self._target[topology] = list(where(after))
 
     def _revert(self, service: VirtualService) -> None:
         self._reached = dict(self._world.where())
@@ -277,5 +276,13 @@ class _Run:
             return
         self._back = service.plan_service.revert(self._numbers[0], _PERSON).id
         # It is made, and started, in a thread of its own; virtual time stands still meanwhile.
-        while service.plans.row(self._back).state in ("planning", "planned") and not self._world.dead:
+        while service.plans.summary(self._back).state in ("planning", "planned") and not self._world.dead:
             time.sleep(0.0005)
+
+
+def _by_worker(everything: Mapping[str, Sequence[WorkerSlot | None]]) -> dict[str, list[object]]:
+    """Return the node of each executor and the first executor of its worker: ports do not count for a rollback."""
+    return {
+        topology: [slot and (slot.supervisor, slots.index(slot)) for slot in slots]
+        for topology, slots in everything.items()
+    }

@@ -17,7 +17,7 @@ MORTAL = (Target.SERVICE, Target.NIMBUS, Target.MOVING_WORKER)
 AWAY_S = (0.5, 4.0, 15.0)
 
 #: Steps after its moment at which a fault of a scenario begins, at most, by seed.
-_MOST_SKIPPED = 12
+_MAX_SKIPPED = 12
 
 #: Reasons why a fault has no counterpart in virtual time, by kind and by target.
 _NO_KIND = {
@@ -161,6 +161,6 @@ def of_scenario(scenario: Scenario, moment: Moment, seed: int, messages: int = 2
     """
     rng = random.Random(seed)  # noqa: S311 (no secret)
     faults = tuple(
-        ScheduledFault(fault, moment, rng.randrange(_MOST_SKIPPED), rng.randrange(64)) for fault in scenario.faults
+        ScheduledFault(fault, moment, rng.randrange(_MAX_SKIPPED), rng.randrange(64)) for fault in scenario.faults
     )
     return Schedule(seed, faults, _late(rng, messages), scenario.action)

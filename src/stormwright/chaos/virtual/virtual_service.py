@@ -11,23 +11,23 @@ from threading import Event
 from types import SimpleNamespace
 from typing import Any, cast
 
+from stormwright.base.documents import FileDocument
 from stormwright.chaos.virtual.world import World
 from stormwright.controller.move import Mover
-from stormwright.controller.planning.plan import MovePlan, Step
+from stormwright.controller.planning.order import UNLIMITED
 from stormwright.controller.planning.planner import plan_moves
-from stormwright.controller.plans.rollback import WHOLE
-from stormwright.controller.policy import Decision
+from stormwright.controller.propose import NoPlan, plan_of
 from stormwright.controller.reports import MoveLimits, MoveReport
 from stormwright.controller.safety.pauses import Pauses
 from stormwright.controller.tally import Tally
-from stormwright.defaults import STORMS_OWN
-from stormwright.documents import FileDocument
+from stormwright.defaults import BASELINE
 from stormwright.errors import NimbusError
 from stormwright.history.evaluation.moves import THROUGHPUT, EvaluatedMove
 from stormwright.history.evaluation.verdict import Evaluation
 from stormwright.model import Assignment, Problem, Supervisor
 from stormwright.model.arrays import IntArray
 from stormwright.perflog.records import RejectedLine, parse_lines
+from stormwright.plans.plan import Plan, Step
 from stormwright.schedulers import make_scheduler
 from stormwright.service.decider import SNAPSHOT_S
 from stormwright.service.loop import Loop
@@ -40,7 +40,7 @@ from stormwright.service.plans.store import PlanExpiry, PlanStore
 from stormwright.service.storage.database import FILE, State, Transaction
 from stormwright.storm.bridge import Bridge
 
-_EVEN = make_scheduler(STORMS_OWN)
+_EVEN = make_scheduler(BASELINE)
 
 
 class VirtualState(State):
@@ -152,7 +152,7 @@ class VirtualService:
     ) -> None:
         self._person = person
         self._world, clock = world, world.service_clock
-        self.bridge = Bridge(_EVEN, STORMS_OWN, clock=clock)
+        self.bridge = Bridge(_EVEN, BASELINE, clock=clock)
         self.tally = Tally(clock=clock)
         world.connect(self.bridge.answer, self._count)
         self.pauses = Pauses(VirtualDocument(directory / "paused.json", world))
@@ -170,7 +170,7 @@ class VirtualService:
         expiry = PlanExpiry(self.plans, self.journal, 90)
         decider = cast(Any, SimpleNamespace(decide=self.next_decision))
         before_each = (self._resume, expiry.expire)
-        self.loop = Loop(decider, self.guard, self.plan_service.propose, executor, before_each, clock)
+        self.loop = Loop(decider, self.guard, self.plan_service.suggest, executor, before_each, clock)
         self._resume()
 
     def before_each(self) -> None:
@@ -188,14 +188,14 @@ class VirtualService:
 
     # Decider ------------------------------------------------------------------------------------------
 
-    def next_decision(self) -> Decision:
+    def next_decision(self) -> Plan | NoPlan:
         """Return the moves that it makes automatically."""
         problem = self.look()
         if not self.decides or problem is None:
-            return Decision(False, "it moves nothing automatically")
+            return NoPlan("no_trigger", "it moves nothing automatically")
         self._world.begin_move()
-        moves = plan_moves(problem, Assignment(self._world.wanted), WHOLE, cpu_limits=False)
-        return Decision(True, "better", moves if moves.steps else MovePlan(()))
+        moves = plan_moves(problem, Assignment(self._world.wanted), UNLIMITED, cpu_limits=False)
+        return plan_of(problem, moves) if moves.steps else NoPlan("nothing_to_do", "it is there")
 
     # Outcomes of plans --------------------------------------------------------------------------------
 
@@ -207,7 +207,7 @@ class VirtualService:
             return None
         return problem
 
-    def decide(self, problem: Problem, decision: Decision) -> int:  # noqa: ARG002 (for a history with problems)
+    def decide(self, problem: Problem, plan: Plan) -> int:  # noqa: ARG002 (for a history with problems)
         """Record a decision; return its number."""
         self._moment += 1
         return self._moment

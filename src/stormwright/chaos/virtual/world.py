@@ -10,7 +10,7 @@ import numpy as np
 
 from stormwright.chaos.scenarios import FaultKind, Moment, Target
 from stormwright.chaos.virtual.schedule import USUAL_S, Schedule, ScheduledFault
-from stormwright.defaults import STORMS_OWN
+from stormwright.defaults import BASELINE
 from stormwright.model import (
     Assignment,
     Component,
@@ -374,7 +374,7 @@ class World:
 
 # Clusters -----------------------------------------------------------------------------------------
 
-_EVEN = make_scheduler(STORMS_OWN)
+_EVEN = make_scheduler(BASELINE)
 
 
 def evenly(problem: Problem) -> NimbusAnswer:

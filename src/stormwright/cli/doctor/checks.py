@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from stormwright.cli.doctor.facts import MONITOR_S, Facts, Finding, Installation, ServiceFacts
-from stormwright.defaults import STORMS_OWN
+from stormwright.defaults import BASELINE
 from stormwright.errors import nearest
 from stormwright.model.fallback import PLACEMENT_SCHEDULER
 from stormwright.storm.installer import PROBE
@@ -16,13 +16,13 @@ from stormwright.storm.installer import PROBE
 # Checks of a running service: connections in both directions, clocks, records.
 
 #: Maximum difference of clocks in seconds: records from further ahead are refused, those from further back are late.
-MOST_SKEW_S = 2.0
+MAX_SKEW_S = 2.0
 
 #: Age in seconds at which the measured load is too old for moves.
-MOST_PROFILE_S = 45.0
+MAX_PROFILE_S = 45.0
 
 #: Maximum fraction of rejected lines.
-MOST_QUARANTINED = 0.001
+MAX_QUARANTINED = 0.001
 
 
 def reached(service: ServiceFacts) -> Finding:
@@ -93,12 +93,12 @@ def clock_skew(service: ServiceFacts) -> Finding:
     name = "clock skew"
     if service.skew_s is None:
         return Finding(name, "unknown", "the service reported no time", "compare `date` on both")
-    if abs(service.skew_s) > MOST_SKEW_S:
+    if abs(service.skew_s) > MAX_SKEW_S:
         side = "ahead of" if service.skew_s > 0 else "behind"
         text = f"the service's clock is {abs(service.skew_s):.0f} s {side} this machine's"
         return Finding(name, "wrong", text, "synchronise the clocks of all hosts, with NTP or chrony")
     return Finding(
-        name, "ok", f"under {MOST_SKEW_S:g} s between the service and this machine; run doctor on other hosts, too"
+        name, "ok", f"under {MAX_SKEW_S:g} s between the service and this machine; run doctor on other hosts, too"
     )
 
 
@@ -117,8 +117,8 @@ def record_gaps(service: ServiceFacts) -> Iterator[Finding]:
     elif age_s is None:
         fix = "submit a topology with the probe; check stormwright.probe.service.url and the log of its workers"
         yield Finding(name, "unknown", "no record has arrived yet", fix)
-    elif age_s > MOST_PROFILE_S:
-        text = f"the load was measured {age_s:.0f} s ago, more than {MOST_PROFILE_S:g} s"
+    elif age_s > MAX_PROFILE_S:
+        text = f"the load was measured {age_s:.0f} s ago, more than {MAX_PROFILE_S:g} s"
         yield Finding(name, "wrong", text, "check that topologies with the probe run, and the log of their workers")
     else:
         yield Finding(name, "ok", f"the load was measured {max(age_s, 0.0):.0f} s ago")
@@ -127,7 +127,7 @@ def record_gaps(service: ServiceFacts) -> Iterator[Finding]:
 
 def _gaps(ledger: Mapping[str, Any], aside: int, fix: str) -> Finding:
     name, read, lost = "record gaps", ledger.get("read", 0), ledger.get("quarantined", 0)
-    if aside or lost > MOST_QUARANTINED * read:
+    if aside or lost > MAX_QUARANTINED * read:
         text = f"{lost:,} of {read:,} lines were rejected, {aside} files were set aside"
         return Finding(name, "wrong", text, fix)
     if not read:
@@ -201,7 +201,7 @@ def _of_service(facts: Facts, service: ServiceFacts) -> Iterator[Finding]:
 STORM_LINES = ("2.6", "2.7", "2.8", "3.0")
 
 #: Age in seconds at which the service ignores the last snapshot of Nimbus.
-MOST_MONITOR_S = 60
+MAX_MONITOR_S = 60
 
 OLDEST_PYTHON = (3, 11)
 
@@ -281,8 +281,8 @@ def monitor_frequency(conf: Mapping[str, Any]) -> Finding:
     seconds = conf.get(key, MONITOR_S)
     if type(seconds) not in (int, float) or not seconds > 0:
         return Finding(name, "wrong", f"{key} is {seconds}", f"set a number of seconds, such as {key}: {MONITOR_S}")
-    if seconds >= MOST_MONITOR_S:
-        text = f"Nimbus calls every {seconds} s; snapshots older than {MOST_MONITOR_S} s are not used, so nothing moves"
+    if seconds >= MAX_MONITOR_S:
+        text = f"Nimbus calls every {seconds} s; snapshots older than {MAX_MONITOR_S} s are not used, so nothing moves"
         return Finding(name, "wrong", text, f"write {key}: {MONITOR_S} and restart Nimbus")
     return Finding(name, "ok", f"Nimbus calls every {seconds} s")
 
@@ -305,16 +305,16 @@ def hook(conf: Mapping[str, Any]) -> Finding:
 def fallback(conf: Mapping[str, Any]) -> Finding:
     """Check that the fallback scheduler exists."""
     name, key = "fallback", "stormwright.fallback"
-    text = conf.get(key, STORMS_OWN)
-    fix = f"write {key}: {STORMS_OWN}, none, or the class that storm.scheduler named before; then restart Nimbus"
-    if text in (STORMS_OWN, "none"):
-        who = "EvenScheduler places" if text == STORMS_OWN else "no scheduler places"
+    text = conf.get(key, BASELINE)
+    fix = f"write {key}: {BASELINE}, none, or the class that storm.scheduler named before; then restart Nimbus"
+    if text in (BASELINE, "none"):
+        who = "EvenScheduler places" if text == BASELINE else "no scheduler places"
         return Finding(name, "ok", f"{text}: {who} topologies without an answer of the service")
     if not isinstance(text, str) or not _CLASS.fullmatch(text):
         return Finding(name, "wrong", f"{key} is {text}, which is not a class", fix)
     if text == PLACEMENT_SCHEDULER:
         return Finding(name, "wrong", f"{key} is {text} itself", fix)
-    meant = nearest(text, [STORMS_OWN, "none"])
+    meant = nearest(text, [BASELINE, "none"])
     if meant and "." not in text:
         return Finding(name, "wrong", f"{key} is {text}: did you mean {meant}?", fix)
     if text.startswith("org.apache.storm.") or "." not in text:

@@ -16,18 +16,18 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from stormwright import __version__
+from stormwright.base.java import OLDEST, find_java
 from stormwright.cli.asking import token_from_environment
 from stormwright.cli.doctor.facts import Facts, Installation, Jar, ServiceFacts, path_of, seeds_of, storm_yaml
 from stormwright.client import Client
 from stormwright.client.client import bearing
 from stormwright.errors import MissingDependencyError
-from stormwright.java import OLDEST, find_java
 
 #: Seconds for each connection.
 LIMIT_S = 5.0
 
 #: Of an answer, so much is read at most.
-_MOST_BYTES = 64 * 2**20
+_MAX_BYTES = 64 * 2**20
 
 _JAR = "stormwright-storm-*.jar"
 
@@ -153,7 +153,7 @@ def _service(address: str) -> ServiceFacts:
     return ServiceFacts(address, None, answer[1], _skew_s(headers), question, status)
 
 
-def _get(address: str, path: str, most_bytes: int = _MOST_BYTES) -> tuple[int, Mapping[str, str], bytes]:
+def _get(address: str, path: str, most_bytes: int = _MAX_BYTES) -> tuple[int, Mapping[str, str], bytes]:
     """Return status, headers and body of a response."""
     parts = urlsplit(address)
     kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection

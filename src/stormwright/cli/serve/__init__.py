@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from stormwright.base.file_lock import exclusive_lock
 from stormwright.cli import options
 from stormwright.cli.progress import shown
 from stormwright.cli.responses import on_anomaly
@@ -20,8 +21,7 @@ from stormwright.cli.serve.kafka import kafka_options
 from stormwright.cli.serve.pair import pair_options, paired
 from stormwright.cli.serve.prepare import ServiceParts, prepared
 from stormwright.cli.serve.simulated import RealClusterOption, simulated, somewhere
-from stormwright.defaults import STORMS_OWN, TRIGGER_COOL_DOWN_S, TRIGGER_OVERLOAD_S, TRIGGER_PERIOD_S
-from stormwright.file_lock import alone
+from stormwright.defaults import BASELINE, TRIGGER_COOL_DOWN_S, TRIGGER_OVERLOAD_S, TRIGGER_PERIOD_S
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ _SECONDS = options.FiniteRange(0, 1e6)
 @options.from_scratch("from scratch for published adaptive schedulers that do not move what runs, else keep")
 @click.option(
     "--initial",
-    default=STORMS_OWN,
+    default=BASELINE,
     show_default=True,
     help="Scheduler of topologies without slots; even delegates to the class in stormwright.fallback, if there is one.",
     shell_complete=options.scheduler_names,
@@ -59,7 +59,7 @@ _SECONDS = options.FiniteRange(0, 1e6)
     default=TRIGGER_OVERLOAD_S,
     show_default=True,
     type=_SECONDS,
-    help="Seconds at or over CPU capacity after which a node's overload alone justifies a move.",
+    help="Seconds at or over CPU capacity after which a node's overload exclusive_lock justifies a move.",
 )
 @click.option(
     "--alarm-after",
@@ -251,7 +251,9 @@ def command(check: bool, log_format: str, **values: Any) -> None:
                 "stormwright %s", ", ".join(f"{name} {text}" for name, text in what.items()), extra={"fields": what}
             )
         with (
-            alone(state_dir, f"{state_dir}: another service uses it: stop that, or name another --state", LOCK),
+            exclusive_lock(
+                state_dir, f"{state_dir}: another service uses it: stop that, or name another --state", LOCK
+            ),
             shown(shape=SHAPES[log_format]),
         ):
             _serve(parts, what["address"])

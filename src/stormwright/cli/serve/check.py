@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from stormwright.base.file_lock import exclusive_lock
 from stormwright.cli.lines import say
 from stormwright.cli.output import print_json
 from stormwright.cli.serve.kafka import answering, topic_of
 from stormwright.cli.serve.pair import found, pair_of
 from stormwright.cli.serve.prepare import prepared
 from stormwright.errors import Fault, InputError, StormwrightError
-from stormwright.file_lock import alone
 from stormwright.model.humanize import counted, listed
 
 _Part = TypeVar("_Part")
@@ -160,7 +160,9 @@ def _state(directory: Path, lock: str) -> str:
         raise InputError("--state", [Fault(values, str(directory))]) from error
     damaged = check_database(directory / FILE) if (directory / FILE).exists() else []
     if (directory / lock).exists():
-        with alone(directory, f"{directory}: another service uses it: stop that, or name another --state", lock):
+        with exclusive_lock(
+            directory, f"{directory}: another service uses it: stop that, or name another --state", lock
+        ):
             pass
     text = f"{directory} can be written to, and no service uses it"
     return f"{text}; rows that earlier starts have set aside as damaged: {listed(damaged)}" if damaged else text

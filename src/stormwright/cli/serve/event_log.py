@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import quote
 
 from stormwright import __version__
-from stormwright.escaping import printable
+from stormwright.base.escaping import printable
 
 #: Default of `ServiceSettings.mode`.
 FIRST_MODE = "observe"

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from stormwright.service.leader_election.zookeeper import ZooKeeperTls
     from stormwright.service.settings import ServiceSettings
 
+log = logging.getLogger(__name__)
+
 
 # Options ------------------------------------------------------------------------------------------
 # The options of one of several services beside a cluster.
@@ -60,8 +62,6 @@ pair_options = options.group(
     ),
 )
 
-
-log = logging.getLogger(__name__)
 
 # Leader election ----------------------------------------------------------------------------------
 

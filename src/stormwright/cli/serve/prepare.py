@@ -63,8 +63,8 @@ def prepared(values: Mapping[str, Any]) -> ServiceParts:
     InputError
         Settings are invalid; all faults at once.
     """
-    from stormwright.clock import WALL
-    from stormwright.controller.planning.plan import MoveBudget
+    from stormwright.base.clock import WALL
+    from stormwright.controller.planning.order import MoveBudget
     from stormwright.pipeline.settings import StreamSettings
     from stormwright.schedulers.toolkit.resolve import rules_in
     from stormwright.service.notifications.webhook import places
@@ -132,8 +132,7 @@ def _history_conf(texts: Sequence[str], faults: list[Fault]) -> dict[str, str]:
 
 def _modes(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return further parts of the modes; raises InputError for an invalid window or time zone."""
-    from stormwright.controller.plans.modes import windows_of
-    from stormwright.modes import Modes
+    from stormwright.plans.modes import Modes, windows_of
 
     given = {name: values[name] for name in ("responses", "windows", "time_zone") if values[name]}
     windows_of(Modes(**given))

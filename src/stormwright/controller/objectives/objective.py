@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from stormwright.controller.objectives.outlook import NODES, TRAFFIC, Outlooks, nodes_used
-from stormwright.controller.planning.plan import Forbidden
+from stormwright.controller.planning.order import Forbidden
 from stormwright.model import UNPLACED, Assignment, Problem, Scheduler
 from stormwright.model.arrays import BoolArray, IntArray
 from stormwright.model.constraints.constraint import PlacedExecutors

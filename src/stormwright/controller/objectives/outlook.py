@@ -11,10 +11,10 @@ import numpy as np
 
 from stormwright.controller.objectives.placements import TOLERANCE, Placements
 from stormwright.history.evaluation.moves import predicted_ratios
-from stormwright.history.evaluation.verdict import Promise
 from stormwright.model import UNPLACED, Cost, Problem, cost_of
 from stormwright.model.arrays import IntArray
 from stormwright.model.humanize import listed, readable
+from stormwright.plans.plan import Promise
 from stormwright.predict.answer import Assumptions
 from stormwright.predict.fairness import weights_of
 from stormwright.predict.flow.layout import FlowLayout
@@ -104,7 +104,7 @@ _KINDS: Mapping[str, Callable[[Problem, IntArray], Gain]] = {
 
 #: Default minimum gain of a move in percent: of traffic as in the paper, else a little more than the error of
 #: predictions.
-_LEAST_TRAFFIC_PERCENT, _LEAST_PERCENT = 20.0, 10.0
+_MIN_TRAFFIC_PERCENT, _MIN_PERCENT = 20.0, 10.0
 
 #: Cap of a rate as a multiple of the measured one; for a topology above the geometric mean weight, the cap grows with
 #: its weight.
@@ -347,7 +347,7 @@ class Outlooks:
 
 def least_gain_percent(objective: str) -> float:
     """Return the default minimum gain of a move."""
-    return _LEAST_TRAFFIC_PERCENT if objective == TRAFFIC else _LEAST_PERCENT
+    return _MIN_TRAFFIC_PERCENT if objective == TRAFFIC else _MIN_PERCENT
 
 
 def _capped(now: TopologyPrediction, gain: RateGain, most: float) -> tuple[RateGain, bool]:

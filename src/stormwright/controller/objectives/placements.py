@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property
 from typing import TypeVar
 
 import numpy as np
 
-from stormwright.model import UNPLACED, Cost, Problem, cost_of
+from stormwright.model import UNPLACED, Cost, LoadProfile, Problem, cost_of
 from stormwright.model.arrays import BoolArray, IntArray
 from stormwright.model.constraints.constraint import RELATIVE_TOLERANCE, Violation
 from stormwright.model.constraints.resources import ResourceOveruse
 from stormwright.model.constraints.violations import broken_limits
+from stormwright.model.load import silent_load
 from stormwright.predict.answer import Assumptions, predict
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.prediction import Prediction
@@ -147,3 +149,24 @@ def _once(known: dict[bytes, _T], slots: IntArray, find: Callable[[], _T]) -> _T
     if key not in known:
         known[key] = find()
     return known[key]
+
+
+# Load ---------------------------------------------------------------------------------------------
+
+
+def measured_rates(problem: Problem) -> dict[str, float]:
+    """Return measured trees/s per topology id."""
+    known = problem.load.topologies if problem.load else {}
+    rates = Placements(without_assumed_traffic(problem)).rate_tps if known else {}
+    return {topology: rate for topology, rate in rates.items() if topology in known}
+
+
+def without_assumed_traffic(problem: Problem) -> Problem:
+    """Return the problem with the requests of unmeasured topologies, and no traffic of them."""
+    load = problem.load or LoadProfile({})
+    silent = {
+        topology.id: silent_load(topology, problem.core_hz, problem.conf)
+        for topology in problem.topologies
+        if topology.id not in load.topologies
+    }
+    return problem.with_load(replace(load, topologies={**load.topologies, **silent})) if silent else problem

@@ -9,45 +9,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 
-from stormwright.controller.plans.rollback import rollback_moves
-from stormwright.controller.policy import Decision, planned_slots
-from stormwright.documents import Document, read_or_default
-from stormwright.errors import InputError
-from stormwright.history.evaluation.moves import Worse, predicted_ratios
-from stormwright.history.evaluation.verdict import Promise
-from stormwright.model import UNPLACED, Problem, cost_of
+from stormwright.base.documents import Document, read_or_default
+from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import IntArray
 
-# Rollback -----------------------------------------------------------------------------------------
-
-
-def rollback_decision(problem: Problem, worse: Worse) -> Decision:
-    """Return the rollback of a topology to its placement before the move, or the reason why it has to stay.
-
-    It takes precedence over all triggers and needs no predicted gain: the loss was measured. Any port of the same node
-    will do.
-    """
-    topology, before = worse.moved.topology, worse.moved.before
-    index = problem.topology_index[topology]
-    reason = f"{problem.topologies[index].name} goes back to where it was: since its move {worse.why}"
-    now = cost_of(problem, problem.current_slot)
-    if before is None or any(slot not in problem.slot_index for slot in before.slots):
-        return Decision(True, f"{reason}; but it stays, as a node that it was on is gone", before=now)
-    try:
-        plan = rollback_moves(problem, {topology: before}, same_ports=False)
-    except InputError as error:
-        return Decision(True, f"{reason}; but it stays, {error.faults[0].message}", before=now)
-    if not plan.moves:
-        return Decision(True, f"{reason}; but it stays, as it is there", before=now)
-    slots = planned_slots(problem, plan.moves)
-    promise = Promise(predicted_ratios(problem, [index], slots)[0])
-    moving = frozenset([topology])
-    return Decision(True, reason, plan, now, cost_of(problem, slots), promises={topology: promise}, rolls_back=moving)
-
-
 log = logging.getLogger(__name__)
-
-# Refusals -----------------------------------------------------------------------------------------
 
 #: Seconds for which a placement is refused, doubled each further time, and their maximum.
 FIRST_S = 3600.0

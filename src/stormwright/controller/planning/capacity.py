@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Mapping
 
 import numpy as np
 
+from stormwright.controller.planning.order import Missing
 from stormwright.controller.planning.places import SLOTS, Measure, NodeWorkers, Place, WorkerLoads, workers_of
-from stormwright.controller.planning.plan import Missing
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import FloatArray, IndexArray, IntArray
 from stormwright.model.constraints.constraint import RELATIVE_TOLERANCE

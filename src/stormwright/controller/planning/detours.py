@@ -55,7 +55,7 @@ class _Way:
 
 
 #: Limits on detours per topology: normally; if otherwise many would move together; and then on average over all.
-FEW_ASIDE, MOST_ASIDE, MEAN_ASIDE = 4, 12, 1.75
+FEW_ASIDE, MAX_ASIDE, MEAN_ASIDE = 4, 12, 1.75
 
 
 class Helpers:
@@ -106,7 +106,7 @@ class Helpers:
 
     def once_more(self) -> bool:
         """Allow each topology one more detour; return False if that is too many or useless."""
-        if not self._worn_out or self._most == MOST_ASIDE or self._trips_left <= 0:
+        if not self._worn_out or self._most == MAX_ASIDE or self._trips_left <= 0:
             return False
         self._most += 1
         self._add(self._worn_out, 1.0)

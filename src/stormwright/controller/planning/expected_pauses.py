@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from statistics import median
 
-from stormwright.controller.planning.plan import Step, TopologyMove
 from stormwright.model import Problem
 from stormwright.model.requests import CPU
-from stormwright.plan import Range
+from stormwright.plans.figures import Range
+from stormwright.plans.plan import Move, TopologyMove
 
 #: Seconds of a leg whatever starts: spouts pause, trees complete, Nimbus and supervisors poll, connections are checked.
 #: And of every worker that starts on a node, per core of it, with standby workers (docs/results/storm-moves.md).
@@ -25,7 +25,7 @@ _UNMEASURED = (0.7, 4.0)
 _ENOUGH = 2
 
 #: Cores of a node that does not declare them, and the lowest number that is taken for right.
-_UNDECLARED_CORES, _LEAST_CORES = 2.0, 0.1
+_UNDECLARED_CORES, _MIN_CORES = 2.0, 0.1
 
 
 @dataclass(frozen=True)
@@ -72,10 +72,10 @@ def starts_per_core(problem: Problem, moves: Sequence[TopologyMove]) -> tuple[fl
 
 def _cores(problem: Problem, node: str) -> float:
     declared = problem.supervisors[problem.node_index[node]].resources.get(CPU)
-    return max(declared / 100, _LEAST_CORES) if declared else _UNDECLARED_CORES
+    return max(declared / 100, _MIN_CORES) if declared else _UNDECLARED_CORES
 
 
-def modelled_pause_s(step: Step) -> float:
+def modelled_pause_s(step: Move) -> float:
     """Return the pause of a step in seconds by the model of its parts."""
     return sum(LEG_S + START_CORE_S * starts for starts in step.starts_per_core)
 

@@ -9,12 +9,12 @@ import numpy as np
 
 from stormwright.controller.planning.capacity import MoveRoom
 from stormwright.controller.planning.places import NodeWorkers, workers_of
-from stormwright.controller.planning.plan import Hop, TopologyMove
 from stormwright.model import UNPLACED, Problem, WorkerSlot
+from stormwright.model.answer import name_slots
 from stormwright.model.arrays import BoolArray, IndexArray, IntArray
 from stormwright.model.component_limits import count_components
 from stormwright.model.constraints.optional import tags_of, tags_of_node
-from stormwright.model.problem import name_slots
+from stormwright.plans.plan import Leg, TopologyMove
 
 
 def choose_ports(room: MoveRoom, topologies: Collection[int]) -> dict[int, IntArray]:
@@ -82,7 +82,7 @@ def make_move(
     running = room.workers(topology)
     unchanged = _unchanged(running, started)
     whole = _leg(room, slots, running, started, unchanged)
-    legs: tuple[Hop, ...] = (whole,)
+    legs: tuple[Leg, ...] = (whole,)
     if alone:
         detour = _around_running(room, topology, slots, started, unchanged)
         if detour is not slots:
@@ -92,7 +92,8 @@ def make_move(
                 _leg(room, slots, passing, started, _unchanged(passing, started)),
             )
     return TopologyMove(
-        topology=problem.topologies[topology],
+        topology=problem.topologies[topology].id,
+        name=problem.topologies[topology].name,
         before=name_slots(problem, now),
         after=whole.after,
         moved_executors=int(np.count_nonzero(now != slots)),
@@ -214,15 +215,15 @@ def _unchanged(old: NodeWorkers, new: NodeWorkers) -> set[int]:
     return {slot for slot, members in new.items() if slot in old and old[slot].tobytes() == members.tobytes()}
 
 
-def _leg(room: MoveRoom, after: IntArray, old: NodeWorkers, new: NodeWorkers, unchanged: set[int]) -> Hop:
+def _leg(room: MoveRoom, after: IntArray, old: NodeWorkers, new: NodeWorkers, unchanged: set[int]) -> Leg:
     problem = room.problem
     left = sorted({room.node_of[slot] for slot in old} - {room.node_of[slot] for slot in new})
-    return Hop(
+    return Leg(
         after=name_slots(problem, after),
         stopped_workers=_named(problem, [slot for slot in old if slot not in unchanged]),
         started_workers=_named(problem, [slot for slot in new if slot not in unchanged]),
         unchanged_workers=_named(problem, sorted(unchanged)),
-        vacated=tuple(problem.supervisors[node] for node in left),
+        vacated=tuple(problem.supervisors[node].id for node in left),
     )
 
 

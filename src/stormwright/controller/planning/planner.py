@@ -13,21 +13,20 @@ from stormwright.controller.planning.detours import Batch, Helpers, through_spar
 from stormwright.controller.planning.expected_pauses import starts_per_core
 from stormwright.controller.planning.groups import GroupSearch
 from stormwright.controller.planning.hops import make_move, unchanged_workers
-from stormwright.controller.planning.places import Place, workers_of
-from stormwright.controller.planning.plan import (
+from stormwright.controller.planning.order import (
     Excluded,
     Forbidden,
     MoveBudget,
-    MovePlan,
+    MoveOrder,
     NoRoom,
     NotWanted,
     OverBudget,
     StayReason,
-    Step,
-    TopologyMove,
 )
+from stormwright.controller.planning.places import Place, workers_of
 from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import FloatArray, IndexArray, IntArray
+from stormwright.plans.plan import Move, TopologyMove
 
 # Order of steps -----------------------------------------------------------------------------------
 # Dependencies: topologies that must have moved before a step can be made.
@@ -123,7 +122,7 @@ def plan_moves(
     budget: MoveBudget,
     stay: Mapping[str, str | Forbidden] | None = None,
     cpu_limits: bool = True,
-) -> MovePlan:
+) -> MoveOrder:
     """Order the moves from the current to a wanted placement.
 
     1. A topology moves alone when every slot it goes to is free or its own and no node that it goes to is then short
@@ -152,7 +151,7 @@ def plan_moves(
     """
     movable, left = _movable(problem, wanted, stay or {})
     if not movable:
-        return MovePlan((), left)
+        return MoveOrder((), left)
     target = problem.current_slot.copy()
     for index in movable:
         target[problem.executors_of(index)] = wanted.slot_of_executor[problem.executors_of(index)]
@@ -163,7 +162,9 @@ def plan_moves(
         if not planner.stranded:
             break
         firm = set(movable) if firm else planner.stranded
-    return MovePlan(tuple(step.with_workers(wanted.num_workers) for step in planner.steps), {**left, **planner.blocked})
+    return MoveOrder(
+        tuple(step.with_workers(wanted.num_workers) for step in planner.steps), {**left, **planner.blocked}
+    )
 
 
 def _movable(
@@ -196,7 +197,7 @@ class _Planner:
     """Moves still to plan, and the resources that topologies wait for."""
 
     def __init__(self, room: MoveRoom, movable: Mapping[int, float], budget: MoveBudget, firm: Collection[int]) -> None:
-        self.steps: list[Step] = []
+        self.steps: list[Move] = []
         self.blocked: dict[str, StayReason] = {}
         self._room, self._rank = room, movable
         self._topologies_left, self._executors_left = budget.max_topologies, budget.max_executors
@@ -335,7 +336,7 @@ class _Planner:
                 for t in sorted(slots)
             )
             needed = self._makers.needed(slots, places, moves)
-            self.steps.append(Step(moves, needed, starts_per_core(self._room.problem, moves)))
+            self.steps.append(Move(moves, needed, starts_per_core(self._room.problem, moves)))
             self._executors_left -= sum(move.moved_executors for move in moves)
             self._helpers.leave(slots)
             self._room.put(slots, places, batch.workers)

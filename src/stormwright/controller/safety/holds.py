@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
-from typing import Literal
+from typing import Final, Literal, get_args
 
-from stormwright.controller.planning.plan import MoveBudget
+from stormwright.controller.planning.order import MoveBudget
 from stormwright.model.humanize import counted
 
 # Move budget --------------------------------------------------------------------------------------
@@ -71,10 +71,11 @@ def long_pause(pause_s: float, before_s: Sequence[float]) -> bool:
 #: ``missing``: too many recent nodes are absent; ``rebalancing``: another client moves topologies; ``silent``: no
 #: recent request from Nimbus; ``unmeasured``: too little was measured; ``stale``: measurements are too old.
 HoldCode = Literal["missing", "rebalancing", "silent", "unmeasured", "stale"]
+HOLD_CODES: Final[tuple[HoldCode, ...]] = get_args(HoldCode)
 
 #: More than this part of the nodes may not be missing, as in Cruise Control
 #: (``fixable.failed.broker.percentage.threshold``).
-MOST_MISSING = 0.4
+MAX_MISSING = 0.4
 
 #: Seconds for which an absent node counts as missing; after that it is gone for good.
 LATELY_S = 1800.0
@@ -103,7 +104,7 @@ class NodePresence:
         Last time of presence by node, in seconds of one clock.
     """
 
-    most_missing: float = MOST_MISSING
+    most_missing: float = MAX_MISSING
     last_present_s: dict[str, float] = field(default_factory=dict)
 
     def see(self, nodes: Collection[str], now_s: float) -> None:

@@ -32,13 +32,14 @@ from typing import Any, Final, get_args
 import numpy as np
 
 from stormwright.controller.draining import DrainPolicy
-from stormwright.controller.planning.plan import Forbidden, TopologyMove
-from stormwright.controller.policy import MOVE
+from stormwright.controller.planning.order import Forbidden
 from stormwright.controller.reports import MoveLimits
 from stormwright.controller.tally import CHECKPOINT_SPOUT
 from stormwright.model import Component, Problem, Topology
 from stormwright.model.humanize import counted
-from stormwright.modes import KindRule, Modes, MoveKind
+from stormwright.model.topology_config import MOVE
+from stormwright.plans.modes import KindRule, Modes, MoveKind
+from stormwright.plans.plan import TopologyMove
 
 DRAIN: Final = "drain"
 CHECKPOINT: Final = "checkpoint"
@@ -184,9 +185,8 @@ def move_safety(
     return MoveSafety(DRAIN, f"its spouts are paused until all tuple trees are acked{unknown}")
 
 
-def restarted_shares(moves: Sequence[TopologyMove]) -> dict[str, float]:
-    """Return the share of the tasks of each component whose worker is exchanged by moves of one topology."""
-    topology = moves[0].topology
+def restarted_shares(topology: Topology, moves: Sequence[TopologyMove]) -> dict[str, float]:
+    """Return the share of the tasks of each component whose worker is exchanged by moves of a topology."""
     tasks = topology.executor_end_task - topology.executor_start_task + 1
     restarts = np.zeros(topology.num_executors, np.bool_)
     for move in moves:

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from stormwright.documents import Document
+from stormwright.base.documents import Document
 from stormwright.errors import ClusterError, NimbusError, StormwrightError
 
 log = logging.getLogger(__name__)

@@ -30,10 +30,10 @@ from stormwright.pipeline.monitoring.cusum import cusum_threshold
 WINDOW_S, LATE_WINDOWS = 5, 1
 
 #: Age in seconds below which workers are warming up; and the minimum number of tuples in a window.
-WARM_S, LEAST_TUPLES = 120.0, 20
+WARM_S, MIN_TUPLES = 120.0, 20
 
 #: Maximum number of components per node, those with most work, which bounds the memory per node.
-MOST_COMPONENTS = 8
+MAX_COMPONENTS = 8
 
 #: Number of nodes from which excluding one does not change the median noticeably.
 _MANY = 16
@@ -85,7 +85,7 @@ class _WorkSum:
 
     def logs(self) -> tuple[float, float] | None:
         """Return logs of time per tuple by `CPU` and `TIME`; None if too little was executed."""
-        if self.tuples < LEAST_TUPLES or not self.cpu_ns:
+        if self.tuples < MIN_TUPLES or not self.cpu_ns:
             return None
         return log(self.cpu_ns / self.tuples), log(self.time_ns / self.tuples)
 
@@ -133,7 +133,7 @@ def _samples(sums: Mapping[tuple[ComponentKey, str], _WorkSum]) -> dict[str, lis
                 total = sums[component, node]
                 found[node].append(WorkSample(component, frozenset(total.tasks), logs, others[node], total.cpu_ns))
     return {
-        node: sorted(samples, key=lambda each: (-each.work_ns, each.component))[:MOST_COMPONENTS]
+        node: sorted(samples, key=lambda each: (-each.work_ns, each.component))[:MAX_COMPONENTS]
         for node, samples in found.items()
     }
 
@@ -156,14 +156,14 @@ def _of_others(by_node: Mapping[str, tuple[float, float]]) -> dict[str, tuple[fl
 MEASURES = {CPU: "CPU per tuple", TIME: "time per tuple"}
 
 #: Minimum windows of a reference, and the maximum weight: older ones fade.
-LEAST_WINDOWS, MOST_WINDOWS = 6, 120
+MIN_WINDOWS, MAX_WINDOWS = 6, 120
 
 #: Deviations assumed until they are known, by `CPU` and `TIME` (docs/results/slow-nodes.md), and the windows
 #: that the assumption counts for; older windows lose weight.
 _ASSUMED, _ASSUMED_WINDOWS, _DECAY = (0.1, 0.5), 10.0, 0.99
 
 #: Error of the reference in deviations, and the deviations by which noise stays below its allowance.
-_REFERENCE_OFF, _LEAST_DRIFT = 3.0, 0.75
+_REFERENCE_OFF, _MIN_DRIFT = 3.0, 0.75
 
 #: Cap of successive differences in deviations; and of one window as a part of the alarm threshold.
 _OUTLIER, _OF_ALARM = 3.0, 1 / 4
@@ -225,7 +225,7 @@ class _Reference:
         return min(own, sample.own[of] - sample.peers[of] - self.beyond[of])
 
     def learn(self, sample: WorkSample) -> None:
-        self.windows = min(self.windows + 1, MOST_WINDOWS)
+        self.windows = min(self.windows + 1, MAX_WINDOWS)
         for of in MEASURES:
             self.own[of] += (sample.own[of] - self.own[of]) / self.windows
             self.beyond[of] += (sample.own[of] - sample.peers[of] - self.beyond[of]) / self.windows
@@ -303,7 +303,7 @@ class SlowNodes:
             for sample in samples
             if (reference := node.references.get(sample.component))
             and reference.tasks == sample.tasks
-            and reference.windows >= LEAST_WINDOWS
+            and reference.windows >= MIN_WINDOWS
         ]
         for of, total in enumerate(node.sums):
             if known:
@@ -334,7 +334,7 @@ class SlowNodes:
     def _allowance(self, noise: float, windows: int) -> tuple[float, float]:
         """Return the allowance of the CUSUM, and the deviations by which noise stays below it."""
         off = _REFERENCE_OFF / sqrt(windows) * noise
-        allowance = max(log1p(self._settings.least_change) / 2, off + _LEAST_DRIFT * noise)
+        allowance = max(log1p(self._settings.least_change) / 2, off + _MIN_DRIFT * noise)
         return allowance, (allowance - off) / noise
 
     def _threshold(self, behind: float) -> float:
@@ -355,12 +355,12 @@ class SlowNodes:
                 own = [now - up for now, up in zip(sample.own, by, strict=True)]
                 beyond = [now - peers for now, peers in zip(own, sample.peers, strict=True)]
                 reference = _Reference(sample.tasks, own, beyond)
-            elif not suspect or reference.windows < LEAST_WINDOWS:
+            elif not suspect or reference.windows < MIN_WINDOWS:
                 reference.learn(sample)
             current[sample.component] = reference
         # Components with too little work now may do more soon.
         rest = {name: each for name, each in node.references.items() if name not in current}
-        node.references = current | dict(list(rest.items())[:MOST_COMPONENTS])
+        node.references = current | dict(list(rest.items())[:MAX_COMPONENTS])
 
 
 def _middle(values: Sequence[tuple[float, int]]) -> float:

@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from stormwright.clock import WALL
+from stormwright.base.clock import WALL
 from stormwright.controller.tally import Tally
 from stormwright.errors import ClusterError
 from stormwright.evaluations.cell_store import CellOutcome

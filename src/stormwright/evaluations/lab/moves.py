@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from stormwright.base.documents import FileDocument
 from stormwright.controller.move import Mover
-from stormwright.controller.planning.plan import MoveBudget
+from stormwright.controller.planning.order import MoveBudget
 from stormwright.controller.planning.planner import plan_moves
 from stormwright.controller.reports import MoveLimits
 from stormwright.controller.safety.pauses import Pauses
-from stormwright.documents import FileDocument
 from stormwright.errors import ClusterError
 from stormwright.evaluations.cell_store import CellOutcome
 from stormwright.evaluations.cells import Cell

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
-from stormwright.clock import Clock
+from stormwright.base.clock import Clock
 from stormwright.controller.draining import Draining, drain
 from stormwright.controller.move import Nimbus
 from stormwright.controller.tally import Tally

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from stormwright.defaults import STORMS_OWN
+from stormwright.defaults import BASELINE
 from stormwright.evaluations.lab.settings import SLOTS
 from stormwright.evaluations.placing import slots_of
 from stormwright.model import UNPLACED, Assignment, Problem, Scheduler
@@ -19,7 +19,7 @@ class LabScheduler:
     """Scheduler of the lab: topologies go to the placement of a cell, or to that of Storm's scheduler."""
 
     def __init__(self) -> None:
-        self._even = make_scheduler(STORMS_OWN)
+        self._even = make_scheduler(BASELINE)
         self.wanted: Mapping[str, Sequence[tuple[int, int]]] = {}
         self.ports = SLOTS
         self.other: Scheduler | None = None

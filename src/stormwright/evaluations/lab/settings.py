@@ -12,7 +12,7 @@ NODES: Mapping[BlockKind, int] = {"steady": 5, "kills": 4, "moves": 3}
 SLOTS = 6
 
 #: Cores that Nimbus, ZooKeeper and this process need to be no limit themselves; and what a node has at most, and least.
-_RESERVED_CORES, _MOST_CORES, _LEAST_CORES = 0.5, 0.4, 0.1
+_RESERVED_CORES, _MAX_CORES, _MIN_CORES = 0.5, 0.4, 0.1
 
 #: Part of the machine for all nodes together while workers start, and their links; nothing is measured then.
 _WIDE, WIDE_LINK = 0.93, "200mbit"
@@ -24,7 +24,7 @@ PROBE_MS = 500
 def cores_of(kind: BlockKind) -> float:
     """Return the CPU limit of each node during a measurement; only a service needs cores for Spark."""
     spare = len(os.sched_getaffinity(0)) - _RESERVED_CORES
-    return max(min(int(spare / NODES[kind] * 20 + 1e-9) / 20, _MOST_CORES), _LEAST_CORES)
+    return max(min(int(spare / NODES[kind] * 20 + 1e-9) / 20, _MAX_CORES), _MIN_CORES)
 
 
 def wide_cores(kind: BlockKind) -> float:

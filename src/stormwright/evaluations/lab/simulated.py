@@ -12,9 +12,9 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from stormwright.clock import WALL
+from stormwright.base.clock import WALL
 from stormwright.controller.tally import Tally
-from stormwright.defaults import STORMS_OWN
+from stormwright.defaults import BASELINE
 from stormwright.errors import ClusterError
 from stormwright.evaluations.cell_store import CellOutcome
 from stormwright.evaluations.cells import Cell
@@ -127,7 +127,7 @@ def _limited(problem: Problem, slots: IntArray, block: Block, kind: BlockKind) -
 
 def _slots(problem: Problem, placement: CellPlacement | None) -> IntArray:
     if placement is None:
-        return make_scheduler(STORMS_OWN).schedule(problem).slot_of_executor
+        return make_scheduler(BASELINE).schedule(problem).slot_of_executor
     return np.concatenate([slots_of(problem, number, own) for number, own in enumerate(placement)])
 
 

@@ -16,8 +16,8 @@ from stormwright.evaluations.definitions import Block
 from stormwright.evaluations.lab.phases import ARRIVE_S, SETTLE_S, RunningLab, ids_of, prepare
 from stormwright.evaluations.placing import CellPlacement, named
 from stormwright.formats import problem_to_dict
-from stormwright.link_speed import link_bits_per_s
 from stormwright.model import LoadProfile, Problem, WorkerSlot
+from stormwright.model.link_speed import link_bits_per_s
 from stormwright.model.topology import PLACEMENT_FOLLOWING
 from stormwright.model.topology_config import UNAWARE_SHUFFLE
 from stormwright.perflog.records import LogRecord

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from stormwright.defaults import STORMS_OWN
+from stormwright.defaults import BASELINE
 from stormwright.errors import Fault, InputError, StormwrightError
 from stormwright.formats import read_json, write_json
 from stormwright.formats.sketch import sketch
@@ -34,7 +34,7 @@ _MEASURED_MS: Final = 60_000
 _GROUPINGS: Final = ("shuffle", "shuffle", "fields", "fields", "local_or_shuffle", "global")
 
 #: Of all CPU, the part that a load takes without its messages: what is measured fits under most placements.
-_LEAST_USED, _MOST_USED = 0.15, 0.6
+_MIN_USED, _MAX_USED = 0.15, 0.6
 
 _CORES: Final = (0.25, 0.5, 1.0, 2.0, 4.0)
 
@@ -69,12 +69,12 @@ def measured(problem: Problem, rng: np.random.Generator) -> Problem:
     worked = [_worked(topology, load, rng) for topology, load in zip(problem.topologies, problem.loads, strict=True)]
     there = float(problem.node_cpu_hz.sum())
     requested_hz = sum(float(load.cpu_hz.sum()) for load in worked)
-    factor = there * rng.uniform(_LEAST_USED, _MOST_USED) / requested_hz
+    factor = there * rng.uniform(_MIN_USED, _MAX_USED) / requested_hz
     most = max(float(load.cpu_hz.max()) for load in worked)
     factor = min(factor, 0.9 * problem.core_hz / most)  # a thread has no more than its core
     loads = {each.id: _times(load, factor) for each, load in zip(problem.topologies, worked, strict=True)}
     loaded = problem.with_load(LoadProfile(loads, end_ms=_MEASURED_MS))
-    return loaded.with_current(make_scheduler(STORMS_OWN).schedule(loaded).by_topology(loaded))
+    return loaded.with_current(make_scheduler(BASELINE).schedule(loaded).by_topology(loaded))
 
 
 def _chains(rng: np.random.Generator) -> list[str]:
@@ -141,7 +141,7 @@ def _times(load: TopologyLoad, factor: float) -> TopologyLoad:
 EXAMPLES_SCHEMA: Final = "stormwright-examples/1"
 
 #: Maximum badness: worse placements need not be distinguished.
-_MOST_BAD: Final = 2.0
+_MAX_BAD: Final = 2.0
 
 #: Steps away from answers that are looked at besides, of each problem; and how far they go.
 _STEPS, _FAR = 12, 4
@@ -180,7 +180,7 @@ class Group:
             Badness of each placement, relative to any constant.
         """
         worse = np.array(badness) - min(badness)
-        return cls(name, kind, np.array(features), np.asarray(np.round(np.minimum(worse, _MOST_BAD), 6)))
+        return cls(name, kind, np.array(features), np.asarray(np.round(np.minimum(worse, _MAX_BAD), 6)))
 
     def as_dict(self) -> dict[str, Any]:
         """Return the group as JSON."""

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from stormwright.defaults import STORMS_OWN
+from stormwright.defaults import BASELINE
 from stormwright.errors import Fault, InputError
 from stormwright.model import Problem
 from stormwright.model.arrays import FloatArray, IntArray
@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 # Virtual cluster ----------------------------------------------------------------------------------
 
 #: Reward of an assignment under which trees take ten times as long as under Storm's scheduler, or do not get through.
-LEAST_REWARD = -10.0
+MIN_REWARD = -10.0
 
 #: Part of the trees that has to be completed, and standard deviations by which fewer may be offered by chance.
 _COMPLETED, _DEVIATIONS = 0.9, 3.0
@@ -90,7 +90,7 @@ class VirtualTopology:
         self.problem, self._seconds = problem, seconds
         self.executors, self.nodes = problem.num_executors, len(problem.supervisors)
         self.rate_tps = float(self._profile.rate_tps[0])
-        even = make_scheduler(STORMS_OWN).schedule(problem.with_nothing_running()).slot_of_executor
+        even = make_scheduler(BASELINE).schedule(problem.with_nothing_running()).slot_of_executor
         self.even: IntArray = problem.slot_node[even].astype(np.int32)
         self._even_ms: dict[float, float] = {}
 
@@ -129,8 +129,8 @@ class VirtualTopology:
             self._even_ms[key] = self.latency_ms(self.even, key, 0)
         time_ms = self.latency_ms(nodes, rate, self._measurements)
         if not np.isfinite(time_ms):
-            return LEAST_REWARD
-        return max(-time_ms / self._even_ms[key], LEAST_REWARD)
+            return MIN_REWARD
+        return max(-time_ms / self._even_ms[key], MIN_REWARD)
 
 
 # Training -----------------------------------------------------------------------------------------

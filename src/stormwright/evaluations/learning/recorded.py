@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from stormwright.workbench.sweep.cells import SweepProblem
 
 #: Scheduling rounds of a history that are learned from: as far apart as possible.
-MOST_ROUNDS: Final = 50
+MAX_ROUNDS: Final = 50
 
 #: Tolerance between the cost of a repeated cell and that in the table.
 _SAME_COST: Final = 1e-6
@@ -105,7 +105,7 @@ def history_examples(store: Store, seed: int) -> Iterator[Group]:
     moments = decision_times(store, TimeStretch(None, None))
     if not moments:
         raise InputError("learn", [Fault("no decision is recorded", "history")])
-    chosen = {moments[at] for at in np.linspace(0, len(moments) - 1, MOST_ROUNDS).round().astype(int).tolist()}
+    chosen = {moments[at] for at in np.linspace(0, len(moments) - 1, MAX_ROUNDS).round().astype(int).tolist()}
     for moment in sorted(chosen):
         problem = known_at(store, moment)
         if any(load is not None for load in problem.demand.measured):

@@ -23,7 +23,7 @@ SETTINGS: Final = {
 }
 
 #: The least that anything can be learned from.
-_LEAST_GROUPS: Final = 5
+_MIN_GROUPS: Final = 5
 
 #: Feature of the linear part: the limit of the rate under the measured load.
 _LIMIT: Final = FEATURES.index("fullest of all / ideal, log")
@@ -49,8 +49,8 @@ def trained(groups: Sequence[Group], made: str, seed: int) -> Model:
     InputError
         There are too few.
     """
-    if len(groups) < _LEAST_GROUPS:
-        fault = Fault(f"should be at least {_LEAST_GROUPS} problems, got {len(groups)}", "examples")
+    if len(groups) < _MIN_GROUPS:
+        fault = Fault(f"should be at least {_MIN_GROUPS} problems, got {len(groups)}", "examples")
         raise InputError("learn", [fault])
     import sklearn
     from sklearn.ensemble import GradientBoostingRegressor

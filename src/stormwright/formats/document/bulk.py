@@ -13,7 +13,7 @@ from stormwright.formats.document.faults import FaultList, join_path, shown
 from stormwright.model.arrays import (
     AMOUNT_WANTED,
     FRACTION_WANTED,
-    MOST_AMOUNT,
+    MAX_AMOUNT,
     BoolArray,
     FloatArray,
     IntArray,
@@ -44,9 +44,9 @@ class Column:
     faults: FaultList
 
     def amounts(self) -> FloatArray:
-        """Return the values as numbers from 0 to `MOST_AMOUNT`."""
+        """Return the values as numbers from 0 to `MAX_AMOUNT`."""
         array = self._numbers({int, float}, "should be a number", default=0)
-        self._check((array >= 0) & (array <= MOST_AMOUNT), AMOUNT_WANTED)
+        self._check((array >= 0) & (array <= MAX_AMOUNT), AMOUNT_WANTED)
         return frozen_floats(array)
 
     def fractions(self) -> FloatArray:

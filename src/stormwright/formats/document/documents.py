@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJson
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
-from stormwright.model.arrays import MOST_AMOUNT
+from stormwright.model.arrays import MAX_AMOUNT
 from stormwright.model.cluster import DEFAULT_CORE_HZ
 from stormwright.model.topology import GroupingKind
 
@@ -46,7 +46,7 @@ def _rows(*columns: JsonSchemaValue) -> JsonSchemaValue:
 
 
 _INDEX: JsonSchemaValue = {"type": "integer", "minimum": 0}
-_AMOUNT: JsonSchemaValue = {"type": "number", "minimum": 0, "maximum": MOST_AMOUNT}
+_AMOUNT: JsonSchemaValue = {"type": "number", "minimum": 0, "maximum": MAX_AMOUNT}
 _FRACTION: JsonSchemaValue = {"type": "number", "minimum": 0, "maximum": 1}
 _TEXT: JsonSchemaValue = {"type": "string"}
 
@@ -64,8 +64,8 @@ Name = Annotated[str, Field(min_length=1)]
 Count = Annotated[int, Field(ge=0, le=2**31 - 1)]
 Positive = Annotated[int, Field(ge=1, le=2**31 - 1)]
 Port = Annotated[int, Field(ge=0, le=65535)]
-Amount = Annotated[float, Field(ge=0, le=MOST_AMOUNT)]
-PositiveAmount = Annotated[float, Field(gt=0, le=MOST_AMOUNT)]
+Amount = Annotated[float, Field(ge=0, le=MAX_AMOUNT)]
+PositiveAmount = Annotated[float, Field(gt=0, le=MAX_AMOUNT)]
 #: Sums and products of amounts.
 Total = Annotated[float, Field(ge=0)]
 

@@ -11,11 +11,11 @@ from typing import TypeVar
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
+from stormwright.base.escaping import shown
 from stormwright.errors import Fault, InputError, StormwrightError
-from stormwright.escaping import shown
-from stormwright.model.faults import MOST_FAULTS, join_path
+from stormwright.model.faults import MAX_FAULTS, join_path
 
-__all__ = ["MOST_FAULTS", "FaultList", "join_path", "raise_all", "shown"]
+__all__ = ["MAX_FAULTS", "FaultList", "join_path", "raise_all", "shown"]
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -54,7 +54,7 @@ def raise_all(errors: Sequence[InputError]) -> None:
 class FaultList:
     """The faults found so far; reading goes on after each, so that a file's faults are reported together.
 
-    Beyond `MOST_FAULTS` faults are only counted.
+    Beyond `MAX_FAULTS` faults are only counted.
     """
 
     def __init__(self) -> None:
@@ -66,7 +66,7 @@ class FaultList:
 
     def add(self, message: str, path: str) -> None:
         """Add a fault."""
-        if len(self.faults) < MOST_FAULTS:
+        if len(self.faults) < MAX_FAULTS:
             self.faults.append(Fault(message, path))
         else:
             self._more += 1
@@ -80,7 +80,7 @@ class FaultList:
         try:
             return model.model_validate(raw)
         except ValidationError as invalid:
-            if len(self.faults) == MOST_FAULTS:
+            if len(self.faults) == MAX_FAULTS:
                 self._more += invalid.error_count()
                 return None
             for error in invalid.errors(include_url=False):
@@ -118,7 +118,7 @@ class FaultList:
             try:
                 parsed: Iterator[Model | None] = iter(_list_of(model).validate_python([item for item, _ in items]))
             except ValidationError as invalid:
-                if len(self.faults) == MOST_FAULTS:  # one by one takes twice the time, for faults beyond the limit
+                if len(self.faults) == MAX_FAULTS:  # one by one takes twice the time, for faults beyond the limit
                     self._more += invalid.error_count()
                     parsed = iter([None] * len(items))
                 else:

@@ -26,7 +26,6 @@ from stormwright.formats.document.documents import (
     TopologyDocument,
 )
 from stormwright.formats.document.faults import FaultList, join_path, require_schema, shown
-from stormwright.link_speed import link_bits_per_s
 from stormwright.model import (
     Component,
     ExecutorRun,
@@ -42,10 +41,11 @@ from stormwright.model import (
 from stormwright.model.arrays import FloatArray
 from stormwright.model.cluster import LINK
 from stormwright.model.faults import ConfigFault
+from stormwright.model.link_speed import link_bits_per_s
 from stormwright.model.problem import CHECKED
 from stormwright.model.requests import CPU, normalised
 from stormwright.model.topology import PLACEMENT_FOLLOWING, ComponentCode, runs_wrong
-from stormwright.model.topology_config import MOST_NESTED, TOO_DEEP, conf_misfits, deeper, storm_misfits
+from stormwright.model.topology_config import MAX_NESTED, TOO_DEEP, conf_misfits, deeper, storm_misfits
 
 log = logging.getLogger(__name__)
 
@@ -228,9 +228,9 @@ def _component(
     if header is None:
         return None
     for position, region in enumerate(header.shared_memory):
-        if deeper(region, MOST_NESTED):
+        if deeper(region, MAX_NESTED):
             faults.add(TOO_DEEP, join_path(path, "shared_memory", position))
-    if deeper(header.conf, MOST_NESTED):
+    if deeper(header.conf, MAX_NESTED):
         faults.add(TOO_DEEP, join_path(path, "conf"))
     return Component(
         id=header.id,
@@ -302,7 +302,7 @@ def _input_to_dict(grouping: Grouping) -> dict[str, Any]:
 
 #: Most executors of a problem, a hundred times as many as clusters have: each takes memory, which a short document
 #: could otherwise exhaust.
-MOST_EXECUTORS = 10_000_000
+MAX_EXECUTORS = 10_000_000
 
 
 def problem_from_dict(document: object, source: str = "problem") -> Problem:
@@ -333,8 +333,8 @@ def problem_from_dict(document: object, source: str = "problem") -> Problem:
         for item, outermost, at in faults.parse_each(TopologyDocument, document, "topologies", path)
     ]
     executors = sum(topology.num_executors for topology in topologies if topology is not None)
-    if executors > MOST_EXECUTORS:
-        message = f"asks for {executors:,} executors; at most {MOST_EXECUTORS:,} are taken"
+    if executors > MAX_EXECUTORS:
+        message = f"asks for {executors:,} executors; at most {MAX_EXECUTORS:,} are taken"
         raise InputError(source, [Fault(message, join_path(path, "topologies"))])
     named = _named(document, topologies)
     current = _current(document, named, path, faults)

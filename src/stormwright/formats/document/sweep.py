@@ -14,7 +14,7 @@ from stormwright.formats.files.json_files import read_json
 from stormwright.formats.files.yaml_files import read_yaml
 
 #: The longest time limit of a cell, eleven days; timers take no more than some years.
-MOST_SECONDS = 1e6
+MAX_SECONDS = 1e6
 
 #: A value of a parameter.
 Setting = bool | int | float | str
@@ -35,7 +35,7 @@ class SimulateDocument(Document):
     A trace is a file (from the directory of this one) with lines ``SECONDS,FACTOR`` or ``SECONDS,FACTOR,TOPOLOGY``.
     """
 
-    seconds: Annotated[float, Field(gt=0, le=MOST_SECONDS)]
+    seconds: Annotated[float, Field(gt=0, le=MAX_SECONDS)]
     traces: list[Annotated[Name, Field(pattern=r"^[^\x00]*$")]] = Field(default=[])
 
 
@@ -53,7 +53,7 @@ class SweepDocument(Document):
     schedulers: Annotated[Any, WithJsonSchema({"type": "object", "additionalProperties": _GRID, "minProperties": 1})]
     seeds: list[Annotated[int, Field(ge=-(2**63), lt=2**63)]] = Field(default=[])
     repeats: Positive = 1
-    time_limit_s: Annotated[float, Field(gt=0, le=MOST_SECONDS)] | None = None
+    time_limit_s: Annotated[float, Field(gt=0, le=MAX_SECONDS)] | None = None
     simulate: SimulateDocument | None = None
 
 

@@ -30,7 +30,7 @@ from stormwright.formats.document.problem import (
 )
 from stormwright.formats.files.json_files import parse_json
 from stormwright.model import LoadProfile, Problem, TopologyLoad
-from stormwright.model.arrays import AMOUNT_WANTED, FRACTION_WANTED, MOST_AMOUNT, BoolArray, IndexArray, frozen
+from stormwright.model.arrays import AMOUNT_WANTED, FRACTION_WANTED, MAX_AMOUNT, BoolArray, IndexArray, frozen
 from stormwright.model.problem import CHECKED
 
 BINARY_SCHEMA = "stormwright-problem-arrays/1"
@@ -265,7 +265,7 @@ def _loads(problem: Problem, header: ArraysDocument, arrays: Arrays, faults: Fau
     _check(~wrong, arrays["executor_count"], "executor_count", "should be the executors of its topology", faults)
     of_pairs, of_flows = arrays["pair_count"], arrays["flow_count"]
     for name in ("cpu_hz", "memory_mb", "pair_tps", "flow_tps", *_OPTIONAL):
-        sound = (arrays[name] >= 0) & ((arrays[name] <= MOST_AMOUNT) | (name == "flow_limit_tps"))
+        sound = (arrays[name] >= 0) & ((arrays[name] <= MAX_AMOUNT) | (name == "flow_limit_tps"))
         _check(sound, arrays[name], name, AMOUNT_WANTED, faults)
     _check(arrays["waited"] <= 1, arrays["waited"], "waited", FRACTION_WANTED, faults)
     an_executor, a_component = "should be an executor of its topology", "should be a component of its topology"

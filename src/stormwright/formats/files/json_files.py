@@ -16,10 +16,10 @@ from typing import Any
 
 import orjson
 
+from stormwright.base.files import name_of_output, write_whole
+from stormwright.base.gc_pause import collection_paused
 from stormwright.errors import Fault, InputError
-from stormwright.files import name_of_output, write_whole
 from stormwright.formats.document.faults import join_path
-from stormwright.gc_pause import collection_paused
 
 # Duplicate keys -----------------------------------------------------------------------------------
 # Parsers silently take the last value of a duplicate key.
@@ -73,7 +73,7 @@ def _faults(value: object, path: str) -> Iterator[Fault]:
 STANDARD_INPUT = Path("-")
 
 #: Most bytes that a gzipped file may unpack to: some megabytes of it could fill any memory.
-MOST_UNPACKED = 2**31
+MAX_UNPACKED = 2**31
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _CHUNK = 2**20
@@ -123,7 +123,7 @@ def json_in(data: bytes, path: Path) -> object:
     Raises
     ------
     InputError
-        It is not JSON, has a duplicate key in an object, or unpacks to more than `MOST_UNPACKED` bytes.
+        It is not JSON, has a duplicate key in an object, or unpacks to more than `MAX_UNPACKED` bytes.
     """
     if data.startswith(_GZIP_MAGIC):
         try:
@@ -141,8 +141,8 @@ def _unpacked(data: bytes, path: Path) -> bytes:
     with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
         while part := file.read(_CHUNK):
             parts.write(part)
-            if parts.tell() > MOST_UNPACKED:
-                more = f"unpacks to more than {MOST_UNPACKED:,} bytes; give it unpacked, or as a NumPy archive (*.npz)"
+            if parts.tell() > MAX_UNPACKED:
+                more = f"unpacks to more than {MAX_UNPACKED:,} bytes; give it unpacked, or as a NumPy archive (*.npz)"
                 raise _unusable(path, more)
     return parts.getvalue()
 

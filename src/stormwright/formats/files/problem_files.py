@@ -5,9 +5,9 @@ from __future__ import annotations
 import io
 from pathlib import Path
 
+from stormwright.base.gc_pause import collection_paused
 from stormwright.formats.document.problem import problem_from_dict, problem_to_dict
 from stormwright.formats.files.json_files import json_in, opened, source_of, write_bytes, write_json
-from stormwright.gc_pause import collection_paused
 from stormwright.model import Problem
 
 #: Magic bytes of an archive, as of every zip, and its suffix; its reader is imported on first use.

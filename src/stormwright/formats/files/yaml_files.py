@@ -6,15 +6,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from stormwright.base.escaping import is_text
 from stormwright.errors import Fault, InputError
-from stormwright.escaping import is_text
 from stormwright.formats.document.faults import FaultList, join_path, shown
 
 if TYPE_CHECKING:
     import yaml
 
 #: Most values of a file with its aliases expanded.
-MOST_NODES = 1_000_000
+MAX_NODES = 1_000_000
 
 _ENDLESS = "a list or an object contains itself"
 
@@ -47,11 +47,11 @@ def _parsed(path: Path, text: str) -> Any:
         try:
             root = loader.get_single_node()
             nodes = _Sizes().of(root) if root is not None else 0
-            if nodes > MOST_NODES:
+            if nodes > MAX_NODES:
                 stands = (
                     f"its aliases (*name) stand for {nodes:,} values" if nodes < 10**18 else "its aliases never end"
                 )
-                raise _unusable(path, f"{stands}; at most {MOST_NODES:,} are read")
+                raise _unusable(path, f"{stands}; at most {MAX_NODES:,} are read")
             value = loader.construct_document(root) if root is not None else None
         finally:
             loader.dispose()

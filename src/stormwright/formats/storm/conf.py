@@ -83,7 +83,7 @@ class StormConf:
         return value
 
     def amount(self, key: str, default: float = 0.0) -> float:
-        """Return a number from 0 to `MOST_AMOUNT`; `default` if there is none, or null."""
+        """Return a number from 0 to `MAX_AMOUNT`; `default` if there is none, or null."""
         value = self.get(key)
         if value is None:
             return default

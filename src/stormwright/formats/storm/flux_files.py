@@ -15,8 +15,8 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 from pydantic import BaseModel, BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
+from stormwright.base.escaping import cut
 from stormwright.errors import InputError
-from stormwright.escaping import cut
 from stormwright.formats.document.documents import Document
 from stormwright.formats.document.faults import FaultList, join_path, shown
 from stormwright.formats.files.yaml_files import read_yaml
@@ -125,7 +125,7 @@ class FluxDocument(Document):
 #: Pattern of an item of a list at the end of a name.
 _ITEM = re.compile(r"\[(\d+)\]\}")
 #: More digits than any list has items.
-_MOST_DIGITS = 9
+_MAX_DIGITS = 9
 _ENVIRONMENT = "ENV-"
 #: Class path directories of Maven and Gradle.
 _CLASS_PATHS = frozenset({"resources", "classes"})
@@ -186,7 +186,7 @@ class Substitution:
 
     def _item(self, name: str, index: str) -> str | None:
         items = self.properties.get(name, "")[1:-1].split(",")
-        wanted = int(index) if len(index) <= _MOST_DIGITS else len(items)
+        wanted = int(index) if len(index) <= _MAX_DIGITS else len(items)
         return items[wanted].strip()[1:-1] if wanted < len(items) else None
 
 

@@ -35,7 +35,7 @@ LATENCY_DEVIATION = 0.17
 CONFIDENCE = 0.95
 
 #: The most starts that are worth making: beyond, the number that a decision needs is not given.
-MOST_STARTS = 50
+MAX_STARTS = 50
 
 #: The part of the highest rate that stands for none at all, which has no logarithm.
 _NOTHING = 1e-6
@@ -59,7 +59,7 @@ class StartComparison:
         ``better`` or ``worse`` where the whole interval is on one side of the reference, else ``undecided``.
     more_starts
         How many more starts of each are needed until the interval is on one side, if the ratio stays as it is; 0 where
-        it is, None where that are more than `MOST_STARTS`.
+        it is, None where that are more than `MAX_STARTS`.
     """
 
     ratio: float
@@ -138,5 +138,5 @@ def _half_width(spread: float, before: int, after: int) -> float:
 
 
 def _more_starts(off: float, spread: float, before: int, after: int) -> int | None:
-    widths = ((more, _half_width(spread, before + more, after + more)) for more in range(MOST_STARTS + 1))
+    widths = ((more, _half_width(spread, before + more, after + more)) for more in range(MAX_STARTS + 1))
     return next((more for more, half in widths if half < off), None)

@@ -11,7 +11,7 @@ from stormwright.model import Problem
 from stormwright.model.humanize import counted, listed
 
 #: Windows that there have to be, however long they are.
-LEAST_WINDOWS = 4
+MIN_WINDOWS = 4
 
 #: Maximum number of topologies that are named while they are measured.
 _NAMED = 3
@@ -52,7 +52,7 @@ class MeasurementWait:
         """Return the reason as text."""
         measured = f"{self.measured_s:.0f} of {self.least_s:g} s"
         if self.windows is not None:
-            measured = f"{self.windows} of {counted(LEAST_WINDOWS, 'window')}"
+            measured = f"{self.windows} of {counted(MIN_WINDOWS, 'window')}"
         return f"{measured} measured since its workers started and warmed up"
 
 
@@ -135,7 +135,7 @@ class MeasuredTopologies:
             seconds = _seconds(stretch, [(slot.supervisor, slot.port) for slot in placement.slots])
             if seconds < least_s:
                 found[topology.id] = MeasurementWait(seconds, least_s)
-            elif stretch.windows < LEAST_WINDOWS:
+            elif stretch.windows < MIN_WINDOWS:
                 found[topology.id] = MeasurementWait(seconds, least_s, stretch.windows)
         return found
 

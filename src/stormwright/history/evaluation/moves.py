@@ -14,16 +14,16 @@ import numpy as np
 import orjson
 from scipy.special import stdtrit
 
-from stormwright.documents import Document
+from stormwright.base.documents import Document
 from stormwright.history.evaluation.verdict import (
     MIN_WINDOWS,
     MIN_WORTH,
     MORE_PROBABLY,
     Evaluation,
-    Promise,
     Threshold,
     calibration,
     judge,
+    promised_for,
     ratio_interval,
 )
 from stormwright.history.evaluation.window import (
@@ -38,6 +38,7 @@ from stormwright.history.evaluation.window import (
 from stormwright.model import LoadProfile, Problem, TopologyAssignment, WorkerSlot
 from stormwright.model.arrays import FloatArray, IntArray
 from stormwright.model.traffic_matrix import traffic_under
+from stormwright.plans.plan import Promise
 from stormwright.predict.fixed_point import waiting
 
 # Regressions --------------------------------------------------------------------------------------
@@ -52,10 +53,10 @@ LOOKS = (4, 6, 8, 12, 18, 24)
 _QUESTIONS = 6
 
 #: By how much the trees completed must have fallen, or their time grown, beyond chance; and in ms.
-LEAST_LOSS, LEAST_DELAY, LEAST_DELAY_MS = 0.1, 0.2, 1.0
+MIN_LOSS, MIN_DELAY, MIN_DELAY_MS = 0.1, 0.2, 1.0
 
 #: By how much more trees failing, in parts of all that ended.
-LEAST_FAILING = 0.01
+MIN_FAILING = 0.01
 
 #: Load that is as before, up to this part, and trees under way, which buckets of latency tell less exactly.
 SAME_LOAD, UNEXPLAINED = 0.05, 0.2
@@ -77,7 +78,7 @@ def worse(
     2. each takes longer although no more are completed than before;
     3. more of them fail;
 
-    each beyond what was promised, by at least `LEAST_LOSS`, `LEAST_DELAY` or `LEAST_FAILING`, and beyond chance: the
+    each beyond what was promised, by at least `MIN_LOSS`, `MIN_DELAY` or `MIN_FAILING`, and beyond chance: the
     interval of the ratio of means (`verdict.judge`) lies wholly on the wrong side. Its level is `FALSE_ALARMS` by the
     number of looks and questions, which holds however these depend on each other (Bonferroni). Neighbouring windows do
     depend on each other: variances are those of the number of independent windows that ones with this correlation are
@@ -96,7 +97,7 @@ def worse(
     young
         Those of the time after the workers before it had started.
     after
-        Those after it, of which each look takes the first so many.
+        Windows after it; each look takes the first n.
     threshold
         What was promised.
     """
@@ -136,14 +137,12 @@ def _compared(before: Sequence[Sample], after: Sequence[Sample], threshold: Thre
     delay = limits(lambda sample: sample.latency_ms, threshold.latency)
     if rate is None:
         return None
-    if rate.high < min(threshold.throughput, 1) * (1 - LEAST_LOSS):  # 1
+    if rate.high < min(threshold.throughput, 1) * (1 - MIN_LOSS):  # 1
         if delay is None and all(sample.acked == 0 and bool(sample.pending) for sample in after):
             return "no tuple tree completes any more"
         if delay is not None and delay.low > 1 and delay.value * rate.value > 1 - UNEXPLAINED:
             return f"{_percent(rate.value)} fewer tuple trees complete, and each takes {_percent(delay.value)} longer"
-    late = (
-        delay is not None and delay.low > max(threshold.latency, 1) * (1 + LEAST_DELAY) and delay.more >= LEAST_DELAY_MS
-    )
+    late = delay is not None and delay.low > max(threshold.latency, 1) * (1 + MIN_DELAY) and delay.more >= MIN_DELAY_MS
     if delay is not None and late and rate.value <= 1 + SAME_LOAD:  # 2
         fewer = rate.value < 1 - SAME_LOAD
         but = f"and {_percent(rate.value)} fewer complete" if fewer else "although no more of them come"
@@ -183,7 +182,7 @@ def _more_fail(before: Sequence[Sample], after: Sequence[Sample], level: float) 
         return None
     error = sqrt(float(x.var(ddof=1)) / worth[0] + float(y.var(ddof=1)) / worth[1])
     t = float(stdtrit(worth.min() - 1, (1 + level) / 2))
-    return float(y.mean()) if y.mean() - x.mean() - t * error > LEAST_FAILING else None
+    return float(y.mean()) if y.mean() - x.mean() - t * error > MIN_FAILING else None
 
 
 def _inflation(values: FloatArray) -> float:
@@ -433,14 +432,14 @@ class MoveEvaluator:
         # From the first second on: young workers are compared with what the old ones did at that age.
         after = self._after_move(pending.moved, pending.moved.ended_ms)
         before = warm(pending.before) or pending.before
-        return worse(pending.before, pending.young, after, pending.moved.promise.holds_for(before))
+        return worse(pending.before, pending.young, after, promised_for(pending.moved.promise, before))
 
     def _evaluate(self, topology: str, until_ms: float = float("inf")) -> list[EvaluatedMove]:
         pending = self._pending.pop(topology)
         moved = pending.moved
         before = warm(pending.before) or list(pending.before)
         after = [sample for sample in self._counting(pending) if sample.start_ms < until_ms][: self._after]
-        threshold = moved.promise.holds_for(before)
+        threshold = promised_for(moved.promise, before)
         tracked = all(sample.acked for sample in before)
         evaluations = [judge(THROUGHPUT, threshold.throughput, _rates(before, tracked), _rates(after, tracked))]
         if moved.promise.inter_node is not None:

@@ -11,6 +11,7 @@ from scipy.special import stdtrit
 
 from stormwright.history.evaluation.window import Sample
 from stormwright.model.arrays import FloatArray
+from stormwright.plans.plan import Promise
 from stormwright.predict.fixed_point import waiting
 
 
@@ -39,58 +40,27 @@ _ALL_SUSTAINED = 0.9
 MORE_PROBABLY = 0.5
 
 
-@dataclass(frozen=True)
-class Promise:
-    """Predictions for a topology after a move, relative to those before it.
+def promised_for(promise: Promise, before: Sequence[Sample]) -> Threshold:
+    """Return the threshold by a promise for the load of these windows.
 
-    Parameters
-    ----------
-    inter_node
-        Its traffic between nodes; None where there is none to be a multiple of.
-    sustained
-        Highest rate reached.
-    latency, full_latency
-        Mean complete latency at the rate that was measured, and at the highest one; None where there is none.
-    pending_limit
-        Tuple trees that may be pending; None for no limit.
-    sustained_tps, wanted_tps
-        Trees/s that it is predicted to come to where it is and in its new place; None where nothing was predicted.
-    worth
-        What the new place is worth to it by what is wanted, the more the better; None where that is not predicted.
-    rate_tps
-        Trees/s as measured when it was predicted.
+    Spouts that wait for trees, or for executors, emit more where more is sustained. Others are limited from outside:
+    what they emit stays as it is, as long as it is sustained.
     """
+    if promise.sustained is None or promise.wanted_tps is None or not before:
+        return Threshold()
+    rate_tps = float(np.mean([sample.acked_tps for sample in before]))
+    if _full(promise, before, rate_tps):
+        return Threshold(promise.sustained, promise.full_latency or promise.latency or 1.0)
+    enough = promise.wanted_tps >= rate_tps or not rate_tps
+    return Threshold(1.0 if enough else promise.wanted_tps / rate_tps, promise.latency or 1.0)
 
-    inter_node: float | None = None
-    sustained: float | None = None
-    latency: float | None = None
-    full_latency: float | None = None
-    pending_limit: float | None = None
-    sustained_tps: float | None = None
-    wanted_tps: float | None = None
-    worth: float | None = None
-    rate_tps: float = 0.0
 
-    def holds_for(self, before: Sequence[Sample]) -> Threshold:
-        """Return the promise for the load of these windows.
-
-        Spouts that wait for trees, or for executors, emit more where more is sustained. Others are limited from
-        outside: what they emit stays as it is, as long as it is sustained.
-        """
-        if self.sustained is None or self.wanted_tps is None or not before:
-            return Threshold()
-        rate_tps = float(np.mean([sample.acked_tps for sample in before]))
-        if self._full(before, rate_tps):
-            return Threshold(self.sustained, self.full_latency or self.latency or 1.0)
-        enough = self.wanted_tps >= rate_tps or not rate_tps
-        return Threshold(1.0 if enough else self.wanted_tps / rate_tps, self.latency or 1.0)
-
-    def _full(self, before: Sequence[Sample], rate_tps: float) -> bool:
-        counted_pending = [sample.pending for sample in before if sample.pending is not None]
-        if self.pending_limit is not None and counted_pending:
-            part = np.array(np.mean(counted_pending) / self.pending_limit)
-            return bool(waiting(part) > MORE_PROBABLY)
-        return self.sustained_tps is not None and rate_tps >= _ALL_SUSTAINED * self.sustained_tps
+def _full(promise: Promise, before: Sequence[Sample], rate_tps: float) -> bool:
+    counted_pending = [sample.pending for sample in before if sample.pending is not None]
+    if promise.pending_limit is not None and counted_pending:
+        part = np.array(np.mean(counted_pending) / promise.pending_limit)
+        return bool(waiting(part) > MORE_PROBABLY)
+    return promise.sustained_tps is not None and rate_tps >= _ALL_SUSTAINED * promise.sustained_tps
 
 
 # Verdict ------------------------------------------------------------------------------------------
@@ -119,13 +89,13 @@ class Evaluation:
     Parameters
     ----------
     quantity
-        What it is about.
+        Quantity that is compared.
     predicted, measured
         The multiples; `measured` is None where there was nothing before.
     low, high
         Confidence interval of the measured one; None where it has no end.
     windows_before, windows_after
-        On how much it rests.
+        Numbers of windows before and after the move, the sample sizes.
     verdict
         ``as predicted``: the interval holds the prediction. ``less``, ``more``: it does not, and the change is smaller
         or greater than predicted; where no change is predicted, the value is. ``cannot tell``: too few windows, or the

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from math import sqrt
 from typing import Any
 
-from stormwright.clock import WALL, Clock
+from stormwright.base.clock import WALL, Clock
 from stormwright.perflog.crossing import Crossing, TaskNodes, crossing
 from stormwright.perflog.records import MAX_CLOCK_AHEAD_MS, LogRecord
 from stormwright.perflog.schema import LATENCY_EDGES_MS

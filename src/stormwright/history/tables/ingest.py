@@ -16,6 +16,9 @@ from stormwright.history.tables.definitions import FACTS, TABLES
 from stormwright.history.tables.staging import Staging
 from stormwright.history.tables.store import Store
 
+log = logging.getLogger(__name__)
+
+
 # Closed panes -------------------------------------------------------------------------------------
 # Panes that the stream has closed, on their way into the history.
 
@@ -83,13 +86,10 @@ def _batch_of(name: str) -> int:
     return int(name.rpartition("-")[2])
 
 
-log = logging.getLogger(__name__)
-
-
 # Ingest -------------------------------------------------------------------------------------------
 
 #: Maximum retention of the history: a hundred years.
-MOST_DAYS = 36_525
+MAX_DAYS = 36_525
 
 
 def ingest(spark: SparkSession, store: Store, staging: Staging) -> dict[str, int]:
@@ -101,7 +101,7 @@ def ingest(spark: SparkSession, store: Store, staging: Staging) -> dict[str, int
         Another process is working on the tables.
     """
     taken: dict[str, int] = {}
-    with staging.alone():
+    with staging.exclusive_lock():
         for table in TABLES.values():
             for chunk in staging.chunks(table):
                 rows = chunk.rows()
@@ -130,13 +130,13 @@ def retain(store: Store, keep_days: Mapping[str, int], today: date | None = None
     Raises
     ------
     InputError
-        The table is unknown, or the retention is less than a day or more than `MOST_DAYS`.
+        The table is unknown, or the retention is less than a day or more than `MAX_DAYS`.
     """
     faults = [Fault(f"no table; there are {', '.join(TABLES)}", name) for name in keep_days if name not in TABLES]
     faults += [
-        Fault(f"{days} days; from 1 to {MOST_DAYS:,} are possible", name)
+        Fault(f"{days} days; from 1 to {MAX_DAYS:,} are possible", name)
         for name, days in keep_days.items()
-        if not 1 <= days <= MOST_DAYS
+        if not 1 <= days <= MAX_DAYS
     ]
     if faults:
         raise InputError("days to keep", faults)

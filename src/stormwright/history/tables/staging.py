@@ -23,8 +23,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from stormwright.file_lock import alone
-from stormwright.files import write_whole, writing
+from stormwright.base.file_lock import exclusive_lock
+from stormwright.base.files import write_whole, writing
 from stormwright.history.tables.definitions import TABLES, Table
 
 #: Rows that become one chunk: they pass through the driver's memory, and as one task through the session of the stream,
@@ -99,7 +99,7 @@ class Staging:
         (self._staged(table) / f"{_HIDDEN}{name}{_SUFFIX}").unlink()
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
+    def exclusive_lock(self) -> Iterator[None]:
         """Lock the tables of this directory against other processes until the block ends.
 
         Two ingesting processes would give the same number to different rows, and a compaction would delete rows that
@@ -111,7 +111,7 @@ class Staging:
             Another process holds the lock.
         """
         message = f"another process is working on the tables of {self._directory}; try again when it has ended"
-        with alone(self._directory, message):
+        with exclusive_lock(self._directory, message):
             yield
 
     def waiting(self) -> tuple[int, int]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 DRAINED, BLACKLISTED, GREYLISTED = "drained", "blacklisted", "greylisted"
 
 #: Maximum number of drains described one by one: by whom and since when.
-_MOST_DRAINS = 5
+_MAX_DRAINS = 5
 
 
 class ClosedNodes(NamedTuple):
@@ -39,7 +39,7 @@ def closed_nodes(problem: Problem) -> list[ClosedNodes]:
     texts = np.array([problem.drained.get(node.host, "") for node in problem.supervisors], dtype=object)
     texts[~listed] = ""
     counts = Counter(text for text in texts.tolist() if text)
-    reasons = [text for text, _ in counts.most_common(_MOST_DRAINS)]
+    reasons = [text for text, _ in counts.most_common(_MAX_DRAINS)]
     found = [ClosedNodes(DRAINED, text, texts == text) for text in reasons]
     found.append(ClosedNodes(DRAINED, DRAINED, (texts != "") & ~np.isin(texts, reasons)))
     found.append(ClosedNodes(BLACKLISTED, BLACKLISTED, listed & (texts == "")))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -195,3 +195,9 @@ def other_worker_counts(problem: Problem, slot_of_executor: IntArray) -> list[Wo
     placed = PlacedExecutors(problem, slot_of_executor)
     left_out = {violation.topology for violation in AllExecutorsPlaced().violations(placed)}
     return [count for count in NumberOfWorkers().violations(placed) if count.topology not in left_out]
+
+
+def concerned(problem: Problem, broken: Sequence[Violation]) -> tuple[set[int], set[int]]:
+    """Return nodes and topologies (indices) that violations refer to."""
+    nodes = {problem.node_index[each.supervisor] for each in broken if each.supervisor is not None}
+    return nodes, {problem.topology_index[each.topology] for each in broken if each.topology is not None}

@@ -27,13 +27,13 @@ from stormwright.optimize.bounds.sets.exact import KnownSet, Proof
 from stormwright.optimize.bounds.sets.small_problem import Executors, Kind, Scratch, SetPrices
 
 #: Most executors of a problem that is solved exactly, if time allows.
-MOST_EXACT = 40
+MAX_EXACT = 40
 
 #: Most seconds for the certificate of a topology that is part of an exact proof.
 _CERTIFY_S = 0.5
 
 #: Fraction of the time, and most seconds, reserved for the relaxation if a proof is not complete by then.
-_SPARE, _MOST_SPARE_S = 0.15, 1.0
+_SPARE, _MAX_SPARE_S = 0.15, 1.0
 
 #: Relative rounding margin of a bound, and tolerance within which it proves the optimum: of relaxations, which are as
 #: exact as their solvers, and of complete proofs, where only sums are rounded.
@@ -78,14 +78,14 @@ def bound_cost(problem: Problem, slots: IntArray, budget_s: float, weights: Cost
         Cost of a tuple by distance; the default costs if not given.
     """
     ready_bound()
-    spare_s = min(_SPARE * budget_s, _MOST_SPARE_S)
+    spare_s = min(_SPARE * budget_s, _MAX_SPARE_S)
     until = time.perf_counter() + budget_s - spare_s
     weights = weights or CostWeights()
     relaxed = Relaxation.of(problem, weights)
     valid = not violations(problem, slots)
     if not problem.num_executors:
         return Bound(0.0, valid)
-    if problem.num_executors <= MOST_EXACT and valid:
+    if problem.num_executors <= MAX_EXACT and valid:
         found, sure = _exact(problem, relaxed, slots, weights, until)
         if not sure:
             found = max(found, RelaxedBound(relaxed).run(spare_s))

@@ -323,10 +323,10 @@ def _can_enter(packing: Packing, item: int, to: int, at: int, other: int, other_
 _TOLERANCE = 1 + 1e-9
 
 #: Classes of bins by CPU; in each the least loaded one is searched separately.
-_MOST_SIZES = 32
+_MAX_SIZES = 32
 
 #: Bins that are tried for a pair: those of the two, the least loaded, and that of each one's zone.
-_MOST_TRIED = 5
+_MAX_TRIED = 5
 
 
 @dataclass(frozen=True)
@@ -437,8 +437,8 @@ class Greedy:
             zone_bins=zone_bins,
             groups=groups,
             held=np.zeros((len(groups), num_bins), np.int32),
-            tried=np.zeros(_MOST_TRIED, np.int64),
-            savings=np.zeros((2, _MOST_TRIED)),
+            tried=np.zeros(_MAX_TRIED, np.int64),
+            savings=np.zeros((2, _MAX_TRIED)),
             zone_weight=float(zone_weight) if len(zones) > 1 else 0.0,
         )
         self._limit(bins)
@@ -522,7 +522,7 @@ class Greedy:
         rows["most_memory_mb"] = bins.memory_mb * _TOLERANCE
         cpu_hz, size = np.unique(rows["most_cpu_hz"], return_inverse=True)
         # If almost every bin has another CPU, similar ones share a class.
-        rows["size"] = size // max(1, math.ceil(len(cpu_hz) / _MOST_SIZES))
+        rows["size"] = size // max(1, math.ceil(len(cpu_hz) / _MAX_SIZES))
         sizes, _ = _spans(rows["size"], records.SIZE)
         np.maximum.at(sizes["cpu_hz"], rows["size"], rows["most_cpu_hz"])
         by_load = np.lexsort((rows["cpu_hz"], rows["items"] >= rows["most_items"], rows["size"]))

@@ -197,7 +197,7 @@ def _open_worker(
 #               0                                  near         left
 
 #: Least and most executors that are evaluated for the next place in a worker.
-_FEWEST_EVALUATED, _MOST_EVALUATED = 512, 2048
+_FEWEST_EVALUATED, _MAX_EVALUATED = 512, 2048
 
 
 @inner
@@ -280,7 +280,7 @@ def _next_to_grow(layout: Layout, left: int, near: int, worker: int) -> int:
     in_rack = layout.inter_rack - layout.inter_node if len(layout.racks) > 1 else 0.0
     on_node = layout.inter_node - layout.inter_worker
     best, most, most_tps = NOWHERE, -1.0, -1.0
-    for position in range(min(left, max(min(near, _MOST_EVALUATED), _FEWEST_EVALUATED))):
+    for position in range(min(left, max(min(near, _MAX_EVALUATED), _FEWEST_EVALUATED))):
         executor = layout.waiting[position]
         cpu_hz, memory_mb = layout.executors[executor].cpu_hz, layout.executors[executor].memory_mb
         if cpu_hz > layout.nodes[node].cpu_hz_left or memory_mb > layout.nodes[node].memory_mb_left:

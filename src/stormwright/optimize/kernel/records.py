@@ -15,16 +15,12 @@ distances is W rows behind its own.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stormwright.model.arrays import FloatArray, IndexArray
-
-if TYPE_CHECKING:
-    pass
-
 
 #: Of a topology: its first worker, number of components, and shared memory; start of its tables in `counts`, `NOWHERE`
 #: for none: workers × components, nodes × components, components × components, components.

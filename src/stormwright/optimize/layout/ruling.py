@@ -20,7 +20,7 @@ _BITS = 50
 _TOLERANCE = RELATIVE_TOLERANCE / 2
 
 #: Less than any request.
-_LEAST = 1e-9
+_MIN = 1e-9
 
 
 def make_rules(problem: Problem, first_worker: IndexArray, worker_topology: IndexArray) -> Rules:
@@ -47,9 +47,9 @@ def make_rules(problem: Problem, first_worker: IndexArray, worker_topology: Inde
     limited[list(problem.component_limits)] = True
     amounts = np.vstack([demand, heap])
     most = amounts.sum(axis=1) + sum(map(sum, (each[2:] for each in shared))) * max(len(worker_topology), 1)
-    step = np.exp2(np.ceil(np.log2(np.maximum(most, _LEAST))) - _BITS)
+    step = np.exp2(np.ceil(np.log2(np.maximum(most, _MIN))) - _BITS)
     askers = np.maximum((amounts > 0).sum(axis=1), 1)
-    unit = np.exp2(np.rint(np.log2(np.maximum(amounts.sum(axis=1) / askers, _LEAST))))
+    unit = np.exp2(np.rint(np.log2(np.maximum(amounts.sum(axis=1) / askers, _MIN))))
     amounts = np.rint(amounts / step[:, None]) * step[:, None]
     has, heaps = _room(room.T, most[:-1], step[:-1]), _room(most_heap[worker_topology], most[-1], step[-1])
     shelf = np.zeros(1, SHELF)

@@ -23,7 +23,7 @@ from stormwright.optimize.layout.ruling import make_rules
 # Scratch arrays -----------------------------------------------------------------------------------
 
 #: Most topologies that are removed at once.
-_MOST_RUINED = 3
+_MAX_RUINED = 3
 
 
 def scratch(executors: int, workers: int, nodes: int, racks: int) -> dict[str, Any]:
@@ -44,17 +44,17 @@ def scratch(executors: int, workers: int, nodes: int, racks: int) -> dict[str, A
         "waiting": np.zeros(executors, np.int64),
         "saved_worker": np.zeros(executors, np.int64),
         "saved_node": np.zeros(workers, np.int64),
-        "ruined": np.zeros(_MOST_RUINED, np.int64),
+        "ruined": np.zeros(_MAX_RUINED, np.int64),
     }
 
 
 # Layout of a problem ------------------------------------------------------------------------------
 
 #: Topologies with more workers have no tables: these would grow with the square, and walking the links is as fast.
-_MOST_TABLED = 256
+_MAX_TABLED = 256
 
 #: Topologies with more executors are not removed as a whole: one such step would take as long as all others.
-_MOST_WHOLE = 400
+_MAX_WHOLE = 400
 
 #: Rounding tolerance of sums of loads; a fraction of that of a valid placement.
 _TOLERANCE = RELATIVE_TOLERANCE / 2
@@ -187,9 +187,9 @@ def _topologies(
     topologies["most"] = most_per_worker
     counts = topologies["last_worker"] - topologies["first_worker"]
     sizes = topologies["last"] - topologies["first"]
-    topologies["tabled"] = counts <= _MOST_TABLED
+    topologies["tabled"] = counts <= _MAX_TABLED
     held = np.bincount(workers.topology[~free], minlength=len(numbers)) > 0
-    topologies["whole"] = ~held & (counts > 0) & (sizes <= _MOST_WHOLE)
+    topologies["whole"] = ~held & (counts > 0) & (sizes <= _MAX_WHOLE)
     sink_topology = _sink_topology(links)
     topologies["first_sink"] = np.searchsorted(sink_topology, numbers)
     topologies["last_sink"] = np.searchsorted(sink_topology, numbers, side="right")

@@ -27,7 +27,7 @@ _SHORTEST = 500
 
 #: Fraction of the limit from which moves count as at the limit; the factor of the price then, and its start relative to
 #: the mean traffic of an executor.
-_FULL, _SHADOW_STEP, _LEAST_SHADOW = 0.97, 1.1, 0.003
+_FULL, _SHADOW_STEP, _MIN_SHADOW = 0.97, 1.1, 0.003
 
 #: Initial price of restarts, in the same unit, so that the first go where they gain most: once they are at their limit
 #: there is no way from one topology to another.
@@ -160,4 +160,4 @@ def _shadow_price(before: float, changed: int, most: int, mean: float) -> float:
         return 0.0
     if changed < _FULL * most:
         return before / _SHADOW_STEP
-    return max(before * _SHADOW_STEP, mean * _LEAST_SHADOW)
+    return max(before * _SHADOW_STEP, mean * _MIN_SHADOW)

@@ -111,7 +111,7 @@ def _refine_in_turn(
     left = sum(len(region.free_executors) for region in regions)
     for region in regions:
         size = len(region.free_executors)
-        seconds = max((ends_s - time.perf_counter()) * size / left, _LEAST_S)
+        seconds = max((ends_s - time.perf_counter()) * size / left, _MIN_S)
         left -= size
         for _ in stretches(region, cooling, Effort(steps * size, seconds), _STRETCHES, *span):
             pass
@@ -182,7 +182,7 @@ _FEWEST_STEPS = 5
 _JOINED_STEPS_PER_S = 1e6
 
 #: Budget of a level when time is over: only enough for the fewest steps.
-_LEAST_S = 1e-6
+_MIN_S = 1e-6
 
 
 def has_levels(layout: Layout, effort: Effort) -> bool:
@@ -209,7 +209,7 @@ def search_levels(layout: Layout, effort: Effort, threads: int) -> tuple[Searche
     for number in reversed(range(len(levels))):
         level, executors = levels[number], len(levels[number].free_executors)
         level.totals["steps"] = 0
-        seconds = max((ends_s - time.perf_counter()) / (number + 1), _LEAST_S)
+        seconds = max((ends_s - time.perf_counter()) / (number + 1), _MIN_S)
         share = Effort(effort.steps / len(levels), seconds)
         steps = share.steps or seconds * _JOINED_STEPS_PER_S
         cooling = Cooling.of(level, steps).begun_at(min(_HEATS[number], _HEAT_PER_STEP * steps / executors))

@@ -102,7 +102,7 @@ def copy_array(source: FloatArray | IndexArray, to: FloatArray | IndexArray) -> 
 # Dense placement ----------------------------------------------------------------------------------
 
 #: Most executors of a problem that is searched in this way.
-MOST_DENSE = 64
+MAX_DENSE = 64
 
 STATE = np.dtype(
     [

@@ -31,7 +31,7 @@ from stormwright.optimize.search.steps import draw_member, step_executor, step_w
 # steps, which would leave half of the gain.
 
 #: Most executors of a topology: evaluation takes quadratic time.
-_MOST = 128
+_MAX = 128
 
 #: Relative tolerance, by the traffic of an executor, for a decrease: the rest is rounding.
 _NOTHING = 1e-9
@@ -42,7 +42,7 @@ def can_settle(layout: Layout, topology: int) -> bool:
     """Return whether `settle` supports a topology: only fixed traffic, CPU and memory count."""
     return bool(
         layout.topologies[topology].tabled
-        and layout.topologies[topology].last - layout.topologies[topology].first <= _MOST
+        and layout.topologies[topology].last - layout.topologies[topology].first <= _MAX
         and not layout.topologies[topology].limited
         and not has_flows(layout, topology)
         and layout.imbalance_price == 0

@@ -22,7 +22,7 @@ from stormwright.jit.random_numbers import draw, draw_below
 from stormwright.optimize.kernel.records import Layout
 from stormwright.optimize.kernel.rules import is_limited
 from stormwright.optimize.search.dense import (
-    MOST_DENSE,
+    MAX_DENSE,
     NOTHING,
     Checkpoint,
     DensePlacement,
@@ -91,7 +91,7 @@ _BARRED, _BARRED_MORE = 4, 6
 
 #: Steps per executor without improvement that end a round: drawn for every round from these limits, small ones more
 #: often. Some problems want many short rounds, others longer ones.
-_LEAST_PATIENCE, _MOST_PATIENCE = 0.7, 4.0
+_MIN_PATIENCE, _MAX_PATIENCE = 0.7, 4.0
 
 #: Price of an overload, relative to the mean traffic of an executor: its limits, and the factor of its change.
 _CHEAPEST, _DEAREST, _DEARER = 0.01, 10.0, 1.1
@@ -114,7 +114,7 @@ def is_small(layout: Layout) -> bool:
     """
     prices = layout.move_price, layout.restart_price, layout.node_price, layout.imbalance_price
     limited = layout.max_moves >= 0 or layout.max_restarts >= 0
-    return len(layout.executors) <= MOST_DENSE and len(layout.sinks) == 0 and not (limited or any(prices))
+    return len(layout.executors) <= MAX_DENSE and len(layout.sinks) == 0 and not (limited or any(prices))
 
 
 def improve_small(layout: Layout, steps: int, is_over: Callable[[], bool]) -> tuple[DensePlacement, int]:
@@ -284,7 +284,7 @@ def _begin_round(dense: DensePlacement) -> None:
         for _ in range(2 + draw_below(dense, len(dense.free_executors) // 4)):
             _exchange_any(dense)
     add_up(dense)
-    factor = _LEAST_PATIENCE * (_MOST_PATIENCE / _LEAST_PATIENCE) ** draw(dense)
+    factor = _MIN_PATIENCE * (_MAX_PATIENCE / _MIN_PATIENCE) ** draw(dense)
     dense.state[0].idle, dense.state[0].patience = 0, int(factor * len(dense.free_executors))
     keep(dense, dense.round)
 

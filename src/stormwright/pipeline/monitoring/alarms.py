@@ -27,7 +27,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-from stormwright.documents import Document, FileDocument, read_or_default
+from stormwright.base.documents import Document, FileDocument, read_or_default
 from stormwright.errors import MissingDependencyError
 from stormwright.perflog.landing import Landing
 from stormwright.pipeline.measurement.overload import NodeSeries

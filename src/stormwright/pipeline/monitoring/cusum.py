@@ -19,7 +19,7 @@ _OVERSHOOT = 1.166
 
 #: Deviations by which the mean of a reference may be off, and the least by which noise is to fall behind its allowance.
 _REFERENCE_OFF = 3.0
-_LEAST_DRIFT = 0.75
+_MIN_DRIFT = 0.75
 
 #: Weight of the assumed noise in windows, and decay of older windows.
 _ASSUMED_WINDOWS = 10.0
@@ -88,7 +88,7 @@ class Cusum:
             return np.zeros(len(logs), bool)
         noise = self.noise()
         off = _REFERENCE_OFF / np.sqrt(settings.reference_windows) * noise
-        self._allowance = np.maximum(np.log1p(settings.least_change) / 2, off + _LEAST_DRIFT * noise)
+        self._allowance = np.maximum(np.log1p(settings.least_change) / 2, off + _MIN_DRIFT * noise)
         threshold = np.maximum(
             noise * cusum_threshold((self._allowance - off) / noise, self._alarm_windows), self._allowance
         )

@@ -12,10 +12,10 @@ from stormwright.model.arrays import FloatArray
 from stormwright.pipeline.monitoring.cusum import Cusum, CusumSettings
 
 #: Executors below this part of the mean are not followed: relative changes of small loads do not matter.
-LEAST_PART = 0.5
+MIN_PART = 0.5
 
 #: Compared quantities, and their floors per topology: in Hz, and in tuples/s.
-_LEAST = {"CPU": 1e6, "traffic": 1.0}
+_MIN = {"CPU": 1e6, "traffic": 1.0}
 
 #: Number of windows whose start is stored.
 _MAX_STARTS = 10_000
@@ -89,9 +89,9 @@ class _TopologyState:
         self._series: list[tuple[str, int]] = []
         for what, amounts in _amounts(load).items():
             mean = amounts[-1] / max(self.num_executors, 1)
-            followed = np.flatnonzero((amounts[:-1] >= LEAST_PART * mean) & (amounts[:-1] > 0)).tolist()
+            followed = np.flatnonzero((amounts[:-1] >= MIN_PART * mean) & (amounts[:-1] > 0)).tolist()
             self._series += [(what, executor) for executor in (*followed, self.num_executors)]
-            floors += [mean / 100] * len(followed) + [max(mean / 100, _LEAST[what])]
+            floors += [mean / 100] * len(followed) + [max(mean / 100, _MIN[what])]
         self._cusum = Cusum(settings, len(self._series), np.array(floors))
         self._starts_ms: deque[int] = deque(maxlen=_MAX_STARTS)
 

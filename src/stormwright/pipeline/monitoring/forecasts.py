@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
-from stormwright.files import writing
+from stormwright.base.files import writing
 from stormwright.model import LoadProfile, Problem, Topology, TopologyLoad
 from stormwright.model.arrays import FloatArray
 from stormwright.pipeline.monitoring.holt_winters import forecast

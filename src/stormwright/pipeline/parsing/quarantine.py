@@ -17,8 +17,8 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from stormwright.base.files import write_whole
 from stormwright.errors import Fault, InputError
-from stormwright.files import write_whole
 
 #: The quarantine table. `line_number` counts the lines of a file from 1, blank ones left out; it is null where a whole
 #: file was set aside. `line` is null where only the file has it, and of one that is not UTF-8, which is in

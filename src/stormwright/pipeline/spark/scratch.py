@@ -10,8 +10,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
 
+from stormwright.base.file_lock import exclusive_lock
 from stormwright.errors import StormwrightError
-from stormwright.file_lock import alone
 
 _PREFIX = "stormwright-scratch-"
 
@@ -25,7 +25,7 @@ def scratch(what: str) -> Iterator[Path]:
     _tidy_up()
     with (
         TemporaryDirectory(prefix=f"{_PREFIX}{what}-", ignore_cleanup_errors=True) as name,
-        alone(Path(name), f"{name} is in use"),
+        exclusive_lock(Path(name), f"{name} is in use"),
     ):
         yield Path(name)
 
@@ -37,5 +37,5 @@ def _tidy_up() -> None:
             about = path.lstat()
             own = about.st_uid == os.getuid() and not path.is_symlink()
             if own and time.time() - about.st_mtime > _YOUNG_S:
-                with alone(path, "in use"):
+                with exclusive_lock(path, "in use"):
                     shutil.rmtree(path, ignore_errors=True)

@@ -20,8 +20,8 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from stormwright.base.java import find_java
 from stormwright.errors import Fault, InputError, StormwrightError
-from stormwright.java import find_java
 from stormwright.pipeline.settings import StreamSettings
 from stormwright.pipeline.spark import remote
 from stormwright.pipeline.spark.file_systems import jars_error, with_jars

@@ -15,12 +15,12 @@ from pyspark.sql.pandas.types import from_arrow_schema
 Part = TypeVar("Part")
 
 #: Maximum number of cores assumed.
-_MOST_CORES = 4096
+_MAX_CORES = 4096
 
 
 def cores(spark: SparkSession) -> int:
     """Return the number of concurrent Spark tasks as far as known; executors may still be starting."""
-    partitions = spark.range(_MOST_CORES).select(F.spark_partition_id().alias("partition")).toArrow()
+    partitions = spark.range(_MAX_CORES).select(F.spark_partition_id().alias("partition")).toArrow()
     # Counted here, as Spark would start two more stages for it.
     return int(pc.count_distinct(partitions["partition"]).as_py())
 

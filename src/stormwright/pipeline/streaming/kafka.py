@@ -33,8 +33,8 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from stormwright.base.files import sync_directory, write_whole
 from stormwright.errors import Fault, InputError, MissingDependencyError, StormwrightError
-from stormwright.files import sync_directory, write_whole
 from stormwright.perflog.columns import ParsedRows, as_file, parsed_rows
 from stormwright.perflog.landing import COLUMNS_SUFFIX
 from stormwright.pipeline.settings import KafkaTopic, StreamSettings
@@ -114,7 +114,7 @@ _LANDED = f"-kafka{COLUMNS_SUFFIX}"
 
 #: Files that may wait in the landing directory before the next batch: one is processed meanwhile. All others wait in
 #: Kafka, as the stream of loads may take many files at once.
-_MOST_WAITING = 2
+_MAX_WAITING = 2
 
 _POLL_S = 0.1
 
@@ -160,7 +160,7 @@ class MessageLanding:
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         """Land one batch of the query as soon as there is room for another file."""
-        while len(list(self._landing.glob(f"*{_LANDED}"))) >= _MOST_WAITING:
+        while len(list(self._landing.glob(f"*{_LANDED}"))) >= _MAX_WAITING:
             if self._stopping.wait(_POLL_S):
                 raise StormwrightError("stopped before the batch")
         self.land(batch, frame.select(*_COLUMNS).toArrow())

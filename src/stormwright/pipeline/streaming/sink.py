@@ -15,7 +15,7 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from stormwright.files import write_whole
+from stormwright.base.files import write_whole
 from stormwright.perflog.records import MAX_CLOCK_AHEAD_MS
 from stormwright.pipeline.measurement.measurement import Measurement, measure
 from stormwright.pipeline.measurement.windows import PANES, with_more, worker_seconds

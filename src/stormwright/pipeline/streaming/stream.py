@@ -14,8 +14,8 @@ from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untype
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from stormwright.base.file_lock import exclusive_lock
 from stormwright.errors import StormwrightError
-from stormwright.file_lock import alone
 from stormwright.model import LoadProfile, Problem
 from stormwright.perflog.columns import ParsedRows
 from stormwright.pipeline.measurement.measurement import Measurement, capacity_cores
@@ -123,7 +123,7 @@ class LoadStream:
     def _begin(self, ending: ExitStack) -> None:
         """Start everything and register with `ending` how each part ends."""
         message = f"another process measures loads in {self._state_dir}; two would read each other's records"
-        ending.enter_context(alone(self._state_dir, message))
+        ending.enter_context(exclusive_lock(self._state_dir, message))
         self._landing.mkdir(parents=True, exist_ok=True)
         directory = self._state_dir / self.settings.state_name
         take_over(self._state_dir / self.settings.previous_state_name, directory)

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from stormwright import stdout
+from stormwright.base import stdout
 from stormwright.model.arrays import FloatArray, IndexArray
 from stormwright.predict.bounds.case import Case
 from stormwright.predict.bounds.units import COUNT, PART

@@ -19,7 +19,7 @@ from stormwright.predict.bounds.case import Case
 from stormwright.predict.bounds.program import Columns, rows_of, unknowns
 
 #: Most unknowns of a program that is solved; in larger ones messages are left out, and finally all but the sums.
-MOST_UNKNOWNS = 30_000
+MAX_UNKNOWNS = 30_000
 
 #: Safety margin on a solver's bound: it satisfies rows only up to its tolerances.
 _ROUNDING = 2e-6
@@ -122,7 +122,7 @@ def _least_work(case: Case) -> FloatArray:
 def _smaller(case: Case) -> list[Case]:
     """Return the largest relaxation whose program is small enough, if any."""
     parts = (case, case.without_messages())
-    return [part for part in parts if len(part.cores) and unknowns(part) <= MOST_UNKNOWNS][:1]
+    return [part for part in parts if len(part.cores) and unknowns(part) <= MAX_UNKNOWNS][:1]
 
 
 def _solve(

@@ -16,11 +16,11 @@ from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
 from stormwright.predict.answer import Assumptions
 from stormwright.predict.flow.layout import StreamRates
 from stormwright.predict.flow.profile import Profile
-from stormwright.predict.shares import MOST_SPOUTS
+from stormwright.predict.shares import MAX_SPOUTS
 from stormwright.predict.sums import sums
 
 #: Rounds for which tuples in a cycle are followed, as in predictions; traffic that still grows then is left out.
-_MOST_ROUNDS, _SETTLED, _KNOWN = 300, 1e-9, 1e-8
+_MAX_ROUNDS, _SETTLED, _KNOWN = 300, 1e-9, 1e-8
 
 #: What allows tuples of an arc to stay on a node: the presence of any executor of its target, their number, or the
 #: tuples that they handle there.
@@ -147,7 +147,7 @@ def _shares(profile: Profile) -> BoolArray:
     layout = profile.layout
     begins = (profile.begins > 0) & layout.is_spout[layout.executor_component]
     count = sums(layout.executor_topology, begins, len(layout.pending))
-    shares: BoolArray = np.isfinite(layout.pending) & (count > 1) & (count <= MOST_SPOUTS)
+    shares: BoolArray = np.isfinite(layout.pending) & (count > 1) & (count <= MAX_SPOUTS)
     return shares
 
 
@@ -208,7 +208,7 @@ def _handled(arcs: Arcs, begun: FloatArray, pool: IndexArray) -> tuple[FloatArra
 
 def _followed(arcs: Arcs, begins: FloatArray) -> FloatArray:
     handled = begins
-    for _ in range(_MOST_ROUNDS):
+    for _ in range(_MAX_ROUNDS):
         updated = begins + _received(arcs, handled)
         if np.allclose(updated, handled, rtol=_SETTLED, atol=0.0):
             return updated

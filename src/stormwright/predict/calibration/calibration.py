@@ -41,7 +41,7 @@ _POLLS_PER_S = 2_800.0
 #: Limits of an error: that of a single window, and a value that leaves some cost. Messages of one placement predict
 #: those of another one no better than the lower limit, however many there are: on nodes of part of a core, under ten
 #: topologies, the CPU of messaging threads came out 13 % off in the median.
-_LEAST_ERROR, _MOST_ERROR, _LEAST_MESSAGE_ERROR = 0.01, 0.95, 0.13
+_MIN_ERROR, _MAX_ERROR, _MIN_MESSAGE_ERROR = 0.01, 0.95, 0.13
 
 #: Assumed noise of a row of executors (`rows`), relative.
 _WORK_NOISE = 0.03
@@ -145,11 +145,11 @@ def calibrated(known: Evidence) -> Calibration:
         figures["spin_share"] = _times(figures["poll_us"], 1e-6 * _POLLS_PER_S)
     else:
         # A thread that works does not spin: rows measure its work without that part.
-        spins = min(figures["spin_share"].value, _MOST_ERROR)
+        spins = min(figures["spin_share"].value, _MAX_ERROR)
         figures |= {name: _times(figures[name], 1 / (1 - spins)) for name in _EXECUTORS[:2]}
         figures["poll_us"] = Figure(0.0, 0.0, 0.0, 0.0)
     values = {name: figure.value for name, figure in figures.items()}
-    values["spin_share"] = min(values["spin_share"], _MOST_ERROR)
+    values["spin_share"] = min(values["spin_share"], _MAX_ERROR)
     corrections = {
         name: _correction(one, messaging, others, executors) for name, one in sorted(known.topologies.items())
     }
@@ -230,9 +230,9 @@ def _message_error(known: Evidence, messaging: Estimate, executors: Estimate, wi
     half = hypot(messaging.half_width(carried), executors.half_width(serialised))
     on_wire = 1e3 * size + wire.value[0]
     if cost <= 0 or on_wire <= 0:
-        return _MOST_ERROR
+        return _MAX_ERROR
     error = max(half / cost, wire.half_width()[0] / on_wire)
-    return float(np.clip(error, _LEAST_MESSAGE_ERROR, _MOST_ERROR))
+    return float(np.clip(error, _MIN_MESSAGE_ERROR, _MAX_ERROR))
 
 
 def _correction(one: TopologyEvidence, messaging: Estimate, others: Estimate, executors: Estimate) -> Correction:
@@ -251,7 +251,7 @@ def _correction(one: TopologyEvidence, messaging: Estimate, others: Estimate, ex
     return Correction(
         work=1.0 + garbage,
         messages=float((matched + tight) / (carried + tight)),
-        error=float(np.clip(error, _LEAST_ERROR, _MOST_ERROR)),
+        error=float(np.clip(error, _MIN_ERROR, _MAX_ERROR)),
         inputs={component: row.work(executors.value) for component, row in sorted(one.inputs.items())},
         tuple_us=fitted if one.counts_polls else {},
     )

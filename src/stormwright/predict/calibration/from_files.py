@@ -14,7 +14,7 @@ from stormwright.perflog.records import LogRecord, RejectedLine, parse_lines
 from stormwright.perflog.schema import IDENTITY
 from stormwright.predict.calibration.calibration import Calibration, calibrated, learn
 from stormwright.predict.calibration.evidence import Evidence
-from stormwright.predict.calibration.windows import LEAST_COVERED, WARM_S, WINDOW_S, Windows
+from stormwright.predict.calibration.windows import MIN_COVERED, WARM_S, WINDOW_S, Windows
 
 #: Seconds of windows that are fitted together.
 _MINUTE_MS = 60_000
@@ -111,6 +111,6 @@ def _why_nothing(reading: _RecordReader, windows: Windows) -> str:
             return "its records lack threads: they are from an older probe, or not from Linux"
         return "holds only the last records of workers, which are cut short"
     return (
-        f"no worker was warm for long enough: {WARM_S:g} s after its start, heard of for {LEAST_COVERED:.0%} of "
+        f"no worker was warm for long enough: {WARM_S:g} s after its start, heard of for {MIN_COVERED:.0%} of "
         f"{WINDOW_S:g} s, with little left to compile"
     )

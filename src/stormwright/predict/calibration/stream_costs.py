@@ -30,7 +30,7 @@ _BY_CHANCE, _SETTLED = 1e-3, 0.5
 _ASSUMED_ROWS = 4.0
 
 #: Least fraction of handled tuples with a reported stream: older probes report none.
-_LEAST_REPORTED = 0.98
+_MIN_REPORTED = 0.98
 
 #: Coefficients of executors that belong to no component and no stream: a message, a kB of it, time in which a thread
 #: could run, and a time that it was given a core.
@@ -174,7 +174,7 @@ def row_of(
         As in `_Row`.
     """
     rates = {each: tuples / length_s for each, tuples in part.by_input.items()}
-    whole = sum(part.by_input.values()) >= _LEAST_REPORTED * part.handled
+    whole = sum(part.by_input.values()) >= _MIN_REPORTED * part.handled
     return _Row(str(worker), component, rates if whole else {}, common, cpu_us)
 
 

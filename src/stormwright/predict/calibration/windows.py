@@ -17,19 +17,19 @@ from stormwright.perflog.records import LogRecord, WorkerId, worker_id
 WINDOW_S = 5.0
 
 #: A worker's first seconds, and the fraction of CPU in its compiler above which it is not warm.
-WARM_S, MOST_COMPILING = 30.0, 0.15
+WARM_S, MAX_COMPILING = 30.0, 0.15
 
 #: Seconds after its end at which a window is closed: later records are left out.
 GRACE_S = 5.0
 
 #: Largest uncovered fraction of a window for which a worker is used.
-LEAST_COVERED = 0.7
+MIN_COVERED = 0.7
 
 #: Upper limit of a worker's tuples/s: a record above it is damaged.
-MOST_TPS = 1e8
+MAX_TPS = 1e8
 
 #: Upper limits of a quota's period (Linux allows a second) and of a machine's processors.
-LONGEST_PERIOD_MS, MOST_PROCESSORS = 1e3, 1e5
+LONGEST_PERIOD_MS, MAX_PROCESSORS = 1e3, 1e5
 
 #: The stream on which spouts announce a new tree to ackers; where there is one, its end is announced too.
 _ACK_INIT = "__ack_init"
@@ -150,7 +150,7 @@ class WorkerSums:
             self.core_hz = float(node["core_hz"])
         if node.get("processors"):
             period_ms = (node.get("quota_period_us") or 0) / 1000
-            self.held = CpuQuota(min(period_ms, LONGEST_PERIOD_MS), min(node["processors"], MOST_PROCESSORS))
+            self.held = CpuQuota(min(period_ms, LONGEST_PERIOD_MS), min(node["processors"], MAX_PROCESSORS))
 
     def _add_executors(self, record: LogRecord) -> Any:
         """Add the executors; return a function from a task to its component, None for a task of another worker."""
@@ -201,9 +201,9 @@ class Window:
         found = {}
         for worker, sums in self.workers.items():
             warm = self.start_ms - worker.start_ms >= WARM_S * 1000
-            compiles = sums.compiler_s > MOST_COMPILING * sums.process_s
-            possible = max(sums.tuples, default=0.0) <= MOST_TPS * sums.length_s
-            if warm and not compiles and possible and sums.length_s >= LEAST_COVERED * WINDOW_S:
+            compiles = sums.compiler_s > MAX_COMPILING * sums.process_s
+            possible = max(sums.tuples, default=0.0) <= MAX_TPS * sums.length_s
+            if warm and not compiles and possible and sums.length_s >= MIN_COVERED * WINDOW_S:
                 found[worker] = sums
         return found
 

@@ -12,7 +12,7 @@ from stormwright.predict.flow.layout import FlowLayout, StreamRates
 from stormwright.predict.sums import numbered, sums
 
 #: Longer paths than this are cycles.
-_MOST_LEVELS = 200
+_MAX_LEVELS = 200
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +123,7 @@ def _levels(source: IndexArray, target: IndexArray, components: int) -> IndexArr
     for _ in range(components):
         raised = level.copy()
         np.maximum.at(raised, target, level[source] + 1)
-        if np.array_equal(raised, level) or int(raised.max(initial=0)) >= _MOST_LEVELS:
+        if np.array_equal(raised, level) or int(raised.max(initial=0)) >= _MAX_LEVELS:
             return level
         level = raised
     return level

@@ -16,7 +16,7 @@ from stormwright.predict.flow.layout import FlowLayout
 from stormwright.predict.sums import sums
 
 #: Traffic below a tuple in some ten years counts as none: it cannot be divided by.
-LEAST_TPS = 3e-9
+MIN_TPS = 3e-9
 
 #: Assumed size of a tuple without a measurement, in bytes.
 BYTES_PER_TUPLE = 100.0
@@ -93,7 +93,7 @@ class MeasuredTraffic:
 
 def _without_noise(tps: FloatArray) -> FloatArray:
     """Return the rates with negligible ones set to 0."""
-    return np.where(tps < LEAST_TPS, 0.0, tps)
+    return np.where(tps < MIN_TPS, 0.0, tps)
 
 
 def _joined(parts: Sequence[NDArray[Any]], kind: type[np.generic]) -> NDArray[Any]:

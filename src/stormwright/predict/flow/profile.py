@@ -28,7 +28,7 @@ from stormwright.predict.sums import ratio, sums
 
 #: Least fraction of its CPU that is attributed to an executor's own work, whatever the costs of its messages; and where
 #: its polls were counted, of which far more may be.
-_LEAST_WORK, _LEAST_COUNTED = 0.1, 0.01
+_MIN_WORK, _MIN_COUNTED = 0.1, 0.01
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,7 +164,7 @@ class Profile:
         factors, topology = Factors.of(self.problem, corrections), self.layout.executor_topology
         cpu_hz = self._without_polling_hz(costs)
         serialising_hz = serialising_us * 1e-6 * self.problem.core_hz * factors.messages[topology]
-        work_hz = np.maximum(cpu_hz - serialising_hz, _LEAST_WORK * cpu_hz)
+        work_hz = np.maximum(cpu_hz - serialising_hz, _MIN_WORK * cpu_hz)
         each, component = ratio(work_hz, self.handled_tps), self.layout.executor_component
         together = ratio(*(sums(component, amounts, len(self.layout.size)) for amounts in (work_hz, self.handled_tps)))
         cycles: FloatArray = np.where(self.pooled[component], together[component], each)
@@ -208,7 +208,7 @@ class Profile:
         # Of the time that a thread does not work, which its CPU b + p s overstates.
         polling = share / (1 - share) * self._polls(costs.polling_threads) if np.isnan(runs).any() and share else 0.0
         polling = np.where(np.isnan(runs), polling, 1e-6 * costs.poll_us * runs)
-        least = np.where(np.isnan(runs), _LEAST_WORK, _LEAST_COUNTED)
+        least = np.where(np.isnan(runs), _MIN_WORK, _MIN_COUNTED)
         return np.maximum(cpu_hz - polling * core_hz, least * cpu_hz)
 
     def _polls(self, polling_threads: float) -> FloatArray:

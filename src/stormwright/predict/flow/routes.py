@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from scipy.sparse import coo_array
 
 #: Rounds for which tuples in a cycle are followed; each round leaves fewer.
-_MOST_ROUNDS = 300
+_MAX_ROUNDS = 300
 _SETTLED = 1e-12
 
 #: Relative size below which a difference of sums is rounding.
@@ -170,7 +170,7 @@ class Paths:
         # Ackers answer spouts, which handle only the trees that they begin.
         takes = (self.profile.begins == 0) & ~layout.is_spout[layout.executor_component]
         handled = begins
-        for _ in range(_MOST_ROUNDS):
+        for _ in range(_MAX_ROUNDS):
             received = np.reshape((self._matrix @ handled.T).T, handled.shape)  # one executor's would be no array
             for where, part in self._spreads(near):
                 lots = where.lots(part * flows.tuples * handled.take(flows.source, axis=-1))

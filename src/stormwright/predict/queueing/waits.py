@@ -29,7 +29,7 @@ from stormwright.predict.sums import ratio, sums
 # Contention for the cores of a node ---------------------------------------------------------------
 
 #: Least fraction of a core that is assumed to be left for a thread.
-_LEAST = 1e-9
+_MIN = 1e-9
 
 #: Exponent of the transition from waiting for others only to a full node.
 _SOON = 4
@@ -66,15 +66,15 @@ def stretch(demand: TreeDemand, load: FloatArray, beside: FloatArray) -> FloatAr
     place = demand.places.of_thread
     on = np.flatnonzero((place >= 0) & (load > 0))
     at, own = place[on], load[on]
-    of_place, square = np.maximum(demand.nodes.cores - demand.base_cores, _LEAST)[demand.places.node], own**2
+    of_place, square = np.maximum(demand.nodes.cores - demand.base_cores, _MIN)[demand.places.node], own**2
     total, squares = (other + sums(at, each, len(of_place)) for other, each in zip(beside, (own, square), strict=True))
     filled, at_least = np.minimum(total / of_place, 1.0), np.maximum(of_place, 1.0)
     cores, whole, others = of_place[at], at_least[at], total[at] - own
-    free = np.maximum(cores - others, _LEAST) / cores  # 1 − ρ
+    free = np.maximum(cores - others, _MIN) / cores  # 1 − ρ
     queueing = np.maximum(1.0 - free, 0.0) ** (np.sqrt(2 * (at_least + 1)) - 1)[at]
     vary = squares[at] - square
-    alike = np.divide(np.maximum(others, 0.0) ** 2, vary, out=np.zeros(len(at)), where=vary > square * _LEAST)
-    several = np.maximum(1.0 - (whole - 1.0) / np.maximum(alike, _LEAST), 0.0)
+    alike = np.divide(np.maximum(others, 0.0) ** 2, vary, out=np.zeros(len(at)), where=vary > square * _MIN)
+    several = np.maximum(1.0 - (whole - 1.0) / np.maximum(alike, _MIN), 0.0)
     queueing *= np.where(whole > 1, several, 1.0)
     late = (filled**_SOON)[at]
     waits = ((1 - late) * queueing + late * np.maximum(1.0 - whole * free, 0.0)) / (whole * free)
@@ -134,14 +134,14 @@ class Stops(NamedTuple):
             Trees/s, shape (T,).
         """
         on, count = demand.thread_node != UNPLACED, len(demand.nodes.cores)
-        node, quota = demand.thread_node[on], np.maximum(demand.nodes.cores, _LEAST)
+        node, quota = demand.thread_node[on], np.maximum(demand.nodes.cores, _MIN)
         load = (rate_tps[demand.thread_topology] * demand.thread_s)[on]
         executors = np.bincount(demand.executor_node[demand.executor_node != UNPLACED], minlength=count)
         at_once = np.maximum(np.minimum(costs.machine_cores, sums(node, demand.thread_visits[on] > 0, count)), quota)
         wanted = sums(node, load, count) + demand.base_cores + costs.polling_share * executors
         stands = 1 - quota / at_once  # 1 − f
         runs = 1 - np.minimum(wanted / quota, 1.0) * stands  # F
-        pieces = np.ceil(quota * costs.quota_period_ms / np.maximum(costs.quota_piece_ms, _LEAST) - _ROUNDING)
+        pieces = np.ceil(quota * costs.quota_period_ms / np.maximum(costs.quota_piece_ms, _MIN) - _ROUNDING)
         turns = np.maximum(at_once / np.maximum(pieces, 1.0), 1.0)
         lost_s = 1e-6 * costs.asleep_us * turns * (1 - runs) / runs
         return cls(lost_s, 1e-3 * costs.quota_period_ms * stands)
@@ -192,7 +192,7 @@ def _stopped(found: Times, without: Times, length_s: FloatArray, most_s: FloatAr
 # Waiting times ------------------------------------------------------------------------------------
 
 #: Relative tolerance of the iteration for rates, absolute tolerance, and most steps.
-_SETTLED, _NARROW, _MOST_STEPS = 1e-4, 1e-9, 100
+_SETTLED, _NARROW, _MAX_STEPS = 1e-4, 1e-9, 100
 
 #: Start of the iteration as a fraction of the upper limit; every n-th step is a bisection.
 _BEGIN, _HALVE = 0.9, 4
@@ -348,7 +348,7 @@ def _sought(
     free, within = trees > 0, len(rate_tps)
     rate, before, came = np.where(free, rate_tps * _BEGIN, rate_tps), np.zeros(within), np.zeros(within)
     low, high = np.zeros(within), rate_tps
-    for step in range(_MOST_STEPS):
+    for step in range(_MAX_STEPS):
         if not free.any():
             return rate, True
         if np.count_nonzero(free) <= _NARROWED * within:

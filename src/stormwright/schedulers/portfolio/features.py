@@ -47,7 +47,7 @@ FEATURES: Final = (
 )
 
 #: Logarithms are clipped here.
-_MOST_LOG: Final = 5.0
+_MAX_LOG: Final = 5.0
 
 #: Digits of a feature: sums in another order differ in further ones.
 _DIGITS: Final = 6
@@ -129,7 +129,7 @@ class FeatureExtractor:
             _part(by_cpu[1], by_cpu[0]),
             _spread(some),
             _log(float(work.sum() + messages.sum()), self._all_hz),
-            min(_part(messages[at], work[at]), _MOST_LOG) if nodes else 0.0,
+            min(_part(messages[at], work[at]), _MAX_LOG) if nodes else 0.0,
             _log(busiest, fullest),
             _log(float(out.max(initial=0.0)), fullest),
             _log(float(into.max(initial=0.0)), fullest),
@@ -184,11 +184,11 @@ def _part(some: float, whole: float) -> float:
 def _log(some: float, whole: float) -> float:
     """Return the logarithm of a ratio, 0 if both are 0."""
     if some <= 0 or whole <= 0:
-        return 0.0 if some <= 0 and whole <= 0 else -_MOST_LOG if some <= 0 else _MOST_LOG
-    return float(np.clip(np.log(some / whole), -_MOST_LOG, _MOST_LOG))
+        return 0.0 if some <= 0 and whole <= 0 else -_MAX_LOG if some <= 0 else _MAX_LOG
+    return float(np.clip(np.log(some / whole), -_MAX_LOG, _MAX_LOG))
 
 
 def _spread(values: FloatArray) -> float:
     """Return the coefficient of variation."""
     mean = float(values.mean()) if len(values) else 0.0
-    return min(float(values.std()) / mean, _MOST_LOG) if mean > 0 else 0.0
+    return min(float(values.std()) / mean, _MAX_LOG) if mean > 0 else 0.0

@@ -41,7 +41,7 @@ from stormwright.schedulers.templates.rate_seats import Seating
 # Reverting useless moves --------------------------------------------------------------------------
 
 #: Maximum placements to evaluate; for large problems limited by their executors together, with a minimum.
-_MOST_TRIED, _MOST_EVALUATED, _SOME = 400, 2_000_000, 8
+_MAX_TRIED, _MAX_EVALUATED, _SOME = 400, 2_000_000, 8
 
 
 def move_back(
@@ -69,7 +69,7 @@ def move_back(
     most_broken = len(broken_limits(problem, slots))
     # All of them together are the running placement, which is not good enough.
     groups = deque(_halves(moved) if len(moved) > 1 else [moved] * bool(moved))
-    left = min(_MOST_TRIED, max(_MOST_EVALUATED // max(problem.num_executors, 1), _SOME))
+    left = min(_MAX_TRIED, max(_MAX_EVALUATED // max(problem.num_executors, 1), _SOME))
     while groups and left and time.perf_counter() < end_s:
         away = _moved(problem, slots)
         group = [topology for topology in groups.popleft() if away[topology]]

@@ -15,7 +15,7 @@ from stormwright.schedulers.generic import RandomParams, RandomScheduler
 from stormwright.schedulers.online import OnlineParams, OnlineScheduler
 from stormwright.schedulers.placement.partial_placement import PartialPlacement
 from stormwright.schedulers.placement.staying import choose_slots, running_workers
-from stormwright.schedulers.toolkit.params import MOST_SEED, Params, param
+from stormwright.schedulers.toolkit.params import MAX_SEED, Params, param
 
 #: Values of `start`.
 ONLINE, RANDOM = online.NAME, RandomScheduler.name
@@ -25,7 +25,7 @@ ONLINE, RANDOM = online.NAME, RandomScheduler.name
 class SearchParams(Params):
     """Parameters of every search."""
 
-    seed: int = param(0, "seed of the random numbers", low=0, high=MOST_SEED)
+    seed: int = param(0, "seed of the random numbers", low=0, high=MAX_SEED)
     start: str = param(
         ONLINE,
         "placement to start from; online: that of `online`; random: that of `random`, with this seed",

@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from stormwright.model import Problem
-from stormwright.model.problem import CHECKED, name_slots
+from stormwright.model.answer import name_slots
+from stormwright.model.problem import CHECKED
 
 
 def with_sorted_pairs(problem: Problem) -> Problem:

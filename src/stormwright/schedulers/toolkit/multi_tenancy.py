@@ -335,7 +335,7 @@ def _part(problem: Problem, topologies: Sequence[int]) -> Problem:
 # Multi tenancy ------------------------------------------------------------------------------------
 
 #: Maximum calls for single topologies that were left out; after that nothing overtakes the next.
-_MOST_RETRIES = 16
+_MAX_RETRIES = 16
 
 #: Values of the parameter `workers` of schedulers that choose numbers of workers.
 _, AT_MOST, FREE = WORKERS
@@ -484,7 +484,7 @@ class _Serving:
                 continue
             skips = place < last
             if skips and not self._as_scheduler_has_it:
-                self._backfill = self._backfill and self._asking.times < _MOST_RETRIES
+                self._backfill = self._backfill and self._asking.times < _MAX_RETRIES
                 ahead = [each for each in admitted[:place] if each not in found]
                 if self._fit([*ahead, index]):
                     found |= self._next([each for each in admitted if each not in found])

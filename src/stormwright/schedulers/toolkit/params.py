@@ -8,8 +8,8 @@ from dataclasses import Field, dataclass, field, fields
 from math import inf, isfinite
 from typing import Any, Self
 
+from stormwright.base.escaping import is_text, shown
 from stormwright.errors import Fault, InputError, nearest
-from stormwright.escaping import is_text, shown
 from stormwright.model import Problem
 from stormwright.model.topology_config import value_misfits
 
@@ -70,13 +70,13 @@ def _number(text: str) -> float:
 # Parameters ---------------------------------------------------------------------------------------
 
 #: Largest seed that JSON, Java and Spark can represent.
-MOST_SEED = 2**63 - 1
+MAX_SEED = 2**63 - 1
 
 #: Longest reasonable time of any parameter, in seconds: eleven days.
-MOST_SECONDS = 1e6
+MAX_SECONDS = 1e6
 
 #: Largest factor or weight: beyond any useful value, and its products stay finite.
-MOST_FACTOR = 1e9
+MAX_FACTOR = 1e9
 
 #: Types of parameters, and their names in error messages.
 KINDS = {float: "a number", int: "an integer", bool: "true or false", str: "a string"}
@@ -204,7 +204,7 @@ def _unwritable(value: Any, high: float | None) -> str | None:
     """Return why a number in range cannot be written as JSON, or None."""
     if isinstance(value, float) and not (isfinite(value) or high == inf):
         return f"should be a number that one can count to, got {value}"
-    if isinstance(value, int) and not -MOST_SEED <= value <= MOST_SEED:
+    if isinstance(value, int) and not -MAX_SEED <= value <= MAX_SEED:
         return f"should have at most 64 bits, got {shown(value)}"
     return None
 

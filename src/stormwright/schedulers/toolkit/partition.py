@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.sparse import csr_array
 
-from stormwright import stdout
+from stormwright.base import stdout
 from stormwright.errors import MissingDependencyError
 from stormwright.model.arrays import FloatArray, IndexArray
 
 #: METIS counts in 32-bit integers: weights are scaled so that their sum stays well below the largest.
-_MOST = 1e8
+_MAX = 1e8
 
 #: Percent by which METIS itself lets a part exceed the mean weight.
 BALANCE_PERCENT = 3.0
@@ -111,7 +111,7 @@ def _metis(
 def _integers(weight: FloatArray) -> IndexArray:
     """Return `weight` as integers of at least 1, in about the same proportions."""
     total = float(weight.sum())
-    scaled = weight * (_MOST / total) if total > 0 else weight
+    scaled = weight * (_MAX / total) if total > 0 else weight
     return np.maximum(scaled.round(), 1).astype(np.int64)
 
 

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import numpy as np
 import orjson
 
-from stormwright import stdout
+from stormwright.base import stdout
 from stormwright.errors import SchedulerError, StormwrightError
 from stormwright.model import UNPLACED, Assignment, Problem, Scheduler, Unplaced
 from stormwright.model.arrays import IntArray, frozen_ints
@@ -122,7 +122,7 @@ def one_line(error: BaseException) -> str:
         text = " ".join(str(error).split())
     except Exception:  # its `__str__` may be broken
         text = ""
-    text = text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}…"
+    text = text if len(text) <= _MAX_CHARACTERS else f"{text[:_MAX_CHARACTERS]}…"
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
@@ -132,7 +132,7 @@ def one_line(error: BaseException) -> str:
 NO_REASON = "the scheduler gave no reason"
 
 #: Maximum length of a message.
-_MOST_CHARACTERS = 300
+_MAX_CHARACTERS = 300
 
 
 def checked(problem: Problem, assignment: object, name: str) -> Assignment:
@@ -175,7 +175,7 @@ def checked(problem: Problem, assignment: object, name: str) -> Assignment:
 
 def _fail(name: str, what: str) -> NoReturn:
     # Quoted values may be of any length.
-    text = what if len(what) <= _MOST_CHARACTERS else f"{what[:_MOST_CHARACTERS]}…"
+    text = what if len(what) <= _MAX_CHARACTERS else f"{what[:_MAX_CHARACTERS]}…"
     raise SchedulerError(f"the answer of scheduler {name!r} cannot be used: {text}")
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from stormwright.model import Problem
-from stormwright.model.arrays import MOST_AMOUNT
+from stormwright.model.arrays import MAX_AMOUNT
 from stormwright.model.topology_config import (
     BACKFILL,
     EVERYBODY,
@@ -25,7 +25,7 @@ from stormwright.schedulers.toolkit.params import Params, param
 _ANY = -1
 
 #: Upper bound of any count.
-_MOST_COUNT = 2**53
+_MAX_COUNT = 2**53
 
 #: Option → limited resource.
 _LIMITS = dict(zip(("user_executors", "user_slots", "user_cpu_percent", "user_memory_mb"), LIMITED, strict=True))
@@ -36,7 +36,7 @@ OPTION_OF = {name: option for option, name in _LIMITS.items()}
 
 def _most(default: int | float, what: str) -> Any:
     text = f"{what} that a user may have of whom {USERS} does not say it; {_ANY}: any"
-    return param(default, text, low=_ANY, high=MOST_AMOUNT if isinstance(default, float) else _MOST_COUNT)
+    return param(default, text, low=_ANY, high=MAX_AMOUNT if isinstance(default, float) else _MAX_COUNT)
 
 
 @dataclass(frozen=True, kw_only=True)

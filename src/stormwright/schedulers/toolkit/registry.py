@@ -10,9 +10,9 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, EntryPoints, entry_points
 from typing import Protocol, cast
 
-from stormwright.compilation import report_compilation
+from stormwright.base.escaping import shown
 from stormwright.errors import Fault, InputError, MissingDependencyError, SchedulerError, StormwrightError, nearest
-from stormwright.escaping import shown
+from stormwright.jit.compilation import report_compilation
 from stormwright.model import Assignment, Scheduler
 from stormwright.model.constraints.optional import CpuShare, ExtraLimit, Tags
 from stormwright.schedulers.toolkit.multi_tenancy import MultiTenantScheduler

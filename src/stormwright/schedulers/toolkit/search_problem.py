@@ -11,7 +11,7 @@ import numpy as np
 from stormwright.model import UNPLACED, Problem, Traffic, measured_traffic, traffic_under
 from stormwright.model.arrays import IntArray
 from stormwright.optimize.layout.links import Links
-from stormwright.optimize.search.dense import MOST_DENSE
+from stormwright.optimize.search.dense import MAX_DENSE
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Task:
     @property
     def begins_small(self) -> bool:
         """Whether nothing runs yet, and the problem is small enough to feed the answer back."""
-        return not self.runs and self.problem.num_executors <= MOST_DENSE
+        return not self.runs and self.problem.num_executors <= MAX_DENSE
 
     def traffic(self, slots: IntArray) -> Traffic:
         """Return the traffic of a placement; cached for the last few."""

@@ -13,7 +13,7 @@ from math import inf
 
 from stormwright.defaults import TRIGGER_COOL_DOWN_S, TRIGGER_OVERLOAD_S, TRIGGER_PERIOD_S
 from stormwright.model import Problem
-from stormwright.schedulers.toolkit.params import MOST_SECONDS, Params, node_values, param
+from stormwright.schedulers.toolkit.params import MAX_SECONDS, Params, node_values, param
 
 #: Key of `supervisor.scheduler.meta`: X of that node, in seconds.
 OVERLOAD_S = "stormwright.overload_s"
@@ -27,16 +27,16 @@ class TriggerParams(Params):
         TRIGGER_OVERLOAD_S,
         "X: seconds for which a node is over its capacity before that triggers",
         low=0,
-        high=MOST_SECONDS,
+        high=MAX_SECONDS,
     )
     period_s: float = param(
-        TRIGGER_PERIOD_S, "P: seconds from one look for a better placement to the next", low=0, high=MOST_SECONDS
+        TRIGGER_PERIOD_S, "P: seconds from one look for a better placement to the next", low=0, high=MAX_SECONDS
     )
     min_gain_percent: float = param(
         20.0, "R: by how much inter-node traffic must fall for such a decision to be made", low=0, high=100
     )
     cool_down_s: float = param(
-        TRIGGER_COOL_DOWN_S, "T: seconds without triggers after a change", low=0, high=MOST_SECONDS
+        TRIGGER_COOL_DOWN_S, "T: seconds without triggers after a change", low=0, high=MAX_SECONDS
     )
 
 

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from stormwright.escaping import printable
+from stormwright.base.escaping import printable
 from stormwright.service.on_change import OnChange
 
 log = logging.getLogger(__name__)
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 FILE = "audit.jsonl"
 
 #: Of one file, and how many older ones are kept beside it (``audit.jsonl.1`` is the newest of those).
-MOST_BYTES, MOST_FILES = 16 * 2**20, 8
+MAX_BYTES, MAX_FILES = 16 * 2**20, 8
 
 #: Characters of one value: whoever is refused may send anything.
 _LONGEST = 500
@@ -60,13 +60,13 @@ class Audit:
     def _turn(self) -> None:
         """Begin another file where this one is full."""
         try:
-            if self._path.stat().st_size < MOST_BYTES:
+            if self._path.stat().st_size < MAX_BYTES:
                 return
         except FileNotFoundError:
             return
         files = audit_files(self._path)
         for number in reversed(range(len(files))):
-            if number + 1 > MOST_FILES:
+            if number + 1 > MAX_FILES:
                 files[number].unlink(missing_ok=True)
             else:
                 files[number].rename(_older(self._path, number + 1))

@@ -21,10 +21,9 @@ from stormwright.service.auth.tokens import Tokens
 from stormwright.service.http.asgi import App, Scope
 
 # Rate limits --------------------------------------------------------------------------------------
-# How often somebody may do what costs much, or fail.
 
 #: Maximum number of names or addresses remembered; the one unused for longest is forgotten first.
-MOST_REMEMBERED = 10_000
+MAX_REMEMBERED = 10_000
 
 
 @dataclass
@@ -33,31 +32,31 @@ class _Left:
     at_s: float
 
 
-class Rate:
+class TokenBucket:
     """Token bucket per name; used on the thread of the event loop.
 
     Parameters
     ----------
-    times
-        At once.
+    burst
+        Maximum number of requests at once.
     every_s
-        Seconds after which there is one more.
+        Seconds after which one more is allowed.
     now_s
-        Tells the time.
+        Returns the time in seconds.
     """
 
-    def __init__(self, times: int, every_s: float, now_s: Callable[[], float] = time.monotonic) -> None:
-        self._times, self._every_s, self._now_s = times, every_s, now_s
+    def __init__(self, burst: int, every_s: float, now_s: Callable[[], float] = time.monotonic) -> None:
+        self._burst, self._every_s, self._now_s = burst, every_s, now_s
         self._left: OrderedDict[str, _Left] = OrderedDict()
 
     def wait_s(self, name: str) -> float:
-        """Take one time of a name's; 0 where there was one, else the seconds until there is, and none is taken."""
+        """Take a token of a name; return 0, or the seconds until there is one."""
         now_s = self._now_s()
-        left = self._left.setdefault(name, _Left(self._times, now_s))
+        left = self._left.setdefault(name, _Left(self._burst, now_s))
         self._left.move_to_end(name)
-        if len(self._left) > MOST_REMEMBERED:
+        if len(self._left) > MAX_REMEMBERED:
             self._left.popitem(last=False)
-        left.times = min(left.times + (now_s - left.at_s) / self._every_s, self._times)
+        left.times = min(left.times + (now_s - left.at_s) / self._every_s, self._burst)
         left.at_s = now_s
         if left.times < 1:
             return (1 - left.times) * self._every_s
@@ -131,8 +130,8 @@ class AuthMiddleware:
         self._headers = [(b"x-content-type-options", b"nosniff")]
         if secure:
             self._headers.append((b"strict-transport-security", b"max-age=31536000"))
-        self.failures = Rate(FAILURES, FAILURE_S)
-        self.costly = Rate(COSTLY, COSTLY_S)
+        self.failures = TokenBucket(FAILURES, FAILURE_S)
+        self.costly = TokenBucket(COSTLY, COSTLY_S)
 
     @classmethod
     def of(cls, access: AccessSettings, host: str, audit: Path) -> Self:
@@ -147,7 +146,7 @@ class AuthMiddleware:
         return SECURE_COOKIE if self.secure else COOKIE
 
     def delivers(self, headers: Mapping[bytes, bytes], certified: str) -> bool:
-        """Return whether a probe's delivery is accepted; otherwise `around` answers with the reason.
+        """Return whether a probe's delivery is accepted; otherwise `wrap` answers with the reason.
 
         Parameters
         ----------
@@ -163,12 +162,14 @@ class AuthMiddleware:
         if self.tokens is None:
             return True
         secret = _secret(headers)
-        visitor = self.tokens.visitor(self.tokens.whose(secret)) if secret else None
+        visitor = self.tokens.visitor(self.tokens.find_token(secret)) if secret else None
         return visitor is not None and visitor.role in DELIVER
 
-    def around(self, app: App) -> App:
-        """Wrap an app so that only authorised requests reach it; the scope's ``visitor`` identifies the user (None if
-        who he is), and tells what there is to note besides in its ``noted``.
+    def wrap(self, app: App) -> App:
+        """Wrap an app so that only authorised requests reach it.
+
+        The scope's ``visitor`` identifies the user, None if anonymous; the app adds details for the audit log to its
+        ``noted``.
         """
 
         async def answer(scope: Scope, receive: Any, send: Any) -> None:
@@ -220,11 +221,11 @@ class AuthMiddleware:
         if (method, path) in _COSTLY:
             wait_s = self.costly.wait_s(visitor.name if visitor else address_of(scope))
             if wait_s:
-                return _Refusal(429, "asked too often", wait_s), visitor
+                return _Refusal(429, "rate limit exceeded", wait_s), visitor
         return None, visitor
 
     def _asks(self, path: str) -> bool:
-        """Whether one has to say who he is."""
+        """Return whether credentials are required."""
         return self.tokens is not None or (self._certificates and path in BRIDGE_PATHS)
 
     def _who(self, path: str) -> str:
@@ -240,7 +241,7 @@ class AuthMiddleware:
         if self.tokens is None or self.sessions is None:
             return None, ""
         if secret := _secret(headers):
-            token = self.tokens.whose(secret)
+            token = self.tokens.find_token(secret)
             visitor = self.tokens.visitor(token)
             if visitor:
                 return visitor, ""

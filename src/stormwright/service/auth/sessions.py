@@ -15,7 +15,7 @@ from stormwright.service.auth.tokens import Token, Tokens, digest_of
 COOKIE, SECURE_COOKIE = "stormwright", "__Host-stormwright"
 
 #: Seconds that a session lasts, and how many there are at most: of more, the oldest ends.
-LASTS_S, MOST_SESSIONS = 12 * 3600.0, 1000
+LASTS_S, MAX_SESSIONS = 12 * 3600.0, 1000
 
 _RANDOM_BYTES = 32
 
@@ -47,7 +47,7 @@ class Sessions:
         value = secrets.token_urlsafe(_RANDOM_BYTES)
         form_key = secrets.token_urlsafe(_RANDOM_BYTES)
         self._sessions[digest_of(value)] = _Session(token.digest, form_key, self._now_s() + LASTS_S)
-        if len(self._sessions) > MOST_SESSIONS:
+        if len(self._sessions) > MAX_SESSIONS:
             self._sessions.popitem(last=False)
         return value
 

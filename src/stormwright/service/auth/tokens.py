@@ -16,8 +16,8 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from stormwright.base.file_lock import exclusive_lock
 from stormwright.errors import ConflictError, Fault, InputError, NotFoundError, StormwrightError
-from stormwright.file_lock import alone
 from stormwright.formats.document.faults import join_path
 from stormwright.service.auth.roles import Role, Visitor
 
@@ -155,7 +155,7 @@ class Tokens:
                     return tokens[i]
             raise NotFoundError(f"there is no token of {name} that counts; `stormwright token list` lists them")
 
-    def whose(self, secret: str) -> Token | None:
+    def find_token(self, secret: str) -> Token | None:
         """The token that somebody sent, where it is one; it may have ended (`Token.ended`)."""
         # Whoever sends a guess learns nothing from the time this takes: he does not choose the digest.
         return self.of_digest(digest_of(secret))
@@ -196,14 +196,14 @@ class Tokens:
         """Yield the tokens to change; they are saved at the end of the block."""
         directory = self.path.absolute().parent
         stored = f"{self.path}: somebody else changes tokens: try again"
-        with alone(directory, stored, f"{self.path.name}.lock"):
+        with exclusive_lock(directory, stored, f"{self.path.name}.lock"):
             tokens = self.stored()
             yield tokens
             self._write(_File(tokens=tuple(tokens)).model_dump_json(indent=2).encode() + b"\n")
         self.look()
 
     def _write(self, content: bytes) -> None:
-        """All of it or nothing, for the owner alone to read."""
+        """All of it or nothing, for the owner exclusive_lock to read."""
         part = self.path.with_name(f"{self.path.name}.part")
         try:
             part.unlink(missing_ok=True)

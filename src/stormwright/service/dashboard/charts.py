@@ -94,7 +94,7 @@ def shortened(text: str, most: int) -> str:
 # Heat map -----------------------------------------------------------------------------------------
 # Traffic from place to place as coloured cells.
 
-_CELL, _HEAT_GAP, _SIDE, _HEAD, _LETTER, _MOST = 22, 2, 8, 10, 7.6, 15
+_CELL, _HEAT_GAP, _SIDE, _HEAD, _LETTER, _MAX = 22, 2, 8, 10, 7.6, 15
 
 #: Width of the cells together, the largest one, and the smallest one with a figure in it.
 _HEAT_SIZE, _LARGEST_CELL, _WITH_FIGURES = 440, 88, 56
@@ -105,7 +105,7 @@ def heat_map(heat: Heat) -> Markup:
     count = len(heat.names)
     size = min(max(_HEAT_SIZE // max(count, 1), _CELL), _LARGEST_CELL)
     step = size + _HEAT_GAP
-    names = [shortened(name, _MOST) for name in without_domain(heat.names)]
+    names = [shortened(name, _MAX) for name in without_domain(heat.names)]
     side = max(map(len, names), default=0) * _LETTER + _SIDE
     crossing = heat.tps.copy()
     np.fill_diagonal(crossing, 0)
@@ -156,10 +156,10 @@ def _heat_step(tps: float, most: float) -> str:
 # Nodes as cells, rack by rack, coloured by how full each is.
 
 #: On a page with up to so many nodes each cell is a link of its own; of more, those of a colour are one shape.
-MOST_LINKS = 400
+MAX_LINKS = 400
 
 #: Up to so many nodes each cell has its figure in it.
-MOST_FIGURES = 64
+MAX_FIGURES = 64
 
 _NODE_CELL, _NODE_GAP, _IN_ROW = 14, 3, 40
 
@@ -186,7 +186,7 @@ def cells(nodes: IndexArray, part: FloatArray, cluster: Cluster, what: str, on_p
     on_page
         How many nodes the page has in all.
     """
-    if on_page <= MOST_LINKS:
+    if on_page <= MAX_LINKS:
         return _linked(nodes, part, cluster, what)
     block = len(nodes) <= _BLOCK
     size, gap, in_row = (_SMALL, _SMALL_GAP, _BLOCK_ROW) if block else (_NODE_CELL, _NODE_GAP, _IN_ROW)
@@ -205,7 +205,7 @@ def cells(nodes: IndexArray, part: FloatArray, cluster: Cluster, what: str, on_p
 
 
 def _linked(nodes: IndexArray, part: FloatArray, cluster: Cluster, what: str) -> Markup:
-    figures = len(nodes) <= MOST_FIGURES
+    figures = len(nodes) <= MAX_FIGURES
     wide, high, in_row = (_WIDE, _HIGH, _FEW_IN_ROW) if figures else (_NODE_CELL, _NODE_CELL, _IN_ROW)
     columns, rows = min(max(len(nodes), 1), in_row), -(-max(len(nodes), 1) // in_row)
     width, height = columns * (wide + _NODE_GAP) - _NODE_GAP, rows * (high + _NODE_GAP) - _NODE_GAP

@@ -25,7 +25,7 @@ Form = Mapping[str, Sequence[str]]
 #: Buttons of a plan.
 BUTTONS = ("apply", "stop", "resume", "discard")
 
-_MOST_FIELDS = 200
+_MAX_FIELDS = 200
 
 #: The field that only a page of the same visitor can send.
 KEY = "key"
@@ -42,7 +42,7 @@ def form_of(body: bytes) -> Form:
         It is none that a form makes.
     """
     try:
-        return parse_qs(body.decode(), max_num_fields=_MOST_FIELDS, strict_parsing=bool(body), keep_blank_values=True)
+        return parse_qs(body.decode(), max_num_fields=_MAX_FIELDS, strict_parsing=bool(body), keep_blank_values=True)
     except ValueError as error:
         raise InputError("form", [Fault(f"cannot be read: {error}", "$")]) from error
 

@@ -17,7 +17,7 @@ from stormwright.service.dashboard.rendering import HEADERS, written_outside
 from stormwright.service.dashboard.views.page import Page
 from stormwright.service.http.asgi import Bodies, from_here
 
-_MOST_BYTES = 8 * 1024
+_MAX_BYTES = 8 * 1024
 
 
 class Login:
@@ -31,7 +31,7 @@ class Login:
 
     def __init__(self, auth: AuthMiddleware) -> None:
         self._auth = auth
-        self._bodies = Bodies(_MOST_BYTES, 64 * _MOST_BYTES)
+        self._bodies = Bodies(_MAX_BYTES, 64 * _MAX_BYTES)
         self.routes = [
             Route(LOGIN, self._log_in, methods=["POST"]),
             Route(LOGIN, self._ask, methods=["GET"]),
@@ -51,7 +51,7 @@ class Login:
         token, following = _last(form, "token"), _inside(_last(form, "next"))
         if not from_here(request):
             return _page(following, "another site has sent this form: nothing was done", 403)
-        found = auth.tokens.whose(token) if auth.tokens and token else None
+        found = auth.tokens.find_token(token) if auth.tokens and token else None
         visitor = auth.tokens.visitor(found) if auth.tokens else None
         if found is None or visitor is None or auth.sessions is None or visitor.role in DELIVER:
             if wait_s := auth.failures.wait_s(address):

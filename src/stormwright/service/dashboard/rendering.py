@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from stormwright import __version__
-from stormwright.clock import WALL
+from stormwright.base.clock import WALL
 from stormwright.errors import MissingDependencyError
 from stormwright.model.humanize import counted, duration, in_utc, readable
 from stormwright.service.auth.roles import Visitor, allowed

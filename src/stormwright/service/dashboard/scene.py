@@ -9,7 +9,7 @@ from typing import TypedDict
 
 import numpy as np
 
-from stormwright.clock import WALL, Clock
+from stormwright.base.clock import WALL, Clock
 from stormwright.errors import StormwrightError
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray, IntArray
@@ -23,7 +23,7 @@ from stormwright.predict.prediction import Prediction, TopologyPrediction
 # Traffic between components of a topology, and between nodes.
 
 #: Rows and columns of a picture of traffic at most; of more nodes there are racks, or those with most traffic.
-MOST_PLACES = 32
+MAX_PLACES = 32
 
 
 @dataclass(frozen=True)
@@ -69,20 +69,20 @@ class Heat:
         tps, count = traffic.tps[there], len(problem.supervisors)
         total = float(tps[source != target].sum())
         nodes = problem.cluster.node_names
-        if count <= MOST_PLACES:
+        if count <= MAX_PLACES:
             return cls("node", nodes, 0, _matrix(source, target, tps, count), total)
         racks = tuple(dict.fromkeys(supervisor.rack for supervisor in problem.supervisors))
-        if 1 < len(racks) <= MOST_PLACES:
+        if 1 < len(racks) <= MAX_PLACES:
             both = problem.node_rack[source], problem.node_rack[target]
             return cls("rack", racks, 0, _matrix(*both, tps, len(racks)), total)
         crossing = tps * (source != target)
         most = np.bincount(source, crossing, count) + np.bincount(target, crossing, count)
-        shown = np.argsort(-most, kind="stable")[: MOST_PLACES - 1]
-        place = np.full(count, MOST_PLACES - 1)
-        place[shown] = np.arange(MOST_PLACES - 1)
-        others = count - (MOST_PLACES - 1)
+        shown = np.argsort(-most, kind="stable")[: MAX_PLACES - 1]
+        place = np.full(count, MAX_PLACES - 1)
+        place[shown] = np.arange(MAX_PLACES - 1)
+        others = count - (MAX_PLACES - 1)
         names = (*(nodes[node] for node in shown), f"{others:,} others")
-        return cls("node", names, others, _matrix(place[source], place[target], tps, MOST_PLACES), total)
+        return cls("node", names, others, _matrix(place[source], place[target], tps, MAX_PLACES), total)
 
 
 def component_flows(problem: Problem, topology: int) -> list[Flow]:

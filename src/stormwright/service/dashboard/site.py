@@ -12,9 +12,9 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from stormwright.base.gc_pause import collection_paused
 from stormwright.client.shapes import Overview
 from stormwright.errors import ConflictError, InputError, NotAllowedError, NotFoundError, StormwrightError
-from stormwright.gc_pause import collection_paused
 from stormwright.service.auth.middleware import AuthMiddleware, visitor_of
 from stormwright.service.dashboard import forms
 from stormwright.service.dashboard.login import Login
@@ -24,11 +24,14 @@ from stormwright.service.dashboard.views import cluster, over_time, overview, pl
 from stormwright.service.dashboard.views.page import Page, Query
 from stormwright.service.http.asgi import Bodies, from_here
 
+log = logging.getLogger(__name__)
+
+
 # Live updates -------------------------------------------------------------------------------------
 # Server-sent events: pages are notified of a change, and reload.
 
 #: Listeners at most, seconds from one look to the next, and after which a line goes out although nothing has changed.
-MOST_LISTENERS, LOOK_S, BEAT_S = 64, 2.0, 20.0
+MAX_LISTENERS, LOOK_S, BEAT_S = 64, 2.0, 20.0
 
 #: A stream ends after so long; browsers begin the next one by themselves.
 _LENGTH_S = 600.0
@@ -52,7 +55,7 @@ class Live:
 
     async def listen(self, request: Request) -> Response:
         """The stream of events of one listener; 503 where there are too many."""
-        if self._listeners >= MOST_LISTENERS:
+        if self._listeners >= MAX_LISTENERS:
             return Response("too many pages listen: this one refreshes less often\n", 503, {"retry-after": "30"})
         headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
         return StreamingResponse(self._events(request), headers=headers, media_type="text/event-stream")
@@ -85,12 +88,10 @@ class Live:
             return self._last
 
 
-log = logging.getLogger(__name__)
-
 # Site ---------------------------------------------------------------------------------------------
 
 #: Of a form.
-_MOST_BYTES = 64 * 1024
+_MAX_BYTES = 64 * 1024
 
 Path = dict[str, str]
 
@@ -137,7 +138,7 @@ class Site:
 
     def __init__(self, known: DashboardState, auth: AuthMiddleware | None = None) -> None:
         self.known = known
-        self._bodies = Bodies(_MOST_BYTES, 16 * _MOST_BYTES)
+        self._bodies = Bodies(_MAX_BYTES, 16 * _MAX_BYTES)
         # Forms first: of two routes of one path, the second is asked only where the first has another method.
         self.routes = [
             *(Route(path, self._taking(do), methods=["POST"]) for path, do in FORMS.items()),

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from stormwright.base.clock import WALL, Clock
 from stormwright.client.shapes import Concern
-from stormwright.clock import WALL, Clock
 from stormwright.model import Problem
 from stormwright.service.dashboard.trials import Trials
 from stormwright.service.status import ServiceStatus

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Generic, Self, TypeVar
 
+from stormwright.base.gc_pause import collection_paused
 from stormwright.client.shapes import DrainedHost, History, Plans
-from stormwright.gc_pause import collection_paused
-from stormwright.modes import Modes
-from stormwright.plan import PlanState
+from stormwright.plans.modes import Modes
+from stormwright.plans.states import PlanState
 from stormwright.service.dashboard.scene import Scene
 from stormwright.service.dashboard.sources import Sources
 from stormwright.service.dashboard.trials import TrialService

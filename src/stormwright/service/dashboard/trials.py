@@ -14,9 +14,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
+from stormwright.base.tables import TextTable
 from stormwright.errors import ConflictError, NotFoundError, StormwrightError
 from stormwright.model import Problem
-from stormwright.tables import TextTable
 
 log = logging.getLogger(__name__)
 

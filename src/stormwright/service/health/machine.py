@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from statistics import median
 
-from stormwright.clock import Clock
+from stormwright.base.clock import Clock
 
 #: Seconds by which the clock has to change against the monotonic clock, and for which that is named.
 JUMP_S, JUMP_NAMED_S = 2.0, 600.0

@@ -9,8 +9,8 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import quote
 
+from stormwright.base.clock import WALL, Clock
 from stormwright.client.shapes import Concern, Level
-from stormwright.clock import WALL, Clock
 from stormwright.model import Problem
 from stormwright.service.health.machine import TICK_S, ClockWatch, LoadWatch, StandstillWatch
 from stormwright.service.health.nimbus import (

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
-from stormwright.clock import Clock
+from stormwright.base.clock import Clock
 from stormwright.errors import NimbusError
 from stormwright.storm.gateway import CallInProgress
 

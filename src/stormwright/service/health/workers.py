@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import NamedTuple
 
-from stormwright.clock import Clock
+from stormwright.base.clock import Clock
 from stormwright.history.evaluation.window import is_warm
 from stormwright.model import Problem, TopologyAssignment, WorkerSlot
 from stormwright.model.humanize import counted, listed

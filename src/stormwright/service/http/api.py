@@ -26,6 +26,9 @@ from stormwright.service.http.asgi import Bodies, from_here
 from stormwright.service.http.endpoints import ENDPOINTS, GUARDING, Endpoint, EndpointRequest
 from stormwright.service.plans.plan_service import PlanService
 
+log = logging.getLogger(__name__)
+
+
 # OpenAPI ------------------------------------------------------------------------------------------
 # The description of the API, made of its endpoints, so that it says what they do.
 
@@ -99,8 +102,6 @@ def _content(text: str, schema: Any) -> dict[str, Any]:
 # Origin -------------------------------------------------------------------------------------------
 # Whether what a browser sends comes from a page of this service: another site must not act in a visitor's name.
 
-
-log = logging.getLogger(__name__)
 
 # Routes -------------------------------------------------------------------------------------------
 

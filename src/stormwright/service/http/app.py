@@ -21,10 +21,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from stormwright import __version__
+from stormwright.base.gc_pause import collection_paused
 from stormwright.errors import Fault, InputError, NotLeadingError
 from stormwright.formats import placement_to_dict, problem_to_dict
 from stormwright.formats.nimbus_snapshot import SOURCE, SnapshotReader
-from stormwright.gc_pause import collection_paused
 from stormwright.model import Problem
 from stormwright.service.auth.roles import HEALTH
 from stormwright.service.dashboard.site import Site, wants_pages
@@ -34,7 +34,7 @@ from stormwright.service.http.metrics import CONTENT_TYPE, DETAILS, metrics_text
 from stormwright.service.status import ServiceStatus
 from stormwright.storm.bridge import Bridge, NimbusAnswer
 
-# Questions of Nimbus ------------------------------------------------------------------------------
+# NimbusRequests of Nimbus ------------------------------------------------------------------------------
 # Nimbus's questions, on a path of their own: nothing else that the service does keeps them waiting.
 
 #: How long Nimbus waits, in ms: where it says so in its configuration, and where it does not.
@@ -45,13 +45,13 @@ DEFAULT_DEADLINE_MS = 1500
 IN_TIME = 0.8
 
 #: An initial scheduler that is to answer at all has so many seconds, even where reading took them.
-_LEAST_S = 0.05
+_MIN_S = 0.05
 
 #: Executors in a question, ten times what the service is built for: each takes memory, which few bytes could ask for.
-MOST_EXECUTORS = 1_000_000
+MAX_EXECUTORS = 1_000_000
 
 
-class Questions:
+class NimbusRequests:
     """Answers Nimbus, one question at a time, on one thread.
 
     Parameters
@@ -81,7 +81,7 @@ class Questions:
                 _require_size(snapshot.problem)
                 left_s = _limit_s(snapshot.problem.conf) - (time.monotonic() - arrived_s)
                 self._bridge.leads()
-                answer = self._bridge.answer(snapshot.problem, snapshot.unfit, max(left_s, _LEAST_S))
+                answer = self._bridge.answer(snapshot.problem, snapshot.unfit, max(left_s, _MIN_S))
                 epoch = self._bridge.leads()  # still, after all that time
         except InputError as error:  # also what only the scheduler can judge
             return 400, _error(str(error))
@@ -101,8 +101,8 @@ def _limit_s(conf: Mapping[str, Any]) -> float:
 
 def _require_size(problem: Problem) -> None:
     executors = sum(topology.num_executors for topology in problem.topologies)
-    if executors > MOST_EXECUTORS:
-        fault = Fault(f"asks for {executors:,} executors; at most {MOST_EXECUTORS:,} are taken", "$.topologies")
+    if executors > MAX_EXECUTORS:
+        fault = Fault(f"asks for {executors:,} executors; at most {MAX_EXECUTORS:,} are taken", "$.topologies")
         raise InputError(SOURCE, [fault])
 
 
@@ -159,7 +159,7 @@ def make_app(
     pages: Site | None = None,
     figures: Callable[[str], Iterable[Metric]] = lambda _: (),
 ) -> Endpoints:
-    """The service's routes. Questions and deliveries each have a thread of their own, apart from all others.
+    """The service's routes. NimbusRequests and deliveries each have a thread of their own, apart from all others.
 
     Parameters
     ----------
@@ -178,7 +178,7 @@ def make_app(
     figures
         What ``/metrics`` has beyond the status, in one of `DETAILS`.
     """
-    questions, deliveries = Questions(bridge), Deliveries(recipient)
+    questions, deliveries = NimbusRequests(bridge), Deliveries(recipient)
     of_questions = Bodies(MAX_QUESTION_BYTES, 2 * MAX_QUESTION_BYTES)
     of_deliveries = Bodies(MAX_DELIVERY_BYTES, MAX_WAITING_BYTES)
 

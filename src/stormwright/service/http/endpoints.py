@@ -11,13 +11,14 @@ from pydantic import BaseModel
 from stormwright.client import shapes
 from stormwright.client.shapes import ChangeRequest
 from stormwright.errors import Fault, InputError, NotAllowedError
-from stormwright.modes import Modes
-from stormwright.plan import Plan, PlanState
+from stormwright.plans.modes import Modes
+from stormwright.plans.plan import Plan
+from stormwright.plans.states import PlanState
 from stormwright.service.auth.roles import Visitor
 from stormwright.service.plans.plan_service import PlanService
 
 #: Entries of one answer at most.
-MOST = 1000
+MAX = 1000
 
 
 @dataclass(frozen=True)
@@ -103,14 +104,14 @@ def _number(asking: EndpointRequest, name: str, default: Any, least: int) -> Any
         return default
     if not (given[-1].isascii() and given[-1].isdigit() and len(given[-1]) < 19 and int(given[-1]) >= least):
         raise InputError("query", [Fault(f"should be a number from {least} on, got {given[-1]}", f"$.{name}")])
-    return min(int(given[-1]), MOST) if name == "limit" else int(given[-1])
+    return min(int(given[-1]), MAX) if name == "limit" else int(given[-1])
 
 
 def _of_plan(what: str) -> Callable[[PlanService, EndpointRequest], BaseModel]:
     return lambda plan_service, asking: getattr(plan_service, what)(asking.path["plan"], asking.body)
 
 
-_LIMIT = {"limit": f"maximum number of items, up to {MOST}"}
+_LIMIT = {"limit": f"maximum number of items, up to {MAX}"}
 
 ENDPOINTS: Sequence[Endpoint] = (
     Endpoint(

@@ -14,14 +14,16 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from stormwright.controller.plans.modes import mode_of
 from stormwright.model import UNPLACED, Problem
-from stormwright.modes import Mode, Modes
 from stormwright.pipeline.streaming.progress import Progress
+from stormwright.plans.modes import Mode, Modes, mode_of
 from stormwright.predict.prediction import TopologyPrediction
 from stormwright.service.dashboard.scene import Scene
 from stormwright.service.status import ServiceStatus
 from stormwright.service.storage.database import State
+
+log = logging.getLogger(__name__)
+
 
 # Families -----------------------------------------------------------------------------------------
 # Metrics as Prometheus' client has them, under the names and with the labels that ours have.
@@ -88,13 +90,13 @@ def _filled(
 # The cluster as metrics, labelled as Storm's own reporters name things: topology, component, task, host, port.
 #
 # By default there are some for each topology and each node, which a cluster has few thousands of. What is finer is
-# asked for with ``/metrics?detail=``, and left out where it would be more than `MOST_SAMPLES`.
+# asked for with ``/metrics?detail=``, and left out where it would be more than `MAX_SAMPLES`.
 
 #: How finely the cluster is told: the first is what everybody is told, each other one comes on top of it.
 DETAILS = ("topology", "component", "worker", "executor")
 
 #: Things of one detail, each with two figures, at most: an answer stays at a few megabytes.
-MOST_SAMPLES = 10_000
+MAX_SAMPLES = 10_000
 
 #: What tells things of a detail apart.
 _LABELS = {
@@ -162,8 +164,8 @@ def _of_nodes_cluster(problem: Problem) -> Iterator[Metric]:
 
 def _in_detail(problem: Problem, detail: str) -> Iterator[Metric]:
     many = _number(problem, detail)
-    left_out = many if many > MOST_SAMPLES else 0
-    yield gauge("detail_left_out", "Things not told as they are too many.", ("detail",), {(detail,): left_out})
+    left_out = many if many > MAX_SAMPLES else 0
+    yield gauge("detail_left_out", "Series omitted over the limit.", ("detail",), {(detail,): left_out})
     if left_out:
         return
     executors: Counter[tuple[str, ...]] = Counter()
@@ -207,7 +209,6 @@ def _executors(problem: Problem, detail: str) -> Iterator[tuple[tuple[str, ...],
 # Plans and modes ----------------------------------------------------------------------------------
 # Modes, plans and what was done as metrics.
 
-log = logging.getLogger(__name__)
 
 #: Name of a metric → what it says, its labels, and the rows that it is counted from.
 _COUNTED: dict[str, tuple[str, Sequence[str], str]] = {
@@ -236,8 +237,8 @@ def of_modes(modes: Modes, topologies: Iterable[tuple[str, str]]) -> Iterator[Me
         Ids and names.
     """
     by_default = {(mode,): float(mode == modes.default) for mode in get_args(Mode)}
-    yield gauge("mode", "1 for what the service does by itself unless told otherwise.", ("mode",), by_default)
-    yield gauge("frozen", "1 while nothing may be moved, whoever asks.", (), {(): float(bool(modes.frozen))})
+    yield gauge("mode", "1 for the default automation mode.", ("mode",), by_default)
+    yield gauge("frozen", "1 while frozen.", (), {(): float(bool(modes.frozen))})
     own = {(topology, mode_of(modes, topology, name)): 1.0 for topology, name in topologies}
     yield gauge("topology_mode", "1 for what the service does by itself with a topology.", ("topology", "mode"), own)
 
@@ -322,7 +323,7 @@ class ReadyMetrics(Collector):
 
 def _of_controller(status: ServiceStatus) -> Iterator[Metric]:
     counts = status.counts
-    yield counter("looks", "Looks for a better placement.", (), {(): counts.looks})
+    yield counter("searches", "Searches for a better placement.", (), {(): counts.looks})
     yield counter("decisions", "Looks after which something was to move.", (), {(): counts.decisions})
     moves = {("done",): counts.moves, ("failed",): counts.failed_moves}
     yield counter("moves", "Moves of topologies; those to a spare slot on the way are a part.", ("result",), moves)
@@ -352,7 +353,7 @@ def _of_history(status: ServiceStatus) -> Iterator[Metric]:
     yield gauge("history_failure_timestamp_seconds", "When a part of the history failed last.", ("part",), failed)
     share = {(): evaluation.get("calibration")}
     errors = {(of,): error for of, error in status.costs["errors"].items()}
-    yield gauge("cost_error_ratio", "Relative error of what predictions go by.", ("of",), errors)
+    yield gauge("cost_error_ratio", "Relative error of fitted costs.", ("of",), errors)
     fitted = {(): 60.0 * status.costs["minutes"]}
     yield gauge("cost_fitted_seconds", "Length of the log that costs are fitted to.", (), fitted)
     yield gauge("calibration_ratio", "Share of a predicted change in traffic that arrives, in the median.", (), share)
@@ -360,8 +361,8 @@ def _of_history(status: ServiceStatus) -> Iterator[Metric]:
 
 def _of_pipeline(pipeline: Progress) -> Iterator[Metric]:
     yield gauge("pipeline_running", "1 while the stream of loads runs.", (), {(): float(pipeline["running"])})
-    ledger = {(fate,): count for fate, count in pipeline.get("ledger", {}).items()}
-    yield counter("lines", "Lines of the performance log by what became of them.", ("fate",), ledger)
+    ledger = {(outcome,): count for outcome, count in pipeline.get("ledger", {}).items()}
+    yield counter("lines", "Lines of the performance log by outcome.", ("outcome",), ledger)
     yield gauge("profile_age_seconds", "Since the last load profile.", (), {(): pipeline.get("profile_age_s")})
     lags = {(_quantile(name),): ms / 1000 for name, ms in (pipeline.get("lag_ms") or {}).items()}
     yield quantiles("record_lag_seconds", "From a record's writing until a profile held it.", (), lags)

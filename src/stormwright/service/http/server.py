@@ -26,7 +26,7 @@ from stormwright.service.http.deliveries import PERFLOG, Deliveries, DeliveryRef
 # HTTP, with a fast path for deliveries of records.
 
 #: Maximum size of a delivery on the fast path; others are normal requests, with a limit on slow senders.
-MOST_BYTES = 64 * 2**10
+MAX_BYTES = 64 * 2**10
 
 #: Buffer size of one read. A larger one, such as asyncio's 256 KiB, is mapped and unmapped for each read, which makes
 #: it eight times as expensive.
@@ -37,7 +37,7 @@ READ_BYTES = 96 * 2**10
 QUESTION_READ_BYTES = 4 * 2**20
 
 #: Maximum size of request line and headers, which are in memory until they are complete.
-MOST_HEAD_BYTES = 128 * 2**10
+MAX_HEAD_BYTES = 128 * 2**10
 
 #: Path of the scheduling request of Nimbus.
 QUESTION = b"/v1/schedule"
@@ -134,8 +134,8 @@ class ProbeProtocol(HttpToolsProtocol):
     def _limit_head(self, more_bytes: int) -> None:
         if self._in_head and not self.transport.is_closing():
             self._head_bytes += more_bytes
-            if self._head_bytes > MOST_HEAD_BYTES:
-                self.send_400_response(f"what comes before a body may have {MOST_HEAD_BYTES:,} bytes")
+            if self._head_bytes > MAX_HEAD_BYTES:
+                self.send_400_response(f"request head exceeds {MAX_HEAD_BYTES:,} bytes")
 
     def _hold(self) -> None:
         """Count the bytes of an incomplete delivery; refuse it if they are too many (3)."""
@@ -143,7 +143,7 @@ class ProbeProtocol(HttpToolsProtocol):
         if not self.deliveries_to.begun(self._held_bytes - before) and self._body is not None:
             self._body, self._last = None, True
             self._hold()
-            self._answer(DeliveryRefusal(503, "parts of too many other deliveries are here: try again"))
+            self._answer(DeliveryRefusal(503, "delivery buffer full: try again"))
 
     def _idle_with_tls(self) -> bool:
         idle = self.cycle is None or self.cycle.response_complete
@@ -163,7 +163,7 @@ class ProbeProtocol(HttpToolsProtocol):
             return False
         headers = dict(self.headers)
         length = headers.get(b"content-length", b"")  # (1)
-        short = length.isdigit() and len(length) < 10 and int(length) <= MOST_BYTES
+        short = length.isdigit() and len(length) < 10 and int(length) <= MAX_BYTES
         plain = not headers.keys() & _SPECIAL and not self.parser.should_upgrade()
         free = self.cycle is None or self.cycle.response_complete
         return short and plain and free and (self.auth is None or self.auth.delivers(headers, self._certified))
@@ -207,13 +207,13 @@ KEEP_ALIVE_S = 60
 #: Files that are opened for anything else: landing, history, Spark.
 _OTHER_FILES = 512
 _FEWEST = 64
-_MOST_FILES = 65_536
+_MAX_FILES = 65_536
 
 
 def most_connections() -> int:
     """Return the maximum number of connections, raising the limit on open files as far as allowed."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, _MOST_FILES)
+    wanted = _MAX_FILES if hard == resource.RLIM_INFINITY else min(hard, _MAX_FILES)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
     return max(_FEWEST, wanted - _OTHER_FILES)
@@ -268,7 +268,7 @@ class Connections:
         if peer in self._busy:
             self._idle[peer] = self._busy.pop(peer)
 
-    def around(self, app: App) -> App:
+    def wrap(self, app: App) -> App:
         """An app of which this knows when it answers."""
 
         async def answer(scope: Scope, receive: Any, send: Any) -> None:
@@ -367,7 +367,7 @@ class HttpServer:
         self._context = context = tls_context(tls) if tls else None
         connections = Connections(most_connections())
         config = uvicorn.Config(
-            connections.around(auth.around(endpoints.app) if auth else endpoints.app),
+            connections.wrap(auth.wrap(endpoints.app) if auth else endpoints.app),
             host=host,
             port=port,
             http=protocol(connections, endpoints.deliveries, auth),

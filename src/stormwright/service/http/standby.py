@@ -15,8 +15,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from stormwright import __version__
-from stormwright.controller.plans.modes import thawed
-from stormwright.modes import Modes
+from stormwright.plans.modes import Modes, without_expired_freeze
 from stormwright.service.auth.middleware import AuthMiddleware
 from stormwright.service.auth.roles import HEALTH
 from stormwright.service.dashboard.login import Login
@@ -111,7 +110,7 @@ def reading_of(state: State) -> PlanQueries:
     def modes() -> Modes:
         stored = state.read("SELECT document FROM modes")
         found = Modes.model_validate_json(stored[0]["document"]) if stored else Modes()
-        return thawed(found, state.clock.time())
+        return without_expired_freeze(found, state.clock.time())
 
     return PlanQueries(PlanStore(state), Journal(state), modes)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stormwright.clock import WALL, Clock
+from stormwright.base.clock import WALL, Clock
 from stormwright.errors import ClusterError, NotLeadingError
 from stormwright.service.leader_election.consensus import ConsensusStore, Leader
 

@@ -11,12 +11,15 @@ from pathlib import Path
 
 import orjson
 
+from stormwright.base.files import write_whole
 from stormwright.errors import StormwrightError
-from stormwright.files import write_whole
-from stormwright.plan import HALTED_STATES, IN_PROGRESS_STATES, OPEN_STATES
+from stormwright.plans.states import HALTED_STATES, IN_PROGRESS_STATES, OPEN_STATES
 from stormwright.service.leader_election.consensus import ConsensusStore, Snapshot
 from stormwright.service.leader_election.lease import Lease
 from stormwright.service.storage.database import ENTRY_TABLES, FILE, MIGRATIONS, State, Statement
+
+log = logging.getLogger(__name__)
+
 
 # Log entries --------------------------------------------------------------------------------------
 # Transactions as entries of a log that every service applies in the same order.
@@ -62,8 +65,6 @@ def decode_entry(entry: bytes) -> list[Statement]:
         )
     return [(text, values) for text, values in document["statements"]]
 
-
-log = logging.getLogger(__name__)
 
 # Replicated state ---------------------------------------------------------------------------------
 

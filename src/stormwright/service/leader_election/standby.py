@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from stormwright.clock import WALL, Clock
+from stormwright.base.clock import WALL, Clock
 from stormwright.errors import ClusterError, StormwrightError
 from stormwright.service.leader_election.consensus import ConsensusStore, Leader
 from stormwright.service.leader_election.leadership import ElectedLeader

@@ -22,6 +22,9 @@ import orjson
 from stormwright.errors import Fault, HookError, InputError
 from stormwright.storm.bridge import Failure
 
+log = logging.getLogger(__name__)
+
+
 # Hook program -------------------------------------------------------------------------------------
 
 #: What the operator gives: called with every failure, in a thread of its own.
@@ -121,10 +124,9 @@ def _end_of(written: IO[bytes]) -> str:
 # Failure hook -------------------------------------------------------------------------------------
 # Tells somebody outside of topologies that have no slots: what the operator names.
 
-log = logging.getLogger(__name__)
 
 #: Seconds that a call under way has to finish when the service ends: a little more than its process has.
-FAREWELL_S = LIMIT_S + 2
+SHUTDOWN_TIMEOUT_S = LIMIT_S + 2
 
 #: A number by itself; digits within a name (``bolt-2``, ``10.0.0.7``, ``"4"``) are part of the name.
 _NUMBER = re.compile(r"(?<![\w.\"'-])[+-]?(?:\d+(?:\.\d+)?(?:e[+-]?\d+)?|inf|nan)(?![\w-])(?!\.\w)", re.IGNORECASE)
@@ -160,7 +162,7 @@ class FailureHook:
         with self._changed:
             self._closing = True
             self._changed.notify()
-        self._thread.join(FAREWELL_S)
+        self._thread.join(SHUTDOWN_TIMEOUT_S)
 
     def update(self, failures: Collection[Failure]) -> None:
         """Take note of all that cannot be placed now; returns at once."""

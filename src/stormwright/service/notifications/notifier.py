@@ -14,6 +14,8 @@ from typing import Final, Self
 
 from stormwright.errors import HookError
 
+log = logging.getLogger(__name__)
+
 
 class RefusedError(HookError):
     """It would be refused again."""
@@ -64,18 +66,16 @@ class ServiceEvent:
         return f"stormwright: {self.subject}: {KINDS[self.kind]}" + (", no longer" if self.over else "")
 
 
-log = logging.getLogger(__name__)
-
 # Notifier -----------------------------------------------------------------------------------------
 
 #: Seconds after a try that failed until the next; after the last the event is given up.
 WAITS_S = (1.0, 5.0, 30.0, 120.0)
 
 #: Events that wait for a place to be told them, at most.
-MOST_WAITING = 100
+MAX_WAITING = 100
 
 #: Seconds that a call under way has to finish when the service ends.
-FAREWELL_S = 12.0
+SHUTDOWN_TIMEOUT_S = 12.0
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class Notifier:
     """Notifies each target of its events, in order, in its own thread; a context manager.
 
     What cannot be told is tried again, less and less often, and given up after the last of `WAITS_S`; of events that
-    wait the oldest is given up where there are `MOST_WAITING`.
+    wait the oldest is given up where there are `MAX_WAITING`.
 
     Parameters
     ----------
@@ -167,18 +167,18 @@ class _Line:
             self._changed.notify()
 
     def join(self) -> None:
-        self._thread.join(FAREWELL_S)
+        self._thread.join(SHUTDOWN_TIMEOUT_S)
 
     def take(self, event: ServiceEvent) -> None:
         if event.kind not in self._target.kinds:
             return
         with self._changed:
-            if len(self._waiting) == MOST_WAITING:
+            if len(self._waiting) == MAX_WAITING:
                 log.warning(
                     "%s: %s was dropped, as %d notifications are queued",
                     self._target.shown,
                     self._waiting[0].title,
-                    MOST_WAITING,
+                    MAX_WAITING,
                 )
                 self._waiting.popleft()
             self._waiting.append(event)

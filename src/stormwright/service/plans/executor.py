@@ -1,4 +1,4 @@
-"""Execution of plans: steps, evaluation of stages and rollback. Any restart of the service continues from the database.
+"""Execution of stored plans: steps, evaluation of stages and rollback. A restarted service continues from the database.
 
 ::
 
@@ -11,7 +11,7 @@
    where they were, and it is made again; all at their targets, and it is complete; anything else, and the stage is
    rolled back. The same happens after a failed move, with its reason, as soon as Nimbus has asked again; if no topology
    is on a detour, the plan is stopped.
-2. A rollback is planned from the current placement each time, so it may be interrupted at any point.
+2. A stage is rolled back by a plan of its own, from the placement of now. If that fails, another one is made.
 3. A stage is evaluated before the next one begins. No topology is in a spare slot between stages.
 4. A plan that the service approved itself (mode ``auto``) has one stage: all its steps are made at once, a failed step
    blocks only those that need it, and its topologies are evaluated while the service goes on; a regression leads to
@@ -22,28 +22,24 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol
 
-import orjson
-
-from stormwright.controller.planning.plan import MovePlan, Step
-from stormwright.controller.plans.document import placement_of, where
-from stormwright.controller.plans.preconditions import changes
-from stormwright.controller.plans.rollback import rollback_moves
-from stormwright.controller.plans.stages import unclear
-from stormwright.controller.policy import Decision
+from stormwright.controller.preconditions import changes
+from stormwright.controller.propose import NoPlan, Restore, Terms, propose
 from stormwright.controller.reports import MoveReport
+from stormwright.controller.stages import away_after, unclear
 from stormwright.errors import InputError, MoveError, MoveStoppedError, NimbusError, StormwrightError
-from stormwright.history.evaluation.verdict import Promise
 from stormwright.model import Problem, TopologyAssignment
-from stormwright.plan import ACTIVE_STATES, PlanState, StepState
+from stormwright.model.assignment import where
+from stormwright.plans.plan import STOPPED, Plan, Step
+from stormwright.plans.states import PlanEvent, StepState
 from stormwright.service.memory import ServiceMemory
 from stormwright.service.notifications.notifier import ServiceEvent
 from stormwright.service.on_change import OnChange
 from stormwright.service.plans.journal import Journal
-from stormwright.service.plans.store import PlanRecord, PlanStore, StepRecord
+from stormwright.service.plans.store import PlanStore
 from stormwright.service.safety.move_budget import MoveBudgetKeeper
 from stormwright.service.storage.history import ServiceHistory
 
@@ -52,29 +48,7 @@ log = logging.getLogger(__name__)
 # Moves --------------------------------------------------------------------------------------------
 
 #: Makes a step, for the reason that Storm's UI shows, unless the event is set before anything has changed.
-Move = Callable[[Step, str, threading.Event | None], Sequence[MoveReport]]
-
-
-@dataclass(frozen=True)
-class MoveContext:
-    """The plan that steps belong to.
-
-    Parameters
-    ----------
-    entry
-        Its entry in the journal.
-    reason
-        Reason for Storm's UI.
-    promises
-        Promise by topology id.
-    rolls_back
-        Topologies (ids) that return from a placement.
-    """
-
-    entry: int
-    reason: str
-    promises: Mapping[str, Promise] = field(default_factory=dict)
-    rolls_back: frozenset[str] = frozenset()
+MakeStep = Callable[[Step, str, threading.Event | None], Sequence[MoveReport]]
 
 
 class MoveRunner:
@@ -105,7 +79,7 @@ class MoveRunner:
 
     def __init__(
         self,
-        move: Move,
+        move: MakeStep,
         memory: ServiceMemory,
         history: ServiceHistory,
         scheduler_name: str,
@@ -120,8 +94,8 @@ class MoveRunner:
 
     def run(
         self,
+        plan: Plan,
         steps: Sequence[Step],
-        context: MoveContext,
         stop: threading.Event | None = None,
         on_state: Callable[[int, StepState], None] = lambda *_: None,
         failed_before: Collection[str] = (),
@@ -130,10 +104,10 @@ class MoveRunner:
 
         Parameters
         ----------
+        plan
+            The plan, which has begun.
         steps
-            Steps of one plan.
-        context
-            The plan.
+            Those of its steps that are made.
         stop
             Ends the run between two steps, or before a step has changed anything.
         on_state
@@ -152,11 +126,11 @@ class MoveRunner:
         for number, step in enumerate(steps):
             if stop is not None and stop.is_set():
                 break
-            moving = {move.topology.id for move in step.moves}
+            moving = {move.topology for move in step.moves}
             try:
                 _require_room(step, failed)
                 on_state(number, "moving")
-                reports += self._make(step, context, stop)
+                reports += self._make(plan, step, stop)
                 on_state(number, "moved")
             except MoveStoppedError as error:
                 on_state(number, "planned")
@@ -166,7 +140,7 @@ class MoveRunner:
                 on_state(number, "failed")
                 failure = error
                 self._record_failure(moving - failed, error)
-                self._journal.record_failure(context.entry, step, str(error))
+                self._journal.record_failure(plan.decision or 0, step, str(error))
                 failed |= moving
             finally:
                 self._record_pause(step, reports)
@@ -174,28 +148,28 @@ class MoveRunner:
             raise failure
         return reports
 
-    def _make(self, step: Step, context: MoveContext, stop: threading.Event | None) -> Sequence[MoveReport]:
-        self._journal.record_before(context.entry, step, context.promises)
-        reports = self._move(step, f"stormwright: placed by {self._scheduler_name}: {context.reason}", stop)
-        self._journal.record_moves(context.entry, step, reports)
+    def _make(self, plan: Plan, step: Step, stop: threading.Event | None) -> Sequence[MoveReport]:
+        entry, rolls_back = plan.decision or 0, plan.origin == "rollback"
+        self._journal.record_before(entry, step, plan.promises)
+        reports = self._move(step, f"stormwright: placed by {self._scheduler_name}: {plan.cause}", stop)
+        self._journal.record_moves(entry, step, reports)
         for move, report in zip(step.moves, reports, strict=True):
             if not move.arrives:
                 continue  # counted and evaluated when it has left the spare slot
-            topology, rolled_back = move.topology, move.topology.id in context.rolls_back
-            self._history.record_move(topology.id, report)
-            self._memory.backoff.forget(topology.id)
+            self._history.record_move(move.topology, report)
+            self._memory.backoff.forget(move.topology)
             self._memory.counts.moves += 1
-            self._memory.counts.rolled_back += rolled_back
+            self._memory.counts.rolled_back += rolls_back
             if self._budget:
-                self._budget.moved(topology.name, report.pause_s, rolled_back)
-            if rolled_back:
-                self._notify(ServiceEvent("rolled-back", topology.name, context.reason))
+                self._budget.moved(move.name, report.pause_s, rolls_back)
+            if rolls_back:
+                self._notify(ServiceEvent("rolled-back", move.name, plan.cause))
         return reports
 
     def _record_pause(self, step: Step, reports: Sequence[MoveReport]) -> None:
         """Measurements from the pause are no sample, and those right after it no reference for drift."""
         memory = self._memory
-        memory.resumed |= {move.topology.name for move in step.moves}
+        memory.resumed |= {move.name for move in step.moves}
         memory.last_change_s = memory.time.monotonic()
         memory.drift_watch.restart(int((memory.time.time() + self.cool_down_s) * 1000))
         memory.moves = reports
@@ -213,7 +187,7 @@ class MoveRunner:
 def _require_room(step: Step, failed: set[str]) -> None:
     missing = sorted(step.after & failed)
     if missing:
-        names = ", ".join(move.topology.id for move in step.moves)
+        names = ", ".join(move.topology for move in step.moves)
         raise MoveError(f"{names}: not moved, as {', '.join(missing)} should have made room before")
 
 
@@ -229,8 +203,8 @@ class Outcomes(Protocol):
     def look(self) -> Problem | None:
         """Return the current problem, observed after the last move, and record it; None while it is unknown."""
 
-    def decide(self, problem: Problem, decision: Decision) -> int:
-        """Record a decision in the history, against which its moves are evaluated; return its time in ms."""
+    def decide(self, problem: Problem, plan: Plan) -> int:
+        """Record a plan in the history, against which its moves are evaluated; return its time in ms."""
 
     @property
     def decision_ms(self) -> int:
@@ -263,8 +237,8 @@ class PlanExecutor:
         The running cluster, and the outcome of moves.
     runner
         Makes steps.
-    submit
-        Stores a decision of the service as an approved plan; returns its id, or None if it moves nothing.
+    approve
+        Stores a plan of the service as one that it approves itself, and begins it; returns its id.
     """
 
     def __init__(
@@ -273,231 +247,225 @@ class PlanExecutor:
         journal: Journal,
         outcomes: Outcomes,
         runner: MoveRunner,
-        submit: Callable[[Decision], str | None] = lambda _: None,
+        approve: Callable[[Plan], str] = lambda _: "",
     ) -> None:
         self._plans, self._journal, self._outcomes, self._runner = plans, journal, outcomes, runner
-        self._submit = submit
+        self._approve = approve
         self._noted: tuple[str, int] = ("", -1)
         self._not_before_s = float("-inf")
         self._log_changed = OnChange(log.warning)
 
-    def execute(self, decision: Decision, stop: threading.Event | None = None) -> list[MoveReport]:
-        """Execute a decision of the service as a plan that it approves itself.
+    def execute(self, plan: Plan, stop: threading.Event | None = None) -> list[MoveReport]:
+        """Store a plan of the service, which it approves itself and has recorded as a decision, and make its steps.
 
         Raises
         ------
         ConflictError
-            Another plan is active, or everything is frozen.
+            Another plan is active, everything is frozen, or a topology has gone since.
         MoveError, NimbusError
             The last failure; later steps that do not need the failed one have been tried nevertheless.
         """
-        for line in decision.plan.blocked_lines():
+        for line in plan.blocked_lines():
             log.info(line)
-        plan = self._submit(decision)
-        if plan is None:
-            return []
-        row = self._plans.row(plan)
-        self._journal.link_decision(row.decision or 0, self._outcomes.decision_ms)
-        self._noted = (plan, row.stage)
-        return self._run(row, decision, self._plans.steps(plan), stop)
+        stored = self._plans.plan(self._approve(plan))
+        self._journal.link_decision(stored.decision or 0, self._outcomes.decision_ms)
+        self._noted = (stored.id, stored.stage)
+        return self._run(stored, stored.steps, stop)
 
     def advance(self, stop: threading.Event | None = None) -> bool:
         """Advance the active plan by one step; return whether there is one, so that nothing else may move."""
-        row = self._plans.active()
-        if row is None:
+        plan = self._plans.active()
+        if plan is None:
             self._noted = ("", -1)  # later decisions of the service come in between
             return False
         problem = self._outcomes.look()
         if problem is None or self._plans.clock.monotonic() < self._not_before_s:
             return True
-        if row.state == "applying":
-            self._apply(row, problem, stop)
-        elif row.state == "evaluating":
-            self._evaluate(row, problem)
+        if plan.state == "applying":
+            self._apply(plan, problem, stop)
+        elif plan.state == "evaluating":
+            self._evaluate(plan, problem)
         else:
-            self._roll_back(row, problem, stop)
+            self._roll_back(plan, problem)
         return True
 
-    def _apply(self, row: PlanRecord, problem: Problem, stop: threading.Event | None) -> None:
-        steps = self._stage(row)
+    # Steps --------------------------------------------------------------------------------------------
+
+    def _apply(self, plan: Plan, problem: Problem, stop: threading.Event | None) -> None:
+        steps = plan.steps_of(plan.stage)
         pending = [each for each in steps if each.state in ("planned", "moving")]
         if not pending:
-            self._end_stage(row)
+            self._end_stage(plan)
             return
-        away = _away(each for each in steps if each.state == "moved")
-        if pending[0].state == "moving" and not self._settle(row, pending[0], problem, away):
+        away = away_after(each for each in steps if each.state == "moved")
+        if pending[0].state == "moving" and not self._settle(plan, pending[0], problem, away):
             return
-        if row.stop and not away:
-            self._plans.change(row.id, ["applying"], "stopped", self._why_stopped(), stop=0)
+        if plan.stop_requested and not away:
+            self._plans.happen(plan.id, "stopped", self._why_stopped(), stop=0)
             return
-        if why := "; ".join(changes(orjson.loads(row.preconditions), problem, self._moved(row))):
-            self._halt(row, f"the cluster has changed: {why}", back=bool(away))
+        if why := "; ".join(changes(plan.preconditions, problem, _moved(plan))):
+            self._halt(plan, f"the cluster has changed: {why}", back=bool(away))
             return
-        if self._waits(row):
+        if self._waits(plan):
             return
-        decision = self._note_stage(row, problem, steps)
+        self._note_stage(plan, problem)
         try:
-            self._run(row, decision, pending if row.is_unattended else pending[:1], stop)
+            self._run(plan, pending if plan.is_unattended else pending[:1], stop)
         except (MoveError, NimbusError) as error:
-            log.warning("plan %s: %s", row.id, error)
+            log.warning("plan %s: %s", plan.id, error)
 
-    def _note_stage(self, row: PlanRecord, problem: Problem, steps: Sequence[StepRecord]) -> Decision:
-        """Record the stage as a decision in the history, once, and return it."""
-        reason = row.reason if row.is_unattended else f"plan {row.id} of {row.author}: {row.reason}"
-        moves = MovePlan(tuple(each.step(problem) for each in steps))
-        returns = frozenset(move.topology.id for move in moves.moves) if row.origin == "rollback" else frozenset[str]()
-        decision = Decision(True, reason, moves, promises=self._plans.promises(row), rolls_back=returns)
-        if self._noted != (row.id, row.stage):
-            if returns and not row.is_by_service:  # else the decision itself has refused the placement
-                self._outcomes.refuse(problem, dict.fromkeys(returns, reason))
-            self._journal.link_decision(row.decision or 0, self._outcomes.decide(problem, decision))
-            self._noted = (row.id, row.stage)
-        return decision
+    def _note_stage(self, plan: Plan, problem: Problem) -> None:
+        """Record the stage as a decision in the history, once."""
+        if self._noted == (plan.id, plan.stage):
+            return
+        if plan.origin == "rollback" and not plan.is_by_service:  # else the decision itself has refused the placement
+            moving = [move.topology for step in plan.steps_of(plan.stage) for move in step.moves]
+            self._outcomes.refuse(problem, dict.fromkeys(moving, plan.cause))
+        stage = plan.model_copy(update={"steps": tuple(plan.steps_of(plan.stage))})
+        self._journal.link_decision(plan.decision or 0, self._outcomes.decide(problem, stage))
+        self._noted = (plan.id, plan.stage)
 
-    def _run(
-        self, row: PlanRecord, decision: Decision, some: Sequence[StepRecord], stop: threading.Event | None
-    ) -> list[MoveReport]:
+    def _run(self, plan: Plan, steps: Sequence[Step], stop: threading.Event | None) -> list[MoveReport]:
         """Make steps of a stage; raises the errors of `MoveRunner.run`."""
-        context = MoveContext(row.decision or 0, decision.reason, decision.promises, decision.rolls_back)
-        stage = self._stage(row)
-        position = {each.number: n for n, each in enumerate(stage)}
-        steps = [decision.plan.steps[position[each.number]] for each in some]
-        failed = {move["topology"] for each in stage if each.state == "failed" for move in each.content["moves"]}
-        if not row.is_unattended:
+        failed = {m.topology for step in plan.steps_of(plan.stage) if step.state == "failed" for m in step.moves}
+        if not plan.is_unattended:
             steps = [replace(step, after=frozenset()) for step in steps]  # those that it waits for have been made
 
         def store(number: int, state: StepState) -> None:
             # After a failure of an attended plan only the next snapshot tells where its topologies are.
-            if state != "failed" or row.is_unattended:
-                self._plans.set_step(row.id, some[number].number, state)
+            if state != "failed" or plan.is_unattended:
+                self._plans.set_step(plan.id, steps[number].number, state)
 
         try:
-            reports = self._runner.run(steps, context, stop, store, failed)
+            reports = self._runner.run(plan, steps, stop, store, failed)
         except (MoveError, NimbusError) as error:
-            self._plans.change(row.id, ["applying"], "failed" if row.is_unattended else "applying", str(error))
+            if plan.is_unattended:
+                self._plans.happen(plan.id, "failed", str(error))
+            else:
+                self._plans.note(plan.id, str(error))
             raise
-        if row.is_unattended and not (stop is not None and stop.is_set()):
-            self._end_stage(row)
+        if plan.is_unattended and not (stop is not None and stop.is_set()):
+            self._end_stage(plan)
         return reports
 
-    def _settle(self, row: PlanRecord, begun: StepRecord, problem: Problem, away: Collection[str]) -> bool:
+    def _settle(self, plan: Plan, begun: Step, problem: Problem, away: Collection[str]) -> bool:
         """Return whether a step that was begun is to be made again, by where its topologies are."""
-        moves = begun.content["moves"]
-        if gone := [move["name"] for move in moves if move["topology"] not in problem.topology_index]:
-            self._halt(row, f"{', '.join(gone)}: gone as it was moved", back=True)
+        if gone := [move.name for move in begun.moves if move.topology not in problem.topology_index]:
+            self._halt(plan, f"{', '.join(gone)}: gone as it was moved", back=True)
             return False
-        is_at = {move["topology"]: where(problem.current.get(move["topology"])) for move in moves}
+        is_at = {move.topology: where(problem.current.get(move.topology)) for move in begun.moves}
         if any(not slots or None in slots for slots in is_at.values()):
-            if row.stop:
-                self._halt(row, self._why_stopped(), back=True)
+            if plan.stop_requested:
+                self._halt(plan, self._why_stopped(), back=True)
             return False  # Nimbus has yet to place them
-        if all(is_at[move["topology"]] == where(placement_of(move["after"])) for move in moves):
-            self._plans.set_step(row.id, begun.number, "moved")
-            self._plans.change(row.id, ["applying"], "applying")
+        if all(is_at[move.topology] == where(move.after) for move in begun.moves):
+            self._plans.set_step(plan.id, begun.number, "moved")
+            self._plans.note(plan.id, "")
             return False
-        if any(is_at[move["topology"]] != where(placement_of(move["before"])) for move in moves):
-            self._halt(row, row.why or "a move was broken off half way", back=True)
+        if any(is_at[move.topology] != where(move.before) for move in begun.moves):
+            self._halt(plan, plan.why or "a move was broken off half way", back=True)
             return False
-        self._plans.set_step(row.id, begun.number, "planned")
-        if row.why:
-            self._halt(row, row.why, back=bool(away))
-        return not row.why
+        self._plans.set_step(plan.id, begun.number, "planned")
+        if plan.why:
+            self._halt(plan, plan.why, back=bool(away))
+        return not plan.why
 
-    def _halt(self, row: PlanRecord, why: str, back: bool) -> None:
-        """Roll the stage back if a topology is on a detour; else stop, for a person if one approved the plan."""
-        stopped: PlanState = "failed" if row.is_unattended else "stopped"
-        self._plans.change(row.id, ACTIVE_STATES, "rolling_back" if back else stopped, why, stop=0, tries=0)
+    def _halt(self, plan: Plan, why: str, back: bool) -> None:
+        """Roll the stage back if a topology is on a detour; else stop, for a person if one approved the plan.
 
-    def _end_stage(self, row: PlanRecord) -> None:
+        What rolls another plan back is not rolled back itself: its successor begins where it has ended.
+        """
+        event: PlanEvent = "failed" if plan.is_unattended else "stopped"
+        self._plans.happen(plan.id, "to roll back" if back and not plan.rolls_back else event, why, stop=0, tries=0)
+
+    # Stages -------------------------------------------------------------------------------------------
+
+    def _end_stage(self, plan: Plan) -> None:
         """All steps of the stage are made: evaluate it, or go on if it is not evaluated."""
-        if row.origin == "rollback" or row.is_unattended:
-            self._plans.change(row.id, ["applying"], self._after_stage(row), stage=row.stage + 1)
+        if plan.origin == "rollback" or plan.is_unattended:
+            self._next_stage(plan)
         else:
-            self._plans.change(row.id, ["applying"], "evaluating", stage=row.stage)
+            self._plans.happen(plan.id, "stage made")
 
-    def _after_stage(self, row: PlanRecord) -> PlanState:
-        last = max((each.stage for each in self._plans.steps(row.id)), default=0)
-        return "applying" if row.stage < last else "done"
+    def _next_stage(self, plan: Plan) -> None:
+        last = max((each.stage for each in plan.steps), default=0)
+        self._plans.happen(plan.id, "next stage" if plan.stage < last else "completed", stage=plan.stage + 1)
 
-    def _evaluate(self, row: PlanRecord, problem: Problem) -> None:
-        names = {move["topology"]: move["name"] for each in self._stage(row) for move in each.content["moves"]}
+    def _evaluate(self, plan: Plan, problem: Problem) -> None:
+        names = {move.topology: move.name for step in plan.steps_of(plan.stage) for move in step.moves}
         worse = {topology: why for topology, why in self._outcomes.worse(problem).items() if topology in names}
         if worse:
             why = "; ".join(f"{names[topology]}: {each}" for topology, each in worse.items())
             self._outcomes.refuse(problem, worse)
-            self._plans.change(row.id, ["evaluating"], "rolling_back", why, stop=0, tries=0)
+            self._plans.happen(plan.id, "to roll back", why, stop=0, tries=0)
             return
-        if row.stop:
-            self._plans.change(row.id, ["evaluating"], "stopped", self._why_stopped(), stop=0)
+        if plan.stop_requested:
+            self._plans.happen(plan.id, "stopped", self._why_stopped(), stop=0)
             return
-        outcomes, pending = self._journal.evaluations_of(row.decision or 0), self._outcomes.pending()
+        outcomes, pending = self._journal.evaluations_of(plan.decision or 0), self._outcomes.pending()
         if any(topology in pending and topology not in outcomes for topology in names):
             return
         doubts = {name: unclear(outcomes.get(topology, [])) for topology, name in names.items()}
-        why = "; ".join(f"{name}: {doubt}" for name, doubt in doubts.items() if doubt)
-        if why:
-            self._plans.change(row.id, ["evaluating"], "waiting", why)
+        if why := "; ".join(f"{name}: {doubt}" for name, doubt in doubts.items() if doubt):
+            self._plans.happen(plan.id, "unclear", why)
             return
-        self._plans.change(row.id, ["evaluating"], self._after_stage(row), stage=row.stage + 1)
+        self._next_stage(plan)
 
-    def _roll_back(self, row: PlanRecord, problem: Problem, stop: threading.Event | None) -> None:
-        """Make the next step that brings the topologies of the stage back; those that are gone need not go back."""
-        entry = row.decision or 0
-        stage = {move["topology"] for each in self._stage(row) for move in each.content["moves"]}
+    def _roll_back(self, plan: Plan, problem: Problem) -> None:
+        """Begin a plan that brings the topologies of the stage back; those that are gone need not go back."""
+        tried = self._plans.rollbacks_of(plan.id)
+        if tried and tried[0].state == "done":
+            self._end_rollback(plan)
+            return
+        if len(tried) > plan.rollback_tries:
+            self._retry_rollback(plan, tried[0].why)
+            return
+        stage = {move.topology for step in plan.steps_of(plan.stage) for move in step.moves}
         before = {
             topology: was
-            for topology, was in self._journal.placements_before_entry(entry).items()
+            for topology, was in self._journal.placements_before_entry(plan.decision or 0).items()
             if topology in stage and topology in problem.topology_index
         }
         try:
-            plan = rollback_moves(problem, before)
-            if not plan.steps:
-                self._plans.mark_stage_rolled_back(row.id, row.stage)
-                self._plans.change(row.id, ["rolling_back"], "rolled_back", row.why)
-                return
-            if self._waits(row):
-                return
-            reason = f"plan {row.id} is rolled back: {row.why}"
-            step = replace(plan.steps[0], after=frozenset())
-            returns = frozenset(move.topology.id for move in step.moves)
-            decision = Decision(True, reason, MovePlan((step,)), rolls_back=returns)
-            self._journal.link_decision(entry, self._outcomes.decide(problem, decision))
-            self._runner.run([step], MoveContext(entry, reason, rolls_back=returns), stop)
-        except (InputError, MoveError, NimbusError) as error:
-            self._retry_rollback(row, str(error))
-
-    def _retry_rollback(self, row: PlanRecord, why: str) -> None:
-        log.warning("plan %s cannot be rolled back now: %s", row.id, why)
-        if row.tries + 1 >= TRIES:
-            text = f"{row.why}; and it could not be rolled back: {why}; the history has what it moved"
-            self._plans.change(row.id, ["rolling_back"], "failed", text)
+            restore = Restore(before, f"plan {plan.id} is rolled back: {plan.why}")
+            found = propose(problem, restore, Terms(predicts=False))
+        except InputError as error:
+            self._retry_rollback(plan, str(error))
             return
-        self._plans.change(row.id, ["rolling_back"], "rolling_back", row.why, tries=row.tries + 1)
+        if isinstance(found, NoPlan):
+            self._end_rollback(plan)
+        elif not self._waits(plan):
+            self._approve(found.model_copy(update={"rolls_back": plan.id}))
+
+    def _end_rollback(self, plan: Plan) -> None:
+        self._plans.mark_stage_rolled_back(plan.id, plan.stage)
+        self._plans.happen(plan.id, "rolled back", plan.why)
+
+    def _retry_rollback(self, plan: Plan, why: str) -> None:
+        log.warning("plan %s cannot be rolled back now: %s", plan.id, why)
+        if plan.rollback_tries + 1 >= TRIES:
+            text = f"{plan.why}; and it could not be rolled back: {why}; the history has what it moved"
+            self._plans.happen(plan.id, "failed", text)
+            return
+        self._plans.note(plan.id, plan.why, tries=plan.rollback_tries + 1)
         self._not_before_s = self._plans.clock.monotonic() + AGAIN_S
+
+    # ------------------------------------------------------------------------------------------------------------------
 
     def _why_stopped(self) -> str:
         frozen = self._outcomes.frozen()
-        return f"as was asked: everything is frozen: {frozen}" if frozen else "as was asked"
+        return f"{STOPPED}: everything is frozen: {frozen}" if frozen else STOPPED
 
-    def _waits(self, row: PlanRecord) -> bool:
+    def _waits(self, plan: Plan) -> bool:
         """Return whether nothing may be moved now; the plan then continues as soon as moves are allowed."""
         why = self._outcomes.held()
         if why:
-            self._log_changed(f"plan {row.id} waits: {why}")
+            self._log_changed(f"plan {plan.id} waits: {why}")
         else:
             self._log_changed.over()
         return bool(why)
 
-    def _stage(self, row: PlanRecord) -> list[StepRecord]:
-        return [each for each in self._plans.steps(row.id) if each.stage == row.stage]
 
-    def _moved(self, row: PlanRecord) -> dict[str, TopologyAssignment]:
-        """Return the placement to which the plan has brought topologies so far."""
-        made = [each for each in self._plans.steps(row.id) if each.state == "moved"]
-        return {move["topology"]: placement_of(move["after"]) for each in made for move in each.content["moves"]}
-
-
-def _away(made: Iterable[StepRecord]) -> set[str]:
-    """Return topologies (ids) that steps have left in spare slots, including those that are gone."""
-    arrives = {move["topology"]: move["arrives"] for each in made for move in each.content["moves"]}
-    return {topology for topology, there in arrives.items() if not there}
+def _moved(plan: Plan) -> dict[str, TopologyAssignment]:
+    """Return the placement to which the plan has brought topologies so far."""
+    return {move.topology: move.after for step in plan.steps if step.state == "moved" for move in step.moves}

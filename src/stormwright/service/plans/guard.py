@@ -11,27 +11,30 @@ from pydantic import BaseModel
 
 from stormwright.client.shapes import ModesChange
 from stormwright.controller.draining import DrainPolicy
-from stormwright.controller.planning.plan import Forbidden
-from stormwright.controller.plans.modes import (
+from stormwright.controller.planning.order import Forbidden
+from stormwright.controller.propose import NoPlan
+from stormwright.controller.safety.holds import MAX_MISSING
+from stormwright.controller.safety.move_kinds import MoveSafety, forbidden_moves, permission_of
+from stormwright.errors import ConflictError, Fault, InputError
+from stormwright.model import UNPLACED, Problem, Topology
+from stormwright.model.humanize import in_utc
+from stormwright.plans.modes import (
     AUTO,
     CHECK,
     OBSERVE,
     RANKS,
     SUGGEST,
-    closed,
+    Mode,
+    Modes,
+    MoveKind,
+    closed_reason,
     mode_of,
     response_to,
     staying,
-    thawed,
     windows_of,
+    without_expired_freeze,
 )
-from stormwright.controller.policy import Decision
-from stormwright.controller.safety.holds import MOST_MISSING
-from stormwright.controller.safety.move_kinds import MoveSafety, forbidden_moves, permission_of
-from stormwright.errors import ConflictError, Fault, InputError
-from stormwright.model import UNPLACED, Problem, Topology
-from stormwright.model.humanize import in_utc
-from stormwright.modes import Mode, Modes, MoveKind
+from stormwright.plans.plan import Plan
 from stormwright.service.plans.journal import Journal
 from stormwright.service.plans.store import PlanStore
 from stormwright.service.safety.drains import DrainedNodes
@@ -63,7 +66,7 @@ class Guard:
         plans: PlanStore,
         journal: Journal,
         default: Mode | None = None,
-        most_missing: float = MOST_MISSING,
+        most_missing: float = MAX_MISSING,
         rebalancing: Callable[[], Sequence[str]] = lambda: (),
         overrides: Mapping[str, Any] | None = None,
     ) -> None:
@@ -81,7 +84,7 @@ class Guard:
     @property
     def modes(self) -> Modes:
         """Current modes."""
-        return thawed(self._modes, self._state.clock.time())
+        return without_expired_freeze(self._modes, self._state.clock.time())
 
     def change(self, wanted: ModesChange) -> Modes:
         """Replace the modes.
@@ -133,15 +136,15 @@ class Guard:
         """Return how a topology is drained, under the current modes."""
         return permission_of(self._modes, topology.id, topology.name).drain_policy(self.safety_of(topology))
 
-    def verdict(self, decision: Decision) -> tuple[Mode, str]:
+    def verdict(self, decision: Plan | NoPlan) -> tuple[Mode, str]:
         """Return the mode for a decision, that of its most restricted topology, and the reason for it."""
-        moving = {move.topology.id: move.topology.name for move in decision.plan.moves}
+        moving = {move.topology: move.name for move in decision.moves}
         modes = [mode_of(self._modes, *each) for each in moving.items()] or [self._modes.default]
         mode = min(modes, key=RANKS.index)
-        shut = closed(self.modes, self._state.clock.time())
+        shut = closed_reason(self.modes, self._state.clock.time())
         if mode != OBSERVE and self.modes.frozen:
             return OBSERVE, shut
-        if decision.because and response_to(self.modes, decision.because) == CHECK:
+        if isinstance(decision, Plan) and decision.because and response_to(self.modes, decision.because) == CHECK:
             mode = min(mode, SUGGEST, key=RANKS.index)
         if mode == AUTO and shut:
             return OBSERVE, shut
@@ -158,9 +161,9 @@ class Guard:
         mode = min(modes, key=RANKS.index)
         if mode != AUTO:
             return mode, f"mode {mode}"
-        if why := closed(self.modes, self._state.clock.time()):
+        if why := closed_reason(self.modes, self._state.clock.time()):
             return OBSERVE, why
-        if other := self._plans.active():
+        if other := self._plans.active_summary():
             return OBSERVE, f"plan {other.id} is {other.state}"
         hold = self.holds.before_moving()
         return (OBSERVE, hold.why) if hold else (mode, "")
@@ -179,7 +182,7 @@ class Guard:
             raise InputError("modes", [Fault(text, "$.frozen_until_ms")])
 
     def _topologies(self, plan: str) -> frozenset[str]:
-        return frozenset(move["topology"] for step in self._plans.steps(plan) for move in step.content["moves"])
+        return frozenset(move.topology for move in self._plans.plan(plan).moves)
 
     def _save(self, changed: Mapping[str, Any]) -> None:
         modes = self._modes.model_copy(update={**changed, "version": self._modes.version + 1})

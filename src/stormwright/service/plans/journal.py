@@ -9,15 +9,14 @@ import orjson
 
 from stormwright.client import shapes
 from stormwright.controller.planning.expected_pauses import modelled_pause_s
-from stormwright.controller.planning.plan import Step
-from stormwright.controller.plans.document import placement_of
 from stormwright.controller.reports import MoveReport
 from stormwright.errors import ConflictError, NotFoundError
-from stormwright.formats import placement_to_dict
 from stormwright.history.evaluation.moves import EvaluatedMove
-from stormwright.history.evaluation.verdict import Evaluation, Promise
+from stormwright.history.evaluation.verdict import Evaluation
 from stormwright.model import TopologyAssignment
-from stormwright.plan import StageEvaluation
+from stormwright.plans.figures import StageEvaluation
+from stormwright.plans.json import placement_of_json, placement_to_json
+from stormwright.plans.plan import Promise, Step
 from stormwright.service.storage.database import ENTRY_TABLES, State
 
 #: Figures of a promise that the API shows.
@@ -67,28 +66,28 @@ class Journal:
         """Record the placement of topologies before a step; of several moves in one entry the first counts."""
         with self._state.change() as to:
             for move in step.moves:
-                promise = asdict(promises[move.topology.id]) if move.topology.id in promises else {}
+                promise = asdict(promises[move.topology]) if move.topology in promises else {}
                 promised = orjson.dumps({name: promise.get(name) for name in _PROMISED}).decode()
-                before = orjson.dumps(placement_to_dict(move.before)).decode()
-                row = (n, move.topology.id, move.topology.name, before, promised)
+                before = placement_to_json(move.before)
+                row = (n, move.topology, move.name, before, promised)
                 to.execute("INSERT OR IGNORE INTO moves VALUES (?, ?, ?, ?, NULL, ?, NULL, 0, '', NULL)", row)
 
     def record_moves(self, n: int, step: Step, reports: Sequence[MoveReport]) -> None:
         """Record successful moves."""
         with self._state.change() as to:
             for move, report in zip(step.moves, reports, strict=True):
-                after = orjson.dumps(placement_to_dict(move.after)).decode()
+                after = placement_to_json(move.after)
                 to.execute(
                     "UPDATE moves SET after = ?, pause_s = COALESCE(pause_s, 0) + ?, pauses = pauses + 1, failure = '',"
                     " modelled_s = COALESCE(modelled_s, 0) + ? WHERE n = ? AND topology = ?",
-                    (after, report.pause_s, modelled_pause_s(step), n, move.topology.id),
+                    (after, report.pause_s, modelled_pause_s(step), n, move.topology),
                 )
 
     def record_failure(self, n: int, step: Step, why: str) -> None:
         """Record failed moves."""
         with self._state.change() as to:
             for move in step.moves:
-                to.execute("UPDATE moves SET failure = ? WHERE n = ? AND topology = ?", (why, n, move.topology.id))
+                to.execute("UPDATE moves SET failure = ? WHERE n = ? AND topology = ?", (why, n, move.topology))
 
     def record_evaluation(self, evaluated: EvaluatedMove) -> None:
         """Record the outcome of a move."""
@@ -123,13 +122,13 @@ class Journal:
             raise ConflictError(f"nothing was moved in entry {n} of the history or since")
         found: dict[str, TopologyAssignment] = {}
         for row in rows:
-            found.setdefault(row["topology"], placement_of(orjson.loads(row["before"])))
+            found.setdefault(row["topology"], placement_of_json(row["before"]))
         return found
 
     def placements_before_entry(self, n: int) -> dict[str, TopologyAssignment]:
         """Return the placement by topology id before an entry, of the topologies moved in it."""
         rows = self._state.read("SELECT topology, before FROM moves WHERE n = ?", n)
-        return {row["topology"]: placement_of(orjson.loads(row["before"])) for row in rows}
+        return {row["topology"]: placement_of_json(row["before"]) for row in rows}
 
     def delete_before(self, before_ms: float) -> None:
         """Delete entries from before a time that belong to no stored plan."""

@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping
 
 from stormwright.controller.objectives.outlook import TRAFFIC, Outlooks
 from stormwright.controller.objectives.refusals import RefusedPlacements
-from stormwright.controller.policy import Decision
 from stormwright.model import Problem
+from stormwright.plans.plan import Plan
 from stormwright.service.decider import SNAPSHOT_S, Decider
 from stormwright.service.memory import ServiceMemory
 from stormwright.service.plans.guard import Guard
@@ -50,9 +50,9 @@ class MoveOutcomes:
             return None
         return problem
 
-    def decide(self, problem: Problem, decision: Decision) -> int:
-        """Record a decision in the history; return its time in ms."""
-        self._history.record_decision(problem, decision, dry_run=False)
+    def decide(self, problem: Problem, plan: Plan) -> int:
+        """Record a plan in the history; return its time in ms."""
+        self._history.record_decision(problem, plan, dry_run=False)
         return self._history.decision_ms
 
     @property

@@ -5,51 +5,46 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice
 from queue import SimpleQueue
-from typing import Any
-
-import orjson
 
 from stormwright.client import shapes
 from stormwright.client.shapes import DrainRequest
+from stormwright.controller.description import Describing, SafetyOf, move_kinds, with_figures
 from stormwright.controller.objectives.objective import LexicographicObjective
+from stormwright.controller.objectives.placements import Placements, measured_rates
 from stormwright.controller.planning.expected_pauses import Pause, expected_pause
-from stormwright.controller.plans.description import (
-    SafetyOf,
-    move_kinds,
-    plan_document,
-    plan_outline,
+from stormwright.controller.preconditions import changes
+from stormwright.controller.propose import (
+    Evacuate,
+    Improve,
+    NoPlan,
+    Repair,
+    Restore,
+    Terms,
+    planned_slots,
+    propose,
+    require_matches,
+    to_plan_on,
 )
-from stormwright.controller.plans.document import step_to_dict
-from stormwright.controller.plans.draft import (
-    FewestMoves,
-    PlanScope,
-    Proposal,
-    check_scope,
-    measured_rates,
-    propose_moves,
-    propose_rollback,
-)
-from stormwright.controller.plans.modes import fitting_nothing
-from stormwright.controller.plans.preconditions import changes, preconditions
-from stormwright.controller.plans.stages import staged
-from stormwright.controller.policy import Decision, planned_slots
-from stormwright.controller.safety.evacuation import propose_evacuation
 from stormwright.controller.safety.move_kinds import KINDS, MoveSafety, move_safety
 from stormwright.errors import ConflictError, StormwrightError
 from stormwright.explain.explain import explanations
 from stormwright.explain.explanation import BEST, ComponentExplanation
 from stormwright.model import Assignment, Problem, Scheduler, Topology
-from stormwright.modes import Modes
-from stormwright.plan import HALTED_STATES, IN_PROGRESS_STATES, OPEN_STATES, Origin, Plan, PlanState, PlanSummary
+from stormwright.plans.modes import Modes, unmatched_patterns
+from stormwright.plans.plan import SERVICE, Plan, PlanSummary, Preconditions
+from stormwright.plans.states import HALTED_STATES, IN_PROGRESS_STATES, OPEN_STATES
 from stormwright.service.plans.guard import Guard
 from stormwright.service.plans.journal import Journal
 from stormwright.service.plans.queries import PlanQueries
-from stormwright.service.plans.store import SERVICE, PlanRecord, PlanStore
+from stormwright.service.plans.store import PlanStore
 from stormwright.service.safety.nodes import NodeService
+
+log = logging.getLogger(__name__)
+
 
 #: Seconds for which measured rates are compared with those of open plans before they are computed again.
 _RATES_S = 10.0
@@ -61,7 +56,7 @@ _MAX_PRECONDITIONS = 64
 # Queue --------------------------------------------------------------------------------------------
 
 #: Maximum number of plans that wait to be made; more are the mistake of a script.
-MOST_WAITING = 20
+MAX_WAITING = 20
 
 
 class PlanQueue:
@@ -96,27 +91,28 @@ class PlanQueue:
         self._work.put(lambda: None)
 
     def require_room(self) -> None:
-        """Raise ConflictError if `MOST_WAITING` plans wait to be made."""
-        if len(self._plans.rows(["planning"], MOST_WAITING)) == MOST_WAITING:
-            raise ConflictError(f"{MOST_WAITING} plans wait to be made: try again when some of them are")
+        """Raise ConflictError if `MAX_WAITING` plans wait to be made."""
+        if len(self._plans.states(["planning"], MAX_WAITING)) == MAX_WAITING:
+            raise ConflictError(f"{MAX_WAITING} plans wait to be made: try again when some of them are")
 
     def submit(self, work: Callable[[], None]) -> None:
         """Run a function after those submitted before."""
         self._work.put(work)
 
-    def make(self, plan: str, make: Callable[[Problem], Proposal]) -> None:
-        """Compute a plan (by id) for the current cluster on this thread; on an error its state is ``failed``."""
+    def make(self, plan: str, make: Callable[[Problem, Describing], Plan | NoPlan]) -> None:
+        """Propose a plan (by id) for the current cluster on this thread; on an error its state is ``failed``."""
         try:
-            if self._plans.row(plan).state != "planning":
+            if self._plans.summary(plan).state != "planning":
                 return  # discarded while others were made
-            self.save(plan, make(self.now()), "planned")
+            found = make(self.now(), self.describing)
+            self._plans.save(plan, found.figures if isinstance(found, NoPlan) else found)
         except StormwrightError as error:
-            self._plans.change(plan, ["planning"], "failed", error.line)
+            self._plans.happen(plan, "failed", error.line)
         except Exception as error:  # a bug of a scheduler
             if self._closed:
                 return
             log.exception("plan %s could not be made", plan)
-            self._plans.change(plan, ["planning"], "failed", f"{type(error).__name__}: {error}")
+            self._plans.happen(plan, "failed", f"{type(error).__name__}: {error}")
 
     def now(self) -> Problem:
         """Return the current problem; raises ConflictError before the first poll of Nimbus."""
@@ -125,31 +121,10 @@ class PlanQueue:
             raise ConflictError("Nimbus has not polled the service yet: try again in 10 s")
         return problem
 
-    def save(self, plan: str, proposal: Proposal, state: PlanState, *, one_stage: bool = False) -> None:
-        """Store a proposal and set the state of its plan.
-
-        Parameters
-        ----------
-        plan
-            ID of the plan.
-        proposal
-            The proposal.
-        state
-            New state of the plan.
-        one_stage
-            All steps are one stage, and predictions of single steps are left out.
-        """
-        steps = proposal.plan.steps
-        required = preconditions(proposal.problem, steps, measured_rates(proposal.problem, proposal.placements))
-        stages = None if one_stage or self._plans.row(plan).origin == "rollback" else staged(steps)
-        document = (
-            plan_outline(proposal, stages)
-            if one_stage
-            else plan_document(proposal, self._pause, stages, self._safety_of)
-        )
-        contents = [step_to_dict(step, proposal.problem) for step in steps]
-        by_stage = list(zip(stages or [0] * len(steps), contents, strict=True))
-        self._plans.save(plan, state, proposal.why, document, required, proposal.promises, by_stage)
+    @property
+    def describing(self) -> Describing:
+        """Sources of the figures of plans."""
+        return Describing(self._pause, self._safety_of)
 
     def _pause(self, name: str, modelled_s: float) -> Pause:
         return expected_pause(modelled_s, self._journal.pause_parts(name), self._journal.pause_parts())
@@ -169,7 +144,7 @@ class PlanQueue:
 # Explanations -------------------------------------------------------------------------------------
 
 #: Maximum number of explanations in one answer: each considers all nodes.
-_MOST = 20
+_MAX = 20
 
 
 def explained(
@@ -193,9 +168,9 @@ def explained(
     """
     runs = Assignment(problem.current_slot, scheduler="stormwright")
     each = explanations(problem, runs, topology, executor, only_unplaced=executor is None)
-    found = list(islice(each, _MOST + 1))
-    kinds = move_kinds(problem, {each.topology for each in found[:_MOST]}, safety_of)
-    return shapes.Explanations(explanations=tuple(map(_shaped, found[:_MOST])), more=len(found) > _MOST, kinds=kinds)
+    found = list(islice(each, _MAX + 1))
+    kinds = move_kinds(problem, {each.topology for each in found[:_MAX]}, safety_of)
+    return shapes.Explanations(explanations=tuple(map(_shaped, found[:_MAX])), more=len(found) > _MAX, kinds=kinds)
 
 
 def _shaped(of: ComponentExplanation) -> shapes.Explanation:
@@ -220,8 +195,6 @@ def _shaped(of: ComponentExplanation) -> shapes.Explanation:
         ),
     )
 
-
-log = logging.getLogger(__name__)
 
 # Plan service -------------------------------------------------------------------------------------
 
@@ -279,9 +252,9 @@ class PlanService(PlanQueries):
         self._queue = PlanQueue(plans, journal, problem, guard.safety_of)
         self._starting, self._evacuating = threading.Lock(), threading.Lock()
         self.nodes = NodeService(guard.drains, journal, self._queue.now, self.evacuate, self._discard_evacuations)
-        for row in plans.rows(["planning", "planned"], most=2**31):
-            if row.state == "planning" or row.applies_itself:
-                plans.change(row.id, [row.state], "failed", "the service ended before it was made")
+        for known in plans.summaries(["planning", "planned"], most=2**31):
+            if known.state == "planning" or known.auto_apply:
+                plans.happen(known.id, "failed", "the service ended before it was made")
 
     def close(self) -> None:
         """Make no more plans."""
@@ -295,23 +268,32 @@ class PlanService(PlanQueries):
         Raises
         ------
         ConflictError
-            `MOST_WAITING` plans wait to be made.
+            `MAX_WAITING` plans wait to be made.
         InputError
             A pattern fits no topology, or no node.
         """
         self._queue.require_room()
         goals = tuple(dict.fromkeys(request.goals)) or (self._makers.goal,)
-        wish = PlanScope(goals, request.topologies, request.nodes, request.least_gain_percent, request.only is not None)
-        if (now := self._problem()) is not None:
-            check_scope(now, wish)
-        plan = self._plans.add("person", ",".join(goals), request.by, request.reason, request.model_dump())
-        scheduler = (
-            FewestMoves(self._makers.keeping) if wish.repairs else LexicographicObjective(goals, self._makers.scheduler)
+        wish: Improve | Repair = (
+            Improve(goals, request.topologies, request.nodes, request.least_gain_percent)
+            if request.only is None
+            else Repair(goals, request.topologies, request.nodes)
         )
+        if (now := self._problem()) is not None:
+            require_matches(now, request.topologies, request.nodes)
+        plan = self._plans.add("person", ",".join(goals), request.by, request.reason, request.model_dump())
 
-        def make(problem: Problem) -> Proposal:
-            forbidden = self._guard.forbidden(problem, request.allow, measured_rates)
-            return propose_moves(problem, scheduler, wish, forbidden)
+        def make(problem: Problem, describing: Describing) -> Plan | NoPlan:
+            return propose(
+                problem,
+                wish,
+                Terms(
+                    scheduler=LexicographicObjective(goals, self._makers.scheduler),
+                    keeping=self._makers.keeping,
+                    stay=self._guard.forbidden(problem, request.allow, measured_rates),
+                    describing=describing,
+                ),
+            )
 
         self._queue.submit(lambda: self._queue.make(plan, make))
         return self.plan(plan)
@@ -321,36 +303,38 @@ class PlanService(PlanQueries):
 
         If one is being made or applied, it is returned instead.
         """
-        goal, keeping = self._makers.goal, self._makers.keeping
-        reason, applies = f"{host} is drained: {request.reason}", not request.wait
+        goal, reason = self._makers.goal, f"{host} is drained: {request.reason}"
         with self._evacuating:
             if under_way := self._evacuation(host):
                 return self.plan(under_way)
             self._queue.require_room()
-            plan = self._plans.add("drain", goal, request.by, reason, {"host": host}, auto_apply=applies)
+            plan = self._plans.add("drain", goal, request.by, reason, {"host": host}, auto_apply=not request.wait)
 
-        def make(problem: Problem) -> Proposal:
+        def make(problem: Problem, describing: Describing) -> Plan | NoPlan:
             forbidden = self._guard.forbidden(problem, rates=measured_rates)
-            return propose_evacuation(problem, keeping, frozenset([host]), goal, forbidden)
+            terms = Terms(keeping=self._makers.keeping, stay=forbidden, describing=describing)
+            found = propose(problem, Evacuate(frozenset([host]), (goal,)), terms)
+            if isinstance(found, NoPlan) and found.code == "blocked":
+                raise ConflictError(found.reason)
+            return found
 
-        self._submit(plan, make, "planned")
+        self._submit(plan, make)
         return self.plan(plan)
 
     def _evacuation(self, host: str) -> str | None:
         """Return the plan (id) by which a host is being evacuated; None without one."""
-        for row in self._plans.summary_rows((*IN_PROGRESS_STATES, "planned"), most=2**31):
+        for found in self._plans.summaries((*IN_PROGRESS_STATES, "planned"), most=2**31):
             # A planned one that applies itself begins at any moment.
-            in_progress = row.applies_itself or row.state in IN_PROGRESS_STATES
-            if in_progress and row.origin == "drain" and orjson.loads(row.request)["host"] == host:
-                return row.id
+            in_progress = found.auto_apply or found.state in IN_PROGRESS_STATES
+            if in_progress and found.origin == "drain" and self._plans.plan(found.id, 0).request["host"] == host:
+                return found.id
         return None
 
     def _discard_evacuations(self, host: str, change: shapes.ChangeRequest) -> None:
         """Discard plans to evacuate a host that were not begun."""
-        states: tuple[PlanState, ...] = ("planning", *OPEN_STATES)
-        for row in self._plans.summary_rows(states, most=2**31):
-            if row.origin == "drain" and orjson.loads(row.request)["host"] == host:
-                self._plans.change(row.id, states, "discarded", f"{change.by} uncordoned {host}: {change.reason}")
+        for found in self._plans.summaries(("planning", *OPEN_STATES), most=2**31):
+            if found.origin == "drain" and self._plans.plan(found.id, 0).request["host"] == host:
+                self._plans.happen(found.id, "discarded", f"{change.by} uncordoned {host}: {change.reason}")
 
     def revert(self, n: int, change: shapes.ChangeRequest) -> Plan:
         """Begin to restore the placement from before an entry of the history.
@@ -360,63 +344,55 @@ class PlanService(PlanQueries):
         NotFoundError, ConflictError
             There is no such entry, it has moved nothing, a plan is under way, everything is frozen, or too many wait.
         """
-        before, name = self._journal.placements_before(n), self._guard.holds.names.of_slot
+        before, slot_name = self._journal.placements_before(n), self._guard.holds.names.of_slot
         self._require_free()
         self._queue.require_room()
-        reason = f"entry {n} of the history: {change.reason}"
-        plan = self._plans.add("rollback", self._makers.goal, change.by, reason, {"n": n}, auto_apply=True)
-        self._submit(plan, lambda problem: propose_rollback(problem, before, self._makers.goal, name), "failed")
+        goal, reason = self._makers.goal, f"entry {n} of the history: {change.reason}"
+        plan = self._plans.add("rollback", goal, change.by, reason, {"n": n}, auto_apply=True)
+
+        def make(problem: Problem, describing: Describing) -> Plan | NoPlan:
+            terms = Terms(slot_name=slot_name, describing=replace(describing, in_stages=False))
+            return propose(problem, Restore(before, reason, (goal,), refuses_cordoned=True), terms)
+
+        self._submit(plan, make, fails=True)
         return self.plan(plan)
 
-    def propose(self, decision: Decision) -> str | None:
-        """Store a decision of the service as a plan that waits for a person.
-
-        Returns
-        -------
-        plan
-            Its id; None if it moves nothing, or a topology has gone since.
-        """
-        proposal = self._own_proposal(decision)
-        if proposal is None:
+    def suggest(self, plan: Plan) -> str | None:
+        """Store a plan of the service, which waits for a person; return its id, or None if a topology has gone."""
+        problem = self._problem()
+        if problem is None or any(move.topology not in problem.current for move in plan.moves):
             return None
-        plan = self._add_own(decision)
-        self._queue.save(plan, proposal, "proposed")
-        return plan
+        placements = Placements(to_plan_on(problem))
+        slots = planned_slots(placements.problem, plan.moves)
+        described = with_figures(plan, placements, slots, self._queue.describing)
+        stored = self._add_own(plan)
+        self._plans.save(stored, described, "suggested")
+        return stored
 
-    def approve(self, decision: Decision) -> str | None:
-        """Store a decision of the service as an active plan that it approves itself.
-
-        Returns
-        -------
-        plan
-            Its id; None if it moves nothing, or a topology has gone since.
+    def approve(self, plan: Plan) -> str:
+        """Store a plan of the service as an active one that it approves itself; return its id.
 
         Raises
         ------
         ConflictError
-            Another plan is active, or everything is frozen.
+            A topology has gone since; or, unless it rolls another plan back, another plan is active, or everything is
+            frozen.
         """
-        proposal = self._own_proposal(decision)
-        if proposal is None:
-            return None
+        problem = self._problem()
+        if problem is None or any(move.topology not in problem.current for move in plan.moves):
+            raise ConflictError("a topology has gone since: nothing was begun")
         with self._starting, self._plans.transaction():
-            self._require_free()
-            plan = self._add_own(decision)
-            self._queue.save(plan, proposal, "planned", one_stage=True)
-            entry = self._journal.add_entry(self._plans.row(plan).origin, self._author, decision.reason, "", plan)
-            self._plans.begin(plan, entry, SERVICE)
-        return plan
+            if not plan.rolls_back:
+                self._require_free()
+            stored = self._add_own(plan)
+            self._plans.save(stored, plan)
+            self._plans.begin(
+                stored, self._journal.add_entry(plan.origin, self._author, plan.reason, "", stored), SERVICE
+            )
+        return stored
 
-    def _own_proposal(self, decision: Decision) -> Proposal | None:
-        problem, moves = self._problem(), decision.plan.moves
-        if problem is None or not moves or any(move.topology.id not in problem.current for move in moves):
-            return None
-        slots = planned_slots(problem, moves)
-        return Proposal(problem, decision.plan, slots, decision.reason, "", decision.promises)
-
-    def _add_own(self, decision: Decision) -> str:
-        origin: Origin = "rollback" if decision.rolls_back else "service"
-        return self._plans.add(origin, self._makers.goal, SERVICE, decision.reason, {})
+    def _add_own(self, plan: Plan) -> str:
+        return self._plans.add(plan.origin, self._makers.goal, SERVICE, plan.reason, {}, rolls_back=plan.rolls_back)
 
     def safety_of(
         self, topology: Topology, rate_tps: float | None = None, restarts: Mapping[str, float] | None = None
@@ -437,46 +413,45 @@ class PlanService(PlanQueries):
             There is no such plan; its state does not allow it; the cluster has changed since it was made; another one
             is active; everything is frozen; or another person than its author has to apply it.
         """
-        row = self._plans.row(plan)
-        if row.state not in OPEN_STATES:
-            raise ConflictError(f"plan {plan} is {row.state}: only one that is planned or proposed is applied")
-        if self._guard.modes.two_people and change.by == row.author:
-            raise ConflictError(f"plan {plan} was requested by {row.author}: another person has to apply it")
-        self._start(row, change.by, f"{row.reason}; {change.reason}")
+        found = self._plans.plan(plan)
+        if found.state not in OPEN_STATES:
+            raise ConflictError(f"plan {plan} is {found.state}: only one that is planned or proposed is applied")
+        if self._guard.modes.two_people and change.by == found.by:
+            raise ConflictError(f"plan {plan} was requested by {found.by}: another person has to apply it")
+        self._start(found, change.by, f"{found.reason}; {change.reason}")
         return self.plan(plan)
 
     def stop(self, plan: str, change: shapes.ChangeRequest) -> Plan:
         """Stop a plan as soon as no topology is on a detour."""
-        row = self._plans.row(plan)
-        if row.state not in ("applying", "evaluating"):
-            raise ConflictError(f"plan {plan} is {row.state}: there is nothing to stop")
+        found = self._plans.summary(plan)
+        if found.state not in ("applying", "evaluating"):
+            raise ConflictError(f"plan {plan} is {found.state}: there is nothing to stop")
+        if found.rolls_back:
+            raise ConflictError(f"plan {plan} rolls plan {found.rolls_back} back: it is not stopped half way")
         self._plans.request_stop(plan)
         log.info("plan %s is to stop, says %s: %s", plan, change.by, change.reason)
         return self.plan(plan)
 
     def resume(self, plan: str, change: shapes.ChangeRequest) -> Plan:
         """Continue a plan that was stopped or waits; a stage that has moved counts as successful."""
-        row = self._plans.row(plan)
-        if row.state not in HALTED_STATES:
-            raise ConflictError(f"plan {plan} is {row.state}: only one that was stopped or waits is resumed")
-        steps = self._plans.steps(plan)
-        stage_made = all(each.state == "moved" for each in steps if each.stage == row.stage)
-        last = max((each.stage for each in steps), default=0)
-        stage = row.stage + stage_made
+        found = self._plans.plan(plan)
+        if found.state not in HALTED_STATES:
+            raise ConflictError(f"plan {plan} is {found.state}: only one that was stopped or waits is resumed")
+        stage_made = all(each.state == "moved" for each in found.steps_of(found.stage))
+        last = max((each.stage for each in found.steps), default=0)
+        stage = found.stage + stage_made
         self._require_no_hold()
         with self._starting:
             self._require_free()
-            self._plans.change(plan, HALTED_STATES, "applying" if stage <= last else "done", stage=stage, stop=0)
+            self._plans.happen(plan, "next stage" if stage <= last else "completed", stage=stage, stop=0)
         log.info("plan %s goes on, says %s: %s", plan, change.by, change.reason)
         return self.plan(plan)
 
     def discard(self, plan: str, change: shapes.ChangeRequest) -> Plan:
         """Discard a plan, also while it is computed; moves already made stay."""
-        row = self._plans.row(plan)
-        if not self._plans.change(
-            plan, ["planning", *OPEN_STATES, *HALTED_STATES], "discarded", f"{change.by}: {change.reason}"
-        ):
-            raise ConflictError(f"plan {plan} is {row.state}: it cannot be discarded")
+        found = self._plans.summary(plan)
+        if not self._plans.happen(plan, "discarded", f"{change.by}: {change.reason}"):
+            raise ConflictError(f"plan {plan} is {found.state}: it cannot be discarded")
         return self.plan(plan)
 
     # Modes ------------------------------------------------------------------------------------------------------------
@@ -485,8 +460,8 @@ class PlanService(PlanQueries):
         """Replace the modes; a freeze stops the active plan. Raises the errors of `Guard.change`."""
         with self._starting:  # no plan begins between the two
             modes = self._guard.change(wanted)
-            active = self._plans.active()
-        if modes.frozen and active:
+            active = self._plans.active_summary()
+        if modes.frozen and active and not active.rolls_back:
             self._plans.request_stop(active.id)
         return self.modes()
 
@@ -494,15 +469,15 @@ class PlanService(PlanQueries):
         """Return the modes, with warnings for patterns that match nothing."""
         modes, problem = self._guard.modes, self._problem()
         there = [] if problem is None else [(each.id, each.name) for each in problem.topologies]
-        return modes.model_copy(update={"warnings": () if problem is None else fitting_nothing(modes, there)})
+        return modes.model_copy(update={"warnings": () if problem is None else unmatched_patterns(modes, there)})
 
     # ------------------------------------------------------------------------------------------------------------------
 
-    def _line(self, row: PlanRecord) -> PlanSummary:
-        """Return the summary of a plan, with the changes of the cluster by which it cannot be applied any more."""
-        line, problem = super()._line(row), self._problem()
-        if problem is None or row.state not in OPEN_STATES or not line.step_count:
-            return line
+    def _as_of_now(self, plan: PlanSummary) -> PlanSummary:
+        """Return a plan with the changes of the cluster by which it cannot be applied any more."""
+        problem = self._problem()
+        if problem is None or plan.state not in OPEN_STATES or not plan.step_count:
+            return plan
         compared, now_s = self._compared, self._plans.clock.monotonic()
         if compared is None or compared[0] is not problem:
             # Rates are those of the last minutes: of one page view to the next they hardly change.
@@ -510,20 +485,18 @@ class PlanService(PlanQueries):
             at_s, rates = compared[1:3] if is_new and compared else (now_s, measured_rates(problem))
             self._compared = compared = (problem, at_s, rates, {})
         found = compared[3]
-        if row.id not in found:
-            required = self._preconditions(row.id)
-            as_measured = None if row.origin == "rollback" else compared[2]
-            found[row.id] = "; ".join(changes(required, problem, {}, as_measured)) if required else ""
-        return line.model_copy(update={"outdated": found[row.id]})
+        if plan.id not in found:
+            as_measured = None if plan.origin == "rollback" else compared[2]
+            found[plan.id] = "; ".join(changes(self._preconditions(plan.id), problem, {}, as_measured))
+        return plan.model_copy(update={"outdated": found[plan.id]})
 
-    def _read_preconditions(self, plan: str) -> Mapping[str, Any]:
-        found: Mapping[str, Any] = orjson.loads(self._plans.row(plan).preconditions or "{}")
-        return found
+    def _read_preconditions(self, plan: str) -> Preconditions:
+        return self._plans.plan(plan, 0).preconditions
 
     def _require_free(self) -> None:
         if self._guard.modes.frozen:
             raise ConflictError(f"everything is frozen: {self._guard.modes.frozen}")
-        if other := self._plans.active():
+        if other := self._plans.active_summary():
             raise ConflictError(f"plan {other.id} is {other.state}: one is applied at a time")
 
     def _require_no_hold(self) -> None:
@@ -532,54 +505,56 @@ class PlanService(PlanQueries):
         if hold := self._guard.holds.before_moving():
             raise ConflictError(hold.why)
 
-    def _require_kinds(self, row: PlanRecord, problem: Problem) -> None:
+    def _require_kinds(self, plan: Plan, problem: Problem) -> None:
         """Raise ConflictError if moves of the kind of one of its topologies are forbidden meanwhile.
 
         A rollback is a consequence of a move that was allowed, so only modes that people have set forbid it.
         """
-        allowed = KINDS if row.origin == "rollback" else orjson.loads(row.request).get("allow", ())
-        moving = {move["topology"] for step in self._plans.steps(row.id) for move in step.content["moves"]}
+        allowed = KINDS if plan.origin == "rollback" else plan.request.get("allow", ())
         forbidden = self._guard.forbidden(problem, allowed)
+        moving = {move.topology for move in plan.moves}
         found = [f"{topology}: {forbidden[topology]}" for topology in sorted(moving & forbidden.keys())]
         if found:
-            raise ConflictError(f"plan {row.id} cannot be applied: {'; '.join(found)}")
+            raise ConflictError(f"plan {plan.id} cannot be applied: {'; '.join(found)}")
 
-    def _submit(self, plan: str, make: Callable[[Problem], Proposal], otherwise: PlanState) -> None:
-        """Have a plan made that applies itself in the name of its author; its state is `otherwise` if it may not."""
+    def _submit(self, plan: str, make: Callable[[Problem, Describing], Plan | NoPlan], *, fails: bool = False) -> None:
+        """Have a plan made that applies itself in the name of its author; if it may not, it waits, or fails."""
 
         def work() -> None:
             self._queue.make(plan, make)
-            row = self._plans.row(plan)
-            if row.state != "planned" or not row.applies_itself:
+            found = self._plans.plan(plan)
+            if found.state != "planned" or not found.auto_apply:
                 return
             if self._guard.modes.two_people:
-                why = f"{row.author} has requested it: another person has to apply it"
-                self._plans.require_approval(plan, "planned", why)
+                self._plans.note(plan, f"{found.by} has requested it: another person has to apply it", auto_apply=0)
                 return
             try:
-                self._start(row, row.author, row.reason)
+                self._start(found, found.by, found.reason)
             except StormwrightError as error:
-                self._plans.require_approval(plan, otherwise, str(error))
+                if fails:
+                    self._plans.happen(plan, "failed", str(error), auto_apply=0)
+                else:
+                    self._plans.note(plan, str(error), auto_apply=0)
 
         self._queue.submit(work)
 
-    def _start(self, row: PlanRecord, by: str, reason: str) -> None:
+    def _start(self, plan: Plan, by: str, reason: str) -> None:
         self._require_no_hold()
         with self._starting:
             self._require_free()
             problem = self._queue.now()
-            rates = None if row.origin == "rollback" else measured_rates(problem)
-            if found := changes(orjson.loads(row.preconditions), problem, {}, rates):
+            rates = None if plan.origin == "rollback" else measured_rates(problem)
+            if found := changes(plan.preconditions, problem, {}, rates):
                 why = "; ".join(found)
                 raise ConflictError(
-                    f"plan {row.id} cannot be applied, as the cluster has changed since: {why}; make a new plan"
+                    f"plan {plan.id} cannot be applied, as the cluster has changed since: {why}; make a new plan"
                 )
-            self._require_kinds(row, problem)
-            if not self._plans.steps(row.id):
-                self._plans.change(row.id, OPEN_STATES, "done", "nothing was to move")
+            self._require_kinds(plan, problem)
+            if not plan.steps:
+                self._plans.happen(plan.id, "nothing to do", "nothing was to move")
                 return
             with self._plans.transaction():
-                n = self._journal.add_entry(row.origin, by, reason, orjson.loads(row.document).get("gain", ""), row.id)
-                if not self._plans.begin(row.id, n, by):
-                    state = self._plans.row(row.id).state
-                    raise ConflictError(f"plan {row.id} is {state} meanwhile: nothing was begun")
+                n = self._journal.add_entry(plan.origin, by, reason, plan.gain, plan.id)
+                if not self._plans.begin(plan.id, n, by):
+                    state = self._plans.summary(plan.id).state
+                    raise ConflictError(f"plan {plan.id} is {state} meanwhile: nothing was begun")

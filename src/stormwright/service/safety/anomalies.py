@@ -7,20 +7,22 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from stormwright.base.documents import read_or_default
 from stormwright.client.shapes import Anomalies, Anomaly, DrainRequest
-from stormwright.controller.plans.modes import AUTO, FIX, IGNORE, response_to
 from stormwright.controller.safety.holds import Hold
 from stormwright.controller.safety.slowness import SlowNode, SlowNodes, WorkWindows
-from stormwright.documents import read_or_default
 from stormwright.errors import StormwrightError
 from stormwright.model import Problem
-from stormwright.modes import AnomalyKind
-from stormwright.plan import PlanState
+from stormwright.plans.modes import AUTO, FIX, IGNORE, AnomalyKind, response_to
+from stormwright.plans.states import PlanState
 from stormwright.service.notifications.notifier import ServiceEvent
 from stormwright.service.plans.guard import Guard
 from stormwright.service.plans.store import PlanStore
 from stormwright.service.safety.nodes import NodeService
 from stormwright.service.storage.database import State
+
+log = logging.getLogger(__name__)
+
 
 # Notifications ------------------------------------------------------------------------------------
 # What of the service's own doings the outside is told: plans that wait for a person, and that nothing moves.
@@ -73,8 +75,6 @@ class EventNotifier:
             self._held = code
 
 
-log = logging.getLogger(__name__)
-
 # Anomalies ----------------------------------------------------------------------------------------
 
 #: Seconds from one look to the next, and for which a node may be away before that is an anomaly.
@@ -84,7 +84,7 @@ EVERY_S, LOST_S = 5.0, 30.0
 SLOW_NODE_EXPIRY_S = 3600.0
 
 #: Who drains nodes by itself, and of how many nodes at most, at least one.
-ITSELF, MOST_DRAINED = "stormwright", 0.1
+ITSELF, MAX_DRAINED = "stormwright", 0.1
 
 _NAME = "anomalies"
 
@@ -222,7 +222,7 @@ class AnomalyMonitor:
         if mode != AUTO:
             return why
         drained = sum(each.by == ITSELF for each in self._guard.drains.all())
-        if drained >= max(1, int(MOST_DRAINED * len(problem.supervisors))):
+        if drained >= max(1, int(MAX_DRAINED * len(problem.supervisors))):
             return f"{drained} are drained like this already: a person has to look"
         return ""
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 import orjson
 
-from stormwright.controller.safety.holds import MOST_MISSING, Hold, NodePresence
-from stormwright.documents import read_or_default
+from stormwright.base.documents import read_or_default
+from stormwright.controller.safety.holds import MAX_MISSING, Hold, NodePresence
 from stormwright.model import Problem, WorkerSlot
 from stormwright.model.cluster import Cluster
 from stormwright.service.safety.drains import DrainedNodes
@@ -17,7 +17,7 @@ from stormwright.service.storage.database import State
 # Display names of nodes, also of absent ones, which Storm reports by supervisor id alone.
 
 #: Maximum number of remembered absent nodes; the latest stay.
-_MOST_GONE = 10_000
+_MAX_GONE = 10_000
 
 _NODE_NAMES = "node-names"
 
@@ -45,7 +45,7 @@ class NodeNames:
         self._cluster = cluster
         names = dict(zip(cluster.node_index, cluster.node_names, strict=True))
         gone = [(node, name) for node, name in self._names.items() if node not in names]
-        known = dict(gone[-_MOST_GONE:]) | names
+        known = dict(gone[-_MAX_GONE:]) | names
         if list(known.items()) != list(self._names.items()):  # in their order, too: of those gone some are forgotten
             self._names = known
             self._state.document(_NODE_NAMES).save(orjson.dumps(known).decode())
@@ -92,7 +92,7 @@ class Holds:
         self,
         state: State,
         drains: DrainedNodes,
-        most_missing: float = MOST_MISSING,
+        most_missing: float = MAX_MISSING,
         rebalancing: Callable[[], Sequence[str]] = lambda: (),
     ) -> None:
         self._state, self._drains, self._rebalancing = state, drains, rebalancing

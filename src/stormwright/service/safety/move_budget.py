@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 
 import orjson
 
-from stormwright.controller.planning.plan import MoveBudget
+from stormwright.base.documents import read_or_default
+from stormwright.controller.planning.order import MoveBudget
 from stormwright.controller.safety.holds import AdaptiveBudget, long_pause
-from stormwright.documents import read_or_default
 from stormwright.service.storage.database import State
 
 log = logging.getLogger(__name__)

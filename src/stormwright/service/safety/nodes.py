@@ -10,7 +10,7 @@ import numpy as np
 from stormwright.client.shapes import ChangeRequest, DrainedHost, DrainedHosts, DrainRequest, DrainResponse
 from stormwright.errors import ConflictError, NotFoundError, suggestion_for
 from stormwright.model import UNPLACED, Problem
-from stormwright.plan import Plan
+from stormwright.plans.plan import Plan
 from stormwright.service.plans.journal import Journal
 from stormwright.service.safety.drains import DrainedNodes
 

@@ -19,8 +19,8 @@ from zlib import crc32
 import numpy as np
 import orjson
 
-from stormwright.clock import WALL, Clock
-from stormwright.documents import Document, read_or_default
+from stormwright.base.clock import WALL, Clock
+from stormwright.base.documents import Document, read_or_default
 from stormwright.model import UNPLACED, LoadProfile, Problem, Supervisor
 from stormwright.model.requests import CPU
 from stormwright.perflog.records import MAX_CLOCK_AHEAD_MS, WorkerId

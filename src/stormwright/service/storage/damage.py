@@ -27,20 +27,19 @@ from typing import Any, get_args
 import orjson
 from pydantic import TypeAdapter, ValidationError
 
+from stormwright.base.escaping import is_text
 from stormwright.client import shapes
-from stormwright.controller.plans.document import placement_of
 from stormwright.errors import Fault, InputError, StormwrightError
-from stormwright.escaping import is_text
-from stormwright.history.evaluation.verdict import Evaluation, Promise
-from stormwright.modes import Modes
-from stormwright.plan import FINAL_STATES, Origin, Plan, StepState
-from stormwright.service.plans.store import PlanRecord, StepRecord
+from stormwright.history.evaluation.verdict import Evaluation
+from stormwright.plans.json import placement_of_json, plan_of_json, step_of_json
+from stormwright.plans.modes import Modes
+from stormwright.plans.plan import Origin, PlanSummary
+from stormwright.plans.states import FINAL_STATES, StepState
 from stormwright.service.storage.database import ENTRY_TABLES, State, decode_lossless, is_utf8
 
 log = logging.getLogger(__name__)
 
-_PLAN, _STEP, _EVALUATION = TypeAdapter(PlanRecord), TypeAdapter(StepRecord), TypeAdapter(Evaluation)
-_PROMISES = TypeAdapter(dict[str, Promise])
+_EVALUATION, _STEP_STATE = TypeAdapter(Evaluation), TypeAdapter(StepState)
 
 #: Runs a query with its values; texts are decoded by `decode_lossless`.
 _Read = Callable[..., list[sqlite3.Row]]
@@ -187,7 +186,7 @@ _FINISHED, _ORIGINS, _STEP_STATES = _quoted(FINAL_STATES), _quoted(get_args(Orig
 #: checks the columns.
 _CHECKED = {
     "plans": f"state NOT IN ({_FINISHED}) OR origin NOT IN ({_ORIGINS}) OR NOT (json_valid(request) "
-    "AND json_valid(document) AND json_valid(preconditions) AND json_valid(promised))",
+    "AND json_valid(document))",
     "steps": f"state NOT IN ({_STEP_STATES}) OR NOT json_valid(document) "  # noqa: S608 (states are ours)
     f"OR plan IN (SELECT id FROM plans WHERE state NOT IN ({_FINISHED}))",
     "decisions": "FALSE",
@@ -260,17 +259,11 @@ def _reason(error: Exception) -> str:
 
 def _check_plan(row: Mapping[str, Any]) -> None:
     """Check a plan; of a finished one, of which there may be a gigabyte, the JSON is only parsed."""
-    plan = _PLAN.validate_python(row)
-    for name in ("request", "preconditions"):
-        _object(row[name], name)
-    document = _object(row["document"], "document")
-    if plan.state in FINAL_STATES:
-        _object(row["promised"], "promised")
-        return
-    _PROMISES.validate_json(row["promised"])
-    line = {"id": plan.id, "state": plan.state, "why": plan.why, "origin": plan.origin, "goal": plan.goal}
-    line |= {"by": plan.author, "reason": plan.reason}
-    Plan(**document | line | {"created_ms": plan.created_ms, "age_s": 0.0})
+    line = PlanSummary(by=row["author"], **{name: row[name] for name in ("state", "origin", "stage", "decision")})
+    _object(row["request"], "request")
+    _object(row["document"], "document")
+    if line.state not in FINAL_STATES:
+        plan_of_json(row["document"])
 
 
 def _check_number_of_steps(read: _Read, plan: Mapping[str, Any]) -> None:
@@ -282,16 +275,14 @@ def _check_number_of_steps(read: _Read, plan: Mapping[str, Any]) -> None:
 
 
 def _check_step(row: Mapping[str, Any]) -> None:
-    _STEP.validate_python(row)
-    for move in _object(row["document"], "document")["moves"]:
-        placement_of(move["before"])
-        placement_of(move["after"])
+    _STEP_STATE.validate_python(row["state"])
+    step_of_json(row["document"])
 
 
 def _check_move(row: Mapping[str, Any]) -> None:
     for name in ("before", "after"):
         if row[name] is not None:
-            placement_of(_object(row[name], name))
+            placement_of_json(row[name])
     shown = {name: row[name] for name in ("topology", "name", "pause_s", "failure")}
     shapes.MoveEntry(promised=_object(row["promised"], "promised"), evaluations=(), **shown)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from stormwright.clock import WALL, Clock
+from stormwright.base.clock import WALL, Clock
 from stormwright.errors import StormwrightError
 
 #: Statements from one version (`PRAGMA user_version`) to the next; those of a released version never change.
@@ -60,6 +60,15 @@ MIGRATIONS: Final[Sequence[Sequence[str]]] = (
         """CREATE TABLE damaged (
             at_ms INTEGER NOT NULL, source TEXT NOT NULL, key TEXT NOT NULL, why TEXT NOT NULL, content TEXT NOT NULL
         )""",
+    ),
+    # The whole of a plan in one document, and the plan that it rolls back.
+    (
+        """UPDATE plans SET document = json_set(
+            document, '$.promises', json(promised), '$.preconditions', json(preconditions)
+        ) WHERE json_valid(document) AND json_valid(promised) AND json_valid(preconditions)""",
+        "ALTER TABLE plans DROP COLUMN promised",
+        "ALTER TABLE plans DROP COLUMN preconditions",
+        "ALTER TABLE plans ADD COLUMN rolls_back TEXT NOT NULL DEFAULT ''",
     ),
 )
 
@@ -126,7 +135,7 @@ class Transaction:
 
 @dataclass(frozen=True)
 class StoredDocument:
-    """A document in the database (`stormwright.documents.Document`)."""
+    """A document in the database (`stormwright.base.documents.Document`)."""
 
     state: State
     name: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
-from stormwright.clock import WALL, Clock
+from stormwright.base.clock import WALL, Clock
 from stormwright.model import LoadProfile, Problem
 from stormwright.pipeline.monitoring.forecasts import FORECASTS, SEASONS, MinuteTable, forecast_minutes, with_forecast
 

@@ -19,32 +19,34 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from stormwright.clock import WALL, Clock
+from stormwright.base.clock import WALL, Clock
+from stormwright.base.documents import Document, read_or_default
 from stormwright.controller.objectives.outlook import inter_node_tps
-from stormwright.controller.planning.plan import TopologyMove
-from stormwright.controller.plans.document import where
-from stormwright.controller.policy import Decision, planned_slots, without_assumed_traffic
+from stormwright.controller.objectives.placements import without_assumed_traffic
+from stormwright.controller.propose import NoPlan, planned_slots
 from stormwright.controller.reports import MoveReport
-from stormwright.documents import Document, read_or_default
 from stormwright.errors import StormwrightError
 from stormwright.formats import problem_to_dict
 from stormwright.formats.document.problem import load_to_dict
 from stormwright.history.evaluation.measured import MeasuredTopologies, MeasurementWait
 from stormwright.history.evaluation.moves import EvaluatedMove, MovedTopology, MoveEvaluator, Worse
-from stormwright.history.evaluation.verdict import Promise
 from stormwright.history.evaluation.window import ObservedTraffic
 from stormwright.history.tables.definitions import DECISIONS, EVALUATIONS, MOVES, PROFILES, SNAPSHOTS, Table
 from stormwright.history.tables.ingest import ingest as ingest_staged
 from stormwright.history.tables.staging import Staging
 from stormwright.history.tables.store import as_uri, check_format, open_store, tables_below
 from stormwright.model import LoadProfile, Problem, cost_of
+from stormwright.model.assignment import where
 from stormwright.perflog.records import LogRecord
 from stormwright.pipeline.spark.file_systems import renames_at_once
 from stormwright.pipeline.spark.target import CONF_VARIABLE, MASTER_VARIABLE
+from stormwright.plans.plan import Plan, Promise, TopologyMove
 from stormwright.service.storage.database import State
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
 
 
 # Recorder -----------------------------------------------------------------------------------------
@@ -89,7 +91,7 @@ class Recorder:
         if self._clock.time() * 1000 - self._profile_ms >= PROFILE_EVERY_S * 1000:
             self._note_profile(problem, problem.load, snapshot)
 
-    def record_decision(self, problem: Problem, decision: Decision, dry_run: bool) -> int:
+    def record_decision(self, problem: Problem, decision: Plan | NoPlan, dry_run: bool) -> int:
         """Record a decision with its inputs; return its timestamp, which is its key."""
         if self._staging is None:
             return self._now_ms()
@@ -97,9 +99,10 @@ class Recorder:
         if problem.load is not None and problem.load.end_ms != self._profile_end_ms:
             self._note_profile(problem, problem.load, snapshot)
         known = without_assumed_traffic(problem)
-        after = cost_of(known, planned_slots(problem, decision.plan.moves))
-        before, wanted = decision.before or after, decision.after or after
-        parameters = dict(decision.assignment.parameters) if decision.assignment else {}
+        search, moves = decision.search, decision.moves if isinstance(decision, Plan) else ()
+        after = cost_of(known, planned_slots(problem, moves))
+        before, wanted = (search.before, search.wanted) if search else (cost_of(known, known.current_slot), after)
+        parameters = dict(search.parameters) if search else {}
         parameters.pop("predicted", None)  # large in a large cluster; promises are recorded with the moves
         at_ms = self._now_ms()
         row = {
@@ -108,7 +111,7 @@ class Recorder:
             "parameters": orjson.dumps(parameters, default=str).decode(),
             "reason": decision.reason,
             "dry_run": dry_run,
-            "moves": orjson.dumps(_moved_executors(decision.plan.moves)).decode(),
+            "moves": orjson.dumps(_moved_executors(moves)).decode(),
             "cost_before": before.total,
             "cost_wanted": wanted.total,
             "cost_after": after.total,
@@ -190,7 +193,7 @@ def _moved_executors(moves: tuple[TopologyMove, ...]) -> dict[str, list[int]]:
     """Topology id → executors that move in each of its moves."""
     found: dict[str, list[int]] = {}
     for move in moves:
-        found.setdefault(move.topology.id, []).append(move.moved_executors)
+        found.setdefault(move.topology, []).append(move.moved_executors)
     return found
 
 
@@ -307,8 +310,6 @@ class EvaluationStore:
                 self._saved = state
 
 
-log = logging.getLogger(__name__)
-
 # History ------------------------------------------------------------------------------------------
 
 #: Directory below the state directory for staged rows, and by default for the tables.
@@ -399,7 +400,7 @@ class ServiceHistory:
         self._errors: dict[str, dict[str, Any]] = {}
         self._last_errors: dict[str, tuple[type[Exception], str | None]] = {}
         self.decision_ms = 0
-        self._decision: Decision | None = None
+        self._decision: Plan | NoPlan | None = None
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._ingested: dict[str, Any] = {}
@@ -432,7 +433,7 @@ class ServiceHistory:
         self._run_safely("records", lambda: self._recorder.observe(problem))
         self._run_safely("evaluation", lambda: self._record_evaluations(self._evaluations.update(problem)))
 
-    def record_decision(self, problem: Problem, decision: Decision, dry_run: bool) -> None:
+    def record_decision(self, problem: Problem, decision: Plan | NoPlan, dry_run: bool) -> None:
         """Record a decision."""
 
         def note() -> None:
@@ -546,10 +547,10 @@ class ServiceHistory:
                 self._run_safely("old days", self.maintain)
 
     def _start_evaluation(self, topology: str, report: MoveReport) -> None:
-        if not report.complete or self._decision is None:
+        if not report.complete or not isinstance(self._decision, Plan):
             self._record_evaluations(self._evaluations.forget(topology))
             return
-        whole = [move for move in self._decision.plan.moves if move.topology.id == topology]
+        whole = [move for move in self._decision.moves if move.topology == topology]
         self._record_evaluations(
             self._evaluations.moved(
                 MovedTopology(
@@ -560,7 +561,7 @@ class ServiceHistory:
                     report.resumed_ms,
                     whole[0].before if whole else None,
                     whole[-1].after if whole else None,
-                    rolls_back=topology in self._decision.rolls_back,
+                    rolls_back=self._decision.origin == "rollback",
                 )
             )
         )

@@ -35,7 +35,7 @@ SHUFFLE, FIELDS, ALL, TO_ACKER, TO_SPOUT = range(5)
 IN_WORKER, IN_NODE, IN_RACK, EVERYWHERE = range(4)
 
 #: Choices per round of a shuffle, and maximum weight of targets.
-ROUND, MOST_WEIGHT = 1_000, 100
+ROUND, MAX_WEIGHT = 1_000, 100
 
 #: Latency buckets: 16 for each doubling from 1 ms on, 4 of which form one of the performance log.
 BY_OCTAVE, BUCKETS = 16, 16 * 16 + 2

@@ -18,7 +18,7 @@ from stormwright.simulator.storm.records import (
     IN_NODE,
     IN_RACK,
     IN_WORKER,
-    MOST_WEIGHT,
+    MAX_WEIGHT,
     NONE,
     ROUND,
     SHUFFLE,
@@ -131,7 +131,7 @@ def _look(cluster: Cluster, route: Record) -> bool:
             target = cluster.pairs[pair]
             weight = target.weight
             if _load(cluster, route, pair) <= least + _AS_GOOD:
-                target.weight = min(weight + _GAINS, MOST_WEIGHT)
+                target.weight = min(weight + _GAINS, MAX_WEIGHT)
             else:
                 target.weight = max(weight - _LOSES, 0)
             changed = changed or target.weight != weight
@@ -141,7 +141,7 @@ def _look(cluster: Cluster, route: Record) -> bool:
 @inner
 def _even(cluster: Cluster, route: Record) -> None:
     for pair in range(route.first, route.first + route.count):
-        cluster.pairs[pair].weight = MOST_WEIGHT
+        cluster.pairs[pair].weight = MAX_WEIGHT
 
 
 @inner

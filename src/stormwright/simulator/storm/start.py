@@ -33,7 +33,7 @@ from stormwright.simulator.storm.records import (
     EVERYWHERE,
     FIELDS,
     LINK,
-    MOST_WEIGHT,
+    MAX_WEIGHT,
     NONE,
     PAIR,
     QUEUE_LOADS,
@@ -64,7 +64,7 @@ _ROUNDING = 1e-9
 _BESIDES = 8
 
 #: Most tuples that an executor may send for one handled tuple: they are followed one by one, within one event.
-_MOST_SENT = 1_000_000
+_MAX_SENT = 1_000_000
 
 
 class _Route(NamedTuple):
@@ -132,7 +132,7 @@ class Edges(NamedTuple):
             )
             shuffles += route.kind == SHUFFLE
             own = pairs[at : at + count]
-            own["target"], own["weight"] = route.targets, MOST_WEIGHT
+            own["target"], own["weight"] = route.targets, MAX_WEIGHT
             own["below"] = 1.0 if route.parts is None else np.cumsum(route.parts)
             at += count
         first = np.cumsum([0, *(len(of_source) for of_source in found)])
@@ -143,14 +143,12 @@ class Edges(NamedTuple):
 def _require_countable(problem: Problem, sent: Sequence[int]) -> None:
     """Raise if an executor sends too many tuples for one handled tuple; a fault for each component."""
     faults: dict[str, Fault] = {}
-    for executor in np.flatnonzero(np.array(sent, np.float64) > _MOST_SENT).tolist():
+    for executor in np.flatnonzero(np.array(sent, np.float64) > _MAX_SENT).tolist():
         number = int(problem.executor_topology[executor])
         topology = problem.topologies[number]
         own = executor - int(problem.executor_offset[number])
         component = topology.components[topology.executor_component[own]].id
-        message = (
-            f"sends {sent[executor]:,.3g} tuples for each that it handles; at most {_MOST_SENT:,} can be simulated"
-        )
+        message = f"sends {sent[executor]:,.3g} tuples for each that it handles; at most {_MAX_SENT:,} can be simulated"
         faults.setdefault(f"{topology.id}/{component}", Fault(message, f"{topology.id}/{component}"))
     if faults:
         raise InputError("simulate", list(faults.values()))
@@ -244,7 +242,7 @@ def _to_all(problem: Problem, profile: Profile) -> set[tuple[int, int]]:
 _RECEIVES, _TRANSFERS, _TIMEOUT_S, _HIGHER, _LOWER = 32_768, 1_000, 30.0, 0.8, 0.2
 
 #: Minimum number of sets of tuples that may be pending or in a queue, for executors to work in parallel.
-_LEAST_SETS = 8
+_MIN_SETS = 8
 
 #: Initial state of a thread.
 _NO_ACTOR = [
@@ -344,7 +342,7 @@ def most_at_once(problem: Problem, profile: Profile) -> int:
             number_of(conf, "topology.transfer.buffer.size", _TRANSFERS),
         )
     ]
-    return max(int(min(limits, default=1)) // _LEAST_SETS, 1)
+    return max(int(min(limits, default=1)) // _MIN_SETS, 1)
 
 
 def with_room(cluster: Cluster, tuples: int, trees: int) -> Cluster:

@@ -244,7 +244,7 @@ def _next_of_spout(cluster: Cluster, who: int, now: float) -> float:
 
 
 #: Trees offered at once that are drawn together, as their number is about normally distributed; and the most of them.
-_MANY, _MOST_OFFERED = 1e5, 1e18
+_MANY, _MAX_OFFERED = 1e5, 1e18
 
 #: Distance of adjacent times, relative to the time: each tree comes later than the one before it.
 _RESOLUTION = 2.3e-16
@@ -256,9 +256,9 @@ def _come(cluster: Cluster, spout: Record, now: float) -> None:
     expected = (now - spout.comes) / spout.apart_s
     if expected > _MANY:
         normal = sqrt(-2.0 * log(1.0 - draw(cluster))) * cos(2.0 * pi * draw(cluster))
-        many = min(max(expected + normal * sqrt(spout.varies * expected), 0.0), _MOST_OFFERED)
+        many = min(max(expected + normal * sqrt(spout.varies * expected), 0.0), _MAX_OFFERED)
         spout.offered += int(many)
-        spout.offered = min(spout.offered, int(_MOST_OFFERED))
+        spout.offered = min(spout.offered, int(_MAX_OFFERED))
         spout.comes = now + draw_time(cluster.random, 0, spout.apart_s, spout.varies)
     while spout.comes <= now:
         spout.offered += 1

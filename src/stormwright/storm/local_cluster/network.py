@@ -22,7 +22,7 @@ import subprocess
 from collections.abc import Sequence
 
 from stormwright.errors import ClusterError
-from stormwright.link_speed import link_bits_per_s
+from stormwright.model.link_speed import link_bits_per_s
 
 #: Into a network and a process namespace that end with this command.
 UNSHARE = ("unshare", "--net", "--pid", "--fork", "--kill-child", "--mount-proc")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from stormwright.errors import Fault, InputError
-from stormwright.link_speed import link_bits_per_s
+from stormwright.model.link_speed import link_bits_per_s
 from stormwright.storm.local_cluster.network import free_ports, free_subnet
 
 # Configuration ------------------------------------------------------------------------------------

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from stormwright.controller.move import Nimbus
     from stormwright.storm.local_cluster.cpu import NodeCpu
     from stormwright.storm.local_cluster.running import LinkBytes
 
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from stormwright.clock import Clock
+    from stormwright.base.clock import Clock
     from stormwright.service.composition import Service
 
 

@@ -10,12 +10,13 @@ from pathlib import Path
 
 import numpy as np
 
-from stormwright.controller.planning.plan import MoveBudget, MovePlan
+from stormwright.controller.planning.order import MoveBudget
 from stormwright.controller.planning.planner import plan_moves
-from stormwright.controller.policy import Decision
+from stormwright.controller.propose import plan_of
 from stormwright.controller.reports import MoveLimits, MoveReport
 from stormwright.errors import ClusterError
 from stormwright.model import Assignment, Problem, TopologyAssignment
+from stormwright.plans.plan import Plan
 from stormwright.service.composition import Service
 from stormwright.service.settings import ServiceSettings
 from stormwright.storm.local_cluster import RunningCluster
@@ -24,7 +25,7 @@ from stormwright.workbench.demo.settings import DemoSettings
 from stormwright.workbench.demo.steps import FIRST_REPORT_S, finish, snapshot_of, submit
 
 #: Minimum tuple trees that each topology completes before and after.
-LEAST_TREES = 100
+MIN_TREES = 100
 
 #: Both start at once, on a machine that may be busy with other things.
 LIMITS = MoveLimits(swap_s=180.0)
@@ -47,7 +48,7 @@ class ExchangeResult:
     """Results of both topologies, and their original placements."""
 
     topologies: tuple[TopologyExchange, ...]
-    plan: MovePlan
+    plan: Plan
     before: Mapping[str, TopologyAssignment]
     after: Mapping[str, TopologyAssignment]
 
@@ -74,7 +75,7 @@ def run_exchange(cluster: RunningCluster, settings: DemoSettings) -> ExchangeRes
             before = snapshot_of(service)
             plan = plan_exchange(before, list(ids.values()))
             start_ms = time.time() * 1000
-            reports = {report.topology: report for report in service.execute(Decision(True, "to change places", plan))}
+            reports = {report.topology: report for report in service.execute(plan)}
             time.sleep(settings.measure_s)
             _await_trees(service, list(ids.values()))
             end_ms = time.time() * 1000
@@ -100,13 +101,13 @@ def _await_trees(service: Service, topologies: list[str]) -> None:
     """Wait until tuple trees are completed, which may take a while on a busy machine."""
     already = {topology: service.tally.totals(topology).acked for topology in topologies}
     deadline = time.monotonic() + FIRST_REPORT_S
-    while any(service.tally.totals(topology).acked < acked + LEAST_TREES for topology, acked in already.items()):
+    while any(service.tally.totals(topology).acked < acked + MIN_TREES for topology, acked in already.items()):
         if time.monotonic() > deadline:
-            raise ClusterError(f"fewer than {LEAST_TREES} tuple trees were completed within {FIRST_REPORT_S:g} s")
+            raise ClusterError(f"fewer than {MIN_TREES} tuple trees were completed within {FIRST_REPORT_S:g} s")
         service.tally.wait(1.0)
 
 
-def plan_exchange(problem: Problem, topologies: list[str]) -> MovePlan:
+def plan_exchange(problem: Problem, topologies: list[str]) -> Plan:
     """Return a plan by which two topologies (ids) exchange slots, as if the cluster had no others."""
     runs = [problem.current[topology] for topology in topologies]
     if len(runs) != 2 or len(runs[0].slots) != len(runs[1].slots):
@@ -124,4 +125,5 @@ def plan_exchange(problem: Problem, topologies: list[str]) -> MovePlan:
         own = full.executors_of(full.topology_index[topology])
         slots = [full.slot_index[slot] for slot in there.slots]
         wanted[own] = np.array(slots, dtype=np.int32)[list(problem.current[topology].slot_of_executor)]
-    return plan_moves(full, Assignment(wanted), MoveBudget())
+    order = plan_moves(full, Assignment(wanted), MoveBudget())
+    return plan_of(problem, order).model_copy(update={"reason": "to change places"})

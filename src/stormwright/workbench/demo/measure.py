@@ -5,13 +5,6 @@ JVMs compile for minutes, so stretches count beside each other only at the same 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from stormwright.workbench.demo.cluster import DemoCluster
-
-if TYPE_CHECKING:
-    pass
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -19,13 +12,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from stormwright.clock import WALL, Clock
+from stormwright.base.clock import WALL, Clock
 from stormwright.controller.tally import Tally
-from stormwright.link_speed import link_bits_per_s
 from stormwright.model import Problem, WorkerSlot
+from stormwright.model.link_speed import link_bits_per_s
 from stormwright.perflog import LATENCY_EDGES_MS
 from stormwright.perflog.crossing import crossing, tasks_on_nodes
 from stormwright.perflog.records import LogRecord
+from stormwright.workbench.demo.cluster import DemoCluster
 
 # Nodes --------------------------------------------------------------------------------------------
 # Use of the nodes of a local cluster over time.

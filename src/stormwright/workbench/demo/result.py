@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from stormwright.controller.policy import Decision
+from stormwright.controller.propose import NoPlan
 from stormwright.controller.reports import MoveReport
-from stormwright.link_speed import link_bits_per_s
 from stormwright.model import Problem, TopologyAssignment
+from stormwright.model.link_speed import link_bits_per_s
 from stormwright.pipeline.streaming.progress import Progress
+from stormwright.plans.plan import Plan
 from stormwright.predict.prediction import NodePrediction
 from stormwright.workbench.demo.measure import NodeUse, TopologyRun, fullest
 from stormwright.workbench.demo.promise import PlacementPromise, TopologyPromise
@@ -367,7 +368,7 @@ class DemoResult:
     """
 
     topologies: Sequence[TopologyResult]
-    decision: Decision
+    decision: Plan | NoPlan
     moves: Sequence[MoveReport]
     problem_before: Problem
     before: Phase

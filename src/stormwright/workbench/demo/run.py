@@ -10,10 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from stormwright.clock import WALL
+from stormwright.base.clock import WALL
 from stormwright.controller.reports import MoveLimits
 from stormwright.controller.tally import Tally
-from stormwright.defaults import STORMS_OWN
+from stormwright.defaults import BASELINE
 from stormwright.pipeline.settings import StreamSettings
 from stormwright.service.composition import Service
 from stormwright.service.settings import ServiceSettings
@@ -28,7 +28,7 @@ from stormwright.workbench.demo.trials import PlacementTrials
 log = logging.getLogger(__name__)
 
 #: With fewer, JVMs take minutes to start.
-_LEAST_CORES = 0.25
+_MIN_CORES = 0.25
 
 #: Seconds between two batches of the pipeline where the cluster is virtual.
 _VIRTUAL_TRIGGER_S = 0.2
@@ -74,7 +74,7 @@ def fair_cluster(nodes: int, slots: int, link: str | None, cores_per_node: float
         return demo_cluster(nodes=nodes, slots=slots, link=own, cores_per_node=cores_per_node or None)
     cores = min(fitting_cores(max(nodes, 1)), CORES)
     reason = why_no_cpu_limits(cores)
-    if cores < _LEAST_CORES:
+    if cores < _MIN_CORES:
         reason = f"of this machine {cores:g} are left for each, with which JVMs take minutes to start"
     if reason:
         log.warning("nodes share the machine's cores: %s", reason)
@@ -155,13 +155,13 @@ def demonstrate(settings: DemoSettings, cluster: DemoCluster, service: Service) 
     finish(service, list(ids))
     first, last = tried.starts[0], tried.starts[-1]
     moved = [trial for trial in tried.trials if trial.comparison is not None]
-    again = f"{STORMS_OWN}, again" if last.trial == 0 else settings.scheduler_name
+    again = f"{BASELINE}, again" if last.trial == 0 else settings.scheduler_name
     return DemoResult(
         topologies=[_result(service.tally, ids[name], name, first, last, stage.moving) for name in ids],
         decision=(moved or tried.trials)[-1].decision,
         moves=stage.moves,
         problem_before=stage.first_problem,
-        before=Phase(STORMS_OWN, first.stretch, first.placement, stage.promised(stage.first_problem, first.placement)),
+        before=Phase(BASELINE, first.stretch, first.placement, stage.promised(stage.first_problem, first.placement)),
         after=Phase(again, last.stretch, last.placement, stage.promised(stage.first_problem, last.placement)),
         records=service.tally.records(),
         start_ms=start_ms,

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from stormwright.workbench.demo.measure import NodeUse
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
@@ -29,7 +24,7 @@ from stormwright.workbench.demo.measure import TopologyRun
 from stormwright.workbench.demo.promise import PlacementPromise
 
 if TYPE_CHECKING:
-    pass
+    from stormwright.workbench.demo.measure import NodeUse
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 
 from stormwright.controller.draining import Draining, drain
 from stormwright.controller.objectives.outlook import TRAFFIC, Outlooks
-from stormwright.controller.policy import Decision
+from stormwright.controller.propose import NoPlan
 from stormwright.controller.reports import MoveReport
-from stormwright.defaults import STORMS_OWN
-from stormwright.errors import ClusterError
-from stormwright.history.evaluation.verdict import Promise
+from stormwright.defaults import BASELINE
+from stormwright.errors import ClusterError, MoveError
 from stormwright.model import Problem, TopologyAssignment, WorkerSlot
+from stormwright.plans.plan import Origin, Plan, Promise
 from stormwright.schedulers.toolkit.triggers import TriggerParams
 from stormwright.service.composition import Service
 from stormwright.workbench.demo.cluster import DemoCluster
@@ -47,7 +47,7 @@ LAST_DRAIN_S = 75.0
 OBSERVE_S = 5.0
 
 #: Minimum predicted gain in percent for a trial.
-LEAST_GAIN_PERCENT = 5.0
+MIN_GAIN_PERCENT = 5.0
 
 
 def submit(settings: DemoSettings, cluster: DemoCluster, service: Service) -> dict[str, str]:
@@ -216,26 +216,28 @@ class ClusterStage:
         if not self._decided:
             self.first_problem = problem
         log.info("deciding with %s", self._settings.scheduler_name)
-        triggers = TriggerParams(period_s=0, cool_down_s=0, min_gain_percent=LEAST_GAIN_PERCENT)
+        triggers = TriggerParams(period_s=0, cool_down_s=0, min_gain_percent=MIN_GAIN_PERCENT)
         decision = self._service.decide(triggers, self._settings.adapts)
         log.info(decision.reason)
-        wanted = {**problem.current, **{move.topology.id: move.after for move in decision.plan.moves}}
-        self._decided[trial] = _Decision(problem, wanted, decision.promises)
+        wanted, promises = dict(problem.current), dict[str, Promise]()
+        if isinstance(decision, Plan):
+            wanted, promises = {**problem.current, **decision.targets}, decision.promises
+        self._decided[trial] = _Decision(problem, wanted, promises)
         now, then = (self.promised(problem, placement) for placement in (problem.current, wanted))
         return DecidedPlacement(decision, now, then)
 
-    def act(self, decision: Decision) -> None:
-        """Make the moves of a decision; raises as `Service.execute`."""
+    def act(self, plan: Plan) -> None:
+        """Make the moves of a plan; raises as `Service.execute`."""
         self._moving_ms = self._clock.time() * 1000
-        made = self._service.execute(decision)
+        made = self._service.execute(plan)
         self.moves += made
         complete = all(move.complete for move in made)
-        self._arrived = {move.topology.id: move.after.slots for move in decision.plan.moves if complete}
+        self._arrived = {topology: after.slots for topology, after in plan.targets.items() if complete}
 
     def place(self, placements: Mapping[str, TopologyAssignment], reason: str, promises: Mapping[str, Promise]) -> None:
         """Move topologies to given placements; raises as `Decider.place` and `Service.execute`."""
         log.info("moving %s", reason)
-        self.act(self._service.decider.place(placements, reason, promises))
+        self._place(placements, reason, promises, "service")
 
     def roll_back(self, trial: int, placements: Mapping[str, TopologyAssignment], reason: str) -> None:
         """Move topologies back from the placement of a trial, which is refused from now on.
@@ -250,7 +252,19 @@ class ClusterStage:
             topology: replace(decided.promises.get(topology, Promise()), worth=worth.get(topology))
             for topology in placements
         }
-        self.act(self._service.decider.place(placements, reason, tried, rolls_back=True))
+        self._place(placements, reason, tried, "rollback")
+
+    def _place(
+        self,
+        placements: Mapping[str, TopologyAssignment],
+        reason: str,
+        promises: Mapping[str, Promise],
+        origin: Origin,
+    ) -> None:
+        found = self._service.decider.place(placements, reason, promises, origin)
+        if isinstance(found, NoPlan):
+            raise MoveError(f"{reason}: {found.reason}")
+        self.act(found)
 
     def correction(self, trial: int, start: MeasuredStart) -> CpuCorrection | None:
         """Return the correction of a trial's placement by the newest costs; None if CPU is unknown."""
@@ -277,7 +291,7 @@ class ClusterStage:
 
     def _phase(self, trial: int) -> str:
         if not trial:
-            return f"before, under {STORMS_OWN}" if not self._starts else f"where {STORMS_OWN} put everything, again"
+            return f"before, under {BASELINE}" if not self._starts else f"where {BASELINE} put everything, again"
         number = f", decision {trial}" if self._settings.look_back else ""
         return f"after, under {self._settings.scheduler_name}{number}"
 

@@ -18,21 +18,18 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import Literal, Protocol
 
 from stormwright.controller.objectives.outlook import LATENCY
-from stormwright.controller.policy import Decision
+from stormwright.controller.propose import NoPlan
 from stormwright.history.evaluation.comparison import (
     StartComparison,
 )
-from stormwright.history.evaluation.verdict import Promise
 from stormwright.model import TopologyAssignment
 from stormwright.model.humanize import counted
+from stormwright.plans.plan import Plan, Promise
 from stormwright.workbench.demo.promise import PlacementPromise
 from stormwright.workbench.demo.settings import Criterion, MeasuredStart, TrialPlan
-
-if TYPE_CHECKING:
-    pass
 
 log = logging.getLogger(__name__)
 
@@ -100,7 +97,7 @@ class PlacementTrial:
     """
 
     number: int
-    decision: Decision
+    decision: Plan | NoPlan
     criterion: Criterion
     outcome: TrialOutcome
     promise: PlacementPromise | None = None
@@ -154,7 +151,7 @@ class DecidedPlacement:
         Predictions for the current and for the wanted placement.
     """
 
-    decision: Decision
+    decision: Plan | NoPlan
     now: PlacementPromise
     then: PlacementPromise
 
@@ -168,8 +165,8 @@ class TrialStage(Protocol):
     def decide(self, trial: int) -> DecidedPlacement:
         """Decide once, by the newest measurement."""
 
-    def act(self, decision: Decision) -> None:
-        """Make the moves of a decision."""
+    def act(self, plan: Plan) -> None:
+        """Make the moves of a plan."""
 
     def place(self, placements: Mapping[str, TopologyAssignment], reason: str, promises: Mapping[str, Promise]) -> None:
         """Move topologies to given placements."""
@@ -211,27 +208,26 @@ class PlacementTrials:
         while len(self.trials) < (self.plan.decisions if self.plan.look_back else 1):
             number = len(self.trials) + 1
             decided = self.stage.decide(number)
-            if not decided.decision.plan.moves:
+            if isinstance(decided.decision, NoPlan):
                 self._end(PlacementTrial(number, decided.decision, self.plan.criterion, "not moved"))
                 if number == 1:
                     self._measure(0)
                 return
-            self._try(number, decided)
+            self._try(number, decided, decided.decision)
             if self.trials[-1].outcome != "rolled back":
                 return
 
-    def _try(self, number: int, decided: DecidedPlacement) -> None:
-        decision, criterion = decided.decision, self.plan.criterion
-        before = {move.topology.id: move.before for move in reversed(decision.plan.moves)}
-        after = {move.topology.id: move.after for move in decision.plan.moves}
-        self.stage.act(decision)
+    def _try(self, number: int, decided: DecidedPlacement, plan: Plan) -> None:
+        criterion = self.plan.criterion
+        before, after = {move.topology: move.before for move in reversed(plan.moves)}, plan.targets
+        self.stage.act(plan)
         found, rounds = self._measure(number), 1
         while self.plan.look_back and found.verdict == "undecided" and rounds < self.plan.rounds:
             rounds += 1
             log.info("undecided: %s; both are measured again", self._trial(number, decided, found, "shown").figures)
             self.stage.place(before, "to compare placements: where it was, once more", {})
             self._measure(0)
-            self.stage.place(after, f"to compare placements: decision {number}, once more", decision.promises)
+            self.stage.place(after, f"to compare placements: decision {number}, once more", plan.promises)
             found = self._measure(number)
         if not self.plan.look_back:
             self._end(self._trial(number, decided, found, "shown"))

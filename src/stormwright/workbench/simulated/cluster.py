@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from stormwright.defaults import STORMS_OWN
+from stormwright.defaults import BASELINE
 from stormwright.errors import ClusterError
 from stormwright.model import Problem
 from stormwright.model.assignment import UNPLACED
@@ -308,7 +308,7 @@ class SimulatedCluster:
 
 def evenly(problem: Problem) -> NimbusAnswer:
     """Return the placement by Storm's own scheduler, for times without a service."""
-    placed = make_scheduler(STORMS_OWN).schedule(problem).by_topology(problem)
+    placed = make_scheduler(BASELINE).schedule(problem).by_topology(problem)
     current = problem.current_slot
     lacking = [
         topology.id

@@ -13,12 +13,12 @@ from typing import Self
 
 import numpy as np
 
-from stormwright.controller.plans.document import placement_of
-from stormwright.documents import Document, FileDocument, read_or_default
+from stormwright.base.documents import Document, FileDocument, read_or_default
 from stormwright.errors import Fault, InputError
 from stormwright.formats import placement_to_dict
 from stormwright.model import Problem, TopologyAssignment
 from stormwright.model.assignment import UNPLACED
+from stormwright.plans.json import placement_of_dict
 from stormwright.predict.flow.profile import Profile
 from stormwright.service.composition import Service
 from stormwright.simulator.cluster.clock import VirtualClock
@@ -213,7 +213,7 @@ class ServedCluster:
         for topology, raw in json.loads(text).items():
             if topology not in problem.topology_index:
                 continue
-            assignment = placement_of(raw["placement"]) if raw["placement"] else None
+            assignment = placement_of_dict(raw["placement"]) if raw["placement"] else None
             executors = problem.topologies[problem.topology_index[topology]].num_executors
             slots = assignment.slots if assignment else ()
             if assignment is None or (

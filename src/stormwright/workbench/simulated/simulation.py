@@ -12,6 +12,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from stormwright.base.tables import Tabular, TextTable, bar_chart, paragraph
 from stormwright.errors import Fault, InputError, suggestion_for
 from stormwright.formats.files.json_files import opened
 from stormwright.model import UNPLACED, Problem
@@ -22,16 +23,15 @@ from stormwright.predict.workers import nodes_of
 from stormwright.simulator.settings import Settings
 from stormwright.simulator.storm.counting import EngineTotals, quantile_s
 from stormwright.simulator.storm.engine import Events
-from stormwright.tables import Tabular, TextTable, bar_chart, paragraph
 
 #: Number of time steps.
 STEPS = 60
 
 #: Longest virtual time, and most tuples per event.
-MOST_SECONDS, MOST_AT_ONCE = 1e7, 1_000_000
+MAX_SECONDS, MAX_AT_ONCE = 1e7, 1_000_000
 
 #: Reported quantiles of latency; those below 1 ms are counted together, and shown so.
-QUANTILES, LEAST_MS = {"p50": 0.5, "p95": 0.95, "p99": 0.99}, 1.0
+QUANTILES, MIN_MS = {"p50": 0.5, "p95": 0.95, "p99": 0.99}, 1.0
 
 #: Topologies, and nodes, that are shown in a notebook.
 _MAX_BARS = 20
@@ -69,7 +69,7 @@ class SimulatedTopology:
     pending
         Pending trees at the end.
     mean_ms, p50_ms, p95_ms, p99_ms
-        Complete latency; None without a completed tree. Below `LEAST_MS` quantiles are that.
+        Complete latency; None without a completed tree. Below `MIN_MS` quantiles are that.
     """
 
     topology: str
@@ -298,16 +298,16 @@ def simulate(
 
 
 def quantile_ms(latency: NDArray[np.int64], part: float) -> float:
-    """Return a quantile of the latency in ms, at least `LEAST_MS`; nan without trees.
+    """Return a quantile of the latency in ms, at least `MIN_MS`; nan without trees.
 
     Parameters
     ----------
     latency
-        Trees by bucket, the first of which has all below `LEAST_MS`, shape (258,).
+        Trees by bucket, the first of which has all below `MIN_MS`, shape (258,).
     part
         Quantile, from 0 to 1.
     """
-    return float(np.maximum(1e3 * quantile_s(latency, part), LEAST_MS))
+    return float(np.maximum(1e3 * quantile_s(latency, part), MIN_MS))
 
 
 def running(problem: Problem) -> IntArray:

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from stormwright.errors import Fault, InputError
-from stormwright.link_speed import link_bits_per_s
 from stormwright.model import (
     Component,
     Grouping,
@@ -24,6 +23,7 @@ from stormwright.model import (
     default_executor_runs,
 )
 from stormwright.model.cluster import DEFAULT_CORE_HZ
+from stormwright.model.link_speed import link_bits_per_s
 from stormwright.model.requests import ACKER
 from stormwright.model.topology import PLACEMENT_FOLLOWING
 from stormwright.model.topology_config import UNAWARE_SHUFFLE

@@ -36,7 +36,7 @@ MakeScheduler = Callable[..., Scheduler]
 _WILD = frozenset("*?[")
 
 #: Cells of a sweep.
-MOST_CELLS = 1_000_000
+MAX_CELLS = 1_000_000
 
 
 class SweepAxes(NamedTuple):
@@ -141,8 +141,8 @@ def _require_countable(source: str, axes: SweepAxes, problems: int) -> None:
     """Raise if there are more cells than fit in memory, as all keys are known before the first runs."""
     combinations = sum(prod(map(len, grid.values())) for grid in axes.schedulers.values())
     cells = problems * combinations * max(len(axes.seeds), 1) * axes.repeats * len(axes.runs)
-    if cells > MOST_CELLS:
-        raise InputError(source, [Fault(f"asks for {cells:,} cells; a sweep has at most {MOST_CELLS:,}", "$")])
+    if cells > MAX_CELLS:
+        raise InputError(source, [Fault(f"asks for {cells:,} cells; a sweep has at most {MAX_CELLS:,}", "$")])
 
 
 def _runs(

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from stormwright.errors import Fault, InputError, collected
-from stormwright.formats.document.sweep import MOST_SECONDS
+from stormwright.formats.document.sweep import MAX_SECONDS
 from stormwright.model import Problem
 from stormwright.model.faults import is_integer, is_number
 from stormwright.schedulers.toolkit.registry import scheduler_names
@@ -32,7 +32,7 @@ SchedulersInput: TypeAlias = (
 )
 
 #: Most repeats of a cell.
-_MOST_REPEATS = 1_000_000
+_MAX_REPEATS = 1_000_000
 
 
 class SweepExtent(NamedTuple):
@@ -79,13 +79,13 @@ def sweep_of_parts(
     packed = _packed(problems, faults)
     grids, own = _rules(schedulers, faults)
     for name, seconds in (("simulate_s", extent.simulate_s), ("time_limit_s", extent.time_limit_s)):
-        if seconds is not None and (not is_number(seconds) or not 0 < seconds <= MOST_SECONDS):
-            faults.append(Fault(f"should be a time above 0, to {MOST_SECONDS:,.0f}, got {seconds!r}", name))
+        if seconds is not None and (not is_number(seconds) or not 0 < seconds <= MAX_SECONDS):
+            faults.append(Fault(f"should be a time above 0, to {MAX_SECONDS:,.0f}, got {seconds!r}", name))
     for number, seed in enumerate(extent.seeds):
         if not is_integer(seed) or not -(2**63) <= int(seed) < 2**63:
             faults.append(Fault(f"should be a whole number of 64 bits, got {seed!r}", f"seeds[{number}]"))
-    if not is_integer(extent.repeats) or not 1 <= extent.repeats <= _MOST_REPEATS:
-        message = f"should be a whole number from 1 to {_MOST_REPEATS:,}, got {extent.repeats!r}"
+    if not is_integer(extent.repeats) or not 1 <= extent.repeats <= _MAX_REPEATS:
+        message = f"should be a whole number from 1 to {_MAX_REPEATS:,}, got {extent.repeats!r}"
         faults.append(Fault(message, "repeats"))
     if not in_process or extent.time_limit_s is not None:
         message = "runs in this process only, without a time limit: make a package (stormwright new-scheduler)"

@@ -135,7 +135,7 @@ def _rank(summary: Summary) -> tuple[float, float, str]:
 #: Rows of the first plot; the table has all.
 _MAX_SHOWN = 40
 
-_MOST_ERRORS = 50
+_MAX_ERRORS = 50
 
 
 def write_sweep_report(path: Path, title: str, rows: Sequence[CellRow], found: Sequence[Summary]) -> None:
@@ -166,7 +166,7 @@ def write_sweep_report(path: Path, title: str, rows: Sequence[CellRow], found: S
         times=_times_svg(rows, found),
         machines=[f"{host} ({counted(cores, 'core')})" for host, cores in sorted(machines)],
         load=f"{min(loads):.1f} to {max(loads):.1f}" if loads else "",
-        errors=[row for row in rows if row["error"] is not None][:_MOST_ERRORS],
+        errors=[row for row in rows if row["error"] is not None][:_MAX_ERRORS],
         failed=sum(row["error"] is not None for row in rows),
     )
 

@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from stormwright.base.tables import Tabular, TextTable, paragraph
 from stormwright.model.humanize import counted
-from stormwright.tables import Tabular, TextTable, paragraph
 from stormwright.workbench.sweep.cells import Sweep, SweepCell
 from stormwright.workbench.sweep.report import Summary, own_cells, summaries
 from stormwright.workbench.sweep.table import CellTable

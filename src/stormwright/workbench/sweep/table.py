@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from stormwright.base.files import writing
 from stormwright.errors import Fault, InputError
-from stormwright.files import writing
 from stormwright.workbench.sweep.work import ROW
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import sqlite3
 
 import pytest
 
-from stormwright.modes import Modes
+from stormwright.plans.modes import Modes
 from stormwright.service.dashboard.scene import Scene
 from stormwright.service.http.metrics import Figures, of_modes, of_state
 from stormwright.service.plans.journal import Journal
@@ -35,7 +35,7 @@ def test_modes():
 def test_plans_and_history_are_counted(state):
     plans, journal = PlanStore(state), Journal(state)
     ids = [plans.add("person", "throughput", "anna", "why", {}) for _ in range(3)]
-    plans.change(ids[0], ["planning"], "failed", "no")
+    plans.happen(ids[0], "failed", "no")
     journal.add_entry("modes", "anna", "why")
     found = samples(of_state(state))
     assert found["stormwright_plans", ("person", "planning")] == 2

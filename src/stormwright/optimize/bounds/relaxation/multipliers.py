@@ -23,7 +23,7 @@ from stormwright.optimize.bounds.relaxation.certificate import ROUNDING, Certifi
 # https://doi.org/10.1007/BF01589097: whatever the multipliers, Σ τ (X_ij + X_jk - X_ik) is no more than Σ τ.
 
 #: Most executors of a topology with triangle inequalities: finding violated ones takes cubic time.
-MOST_EXECUTORS = 150
+MAX_EXECUTORS = 150
 
 #: Triangles added at a time per executor, most of these with one in the middle; and the least violation.
 _EACH, _IN_THE_MIDDLE, _BROKEN = 5, 50, 0.01
@@ -72,7 +72,7 @@ class Triangles:
 
     def renew(self, together: FloatArray) -> bool:
         """Drop those without a multiplier, and add those that `together` violates most; False if it violates none."""
-        if self._count > MOST_EXECUTORS:
+        if self._count > MAX_EXECUTORS:
             return False
         matters = self._multiplier > 0
         self._corners, self._multiplier = self._corners[:, matters], self._multiplier[matters]

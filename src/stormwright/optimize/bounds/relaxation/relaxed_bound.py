@@ -238,7 +238,7 @@ class _TopologyBound:
 # Relaxed bound ------------------------------------------------------------------------------------
 
 #: Most executors of a topology with a certificate: the time for it grows with their cube.
-MOST_CERTIFIED = 1_200
+MAX_CERTIFIED = 1_200
 
 #: Executors of a topology whose first certificate takes negligible time.
 _AT_ONCE = 100
@@ -248,7 +248,7 @@ _AT_ONCE = 100
 _GRID, _LIMITS, _FIRST_LIMITS = 24, 3, 1
 
 #: Most unknowns of a program of whole pieces, and the fraction of the time that is for it.
-_MOST_UNKNOWNS, _FOR_PIECES = 50_000, 0.7
+_MAX_UNKNOWNS, _FOR_PIECES = 50_000, 0.7
 
 
 class RelaxedBound:
@@ -269,7 +269,7 @@ class RelaxedBound:
         steps = capacity.max() * np.arange(1, _GRID) / _GRID
         self._room = NodeSizes(sizes, counts.astype(float), np.unique(np.concatenate([steps, sizes])))
         count = unknowns(len(self._size), len(relaxed.workers), self._room)
-        self._small = count <= _MOST_UNKNOWNS and int(np.diff(relaxed.first).max(initial=0)) <= MOST_CERTIFIED
+        self._small = count <= _MAX_UNKNOWNS and int(np.diff(relaxed.first).max(initial=0)) <= MAX_CERTIFIED
         self._made: dict[tuple[int, int], FloatArray] = {}
 
     def run(self, budget_s: float) -> float:
@@ -292,7 +292,7 @@ class RelaxedBound:
                 options.append([(0.0, np.zeros((0, len(self._room.grid))))])
                 continue
             tps = None
-            if last - first <= MOST_CERTIFIED and (seconds > 0 or last - first <= _AT_ONCE):
+            if last - first <= MAX_CERTIFIED and (seconds > 0 or last - first <= _AT_ONCE):
                 tps = self._tps_between(first, last)
             apart += self._split_in_workers(topology, tps, now + seconds / 3)
             options.append(list(self._options(topology, tps, now + seconds)))

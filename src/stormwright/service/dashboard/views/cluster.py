@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from stormwright.errors import NotFoundError
-from stormwright.service.dashboard.charts import MOST_LINKS, cells
+from stormwright.service.dashboard.charts import MAX_LINKS, cells
 from stormwright.service.dashboard.scene import USES, Scene, slots_of
 from stormwright.service.dashboard.state import DashboardState
 from stormwright.service.dashboard.views.page import Column, Listing, Page, Query, waiting
@@ -19,7 +19,7 @@ from stormwright.service.dashboard.views.page import Column, Listing, Page, Quer
 _HERE, _COMMAND = "/cluster", "stormwright predict problem.json"
 
 #: Racks that are drawn.
-_MOST_RACKS = 250
+_MAX_RACKS = 250
 
 
 @dataclass(frozen=True)
@@ -60,13 +60,13 @@ def cluster(known: DashboardState, query: Query) -> Page:
         return waiting(_HERE, "Cluster", known.error, known.sources.status is not None)
     by, nodes = _by(query), scene.nodes
     count, racks = len(scene.problem.supervisors), []
-    for number, name in enumerate(nodes.racks[:_MOST_RACKS]):
+    for number, name in enumerate(nodes.racks[:_MAX_RACKS]):
         own = nodes.of_rack(number)
         racks.append((_row(scene, own, name, str(number)), _cells(scene, own, by, count)))
     listing = _listing(scene, range(count), query)
     shows = {"scene": scene, "racks": racks, "by": by, "uses": USES, "listing": listing}
     shows |= {"rows": [_node_row(scene, node) for node in listing.rows]}
-    shows |= {"left": len(nodes.racks) - len(racks), "many": count > MOST_LINKS}
+    shows |= {"left": len(nodes.racks) - len(racks), "many": count > MAX_LINKS}
     return Page("cluster", "Cluster", _COMMAND, shows, _HERE)
 
 

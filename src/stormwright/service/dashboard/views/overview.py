@@ -12,7 +12,7 @@ import numpy as np
 from stormwright import __version__
 from stormwright.client.shapes import Concern, Level, Overview
 from stormwright.model.humanize import counted, listed
-from stormwright.plan import HALTED_STATES, IN_PROGRESS_STATES, OPEN_STATES
+from stormwright.plans.states import HALTED_STATES, IN_PROGRESS_STATES, OPEN_STATES
 from stormwright.service.dashboard.charts import Line, chart
 from stormwright.service.dashboard.scene import Scene
 from stormwright.service.dashboard.state import DashboardState
@@ -108,9 +108,8 @@ def _of_scene(scene: Scene) -> Iterator[Concern]:
         short = [each for each in scene.short() if each.sustained == sustained]
         concerns = [f"{names[each.topology]} ({each.rate_tps:,.0f} trees/s, {each.bottleneck})" for each in short]
         pages = [_topology(each.topology) for each in short]
-        doubt = "perhaps does not sustain" if len(concerns) == 1 else "perhaps do not sustain"
-        firm = "does not sustain" if len(concerns) == 1 else "do not sustain"
-        text = f"{firm if sustained == 'no' else doubt} {'its rate' if len(concerns) == 1 else 'their rates'}"
+        overloaded = "does not sustain its rate" if len(concerns) == 1 else "do not sustain their rates"
+        text = overloaded if sustained == "no" else "may be overloaded"
         yield from _together("warn" if sustained == "no" else "note", concerns, text, pages, "/topologies")
     assumed = sum(load is None for load in problem.demand.measured)
     if assumed:

@@ -8,12 +8,13 @@ from typing import get_args
 
 from stormwright.errors import NotFoundError
 from stormwright.model.humanize import listed, time_range
-from stormwright.plan import HALTED_STATES, IN_PROGRESS_STATES, OPEN_STATES, Goal, Plan
+from stormwright.plans.plan import Goal, Plan
+from stormwright.plans.states import HALTED_STATES, IN_PROGRESS_STATES, OPEN_STATES
 from stormwright.service.dashboard.state import DashboardState
 from stormwright.service.dashboard.views.page import Page, Query
 
 # What-if ------------------------------------------------------------------------------------------
-# Questions about what runs: schedulers compared, and what a change would bring.
+# NimbusRequests about what runs: schedulers compared, and what a change would bring.
 
 
 def trying(known: DashboardState) -> Page:
@@ -98,7 +99,7 @@ def _stages(plan: Plan) -> list[_Stage]:
     found = []
     for number in range(plan.stages):
         steps = [step for step in plan.steps if step.stage == number]
-        names = list(dict.fromkeys(move.topology for step in steps for move in step.moves))
+        names = list(dict.fromkeys(move.name for step in steps for move in step.moves))
         is_done = plan.state == "done" or (bool(steps) and all(step.state == "moved" for step in steps))
         is_now = number == plan.stage and plan.state in (*IN_PROGRESS_STATES, *HALTED_STATES)
         is_back = bool(steps) and all(step.state == "rolled_back" for step in steps)

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from stormwright.controller.plans.modes import mode_of
 from stormwright.controller.safety.move_kinds import move_safety
 from stormwright.errors import NotFoundError
 from stormwright.model import UNPLACED, Topology
 from stormwright.model.arrays import IntArray
+from stormwright.plans.modes import mode_of
 from stormwright.predict.prediction import TopologyPrediction
 from stormwright.service.dashboard.charts import Line, chart
 from stormwright.service.dashboard.scene import Scene

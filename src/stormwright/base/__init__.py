@@ -1,0 +1,1 @@
+"""Files, locks, clocks and texts for every package; nothing of the domain."""

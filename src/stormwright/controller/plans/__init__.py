@@ -1,1 +1,0 @@
-"""Plans for review: description, stages, preconditions, modes and rollback; pure functions."""

@@ -1,0 +1,1 @@
+"""Plans, the one way to change a cluster: steps, promises, states and JSON; pure data."""
