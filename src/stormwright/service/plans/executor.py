@@ -253,6 +253,8 @@ class PlanExecutor:
         self._approve = approve
         self._noted: tuple[str, int] = ("", -1)
         self._not_before_s = float("-inf")
+        #: The last plan that should have rolled another one back and failed.
+        self._given_up = ""
         self._log_changed = OnChange(log.warning)
 
     def execute(self, plan: Plan, stop: threading.Event | None = None) -> list[MoveReport]:
@@ -417,7 +419,8 @@ class PlanExecutor:
         if tried and tried[0].state == "done":
             self._end_rollback(plan)
             return
-        if len(tried) > plan.rollback_tries:
+        if tried and tried[0].id != self._given_up:
+            self._given_up = tried[0].id
             self._retry_rollback(plan, tried[0].why)
             return
         stage = {move.topology for step in plan.steps_of(plan.stage) for move in step.moves}
