@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 
 from benchmarks.kit.results import write_results
-from stormwright.service.auth.middleware import Rate
+from stormwright.service.auth.middleware import TokenBucket
 from tests.service.auth.guarded import HOST, Guarded, guarded
 from tests.service.auth.malformed import malformed, send
 
@@ -41,7 +41,7 @@ def main() -> None:
     options = parser.parse_args()
     rng = random.Random(options.seed)  # noqa: S311 (no secret)
     with tempfile.TemporaryDirectory() as directory, guarded(Path(directory)) as service:
-        service.door.failures = service.door.costly = Rate(10**9, 1e-9)
+        service.door.failures = service.door.costly = TokenBucket(10**9, 1e-9)
         secrets = [*service.secrets.values(), "none"]
         found: collections.Counter[int] = collections.Counter()
         before: tuple[int, int, float] = (0, 0, 0.0)

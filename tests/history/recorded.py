@@ -12,7 +12,7 @@ import pytest
 
 from stormwright.controller.planning.order import MoveBudget
 from stormwright.controller.policy import DecisionTimes, decide
-from stormwright.controller.propose import Plan
+from stormwright.controller.propose import NoPlan, Plan
 from stormwright.history.tables.staging import Staging
 from stormwright.model import LoadProfile, Problem, TopologyLoad
 from stormwright.schedulers import make_scheduler
@@ -60,13 +60,13 @@ def cluster(seed: int, end_ms: int) -> Problem:
     return problem([measured, silent], current=current, load=profile, slots=3)
 
 
-def look(seen: Problem, scheduler: str = "online", **settings: Any) -> Plan:
+def look(seen: Problem, scheduler: str = "online", **settings: Any) -> Plan | NoPlan:
     """A decision that is due."""
     never = DecisionTimes(now_s=1e6, last_change_s=0, last_search_s=0)
     return decide(seen, make_scheduler(scheduler, settings), TriggerParams(), MoveBudget(), never)
 
 
-def record_looks(directory: Path, clock: Clockwork, count: int) -> list[tuple[int, Problem, Plan]]:
+def record_looks(directory: Path, clock: Clockwork, count: int) -> list[tuple[int, Problem, Plan | NoPlan]]:
     """Looks a minute apart, as staged by a recorder; the second topology is moved once by somebody else."""
     recorder, found = Recorder(Staging(directory), "online"), []
     for number in range(count):

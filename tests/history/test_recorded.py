@@ -70,10 +70,10 @@ def test_decisions_include_their_effect(history: tuple[ParquetStore, list[Any]])
     found = decisions(store, TimeStretch())
     assert [row["at_ms"] for row in found] == [at_ms for at_ms, _, _ in looks]
     for row, (_, _, decision) in zip(found, looks, strict=True):
-        assert row["cost_before"] == decision.before.total
-        assert row["inter_node_wanted_tps"] == inter_node_tps(decision.after)
+        assert row["cost_before"] == decision.search.before.total
+        assert row["inter_node_wanted_tps"] == inter_node_tps(decision.search.wanted)
         assert json.loads(row["moves"]) == {move.topology: [move.moved_executors] for move in decision.moves}
-        assert json.loads(row["parameters"]) == decision.assignment.parameters
+        assert json.loads(row["parameters"]) == decision.search.parameters
     moving = [row for row in found if row["moves"] != "{}"]
     assert moving
     assert decisions(store, TimeStretch(), moving_only=True) == moving
@@ -98,8 +98,9 @@ def test_replay_with_another_scheduler_equals_its_direct_decision(history: tuple
     some = replay(store, TimeStretch(end_ms=looks[3][0]), "binpack", from_scratch=False)
     assert len(some) == 3
     for found, (_, problem, _) in zip(some, looks, strict=False):
-        expected = look(problem, "binpack").after
-        assert expected is not None
+        search = look(problem, "binpack").search
+        assert search is not None
+        expected = search.wanted
         assert (found.cost, found.inter_node_tps) == (expected.total, inter_node_tps(expected))
 
 
@@ -124,7 +125,7 @@ def test_unreplayable_snapshot_becomes_a_row_with_its_error(
     found = replay(store, TimeStretch(), "online")
     assert [row.error is not None for row in found] == [True, False, False, False]
     assert "is missing" in str(found[0].error)
-    assert found[0].cost_before == looks[0][2].before.total
+    assert found[0].cost_before == looks[0][2].search.before.total
 
 
 def test_invalid_replay_request_raises_input_error(history: tuple[ParquetStore, list[Any]]) -> None:

@@ -178,21 +178,21 @@ def test_restarted_service_resumes_a_topology_once_workers_with_other_executors_
     cluster: Running, tmp_path: Path
 ) -> None:
     """Nimbus places other executors in the same slots: workers there that still report are about to end."""
-    topology, nimbus = to_node(cluster, 0, "n1").moves[0].topology, cluster.storm.nimbus
-    before = cluster.bridge.snapshot().current[topology.id]
+    moved, nimbus = to_node(cluster, 0, "n1").moves[0], cluster.storm.nimbus
+    before = cluster.bridge.snapshot().current[moved.topology]
     after = replace(before, slot_of_executor=tuple(reversed(before.slot_of_executor)))
-    nimbus.deactivate(topology.name)
+    nimbus.deactivate(moved.name)
     cluster.clock.sleep(3)
-    cluster.bridge.order_all({topology.id: Order(after, "killed in the middle", before=before)})
-    nimbus.rebalance(topology.name, wait_s=3)
+    cluster.bridge.order_all({moved.topology: Order(after, "killed in the middle", before=before)})
+    nimbus.rebalance(moved.name, wait_s=3)
     paused = FileDocument(tmp_path / "left.json")
-    paused.save(json.dumps([topology.name]))
+    paused.save(json.dumps([moved.name]))
     again = Tally(clock=cluster.clock)
     cluster.storm.deliver = lambda lines: again.add(list(parse_lines(lines)))  # type: ignore[arg-type, return-value]
     mover = Mover(nimbus, cluster.bridge, again, Pauses(paused), MoveLimits(settle_s=30))
-    assert mover.resume() == [topology.name]
-    assert cluster.bridge.snapshot().current[topology.id] == after
-    workers = [each for each in cluster.storm.supervisors.workers.values() if each.topology == topology.id]
+    assert mover.resume() == [moved.name]
+    assert cluster.bridge.snapshot().current[moved.topology] == after
+    workers = [each for each in cluster.storm.supervisors.workers.values() if each.topology == moved.topology]
     assert {(each.up, each.ending) for each in workers} == {(True, False)}
 
 

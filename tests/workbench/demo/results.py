@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from stormwright.controller.propose import Plan
+from stormwright.controller.propose import NoPlan
 from stormwright.controller.reports import MoveReport
 from stormwright.history.evaluation.comparison import compare_starts
 from stormwright.model import TopologyAssignment, WorkerSlot
@@ -65,7 +65,7 @@ def demo_result(*, rate: float | None = None, limits: bool = True) -> DemoResult
     move = MoveReport(WORDS, 12, 2, 1, 0, 1.0, 5.0, 2.0, 41_000, 60_000, complete=True)
     return DemoResult(
         topologies=[topology],
-        decision=Plan(True, "because <b>"),
+        decision=NoPlan("small_gain", "because <b>"),
         moves=[move],
         problem_before=problem,
         before=before,
