@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stormwright.controller.description import Describing, side_of, with_figures
+from stormwright.controller.description import FigureSources, side_of, with_figures
 from stormwright.controller.objectives.outlook import Outlook, Outlooks
 from stormwright.controller.objectives.placements import Placements
 from stormwright.controller.planning.expected_pauses import LEG_S, START_CORE_S, expected_pause, modelled_pause_s
@@ -73,21 +73,21 @@ def move(name: str, *, arrives: bool = True) -> TopologyMove:
 
 
 ASSUMED = expected_pause(4.0, (), ())
-FIGURES = Describing(lambda *_: ASSUMED)
-AS_MODELLED = Describing(lambda _, modelled_s: expected_pause(modelled_s, (), ()))
+FIGURES = FigureSources(lambda *_: ASSUMED)
+AS_MODELLED = FigureSources(lambda _, modelled_s: expected_pause(modelled_s, (), ()))
 
 
-def restored(now: Problem, slots: list[int], describing: Describing | None = FIGURES) -> Plan:
+def restored(now: Problem, slots: list[int], sources: FigureSources | None = FIGURES) -> Plan:
     """The plan to given slots, whatever they gain."""
     placements = Assignment(np.array(slots, np.int32)).by_topology(now)
-    found = propose(now, Restore(placements), Terms(describing=describing))
+    found = propose(now, Restore(placements), Terms(sources=sources))
     assert isinstance(found, Plan)
     return found
 
 
 def improved(now: Problem, slots: list[int], *goals: str, **wish: Any) -> Plan | NoPlan:
     """What is proposed where a scheduler answers with given slots."""
-    terms = Terms(scheduler=Forced(slots), describing=AS_MODELLED)
+    terms = Terms(scheduler=Forced(slots), sources=AS_MODELLED)
     return propose(now, Improve(goals or ("traffic",), **wish), terms)
 
 

@@ -206,7 +206,7 @@ def _of_service(
 
 
 def _of_file(file: Path, wished: dict[str, object]) -> Plan:
-    from stormwright.controller.description import Describing
+    from stormwright.controller.description import FigureSources
     from stormwright.controller.objectives.objective import LexicographicObjective
     from stormwright.controller.objectives.placements import measured_rates
     from stormwright.controller.planning.expected_pauses import expected_pause
@@ -234,7 +234,7 @@ def _of_file(file: Path, wished: dict[str, object]) -> Plan:
         ),
         keeping=scheduler_keeping_running(REPAIR_SCHEDULER),
         stay=forbidden_moves(Modes(), problem, cast("tuple[MoveKind, ...]", wished["allow"]), measured_rates),
-        describing=Describing(lambda _, modelled_s: expected_pause(modelled_s, (), ()), Permission(KindRule()).safety),
+        sources=FigureSources(lambda _, modelled_s: expected_pause(modelled_s, (), ()), Permission(KindRule()).safety),
     )
     with working("searching a better placement and the moves to it, which takes a minute for hundreds of topologies"):
         found = propose(problem, request, terms)

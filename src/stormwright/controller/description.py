@@ -297,7 +297,7 @@ def with_wait(pause: Pause, safety: MoveSafety) -> Pause:
 
 
 @dataclass(frozen=True)
-class Describing:
+class FigureSources:
     """Sources of the figures of a plan.
 
     Parameters
@@ -315,7 +315,7 @@ class Describing:
     in_stages: bool = True
 
 
-def with_figures(plan: Plan, placements: Placements, slots: IntArray, describing: Describing, goal: str = "") -> Plan:
+def with_figures(plan: Plan, placements: Placements, slots: IntArray, sources: FigureSources, goal: str = "") -> Plan:
     """Return a plan with its stages, and its figures for people.
 
     Parameters
@@ -326,13 +326,13 @@ def with_figures(plan: Plan, placements: Placements, slots: IntArray, describing
         Placements of the problem that it was made for.
     slots
         Slot of every executor after it, shape (E,).
-    describing
+    sources
         Sources of the figures.
     goal
         Objective of the proven optimality gap; empty for none.
     """
     problem = placements.problem
-    if describing.in_stages:
+    if sources.in_stages:
         stages = staged(plan.steps)
         steps = tuple(replace(step, stage=stage) for step, stage in zip(plan.steps, stages, strict=True))
         plan = plan.model_copy(update={"steps": steps, "stages": max(stages, default=-1) + 1})
@@ -342,9 +342,9 @@ def with_figures(plan: Plan, placements: Placements, slots: IntArray, describing
     both = problem.current_slot, slots
     before, after = (side_of(placements, each) for each in both)
     now, then = (placements.predicted(each) for each in both)
-    moved = list(_moved(plan, problem, now, then, describing, heap_changes(problem, slots)))
+    moved = list(_moved(plan, problem, now, then, sources, heap_changes(problem, slots)))
     pauses = [each.pause_s.value or 0.0 for each in moved]
-    evaluated = plan.stages if describing.in_stages else 0
+    evaluated = plan.stages if sources.in_stages else 0
     proof = proven(placements, goal, slots)
     worse = [f"newly exceeded: {each}" for each in placements.newly_broken(slots)[:_MAX_VIOLATIONS]]
     more = placements.worsened(slots)[:_MAX_VIOLATIONS]
@@ -389,7 +389,7 @@ def _moved(
     problem: Problem,
     now: Prediction,
     then: Prediction,
-    describing: Describing,
+    sources: FigureSources,
     heaps: Mapping[str, tuple[HeapChange, ...]],
 ) -> Iterator[PlannedTopology]:
     """Yield the topologies that move, by the predictions of the current and of the planned placement."""
@@ -405,8 +405,8 @@ def _moved(
         measured = one.measured_tps > 0
         itself = problem.topologies[problem.topology_index[topology]]
         rate_tps = one.measured_tps if measured else None
-        safety = describing.safety_of(itself, rate_tps, restarted_shares(itself, moves))
-        pause = with_wait(describing.pause_of(itself.name, modelled_s[topology]), safety)
+        safety = sources.safety_of(itself, rate_tps, restarted_shares(itself, moves))
+        pause = with_wait(sources.pause_of(itself.name, modelled_s[topology]), safety)
         yield PlannedTopology(
             topology=topology,
             name=itself.name,

@@ -1,6 +1,6 @@
 """Proposals: from a request to a plan, or to the reason why there is none.
 
-Every plan is proposed here, whoever asks: the service, as its triggers fire (`stormwright.controller.policy`), a
+Every plan is proposed here, for the service, as its triggers fire (`stormwright.controller.policy`), a
 person, a drain, or a rollback.
 
 ::
@@ -21,7 +21,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from stormwright.controller.description import Describing, with_figures
+from stormwright.controller.description import FigureSources, with_figures
 from stormwright.controller.objectives.objective import (
     GIVEN_UP_PERCENT,
     Refuses,
@@ -158,7 +158,7 @@ class Terms:
         As in `Outlooks`.
     slot_name
         Returns the name of a slot that is gone.
-    describing
+    sources
         Sources of figures for people; None for none.
     predicts
         Whether a placement that is restored is predicted; where it is not, there are no promises.
@@ -172,7 +172,7 @@ class Terms:
     assumptions: Assumptions | None = None
     gains: tuple[str, ...] = (TRAFFIC,)
     slot_name: Callable[[WorkerSlot], str] = str
-    describing: Describing | None = None
+    sources: FigureSources | None = None
     predicts: bool = True
 
 
@@ -330,10 +330,7 @@ class _Proposal:
         found = {goal: each.of(slots) for goal, each in self._outlooks.items()}
         if why := _small_gains(found, request.min_gain_percent):
             return self._none("small_gain", why, order)
-        gain = "; ".join(each.text for each in found.values())
-        if problem.load is None:
-            gain += "; no load was measured, so it is assumed"
-        return self._plan(order, slots, gain)
+        return self._plan(order, slots, self._gain(slots))
 
     def _improve_unattended(
         self, answer: Assignment, unattended: Unattended, stay: Mapping[str, str | Forbidden], *, cpu_limits: bool
@@ -390,10 +387,7 @@ class _Proposal:
             text = "all better moves are blocked" if order.blocked else "the search found no better placement"
             return self._none("blocked" if order.blocked else "nothing_to_do", text, order)
         slots = planned_slots(problem, order.moves)
-        gain = "; ".join(each.of(slots).text for each in self._outlooks.values())
-        if problem.load is None:
-            gain += "; no load was measured, so it is assumed"
-        return self._plan(order, slots, gain, proves=False)
+        return self._plan(order, slots, self._gain(slots), proves=False)
 
     def evacuate(self, request: Evacuate) -> Plan | NoPlan:
         """Return the moves that empty hosts; topologies that cannot leave stay, with the reason.
@@ -468,6 +462,10 @@ class _Proposal:
             return plan_moves(self._problem, wanted, budget, stay, cpu_limits=cpu_limits)
         return plan_valid_moves(self._placements, wanted, budget, stay, cpu_limits=cpu_limits)
 
+    def _gain(self, slots: IntArray) -> str:
+        gain = "; ".join(each.of(slots).text for each in self._outlooks.values())
+        return gain if self._problem.load else f"{gain}; no load was measured, so it is assumed"
+
     def _not_measured(self) -> dict[str, str]:
         if self._measured is None:
             return {}
@@ -495,11 +493,11 @@ class _Proposal:
         return NoPlan(code, reason, self._search, blocked, figures)
 
     def _described(self, plan: Plan, slots: IntArray, *, proves: bool) -> Plan:
-        describing = self._terms.describing
-        if describing is None:
+        sources = self._terms.sources
+        if sources is None:
             return plan
         goal = self._goals[0] if proves else ""
-        return with_figures(plan, self._placements, slots, describing, goal)
+        return with_figures(plan, self._placements, slots, sources, goal)
 
 
 # Moves towards a placement ------------------------------------------------------------------------

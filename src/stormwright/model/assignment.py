@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from stormwright.model.cluster import WorkerSlot
@@ -30,6 +31,17 @@ def where(placement: TopologyAssignment | None) -> tuple[WorkerSlot | None, ...]
     if placement is None:
         return ()
     return tuple(None if slot == UNPLACED else placement.slots[slot] for slot in placement.slot_of_executor)
+
+
+def without_ports(slots: Sequence[WorkerSlot | None]) -> list[tuple[str, int] | None]:
+    """Return the node and the first executor of each executor's worker: the same whatever the ports.
+
+    Parameters
+    ----------
+    slots
+        As `where` returns them.
+    """
+    return [slot and (slot.supervisor, slots.index(slot)) for slot in slots]
 
 
 @dataclass(frozen=True, slots=True)

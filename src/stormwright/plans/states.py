@@ -96,11 +96,6 @@ IN_PROGRESS_STATES: tuple[PlanState, ...] = ("planning", *ACTIVE_STATES)
 FINAL_STATES: tuple[PlanState, ...] = ("done", "rolled_back", "failed", "discarded")
 
 
-def states_before(event: PlanEvent) -> tuple[PlanState, ...]:
-    """Return the states in which an event has an effect."""
-    return tuple(state for state, each in TRANSITIONS if each == event)
-
-
 def next_states(event: PlanEvent) -> dict[PlanState, PlanState]:
     """Return the state that an event leads to from each state in which it has an effect."""
     return {state: to for (state, each), to in TRANSITIONS.items() if each == event}

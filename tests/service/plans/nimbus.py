@@ -28,7 +28,7 @@ from stormwright.history.evaluation.moves import THROUGHPUT, EvaluatedMove
 from stormwright.history.evaluation.verdict import Evaluation
 from stormwright.model import Assignment, Problem, TopologyAssignment, WorkerSlot
 from stormwright.model.arrays import IntArray
-from stormwright.model.assignment import where
+from stormwright.model.assignment import where, without_ports
 from stormwright.plans.plan import Plan, Step
 from stormwright.plans.states import ACTIVE_STATES
 from stormwright.schedulers.toolkit.resolve import scheduler_keeping_running
@@ -316,16 +316,8 @@ class Nimbus:
 
     def is_back(self, before: Where, topology: str = "") -> bool:
         """Whether all, or one topology, is on the nodes and in the workers of then: a port may be another one."""
-        now, then = _by_worker(self.where()), _by_worker(before)
+        now, then = ({t: without_ports(slots) for t, slots in each.items()} for each in (self.where(), before))
         return now[topology] == then[topology] if topology else now == then
-
-
-def _by_worker(everything: Where) -> dict[str, list[tuple[str, int] | None]]:
-    """Node of each executor, and the first executor of its worker."""
-    return {
-        topology: [slot and (slot.supervisor, slots.index(slot)) for slot in slots]
-        for topology, slots in everything.items()
-    }
 
 
 class Forced:

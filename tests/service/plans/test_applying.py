@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from stormwright.client.shapes import ChangeRequest, ModesChange
-from stormwright.controller.description import Describing
+from stormwright.controller.description import FigureSources
 from stormwright.controller.objectives.outlook import Outlook
 from stormwright.controller.objectives.placements import Placements
 from stormwright.controller.stages import staged
@@ -33,8 +33,8 @@ Begin = Callable[..., Nimbus]
 def unpredicted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Thousands of plans whose figures nobody looks at (`test_api.py` does)."""
 
-    def in_stages(plan: Plan, _: Placements, __: IntArray, describing: Describing, *_more: object) -> Plan:
-        if not describing.in_stages:
+    def in_stages(plan: Plan, _: Placements, __: IntArray, sources: FigureSources, *_more: object) -> Plan:
+        if not sources.in_stages:
             return plan
         stages = staged(plan.steps)
         steps = tuple(replace(step, stage=stage) for step, stage in zip(plan.steps, stages, strict=True))

@@ -7,7 +7,7 @@ import sqlite3
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,8 +24,8 @@ from stormwright.controller.planning.order import UNLIMITED
 from stormwright.controller.planning.planner import plan_moves
 from stormwright.controller.propose import plan_of
 from stormwright.errors import ConflictError, StormwrightError
-from stormwright.model import Assignment, WorkerSlot
-from stormwright.model.assignment import where
+from stormwright.model import Assignment
+from stormwright.model.assignment import where, without_ports
 from stormwright.plans.states import HALTED_STATES
 from stormwright.simulator.cluster.nimbus import ACTIVE
 
@@ -191,7 +191,8 @@ class _Run:
             reached = self._reached or world.where()
             if self._target != reached:
                 yield Violation(Invariant.PLACEMENT, f"the plan leads to {self._target}, and led to {reached}")
-        if self._back and _by_worker(world.where()) != _by_worker(self._before):
+        now, then = ({t: without_ports(slots) for t, slots in each.items()} for each in (world.where(), self._before))
+        if self._back and now != then:
             text = f"everything was at {self._before}, and is at {world.where()} after the revert"
             yield Violation(Invariant.PLACEMENT, text)
 
@@ -278,11 +279,3 @@ class _Run:
         # It is made, and started, in a thread of its own; virtual time stands still meanwhile.
         while service.plans.summary(self._back).state in ("planning", "planned") and not self._world.dead:
             time.sleep(0.0005)
-
-
-def _by_worker(everything: Mapping[str, Sequence[WorkerSlot | None]]) -> dict[str, list[object]]:
-    """Return the node of each executor and the first executor of its worker: ports do not count for a rollback."""
-    return {
-        topology: [slot and (slot.supervisor, slots.index(slot)) for slot in slots]
-        for topology, slots in everything.items()
-    }

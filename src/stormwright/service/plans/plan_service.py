@@ -12,7 +12,7 @@ from queue import SimpleQueue
 
 from stormwright.client import shapes
 from stormwright.client.shapes import DrainRequest
-from stormwright.controller.description import Describing, SafetyOf, move_kinds, with_figures
+from stormwright.controller.description import FigureSources, SafetyOf, move_kinds, with_figures
 from stormwright.controller.objectives.objective import LexicographicObjective
 from stormwright.controller.objectives.placements import Placements, measured_rates
 from stormwright.controller.planning.expected_pauses import Pause, expected_pause
@@ -48,6 +48,9 @@ log = logging.getLogger(__name__)
 
 #: Seconds for which measured rates are compared with those of open plans before they are computed again.
 _RATES_S = 10.0
+
+#: Proposes a plan for the cluster of now.
+MakePlan = Callable[[Problem, FigureSources], Plan | NoPlan]
 
 #: Number of plans whose preconditions are cached.
 _MAX_PRECONDITIONS = 64
@@ -99,12 +102,12 @@ class PlanQueue:
         """Run a function after those submitted before."""
         self._work.put(work)
 
-    def make(self, plan: str, make: Callable[[Problem, Describing], Plan | NoPlan]) -> None:
+    def make(self, plan: str, make: MakePlan) -> None:
         """Propose a plan (by id) for the current cluster on this thread; on an error its state is ``failed``."""
         try:
             if self._plans.summary(plan).state != "planning":
                 return  # discarded while others were made
-            found = make(self.now(), self.describing)
+            found = make(self.now(), self.sources)
             self._plans.save(plan, found.figures if isinstance(found, NoPlan) else found)
         except StormwrightError as error:
             self._plans.happen(plan, "failed", error.line)
@@ -122,9 +125,9 @@ class PlanQueue:
         return problem
 
     @property
-    def describing(self) -> Describing:
+    def sources(self) -> FigureSources:
         """Sources of the figures of plans."""
-        return Describing(self._pause, self._safety_of)
+        return FigureSources(self._pause, self._safety_of)
 
     def _pause(self, name: str, modelled_s: float) -> Pause:
         return expected_pause(modelled_s, self._journal.pause_parts(name), self._journal.pause_parts())
@@ -283,7 +286,7 @@ class PlanService(PlanQueries):
             require_matches(now, request.topologies, request.nodes)
         plan = self._plans.add("person", ",".join(goals), request.by, request.reason, request.model_dump())
 
-        def make(problem: Problem, describing: Describing) -> Plan | NoPlan:
+        def make(problem: Problem, sources: FigureSources) -> Plan | NoPlan:
             return propose(
                 problem,
                 wish,
@@ -291,7 +294,7 @@ class PlanService(PlanQueries):
                     scheduler=LexicographicObjective(goals, self._makers.scheduler),
                     keeping=self._makers.keeping,
                     stay=self._guard.forbidden(problem, request.allow, measured_rates),
-                    describing=describing,
+                    sources=sources,
                 ),
             )
 
@@ -310,9 +313,9 @@ class PlanService(PlanQueries):
             self._queue.require_room()
             plan = self._plans.add("drain", goal, request.by, reason, {"host": host}, auto_apply=not request.wait)
 
-        def make(problem: Problem, describing: Describing) -> Plan | NoPlan:
+        def make(problem: Problem, sources: FigureSources) -> Plan | NoPlan:
             forbidden = self._guard.forbidden(problem, rates=measured_rates)
-            terms = Terms(keeping=self._makers.keeping, stay=forbidden, describing=describing)
+            terms = Terms(keeping=self._makers.keeping, stay=forbidden, sources=sources)
             found = propose(problem, Evacuate(frozenset([host]), (goal,)), terms)
             if isinstance(found, NoPlan) and found.code == "blocked":
                 raise ConflictError(found.reason)
@@ -326,14 +329,14 @@ class PlanService(PlanQueries):
         for found in self._plans.summaries((*IN_PROGRESS_STATES, "planned"), most=2**31):
             # A planned one that applies itself begins at any moment.
             in_progress = found.auto_apply or found.state in IN_PROGRESS_STATES
-            if in_progress and found.origin == "drain" and self._plans.plan(found.id, 0).request["host"] == host:
+            if in_progress and found.origin == "drain" and self._plans.request(found.id)["host"] == host:
                 return found.id
         return None
 
     def _discard_evacuations(self, host: str, change: shapes.ChangeRequest) -> None:
         """Discard plans to evacuate a host that were not begun."""
         for found in self._plans.summaries(("planning", *OPEN_STATES), most=2**31):
-            if found.origin == "drain" and self._plans.plan(found.id, 0).request["host"] == host:
+            if found.origin == "drain" and self._plans.request(found.id)["host"] == host:
                 self._plans.happen(found.id, "discarded", f"{change.by} uncordoned {host}: {change.reason}")
 
     def revert(self, n: int, change: shapes.ChangeRequest) -> Plan:
@@ -350,8 +353,8 @@ class PlanService(PlanQueries):
         goal, reason = self._makers.goal, f"entry {n} of the history: {change.reason}"
         plan = self._plans.add("rollback", goal, change.by, reason, {"n": n}, auto_apply=True)
 
-        def make(problem: Problem, describing: Describing) -> Plan | NoPlan:
-            terms = Terms(slot_name=slot_name, describing=replace(describing, in_stages=False))
+        def make(problem: Problem, sources: FigureSources) -> Plan | NoPlan:
+            terms = Terms(slot_name=slot_name, sources=replace(sources, in_stages=False))
             return propose(problem, Restore(before, reason, (goal,), refuses_cordoned=True), terms)
 
         self._submit(plan, make, fails=True)
@@ -364,7 +367,7 @@ class PlanService(PlanQueries):
             return None
         placements = Placements(to_plan_on(problem))
         slots = planned_slots(placements.problem, plan.moves)
-        described = with_figures(plan, placements, slots, self._queue.describing)
+        described = with_figures(plan, placements, slots, self._queue.sources)
         stored = self._add_own(plan)
         self._plans.save(stored, described, "suggested")
         return stored
@@ -517,7 +520,7 @@ class PlanService(PlanQueries):
         if found:
             raise ConflictError(f"plan {plan.id} cannot be applied: {'; '.join(found)}")
 
-    def _submit(self, plan: str, make: Callable[[Problem, Describing], Plan | NoPlan], *, fails: bool = False) -> None:
+    def _submit(self, plan: str, make: MakePlan, *, fails: bool = False) -> None:
         """Have a plan made that applies itself in the name of its author; if it may not, it waits, or fails."""
 
         def work() -> None:

@@ -188,6 +188,11 @@ class PlanStore:
         """
         return self._whole(self._row(plan), max_steps)
 
+    def request(self, plan: str) -> dict[str, Any]:
+        """Return the request of a plan; raises like `plan`."""
+        found: dict[str, Any] = orjson.loads(self._row(plan)["request"])
+        return found
+
     def summary(self, plan: str) -> PlanSummary:
         """Return one plan as lists show it; raises like `plan`."""
         return self._summary(self._row(plan))
