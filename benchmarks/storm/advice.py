@@ -30,7 +30,7 @@ import numpy as np
 
 from benchmarks.kit.results import DIRECTORY, show_progress, stamp, write_results
 from stormwright.advise.adviser import TargetSize
-from stormwright.advise.commands import RebalanceOrder, carry_out, orders_of
+from stormwright.advise.commands import orders_of
 from stormwright.advise.observed import observed
 from stormwright.advise.rules import Ds2
 from stormwright.advise.search.advise import advised
@@ -173,7 +173,7 @@ class AdvisedTopology:
         now = self._problem.topologies[0].executor_counts
         changed = {name: count for name, count in executors.items() if count != now[name]}
         began = time.monotonic()
-        carry_out(RebalanceOrder(self._name, changed, workers), lab.nimbus, 1)
+        lab.nimbus.rebalance(self._name, 1, workers, changed or None)
         self._problem = self._back(executors, placement, began)
         lab.warm_up(self._problem, TIMES.warm_s)
 
@@ -235,12 +235,12 @@ def _ours(topology: AdvisedTopology, measured: Problem, rate_tps: float) -> dict
     except InputError as error:
         return {"refused": str(error)}
     executors = advice.problem.topologies[0].executor_counts
-    (order,) = orders_of(advice) or (RebalanceOrder(measured.topologies[0].name, {}, None),)
+    orders = orders_of(advice)
     placement = placement_of(advice.problem, advice.assignment.slot_of_executor, measured)
     workers = len(set(placement))
     topology.carry_out(executors, workers, placement)
     trial, _ = topology.measured(rate_tps)
-    found: dict[str, Any] = {"command": order.command, "ours": trial.as_dict()}
+    found: dict[str, Any] = {"command": orders[0].command if orders else "", "ours": trial.as_dict()}
     nodes = {node for node, _ in placement}
     if trial.reached and len(nodes) > 1:
         fewer = _on_fewer_nodes(advice.problem, measured, len(nodes) - 1)

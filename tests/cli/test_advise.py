@@ -7,10 +7,11 @@ import shlex
 import orjson
 import pytest
 
-from stormwright.advise.commands import RebalanceOrder, outdated_orders
+from stormwright.client import Client
 from stormwright.formats import read_problem, write_problem
 from stormwright.model import LoadProfile
-from stormwright.storm import gateway
+from stormwright.plans.plan import Plan
+from stormwright.predict.changes import with_executors
 from stormwright.testing.word_counts import WordCount, two_word_counts
 
 
@@ -65,8 +66,7 @@ def test_prices(run, file):
         (("--rate", "60000", "--max-nodes", "1", "--node-kind", "a=1000:1:9999:1"), "no allowed number of nodes"),
         (("--node-kind", "a=b"), "should be NAME=CORE_MHZ:CORES:MEMORY_MB:PRICE"),
         (("--node-kind", "a=1000:1:9999:1", "--node-kind", "a=1000:1:9999:1"), "node kind a: is given twice"),
-        (("--wait", "3"), "has no effect: it needs --apply"),
-        (("--apply",), "needs --storm-home"),
+        (("--by", "anna"), "--by: has no effect: it needs --apply"),
         (("--leave-out", "2026-01-01"), "has no effect: it needs --state"),
         (("--p95-ms", "-1"), "--p95-ms"),
         (("--headroom", "nan"), "--headroom"),
@@ -98,58 +98,32 @@ def test_rate_option_must_name_topology_when_several_exist(run, tmp_path):
     assert run("advise", path, "--rate", "one=5000", "--no-alternatives")[0] == 0
 
 
-class Nimbus:
-    """What is asked of it is kept."""
+def test_apply_has_the_service_plan_and_apply_the_advice(run, file, monkeypatch):
+    """Executors, workers and slots in one plan; what is printed with --json is the advice, and the plan beside it."""
+    asked = {}
 
-    def __init__(self, executors: int = 12, topology: str = "words-1-0") -> None:
-        self.asked: list[tuple[object, ...]] = []
-        self.topologies = [{"name": "words", "id": topology, "num_executors": executors}]
+    def plan(_, reason, **wanted):
+        asked.update(wanted, reason=reason)
+        return Plan(id="7", state="planning")
 
-    def __enter__(self) -> Nimbus:
-        return self
-
-    def __exit__(self, *_: object) -> None: ...
-
-    def cluster(self):
-        return {"topologies": self.topologies}
-
-    def rebalance(self, *given: object) -> None:
-        self.asked.append(given)
-
-
-def test_apply_sends_printed_rebalance_orders_to_nimbus(run, file, tmp_path, monkeypatch):
-    nimbus = Nimbus()
-    monkeypatch.setattr(gateway, "gateway_command", lambda home: [str(home)])
-    monkeypatch.setattr(gateway, "NimbusGateway", lambda _: nimbus)
-    code, out, _ = run("advise", file, "--rate", "60000", "--apply", "--storm-home", tmp_path, "--wait", "7")
-    assert code == 0
-    (asked,) = nimbus.asked
-    name, wait_s, workers, executors = asked
-    assert (name, wait_s) == ("words", 7)
-    order = RebalanceOrder(name, executors or {}, workers)
-    assert f"done: {order.command}" in out
+    monkeypatch.setattr(Client, "plan", plan)
+    monkeypatch.setattr(Client, "wait_until_planned", lambda _, plan: Plan(id=plan, state="planned"))
+    monkeypatch.setattr(Client, "apply", lambda _, *given: asked.update(applied=given))
+    monkeypatch.setattr(Client, "show", lambda _, plan: Plan(id=plan, state="done"))
+    code, out, _ = run("advise", file, "--rate", "60000", "--apply", "--reason", "peak", "--json")
+    found = orjson.loads(out)
+    assert (code, found["plan"]["id"], found["plan"]["state"]) == (0, "7", "done")
+    (order,) = found["orders"]
+    assert asked["executors"] == {"words-1-0": order["executors"]}
+    (placed,) = asked["placements"].values()
     running = read_problem(file).topologies[0]
-    before = {component.id: component.parallelism for component in running.components}
-    undone = RebalanceOrder(name, {one: before[one] for one in order.executors}, workers and running.num_workers)
-    assert f"undo: {undone.command}" in out
+    assert len(placed.slot_of_executor) == with_executors(running, order["executors"]).num_executors
+    assert (asked["reason"], asked["applied"]) == ("peak", ("7", "peak"))
 
 
-@pytest.mark.parametrize(
-    ("nimbus", "why"),
-    [
-        (Nimbus(executors=13), "has 13 executors now, and had 12; fetch the problem again"),
-        (Nimbus(topology="words-2-0"), "runs with other executors than when it was measured"),
-    ],
-)
-def test_rebalance_orders_of_changed_cluster_are_outdated(file, nimbus, why):
-    problem = read_problem(file)
-    (fault,) = outdated_orders(problem, [RebalanceOrder("words", {"count": 3}, None)], nimbus)
-    assert why in str(fault)
-
-
-def test_apply_is_rejected_when_advised_nodes_are_missing(run, file, tmp_path):
+def test_apply_is_rejected_when_advised_nodes_are_missing(run, file):
     kinds = ("--node-kind", "large=3000:8:65536:0.9")
-    code, _, err = run("advise", file, "--rate", "60000", *kinds, "--apply", "--storm-home", tmp_path)
+    code, _, err = run("advise", file, "--rate", "60000", *kinds, "--apply")
     assert code == 2
     assert "the cluster has not these nodes yet: large-1; add them first" in err
 

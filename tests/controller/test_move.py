@@ -59,7 +59,7 @@ class FakeStorm:
             time.sleep(0.02)
             self._tell(acked=acked_now)
 
-    def rebalance(self, name: str, wait_s: int, num_workers: int | None = None) -> None:
+    def rebalance(self, name: str, wait_s: int, num_workers: int | None = None, executors: object = None) -> None:
         self.calls.append(f"rebalance {name} {wait_s}" + (f" on {num_workers}" if num_workers else ""))
         if self._refuse:
             raise NimbusError(self._refuse)
@@ -159,7 +159,7 @@ def test_unchanged_worker_gets_time_to_discover_new_workers(
                 time.sleep(0.02)
                 tally.add([record(two.id, node, seq, tasks=tasks, length_ms=20) for node, tasks in runs.items()])
 
-        def rebalance(self, name: str, wait_s: int, num_workers: int | None = None) -> None:
+        def rebalance(self, name: str, wait_s: int, num_workers: int | None = None, executors: object = None) -> None:
             ended.append(time.monotonic())
             bridge.answer(problem([two], conf=conf))
             tally.add([record(two.id, "n1", 4, tasks=(3, 4), length_ms=20, last=1)])
@@ -217,7 +217,7 @@ def test_late_polls_after_reactivation_never_move_the_topology(
 ) -> None:
     """Nimbus has taken the rebalance and stood still since: its first questions may still show what ran."""
     storm = FakeStorm(tally)
-    storm.rebalance = lambda name, wait_s, num_workers=None: None
+    storm.rebalance = lambda *_: None
     with pytest.raises(MoveError, match=r"t-1-0: Nimbus has not polled the service for 0\.3 s; active, not moved"):
         run(move, storm, bridge, tally, pauses, MoveLimits(drain_s=1, swap_s=0.3))
     assert storm.calls[-1] == "activate t"
@@ -234,7 +234,7 @@ def test_placement_made_by_storm_without_answer_is_ordered_again(
     storm, asks = FakeStorm(tally), []
     in_time = storm.rebalance
 
-    def rebalance(name: str, wait_s: int, num_workers: int | None = None) -> None:
+    def rebalance(name: str, wait_s: int, num_workers: int | None = None, executors: object = None) -> None:
         if not asks:
             storm.calls.append("rebalance t unanswered")
             asks.append(threading.Timer(0.05, ask, (bridge, on("n0", "n1"))))
@@ -259,7 +259,7 @@ def test_move_is_not_complete_before_nimbus_was_answered(
     storm = FakeStorm(tally)
     in_time = storm.rebalance
 
-    def rebalance(name: str, wait_s: int, num_workers: int | None = None) -> None:
+    def rebalance(name: str, wait_s: int, num_workers: int | None = None, executors: object = None) -> None:
         first = not any(call.startswith("rebalance") for call in storm.calls)
         storm.asks = None if first else bridge
         in_time(name, wait_s, num_workers)

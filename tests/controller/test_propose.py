@@ -22,7 +22,7 @@ from stormwright.controller.propose import (
     Improve,
     NoPlan,
     Repair,
-    Restore,
+    Place,
     Terms,
     plan_of,
     plan_valid_moves,
@@ -80,7 +80,7 @@ AS_MODELLED = FigureSources(lambda _, modelled_s: expected_pause(modelled_s, (),
 def restored(now: Problem, slots: list[int], sources: FigureSources | None = FIGURES) -> Plan:
     """The plan to given slots, whatever they gain."""
     placements = Assignment(np.array(slots, np.int32)).by_topology(now)
-    found = propose(now, Restore(placements), Terms(sources=sources))
+    found = propose(now, Place(placements), Terms(sources=sources))
     assert isinstance(found, Plan)
     return found
 
@@ -136,7 +136,7 @@ def test_topology_stays_if_its_configuration_forbids_moves() -> None:
     found = improved(fixed, [4] * 4 + [2] * 4)
     assert isinstance(found, NoPlan)
     with pytest.raises(InputError, match=r"a-1-0: stormwright\.move is false"):
-        propose(fixed, Restore({A.id: on("n2")}), Terms())
+        propose(fixed, Place({A.id: on("n2")}), Terms())
 
 
 def test_insufficient_gain_yields_no_plan() -> None:
@@ -357,7 +357,7 @@ def test_node_changes_since_planning_are_described_in_plain_text() -> None:
 
 def test_rollback_restores_nodes_and_workers() -> None:
     now = problem([A], current={A.id: on("n2")})
-    plan = propose(now, Restore({A.id: on("n0", "n1")}, "it is slow"), Terms())
+    plan = propose(now, Place({A.id: on("n0", "n1")}, reason="it is slow"), Terms())
     assert isinstance(plan, Plan)
     (step,) = plan.moves
     assert (step.before, where(step.after)) == (on("n2"), where(on("n0", "n1")))
@@ -367,18 +367,18 @@ def test_rollback_restores_nodes_and_workers() -> None:
 
 def test_rollback_takes_another_port_where_the_one_of_then_is_taken() -> None:
     now = problem([A, B], current={A.id: on("n2"), B.id: on("n0")})
-    plan = propose(now, Restore({A.id: on("n0", "n1")}), Terms())
+    plan = propose(now, Place({A.id: on("n0", "n1")}), Terms())
     assert isinstance(plan, Plan)
     assert set(plan.targets[A.id].slots) == {("n0", 6701), ("n1", 6700)}
     other_port = two().with_current({A.id: place([("n0", 6701)], [0] * 4), B.id: on("n1")})
-    found = propose(other_port, Restore({A.id: on("n0")}), Terms())
+    found = propose(other_port, Place({A.id: on("n0")}), Terms())
     assert isinstance(found, NoPlan)
     assert found.code == "nothing_to_do", "no worker is restarted for a port"
 
 
 def test_rollback_exchanges_topologies_that_are_in_each_others_way() -> None:
     now = problem([A, B], nodes=2, slots=1, current={A.id: on("n0"), B.id: on("n1")})
-    plan = propose(now, Restore({A.id: on("n1"), B.id: on("n0")}), Terms())
+    plan = propose(now, Place({A.id: on("n1"), B.id: on("n0")}), Terms())
     assert isinstance(plan, Plan)
     assert len(plan.steps) == 1
     assert plan.targets == {A.id: on("n1"), B.id: on("n0")}
@@ -386,14 +386,14 @@ def test_rollback_exchanges_topologies_that_are_in_each_others_way() -> None:
 
 def test_impossible_rollback_is_rejected_with_reason() -> None:
     now = two(nodes=2)
-    with pytest.raises(InputError, match="was on n2:6700, which is gone"):
-        propose(now, Restore({A.id: on("n2")}), Terms())
+    with pytest.raises(InputError, match="n2:6700 is gone"):
+        propose(now, Place({A.id: on("n2")}), Terms())
     with pytest.raises(InputError, match="x: is gone"):
-        propose(now, Restore({"x": on("n1")}), Terms())
+        propose(now, Place({"x": on("n1")}), Terms())
     full = place([("n0", 6700), ("n0", 6701)], [0, 0, 1, 1])
     crowd = problem([A, B], current={A.id: on("n2"), B.id: full})
     with pytest.raises(InputError, match="no room where it should move to: host0: slots short by 1"):
-        propose(crowd, Restore({A.id: on("n0", "n1")}), Terms())
+        propose(crowd, Place({A.id: on("n0", "n1")}), Terms())
 
 
 class Together:

@@ -21,7 +21,7 @@ from stormwright.workbench.demo.settings import DemoSettings, parse_submissions
 pytestmark = [pytest.mark.storm, pytest.mark.spark]
 
 #: The spouts are slowed down: what is tested is that all of it works, on a machine that is busy with other tests.
-TOPOLOGY = "word-count:name=moved,rate=1000"
+TOPOLOGY = "word-count:name=moved,rate=300"
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def result(storm_cluster, settings) -> DemoResult:
 
 def test_no_tuple_is_lost_or_failed(result):
     (topology,) = result.topologies
-    assert topology.begun > 10_000
+    assert topology.begun > 5_000
     assert (topology.lost, topology.failed) == (0, 0), _when_trees_failed(result)
     assert topology.acked == topology.begun
 
@@ -152,13 +152,13 @@ def test_report_is_one_self_contained_file(result, settings, tmp_path):
     document = as_dict(result)
     assert document["lost"] == 0
     assert set(document["nodes"]) == {"node1", "node2", "node3"}
-    # The spouts begin 1000 trees/s, which a machine that other tests keep busy may not sustain on its quotas.
+    # The spouts begin 300 trees/s, which a machine that other tests keep busy may not sustain on its quotas.
     (topology,) = document["topologies"]
     for phase in ("before", "after"):
         promised = topology[phase]["predicted"]
         rate = promised["acked_tps"]["value"]
-        assert 0 < rate <= 1000
-        assert (rate == 1000) == ("1,000 trees/s" in promised["bottleneck"])
+        assert 0 < rate <= 300
+        assert (rate == 300) == ("300 trees/s" in promised["bottleneck"])
 
 
 def test_workers_are_as_warm_after_the_move_as_before(result):

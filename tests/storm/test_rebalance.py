@@ -1,39 +1,76 @@
-"""What advice has Nimbus do, on the session's cluster."""
+"""A plan that gives a topology other executors, workers and slots, on the session's cluster, and its rollback."""
 
 from __future__ import annotations
 
+import time
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
-from stormwright.advise.commands import RebalanceOrder, carry_out
+from stormwright.client import Client
+from stormwright.model import Problem, TopologyAssignment
+from stormwright.plans.plan import Plan
+from stormwright.plans.states import IN_PROGRESS_STATES
+from stormwright.schedulers import make_scheduler
+from stormwright.service.composition import Service
+from stormwright.service.settings import ServiceSettings
+from stormwright.workbench.demo.settings import DemoSettings, parse_submissions
+from stormwright.workbench.demo.steps import finish, snapshot_of, submit
 
-pytestmark = pytest.mark.storm
+pytestmark = [pytest.mark.storm, pytest.mark.spark]
+
+#: Three executors of the counting bolt, slow enough for a machine that is busy with other tests.
+TOPOLOGY = "word-count:name=resized,count=3,workers=2,rate=200"
 
 
-def test_a_topology_gets_the_executors_and_workers_of_an_order(storm_cluster, eventually):
-    storm_cluster.run_topology("stormwright.topologies.WordCount", ["name=resized", "count=3"], {"topology.workers": 2})
+def followed(client: Client, plan: str) -> Plan:
+    """Return a plan once it has ended, or waits for a person as a rate this low is noise."""
+    until = time.monotonic() + 400
+    while (found := client.show(plan)).state in IN_PROGRESS_STATES or found.auto_apply:
+        assert time.monotonic() < until, found
+        time.sleep(0.5)
+    if found.state == "waiting":
+        client.resume(plan, "a test")
+        found = client.show(plan)
+    return found
 
-    def runs() -> Counter[str]:
-        executors = gateway.topology(found["id"])["executors"]
-        return Counter(executor["component"] for executor in executors if executor["uptime_s"])
 
-    def all_run() -> bool:
-        executors = gateway.topology(found["id"])["executors"]
-        return bool(executors) and all(executor["uptime_s"] for executor in executors)
+def runs(problem: Problem, topology: str) -> tuple[Counter[str], int]:
+    """Return the executors by component, and the number of workers."""
+    of = problem.topologies[problem.topology_index[topology]]
+    names = [of.components[component].id for component in of.executor_component.tolist()]
+    return Counter(names), len(problem.current[topology].slots)
 
-    def workers() -> int:
-        executors = gateway.topology(found["id"])["executors"]
-        return len({(executor["host"], executor["port"]) for executor in executors})
 
-    with storm_cluster.gateway() as gateway:
-        try:
-            (found,) = [topology for topology in gateway.cluster()["topologies"] if topology["name"] == "resized"]
-            eventually(lambda: all_run() and runs()["count"] == 3, "all executors run")
-            before = runs()
-            carry_out(RebalanceOrder("resized", {"count": 2}, 1), gateway, 0)
-            eventually(lambda: runs() == Counter({**before, "count": 2}) and workers() == 1, "it has fewer")
-            carry_out(RebalanceOrder("resized", {"count": 3}, 2), gateway, 0)
-            eventually(lambda: runs() == before and workers() == 2, "it has them again")
-        finally:
-            gateway.kill("resized", 0)
+def test_topology_gets_executors_and_workers_by_a_plan_and_gives_them_back(storm_cluster, tmp_path: Path) -> None:
+    settings = DemoSettings(
+        cluster=storm_cluster.plan.config,
+        submissions=parse_submissions([TOPOLOGY]),
+        scheduler=make_scheduler("even"),
+        scheduler_name="even",
+        warm_up_s=5,
+        measure_s=5,
+    )
+    of_service = ServiceSettings(tmp_path, storm_cluster.service_host, storm_cluster.service_port)
+    with Service(of_service, settings.scheduler, settings.scheduler_name, storm_cluster.gateway_command()) as service:
+        client = Client(f"http://{storm_cluster.service_host}:{storm_cluster.service_port}", "anna")
+        (topology,) = submit(settings, storm_cluster, service).values()
+        before = snapshot_of(service)
+        had = runs(before, topology)
+        assert (had[0]["count"], had[1]) == (3, 2)
+        slot = before.current[topology].slots[0]
+        wanted = TopologyAssignment((slot,), (0,) * (before.num_executors - 1))
+        plan = client.plan("fewer", placements={topology: wanted}, executors={topology: {"count": 2}})
+        made = client.wait_until_planned(plan.id)
+        client.apply(made.id, "a test")
+        assert followed(client, made.id).state == "done"
+        now = runs(snapshot_of(service), topology)
+        assert now == (had[0] - Counter(count=1), 1)
+        (entry,) = client.history(1).entries
+        back = client.revert(entry.n, "as it was")
+        assert followed(client, back.id).state == "done"
+        assert runs(snapshot_of(service), topology) == had
+        finish(service, [topology])
+        totals = service.tally.totals(topology)
+        assert (service.tally.unaccounted(topology), totals.failed) == (0, 0)

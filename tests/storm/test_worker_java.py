@@ -148,7 +148,7 @@ class Worker:
         return self.process.wait(30)
 
 
-def wait_until(reached: Callable[[], Any], timeout_s: float = 60.0) -> None:
+def wait_until(reached: Callable[[], Any], timeout_s: float = 240.0) -> None:
     deadline = time.monotonic() + timeout_s
     while not reached():
         assert time.monotonic() < deadline, "not reached in time"

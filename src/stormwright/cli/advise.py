@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -173,6 +173,15 @@ _NAMED = re.compile(r"(?:(?P<name>.+)=)?[x×*]?(?P<value>\d+(?:\.\d+)?)", re.ASC
 
 
 @dataclass(frozen=True)
+class Change:
+    """Address of a service, and who changes what it controls, and why."""
+
+    address: str
+    by: str
+    reason: str
+
+
+@dataclass(frozen=True)
 class _HistorySource:
     """Location of the history, and the excluded days."""
 
@@ -239,17 +248,13 @@ class _HistorySource:
 @options.costs
 @options.output("Write what is printed with --json here.")
 @options.everything
-@click.option("--apply", "applies", is_flag=True, help="Rebalance the topologies through Nimbus.")
-@options.storm_home("For --apply: whose storm.yaml says where Nimbus is.")
-@click.option(
-    "--wait",
-    "wait_s",
-    type=options.WholeRange(0, 3600),
-    default=30,
-    help="With --apply: seconds for which spouts stop before workers restart, as in storm rebalance -w.",
-)
+@click.option("--apply", "applies", is_flag=True, help="Have the service make and apply a plan of it, and follow it.")
+@options.service
+@options.reason("advised")
 @options.as_json("Print it as JSON.")
+@click.pass_context
 def command(
+    ctx: click.Context,
     file: Path,
     rates: tuple[str, ...],
     times: tuple[str, ...],
@@ -266,8 +271,9 @@ def command(
     costs_file: Path | None,
     output: Path | None,
     applies: bool,
-    storm_home: Path | None,
-    wait_s: int,
+    address: str,
+    by: str,
+    reason: str,
     as_json: bool,
 ) -> None:
     """The result is the cheapest that sustains the requested rates.
@@ -275,17 +281,16 @@ def command(
     FILE is a problem with running topologies and a measured load: from `GET /v1/problem` of a service, or from
     `stormwright import nimbus` together with `--ui`. Executors stay within the number of tasks, which Storm fixes when
     a topology is submitted. Without a target, what runs is sized for the measured rates, which may be fewer executors
-    and nodes. Lines that begin with `next:` are the `storm rebalance` commands; `--apply` runs them.
+    and nodes. Lines that begin with `next:` are the `storm rebalance` commands; `--apply` makes a plan of the service
+    instead, which pauses spouts, loses no tuple, is evaluated, and can be rolled back.
     """
     from stormwright.advise.commands import orders_of
     from stormwright.advise.search.advise import advised
     from stormwright.advise.search.goals import AdviceGoals
     from stormwright.advise.ui import with_measured
 
-    faults = options.idle({} if applies else dict.fromkeys(("storm_home", "wait_s"), "it needs --apply"))
+    faults = options.idle({} if applies else dict.fromkeys(("address", "by", "reason"), "it needs --apply"))
     faults += options.idle({} if state_dir else {"left_out": "it needs --state"})
-    if applies and storm_home is None:
-        faults.append(Fault("needs --storm-home, whose storm.yaml has the address of Nimbus", "--apply"))
     wanted = [_texts(texts, name, faults) for texts, name in ((rates, "--rate"), (times, "--times"))]
     made = _kinds(kinds, kinds_file, faults)
     goals: AdviceGoals | None = None
@@ -304,13 +309,12 @@ def command(
     document = _document(problem, advice, orders, warnings)
     if output:
         write_json(output, document)
-    if as_json:
-        print_json(document)
-    else:
+    if not as_json:
         print_advice(problem, advice, orders, warnings, priced=bool(made))
-    if applies and storm_home is not None:
-        for line in _applied(problem, advice, orders, storm_home, wait_s):
-            say(line, err=as_json)
+    if applies and orders:
+        _apply(ctx, advice, orders, Change(address, by, reason), document if as_json else None)
+    elif as_json:
+        print_json(document)
 
 
 def _texts(texts: Sequence[str], option: str, faults: list[Fault]) -> dict[str, float]:
@@ -373,33 +377,27 @@ def _document(
     }
 
 
-def _applied(
-    problem: Problem, advice: Advice, orders: Sequence[RebalanceOrder], home: Path, wait_s: int
-) -> Iterator[str]:
-    """Rebalance through Nimbus, yielding each command and the one that undoes it; refused if FILE is outdated."""
-    from stormwright.advise.commands import carry_out, outdated_orders
-    from stormwright.storm.gateway import NimbusGateway, gateway_command
+def _apply(
+    ctx: click.Context,
+    advice: Advice,
+    orders: Sequence[RebalanceOrder],
+    change: Change,
+    document: Mapping[str, object] | None,
+) -> None:
+    """Have the service plan and apply the advice, and follow it; with a document, print all as JSON."""
+    from stormwright.cli.apply import follow
+    from stormwright.cli.asking import client_of
 
     new = [node.node for node in advice.nodes if not node.exists]
     if new:
         message = f"the cluster has not these nodes yet: {', '.join(new[:5])}{', …' if new[5:] else ''}; add them first"
         raise InputError("--apply", [Fault(message, "nodes")])
-    with NimbusGateway(gateway_command(home)) as nimbus:
-        faults = outdated_orders(problem, orders, nimbus)
-        if faults:
-            raise InputError("--apply", faults)
-        for order in orders:
-            carry_out(order, nimbus, wait_s)
-            yield f"done: {order.command}"
-            yield f"undo: {_undo_of(order, advice).command}"
-
-
-def _undo_of(order: RebalanceOrder, advice: Advice) -> RebalanceOrder:
-    """Return the rebalance that undoes an order."""
-    before = {each.component: each.executors_now for each in advice.components if each.topology == order.name}
-    workers = {each.name: each.workers_now for each in advice.topologies}
-    return replace(
-        order,
-        executors={component: before[component] for component in order.executors},
-        workers=None if order.workers is None else workers[order.name],
+    client, placed = client_of(change.address, change.by), advice.assignment.by_topology(advice.problem)
+    requested = client.plan(
+        change.reason,
+        placements={order.topology: placed[order.topology] for order in orders},
+        executors={order.topology: order.executors for order in orders},
     )
+    plan = client.wait_until_planned(requested.id)
+    client.apply(plan.id, change.reason)
+    follow(ctx, client.address, change.by, plan.id, no_wait=False, as_json=document is not None, beside=document)

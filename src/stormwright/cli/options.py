@@ -200,7 +200,7 @@ def idle(reasons: Mapping[str, str]) -> list[Fault]:
     """
     context = click.get_current_context()
     names = {parameter.name: parameter.opts[0] for parameter in context.command.params}
-    unsaid = (None, ParameterSource.DEFAULT, ParameterSource.DEFAULT_MAP)
+    unsaid = (None, ParameterSource.DEFAULT, ParameterSource.DEFAULT_MAP, ParameterSource.ENVIRONMENT)
     given = [name for name in reasons if context.get_parameter_source(name) not in unsaid]
     return [Fault(f"has no effect: {reasons[name]}", names[name]) for name in given]
 

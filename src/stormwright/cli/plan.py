@@ -163,7 +163,6 @@ def _check(file: Path | None, ctx: click.Context) -> None:
     else:
         of_service = "a plan of a FILE is not stored"
         faults = options.idle(dict.fromkeys(("address", "by", "reason", "show", "discard", "listed"), of_service))
-        faults = [fault for fault in faults if not _from_environment(ctx, fault)]
     if ctx.params["only"] is not None:
         idle = ("least_gain_percent", "scheduler_name", "settings") if file else ("least_gain_percent",)
         faults += options.idle(dict.fromkeys(idle, "--only looks for the fewest moves, whatever they gain"))
@@ -178,10 +177,6 @@ def _stored_plan(ctx: click.Context) -> list[Fault]:
             others = {"show", "discard", "listed", "reason"} - {name} - ({"reason"} if name == "discard" else set())
             return options.idle(dict.fromkeys((*sorted(others), *_WISHED), f"{option} makes no plan"))
     return []
-
-
-def _from_environment(ctx: click.Context, fault: Fault) -> bool:
-    return fault.path == "--service" and ctx.get_parameter_source("address") == click.core.ParameterSource.ENVIRONMENT
 
 
 def _of_service(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
@@ -14,6 +14,8 @@ from pydantic import BaseModel, ValidationError
 from stormwright.client import shapes
 from stormwright.client.shapes import Overview
 from stormwright.errors import ClusterError, ConflictError, Fault, InputError, NotFoundError
+from stormwright.model.assignment import TopologyAssignment
+from stormwright.plans.json import placement_to_dict
 from stormwright.plans.modes import Modes, MoveKind
 from stormwright.plans.plan import Goal, Plan
 from stormwright.plans.states import PlanState
@@ -65,15 +67,17 @@ class Client:
         nodes: Iterable[str] = (),
         least_gain_percent: float | None = None,
         allow: Iterable[MoveKind] = (),
+        placements: Mapping[str, TopologyAssignment] | None = None,
+        executors: Mapping[str, Mapping[str, int]] | None = None,
     ) -> Plan:
         """Begin to make a plan; `wait_until_planned` waits for it.
 
         Parameters
         ----------
-        reason, goals, only, topologies, nodes, least_gain_percent, allow
+        reason, goals, only, topologies, nodes, least_gain_percent, allow, placements, executors
             As `shapes.PlanRequest` has them.
         """
-        request = {
+        request: dict[str, Any] = {
             "reason": reason,
             "goals": list(goals),
             "only": only,
@@ -82,6 +86,9 @@ class Client:
             "least_gain_percent": least_gain_percent,
             "allow": list(allow),
         }
+        if placements:
+            request["placements"] = {topology: placement_to_dict(each) for topology, each in placements.items()}
+            request["executors"] = {topology: dict(each) for topology, each in (executors or {}).items()}
         return self._ask("POST", "/v1/plans", Plan, request)
 
     def wait_until_planned(self, plan: str, limit_s: float = 600.0, waits: Callable[[], None] | None = None) -> Plan:

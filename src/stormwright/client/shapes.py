@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from stormwright.model.assignment import TopologyAssignment
 from stormwright.plans.figures import MoveKindReport, Shape, StageEvaluation
 from stormwright.plans.modes import AnomalyKind, Mode, Modes, MoveKind, RequestShape, Response
 from stormwright.plans.plan import Goal, Plan, PlanSummary
@@ -75,6 +76,10 @@ class PlanRequest(RequestShape):
         Minimum gain; None for that of the service.
     allow
         Kinds of moves that are allowed although they are forbidden by default; modes of topologies take precedence.
+    placements
+        Placement by topology (id) that these get, whatever the gain, instead of a search.
+    executors
+        Topology (id) → component (id) → number of executors in its placement, where it changes.
     """
 
     reason: Reason
@@ -85,6 +90,8 @@ class PlanRequest(RequestShape):
     nodes: Patterns = ()
     least_gain_percent: Annotated[float, Field(ge=0, le=100)] | None = None
     allow: Annotated[tuple[MoveKind, ...], Field(max_length=6)] = ()
+    placements: dict[str, TopologyAssignment] = Field(default_factory=dict, max_length=10_000)
+    executors: dict[str, dict[str, Annotated[int, Field(ge=1)]]] = Field(default_factory=dict, max_length=10_000)
 
 
 class ChangeRequest(RequestShape):

@@ -16,7 +16,7 @@ from stormwright.controller.planning.expected_pauses import Pause, PauseOf, mode
 from stormwright.controller.safety.move_kinds import MoveSafety, move_safety, restarted_shares
 from stormwright.controller.stages import staged
 from stormwright.history.evaluation.moves import AFTER_S, SETTLE_S
-from stormwright.model import UNPLACED, Cost, Problem, Topology, TopologyAssignment
+from stormwright.model import UNPLACED, Cost, Problem, Topology
 from stormwright.model.arrays import IntArray
 from stormwright.model.assignment import where
 from stormwright.model.constraints.constraint import PlacedExecutors, Violation
@@ -315,7 +315,14 @@ class FigureSources:
     in_stages: bool = True
 
 
-def with_figures(plan: Plan, placements: Placements, slots: IntArray, sources: FigureSources, goal: str = "") -> Plan:
+def with_figures(
+    plan: Plan,
+    placements: Placements,
+    slots: IntArray,
+    sources: FigureSources,
+    goal: str = "",
+    then: Placements | None = None,
+) -> Plan:
     """Return a plan with its stages, and its figures for people.
 
     Parameters
@@ -330,8 +337,10 @@ def with_figures(plan: Plan, placements: Placements, slots: IntArray, sources: F
         Sources of the figures.
     goal
         Objective of the proven optimality gap; empty for none.
+    then
+        Placements of the problem after it, if topologies get other numbers of executors.
     """
-    problem = placements.problem
+    problem, after_it = placements.problem, then or placements
     if sources.in_stages:
         stages = staged(plan.steps)
         steps = tuple(replace(step, stage=stage) for step, stage in zip(plan.steps, stages, strict=True))
@@ -339,15 +348,17 @@ def with_figures(plan: Plan, placements: Placements, slots: IntArray, sources: F
     blocked = dict(islice(plan.blocked.items(), _MAX_NAMED))
     if not (problem.current_slot >= 0).any():
         return plan.model_copy(update={"blocked": blocked})
-    both = problem.current_slot, slots
-    before, after = (side_of(placements, each) for each in both)
-    now, then = (placements.predicted(each) for each in both)
-    moved = list(_moved(plan, problem, now, then, sources, heap_changes(problem, slots)))
+    both = (placements, problem.current_slot), (after_it, slots)
+    before, after = (side_of(*each) for each in both)
+    predicted = [each.predicted(of) for each, of in both]
+    heaps = heap_changes(problem, slots) if then is None else {}
+    moved = list(_moved(plan, problem, predicted, sources, heaps))
     pauses = [each.pause_s.value or 0.0 for each in moved]
     evaluated = plan.stages if sources.in_stages else 0
-    proof = proven(placements, goal, slots)
-    worse = [f"newly exceeded: {each}" for each in placements.newly_broken(slots)[:_MAX_VIOLATIONS]]
-    more = placements.worsened(slots)[:_MAX_VIOLATIONS]
+    proof = proven(after_it, goal, slots)
+    broken = placements.newly_broken(slots) if then is None else then.broken(slots)
+    worse = [f"newly exceeded: {each}" for each in broken[:_MAX_VIOLATIONS]]
+    more = placements.worsened(slots)[:_MAX_VIOLATIONS] if then is None else []
     worse += [f"exceeded already, and {new.amount / old.amount - 1:.1%} more: {new}" for old, new in more]
     figures = {
         "blocked": blocked,
@@ -387,19 +398,18 @@ def _worse(before: Side, after: Side) -> Iterator[str]:
 def _moved(
     plan: Plan,
     problem: Problem,
-    now: Prediction,
-    then: Prediction,
+    predicted: Sequence[Prediction],
     sources: FigureSources,
     heaps: Mapping[str, tuple[HeapChange, ...]],
 ) -> Iterator[PlannedTopology]:
-    """Yield the topologies that move, by the predictions of the current and of the planned placement."""
+    """Yield the topologies that move, by the predictions of the current and of the planned placement, in order."""
     of: dict[str, list[TopologyMove]] = {}
     modelled_s: dict[str, float] = {}
     for step in plan.steps:
         for move in step.moves:
             of.setdefault(move.topology, []).append(move)
             modelled_s[move.topology] = modelled_s.get(move.topology, 0.0) + modelled_pause_s(step)
-    sides = [{each.topology: each for each in predicted.topologies} for predicted in (now, then)]
+    sides = [{each.topology: each for each in side.topologies} for side in predicted]
     for topology, moves in of.items():
         one, other = (side[topology] for side in sides)
         measured = one.measured_tps > 0
@@ -410,7 +420,7 @@ def _moved(
         yield PlannedTopology(
             topology=topology,
             name=itself.name,
-            executors=_executors_moved(moves[0].before, moves[-1].after),
+            executors=_executors_moved(moves),
             workers_started=len({slot for move in moves for slot in move.started_workers}),
             workers_stopped=len({slot for move in moves for slot in move.stopped_workers}),
             workers_unchanged=len(moves[-1].unchanged_workers),
@@ -423,6 +433,8 @@ def _moved(
         )
 
 
-def _executors_moved(before: TopologyAssignment, after: TopologyAssignment) -> int:
-    """Return the number of executors that end in another slot, however many detours they take."""
-    return sum(one != other for one, other in zip(where(before), where(after), strict=True))
+def _executors_moved(moves: Sequence[TopologyMove]) -> int:
+    """Return the number of executors that end in another slot, however many detours they take, or are new."""
+    if moves[-1].executors:
+        return moves[-1].moved_executors
+    return sum(one != other for one, other in zip(where(moves[0].before), where(moves[-1].after), strict=True))

@@ -26,6 +26,7 @@ from stormwright.errors import MoveError, MoveStoppedError, NimbusError, Stormwr
 from stormwright.formats.document.problem import problem_from_dict
 from stormwright.model import UNPLACED, Problem, Supervisor, Topology, TopologyAssignment, WorkerSlot
 from stormwright.plans.plan import Leg, Move, TopologyMove
+from stormwright.predict.changes import with_executors
 from stormwright.storm.bridge import Bridge
 from stormwright.storm.occupancy import Order
 
@@ -63,7 +64,9 @@ class Nimbus(SpoutControl, Protocol):
 
     def problem(self) -> Mapping[str, Any]: ...
 
-    def rebalance(self, name: str, wait_s: int, num_workers: int | None = None) -> None: ...
+    def rebalance(
+        self, name: str, wait_s: int, num_workers: int | None = None, executors: Mapping[str, int] | None = None
+    ) -> None: ...
 
     def release(self, topology_id: str, supervisor: Supervisor) -> bool: ...
 
@@ -197,8 +200,10 @@ class Mover:
             raise MoveError(f"{', '.join(gone)}: gone; nothing was moved")
         return problem
 
-    def _topology(self, topology: str) -> Topology:
-        return self._problem.topologies[self._problem.topology_index[topology]]
+    def _topology(self, topology: str, executors: Mapping[str, int] | None = None) -> Topology:
+        """Return a topology as it was before the move, or with other numbers of executors."""
+        known = self._problem.topologies[self._problem.topology_index[topology]]
+        return with_executors(known, executors) if executors else known
 
     def _vacated(self, leg: Leg) -> list[Supervisor]:
         """Return the nodes that a leg leaves entirely; the workers of one that is gone end by themselves."""
@@ -301,10 +306,10 @@ class Mover:
         self._bridge.order_all(orders)
         try:
             for move, _ in legs:
-                # One would be enough, as the others leave their slots in the same answer; but each needs its worker
-                # count changed.
-                if move is legs[0][0] or move.num_workers is not None:
-                    self._nimbus.rebalance(move.name, 0, move.num_workers)
+                # One would be enough, as the others leave their slots in the same answer; but each needs its own
+                # numbers of workers and executors.
+                if move is legs[0][0] or move.changes_counts:
+                    self._nimbus.rebalance(move.name, 0, move.num_workers, move.executors or None)
         except NimbusError:
             self._bridge.withdraw(ids)  # it may have taken the call and not been able to say so
             raise
@@ -369,7 +374,7 @@ class Mover:
         """Return whether a topology may be activated; running workers know the new ones from `known` on."""
         if not leg.unchanged_workers:
             return True
-        if not self._all_report(move.topology, leg, since):
+        if not self._all_report(move, leg, since):
             return False
         detour = leg is not move.legs[-1]
         return detour or self._all_connected(move.topology, leg) or self._tally.clock.monotonic() >= known
@@ -382,14 +387,14 @@ class Mover:
     def _await_reports(self, move: TopologyMove, since: float) -> bool:
         """Return whether every started worker reports all its tasks within `MoveLimits.swap_s` of `since`."""
         clock, deadline = self._tally.clock, since + self._limits.swap_s
-        while not (up := self._all_report(move.topology, move.legs[-1], since)) and clock.monotonic() < deadline:
+        while not (up := self._all_report(move, move.legs[-1], since)) and clock.monotonic() < deadline:
             self._tally.wait(_POLL_S)
         return up
 
-    def _all_report(self, topology: str, leg: Leg, since: float) -> bool:
-        tasks = _tasks_by_slot(self._topology(topology), leg.after)
+    def _all_report(self, move: TopologyMove, leg: Leg, since: float) -> bool:
+        tasks = _tasks_by_slot(self._topology(move.topology, move.executors), leg.after)
         return all(
-            self._tally.reports(topology, slot.supervisor, slot.port, tasks[slot], since)
+            self._tally.reports(move.topology, slot.supervisor, slot.port, tasks[slot], since)
             for slot in leg.started_workers
         )
 

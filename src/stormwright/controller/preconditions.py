@@ -127,7 +127,9 @@ def _changed_topology(
     if index is None:
         yield f"{topology} is gone"
         return
-    if _executors(problem.topologies[index]) != was.executors:
+    resized = moved is not None and len(moved.slot_of_executor) != len(was.executors[0])
+    now_executors = _executors(problem.topologies[index])
+    if len(now_executors[0]) != len(moved.slot_of_executor) if resized and moved else now_executors != was.executors:
         yield f"{topology} has other executors"
     elif where(problem.current.get(topology)) != where(moved or was.where):
         yield f"{topology} runs somewhere else"

@@ -8,7 +8,7 @@ person, a drain, or a rollback.
     Improve ─┐
     Repair ──┤                  wanted       moves in order,         gain and
     Evacuate ┼─ problem ──────▶ placement ─▶ within the budget ────▶ promises ─▶ Plan, or NoPlan
-    Restore ─┘  (`to_plan_on`)               (`plan_valid_moves`)
+    Place ───┘  (`to_plan_on`)               (`plan_valid_moves`)
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from stormwright.controller.planning.order import UNLIMITED, Excluded, Forbidden
 from stormwright.controller.planning.planner import plan_moves
 from stormwright.controller.preconditions import preconditions
 from stormwright.controller.repair import FewestMoves
+from stormwright.controller.resize import other_executors, resize_steps, resized, resized_slots
 from stormwright.controller.safety.holds import HOLD_CODES, HoldCode
 from stormwright.errors import Fault, InputError, suggestion_for
 from stormwright.model import UNPLACED, Assignment, Problem, Scheduler, TopologyAssignment, WorkerSlot
@@ -109,8 +110,8 @@ class Evacuate:
 
 
 @dataclass(frozen=True)
-class Restore:
-    """Bring topologies (ids) to given placements, whatever the gain.
+class Place:
+    """Bring topologies (ids) to given placements, whatever the gain: to those of before, or as advised.
 
     Nodes and workers are as given, and so are the ports, unless another topology holds one: any of the node will do.
 
@@ -118,6 +119,8 @@ class Restore:
     ----------
     placements
         Placement by topology id.
+    executors
+        Topology (id) → component (id) → executors, for topologies whose placement has other numbers of them.
     reason
         Why, for the history and Storm's UI.
     goals
@@ -129,13 +132,14 @@ class Restore:
     """
 
     placements: Mapping[str, TopologyAssignment]
+    executors: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     reason: str = ""
     goals: tuple[str, ...] = (TRAFFIC,)
     origin: Origin = "rollback"
     refuses_cordoned: bool = False
 
 
-Request: TypeAlias = Improve | Repair | Evacuate | Restore
+Request: TypeAlias = Improve | Repair | Evacuate | Place
 
 
 @dataclass(frozen=True)
@@ -161,7 +165,7 @@ class Terms:
     sources
         Sources of figures for people; None for none.
     predicts
-        Whether a placement that is restored is predicted; where it is not, there are no promises.
+        Whether a placement that is given is predicted; where it is not, there are no promises.
     """
 
     scheduler: Scheduler | None = None
@@ -246,7 +250,7 @@ def propose(problem: Problem, request: Request, terms: Terms) -> Plan | NoPlan:
     Raises
     ------
     InputError
-        A pattern fits no topology, or no node; or a topology cannot get to the placement that is to be restored.
+        A pattern fits no topology, or no node; or a topology cannot get to the placement that is given.
     """
     if isinstance(request, Improve | Repair):
         require_matches(problem, request.topologies, request.nodes)
@@ -257,7 +261,7 @@ def propose(problem: Problem, request: Request, terms: Terms) -> Plan | NoPlan:
         return proposal.repair(request)
     if isinstance(request, Evacuate):
         return proposal.evacuate(request)
-    return proposal.restore(request)
+    return proposal.place(request)
 
 
 def to_plan_on(problem: Problem, *, heeds_requests: bool = False) -> Problem:
@@ -426,25 +430,63 @@ class _Proposal:
         why = f"not all of it can leave: {reasons}" if blocked else ""
         return plan.model_copy(update={"origin": "drain", "why": why})
 
-    def restore(self, request: Restore) -> Plan | NoPlan:
+    def place(self, request: Place) -> Plan | NoPlan:
         problem = self._problem
-        wanted = _placements_of_then(problem, request.placements, self._terms.slot_name)
+        there = {topology: counts for topology, counts in request.executors.items() if topology in request.placements}
+        resizing = other_executors(problem, there)
+        given = {topology: each for topology, each in request.placements.items() if topology not in resizing}
+        wanted = _given_slots(problem, given, self._terms.slot_name)
         workers = {
             topology: len(placement.slots)
-            for topology, placement in request.placements.items()
+            for topology, placement in given.items()
             if len(placement.slots) != problem.topologies[problem.topology_index[topology]].num_workers
         }
-        order = plan_moves(problem, Assignment(wanted, num_workers=workers), UNLIMITED, _pinned(problem), False)
-        if order.blocked:
-            raise InputError(_THEN, [Fault(str(why), topology) for topology, why in order.blocked.items()])
-        if not order.steps:
-            return self._none("nothing_to_do", "everything is where it was then")
+        pinned = _pinned(problem)
+        order = plan_moves(problem, Assignment(wanted, num_workers=workers), UNLIMITED, pinned, False)
+        blocked = {**order.blocked, **{topology: why for topology, why in pinned.items() if topology in resizing}}
+        if blocked:
+            raise InputError(_GIVEN, [Fault(str(why), topology) for topology, why in blocked.items()])
         slots = planned_slots(problem, order.moves)
         if request.refuses_cordoned:
             _require_schedulable(problem, slots)
-        gain = self._outlooks[self._goals[0]].of(slots).text if self._terms.predicts else ""
-        plan = self._plan(order, slots, gain, proves=False)
+        if resizing:
+            plan = self._resize(order, slots, request, resizing)
+        elif order.steps:
+            gain = self._outlooks[self._goals[0]].of(slots).text if self._terms.predicts else ""
+            plan = self._plan(order, slots, gain, proves=False)
+        else:
+            return self._none("nothing_to_do", "everything is where it should be")
         return plan.model_copy(update={"origin": request.origin, "reason": request.reason})
+
+    def _resize(
+        self, order: MoveOrder, slots: IntArray, request: Place, resizing: Mapping[str, Mapping[str, int]]
+    ) -> Plan:
+        """Return the plan that makes moves, and then gives topologies other numbers of executors."""
+        now = self._problem
+        moved = now.with_current(Assignment(slots).by_topology(now))
+        then = resized(moved, resizing)
+        final = resized_slots(moved, then, {topology: request.placements[topology] for topology in resizing}, _GIVEN)
+        if request.refuses_cordoned:
+            _require_schedulable(then, final)
+        order = replace(order, steps=(*order.steps, *resize_steps(moved, then, final, resizing)))
+        placements = Placements(then, self._assumptions())
+        gain, promises = self._outlooks[self._goals[0]].of_resized(placements, final)
+        if not self._terms.predicts:
+            gain, promises = "", {}
+        moving = {move.topology for move in order.moves}
+        own = {
+            "goal": ",".join(self._goals),
+            "gain": gain,
+            "promises": {topology: each for topology, each in promises.items() if topology in moving},
+        }
+        plan = plan_of(now, order, self._measured_rates()).model_copy(update=own)
+        sources = self._terms.sources
+        return plan if sources is None else with_figures(plan, self._placements, final, sources, then=placements)
+
+    def _assumptions(self) -> Assumptions:
+        """Return the assumptions of predictions as what runs fixes them."""
+        given, profile = self._terms.assumptions or Assumptions.of(self._problem), self._placements.profile
+        return given if profile is None else given.fixed(profile)
 
     # Parts ----------------------------------------------------------------------------------------
 
@@ -473,8 +515,6 @@ class _Proposal:
 
     def _plan(self, order: MoveOrder, slots: IntArray, gain: str, *, proves: bool = True) -> Plan:
         problem, predicts = self._problem, self._terms.predicts
-        rate_tps = self._placements.rate_tps if self._measured and predicts else {}
-        measured = {topology: rate for topology, rate in rate_tps.items() if topology in (self._measured or ())}
         moving = {move.topology: problem.topology_index[move.topology] for move in order.moves}
         own = {
             "goal": ",".join(self._goals),
@@ -482,8 +522,12 @@ class _Proposal:
             "promises": self._outlooks[self._goals[0]].promises(slots, moving) if predicts else {},
             "search": self._search,
         }
-        plan = plan_of(problem, order, measured).model_copy(update=own)
+        plan = plan_of(problem, order, self._measured_rates()).model_copy(update=own)
         return self._described(plan, slots, proves=proves)
+
+    def _measured_rates(self) -> dict[str, float]:
+        rate_tps = self._placements.rate_tps if self._measured and self._terms.predicts else {}
+        return {topology: rate for topology, rate in rate_tps.items() if topology in (self._measured or ())}
 
     def _none(self, code: NoPlanCode, reason: str, order: MoveOrder | None = None, *, brief: bool = False) -> NoPlan:
         blocked = {} if order is None else _names_blocked(self._problem, order)
@@ -710,13 +754,13 @@ def _changed_workers(problem: Problem, wanted: IntArray) -> dict[str, int]:
     return found
 
 
-# Restored placements ------------------------------------------------------------------------------
+# Given placements ---------------------------------------------------------------------------------
 
-#: Source of faults in a placement that is to be restored.
-_THEN = "the rollback target"
+#: Source of faults in a placement that is given.
+_GIVEN = "the placement"
 
 
-def _placements_of_then(
+def _given_slots(
     problem: Problem, placements: Mapping[str, TopologyAssignment], slot_name: Callable[[WorkerSlot], str]
 ) -> IntArray:
     """Return the slot of every executor; where another topology holds a slot, another one of the same node."""
@@ -728,15 +772,15 @@ def _placements_of_then(
             continue
         own = problem.executors_of(index)
         if gone := sorted(slot_name(slot) for slot in placement.slots if slot not in known):
-            faults.append(Fault(f"was on {', '.join(gone)}, which {'are' if len(gone) > 1 else 'is'} gone", topology))
+            faults.append(Fault(f"{', '.join(gone)} {'are' if len(gone) > 1 else 'is'} gone", topology))
         elif len(placement.slot_of_executor) != problem.topologies[index].num_executors:
-            faults.append(Fault(f"had {counted(len(placement.slot_of_executor), 'executor')} then", topology))
+            faults.append(Fault(f"is placed with {counted(len(placement.slot_of_executor), 'executor')}", topology))
         elif (problem.current_slot[own] == UNPLACED).any():
             faults.append(Fault("has executors without a slot now", topology))
         else:
             wanted[own] = [known[placement.slots[slot]] for slot in placement.slot_of_executor]
     if faults:
-        raise InputError(_THEN, faults)
+        raise InputError(_GIVEN, faults)
     return wanted
 
 
@@ -747,4 +791,6 @@ def _require_schedulable(problem: Problem, slots: IntArray) -> None:
     comes = comes[cordoned[problem.slot_node[slots[comes]]]]
     hosts = {problem.supervisors[int(node)].host for node in np.unique(problem.slot_node[slots[comes]])}
     if hosts:
-        raise InputError(_THEN, [Fault("is cordoned: `stormwright uncordon` it first", host) for host in sorted(hosts)])
+        raise InputError(
+            _GIVEN, [Fault("is cordoned: `stormwright uncordon` it first", host) for host in sorted(hosts)]
+        )

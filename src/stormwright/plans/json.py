@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pydantic import TypeAdapter
 
 from stormwright.model.assignment import TopologyAssignment
@@ -44,6 +46,11 @@ def step_of_json(text: str) -> Step:
 def placement_of_dict(raw: object) -> TopologyAssignment:
     """Return a placement from parsed JSON; raises ValueError."""
     return _PLACEMENT.validate_python(raw)
+
+
+def placement_to_dict(placement: TopologyAssignment) -> dict[str, Any]:
+    """Return the placement of a topology as `placement_of_dict` takes it."""
+    return dict(_PLACEMENT.dump_python(placement, mode="json"))
 
 
 def placement_to_json(placement: TopologyAssignment) -> str:

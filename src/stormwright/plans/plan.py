@@ -60,7 +60,8 @@ class TopologyMove:
     """A move of one topology (id and name), in one leg or, by way of free slots, in two.
 
     `arrives` is False where it only makes room for others, in a place of which it goes on to its own later.
-    `num_workers` is the new number of workers for Nimbus; None if it is unchanged.
+    `num_workers` is the new number of workers for Nimbus; None if it is unchanged. `executors` and `executors_before`
+    are the numbers of executors by component (id), after and before it, of components where they change.
     """
 
     topology: str
@@ -74,6 +75,13 @@ class TopologyMove:
     legs: tuple[Leg, ...]
     arrives: bool = True
     num_workers: int | None = None
+    executors: dict[str, int] = field(default_factory=dict)
+    executors_before: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def changes_counts(self) -> bool:
+        """Whether Nimbus has to change its number of workers or of executors."""
+        return self.num_workers is not None or bool(self.executors)
 
     def before_leg(self, number: int) -> TopologyAssignment:
         """Return the placement of the topology before one of its legs."""

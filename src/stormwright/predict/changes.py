@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stormwright.errors import Fault, InputError
+from stormwright.errors import Fault, InputError, suggestion_for
 from stormwright.model import ExecutorRun, LoadProfile, Problem, Supervisor, Topology, TopologyAssignment, TopologyLoad
 from stormwright.model.arrays import FloatArray, IndexArray, IntArray
 from stormwright.predict.costs import Costs
@@ -114,6 +114,37 @@ def tasks_of(topology: Topology) -> IntArray:
     of_run = [run.count * run.tasks_per_executor for run in topology.executor_runs]
     components = [run.component for run in topology.executor_runs]
     return np.bincount(components, of_run, len(topology.components)).astype(np.int32)
+
+
+def with_executors(topology: Topology, executors: Mapping[str, int]) -> Topology:
+    """Return a topology with other numbers of executors by component (id), as ``storm rebalance -e`` sets them.
+
+    Raises
+    ------
+    InputError
+        There is no such component, or as for `rebalanced`.
+    """
+    index = {component.id: number for number, component in enumerate(topology.components)}
+    faults = [
+        Fault(f"no such component{suggestion_for(name, index)}", f"{topology.id}/{name}")
+        for name in executors
+        if name not in index
+    ]
+    wanted = {index[name]: count for name, count in executors.items() if name in index}
+    faults += [
+        Fault(wrong, f"{topology.id}/{topology.components[component].id}")
+        for component, count in wanted.items()
+        if (wrong := _redistribution_fault(topology, component, count))
+    ]
+    if faults:
+        raise InputError("executors", faults)
+    return _redistributed(topology, wanted)
+
+
+def executors_of(topology: Topology) -> dict[str, int]:
+    """Return the number of executors by component (id)."""
+    counts = np.bincount(topology.executor_component, minlength=len(topology.components)).tolist()
+    return {component.id: count for component, count in zip(topology.components, counts, strict=True)}
 
 
 def _redistribution_fault(topology: Topology, component: int, count: int) -> str:

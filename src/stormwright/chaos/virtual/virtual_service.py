@@ -105,9 +105,11 @@ class NimbusCalls:
         """Deactivate a topology."""
         self._call("deactivate", name)
 
-    def rebalance(self, name: str, wait_s: int, num_workers: int | None = None) -> None:
+    def rebalance(
+        self, name: str, wait_s: int, num_workers: int | None = None, executors: Mapping[str, int] | None = None
+    ) -> None:
         """Rebalance a topology."""
-        self._call("rebalance", name, wait_s, num_workers)
+        self._call("rebalance", name, wait_s, num_workers, executors)
 
     def release(self, topology_id: str, supervisor: Supervisor) -> bool:
         """Notify a supervisor that a topology has left it."""

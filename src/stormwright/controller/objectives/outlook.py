@@ -253,6 +253,32 @@ class Outlooks:
                 found[new.topology] = replace(promise, inter_node=inter_node, worth=worth.get(new.topology))
         return found
 
+    def of_resized(self, then: Placements, slot_of_executor: IntArray) -> tuple[str, dict[str, Promise]]:
+        """Return what topologies reach with other numbers of executors, as text and as promises by id.
+
+        Parameters
+        ----------
+        then
+            The problem with other numbers of executors.
+        slot_of_executor
+            Their placement, shape (E,) of that problem.
+        """
+        limits = FlowLayout.of(self._problem).pending
+        new = {each.topology: each for each in then.predicted(slot_of_executor).topologies}
+        pairs = [
+            (index, one, new[one.topology])
+            for index, one in enumerate(self.placements.predicted(self._problem.current_slot).topologies)
+            if one.measured_tps > 0 and one.reachable_tps.value > 0
+        ]
+        if not pairs:
+            return "no tuple tree was measured", {}
+        old_tps, new_tps = (
+            sum(each.reachable_tps.value for each in side) for side in ([p[1] for p in pairs], [p[2] for p in pairs])
+        )
+        several = " of all together" * (len(pairs) > 1)
+        text = f"reachable throughput {readable(old_tps)} → {readable(new_tps)} trees/s{several}"
+        return text, {old.topology: _promise(old, other, float(limits[index])) for index, old, other in pairs}
+
     def _pairs(self, slot_of_executor: IntArray) -> _Pairs:
         """Return the current and the new prediction of each running topology with a measured load."""
         now, new = (self.placements.predicted(slots) for slots in (self._problem.current_slot, slot_of_executor))

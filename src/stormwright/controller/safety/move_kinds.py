@@ -40,6 +40,7 @@ from stormwright.model.humanize import counted
 from stormwright.model.topology_config import MOVE
 from stormwright.plans.modes import KindRule, Modes, MoveKind
 from stormwright.plans.plan import TopologyMove
+from stormwright.predict.changes import with_executors
 
 DRAIN: Final = "drain"
 CHECKPOINT: Final = "checkpoint"
@@ -187,6 +188,8 @@ def move_safety(
 
 def restarted_shares(topology: Topology, moves: Sequence[TopologyMove]) -> dict[str, float]:
     """Return the share of the tasks of each component whose worker is exchanged by moves of a topology."""
+    if resizes := [move.executors for move in moves if move.executors]:
+        topology = with_executors(topology, resizes[-1])
     tasks = topology.executor_end_task - topology.executor_start_task + 1
     restarts = np.zeros(topology.num_executors, np.bool_)
     for move in moves:

@@ -49,10 +49,12 @@ class LeaderOnlyNimbus:
         self._require()
         self._nimbus.deactivate(name)
 
-    def rebalance(self, name: str, wait_s: int, num_workers: int | None = None) -> None:
+    def rebalance(
+        self, name: str, wait_s: int, num_workers: int | None = None, executors: Mapping[str, int] | None = None
+    ) -> None:
         """See `Nimbus`."""
         self._require()
-        self._nimbus.rebalance(name, wait_s, num_workers)
+        self._nimbus.rebalance(name, wait_s, num_workers, executors)
 
     def release(self, topology_id: str, supervisor: Supervisor) -> bool:
         """See `Nimbus`."""

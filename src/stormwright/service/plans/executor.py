@@ -27,7 +27,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from stormwright.controller.preconditions import changes
-from stormwright.controller.propose import NoPlan, Restore, Terms, propose
+from stormwright.controller.propose import NoPlan, Place, Terms, propose
 from stormwright.controller.reports import MoveReport
 from stormwright.controller.stages import away_after, unclear
 from stormwright.errors import InputError, MoveError, MoveStoppedError, NimbusError, StormwrightError
@@ -424,14 +424,10 @@ class PlanExecutor:
             self._retry_rollback(plan, tried[0].why)
             return
         stage = {move.topology for step in plan.steps_of(plan.stage) for move in step.moves}
-        before = {
-            topology: was
-            for topology, was in self._journal.placements_before_entry(plan.decision or 0).items()
-            if topology in stage and topology in problem.topology_index
-        }
+        before = self._journal.before_entry(plan.decision or 0).only(stage & problem.topology_index.keys())
         try:
-            restore = Restore(before, f"plan {plan.id} is rolled back: {plan.why}")
-            found = propose(problem, restore, Terms(predicts=False))
+            back = Place(before.placements, before.executors, f"plan {plan.id} is rolled back: {plan.why}")
+            found = propose(problem, back, Terms(predicts=False))
         except InputError as error:
             self._retry_rollback(plan, str(error))
             return

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from sqlite3 import Row
 
 import orjson
 
@@ -24,6 +25,34 @@ _PROMISED = ("sustained", "latency", "full_latency", "inter_node")
 
 #: Moves of the past that tell how long a pause lasts.
 _PAUSES = 20
+
+
+@dataclass(frozen=True)
+class Before:
+    """Placements by topology id, and numbers of executors by component (id) where they were changed since."""
+
+    placements: dict[str, TopologyAssignment]
+    executors: dict[str, dict[str, int]]
+
+    @classmethod
+    def of(cls, rows: Sequence[Row]) -> Before:
+        """Return those of rows of the table ``moves``; of several of a topology the first counts."""
+        placements: dict[str, TopologyAssignment] = {}
+        executors: dict[str, dict[str, int]] = {}
+        for row in rows:
+            topology = row["topology"]
+            if topology not in placements:
+                placements[topology] = placement_of_json(row["before"])
+            for component, count in orjson.loads(row["executors"]).items():
+                executors.setdefault(topology, {}).setdefault(component, count)
+        return cls(placements, executors)
+
+    def only(self, topologies: Collection[str]) -> Before:
+        """Return those of some topologies (ids)."""
+        return Before(
+            {topology: each for topology, each in self.placements.items() if topology in topologies},
+            {topology: each for topology, each in self.executors.items() if topology in topologies},
+        )
 
 
 class Journal:
@@ -69,8 +98,8 @@ class Journal:
                 promise = asdict(promises[move.topology]) if move.topology in promises else {}
                 promised = orjson.dumps({name: promise.get(name) for name in _PROMISED}).decode()
                 before = placement_to_json(move.before)
-                row = (n, move.topology, move.name, before, promised)
-                to.execute("INSERT OR IGNORE INTO moves VALUES (?, ?, ?, ?, NULL, ?, NULL, 0, '', NULL)", row)
+                row = (n, move.topology, move.name, before, promised, orjson.dumps(move.executors_before).decode())
+                to.execute("INSERT OR IGNORE INTO moves VALUES (?, ?, ?, ?, NULL, ?, NULL, 0, '', NULL, ?)", row)
 
     def record_moves(self, n: int, step: Step, reports: Sequence[MoveReport]) -> None:
         """Record successful moves."""
@@ -105,8 +134,8 @@ class Journal:
             found.setdefault(row["topology"], []).append(Evaluation(**orjson.loads(row["document"])))
         return found
 
-    def placements_before(self, n: int) -> dict[str, TopologyAssignment]:
-        """Return the placement by topology id before an entry, of all topologies moved in it or since.
+    def before(self, n: int) -> Before:
+        """Return what topologies were before an entry, of all that were moved in it or since.
 
         Raises
         ------
@@ -117,18 +146,14 @@ class Journal:
         """
         if not self._state.read("SELECT n FROM decisions WHERE n = ?", n):
             raise NotFoundError(f"the history has no entry {n}")
-        rows = self._state.read("SELECT topology, before FROM moves WHERE n >= ? ORDER BY n", n)
+        rows = self._state.read("SELECT topology, before, executors FROM moves WHERE n >= ? ORDER BY n", n)
         if not rows:
             raise ConflictError(f"nothing was moved in entry {n} of the history or since")
-        found: dict[str, TopologyAssignment] = {}
-        for row in rows:
-            found.setdefault(row["topology"], placement_of_json(row["before"]))
-        return found
+        return Before.of(rows)
 
-    def placements_before_entry(self, n: int) -> dict[str, TopologyAssignment]:
-        """Return the placement by topology id before an entry, of the topologies moved in it."""
-        rows = self._state.read("SELECT topology, before FROM moves WHERE n = ?", n)
-        return {row["topology"]: placement_of_json(row["before"]) for row in rows}
+    def before_entry(self, n: int) -> Before:
+        """Return what topologies were before an entry, of those that were moved in it."""
+        return Before.of(self._state.read("SELECT topology, before, executors FROM moves WHERE n = ?", n))
 
     def delete_before(self, before_ms: float) -> None:
         """Delete entries from before a time that belong to no stored plan."""

@@ -21,8 +21,8 @@ from stormwright.controller.propose import (
     Evacuate,
     Improve,
     NoPlan,
+    Place,
     Repair,
-    Restore,
     Terms,
     planned_slots,
     propose,
@@ -202,6 +202,14 @@ def _shaped(of: ComponentExplanation) -> shapes.Explanation:
 # Plan service -------------------------------------------------------------------------------------
 
 
+def _wish(request: shapes.PlanRequest, goals: tuple[str, ...]) -> Improve | Repair | Place:
+    if request.placements:
+        return Place(request.placements, request.executors, request.reason, goals, "person", refuses_cordoned=True)
+    if request.only is not None:
+        return Repair(goals, request.topologies, request.nodes)
+    return Improve(goals, request.topologies, request.nodes, request.least_gain_percent)
+
+
 @dataclass(frozen=True)
 class PlanMakers:
     """Schedulers for plans.
@@ -277,14 +285,10 @@ class PlanService(PlanQueries):
         """
         self._queue.require_room()
         goals = tuple(dict.fromkeys(request.goals)) or (self._makers.goal,)
-        wish: Improve | Repair = (
-            Improve(goals, request.topologies, request.nodes, request.least_gain_percent)
-            if request.only is None
-            else Repair(goals, request.topologies, request.nodes)
-        )
+        wish = _wish(request, goals)
         if (now := self._problem()) is not None:
             require_matches(now, request.topologies, request.nodes)
-        plan = self._plans.add("person", ",".join(goals), request.by, request.reason, request.model_dump())
+        plan = self._plans.add("person", ",".join(goals), request.by, request.reason, request.model_dump(mode="json"))
 
         def make(problem: Problem, sources: FigureSources) -> Plan | NoPlan:
             return propose(
@@ -347,7 +351,7 @@ class PlanService(PlanQueries):
         NotFoundError, ConflictError
             There is no such entry, it has moved nothing, a plan is under way, everything is frozen, or too many wait.
         """
-        before, slot_name = self._journal.placements_before(n), self._guard.holds.names.of_slot
+        before, slot_name = self._journal.before(n), self._guard.holds.names.of_slot
         self._require_free()
         self._queue.require_room()
         goal, reason = self._makers.goal, f"entry {n} of the history: {change.reason}"
@@ -355,7 +359,8 @@ class PlanService(PlanQueries):
 
         def make(problem: Problem, sources: FigureSources) -> Plan | NoPlan:
             terms = Terms(slot_name=slot_name, sources=replace(sources, in_stages=False))
-            return propose(problem, Restore(before, reason, (goal,), refuses_cordoned=True), terms)
+            request = Place(before.placements, before.executors, reason, (goal,), refuses_cordoned=True)
+            return propose(problem, request, terms)
 
         self._submit(plan, make, fails=True)
         return self.plan(plan)

@@ -70,6 +70,8 @@ MIGRATIONS: Final[Sequence[Sequence[str]]] = (
         "ALTER TABLE plans DROP COLUMN preconditions",
         "ALTER TABLE plans ADD COLUMN rolls_back TEXT NOT NULL DEFAULT ''",
     ),
+    # Numbers of executors by component before a move, where it changes them.
+    ("ALTER TABLE moves ADD COLUMN executors TEXT NOT NULL DEFAULT '{}'",),
 )
 
 #: Tables with a column ``n``, the number of the journal's entry; those that refer to others come first.

@@ -11,6 +11,7 @@ from stormwright.errors import NimbusError
 from stormwright.formats import problem_to_dict
 from stormwright.model import Problem, Supervisor, Topology, TopologyAssignment, WorkerSlot
 from stormwright.model.assignment import UNPLACED
+from stormwright.predict.changes import with_executors
 from stormwright.simulator.cluster.clock import VirtualClock
 from stormwright.simulator.cluster.timings import PUSH, REBALANCE, STATUS, Delay, Timings
 
@@ -41,7 +42,7 @@ class StoredTopology:
     Parameters
     ----------
     topology
-        Topology with its latest number of workers.
+        Topology with its latest numbers of workers and executors.
     since_s
         Time of submission.
     status, before
@@ -51,7 +52,7 @@ class StoredTopology:
     status_text
         Status text of its scheduler.
     rebalance
-        New number of workers in the current rebalance; None for no change.
+        The topology as the current rebalance makes it; None without one.
     """
 
     topology: Topology
@@ -60,7 +61,7 @@ class StoredTopology:
     before: str = ACTIVE
     assignment: TopologyAssignment | None = None
     status_text: str = ""
-    rebalance: int | None = None
+    rebalance: Topology | None = None
 
 
 class NimbusListener(Protocol):
@@ -153,12 +154,15 @@ class VirtualNimbus:
         """Deactivate the spouts of a topology."""
         self._switch(name, INACTIVE)
 
-    def rebalance(self, name: str, wait_s: int, num_workers: int | None = None) -> None:
-        """Drop a topology's assignment after a delay and reschedule it, optionally with other workers."""
+    def rebalance(
+        self, name: str, wait_s: int, num_workers: int | None = None, executors: Mapping[str, int] | None = None
+    ) -> None:
+        """Drop a topology's assignment after a delay and reschedule it, optionally with other workers or executors."""
         entry = self._entry("rebalance", name)
         if entry.status not in (ACTIVE, INACTIVE):
             raise _refused("rebalance", f"{name} is {entry.status}")
-        entry.before, entry.status, entry.rebalance = entry.status, REBALANCING, num_workers
+        wanted = entry.topology if num_workers is None else replace(entry.topology, num_workers=num_workers)
+        entry.before, entry.status, entry.rebalance = entry.status, REBALANCING, with_executors(wanted, executors or {})
         self._clock.after(self._delay(STATUS), lambda: self.listener.status(entry.topology.id))
         self._clock.after(wait_s + self._delay(REBALANCE), lambda: self._do_rebalance(entry))
 
@@ -266,8 +270,7 @@ class VirtualNimbus:
             return
         if not self.up:  # continued after its return
             return
-        if entry.rebalance is not None:
-            entry.topology = replace(entry.topology, num_workers=entry.rebalance)
+        entry.topology = entry.rebalance or entry.topology
         entry.status, entry.assignment = entry.before, None
         self.changes += 1
         self._clock.after(self._delay(STATUS), lambda: self.listener.status(entry.topology.id))

@@ -1,0 +1,191 @@
+"""Other numbers of executors: a topology gets them, and its workers in their slots, in one move."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from stormwright.controller.planning.expected_pauses import starts_per_core
+from stormwright.errors import Fault, InputError, suggestion_for
+from stormwright.model import UNPLACED, Problem, Topology, TopologyAssignment, WorkerSlot
+from stormwright.model.answer import name_slots
+from stormwright.model.arrays import IntArray
+from stormwright.model.humanize import counted
+from stormwright.plans.plan import Leg, Move, TopologyMove
+from stormwright.predict.answer import Assumptions
+from stormwright.predict.changes import executors_of, rebalanced
+from stormwright.predict.flow.profile import Profile
+
+#: First and last task of each executor of a worker.
+_Tasks = frozenset[tuple[int, int]]
+
+
+def other_executors(problem: Problem, wanted: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:
+    """Return the wanted numbers of executors that differ from those that run.
+
+    Parameters
+    ----------
+    problem
+        What runs.
+    wanted
+        Topology (id) → component (id) → executors.
+
+    Raises
+    ------
+    InputError
+        There is no such topology or component.
+    """
+    faults, found = list[Fault](), dict[str, dict[str, int]]()
+    for topology, counts in wanted.items():
+        if topology not in problem.topology_index:
+            faults.append(Fault(f"no such topology{suggestion_for(topology, problem.topology_index)}", topology))
+            continue
+        now = executors_of(problem.topologies[problem.topology_index[topology]])
+        faults += [
+            Fault(f"no such component{suggestion_for(each, now)}", f"{topology}/{each}")
+            for each in counts
+            if each not in now
+        ]
+        if other := {each: count for each, count in counts.items() if each in now and count != now[each]}:
+            found[topology] = other
+    if faults:
+        raise InputError("executors", faults)
+    return found
+
+
+def resized(problem: Problem, wanted: Mapping[str, Mapping[str, int]]) -> Problem:
+    """Return the problem with other numbers of executors, as in `other_executors`; these topologies do not run in it.
+
+    Raises
+    ------
+    InputError
+        A component has fewer tasks than executors are wanted.
+    """
+    counts: dict[int, dict[int, int]] = {}
+    for topology, executors in wanted.items():
+        index = problem.topology_index[topology]
+        number = {each.id: place for place, each in enumerate(problem.topologies[index].components)}
+        counts[index] = {number[component]: count for component, count in executors.items()}
+    return rebalanced(problem, Profile.of(problem), Assumptions.of(problem).costs, counts)
+
+
+def resized_slots(
+    before: Problem, after: Problem, placements: Mapping[str, TopologyAssignment], source: str
+) -> IntArray:
+    """Return the slot of every executor after resized topologies have come to their placements, shape (E,).
+
+    A worker whose tasks run in one worker of its node already stays in its slot. A new one gets its port, unless that is
+    taken, or is held by a worker that is about to end, which others would connect to
+    (`stormwright.controller.planning.hops.make_move`): then another one of the node if there is any.
+
+    Parameters
+    ----------
+    before, after
+        What runs, and the result of `resized`.
+    placements
+        Placement by topology id.
+    source
+        Origin of the placements, for errors.
+
+    Raises
+    ------
+    InputError
+        A slot is not there, all slots of its node are taken, or a placement has another number of executors.
+    """
+    slots, faults = after.current_slot.copy(), list[Fault]()
+    taken = set(slots[slots != UNPLACED].tolist())
+    held = set(before.current_slot[before.current_slot != UNPLACED].tolist())
+    for topology, placement in placements.items():
+        index = after.topology_index[topology]
+        if len(placement.slot_of_executor) != after.topologies[index].num_executors:
+            faults.append(Fault(f"is placed with {counted(len(placement.slot_of_executor), 'executor')}", topology))
+            continue
+        if UNPLACED in placement.slot_of_executor:
+            faults.append(Fault("has an executor without a slot in its placement", topology))
+            continue
+        if (before.current_slot[before.executors_of(before.topology_index[topology])] == UNPLACED).any():
+            faults.append(Fault("has executors without a slot now", topology))
+            continue
+        ports = list[int]()
+        running = {tasks: slot for slot, tasks in _tasks(before.topologies[index], before.current[topology]).items()}
+        planned = _tasks(after.topologies[index], placement)
+        for slot in placement.slots:
+            same = running.get(planned[slot])
+            stays = same is not None and same.supervisor == slot.supervisor
+            port = after.slot_index[same] if same and stays else _port(after, slot, taken, held)
+            if port is not None:
+                ports.append(port)
+                taken.add(port)
+        if len(ports) == len(placement.slots):
+            slots[after.executors_of(index)] = [ports[each] for each in placement.slot_of_executor]
+        else:
+            faults.append(Fault("should run where no slot is free for it", topology))
+    if faults:
+        raise InputError(source, faults)
+    return slots
+
+
+def _port(problem: Problem, wished: WorkerSlot, taken: set[int], held: set[int]) -> int | None:
+    """Return the slot of a worker: the wished one, else another one of its node; None if all are taken."""
+    node = problem.node_index.get(wished.supervisor)
+    if node is None:
+        return None
+    here = [slot for slot in np.flatnonzero(problem.slot_node == node).tolist() if slot not in taken]
+    here.sort(key=lambda slot: (slot in held, problem.slots[slot] != wished, slot))
+    return here[0] if here else None
+
+
+def resize_steps(
+    before: Problem, after: Problem, slots: IntArray, wanted: Mapping[str, Mapping[str, int]]
+) -> tuple[Move, ...]:
+    """Return a step for each resized topology.
+
+    Parameters
+    ----------
+    before, after
+        What runs, and the result of `resized`.
+    slots
+        Result of `resized_slots`.
+    wanted
+        As in `other_executors`.
+    """
+    return tuple(_step(before, after, slots, topology, executors) for topology, executors in wanted.items())
+
+
+def _step(before: Problem, after: Problem, slots: IntArray, topology: str, executors: Mapping[str, int]) -> Move:
+    old, new = (each.topologies[each.topology_index[topology]] for each in (before, after))
+    was = before.current[topology]
+    placed = name_slots(after, slots[after.executors_of(after.topology_index[topology])])
+    running, planned = _tasks(old, was), _tasks(new, placed)
+    unchanged = tuple(slot for slot, tasks in planned.items() if running.get(slot) == tasks)
+    stopped = tuple(slot for slot in running if slot not in unchanged)
+    started = tuple(slot for slot in planned if slot not in unchanged)
+    vacated = {slot.supervisor for slot in running} - {slot.supervisor for slot in planned}
+    now = executors_of(old)
+    move = TopologyMove(
+        topology=topology,
+        name=old.name,
+        before=was,
+        after=placed,
+        moved_executors=sum(len(planned[slot]) for slot in started),
+        stopped_workers=stopped,
+        started_workers=started,
+        unchanged_workers=unchanged,
+        legs=(Leg(placed, stopped, started, unchanged, tuple(sorted(vacated))),),
+        num_workers=len(placed.slots),
+        executors=dict(executors),
+        executors_before={component: now[component] for component in executors},
+    )
+    return Move((move,), starts_per_core=starts_per_core(before, (move,)))
+
+
+def _tasks(topology: Topology, placed: TopologyAssignment) -> dict[WorkerSlot, _Tasks]:
+    """Return the executors of each worker by their tasks, by which a supervisor knows whether it goes on."""
+    runs: Iterable[tuple[int, int]] = zip(
+        topology.executor_start_task.tolist(), topology.executor_end_task.tolist(), strict=True
+    )
+    found: dict[WorkerSlot, set[tuple[int, int]]] = {slot: set() for slot in placed.slots}
+    for slot, tasks in zip(placed.slot_of_executor, runs, strict=True):
+        found[placed.slots[slot]].add(tasks)
+    return {slot: frozenset(tasks) for slot, tasks in found.items()}

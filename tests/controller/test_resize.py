@@ -1,0 +1,116 @@
+"""Plans that give topologies other numbers of executors."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from stormwright.controller.preconditions import changes
+from stormwright.controller.propose import NoPlan, Place, Terms, propose
+from stormwright.errors import InputError
+from stormwright.model import ExecutorRun, LoadProfile, Problem, Topology, TopologyAssignment, WorkerSlot
+from stormwright.model.load import assumed_load
+from stormwright.plans.json import step_of_json, step_to_json
+from stormwright.plans.plan import Plan
+from stormwright.predict.changes import executors_of, with_executors
+from tests.controller.builders import on, place, problem, topology
+
+B = topology("b")
+
+
+def tasks(name: str = "a") -> Topology:
+    """A spout and six tasks of a bolt, two for each of its three executors."""
+    known = topology(name)
+    return replace(known, executor_runs=(ExecutorRun(0, 1, 1, 1), ExecutorRun(1, 2, 3, 2)))
+
+
+A = tasks()
+
+
+def running(**more: TopologyAssignment) -> Problem:
+    current = {A.id: on("n0", "n1"), **more}
+    load = LoadProfile({each.id: assumed_load(each, 3e9) for each in (A, B)}, start_ms=0, end_ms=1000)
+    return problem([A, B], current=current, load=load)
+
+
+def resize(now: Problem, placed: TopologyAssignment, executors: int, **more: object) -> Plan:
+    found = propose(now, Place({A.id: placed}, {A.id: {"b-bolt": executors}}, **more), Terms())  # type: ignore[arg-type]
+    assert isinstance(found, Plan)
+    return found
+
+
+def test_executors_share_tasks_as_storm_has_them() -> None:
+    """As `Utils.partitionFixed` of Storm 2.8.3: the first executors get one task more."""
+    of = with_executors(A, {"b-bolt": 4})
+    assert executors_of(of) == {"a-spout": 1, "b-bolt": 4}
+    sizes = of.executor_end_task - of.executor_start_task + 1
+    assert sizes.tolist() == [1, 2, 2, 1, 1]
+    with pytest.raises(InputError, match="has 6 tasks, so from 1 to 6 executors, got 7"):
+        with_executors(A, {"b-bolt": 7})
+    with pytest.raises(InputError, match="no such component; did you mean b-bolt"):
+        with_executors(A, {"b-bol": 2})
+
+
+def test_topology_gets_executors_workers_and_slots_in_one_move() -> None:
+    wanted = place([("n0", 6701), ("n1", 6701), ("n2", 6700)], [0, 0, 1, 1, 2, 2, 2])
+    plan = resize(running(), wanted, 6, reason="for twice the rate", origin="person")
+    (move,) = plan.moves
+    assert (move.executors, move.executors_before, move.num_workers) == ({"b-bolt": 6}, {"b-bolt": 3}, 3)
+    assert move.after == wanted
+    assert (len(move.stopped_workers), len(move.started_workers), move.unchanged_workers) == (2, 3, ())
+    assert (plan.origin, plan.reason, plan.step_count) == ("person", "for twice the rate", 1)
+    assert "trees/s" in plan.gain or "no tuple tree" in plan.gain
+    assert step_of_json(step_to_json(plan.steps[0])).moves == plan.steps[0].moves
+
+
+def test_worker_with_the_same_tasks_in_its_slot_goes_on() -> None:
+    """As a supervisor does: `Slot` compares the executors of the assignments."""
+    now = running(**{A.id: place([("n0", 6700), ("n1", 6700)], [0, 1, 1, 1])})
+    (move,) = resize(now, place([("n0", 6700), ("n1", 6701)], [0, 1, 1]), 2).moves
+    assert move.unchanged_workers == (WorkerSlot("n0", 6700),)
+    assert move.stopped_workers == (WorkerSlot("n1", 6700),)
+
+
+def test_new_workers_avoid_ports_that_workers_of_their_topology_still_answer_on() -> None:
+    (move,) = resize(running(), place([("n0", 6700), ("n1", 6700)], [0, 0, 1]), 2).moves
+    assert {slot.port for slot in move.started_workers} == {6701}
+
+
+@pytest.mark.parametrize(
+    ("now", "placed", "executors", "why"),
+    [
+        (running(), on("n0", "n1"), 2, "is placed with 4 executors"),
+        (running(), place([("n9", 6700)], [0, 0, 0]), 2, "should run where no slot is free"),
+        (running(**{B.id: place([("n2", 6700), ("n2", 6701)], [0, 0, 1, 1])}), place([("n2", 6700)], [0] * 3), 2, "no slot"),
+        (running(), place([("n0", 6701)], [0, 0, -1]), 2, "an executor without a slot in its placement"),
+        (running(), place([("n0", 6701)], [0] * 8), 7, "has 6 tasks"),
+    ],
+)  # fmt: skip
+def test_placement_that_cannot_be_is_refused_with_the_reason(now, placed, executors, why) -> None:
+    with pytest.raises(InputError, match=why):
+        resize(now, placed, executors)
+
+
+def test_topology_that_shall_not_move_is_not_resized() -> None:
+    fixed = replace(A, conf={"stormwright.move": False})
+    now = problem([fixed], current={A.id: on("n0", "n1")})
+    with pytest.raises(InputError, match="false in its configuration"):
+        resize(now, place([("n0", 6701)], [0, 0, 0]), 2)
+
+
+def test_numbers_that_run_already_are_a_plain_move() -> None:
+    found = propose(running(), Place({A.id: on("n0", "n1")}, {A.id: {"b-bolt": 3}}), Terms())
+    assert isinstance(found, NoPlan)
+    assert found.code == "nothing_to_do"
+
+
+def test_plan_that_has_resized_a_topology_is_not_taken_for_a_change_of_the_cluster() -> None:
+    now, placed = running(), place([("n0", 6701)], [0, 0, 0])
+    plan = resize(now, placed, 2)
+    resized = with_executors(A, {"b-bolt": 2})
+    after = replace(now, topologies=(resized, B), current={A.id: placed}, load=None)
+    assert changes(plan.preconditions, after, {A.id: placed}) == []
+    assert changes(plan.preconditions, after, {}) == [f"{A.id} has other executors"]
+    np.testing.assert_array_equal(after.current_slot[:3], [1, 1, 1])
