@@ -138,10 +138,10 @@ site: $(SITE) ## the documentation in build/site, readable without a network; `s
 
 # Of the commit, so that two builds of one commit are equal.
 wheel $(SITE): export SOURCE_DATE_EPOCH := $(or $(shell git log -1 --format=%ct 2>/dev/null),1767225600)
-wheel: $(PYTHON) $(MACHINE_CODE) $(JAVA) $(SITE) ## a wheel in build/wheel, with jar, documentation, and machine code for this Python and Numba
+wheel: $(PYTHON) $(MACHINE_CODE) $(JAVA) $(SITE) ## wheels in build/wheel: the product with jar, documentation and machine code, and its laboratory
 	@rm -rf build/wheel build/lib build/bdist.*
-	@$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir build/wheel .
-	@$(BIN)/python tools/complete_wheel.py build/wheel/*.whl $(JAR) build/site
+	@$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir build/wheel . ./lab
+	@$(BIN)/python tools/complete_wheel.py build/wheel/stormwright-*.whl $(JAR) build/site
 	@rm -rf build/lib build/bdist.* && ls build/wheel/*.whl
 
 audit: $(PYTHON) ## known vulnerabilities of the pinned Python packages; asks PyPI
@@ -154,7 +154,7 @@ deploy-tools: $(DEPLOY_TOOLS) ## helm, promtool, kubeconform and compose in buil
 clean: ## remove all that make has made
 	rm -rf .venv build src/stormwright/*/machine_code java/target demo-output .pytest_cache .ruff_cache .mypy_cache .hypothesis
 
-$(COMPILER): requirements.lock pyproject.toml tools/setup
+$(COMPILER): requirements.lock pyproject.toml lab/pyproject.toml tools/setup
 	@tools/setup compiler
 	@touch $@
 

@@ -27,7 +27,6 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"controller", "explain", "advise"}),
     frozenset({"service"}),
     frozenset({"workbench"}),
-    frozenset({"evaluations", "chaos"}),
     frozenset({"cli"}),
 )
 
@@ -77,7 +76,7 @@ def imported(module: ast.Module) -> set[str]:
 def may_import(place: Path) -> frozenset[str]:
     """Return the packages that a module may import; utilities import each other only."""
     if len(place.parts) == 1 or place.parts[0] == "base":
-        below = MAY_IMPORT["evaluations"]
+        below = frozenset().union(*LAYERS[:-1])
         own = {"__main__": {"cli"}, **dict.fromkeys(API, below), "__init__": API | below}
         return frozenset(own.get(place.stem, set())) | UTILITIES
     package = place.parts[0]
@@ -91,6 +90,26 @@ def test_packages_import_only_lower_layers():
         if more := ours - may_import(place):
             wrong[str(place)] = sorted(more)
     assert wrong == {}
+
+
+def test_product_imports_nothing_of_the_laboratory():
+    """Which is another distribution: verbs find it by entry points."""
+    names = {name for everything, _ in imports().values() for name in everything}
+    assert [name for name in names if name.startswith("stormwright_lab")] == []
+
+
+#: Places in which ``rebalance`` is called: that of moves, and stand-ins for Nimbus that pass it on to another one.
+CALLS_REBALANCE = {"controller/move.py", "service/leader_election/leadership.py"}
+
+
+def test_only_a_step_of_a_plan_rebalances_a_topology():
+    calls = {
+        str(path.relative_to(ROOT))
+        for path in ROOT.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "rebalance"
+    }
+    assert calls == CALLS_REBALANCE
 
 
 def test_every_package_has_a_layer():

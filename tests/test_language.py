@@ -16,11 +16,13 @@ from typing import NamedTuple
 
 import click
 import pytest
+import stormwright_lab
 
 import stormwright
 from stormwright.cli import cli
 
-ROOT = Path(stormwright.__file__).parent
+ROOTS = [Path(package.__file__).parent for package in (stormwright, stormwright_lab)]
+FILES = [path for root in ROOTS for path in sorted(root.rglob("*.py"))]
 
 #: Words that name or say nothing: participles for nouns, people for programs, and ways around the word that is meant.
 WORDS = {"told", "tell", "tells", "telling", "asked", "said", "judged", "judging", "kept", "seen", "dealt", "drawn"}
@@ -76,12 +78,13 @@ def in_text(place: str, text: str, *, what: bool = False) -> Iterator[Finding]:
 
 
 def modules() -> Iterator[tuple[Path, ast.Module]]:
-    for path in sorted(ROOT.rglob("*.py")):
+    for path in FILES:
         yield path, ast.parse(path.read_text(encoding="utf-8"))
 
 
 def at(path: Path, line: int) -> str:
-    return f"{path.relative_to(ROOT.parent)}:{line}"
+    (root,) = (root for root in ROOTS if path.is_relative_to(root))
+    return f"{path.relative_to(root.parent)}:{line}"
 
 
 def defined(tree: ast.Module) -> Iterator[tuple[int, str]]:
@@ -173,5 +176,5 @@ def test_language_is_plain(findings: Callable[[], Iterator[Finding]]) -> None:
 
 
 def test_exceptions_are_still_used() -> None:
-    texts = "".join(path.read_text(encoding="utf-8") for path in ROOT.rglob("*.py"))
+    texts = "".join(path.read_text(encoding="utf-8") for path in FILES)
     assert [text for _, text in STORMS_OWN if text not in texts] == []

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from stormwright_lab.chaos.ledger import ViolationKind, read_ledger
 
 from benchmarks.storm.move_kinds import CASES, SETTLE_S, faults_of, kinds_of, next_start_s, one_worker_moved
-from stormwright.chaos.ledger import ViolationKind, read_ledger
 from stormwright.model import Problem
 from tests.controller.builders import place, problem, topology
 

@@ -6,11 +6,13 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+import stormwright_lab
+
 import stormwright
 
-ROOT = Path(stormwright.__file__).parent
+ROOTS = [Path(package.__file__).parent for package in (stormwright, stormwright_lab)]
 
-MODULES = {str(path.relative_to(ROOT)): path for path in sorted(ROOT.rglob("*.py"))}
+MODULES = {str(path.relative_to(root.parent)): path for root in ROOTS for path in sorted(root.rglob("*.py"))}
 
 #: Functions with at least so many parameters describe all of them.
 MANY_PARAMETERS = 4

@@ -17,15 +17,15 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from stormwright_lab.evaluations.cell_store import CellOutcome, CellStore
+from stormwright_lab.evaluations.cells import Cell, CellTimes, cells_of
+from stormwright_lab.evaluations.definitions import FIGURES
+from stormwright_lab.evaluations.intervals import mean_of, samples_of
+from stormwright_lab.evaluations.papers import PAPERS
+from stormwright_lab.evaluations.placing import by_host, scheduler_input
+from stormwright_lab.evaluations.run import SAME, measurements
 
 from stormwright.datasets import BASELINE, CELL, CELLS, PROBLEMS, README, RECORDS
-from stormwright.evaluations.cell_store import CellOutcome, CellStore
-from stormwright.evaluations.cells import Cell, CellTimes, cells_of
-from stormwright.evaluations.definitions import FIGURES
-from stormwright.evaluations.intervals import mean_of, samples_of
-from stormwright.evaluations.papers import PAPERS
-from stormwright.evaluations.placing import by_host, scheduler_input
-from stormwright.evaluations.run import SAME, measurements
 from stormwright.formats import problem_to_dict
 from stormwright.model import Problem
 

@@ -13,11 +13,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from stormwright.evaluations.cells import CellTimes, cells_of, minutes
-from stormwright.evaluations.definitions import Claim, LimitClaim, NumberClaim, OrderClaim, Paper, PublishedRow
-from stormwright.evaluations.intervals import MIN_STARTS
-from stormwright.evaluations.papers import PAPERS
-from stormwright.evaluations.verdict import OTHERWISE, UNDECIDED, judge
+from stormwright_lab.evaluations.cells import CellTimes, cells_of, minutes
+from stormwright_lab.evaluations.definitions import Claim, LimitClaim, NumberClaim, OrderClaim, Paper, PublishedRow
+from stormwright_lab.evaluations.intervals import MIN_STARTS
+from stormwright_lab.evaluations.papers import PAPERS
+from stormwright_lab.evaluations.verdict import OTHERWISE, UNDECIDED, judge
+
 from stormwright.model.humanize import counted
 
 _MADE = "<!-- Made by `make docs` from `evaluations/papers` and docs/results/experiments.json. -->"

@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import nnls
+from stormwright_lab.evaluations.lab.steady import idle_ns
 
 from benchmarks.cells.chosen import TOPOLOGIES
 from benchmarks.cells.measured import Measured, Record, Stretch
-from stormwright.evaluations.lab.steady import idle_ns
 from stormwright.predict.costs import Costs
 
 #: What is likely before anything is known of a cluster.

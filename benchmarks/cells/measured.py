@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from stormwright_lab.evaluations.lab.steady import facts_of
 
 from benchmarks.cells.chosen import Limit, Start
-from stormwright.evaluations.lab.steady import facts_of
 from stormwright.formats import problem_from_dict
 from stormwright.model import LoadProfile, Problem
 from stormwright.model.arrays import IntArray

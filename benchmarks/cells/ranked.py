@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from stormwright_lab.evaluations.learning.examples import Group
 
 from benchmarks.cells.choices import product_costs, shown
 from benchmarks.cells.chosen import TOPOLOGIES, Limit
 from benchmarks.cells.measured import Measured
-from stormwright.evaluations.learning.examples import Group
 from stormwright.model import Problem
 from stormwright.model.arrays import FloatArray, IntArray
 from stormwright.schedulers.portfolio.evaluation import PlacementEvaluator

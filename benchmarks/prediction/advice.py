@@ -3,7 +3,7 @@
     python -m benchmarks.prediction.advice [--cases 25] [--loops 5] [--seed 0]
 
 There is no cluster: what happens is what `predict` says with costs that advisers are not told (theirs are off by a
-fifth), and what is measured has noise. `stormwright.evaluations.advice_cases.World` is where a simulator or a
+fifth), and what is measured has noise. `stormwright_lab.evaluations.advice_cases.World` is where a simulator or a
 cluster can be put in its place. A restart takes no time here, and a change is there in the next window.
 
 25 cases (linear, diamond, star, word count, page load; as they are, skewed, on two kinds of nodes, with a latency, with
@@ -21,10 +21,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 import numpy as np
-
-from benchmarks.kit.results import write_results
-from stormwright.evaluations.advice_cases import cases, traces
-from stormwright.evaluations.advice_run import (
+from stormwright_lab.evaluations.advice_cases import cases, traces
+from stormwright_lab.evaluations.advice_run import (
     AdviceOutcome,
     AdviserRun,
     compare_with_exhaustive_search,
@@ -33,12 +31,14 @@ from stormwright.evaluations.advice_run import (
     world_of,
 )
 
+from benchmarks.kit.results import write_results
+
 #: Code that the page measures.
 MEASURES = (
     "src/stormwright/advise",
     "src/stormwright/predict",
-    "src/stormwright/evaluations/advice_cases.py",
-    "src/stormwright/evaluations/advice_run.py",
+    "src/stormwright_lab/evaluations/advice_cases.py",
+    "src/stormwright_lab/evaluations/advice_run.py",
 )
 
 #: Advisers, ours first.

@@ -27,6 +27,10 @@ from typing import Any
 
 import numpy as np
 from scipy.stats import kendalltau
+from stormwright_lab.evaluations.learning.examples import Group, answer_of, read_examples, write_examples
+from stormwright_lab.evaluations.learning.examples import measured as with_load
+from stormwright_lab.evaluations.learning.recorded import as_measured
+from stormwright_lab.evaluations.learning.training import trained
 
 from benchmarks.cells.figures import spread
 from benchmarks.cells.measured import Measured
@@ -34,10 +38,6 @@ from benchmarks.cells.ranked import Ranked, ranked
 from benchmarks.kit.results import DIRECTORY, write_results
 from benchmarks.optimizer.placement_cases import add_cases_argument, case_files, read_case
 from benchmarks.schedulers.scale import SHAPES
-from stormwright.evaluations.learning.examples import Group, answer_of, read_examples, write_examples
-from stormwright.evaluations.learning.examples import measured as with_load
-from stormwright.evaluations.learning.recorded import as_measured
-from stormwright.evaluations.learning.training import trained
 from stormwright.formats.sketch import sketch
 from stormwright.model import Problem
 from stormwright.model.arrays import FloatArray, IntArray
@@ -52,7 +52,7 @@ MEASURES = (
     "src/stormwright/schedulers/learned.py",
     "src/stormwright/schedulers/n_version.py",
     "src/stormwright/schedulers/portfolio",
-    "src/stormwright/evaluations/learning",
+    "src/stormwright_lab/evaluations/learning",
 )
 
 RECORDS = (DIRECTORY / "prediction-cells", DIRECTORY / "storm-choices")

@@ -17,10 +17,10 @@ from statistics import geometric_mean
 from typing import Any
 
 import numpy as np
+from stormwright_lab.evaluations.learning.model_free import ControlSettings, VirtualTopology, train_agent
 
 from benchmarks.kit.results import write_results
 from stormwright.errors import SchedulerError
-from stormwright.evaluations.learning.model_free import ControlSettings, VirtualTopology, train_agent
 from stormwright.model import Problem
 from stormwright.model.arrays import IntArray
 from stormwright.predict.changes import with_rates
@@ -31,7 +31,7 @@ from stormwright.workbench.simulated.topologies import simulated_problem, simula
 
 #: Code that the page measures.
 MEASURES = (
-    "src/stormwright/evaluations/learning/model_free.py",
+    "src/stormwright_lab/evaluations/learning/model_free.py",
     "src/stormwright/schedulers/model_free.py",
     "src/stormwright/schedulers/portfolio/agent.py",
     "src/stormwright/simulator",

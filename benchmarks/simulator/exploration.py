@@ -15,14 +15,15 @@ import time
 from collections.abc import Iterator
 from itertools import chain, count
 
+from stormwright_lab.chaos.scenarios import smallest
+from stormwright_lab.chaos.virtual.exploration import explore
+from stormwright_lab.chaos.virtual.schedule import Schedule, by_chance, every_death
+
 from benchmarks.kit.results import write_results
-from stormwright.chaos.scenarios import smallest
-from stormwright.chaos.virtual.exploration import explore
-from stormwright.chaos.virtual.schedule import Schedule, by_chance, every_death
 
 #: Code that the page measures.
 MEASURES = (
-    "src/stormwright/chaos/virtual",
+    "src/stormwright_lab/chaos/virtual",
     "src/stormwright/simulator",
     "src/stormwright/controller/move.py",
     "src/stormwright/controller/draining.py",

@@ -28,11 +28,11 @@ from statistics import median
 from typing import Protocol
 
 import numpy as np
+from stormwright_lab.chaos.faults import ClusterProcesses
 
 from benchmarks.kit.results import DIRECTORY, show_progress, stamp, write_results
 from stormwright.base.clock import WALL, Clock
 from stormwright.base.documents import FileDocument
-from stormwright.chaos.faults import ClusterProcesses
 from stormwright.controller.move import Mover, Nimbus
 from stormwright.controller.planning.order import MoveBudget
 from stormwright.controller.planning.planner import plan_moves

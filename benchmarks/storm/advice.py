@@ -27,21 +27,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from stormwright_lab.advisers.rules import Ds2
+from stormwright_lab.evaluations.cells import Cell, CellTimes
+from stormwright_lab.evaluations.definitions import SLEEPING, Block, Variant
+from stormwright_lab.evaluations.lab.cluster import ClusterLab
+from stormwright_lab.evaluations.lab.phases import ARRIVE_S, SETTLE_S, ids_of
+from stormwright_lab.evaluations.lab.steady import warm_for_costs, with_load
+from stormwright_lab.evaluations.placing import by_host, named
 
 from benchmarks.kit.results import DIRECTORY, show_progress, stamp, write_results
 from stormwright.advise.adviser import TargetSize
 from stormwright.advise.commands import orders_of
 from stormwright.advise.observed import observed
-from stormwright.advise.rules import Ds2
 from stormwright.advise.search.advise import advised
 from stormwright.advise.search.goals import AdviceGoals
 from stormwright.errors import ClusterError, InputError, StormwrightError
-from stormwright.evaluations.cells import Cell, CellTimes
-from stormwright.evaluations.definitions import SLEEPING, Block, Variant
-from stormwright.evaluations.lab.cluster import ClusterLab
-from stormwright.evaluations.lab.phases import ARRIVE_S, SETTLE_S, ids_of
-from stormwright.evaluations.lab.steady import warm_for_costs, with_load
-from stormwright.evaluations.placing import by_host, named
 from stormwright.model import Problem
 from stormwright.model.arrays import IntArray
 from stormwright.schedulers import make_scheduler
@@ -52,7 +52,7 @@ log = logging.getLogger(__name__)
 
 
 #: Code that the page measures.
-MEASURES = ("src/stormwright/advise", "src/stormwright/predict", "src/stormwright/evaluations/lab")
+MEASURES = ("src/stormwright/advise", "src/stormwright/predict", "src/stormwright_lab/evaluations/lab")
 
 
 RUNS = DIRECTORY / "storm-advice"

@@ -18,13 +18,14 @@ from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from stormwright_lab.chaos.campaign import planned_runs, real_runner, run_campaign, run_virtually
+from stormwright_lab.chaos.invariants import NAMED_WITHIN_S, FaultNaming, Invariant
+from stormwright_lab.chaos.results import RunResult, RunStore, p95
+from stormwright_lab.chaos.scenarios import Action, FaultKind, Moment, Target
+from stormwright_lab.chaos.soak import SoakSettings, soak
+from stormwright_lab.chaos.soak_record import SoakRecord, verdict_of
+
 from benchmarks.kit.results import DIRECTORY, show_progress, stamp, write_results
-from stormwright.chaos.campaign import planned_runs, real_runner, run_campaign, run_virtually
-from stormwright.chaos.invariants import NAMED_WITHIN_S, FaultNaming, Invariant
-from stormwright.chaos.results import RunResult, RunStore, p95
-from stormwright.chaos.scenarios import Action, FaultKind, Moment, Target
-from stormwright.chaos.soak import SoakSettings, soak
-from stormwright.chaos.soak_record import SoakRecord, verdict_of
 
 #: Code that the page measures.
 MEASURES = (
@@ -33,7 +34,7 @@ MEASURES = (
     "src/stormwright/controller/planning",
     "java/src/main/java/stormwright/standby",
     "java/src/main/java/stormwright/bridge",
-    "src/stormwright/chaos",
+    "src/stormwright_lab/chaos",
     "src/stormwright/service/plans",
 )
 

@@ -25,6 +25,7 @@ from statistics import geometric_mean, median
 from typing import Any
 
 import numpy as np
+from stormwright_lab.evaluations.lab.steady import with_load
 
 from benchmarks.cells.interleaved import Bench, Cell, slot_numbers, slots_of, stored
 from benchmarks.kit.results import DIRECTORY, show_progress, write_results
@@ -33,7 +34,6 @@ from stormwright.controller.objectives.outlook import THROUGHPUT, least_gain_per
 from stormwright.controller.planning.order import MoveBudget
 from stormwright.controller.policy import DecisionTimes, decide
 from stormwright.controller.propose import planned_slots
-from stormwright.evaluations.lab.steady import with_load
 from stormwright.formats import problem_from_dict
 from stormwright.history.evaluation.comparison import StartComparison, compare_starts
 from stormwright.model import Problem

@@ -17,26 +17,27 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from stormwright_lab.evaluations.cell_store import CellStore
+from stormwright_lab.evaluations.cells import Cell, CellTimes, cells_of
+from stormwright_lab.evaluations.definitions import Claim, LimitClaim, OrderClaim
+from stormwright_lab.evaluations.intervals import MIN_STARTS
+from stormwright_lab.evaluations.lab.cluster import ClusterLab
+from stormwright_lab.evaluations.lab.simulated import SimulatedLab
+from stormwright_lab.evaluations.papers import PAPERS
+from stormwright_lab.evaluations.report import as_dict, write_page
+from stormwright_lab.evaluations.run import measurements, run_cells
+from stormwright_lab.evaluations.verdict import IN_DIRECTION, IN_MAGNITUDE, OTHERWISE, UNMEASURED, judge
+
 from benchmarks.kit.results import DIRECTORY, show_progress, write_results
-from stormwright.evaluations.cell_store import CellStore
-from stormwright.evaluations.cells import Cell, CellTimes, cells_of
-from stormwright.evaluations.definitions import Claim, LimitClaim, OrderClaim
-from stormwright.evaluations.intervals import MIN_STARTS
-from stormwright.evaluations.lab.cluster import ClusterLab
-from stormwright.evaluations.lab.simulated import SimulatedLab
-from stormwright.evaluations.papers import PAPERS
-from stormwright.evaluations.report import as_dict, write_page
-from stormwright.evaluations.run import measurements, run_cells
-from stormwright.evaluations.verdict import IN_DIRECTION, IN_MAGNITUDE, OTHERWISE, UNMEASURED, judge
 
 #: Code that the page measures.
 MEASURES = (
-    "src/stormwright/evaluations/intervals.py",
-    "src/stormwright/evaluations/lab",
-    "src/stormwright/evaluations/papers",
-    "src/stormwright/evaluations/placing.py",
-    "src/stormwright/evaluations/run.py",
-    "src/stormwright/evaluations/verdict.py",
+    "src/stormwright_lab/evaluations/intervals.py",
+    "src/stormwright_lab/evaluations/lab",
+    "src/stormwright_lab/evaluations/papers",
+    "src/stormwright_lab/evaluations/placing.py",
+    "src/stormwright_lab/evaluations/run.py",
+    "src/stormwright_lab/evaluations/verdict.py",
     "src/stormwright/history/evaluation/comparison.py",
     "src/stormwright/simulator/storm",
 )

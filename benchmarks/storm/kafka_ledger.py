@@ -3,7 +3,7 @@
 None of it is part of the product: ``java/kafka/pom.xml`` fetches Kafka and Storm's Kafka client into ``build/kafka``
 when they are first needed, and the classes in ``java/kafka/src`` are compiled with them.
 
-The journals of the ledger (`stormwright.chaos.ledger_files`) are written by two sides: run 0 of a partition by the
+The journals of the ledger (`stormwright_lab.chaos.ledger_files`) are written by two sides: run 0 of a partition by the
 producer, with all numbers that it has produced, acked as far as the offsets are committed; the other runs by the
 spouts, with each emission. So the oracle of ledgers finds a number that no spout has emitted, and one whose offset was
 committed although no sink has it.
@@ -22,9 +22,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from stormwright.chaos.lab import until
-from stormwright.chaos.ledger_files import LedgerKind
-from stormwright.chaos.ledger_workload import LedgerWorkload
+from stormwright_lab.chaos.lab import until
+from stormwright_lab.chaos.ledger_files import LedgerKind
+from stormwright_lab.chaos.ledger_workload import LedgerWorkload
+
 from stormwright.errors import ClusterError, MissingDependencyError
 from stormwright.storm.jvm import LIGHT, STORM_HOME, STORMWRIGHT_JAR, java_command, require_java
 from stormwright.storm.local_cluster import RunningCluster

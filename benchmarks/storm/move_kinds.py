@@ -26,16 +26,16 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+from stormwright_lab.chaos.finishing import finish_ledgers
+from stormwright_lab.chaos.invariants import Invariant, violations_of_ledger
+from stormwright_lab.chaos.lab import until
+from stormwright_lab.chaos.ledger import Ledger, LedgerViolation, ViolationKind, read_ledger
+from stormwright_lab.chaos.ledger_files import LedgerKind
+from stormwright_lab.chaos.ledger_workload import LedgerWorkload
 
 from benchmarks.kit.results import DIRECTORY, show_progress, stamp, write_results
 from benchmarks.storm.kafka_ledger import KafkaSource
 from benchmarks.storm.moves import await_standbys
-from stormwright.chaos.finishing import finish_ledgers
-from stormwright.chaos.invariants import Invariant, violations_of_ledger
-from stormwright.chaos.lab import until
-from stormwright.chaos.ledger import Ledger, LedgerViolation, ViolationKind, read_ledger
-from stormwright.chaos.ledger_files import LedgerKind
-from stormwright.chaos.ledger_workload import LedgerWorkload
 from stormwright.controller.objectives.placements import measured_rates
 from stormwright.controller.planning.order import MoveBudget
 from stormwright.controller.planning.planner import plan_moves

@@ -21,12 +21,12 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+from stormwright_lab.evaluations.lab.steady import with_load
 
 from benchmarks.cells.interleaved import Bench, Cell, parsed_options, stored
 from benchmarks.cells.threads import by_class, times
 from benchmarks.kit.busy import busy_core
 from benchmarks.kit.results import DIRECTORY, show_progress, write_results
-from stormwright.evaluations.lab.steady import with_load
 from stormwright.formats import problem_from_dict, problem_to_dict
 from stormwright.model import Problem
 from stormwright.model.requests import CPU

@@ -18,10 +18,11 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from statistics import median
 
+from stormwright_lab.chaos.faults import ClusterProcesses
+from stormwright_lab.chaos.soak_record import sample_of
+
 from benchmarks.kit.results import DIRECTORY, show_progress, stamp, write_results
 from benchmarks.storm.moves import await_standbys, cores_text, spread
-from stormwright.chaos.faults import ClusterProcesses
-from stormwright.chaos.soak_record import sample_of
 from stormwright.schedulers import make_scheduler
 from stormwright.service.composition import Service
 from stormwright.service.settings import ServiceSettings

@@ -9,10 +9,11 @@ import argparse
 from dataclasses import asdict
 from statistics import median
 
+from stormwright_lab.exchange import ExchangeResult, run_exchange
+
 from benchmarks.kit.results import show_progress, write_results
 from stormwright.schedulers import make_scheduler
 from stormwright.storm.local_cluster import LocalCluster
-from stormwright.workbench.demo.exchange import ExchangeResult, run_exchange
 from stormwright.workbench.demo.run import demo_cluster
 from stormwright.workbench.demo.settings import DemoSettings, parse_submissions
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from stormwright_lab.evaluations.advice_run import exhaustive_minimum
 
 from stormwright.advise.search.advise import advised
 from stormwright.advise.search.cheapest import Search
@@ -18,7 +19,6 @@ from stormwright.advise.search.goals import AdviceGoals
 from stormwright.advise.search.kinds import NodeKind, NodeMix, kinds_of, mixes
 from stormwright.advise.search.trials import MixTrials
 from stormwright.errors import InputError
-from stormwright.evaluations.advice_run import exhaustive_minimum
 from stormwright.formats.sketch import sketch
 from stormwright.model import Assignment, Problem, TopologyAssignment
 from stormwright.model.requests import CPU

@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from stormwright_lab.advisers.pace import Patience, WindowPace
+from stormwright_lab.advisers.patient import PredictiveAdviser
+from stormwright_lab.evaluations.advice_cases import cases
+from stormwright_lab.evaluations.advice_run import world_of
 
 from stormwright.advise.adviser import Observation, TargetSize
 from stormwright.advise.observed import observed
 from stormwright.advise.search.goals import AdviceGoals
-from stormwright.advise.search.pace import Patience, WindowPace
-from stormwright.advise.search.patient import PredictiveAdviser
 from stormwright.errors import InputError
-from stormwright.evaluations.advice_cases import cases
-from stormwright.evaluations.advice_run import world_of
 
 CASE = next(case for case in cases() if case.name == "word-count, alike")
 

@@ -7,9 +7,9 @@ from math import ceil
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from stormwright_lab.advisers.rules import AdaStorm, Dhalion, Ds2, Stela
 
 from stormwright.advise.adviser import ComponentObservation, Observation, target_rates
-from stormwright.advise.rules import AdaStorm, Dhalion, Ds2, Stela
 from tests.examples import examples
 
 

@@ -10,11 +10,11 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from stormwright_lab.chaos.faults import FaultError, FaultInjector, Machine, MoveParts
+from stormwright_lab.chaos.invariants import WorkerPlace
+from stormwright_lab.chaos.scenarios import CATALOGUE, Fault, FaultKind, Target
+from stormwright_lab.chaos.service_process import CLOCK
 
-from stormwright.chaos.faults import FaultError, FaultInjector, Machine, MoveParts
-from stormwright.chaos.invariants import WorkerPlace
-from stormwright.chaos.scenarios import CATALOGUE, Fault, FaultKind, Target
-from stormwright.chaos.service_process import CLOCK
 from stormwright.errors import ClusterError
 
 MOVING, ARRIVING = WorkerPlace("a-1-0", "node1", 6700), WorkerPlace("a-1-0", "node2", 6701)

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from stormwright_lab.chaos.ledger import Ledger, ViolationKind, read_ledger
+from stormwright_lab.chaos.ledger_files import LedgerKind
+from stormwright_lab.chaos.ledger_workload import LedgerWorkload
 
-from stormwright.chaos.ledger import Ledger, ViolationKind, read_ledger
-from stormwright.chaos.ledger_files import LedgerKind
-from stormwright.chaos.ledger_workload import LedgerWorkload
 from stormwright.errors import InputError
 
 ACKED = 0x8000

@@ -6,8 +6,7 @@ import json
 from dataclasses import replace
 
 import pytest
-
-from stormwright.chaos.scenarios import (
+from stormwright_lab.chaos.scenarios import (
     CATALOGUE,
     POSSIBLE,
     Action,
@@ -20,6 +19,7 @@ from stormwright.chaos.scenarios import (
     scenarios_named,
     smallest,
 )
+
 from stormwright.errors import InputError
 
 

@@ -8,11 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-from stormwright.chaos.faults import FILLING
-from stormwright.chaos.scenarios import Fault, FaultKind, Target
-from stormwright.chaos.soak import ends_service, fault_by_chance
-from stormwright.chaos.soak_record import (
+from stormwright_lab.chaos.faults import FILLING
+from stormwright_lab.chaos.scenarios import Fault, FaultKind, Target
+from stormwright_lab.chaos.soak import ends_service, fault_by_chance
+from stormwright_lab.chaos.soak_record import (
     RECORD,
     LedgerResult,
     ProcessSample,
@@ -25,7 +24,7 @@ from stormwright.chaos.soak_record import (
     verdict_of,
     windows,
 )
-from stormwright.chaos.soak_report import PAGE, write_page
+from stormwright_lab.chaos.soak_report import PAGE, write_page
 
 
 def record_of(

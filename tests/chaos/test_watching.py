@@ -6,11 +6,11 @@ import time
 from typing import Any
 
 import pytest
+from stormwright_lab.chaos.faults import InjectedFault, MoveParts
+from stormwright_lab.chaos.invariants import WorkerPlace
+from stormwright_lab.chaos.scenarios import Fault, FaultKind, Moment, Target
+from stormwright_lab.chaos.watching import MomentWatch, StatusText, StatusWatch, words_of
 
-from stormwright.chaos.faults import InjectedFault, MoveParts
-from stormwright.chaos.invariants import WorkerPlace
-from stormwright.chaos.scenarios import Fault, FaultKind, Moment, Target
-from stormwright.chaos.watching import MomentWatch, StatusText, StatusWatch, words_of
 from stormwright.errors import NimbusError
 from stormwright.plans.plan import Plan
 

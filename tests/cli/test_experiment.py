@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from stormwright.evaluations.papers import PAPERS
+from stormwright_lab.evaluations.papers import PAPERS
 
 
 def test_experiments_are_listed_with_their_minutes(run, tmp_path):

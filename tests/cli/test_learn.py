@@ -7,8 +7,8 @@ import json
 import numpy as np
 import pyarrow as pa
 import pytest
+from stormwright_lab.evaluations.learning.examples import random_examples, random_problem, read_examples, write_examples
 
-from stormwright.evaluations.learning.examples import random_examples, random_problem, read_examples, write_examples
 from stormwright.formats import write_problem
 from stormwright.model.arrays import frozen_ints
 from stormwright.schedulers import make_scheduler

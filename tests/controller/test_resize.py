@@ -35,6 +35,10 @@ def running(**more: TopologyAssignment) -> Problem:
     return problem([A, B], current=current, load=load)
 
 
+#: No slot of n2 is free.
+FULL = running(**{B.id: place([("n2", 6700), ("n2", 6701)], [0, 0, 1, 1])})
+
+
 def resize(now: Problem, placed: TopologyAssignment, executors: int, **more: object) -> Plan:
     found = propose(now, Place({A.id: placed}, {A.id: {"b-bolt": executors}}, **more), Terms())  # type: ignore[arg-type]
     assert isinstance(found, Plan)
@@ -83,7 +87,7 @@ def test_new_workers_avoid_ports_that_workers_of_their_topology_still_answer_on(
     [
         (running(), on("n0", "n1"), 2, "is placed with 4 executors"),
         (running(), place([("n9", 6700)], [0, 0, 0]), 2, "should run where no slot is free"),
-        (running(**{B.id: place([("n2", 6700), ("n2", 6701)], [0, 0, 1, 1])}), place([("n2", 6700)], [0] * 3), 2, "no slot"),
+        (FULL, place([("n2", 6700)], [0] * 3), 2, "no slot is free"),
         (running(), place([("n0", 6701)], [0, 0, -1]), 2, "an executor without a slot in its placement"),
         (running(), place([("n0", 6701)], [0] * 8), 7, "has 6 tasks"),
     ],

@@ -38,7 +38,7 @@ pytestmark = pytest.mark.xdist_group("wheel")
 
 def built() -> Path:
     subprocess.run(["make", "wheel"], cwd=ROOT, check=True, capture_output=True)
-    (wheel,) = (ROOT / "build" / "wheel").glob("*.whl")
+    (wheel,) = (ROOT / "build" / "wheel").glob("stormwright-*.whl")
     return wheel
 
 
@@ -59,6 +59,14 @@ def test_jar_is_in_the_wheel_with_its_licence(wheel):
         licence = archive.read(f"stormwright-{__version__}.dist-info/licenses/LICENSE")
     with zipfile.ZipFile(STORMWRIGHT_JAR) as archive:
         assert archive.read("META-INF/LICENSE") == licence == (ROOT / "LICENSE").read_bytes()
+
+
+def test_laboratory_is_a_wheel_of_its_own(wheel):
+    (other,) = wheel.parent.glob("stormwright_lab-*.whl")
+    with zipfile.ZipFile(wheel) as product, zipfile.ZipFile(other) as laboratory:
+        assert [name for name in product.namelist() if "stormwright_lab" in name or "/chaos/" in name] == []
+        verbs = laboratory.read(f"stormwright_lab-{__version__}.dist-info/entry_points.txt").decode()
+    assert "chaos = stormwright_lab.verbs.chaos:command" in verbs
 
 
 def test_documentation_is_in_the_wheel(wheel):

@@ -6,11 +6,9 @@ from dataclasses import replace
 from types import TracebackType
 
 import numpy as np
-
-from stormwright.errors import ClusterError
-from stormwright.evaluations.cell_store import CellOutcome
-from stormwright.evaluations.cells import Cell
-from stormwright.evaluations.definitions import (
+from stormwright_lab.evaluations.cell_store import CellOutcome
+from stormwright_lab.evaluations.cells import Cell
+from stormwright_lab.evaluations.definitions import (
     Block,
     BlockKind,
     OrderClaim,
@@ -19,7 +17,9 @@ from stormwright.evaluations.definitions import (
     ReportedFigure,
     Variant,
 )
-from stormwright.evaluations.placing import CellPlacement, named
+from stormwright_lab.evaluations.placing import CellPlacement, named
+
+from stormwright.errors import ClusterError
 from stormwright.formats import problem_to_dict
 from stormwright.model import Problem
 from stormwright.schedulers import make_scheduler

@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from stormwright_lab.evaluations.cell_store import CellOutcome, CellStore
+from stormwright_lab.evaluations.cells import Cell, CellTimes
+from stormwright_lab.evaluations.definitions import Machine, Variant
+from stormwright_lab.evaluations.lab.kills import recoveries
+from stormwright_lab.evaluations.lab.moves import next_nodes
+from stormwright_lab.evaluations.lab.scheduler import LabScheduler
+from stormwright_lab.evaluations.placing import declared, named, placement_of, same_as, scheduler_input, slots_of
 
 from stormwright.errors import SchedulerError
-from stormwright.evaluations.cell_store import CellOutcome, CellStore
-from stormwright.evaluations.cells import Cell, CellTimes
-from stormwright.evaluations.definitions import Machine, Variant
-from stormwright.evaluations.lab.kills import recoveries
-from stormwright.evaluations.lab.moves import next_nodes
-from stormwright.evaluations.lab.scheduler import LabScheduler
-from stormwright.evaluations.placing import declared, named, placement_of, same_as, scheduler_input, slots_of
 from stormwright.formats import problem_to_dict
 from stormwright.model import TopologyAssignment
 from stormwright.schedulers import make_scheduler

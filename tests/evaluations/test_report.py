@@ -7,12 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from stormwright_lab.evaluations.cell_store import CellStore
+from stormwright_lab.evaluations.cells import CellTimes, cells_of, quick_cells
+from stormwright_lab.evaluations.report import as_dict, write_page
+from stormwright_lab.evaluations.run import run_cells
+from stormwright_lab.evaluations.verdict import IN_DIRECTION, IN_MAGNITUDE, NOTHING, REPORTED, UNDECIDED
 
-from stormwright.evaluations.cell_store import CellStore
-from stormwright.evaluations.cells import CellTimes, cells_of, quick_cells
-from stormwright.evaluations.report import as_dict, write_page
-from stormwright.evaluations.run import run_cells
-from stormwright.evaluations.verdict import IN_DIRECTION, IN_MAGNITUDE, NOTHING, REPORTED, UNDECIDED
 from tests.evaluations.labs import BLOCK, PAPER, StandIn
 from tools import experiment_pages as pages
 

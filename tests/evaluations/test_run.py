@@ -6,14 +6,14 @@ import logging
 from dataclasses import replace
 
 import pytest
+from stormwright_lab.evaluations.cell_store import CellOutcome, CellStore
+from stormwright_lab.evaluations.cells import QUICK, CellTimes, cells_of, minutes, quick_cells
+from stormwright_lab.evaluations.definitions import Variant
+from stormwright_lab.evaluations.intervals import MIN_STARTS
+from stormwright_lab.evaluations.papers import PAPERS, papers_named
+from stormwright_lab.evaluations.run import SAME, measurements, run_cells
 
 from stormwright.errors import ClusterError, InputError
-from stormwright.evaluations.cell_store import CellOutcome, CellStore
-from stormwright.evaluations.cells import QUICK, CellTimes, cells_of, minutes, quick_cells
-from stormwright.evaluations.definitions import Variant
-from stormwright.evaluations.intervals import MIN_STARTS
-from stormwright.evaluations.papers import PAPERS, papers_named
-from stormwright.evaluations.run import SAME, measurements, run_cells
 from stormwright.schedulers.toolkit.resolve import is_java, resolve_scheduler
 from stormwright.workbench.demo.settings import parse_submissions
 from tests.evaluations.labs import BLOCK, PAPER, StandIn

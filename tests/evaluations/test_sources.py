@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 import pytest
+from stormwright_lab.evaluations.papers import PAPERS
 
-from stormwright.evaluations.papers import PAPERS
 from stormwright.schedulers.toolkit.describe import citation
 from stormwright.schedulers.toolkit.registry import check_settings
 from stormwright.schedulers.toolkit.resolve import is_java

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from stormwright_lab.evaluations.lab.steady import with_load
 
-from stormwright.evaluations.lab.steady import with_load
 from tests.pipeline.generator import CORE_HZ, dice, known_profile, make_world, records
 from tests.pipeline.oracle import expected_profile, found_profile
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
-from stormwright.errors import MissingDependencyError
-from stormwright.evaluations.definitions import LimitClaim, NumberClaim, OrderClaim, PublishedRow, ReportedFigure
-from stormwright.evaluations.intervals import difference_of, mean_of, ratio_of, samples_of
-from stormwright.evaluations.papers import PAPERS
-from stormwright.evaluations.verdict import (
+from stormwright_lab.evaluations.definitions import LimitClaim, NumberClaim, OrderClaim, PublishedRow, ReportedFigure
+from stormwright_lab.evaluations.intervals import difference_of, mean_of, ratio_of, samples_of
+from stormwright_lab.evaluations.papers import PAPERS
+from stormwright_lab.evaluations.verdict import (
     IN_DIRECTION,
     IN_MAGNITUDE,
     NOTHING,
@@ -19,6 +17,8 @@ from stormwright.evaluations.verdict import (
     UNMEASURED,
     judge,
 )
+
+from stormwright.errors import MissingDependencyError
 from stormwright.history.evaluation.comparison import compare_starts
 
 A, B = [10.0, 12.0, 11.0, 13.0], [20.0, 24.0, 21.0]

@@ -7,11 +7,10 @@ import os
 from collections.abc import Sequence
 
 import pytest
-
-from stormwright.chaos.invariants import Invariant
-from stormwright.chaos.scenarios import CATALOGUE, Fault, FaultKind, Moment, Target, smallest
-from stormwright.chaos.virtual.exploration import explore
-from stormwright.chaos.virtual.schedule import (
+from stormwright_lab.chaos.invariants import Invariant
+from stormwright_lab.chaos.scenarios import CATALOGUE, Fault, FaultKind, Moment, Target, smallest
+from stormwright_lab.chaos.virtual.exploration import explore
+from stormwright_lab.chaos.virtual.schedule import (
     Schedule,
     by_chance,
     death,

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from stormwright_lab.evaluations.learning.examples import Group, random_problem, read_examples, write_examples
+from stormwright_lab.evaluations.learning.training import SETTINGS, trained
 
 from stormwright.errors import InputError
-from stormwright.evaluations.learning.examples import Group, random_problem, read_examples, write_examples
-from stormwright.evaluations.learning.training import SETTINGS, trained
 from stormwright.formats import read_problem, write_json
 from stormwright.model import LoadProfile, violations
 from stormwright.schedulers import make_scheduler

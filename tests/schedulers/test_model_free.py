@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from stormwright_lab.evaluations.learning.model_free import ControlSettings, VirtualTopology, train_agent
 
 import stormwright as sw
 from stormwright.errors import InputError
-from stormwright.evaluations.learning.model_free import ControlSettings, VirtualTopology, train_agent
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.portfolio.agent import Agent, Network, nearest_assignments, one_hot, read_agent
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from stormwright_lab.chaos.lab import Lab
+from stormwright_lab.chaos.results import RunResult
+from stormwright_lab.chaos.run import run_scenario
+from stormwright_lab.chaos.scenarios import Fault, FaultKind, Moment, Scenario, Target
 
-from stormwright.chaos.lab import Lab
-from stormwright.chaos.results import RunResult
-from stormwright.chaos.run import run_scenario
-from stormwright.chaos.scenarios import Fault, FaultKind, Moment, Scenario, Target
 from stormwright.storm.local_cluster import RunningCluster
 
 pytestmark = [pytest.mark.storm, pytest.mark.timeout(300)]

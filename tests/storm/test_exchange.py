@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from stormwright_lab.exchange import ExchangeResult, run_exchange
 
 from stormwright.schedulers import make_scheduler
-from stormwright.workbench.demo.exchange import ExchangeResult, run_exchange
 from stormwright.workbench.demo.settings import DemoSettings, parse_submissions
 
 pytestmark = [pytest.mark.storm, pytest.mark.spark]

@@ -5,13 +5,13 @@ from __future__ import annotations
 import tempfile
 
 import pytest
+from stormwright_lab.evaluations.cell_store import CellStore
+from stormwright_lab.evaluations.cells import quick_cells
+from stormwright_lab.evaluations.lab.cluster import ClusterLab, cores_of
+from stormwright_lab.evaluations.papers import PAPERS
+from stormwright_lab.evaluations.placing import placement_of
+from stormwright_lab.evaluations.run import run_cells
 
-from stormwright.evaluations.cell_store import CellStore
-from stormwright.evaluations.cells import quick_cells
-from stormwright.evaluations.lab.cluster import ClusterLab, cores_of
-from stormwright.evaluations.papers import PAPERS
-from stormwright.evaluations.placing import placement_of
-from stormwright.evaluations.run import run_cells
 from stormwright.storm.local_cluster import why_no_cpu_limits
 
 pytestmark = [pytest.mark.storm, pytest.mark.slow, pytest.mark.timeout(900)]

@@ -9,10 +9,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
+from stormwright_lab.chaos.ledger import Ledger, read_ledger
+from stormwright_lab.chaos.ledger_files import LedgerKind
+from stormwright_lab.chaos.ledger_workload import LedgerWorkload
 
-from stormwright.chaos.ledger import Ledger, read_ledger
-from stormwright.chaos.ledger_files import LedgerKind
-from stormwright.chaos.ledger_workload import LedgerWorkload
 from stormwright.storm.local_cluster import RunningCluster
 
 pytestmark = [pytest.mark.storm, pytest.mark.timeout(300)]

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from stormwright.chaos.soak import SoakSettings, soak
-from stormwright.chaos.soak_record import SoakRecord, verdict_of
+from stormwright_lab.chaos.soak import SoakSettings, soak
+from stormwright_lab.chaos.soak_record import SoakRecord, verdict_of
 
 pytestmark = [pytest.mark.storm, pytest.mark.slow, pytest.mark.timeout(900)]
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from stormwright_lab.evaluations.lab.steady import with_load
 
-from stormwright.evaluations.lab.steady import with_load
 from stormwright.formats import problem_from_dict
 from stormwright.model import Problem
 from stormwright.predict.answer import predict

@@ -19,10 +19,13 @@ from stormwright.base.gc_pause import collection_paused
 from stormwright.cli.lines import say_lines
 from stormwright.cli.options import Verbs
 from stormwright.cli.progress import compilation_shown
-from stormwright.errors import StormwrightError
+from stormwright.errors import MissingDependencyError, StormwrightError
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
+
+#: Group of verbs that come with a distribution of their own, ``stormwright-lab``.
+LABORATORY = "Laboratory"
 
 #: Group of verbs → verb → its summary: in the list of verbs, in completions, and as the first sentence of its own help,
 #: which the docstring of its function continues. Each is `command` in the module of its name, with ``_`` for ``-``.
@@ -69,7 +72,7 @@ GROUPS = {
         "docs": "Open the documentation in a browser.",
         "completion": "Print the shell completion script.",
     },
-    "Laboratory": {
+    LABORATORY: {
         "experiment": "Repeat published evaluations on a real cluster.",
         "chaos": "Test moves with faults, on a local cluster or in virtual time.",
         "learn": "Train the model of the `learned` scheduler.",
@@ -116,6 +119,21 @@ EXTRAS = {
 }
 
 
+def _loaded(verb: str) -> click.Command:
+    """Return a verb; raises MissingDependencyError for one of the laboratory without it."""
+    command: click.Command
+    if verb not in GROUPS[LABORATORY]:
+        command = import_module(f"stormwright.cli.{_MODULES.get(verb, verb.replace('-', '_'))}").command
+        return command
+    from importlib.metadata import entry_points
+
+    found = entry_points(group="stormwright.verbs", name=verb)
+    if not found:
+        raise MissingDependencyError(f"{verb} is a verb of the laboratory: pip install 'stormwright[lab]'")
+    (command,) = (each.load() for each in found)
+    return command
+
+
 class _Verbs(Verbs):
     """Imports a verb's module when the verb is used, and no other."""
 
@@ -125,10 +143,9 @@ class _Verbs(Verbs):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in VERBS:
             return None
-        module = _MODULES.get(cmd_name, cmd_name.replace("-", "_"))
         # Imports make much that stays and little that does not: to look for it in between costs a twentieth.
         with collection_paused():
-            command: click.Command = import_module(f"stormwright.cli.{module}").command
+            command = _loaded(cmd_name)
         summary = VERBS[cmd_name]
         if not (command.help or "").startswith(summary):  # called several times
             command.help = "\n\n".join(filter(None, (summary, cleandoc(command.help or ""))))

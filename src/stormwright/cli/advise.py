@@ -174,7 +174,7 @@ _NAMED = re.compile(r"(?:(?P<name>.+)=)?[x×*]?(?P<value>\d+(?:\.\d+)?)", re.ASC
 
 @dataclass(frozen=True)
 class Change:
-    """Address of a service, and who changes what it controls, and why."""
+    """Address of a service, and author and reason of a change."""
 
     address: str
     by: str

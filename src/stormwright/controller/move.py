@@ -66,7 +66,9 @@ class Nimbus(SpoutControl, Protocol):
 
     def rebalance(
         self, name: str, wait_s: int, num_workers: int | None = None, executors: Mapping[str, int] | None = None
-    ) -> None: ...
+    ) -> None:
+        """Schedule a topology again; it takes `name`, `wait_s`, `num_workers` and `executors`."""
+        ...
 
     def release(self, topology_id: str, supervisor: Supervisor) -> bool: ...
 

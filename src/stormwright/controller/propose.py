@@ -484,7 +484,7 @@ class _Proposal:
         return plan if sources is None else with_figures(plan, self._placements, final, sources, then=placements)
 
     def _assumptions(self) -> Assumptions:
-        """Return the assumptions of predictions as what runs fixes them."""
+        """Return the assumptions of predictions, fixed by the running placement."""
         given, profile = self._terms.assumptions or Assumptions.of(self._problem), self._placements.profile
         return given if profile is None else given.fixed(profile)
 

@@ -75,7 +75,7 @@ def resized_slots(
 ) -> IntArray:
     """Return the slot of every executor after resized topologies have come to their placements, shape (E,).
 
-    A worker whose tasks run in one worker of its node already stays in its slot. A new one gets its port, unless that is
+    A worker whose tasks run in one worker of its node already stays in its slot. A new one gets its port, unless it is
     taken, or is held by a worker that is about to end, which others would connect to
     (`stormwright.controller.planning.hops.make_move`): then another one of the node if there is any.
 

@@ -37,8 +37,17 @@ def svg_of(figure: Figure) -> str:
     return image.getvalue()[image.getvalue().index("<svg") :]
 
 
-def write_report(path: Path, template: str, **content: object) -> None:
-    """Render a template of this package to one self-contained file; parent directories are created.
+def write_report(path: Path, template: str, package: str = "stormwright.workbench", **content: object) -> None:
+    """Render a template to one self-contained file; parent directories are created.
+
+    Parameters
+    ----------
+    path
+        The file.
+    template, package
+        Name of the template, and the package that has it among its ``templates``.
+    content
+        Values for the template.
 
     Raises
     ------
@@ -46,7 +55,7 @@ def write_report(path: Path, template: str, **content: object) -> None:
         The file cannot be written; an existing one is unchanged.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_bytes(path, _environment().get_template(template).render(**content).encode(errors="backslashreplace"))
+    write_bytes(path, _environment(package).get_template(template).render(**content).encode(errors="backslashreplace"))
 
 
 def check_report() -> None:
@@ -60,12 +69,12 @@ def check_report() -> None:
     _environment()
 
 
-def _environment() -> Environment:
+def _environment(package: str = "stormwright.workbench") -> Environment:
     try:
         from jinja2 import Environment, PackageLoader, StrictUndefined
     except ImportError as error:
         raise MissingDependencyError("the report needs jinja2: pip install 'stormwright[report]'") from error
-    loader = PackageLoader("stormwright.workbench", "templates")
+    loader = PackageLoader(package, "templates")
     made = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     made.filters["counted"] = counted
     return made

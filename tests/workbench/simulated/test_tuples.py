@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from stormwright_lab.chaos.virtual.schedule import Schedule
+from stormwright_lab.chaos.virtual.world import World
 
 from stormwright.base.documents import FileDocument
-from stormwright.chaos.virtual.schedule import Schedule
-from stormwright.chaos.virtual.world import World
 from stormwright.controller.move import Mover
 from stormwright.controller.planning.order import MoveBudget
 from stormwright.controller.planning.planner import plan_moves

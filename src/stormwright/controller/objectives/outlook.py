@@ -254,7 +254,7 @@ class Outlooks:
         return found
 
     def of_resized(self, then: Placements, slot_of_executor: IntArray) -> tuple[str, dict[str, Promise]]:
-        """Return what topologies reach with other numbers of executors, as text and as promises by id.
+        """Return the gain of other numbers of executors as text, and the promises by topology id.
 
         Parameters
         ----------

@@ -52,7 +52,7 @@ class LeaderOnlyNimbus:
     def rebalance(
         self, name: str, wait_s: int, num_workers: int | None = None, executors: Mapping[str, int] | None = None
     ) -> None:
-        """See `Nimbus`."""
+        """See `Nimbus`; it takes `name`, `wait_s`, `num_workers` and `executors`, as `NimbusGateway`."""
         self._require()
         self._nimbus.rebalance(name, wait_s, num_workers, executors)
 

@@ -135,7 +135,7 @@ class Journal:
         return found
 
     def before(self, n: int) -> Before:
-        """Return what topologies were before an entry, of all that were moved in it or since.
+        """Return placements before an entry, of all topologies moved in it or since.
 
         Raises
         ------
@@ -152,7 +152,7 @@ class Journal:
         return Before.of(rows)
 
     def before_entry(self, n: int) -> Before:
-        """Return what topologies were before an entry, of those that were moved in it."""
+        """Return placements before an entry, of the topologies moved in it."""
         return Before.of(self._state.read("SELECT topology, before, executors FROM moves WHERE n = ?", n))
 
     def delete_before(self, before_ms: float) -> None:

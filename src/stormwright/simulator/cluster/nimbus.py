@@ -157,7 +157,15 @@ class VirtualNimbus:
     def rebalance(
         self, name: str, wait_s: int, num_workers: int | None = None, executors: Mapping[str, int] | None = None
     ) -> None:
-        """Drop a topology's assignment after a delay and reschedule it, optionally with other workers or executors."""
+        """Drop a topology's assignment and reschedule it.
+
+        Parameters
+        ----------
+        name, wait_s
+            Name of the topology, and seconds until then.
+        num_workers, executors
+            Its new number of workers, and of executors by component (id); None for no change.
+        """
         entry = self._entry("rebalance", name)
         if entry.status not in (ACTIVE, INACTIVE):
             raise _refused("rebalance", f"{name} is {entry.status}")

@@ -24,7 +24,7 @@ import org.apache.storm.tuple.Tuple;
 import org.apache.storm.tuple.Values;
 
 /**
- * Numbered tuples whose fate is on disk: {@code stormwright.chaos.ledger} reads there whether any was lost.
+ * Numbered tuples whose fate is on disk: {@code stormwright_lab.chaos.ledger} reads there whether any was lost.
  *
  * <p>{@code directory} is one that all nodes share. Arguments besides those of other topologies: {@code kind},
  * {@code keys} (the key of number n is n modulo this), {@code numbers} (of each spout task, 0 for no end), {@code window}

@@ -1,0 +1,399 @@
+"""Scenarios of chaos tests as data: faults, moments of a move, actions and workloads; the catalogue; shrinking.
+
+The kinds of faults are those of Toxiproxy (down, latency, bandwidth, timeout, reset_peer) and Chaos Mesh (PodChaos,
+NetworkChaos, StressChaos, IOChaos, TimeChaos), as far as they concern processes, links, CPU, disk and clock:
+
+========== ============================= ===========================================
+kind       Toxiproxy                     Chaos Mesh
+========== ============================= ===========================================
+kill       –                             PodChaos: container-kill
+stop       timeout (0)                   PodChaos: pod-failure
+restart    –                             PodChaos: pod-kill
+cut        down                          NetworkChaos: partition
+slow-link  latency, bandwidth            NetworkChaos: delay, loss, bandwidth
+slow-cpu   –                             StressChaos: cpu
+fill-disk  –                             IOChaos: fault (ENOSPC)
+set-clock  –                             TimeChaos
+refuse     reset_peer                    NetworkChaos: partition to a target
+damage     –                             IOChaos: mistake
+========== ============================= ===========================================
+
+The same data drives the local cluster (`stormwright_lab.chaos.run`) and virtual time (`stormwright_lab.chaos.virtual`).
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from typing import Any, Protocol, Self, TypeVar
+
+from stormwright.errors import Fault as InputFault
+from stormwright.errors import InputError
+from stormwright_lab.chaos.ledger_files import LedgerKind
+
+# Faults -------------------------------------------------------------------------------------------
+
+
+class FaultKind(StrEnum):
+    """Kind of a fault."""
+
+    #: SIGKILL; the supervision of the process starts it again.
+    KILL = "kill"
+    #: SIGSTOP, then SIGCONT.
+    STOP = "stop"
+    #: SIGTERM; the supervision of the process starts it again.
+    RESTART = "restart"
+    #: No packet passes its link.
+    CUT = "cut"
+    #: Its link has a low rate (`rate`), or delay and loss (`delay_ms`, `loss_percent`).
+    SLOW_LINK = "slow-link"
+    #: Its control group has few cores (`cores`).
+    SLOW_CPU = "slow-cpu"
+    #: The file system of its state is full.
+    FILL_DISK = "fill-disk"
+    #: Its clock is changed by `seconds`.
+    SET_CLOCK = "set-clock"
+    #: Connections to it are refused.
+    REFUSE = "refuse"
+    #: A state file (`file`) is incomplete or damaged.
+    DAMAGE = "damage"
+
+
+class Target(StrEnum):
+    """Target of a fault. Workers and nodes are those of the move, from `SOURCE_NODE` to `TARGET_NODE`."""
+
+    SERVICE = "service"
+    NIMBUS = "nimbus"
+    ZOOKEEPER = "zookeeper"
+    SOURCE_SUPERVISOR = "source-supervisor"
+    TARGET_SUPERVISOR = "target-supervisor"
+    MOVING_WORKER = "moving-worker"
+    UNCHANGED_WORKER = "unchanged-worker"
+    GATEWAY = "gateway"
+    SPARK = "spark"
+    STANDBY = "standby"
+    SOURCE_NODE = "source-node"
+    TARGET_NODE = "target-node"
+    OTHER_NODE = "other-node"
+
+
+SUPERVISORS = (Target.SOURCE_SUPERVISOR, Target.TARGET_SUPERVISOR)
+WORKERS = (Target.MOVING_WORKER, Target.UNCHANGED_WORKER)
+NODES = (Target.SOURCE_NODE, Target.TARGET_NODE, Target.OTHER_NODE)
+_DAEMONS = (Target.NIMBUS, Target.ZOOKEEPER, *SUPERVISORS)
+_HELPERS = (Target.GATEWAY, Target.SPARK, Target.STANDBY)
+
+#: Kind → its possible targets.
+POSSIBLE: Mapping[FaultKind, Sequence[Target]] = {
+    FaultKind.KILL: tuple(Target),
+    FaultKind.STOP: (Target.SERVICE, *_DAEMONS, *WORKERS, *_HELPERS),
+    FaultKind.RESTART: (Target.SERVICE, *_DAEMONS),
+    FaultKind.CUT: (Target.SERVICE, *NODES),
+    FaultKind.SLOW_LINK: (Target.SERVICE, *NODES),
+    FaultKind.SLOW_CPU: NODES,
+    FaultKind.FILL_DISK: (Target.SERVICE,),
+    FaultKind.SET_CLOCK: (Target.SERVICE,),
+    FaultKind.REFUSE: (Target.SERVICE, Target.NIMBUS),
+    FaultKind.DAMAGE: (Target.SERVICE,),
+}
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One fault.
+
+    Parameters
+    ----------
+    kind, target
+        What happens to what.
+    duration_s
+        Seconds until it is undone; of a killed service or node, until it is started again. 0 for at once.
+    delay_s
+        Seconds after the moment.
+    parameters
+        Parameters of the kind.
+    """
+
+    kind: FaultKind
+    target: Target
+    duration_s: float = 0.0
+    delay_s: float = 0.0
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.target not in POSSIBLE[self.kind]:
+            known = ", ".join(POSSIBLE[self.kind])
+            text = f"{self.kind} is possible for {known}; got {self.target}"
+            raise InputError("fault", [InputFault(text, "$.target")])
+        if self.duration_s < 0 or self.delay_s < 0:
+            raise InputError("fault", [InputFault("durations must not be negative", "$.duration_s")])
+
+    def __str__(self) -> str:
+        values = [f"{name}={value}" for name, value in self.parameters.items()]
+        lasts = [f"{self.duration_s:g} s"] if self.duration_s else []
+        details = f" ({', '.join([*lasts, *values])})" if lasts or values else ""
+        return f"{self.kind} {self.target}{details}" + (f" after {self.delay_s:g} s" if self.delay_s else "")
+
+    @classmethod
+    def from_dict(cls, raw: Mapping[str, Any]) -> Self:
+        """Return the fault of a JSON object; raises InputError."""
+        kind, target = _value(FaultKind, raw, "kind"), _value(Target, raw, "target")
+        numbers = {name: float(raw.get(name, 0.0)) for name in ("duration_s", "delay_s")}
+        return cls(kind, target, **numbers, parameters=dict(raw.get("parameters", {})))
+
+
+# Scenarios ----------------------------------------------------------------------------------------
+
+
+class Moment(StrEnum):
+    """Step of a move at which the faults begin."""
+
+    #: Before anything moves: a plan has been made.
+    BEFORE = "before"
+    #: Spouts are paused, and tuple trees complete.
+    PAUSED = "paused"
+    #: Nimbus has the order to assign other slots.
+    ORDERED = "ordered"
+    #: An old worker has ended.
+    SWAPPING = "swapping"
+    #: Spouts are active again, and new workers begin to report.
+    RESUMING = "resuming"
+    #: The move has been made and is compared with its prediction; of a revert, it is complete.
+    EVALUATING = "evaluating"
+
+
+class Action(StrEnum):
+    """Kind of the move."""
+
+    #: A plan moves one worker to another node.
+    PLAN = "plan"
+    #: A node is drained.
+    DRAIN = "drain"
+    #: A plan is reverted.
+    REVERT = "revert"
+    #: Two topologies exchange two slots.
+    SWAP = "swap"
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """Faults in a move.
+
+    Parameters
+    ----------
+    name
+        Its name in the catalogue.
+    faults
+        At least one; their delays count from the moment.
+    moments
+        Moments at which it is run.
+    action
+        What moves.
+    workload
+        How the ledger processes its numbers.
+    """
+
+    name: str
+    faults: tuple[Fault, ...]
+    moments: tuple[Moment, ...] = tuple(Moment)
+    action: Action = Action.PLAN
+    workload: LedgerKind = LedgerKind.DRAIN
+
+    def __post_init__(self) -> None:
+        found = [
+            InputFault(f"needs at least one {name[:-1]}", f"$.{name}")
+            for name in ("faults", "moments")
+            if not getattr(self, name)
+        ]
+        if found:
+            raise InputError(f"scenario {self.name}", found)
+
+    def __str__(self) -> str:
+        return f"{self.action} of a {self.workload} ledger: {'; '.join(map(str, self.faults))}"
+
+    @property
+    def until_s(self) -> float:
+        """Seconds from the moment until the last fault has been undone."""
+        return max(fault.delay_s + fault.duration_s for fault in self.faults)
+
+    def smaller(self) -> Iterator[Self]:
+        """Yield the scenarios with one fault less, or one delay less."""
+        faults = self.faults
+        if len(faults) > 1:
+            for number in range(len(faults)):
+                yield replace(self, faults=faults[:number] + faults[number + 1 :])
+        for number, fault in enumerate(faults):
+            if fault.delay_s:
+                at_once = replace(fault, delay_s=0.0)
+                yield replace(self, faults=(*faults[:number], at_once, *faults[number + 1 :]))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the scenario as JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, raw: Mapping[str, Any]) -> Self:
+        """Return the scenario of a JSON object.
+
+        Raises
+        ------
+        InputError
+            A value is none of the known ones, or a fault is impossible.
+        """
+        moments = tuple(_value(Moment, {"moments": each}, "moments") for each in raw.get("moments", Moment))
+        return cls(
+            str(raw.get("name", "unnamed")),
+            tuple(Fault.from_dict(each) for each in raw.get("faults", ())),
+            moments,
+            _value(Action, raw, "action", Action.PLAN),
+            _value(LedgerKind, raw, "workload", LedgerKind.DRAIN),
+        )
+
+
+_Known = TypeVar("_Known", bound=StrEnum)
+
+
+def _value(known: type[_Known], raw: Mapping[str, Any], name: str, default: _Known | None = None) -> _Known:
+    given = raw.get(name, default)
+    try:
+        return known(given)
+    except ValueError:
+        fault = InputFault(f"must be one of {', '.join(known)}; got {given!r}", f"$.{name}")
+        raise InputError("scenario", [fault]) from None
+
+
+# Catalogue ----------------------------------------------------------------------------------------
+
+
+def _single(kind: FaultKind, target: Target, duration_s: float = 0.0, name: str = "", **parameters: Any) -> Scenario:
+    return Scenario(name or f"{kind}-{target}", (Fault(kind, target, duration_s, parameters=parameters),))
+
+
+def _singles() -> Iterator[Scenario]:
+    kill, stop, restart = FaultKind.KILL, FaultKind.STOP, FaultKind.RESTART
+    yield _single(kill, Target.SERVICE, 1.0)
+    yield _single(kill, Target.SERVICE, 15.0, "kill-service-for-long")
+    yield _single(stop, Target.SERVICE, 8.0)
+    yield _single(stop, Target.SERVICE, 25.0, "stop-service-for-long")
+    yield _single(restart, Target.SERVICE, 1.0)
+    for target in (*_DAEMONS, *WORKERS, *_HELPERS):
+        yield _single(kill, target)
+        yield _single(stop, target, 12.0)
+    for target in _DAEMONS:
+        yield _single(restart, target)
+    for target in NODES:
+        yield _single(kill, target, 10.0)
+        yield _single(FaultKind.CUT, target, 12.0)
+        yield _single(FaultKind.SLOW_LINK, target, 12.0, rate="24kbit")
+        yield _single(FaultKind.SLOW_CPU, target, 12.0, cores=0.2)
+    yield _single(FaultKind.SLOW_LINK, Target.SOURCE_NODE, 12.0, "lossy-source-node", delay_ms=200, loss_percent=5)
+    yield _single(FaultKind.SLOW_LINK, Target.TARGET_NODE, 12.0, "lossy-target-node", delay_ms=200, loss_percent=5)
+    yield _single(FaultKind.CUT, Target.SERVICE, 12.0)
+    yield _single(FaultKind.SLOW_LINK, Target.SERVICE, 12.0, rate="32kbit")
+    yield _single(FaultKind.REFUSE, Target.SERVICE, 12.0)
+    yield _single(FaultKind.REFUSE, Target.NIMBUS, 12.0)
+    yield _single(FaultKind.FILL_DISK, Target.SERVICE, 12.0)
+    yield _single(FaultKind.SET_CLOCK, Target.SERVICE, 15.0, "clock-back", seconds=-3600)
+    yield _single(FaultKind.SET_CLOCK, Target.SERVICE, 15.0, "clock-ahead", seconds=3600)
+    yield _single(FaultKind.DAMAGE, Target.SERVICE, 1.0, "half-written-record", file="landing")
+    yield _single(FaultKind.DAMAGE, Target.SERVICE, 1.0, "damaged-forecasts", file="minutes.arrow")
+
+
+def _several() -> Iterator[Scenario]:
+    def both(name: str, *faults: Fault) -> Scenario:
+        return Scenario(name, faults)
+
+    kill = FaultKind.KILL
+    service, nimbus = Fault(kill, Target.SERVICE, 1.0), Fault(kill, Target.NIMBUS)
+    yield both("service-and-nimbus", service, nimbus)
+    yield both("service-and-moving-worker", service, Fault(kill, Target.MOVING_WORKER))
+    yield both("nimbus-and-target-supervisor", nimbus, Fault(kill, Target.TARGET_SUPERVISOR, delay_s=1.0))
+    yield both("cut-target-then-service", Fault(FaultKind.CUT, Target.TARGET_NODE, 12.0), replace(service, delay_s=3.0))
+    yield both("zookeeper-and-nimbus", Fault(kill, Target.ZOOKEEPER), nimbus)
+    yield both("service-twice", service, replace(service, delay_s=6.0))
+    yield both("full-disk-and-service", Fault(FaultKind.FILL_DISK, Target.SERVICE, 12.0), replace(service, delay_s=2.0))
+
+
+def _others() -> Iterator[Scenario]:
+    """Yield other workloads and actions."""
+    kill = FaultKind.KILL
+    for workload in (LedgerKind.CHECKPOINT, LedgerKind.WINDOW, LedgerKind.BATCH):
+        for target, duration_s in ((Target.SERVICE, 1.0), (Target.MOVING_WORKER, 0.0), (Target.UNCHANGED_WORKER, 0.0)):
+            yield Scenario(f"{workload}-kill-{target}", (Fault(kill, target, duration_s),), workload=workload)
+    for action in (Action.DRAIN, Action.REVERT, Action.SWAP):
+        for target, duration_s in ((Target.SERVICE, 1.0), (Target.NIMBUS, 0.0), (Target.MOVING_WORKER, 0.0)):
+            yield Scenario(f"{action}-kill-{target}", (Fault(kill, target, duration_s),), action=action)
+
+
+#: All named scenarios, by name.
+CATALOGUE: Mapping[str, Scenario] = {each.name: each for each in (*_singles(), *_several(), *_others())}
+
+
+def scenarios_named(pattern: str) -> list[Scenario]:
+    """Return the scenarios of the catalogue whose names match a pattern with ``*``.
+
+    Raises
+    ------
+    InputError
+        There is none.
+    """
+    found = [each for name, each in CATALOGUE.items() if fnmatchcase(name, pattern)]
+    if not found:
+        fault = InputFault("matches no scenario; `stormwright chaos list` lists them", pattern)
+        raise InputError("scenario", [fault])
+    return found
+
+
+# Chance -------------------------------------------------------------------------------------------
+
+#: Faults of a scenario by chance, at most, and the longest delay and duration of one, in seconds.
+_MAX_FAULTS, _LATEST_S, _LONGEST_S = 3, 8.0, 20.0
+
+
+def by_chance(seed: int) -> Scenario:
+    """Return a scenario by chance: one to three faults, each of a single scenario, at one moment.
+
+    Parameters
+    ----------
+    seed
+        Determines everything.
+    """
+    rng = random.Random(seed)  # noqa: S311 (no secret)
+    known = [fault for scenario in CATALOGUE.values() for fault in scenario.faults]
+    faults = []
+    for _ in range(rng.randint(1, _MAX_FAULTS)):
+        fault = rng.choice(known)
+        duration_s = round(rng.uniform(1.0, _LONGEST_S), 1) if fault.duration_s else 0.0
+        faults.append(replace(fault, duration_s=duration_s, delay_s=round(rng.uniform(0.0, _LATEST_S), 1)))
+    actions = (Action.PLAN, Action.PLAN, Action.DRAIN, Action.REVERT, Action.SWAP)
+    return Scenario(f"chance-{seed}", tuple(faults), (rng.choice(tuple(Moment)),), rng.choice(actions))
+
+
+# Shrinking ----------------------------------------------------------------------------------------
+
+
+class Reducible(Protocol):
+    """Something that fails and may have smaller variants."""
+
+    def smaller(self) -> Iterator[Self]: ...
+
+
+_Case = TypeVar("_Case", bound=Reducible)
+
+
+def smallest(case: _Case, fails: Callable[[_Case], bool]) -> _Case:
+    """Return the smallest variant of a failing case that still fails; each part left is necessary.
+
+    Parameters
+    ----------
+    case
+        A scenario or schedule that fails.
+    fails
+        Runs a smaller one, and returns whether it fails too.
+    """
+    while (found := next(filter(fails, case.smaller()), None)) is not None:
+        case = found
+    return case
