@@ -66,7 +66,6 @@ BLOCKS = [block for path in PAGES for block in blocks_of(path)]
 
 #: Page and first line → why a block is no code.
 DRAWINGS = {
-    ("README.md", "formats ─▶ Problem ─▶ scheduler ─▶ Assignment ─▶ Storm"): "the path of data",
     ("docs/architecture.md", "formats ─▶ Problem ─▶ scheduler ─▶ Assignment ─▶ Storm"): "the path of data",
     ("docs/spark.md", "service ──────────▶ *.parquet ─┐"): "the stages of the pipeline",
 }

@@ -265,7 +265,7 @@ def decided_slots(problem: Problem) -> IntArray:
         DecisionTimes(1e6, 0, 0),
         aim=PlacementAim(THROUGHPUT),
     )
-    return planned_slots(problem, decision.plan.moves)
+    return planned_slots(problem, decision.moves)
 
 
 def _placements(cell: Cell, even: Mapping[str, Any]) -> dict[str, list[list[tuple[int, int]]] | None]:
