@@ -76,9 +76,9 @@ loads = spark.readStream.format("stormwright").options(table="loads", columns="p
 
 #: Page and first line → why a block of Python is only compiled here.
 COMPILED = {
-    ("docs/operate.md", "from stormwright.client import Client"): "executed below, with a service",
+    ("docs/plans.md", "from stormwright.client import Client"): "executed below, with a service",
     (
-        "docs/operate.md",
+        "docs/data.md",
         "import deltalake, duckdb",
     ): "deltalake is no dependency; see tests/history/tables/test_delta.py",
     ("docs/spark.md", "from pyspark.sql import SparkSession"): "executed by tests/history/data_source/test_queries.py",
@@ -266,7 +266,7 @@ def test_commands_are_valid(block):
     for words in commands_of(block):
         program = words[0]
         if program.startswith("Environment="):
-            assert block.page == "docs/operate.md"  # a line of a unit of systemd
+            assert block.page == "docs/moving.md"  # a line of a unit of systemd
         elif program == "stormwright" or program.endswith("/stormwright"):
             assert_parsed(words)
         elif program == "sudo" and any(each.endswith("/stormwright") for each in words):

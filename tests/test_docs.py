@@ -104,7 +104,8 @@ def commands_of(page: Path) -> set[str]:
 def test_documented_defaults_of_serve_equal_the_actual_ones():
     """As in: `--least-measured` seconds (30)."""
     named = re.findall(
-        r"`(--[a-z-]+)`(?: [a-z]+)? \((\d+)\)", (ROOT / "docs" / "operate.md").read_text(encoding="utf-8")
+        r"`(--[a-z-]+)`(?: [a-z]+)? \((\d+)\)",
+        "".join((ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8") for page in ("plans", "data")),
     )
     options = {name: option.default for option in serve.params for name in option.opts}
     assert len(named) >= 4

@@ -112,7 +112,7 @@ def test_schema_allows_values(case):
 def documented_values() -> dict[str, Any]:
     """Values in the docs: those of one service, and those that make it a pair."""
     found: dict[str, Any] = {}
-    for page in ("operate.md", "high-availability.md"):
+    for page in ("deploy.md", "high-availability.md"):
         text = (DEPLOY.parent / "docs" / page).read_text(encoding="utf-8").partition("## Kubernetes\n")[2]
         found |= yaml.safe_load(text.partition("```yaml\n")[2].partition("```")[0])
     return found

@@ -1,4 +1,4 @@
-"""`docs/operate.md`, followed word by word on a real Storm cluster.
+"""`docs/operate.md` and its pages by task, followed word by word on a real Storm cluster.
 
 Every command of its blocks on a running service is carried out by a shell, in the order of the page, once the cluster
 of "Trying it on a cluster of this machine" is up. Only names are replaced that stand for the reader's own: of plans,
@@ -24,7 +24,7 @@ from tests.storm.conftest import Place
 
 pytestmark = [pytest.mark.storm, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(2400)]
 
-PAGE = Path(__file__).parents[2] / "docs" / "operate.md"
+PAGES = [Path(__file__).parents[2] / "docs" / f"{page}.md" for page in ("operate", "plans", "moving", "data")]
 
 UP = "Trying it on a cluster of this machine"
 SECTIONS = ["Plans", "Kinds of moves", "Draining nodes", "History", "Comparing schedulers on your own cluster"]
@@ -35,7 +35,7 @@ CODES = {"stormwright apply": (0, 1), "stormwright revert": (0, 1), "stormwright
 
 def commands_of(section: str) -> list[str]:
     """Return the lines of a section's first block of commands."""
-    text = PAGE.read_text(encoding="utf-8")
+    text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
     block = re.search(rf"^## {section}$.*?^```(?:bash)?\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     return [re.split(r"\s+# ", line)[0].strip() for line in block[1].splitlines()]
 

@@ -109,8 +109,23 @@ TOKEN_FILE = "stormwright.token-file"  # noqa: S105 (a name)
 PATH, OUTPUT_PATH = click.Path(path_type=Path), _OutputPath(path_type=Path)
 
 
+#: Magnitude from which a limit of a range is that of a data type, and says nothing to a reader.
+_ENDLESS = 2**60
+
+
+def _range_text(of: click.IntRange | click.FloatRange) -> str:
+    """Return a range for people; empty if it has no limit."""
+    low, high = (None if end is None or abs(end) >= _ENDLESS else end for end in (of.min, of.max))
+    least = None if low is None else f"{'above' if of.min_open else 'from'} {low:,.10g}"
+    most = None if high is None else f"{'below' if of.max_open else 'to' if least else 'up to'} {high:,.10g}"
+    return " ".join(filter(None, (least, most)))
+
+
 class WholeRange(click.IntRange):
     """A whole number in a range, without digits of other scripts, which click accepts."""
+
+    def _describe_range(self) -> str:
+        return _range_text(self)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """See click."""
@@ -125,6 +140,9 @@ DAYS = WholeRange(1, 36_525)
 
 class FiniteRange(click.FloatRange):
     """A number in a range, without ``inf``, ``nan`` and digits of other scripts, which click accepts."""
+
+    def _describe_range(self) -> str:
+        return _range_text(self)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """See click."""

@@ -220,7 +220,7 @@ def test_check_names_rows_that_were_set_aside_before(state: State, tmp_path: Pat
     damage(tmp_path, "UPDATE modes SET document = 'x'")
     texts = set_aside_damaged(state)
     assert check_database(tmp_path / FILE) == texts
-    damage(tmp_path, "DELETE FROM damaged")  # as in docs/operate.md
+    damage(tmp_path, "DELETE FROM damaged")  # as in docs/data.md
     assert check_database(tmp_path / FILE) == []
     assert set_aside_damaged(state) == []
 
