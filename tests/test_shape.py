@@ -1,4 +1,4 @@
-"""Parameters of public functions are described."""
+"""Parameters of public functions are described, and no two public classes have one name."""
 
 from __future__ import annotations
 
@@ -74,3 +74,13 @@ def test_parameters_are_described():
         if not_described(function, owner if function.name == "__init__" else None)
     ]
     assert found == []
+
+
+def test_no_two_public_classes_have_one_name():
+    """A name that a reader has met means one thing."""
+    places: dict[str, list[str]] = {}
+    for module in MODULES:
+        for node in tree(module).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, []).append(module)
+    assert {name: where for name, where in places.items() if len(where) > 1} == {}

@@ -17,7 +17,7 @@ from stormwright.model.arrays import IntArray
 from stormwright.predict.answer import Assumptions
 from stormwright.predict.costs import Correction, Costs
 from stormwright.predict.flow.profile import Profile
-from stormwright.simulator.settings import Settings
+from stormwright.simulator.settings import SimulatorSettings
 from stormwright.simulator.storm.counting import EngineTotals
 from stormwright.simulator.storm.engine import Events
 
@@ -49,7 +49,7 @@ def simulated(problem: Problem, slots: IntArray, assumed: Assumptions, rate_tps:
         Of virtual time.
     """
     profile = Profile.of(problem)
-    settings = Settings(
+    settings = SimulatorSettings(
         assumed.costs,
         assumed.corrections,
         saturated=not rate_tps,

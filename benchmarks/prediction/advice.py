@@ -3,7 +3,7 @@
     python -m benchmarks.prediction.advice [--cases 25] [--loops 5] [--seed 0]
 
 There is no cluster: what happens is what `predict` says with costs that advisers are not told (theirs are off by a
-fifth), and what is measured has noise. `stormwright_lab.evaluations.advice_cases.World` is where a simulator or a
+fifth), and what is measured has noise. `stormwright_lab.evaluations.advice_cases.AdviceWorld` is where a simulator or a
 cluster can be put in its place. A restart takes no time here, and a change is there in the next window.
 
 25 cases (linear, diamond, star, word count, page load; as they are, skewed, on two kinds of nodes, with a latency, with

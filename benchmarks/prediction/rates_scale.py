@@ -32,7 +32,7 @@ from stormwright.model.arrays import IntArray
 from stormwright.model.requests import ACKER
 from stormwright.model.topology import Topology
 from stormwright.optimize.precompile import ready_rates
-from stormwright.optimize.throughput.improve import Effort, improve
+from stormwright.optimize.throughput.improve import ImproveEffort, improve
 from stormwright.optimize.throughput.score import THROUGHPUT
 from stormwright.optimize.throughput.start import Aim, MeasuredLoad, make_placement_state
 from stormwright.predict.answer import predict
@@ -213,7 +213,7 @@ def _step_us(problem: Problem, profile: Profile) -> float:
     seats = Seating(problem, np.ones(len(problem.topologies), dtype=bool), "free").seats(problem.current_slot)
     of = make_placement_state(problem, MeasuredLoad(profile), seats, Aim(THROUGHPUT, profile.rate_tps))
     start = time.process_time()
-    found = improve(of, Effort(STEPS))
+    found = improve(of, ImproveEffort(STEPS))
     return (time.process_time() - start) / found.steps * 1e6
 
 

@@ -28,7 +28,7 @@ from benchmarks.kit.results import write_results
 from stormwright.predict.costs import Costs
 from stormwright.simulator import Exponential, Network, Source, Station, TwoMoments
 from stormwright.simulator.precompile import ready_simulator
-from stormwright.simulator.settings import Settings
+from stormwright.simulator.settings import SimulatorSettings
 from stormwright.simulator.steady_engine import SteadyEngine, SteadySettings
 from stormwright.simulator.storm.engine import Events
 from stormwright.testing.word_counts import WordCount
@@ -112,9 +112,9 @@ def _clusters() -> Iterator[tuple[str, Callable[[], Events]]]:
     first = np.array([np.flatnonzero(problem.slot_node == node)[0] for node in range(3)], np.int32)
     apart = first[np.arange(problem.num_executors) % 3]
     for name, slots in {"in one worker": problem.current_slot, "on three nodes": apart}.items():
-        yield name, lambda slots=slots: Events(problem, slots, Settings(Costs(), saturated=True))
+        yield name, lambda slots=slots: Events(problem, slots, SimulatorSettings(Costs(), saturated=True))
     calm = WordCount(cores=16.0, rate_tps=9_000.0).problem()
-    yield "in one worker, 9,000 trees/s", lambda: Events(calm, calm.current_slot, Settings(Costs()))
+    yield "in one worker, 9,000 trees/s", lambda: Events(calm, calm.current_slot, SimulatorSettings(Costs()))
 
 
 def _storm(make: Callable[[], Events], hops: int) -> float:
@@ -131,7 +131,7 @@ def _storm(make: Callable[[], Events], hops: int) -> float:
 def _minute_s(at_once: int = 1) -> float:
     """A word count, which has 18 tuples a tree and 12 executors; of a minute ten seconds, times six."""
     problem = WordCount(cores=16.0, rate_tps=9_000.0).problem()
-    of = Events(problem, problem.current_slot, Settings(Costs(), tuples_at_once=at_once))
+    of = Events(problem, problem.current_slot, SimulatorSettings(Costs(), tuples_at_once=at_once))
     of.until(1.0)
     return 6 * _cpu_s(lambda: of.until(11.0))
 
@@ -157,7 +157,9 @@ def _day_min() -> float:
 
 def _grown_mb(hops: int) -> float:
     """Of the process, from a tenth of the hops on."""
-    of = Events(WordCount(cores=16.0).problem(), WordCount().problem().current_slot, Settings(Costs(), saturated=True))
+    of = Events(
+        WordCount(cores=16.0).problem(), WordCount().problem().current_slot, SimulatorSettings(Costs(), saturated=True)
+    )
     seconds, first = 0.0, None
     while of.hops < hops:
         seconds += 0.5

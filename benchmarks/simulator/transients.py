@@ -50,7 +50,7 @@ from stormwright.service.http.deliveries import BodyRecipient
 from stormwright.service.http.server import HttpServer
 from stormwright.simulator.cluster.timings import Timings
 from stormwright.simulator.engine import NOWHERE
-from stormwright.simulator.settings import Settings
+from stormwright.simulator.settings import SimulatorSettings
 from stormwright.simulator.storm.engine import Events
 from stormwright.simulator.storm.warm_up import FIRST_COMPILER
 from stormwright.storm.bridge import Bridge
@@ -440,7 +440,7 @@ class VirtualSide:
         submissions = parse_submissions([f"{TOPOLOGY},name={name},rate={RATE_TPS}"])
 
         def engine(problem: Problem, offered_tps: Mapping[str, float]) -> Events:
-            settings = Settings.of(
+            settings = SimulatorSettings.of(
                 problem,
                 offered_tps=offered_tps,
                 backlog_s=BACKLOG_S,

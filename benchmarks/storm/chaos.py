@@ -21,7 +21,7 @@ from typing import Any
 from stormwright_lab.chaos.campaign import planned_runs, real_runner, run_campaign, run_virtually
 from stormwright_lab.chaos.invariants import NAMED_WITHIN_S, FaultNaming, Invariant
 from stormwright_lab.chaos.results import RunResult, RunStore, p95
-from stormwright_lab.chaos.scenarios import Action, FaultKind, Moment, Target
+from stormwright_lab.chaos.scenarios import Action, FaultKind, FaultTarget, Moment
 from stormwright_lab.chaos.soak import SoakSettings, soak
 from stormwright_lab.chaos.soak_record import SoakRecord, verdict_of
 
@@ -134,8 +134,8 @@ def _rows_of_runs(results: Sequence[RunResult]) -> tuple[list[tuple[str, str, st
     moments = Counter(each.key.scenario for each in ran)
     enough = sum(count >= FEWEST_MOMENTS for count in moments.values())
     by_invariant = Counter(violation for each in ran for violation in {found.invariant for found in each.violations})
-    plans = [each for each in ran if each.scenario.action is Action.PLAN and _kills(each, set(Target))]
-    services = [each for each in plans if _kills(each, {Target.SERVICE})]
+    plans = [each for each in ran if each.scenario.action is Action.PLAN and _kills(each, set(FaultTarget))]
+    services = [each for each in plans if _kills(each, {FaultTarget.SERVICE})]
     named = [naming for each in ran for naming in each.namings if naming.words and naming.in_force_s >= NAMED_WITHIN_S]
     rows = [
         ("scenarios at five moments or more on the real cluster", "40", f"{enough}; {len(ran):,} runs in all"),
@@ -151,7 +151,7 @@ def _rows_of_runs(results: Sequence[RunResult]) -> tuple[list[tuple[str, str, st
     return rows, {"failed": failed, "skipped": skipped}
 
 
-def _kills(run: RunResult, targets: Collection[Target]) -> bool:
+def _kills(run: RunResult, targets: Collection[FaultTarget]) -> bool:
     return any(fault.kind is FaultKind.KILL and fault.target in targets for fault in run.scenario.faults)
 
 

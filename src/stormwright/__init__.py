@@ -17,7 +17,7 @@ __version__ = "0.1.0"
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from stormwright import datasets as datasets
-    from stormwright.advise import CallablePackage as _Advise
+    from stormwright.advise import CallableAdvise as _Advise
     from stormwright.api import Placement as Placement
     from stormwright.api import bound as bound
     from stormwright.api import compare as compare
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from stormwright.model import TopologyLoad as TopologyLoad
     from stormwright.model import Unplaced as Unplaced
     from stormwright.model import WorkerSlot as WorkerSlot
-    from stormwright.predict import CallablePackage as _Predict
-    from stormwright.schedulers import CallablePackage as _Schedulers
+    from stormwright.predict import CallablePredict as _Predict
+    from stormwright.schedulers import CallableSchedulers as _Schedulers
 
     advise: _Advise
     predict: _Predict

@@ -450,7 +450,7 @@ def simulate(
     from stormwright.predict.fixed_point import fixed_costs
     from stormwright.predict.flow.profile import Profile
     from stormwright.simulator.precompile import ready_simulator
-    from stormwright.simulator.settings import Settings
+    from stormwright.simulator.settings import SimulatorSettings
     from stormwright.workbench.simulated import simulation
 
     require_problem(problem)
@@ -478,7 +478,7 @@ def simulate(
     slots = problem.current_slot if assignment is None else slots_in(problem, assignment)
     ready_simulator()
     assumed = fixed_costs(Profile.of(problem), None if costs is None else stored_costs(costs))
-    settings = Settings(*assumed, saturated=saturated, tuples_at_once=tuples_at_once, seed=seed)
+    settings = SimulatorSettings(*assumed, saturated=saturated, tuples_at_once=tuples_at_once, seed=seed)
     return simulation.simulate(problem, slots, seconds, settings, changes)
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from stormwright_lab.evaluations.advice_run import exhaustive_minimum
 
 from stormwright.advise.search.advise import advised
-from stormwright.advise.search.cheapest import Search
+from stormwright.advise.search.cheapest import CheapestSearch
 from stormwright.advise.search.goals import AdviceGoals
 from stormwright.advise.search.kinds import NodeKind, NodeMix, kinds_of, mixes
 from stormwright.advise.search.trials import MixTrials
@@ -100,16 +100,16 @@ def test_fields_grouped_executors_are_sized_by_their_task_count():
 def test_executor_capacity_is_limited_to_node_cpu_left_beside_the_worker():
     """1.5 cores on nodes of a quarter, 80 % of that less 0.031 for the worker: at 0.169 each that is 9 executors."""
     problem = chain({"in": 0.1, "work": 5.0}, tasks=36, cores=0.25)
-    search = Search(MixTrials(problem, AdviceGoals({"": 300.0}), kinds_of(problem)))
+    search = CheapestSearch(MixTrials(problem, AdviceGoals({"": 300.0}), kinds_of(problem)))
     cores = 0.8 * 0.25 - search.trials.known[0].worker_cores
     work = (0, problem.topologies[0].component_index["work"])
     assert search.least()[work] == ceil(1.5 / cores) == 9
     assert "chain/work: 8 executors would take 0.19 cores, of which a node has 0.17 for them, at" in search.steps[0]
     held = MixTrials(problem, search.trials.goals, kinds_of(problem), {work: 1.0})
-    assert Search(held).least()[work] == ceil(3.0 / 0.8), "what waits takes time of a thread, and no CPU"
+    assert CheapestSearch(held).least()[work] == ceil(3.0 / 0.8), "what waits takes time of a thread, and no CPU"
     tiny = tuple(replace(kind, node=replace(kind.node, resources={CPU: 3.0})) for kind in kinds_of(problem))
     with pytest.raises(InputError, match="no kind of node has CPU for executors besides the"):
-        Search(MixTrials(problem, search.trials.goals, tiny)).least()
+        CheapestSearch(MixTrials(problem, search.trials.goals, tiny)).least()
 
 
 class Fluid:
@@ -161,7 +161,7 @@ def test_many_nodes_more_than_the_work_alone_takes_are_found(monkeypatch, times)
     kinds = tuple(replace(kinds_of(problem)[0], name=f"k{n}", price=1.0 + 0.5 * n) for n in range(times))
     trials = MixTrials(problem, AdviceGoals({"": 8_000.0}), kinds)
     tried = fluid(monkeypatch, 400.0, dict.fromkeys(trials.sizes, 10.0))
-    assert Search(trials).best().mix.counts == (500, *[0] * (times - 1))
+    assert CheapestSearch(trials).best().mix.counts == (500, *[0] * (times - 1))
     assert len(set(tried)) < 60
 
 
@@ -171,7 +171,7 @@ def test_many_executors_more_than_their_work_alone_takes_are_found(monkeypatch):
     trials = MixTrials(problem, AdviceGoals({"": 16_000.0}), kinds_of(problem))
     work = (0, problem.topologies[0].component_index["work"])
     fluid(monkeypatch, 104.0, {key: 104.0 if key == work else 0.1 for key in trials.sizes})
-    search = Search(trials)
+    search = CheapestSearch(trials)
     assert search.least()[work] == 100
     assert trials.counts(search.best())[work] == 130
 
@@ -182,7 +182,7 @@ def test_error_reports_only_tried_node_mixes_as_too_small(monkeypatch):
     fluid(monkeypatch, 8.0, dict.fromkeys(trials.sizes, 4.0))
     monkeypatch.setattr(Fluid, "node_fault", lambda *_: "a link would be 100% full")
     with pytest.raises(InputError, match="60 mixes of nodes were tried, and none was enough; the last one was "):
-        Search(trials).best()
+        CheapestSearch(trials).best()
 
 
 def test_error_for_too_few_tasks_includes_their_maximum_rate():
@@ -293,13 +293,13 @@ def test_many_topologies_get_the_same_advice_with_fewer_searches(monkeypatch):
 def test_nothing_is_tried_with_fewer_executors_than_could_do(monkeypatch):
     problem = chain({"in": 2.0, "work": 5.0, "out": 3.0}, cores=1.0)
     trials = MixTrials(problem, AdviceGoals(rates={"": 300.0}), kinds_of(problem))
-    least, evaluated, tried = Search(trials).least(), MixTrials.evaluated, []
+    least, evaluated, tried = CheapestSearch(trials).least(), MixTrials.evaluated, []
     monkeypatch.setattr(
         MixTrials,
         "evaluated",
         lambda self, counts, *rest, **how: tried.append(counts) or evaluated(self, counts, *rest, **how),
     )
-    Search(trials).best()
+    CheapestSearch(trials).best()
     assert tried
     assert all(counts[key] >= least[key] for counts in tried for key in least)
 
@@ -316,7 +316,7 @@ def test_a_mix_is_given_up_where_smaller_executors_leave_the_fullest_node_as_ful
         return self.evaluated_at(made, mix, Assignment(np.zeros(made.num_executors, np.int32)), counts)
 
     monkeypatch.setattr(MixTrials, "evaluated", on_one_node)
-    search = Search(trials)
+    search = CheapestSearch(trials)
     why = search._enough(search.least(), NodeMix(trials.kinds, (2,)), [])  # noqa: SLF001
     assert why.startswith("the CPU of node-1 would be 9")
     assert why.endswith("% full, and smaller executors do not help")
@@ -330,7 +330,7 @@ def test_a_mix_is_given_up_where_smaller_executors_leave_the_fullest_node_as_ful
 def test_search_finds_the_same_advice_as_brute_force(rate_tps):
     problem = chain({"in": 0.5, "work": 4.0, "by": 2.0}, tasks=4, cores=1.0)
     trials = MixTrials(problem, AdviceGoals(rates={"": rate_tps}), kinds_of(problem))
-    found, known = Search(trials).best(), exhaustive_minimum(trials, 4, more=6)
+    found, known = CheapestSearch(trials).best(), exhaustive_minimum(trials, 4, more=6)
     assert known is not None
     assert found.mix.size == known[0].mix.size
     assert trials.counts(found) in known[1]
@@ -353,7 +353,7 @@ def test_limits_hold_and_more_trees_never_take_less(each_ms, rate_tps, more, quo
     for rate in (rate_tps, rate_tps * more):
         trials = MixTrials(problem, replace(goals, rates={"": rate}), kinds_of(problem))
         try:
-            least, best = Search(trials).least(), Search(trials).best()
+            least, best = CheapestSearch(trials).least(), CheapestSearch(trials).best()
         except InputError:
             found.append(None)
             continue

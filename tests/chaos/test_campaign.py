@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 from stormwright_lab.chaos.campaign import CHANCE, planned_runs, run_campaign, run_virtually
-from stormwright_lab.chaos.invariants import FaultNaming, Invariant, Violation
+from stormwright_lab.chaos.invariants import FaultNaming, Invariant, InvariantViolation
 from stormwright_lab.chaos.report import write_page
 from stormwright_lab.chaos.results import RUNS, RunKey, RunResult, RunStore, verdict_text
 from stormwright_lab.chaos.scenarios import CATALOGUE, FaultKind, Moment, Scenario
 
 from stormwright.errors import ClusterError
 
-LOST = Violation(Invariant.NUMBERS, "lost: spout task 0: 1 (7)")
+LOST = InvariantViolation(Invariant.NUMBERS, "lost: spout task 0: 1 (7)")
 
 
 class FakeRunner:

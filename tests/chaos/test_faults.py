@@ -10,9 +10,9 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from stormwright_lab.chaos.faults import FaultError, FaultInjector, Machine, MoveParts
+from stormwright_lab.chaos.faults import FaultError, FaultInjector, FaultyMachine, MoveParts
 from stormwright_lab.chaos.invariants import WorkerPlace
-from stormwright_lab.chaos.scenarios import CATALOGUE, Fault, FaultKind, Target
+from stormwright_lab.chaos.scenarios import CATALOGUE, FaultKind, FaultTarget, PlannedFault
 from stormwright_lab.chaos.service_process import CLOCK
 
 from stormwright.errors import ClusterError
@@ -22,7 +22,7 @@ PARTS = MoveParts("node1", "node2", "node3", MOVING, ARRIVING, WorkerPlace("a-1-
 
 
 @dataclass
-class FakeMachine(Machine):
+class FakeMachine(FaultyMachine):
     """Records commands and signals."""
 
     commands: list[tuple[str, ...]] = field(default_factory=list)
@@ -98,8 +98,8 @@ class Bench:
     service: FakeService
     machine: FakeMachine
 
-    def inject(self, kind: FaultKind, target: Target, duration_s: float = 60.0, **parameters: Any) -> None:
-        self.injector.inject(Fault(kind, target, duration_s, parameters=parameters), PARTS)
+    def inject(self, kind: FaultKind, target: FaultTarget, duration_s: float = 60.0, **parameters: Any) -> None:
+        self.injector.inject(PlannedFault(kind, target, duration_s, parameters=parameters), PARTS)
 
 
 @pytest.fixture
@@ -109,7 +109,7 @@ def bench(tmp_path: Path) -> Bench:
 
 
 def test_stopped_daemon_is_continued_after_its_duration(bench: Bench) -> None:
-    bench.inject(FaultKind.STOP, Target.NIMBUS, 0.05)
+    bench.inject(FaultKind.STOP, FaultTarget.NIMBUS, 0.05)
     assert bench.injector.in_force
     time.sleep(0.5)
     assert bench.machine.signals == [(10, signal.SIGSTOP), (10, signal.SIGCONT)]
@@ -118,10 +118,10 @@ def test_stopped_daemon_is_continued_after_its_duration(bench: Bench) -> None:
 
 
 def test_everything_is_undone_at_the_end(bench: Bench) -> None:
-    bench.inject(FaultKind.CUT, Target.TARGET_NODE)
-    bench.inject(FaultKind.SLOW_CPU, Target.SOURCE_NODE, cores=0.2)
-    bench.inject(FaultKind.SLOW_LINK, Target.OTHER_NODE, rate="1mbit")
-    bench.inject(FaultKind.SET_CLOCK, Target.SERVICE, seconds=-60)
+    bench.inject(FaultKind.CUT, FaultTarget.TARGET_NODE)
+    bench.inject(FaultKind.SLOW_CPU, FaultTarget.SOURCE_NODE, cores=0.2)
+    bench.inject(FaultKind.SLOW_LINK, FaultTarget.OTHER_NODE, rate="1mbit")
+    bench.inject(FaultKind.SET_CLOCK, FaultTarget.SERVICE, seconds=-60)
     assert (bench.service.state / CLOCK).read_text() == "-60.0"
     bench.injector.close()
     bench.injector.close()
@@ -141,33 +141,33 @@ def test_everything_is_undone_at_the_end(bench: Bench) -> None:
 
 
 def test_killed_node_is_cut_until_it_is_back(bench: Bench) -> None:
-    bench.inject(FaultKind.KILL, Target.SOURCE_NODE, 0.05)
+    bench.inject(FaultKind.KILL, FaultTarget.SOURCE_NODE, 0.05)
     time.sleep(0.5)
     assert bench.cluster.limits == [("node1", {"killed": True})]
     assert [command[-1] for command in bench.machine.commands] == ["down", "up"]
 
 
 def test_connections_are_refused_for_nimbus_and_nodes(bench: Bench) -> None:
-    bench.inject(FaultKind.REFUSE, Target.SERVICE)
+    bench.inject(FaultKind.REFUSE, FaultTarget.SERVICE)
     route = ("ip", "route", "replace", "unreachable", "198.18.0.1/32")
     assert bench.machine.commands == [(each, *route) for each in ("beside", "node1", "node2", "node3")]
 
 
 def test_worker_that_has_ended_is_replaced_by_the_new_one(bench: Bench, tmp_path: Path) -> None:
     with pytest.raises(FaultError):
-        bench.inject(FaultKind.KILL, Target.MOVING_WORKER, 0.0)
+        bench.inject(FaultKind.KILL, FaultTarget.MOVING_WORKER, 0.0)
     assert bench.injector.injected == []
 
 
 def test_service_is_killed_for_the_duration(bench: Bench) -> None:
-    bench.inject(FaultKind.KILL, Target.SERVICE, 7.0)
+    bench.inject(FaultKind.KILL, FaultTarget.SERVICE, 7.0)
     assert bench.service.signals == [(signal.SIGKILL, 7.0)]
 
 
 def test_damaged_record_is_half_of_the_newest(bench: Bench, tmp_path: Path) -> None:
     (tmp_path / "landing").mkdir()
     (tmp_path / "landing" / "7.jsonl").write_bytes(b"12345678")
-    bench.inject(FaultKind.DAMAGE, Target.SERVICE, 1.0, file="landing")
+    bench.inject(FaultKind.DAMAGE, FaultTarget.SERVICE, 1.0, file="landing")
     assert (tmp_path / "landing" / "7.jsonl").read_bytes() == b"1234"
     assert bench.service.signals == [(signal.SIGKILL, 1.0)]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from stormwright_lab.chaos.invariants import FaultNaming, Invariant, Observation, WorkerPlace, violations
+from stormwright_lab.chaos.invariants import FaultNaming, Invariant, RunObservation, WorkerPlace, violations
 from stormwright_lab.chaos.ledger import LedgerViolation, ViolationKind
 
 A, B = WorkerPlace("a-1-0", "node1", 6700), WorkerPlace("a-1-0", "node2", 6701)
-GOOD = Observation(
+GOOD = RunObservation(
     statuses={"a": "ACTIVE"},
     assigned=(A, B),
     running=(B, A),

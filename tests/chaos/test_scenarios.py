@@ -10,11 +10,11 @@ from stormwright_lab.chaos.scenarios import (
     CATALOGUE,
     POSSIBLE,
     Action,
-    Fault,
     FaultKind,
+    FaultTarget,
     Moment,
+    PlannedFault,
     Scenario,
-    Target,
     by_chance,
     scenarios_named,
     smallest,
@@ -27,7 +27,7 @@ def test_catalogue_has_every_kind_and_target_at_five_moments_or_more() -> None:
     faults = [fault for scenario in CATALOGUE.values() for fault in scenario.faults]
     assert len(CATALOGUE) >= 40
     assert {fault.kind for fault in faults} == set(FaultKind)
-    assert {fault.target for fault in faults} == set(Target)
+    assert {fault.target for fault in faults} == set(FaultTarget)
     assert {scenario.action for scenario in CATALOGUE.values()} == set(Action)
     assert all(len(scenario.moments) >= 5 for scenario in CATALOGUE.values())
 
@@ -69,8 +69,11 @@ def test_unknown_pattern_is_refused() -> None:
 
 
 def test_smallest_scenario_has_only_necessary_faults() -> None:
-    kill, cut = Fault(FaultKind.KILL, Target.NIMBUS, delay_s=2.0), Fault(FaultKind.CUT, Target.SOURCE_NODE, 5.0, 1.0)
-    stop = Fault(FaultKind.STOP, Target.SERVICE, 3.0)
+    kill, cut = (
+        PlannedFault(FaultKind.KILL, FaultTarget.NIMBUS, delay_s=2.0),
+        PlannedFault(FaultKind.CUT, FaultTarget.SOURCE_NODE, 5.0, 1.0),
+    )
+    stop = PlannedFault(FaultKind.STOP, FaultTarget.SERVICE, 3.0)
     scenario = Scenario("several", (kill, cut, stop))
 
     def fails(smaller: Scenario) -> bool:
@@ -81,6 +84,6 @@ def test_smallest_scenario_has_only_necessary_faults() -> None:
 
 
 def test_delay_that_a_failure_needs_stays() -> None:
-    kill = Fault(FaultKind.KILL, Target.NIMBUS, delay_s=2.0)
+    kill = PlannedFault(FaultKind.KILL, FaultTarget.NIMBUS, delay_s=2.0)
     scenario = Scenario("late", (kill,))
     assert smallest(scenario, lambda smaller: smaller.faults[0].delay_s > 1) == scenario

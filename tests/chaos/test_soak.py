@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 from stormwright_lab.chaos.faults import FILLING
-from stormwright_lab.chaos.scenarios import Fault, FaultKind, Target
+from stormwright_lab.chaos.scenarios import FaultKind, FaultTarget, PlannedFault
 from stormwright_lab.chaos.soak import ends_service, fault_by_chance
 from stormwright_lab.chaos.soak_record import (
     RECORD,
     LedgerResult,
     ProcessSample,
-    Sample,
     SoakEvent,
     SoakRecord,
+    SoakSample,
     SoakVerdict,
     sample_of,
     state_sizes,
@@ -42,7 +42,7 @@ def record_of(
         minute = number / 6
         each = ProcessSample(life(minute), memory_mb(minute), files(minute), 20)
         processes = {"service": each, "spark": each}
-        record.samples.append(Sample(60 * minute, 1, processes, {"history": state_mb(minute)}, 100.0))
+        record.samples.append(SoakSample(60 * minute, 1, processes, {"history": state_mb(minute)}, 100.0))
     return record
 
 
@@ -97,7 +97,7 @@ def test_windows_are_medians_of_minutes() -> None:
 
 
 def test_interrupted_record_is_read_and_continued(tmp_path: Path) -> None:
-    sample = Sample(10.0, 1, {"service": ProcessSample("1", 100.0, 3, 2)}, {"landing": 0.5}, 50.0)
+    sample = SoakSample(10.0, 1, {"service": ProcessSample("1", 100.0, 3, 2)}, {"landing": 0.5}, 50.0)
     record = SoakRecord(tmp_path)
     record.add(sample)
     record.add(SoakEvent(11.0, 2, "fault", "kill nimbus"))
@@ -122,8 +122,8 @@ def test_this_process_and_its_directories_are_sampled(tmp_path: Path) -> None:
 
 
 def test_faults_that_end_a_process_are_left_out() -> None:
-    assert ends_service(Fault(FaultKind.KILL, Target.SPARK))
-    assert not ends_service(Fault(FaultKind.STOP, Target.SERVICE, 8.0))
+    assert ends_service(PlannedFault(FaultKind.KILL, FaultTarget.SPARK))
+    assert not ends_service(PlannedFault(FaultKind.STOP, FaultTarget.SERVICE, 8.0))
     rng = random.Random(1)  # noqa: S311 (no secret)
     assert not any(ends_service(fault_by_chance(rng, may_end=False)) for _ in range(300))
     assert any(ends_service(fault_by_chance(rng, may_end=True)) for _ in range(300))

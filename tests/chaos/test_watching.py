@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from stormwright_lab.chaos.faults import InjectedFault, MoveParts
 from stormwright_lab.chaos.invariants import WorkerPlace
-from stormwright_lab.chaos.scenarios import Fault, FaultKind, Moment, Target
+from stormwright_lab.chaos.scenarios import FaultKind, FaultTarget, Moment, PlannedFault
 from stormwright_lab.chaos.watching import MomentWatch, StatusText, StatusWatch, words_of
 
 from stormwright.errors import NimbusError
@@ -74,36 +74,36 @@ def test_evaluation_is_known_by_the_plan() -> None:
 @pytest.mark.parametrize(
     ("kind", "target", "word"),
     [
-        (FaultKind.CUT, Target.TARGET_NODE, "198.18.0.12"),
-        (FaultKind.STOP, Target.SOURCE_SUPERVISOR, "supervisor of node1"),
-        (FaultKind.STOP, Target.MOVING_WORKER, "worker chaos-a on 198.18.0.12:6701"),
-        (FaultKind.KILL, Target.SERVICE, "no service answers"),
-        (FaultKind.CUT, Target.SERVICE, "this service"),
-        (FaultKind.FILL_DISK, Target.SERVICE, "disk"),
+        (FaultKind.CUT, FaultTarget.TARGET_NODE, "198.18.0.12"),
+        (FaultKind.STOP, FaultTarget.SOURCE_SUPERVISOR, "supervisor of node1"),
+        (FaultKind.STOP, FaultTarget.MOVING_WORKER, "worker chaos-a on 198.18.0.12:6701"),
+        (FaultKind.KILL, FaultTarget.SERVICE, "no service answers"),
+        (FaultKind.CUT, FaultTarget.SERVICE, "this service"),
+        (FaultKind.FILL_DISK, FaultTarget.SERVICE, "disk"),
     ],
 )
-def test_words_name_the_target(kind: FaultKind, target: Target, word: str) -> None:
-    assert word in words_of(Fault(kind, target), PARTS, ADDRESSES)
+def test_words_name_the_target(kind: FaultKind, target: FaultTarget, word: str) -> None:
+    assert word in words_of(PlannedFault(kind, target), PARTS, ADDRESSES)
 
 
 @pytest.mark.parametrize(
     ("kind", "target", "text"),
     [
-        (FaultKind.STOP, Target.MOVING_WORKER, "chaos-a stays: a worker of it has moved"),
-        (FaultKind.STOP, Target.SOURCE_SUPERVISOR, "the supervisor of node2 has not reported"),
-        (FaultKind.CUT, Target.SERVICE, "nimbus has not answered, nor have probes"),
-        (FaultKind.CUT, Target.SOURCE_NODE, "a supervisor has not reported"),
+        (FaultKind.STOP, FaultTarget.MOVING_WORKER, "chaos-a stays: a worker of it has moved"),
+        (FaultKind.STOP, FaultTarget.SOURCE_SUPERVISOR, "the supervisor of node2 has not reported"),
+        (FaultKind.CUT, FaultTarget.SERVICE, "nimbus has not answered, nor have probes"),
+        (FaultKind.CUT, FaultTarget.SOURCE_NODE, "a supervisor has not reported"),
     ],
 )
-def test_general_text_names_nothing(kind: FaultKind, target: Target, text: str) -> None:
-    assert not any(word in text for word in words_of(Fault(kind, target), PARTS, ADDRESSES))
+def test_general_text_names_nothing(kind: FaultKind, target: FaultTarget, text: str) -> None:
+    assert not any(word in text for word in words_of(PlannedFault(kind, target), PARTS, ADDRESSES))
 
 
 def test_text_before_the_fault_does_not_name_it() -> None:
     watch = StatusWatch(list)
     now_s = time.monotonic()
     watch.texts = [StatusText(now_s - 1, "Nimbus is away"), StatusText(now_s + 4, "Nimbus has not asked")]
-    injected = InjectedFault(Fault(FaultKind.STOP, Target.NIMBUS, 12.0), now_s, now_s + 12)
+    injected = InjectedFault(PlannedFault(FaultKind.STOP, FaultTarget.NIMBUS, 12.0), now_s, now_s + 12)
     assert watch.naming(injected, PARTS, ADDRESSES).named_s == 4.0
     watch.texts.pop()
     assert watch.naming(injected, PARTS, ADDRESSES).named_s is None

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from stormwright.errors import InputError
 from stormwright.model.fallback import PLACEMENT_SCHEDULER
 from stormwright.storm import installer
-from stormwright.storm.installer import PROBE, FileChange, Settings, install, uninstall
+from stormwright.storm.installer import PROBE, FileChange, StormYamlSettings, install, uninstall
 from stormwright.storm.jvm import STORMWRIGHT_JAR
 
 SERVICE = "http://controller:7070"
@@ -124,7 +124,7 @@ def test_other_versions_of_the_jar_are_replaced(home):
     (home / "extlib").mkdir()
     old = home / "extlib" / "stormwright-storm-0.0.9.jar"
     old.write_bytes(b"old")
-    changes = install(home, home / "conf" / "storm.yaml", Settings(SERVICE))
+    changes = install(home, home / "conf" / "storm.yaml", StormYamlSettings(SERVICE))
     new = old.with_name(STORMWRIGHT_JAR.name)
     assert {(change.path, change.action) for change in changes} >= {(old, "delete"), (new, "create")}
 
@@ -172,13 +172,13 @@ def test_yaml_that_cannot_be_extended_is_refused(home, text):
     path = home / "conf" / "storm.yaml"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(InputError, match=str(path)):
-        install(home, path, Settings(SERVICE))
+        install(home, path, StormYamlSettings(SERVICE))
 
 
 def test_aliases_and_blocks_of_text_survive(home):
     path = home / "conf" / "storm.yaml"
     path.write_text("---\na: &x 1\nstorm.scheduler: *x\nb: |\n  text\n\n  more\n", encoding="utf-8")
-    (change,) = [change for change in install(home, path, Settings(SERVICE)) if change.path == path]
+    (change,) = [change for change in install(home, path, StormYamlSettings(SERVICE)) if change.path == path]
     conf = yaml.safe_load(change.after)
     assert (conf["a"], conf["b"], conf["storm.scheduler"]) == (1, "text\n\nmore\n", PLACEMENT_SCHEDULER)
 
@@ -230,10 +230,10 @@ def test_jar_stays_while_storm_yaml_names_its_classes_outside_the_block(run, hom
 def test_block_that_an_operator_edited_is_refused(home, edit, lines):
     path = home / "conf" / "storm.yaml"
     path.write_text("a: 1\n", encoding="utf-8")
-    for change in install(home, path, Settings(SERVICE)):
+    for change in install(home, path, StormYamlSettings(SERVICE)):
         change.apply()
     path.write_text(edit(path.read_text(encoding="utf-8")) + "b: 2\n", encoding="utf-8")
-    for command in (lambda: install(home, path, Settings(SERVICE)), lambda: uninstall(home, path)):
+    for command in (lambda: install(home, path, StormYamlSettings(SERVICE)), lambda: uninstall(home, path)):
         if not lines:
             assert isinstance(command(), list)
             continue
@@ -247,14 +247,14 @@ def test_hooks_that_are_no_list_of_names_are_refused(home, hooks):
     path = home / "conf" / "storm.yaml"
     path.write_text(yaml.safe_dump({"topology.auto.task.hooks": hooks}), encoding="utf-8")
     with pytest.raises(InputError) as caught:
-        install(home, path, Settings(SERVICE))
+        install(home, path, StormYamlSettings(SERVICE))
     assert [fault.path for fault in caught.value.faults] == ["topology.auto.task.hooks"]
-    assert install(home, path, Settings(SERVICE, probe_all=False))
+    assert install(home, path, StormYamlSettings(SERVICE, probe_all=False))
 
 
 def test_edit_after_the_difference_was_shown_is_not_overwritten(home):
     path = home / "conf" / "storm.yaml"
-    changes = install(home, path, Settings(SERVICE))
+    changes = install(home, path, StormYamlSettings(SERVICE))
     edited = path.read_bytes() + b" ui.port: 1\n"
     path.write_bytes(edited)
     (change,) = [change for change in changes if change.path == path]
@@ -280,7 +280,7 @@ def test_storm_yaml_that_install_created_is_deleted(home, before):
     if before is not None:
         path.write_bytes(before)
     for address in (SERVICE, "http://other:7070"):
-        for change in install(home, path, Settings(address)):
+        for change in install(home, path, StormYamlSettings(address)):
             change.apply()
     for change in uninstall(home, path):
         change.apply()
@@ -310,7 +310,7 @@ def test_unwritable_directory_is_named(run, home):
 def test_package_without_a_jar_is_refused(home, monkeypatch):
     monkeypatch.setattr(installer, "STORMWRIGHT_JAR", home / "none.jar")
     with pytest.raises(InputError, match=r"none\.jar"):
-        install(home, home / "conf" / "storm.yaml", Settings(SERVICE))
+        install(home, home / "conf" / "storm.yaml", StormYamlSettings(SERVICE))
 
 
 KEYS = st.sampled_from(
@@ -346,10 +346,10 @@ def test_any_storm_yaml_is_restored_exactly(tmp_path_factory, conf, flow, commen
     previous, hooks = yaml.safe_load(before), conf.get("topology.auto.task.hooks")
     if hooks is not None and not (isinstance(hooks, list) and all(isinstance(hook, str) for hook in hooks)):
         with pytest.raises(InputError):
-            install(home, path, Settings(SERVICE))
+            install(home, path, StormYamlSettings(SERVICE))
         return
     for address in ("http://old:7070", SERVICE):
-        for change in install(home, path, Settings(address)):
+        for change in install(home, path, StormYamlSettings(address)):
             change.apply()
     installed = yaml.safe_load(path.read_bytes())
     assert installed["storm.scheduler"] == PLACEMENT_SCHEDULER

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 from stormwright_lab.chaos.invariants import Invariant
-from stormwright_lab.chaos.scenarios import CATALOGUE, Fault, FaultKind, Moment, Target, smallest
+from stormwright_lab.chaos.scenarios import CATALOGUE, FaultKind, FaultTarget, Moment, PlannedFault, smallest
 from stormwright_lab.chaos.virtual.exploration import explore
 from stormwright_lab.chaos.virtual.schedule import (
     Schedule,
@@ -78,7 +78,7 @@ def test_scenarios_without_counterpart_state_a_reason() -> None:
 def test_fault_of_a_scenario_is_scheduled_at_its_moment() -> None:
     schedules = [of_scenario(CATALOGUE["kill-moving-worker"], moment, 3) for moment in Moment]
     assert [each.faults[0].when for each in schedules] == list(Moment)
-    assert all(each.faults[0].fault == Fault(FaultKind.KILL, Target.MOVING_WORKER) for each in schedules)
+    assert all(each.faults[0].fault == PlannedFault(FaultKind.KILL, FaultTarget.MOVING_WORKER) for each in schedules)
 
 
 def test_exploration_detects_a_move_without_drain(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,10 +95,10 @@ def test_exploration_shrinks_a_forgotten_pause_to_one_death(monkeypatch: pytest.
     def fails(schedule: Schedule) -> bool:
         return bool(explore(schedule, longest_s=200.0).violations)
 
-    least = next(each for at in range(20, 40) if fails(each := Schedule(1, (death(at, Target.SERVICE),))))
+    least = next(each for at in range(20, 40) if fails(each := Schedule(1, (death(at, FaultTarget.SERVICE),))))
     more = Schedule(
         1,
-        (*least.faults, death(10_000, Target.MOVING_WORKER)),
+        (*least.faults, death(10_000, FaultTarget.MOVING_WORKER)),
         tuple((number, 0.3) for number in range(90_000, 90_004)),
     )
     assert "INACTIVE" in explore(more, longest_s=200.0).text

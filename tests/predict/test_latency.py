@@ -29,7 +29,7 @@ from stormwright.predict.queueing.network import Networks, QueueNetwork, narrowe
 from stormwright.predict.queueing.trees import Times
 from stormwright.predict.queueing.waits import QueueState
 from stormwright.predict.steady import PlacedLoad, steady_state
-from stormwright.simulator.settings import Settings
+from stormwright.simulator.settings import SimulatorSettings
 from stormwright.simulator.storm.engine import Events
 from tests.examples import examples
 
@@ -120,7 +120,7 @@ def latency(of: Problem, costs: Costs = DELAYS) -> Times:
 
 def simulated_ms(of: Problem, trees: int = 4_000) -> tuple[float, float]:
     """Mean complete latency, and how far it may be off by chance, in ms; of batches after one that does not count."""
-    engine = Events(of, of.current_slot, Settings(DELAYS, startup_s=0.0, seed=1))
+    engine = Events(of, of.current_slot, SimulatorSettings(DELAYS, startup_s=0.0, seed=1))
     found = []
     for batch in range(BATCHES + 1):
         before = engine.counts

@@ -31,7 +31,7 @@ from stormwright.predict.demand import TreeDemand
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.shares import fair_rates, with_shares
 from stormwright.predict.steady import PlacedLoad
-from stormwright.simulator.settings import Settings
+from stormwright.simulator.settings import SimulatorSettings
 from stormwright.simulator.storm.engine import Events
 from stormwright.testing.word_counts import SPLITS, SPOUTS, WordCount
 
@@ -196,7 +196,7 @@ def test_concurrent_message_waits_delay_a_tree_once():
     full = with_shares(PlacedLoad.under(profile, problem, slots), NO_COSTS).full_routes
     first, second = full.handled[[3, 4]]
     assert second / first == pytest.approx(2.0, rel=0.05)
-    of = Events(problem, slots, Settings(NO_COSTS, saturated=True, startup_s=1.0))
+    of = Events(problem, slots, SimulatorSettings(NO_COSTS, saturated=True, startup_s=1.0))
     of.until(3.0)
     of.take()
     of.until(13.0)

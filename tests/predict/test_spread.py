@@ -11,7 +11,7 @@ from stormwright.model import traffic_under
 from stormwright.model.traffic_matrix import scopes_of
 from stormwright.predict.flow.layout import FlowLayout
 from stormwright.predict.flow.measured import MeasuredTraffic
-from stormwright.predict.flow.spread import Flows, spread
+from stormwright.predict.flow.spread import SpreadFlows, spread
 from stormwright.testing.strategies import problems
 from tests.examples import examples
 
@@ -27,7 +27,7 @@ def test_incremental_flow_spread_equals_the_model(data):
     layout = FlowLayout.of(problem)
     traffic = MeasuredTraffic.of(problem, layout)
     every = np.arange(len(layout.size))  # edges are known by where they go
-    flows = Flows(traffic.flow_source, traffic.flow_target, traffic.flow_local)
+    flows = SpreadFlows(traffic.flow_source, traffic.flow_target, traffic.flow_local)
     found = spread(scopes_of(problem, placed), layout.executor_component, every, flows)
     size = (problem.num_executors,) * 2
     ours, models = np.zeros(size), np.zeros(size)

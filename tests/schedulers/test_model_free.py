@@ -12,12 +12,12 @@ from stormwright_lab.evaluations.learning.model_free import ControlSettings, Vir
 import stormwright as sw
 from stormwright.errors import InputError
 from stormwright.schedulers import make_scheduler
-from stormwright.schedulers.portfolio.agent import Agent, Network, nearest_assignments, one_hot, read_agent
+from stormwright.schedulers.portfolio.agent import Agent, NeuralNetwork, nearest_assignments, one_hot, read_agent
 
 
-def network(rng: np.random.Generator, *sizes: int) -> Network:
+def network(rng: np.random.Generator, *sizes: int) -> NeuralNetwork:
     pairs = list(pairwise(sizes))
-    return Network([rng.normal(size=pair) for pair in pairs], [rng.normal(size=size) for size in sizes[1:]])
+    return NeuralNetwork([rng.normal(size=pair) for pair in pairs], [rng.normal(size=size) for size in sizes[1:]])
 
 
 @pytest.mark.parametrize(("executors", "nodes", "count"), [(4, 3, 81), (5, 3, 40), (3, 4, 1), (2, 1, 5)])

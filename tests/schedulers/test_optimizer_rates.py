@@ -12,7 +12,7 @@ from stormwright.formats import assignment_from_dict, assignment_to_dict, proble
 from stormwright.model import UNPLACED, Assignment, Problem, violations
 from stormwright.model.constraints.violations import broken_limits
 from stormwright.model.topology_config import MAX_EXECUTORS_PER_WORKER
-from stormwright.optimize.throughput.improve import Effort, improve
+from stormwright.optimize.throughput.improve import ImproveEffort, improve
 from stormwright.optimize.throughput.start import MeasuredLoad
 from stormwright.predict.answer import Assumptions, predict
 from stormwright.predict.calibration.calibration import Calibration
@@ -240,7 +240,7 @@ def test_expired_time_budget_evaluates_current_placement_without_search(monkeypa
     badness = search.badness
     monkeypatch.setattr(search, "badness", lambda slots: judged.append(slots) or badness(slots))
     one = np.zeros(12, np.int32)
-    assert np.array_equal(search.improved(one, Effort(0, 1e-9)), one)
+    assert np.array_equal(search.improved(one, ImproveEffort(0, 1e-9)), one)
     assert search.steps == 0
     assert len(judged) == 2
 
@@ -256,7 +256,7 @@ def test_with_few_steps_for_many_executors_the_best_starts_are_searched(monkeypa
     one, steps = np.zeros(12, np.int32), 12 * 20
     for effort, expected in ((steps, 10), (12, 2)):
         searched.clear()
-        RateSearch(problem, load, RateGoal("throughput", "free", 0.2, 0)).improved(one, Effort(effort))
+        RateSearch(problem, load, RateGoal("throughput", "free", 0.2, 0)).improved(one, ImproveEffort(effort))
         assert len(searched) == expected  # two placements and three that are gathered, for two kinds of scores
         assert {each for _, each in searched} == {effort // expected}
     (first, _), (second, _) = searched

@@ -10,7 +10,7 @@ import pytest
 
 from stormwright.history.tables.definitions import EXPERIMENTS
 from stormwright.history.tables.staging import Staging
-from stormwright.workbench.sweep.run import HistoryTable
+from stormwright.workbench.sweep.run import StagedTable
 from stormwright.workbench.sweep.table import LocalTable
 from stormwright.workbench.sweep.work import ROW
 
@@ -45,7 +45,7 @@ def test_interrupted_sweep_records_each_cell_once(
     place: str, done: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table, staging = LocalTable(tmp_path / "cells"), Staging(tmp_path / "history")
-    noted = HistoryTable(table, staging, "cells", "first")
+    noted = StagedTable(table, staging, "cells", "first")
     noted.append(wave(1, 1000))
     with monkeypatch.context() as patch:
         kind = LocalTable if place == "append" else Staging
@@ -59,7 +59,7 @@ def test_interrupted_sweep_records_each_cell_once(
         patch.setattr(kind, place, killed)
         with pytest.raises(Killed):
             noted.append(wave(2, 2000))
-    again = HistoryTable(table, staging, "cells", "first")
+    again = StagedTable(table, staging, "cells", "first")
     assert staged(tmp_path / "history") == in_table(table)
     if "2-0" not in again.read()["key"].to_pylist():
         again.append(wave(2, 3000))
@@ -71,7 +71,7 @@ def test_interrupted_sweep_records_each_cell_once(
 
 def test_repeated_cell_is_recorded_with_both_answers(tmp_path: Path) -> None:
     staging = Staging(tmp_path / "history")
-    noted = HistoryTable(LocalTable(tmp_path / "cells"), staging, "cells", "first")
+    noted = StagedTable(LocalTable(tmp_path / "cells"), staging, "cells", "first")
     noted.append(wave(1, 1000, error="slow"))
     noted.append(wave(1, 2000))
     assert [(at_ms, error) for cell, at_ms, error in staged(tmp_path / "history") if cell == "1-0"] == [
@@ -83,5 +83,5 @@ def test_repeated_cell_is_recorded_with_both_answers(tmp_path: Path) -> None:
 def test_hidden_rows_of_another_sweep_are_left_untouched(tmp_path: Path) -> None:
     staging = Staging(tmp_path / "history")
     staging.write(EXPERIMENTS, "of-another", [dict.fromkeys(EXPERIMENTS.columns)], hidden=True)
-    HistoryTable(LocalTable(tmp_path / "cells"), staging, "cells", "first").append(wave(1, 1000))
+    StagedTable(LocalTable(tmp_path / "cells"), staging, "cells", "first").append(wave(1, 1000))
     assert staging.hidden(EXPERIMENTS) == ["of-another"]

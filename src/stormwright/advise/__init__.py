@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from stormwright.model import Problem
 
 
-class CallablePackage(ModuleType):
+class CallableAdvise(ModuleType):
     """Type of this package; a function `stormwright.advise` would hide the package."""
 
     def __call__(
@@ -117,4 +117,4 @@ def _by_topology(given: float | Mapping[str, float] | None) -> dict[str, float]:
     return dict(given) if isinstance(given, Mapping) else {"": float(given)}
 
 
-sys.modules[__name__].__class__ = CallablePackage
+sys.modules[__name__].__class__ = CallableAdvise

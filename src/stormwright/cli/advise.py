@@ -173,7 +173,7 @@ _NAMED = re.compile(r"(?:(?P<name>.+)=)?[x×*]?(?P<value>\d+(?:\.\d+)?)", re.ASC
 
 
 @dataclass(frozen=True)
-class Change:
+class _Change:
     """Address of a service, and author and reason of a change."""
 
     address: str
@@ -312,7 +312,7 @@ def command(
     if not as_json:
         print_advice(problem, advice, orders, warnings, priced=bool(made))
     if applies and orders:
-        _apply(ctx, advice, orders, Change(address, by, reason), document if as_json else None)
+        _apply(ctx, advice, orders, _Change(address, by, reason), document if as_json else None)
     elif as_json:
         print_json(document)
 
@@ -381,7 +381,7 @@ def _apply(
     ctx: click.Context,
     advice: Advice,
     orders: Sequence[RebalanceOrder],
-    change: Change,
+    change: _Change,
     document: Mapping[str, object] | None,
 ) -> None:
     """Have the service plan and apply the advice, and follow it; with a document, print all as JSON."""

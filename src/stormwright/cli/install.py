@@ -19,7 +19,7 @@ from stormwright.storm.installer import (
     JAR_DIRECTORIES,
     PROBE,
     FileChange,
-    Settings,
+    StormYamlSettings,
     install,
     uninstall,
 )
@@ -82,7 +82,7 @@ def command(
         changes = uninstall(home, storm_yaml)
     else:
         file = token_file.absolute() if token_file else None
-        settings = Settings(_addresses(service) if service else None, daemons or None, file, probe_all)
+        settings = StormYamlSettings(_addresses(service) if service else None, daemons or None, file, probe_all)
         changes = install(home, storm_yaml, settings)
     if not as_json:
         _show(changes, home, removes)

@@ -103,7 +103,7 @@ def command(
     """
     from stormwright.cli.predictions import assumptions_of
     from stormwright.simulator.precompile import ready_simulator
-    from stormwright.simulator.settings import Settings
+    from stormwright.simulator.settings import SimulatorSettings
     from stormwright.workbench.simulated.simulation import read_trace, simulate
 
     _check(scheduler, parameters, from_scratch, assignment, trace, saturated)
@@ -115,7 +115,9 @@ def command(
     ready_simulator()
     if not saturated:
         _warn(problem, slots, seconds / at_once)
-    settings = Settings(assumed.costs, assumed.corrections, saturated=saturated, tuples_at_once=at_once, seed=seed)
+    settings = SimulatorSettings(
+        assumed.costs, assumed.corrections, saturated=saturated, tuples_at_once=at_once, seed=seed
+    )
     with _shown_progress(seconds) as progress:
         found = simulate(problem, slots, seconds, settings, changes, progress)
     if as_json:

@@ -131,9 +131,9 @@ def _table(where: str, spark: SparkSession, state_dir: Path | None, name: str) -
         return table
     from stormwright.history.tables.staging import Staging
     from stormwright.service.storage.history import DIRECTORY
-    from stormwright.workbench.sweep.run import HistoryTable
+    from stormwright.workbench.sweep.run import StagedTable
 
-    return HistoryTable(table, Staging(state_dir / DIRECTORY), where, name)
+    return StagedTable(table, Staging(state_dir / DIRECTORY), where, name)
 
 
 def _run(

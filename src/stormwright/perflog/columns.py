@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from stormwright.errors import Fault, InputError
 from stormwright.perflog.landing import COLUMNS_SUFFIX, LandingDirectory
 from stormwright.perflog.records import LogRecord, RejectedLine, parse
-from stormwright.perflog.schema import RECORD, Constants, Fraction, Listing, Row, Structure, Text, Type, WholeNumber
+from stormwright.perflog.schema import RECORD, Constants, Fraction, ListType, Row, Structure, Text, Type, WholeNumber
 
 #: Version of the file format; a file of a later one is refused.
 FORMAT = 1
@@ -45,7 +45,7 @@ def arrow_type(kind: Type) -> pa.DataType:
             return pa.list_(pa.float64())
         case Row():
             return pa.list_(pa.int64())
-        case Listing(element):
+        case ListType(element):
             return pa.list_(arrow_type(element))
         case Structure(fields):
             return pa.struct([(field.name, arrow_type(field.type)) for field in fields])

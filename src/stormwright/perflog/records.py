@@ -23,7 +23,7 @@ from stormwright.perflog.schema import (
     Constants,
     Field,
     Fraction,
-    Listing,
+    ListType,
     Row,
     Structure,
     Text,
@@ -58,7 +58,7 @@ def validator(kind: Type) -> _Validator:
             return _text
         case Constants():
             return _constants(kind)
-        case Listing():
+        case ListType():
             return _listing(kind)
         case Row():
             return _row(kind)
@@ -115,7 +115,7 @@ def _row(kind: Row) -> _Validator:
     return validate
 
 
-def _listing(kind: Listing) -> _Validator:
+def _listing(kind: ListType) -> _Validator:
     validate_element, all_valid = validator(kind.element), _all_valid(kind.element)
     shortest, longest = kind.shortest, sys.maxsize if kind.longest is None else kind.longest
 

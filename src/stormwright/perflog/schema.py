@@ -57,7 +57,7 @@ class Constants:
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class ListType:
     """A list of one type, with limits on its length."""
 
     element: Type
@@ -88,7 +88,7 @@ class Structure:
     fields: tuple[Field, ...]
 
 
-Type: TypeAlias = WholeNumber | Fraction | Text | Constants | Listing | Row | Structure
+Type: TypeAlias = WholeNumber | Fraction | Text | Constants | ListType | Row | Structure
 
 #: Upper limit of counts: far above any count of one interval, and thousands of them still add up in 64 bits.
 COUNT = WholeNumber(0, 10**15)
@@ -138,7 +138,7 @@ EXECUTOR = Structure(
         Field("pending", COUNT, nullable=True),
         Field("waited_ns", COUNT, nullable=True),
         Field("runs", COUNT, nullable=True),
-        Field("inputs", Listing(INPUT), nullable=True),
+        Field("inputs", ListType(INPUT), nullable=True),
     )
 )
 
@@ -184,7 +184,7 @@ LATENCY = Structure(
         # Left out by probes of today: always the same, and more to read than all the rest.
         Field("edges_ms", Constants(LATENCY_EDGES_MS), nullable=True),
         # Trailing zeros may be left out.
-        Field("counts", Listing(COUNT, longest=len(LATENCY_EDGES_MS) + 1)),
+        Field("counts", ListType(COUNT, longest=len(LATENCY_EDGES_MS) + 1)),
     )
 )
 
@@ -200,9 +200,9 @@ RECORD = Structure(
         Field("written_ms", WholeNumber(0, 2**52)),
         Field("process_cpu_ns", COUNT),
         Field("heap_bytes", COUNT),
-        Field("executors", Listing(EXECUTOR)),
-        Field("streams", Listing(Listing(Text(), len(STREAM_COLUMNS), len(STREAM_COLUMNS)))),
-        Field("pairs", Listing(PAIR)),
+        Field("executors", ListType(EXECUTOR)),
+        Field("streams", ListType(ListType(Text(), len(STREAM_COLUMNS), len(STREAM_COLUMNS)))),
+        Field("pairs", ListType(PAIR)),
         Field("complete_latency", LATENCY),
         # Missing from older probes, and on systems that do not report it.
         Field("heap_limit_bytes", COUNT, nullable=True),
@@ -247,7 +247,7 @@ def _sample(name: str, kind: Type, numbers: Iterator[int], optional: bool) -> An
             return name
         case Constants(values):
             return list(values)
-        case Listing(element, shortest):
+        case ListType(element, shortest):
             length = 3 if isinstance(element, WholeNumber) else max(shortest, 1)
             return [_sample(name, element, numbers, optional) for _ in range(length)]
         case Row(columns):
@@ -280,7 +280,7 @@ def _json_type(kind: Type) -> dict[str, Any]:
                 for v in values
             ]
             return {"type": "array", "prefixItems": near, "minItems": len(values), "maxItems": len(values)}
-        case Listing(element, shortest, longest):
+        case ListType(element, shortest, longest):
             limits = {"minItems": shortest} | ({"maxItems": longest} if longest is not None else {})
             return {"type": "array", "items": _json_type(element), **limits}
         case Row(columns):

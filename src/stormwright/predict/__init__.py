@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from stormwright.predict.prediction import Prediction
 
 
-class CallablePackage(ModuleType):
+class CallablePredict(ModuleType):
     """Type of this package; a function `stormwright.predict` would hide the package."""
 
     def __call__(
@@ -63,4 +63,4 @@ class CallablePackage(ModuleType):
         return predict(problem, slots, replace(assumed, rate_tps=rates or {}))
 
 
-sys.modules[__name__].__class__ = CallablePackage
+sys.modules[__name__].__class__ = CallablePredict

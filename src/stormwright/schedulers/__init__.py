@@ -27,7 +27,7 @@ class _Listed(dict[str, "Description"]):
         return "\n".join(f"{name.ljust(width)}  {found.rule}" for name, found in self.items())
 
 
-class CallablePackage(ModuleType):
+class CallableSchedulers(ModuleType):
     """Type of this package; a function `stormwright.schedulers` would hide the package."""
 
     def __call__(self) -> Mapping[str, Description]:
@@ -37,4 +37,4 @@ class CallablePackage(ModuleType):
         return _Listed((name, describe_anyway(name)) for name in scheduler_names())
 
 
-sys.modules[__name__].__class__ = CallablePackage
+sys.modules[__name__].__class__ = CallableSchedulers

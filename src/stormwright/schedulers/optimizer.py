@@ -16,7 +16,7 @@ from stormwright.model.topology_config import WORKERS, WORKERS_KEY
 from stormwright.optimize.layout.objective import Prices
 from stormwright.optimize.precompile import ready_rates, ready_search, ready_small
 from stormwright.optimize.search.budget import Budget
-from stormwright.optimize.throughput.improve import Effort
+from stormwright.optimize.throughput.improve import ImproveEffort
 from stormwright.optimize.throughput.start import MeasuredLoad
 from stormwright.schedulers.even import EvenScheduler
 from stormwright.schedulers.placement.relabel import renamed
@@ -282,7 +282,7 @@ class OptimizerScheduler:
         steps = 0 if given.time_budget_s else min(given.iterations, _STEPS_PER_EXECUTOR * problem.num_executors)
         left_s = max(given.time_budget_s - (time.perf_counter() - begun_s), _NO_TIME_S) if given.time_budget_s else 0.0
         slots = search.improved(
-            first.slot_of_executor, Effort(steps, left_s), lambda: _even_starts(problem, keeps_requests)
+            first.slot_of_executor, ImproveEffort(steps, left_s), lambda: _even_starts(problem, keeps_requests)
         )
         made = first.parameters["iterations_made"] + search.steps
         reported: dict[str, Any] = {"objective": objective, "iterations_made": made}

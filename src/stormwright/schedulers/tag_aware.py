@@ -16,7 +16,7 @@ from stormwright.model.topology_config import WORKERS_OF_TAG
 from stormwright.schedulers.placement.admission import RequiredWorkers, find_wanted_workers
 from stormwright.schedulers.placement.partial_placement import PartialPlacement
 from stormwright.schedulers.placement.placing import FreeResources, Placing
-from stormwright.schedulers.placement.repair import Repair
+from stormwright.schedulers.placement.repair import PlacementRepair
 from stormwright.schedulers.placement.separate import separation_violations
 from stormwright.schedulers.placement.staying import choose_slots
 from stormwright.schedulers.templates.waiting import CompletePlan, answer, plan_with_last_resort
@@ -175,7 +175,9 @@ def _repair(placement: PartialPlacement, overloading: list[_Group]) -> tuple[str
     overloaded: list[int] = []
     for group in overloading:
         others = [worker not in group.workers for worker in range(len(placement.node))]
-        overloaded = Repair(replace(placement, usable=placement.usable & group.nodes, fixed=others)).run().tolist()
+        overloaded = (
+            PlacementRepair(replace(placement, usable=placement.usable & group.nodes, fixed=others)).run().tolist()
+        )
     return tuple(
         f'no room found on {group.nodes.sum()} nodes with tag "{group.name}" for {len(group.workers)} workers '
         f"with {group.executors} executors"

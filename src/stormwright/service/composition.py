@@ -125,7 +125,7 @@ def open_storage(settings: ServiceSettings, scheduler_name: str) -> Storage:
 
 
 @dataclass(frozen=True)
-class Measurement:
+class MeasurementParts:
     """The path of records: landing directory, live counts, and the stream of loads."""
 
     tally: Tally
@@ -142,7 +142,7 @@ def build_measurement(
     overload_percent: float,
     on_alarm: Callable[[Alarm], None],
     loads: Loads | None,
-) -> Measurement:
+) -> MeasurementParts:
     """Build the way of records.
 
     Parameters
@@ -172,11 +172,11 @@ def build_measurement(
         on_alarm=on_alarm,
         on_landed=intake.count,
     )
-    return Measurement(tally, heaps, slow, stream, intake, workers)
+    return MeasurementParts(tally, heaps, slow, stream, intake, workers)
 
 
 @dataclass(frozen=True)
-class Cluster:
+class ClusterParts:
     """The view of the cluster: Nimbus's requests and snapshots, under the newest load, and its health."""
 
     bridge: Bridge
@@ -186,8 +186,8 @@ class Cluster:
 
 
 def build_cluster(
-    settings: ServiceSettings, storage: Storage, measurement: Measurement, guard: Guard, *, forecasts: bool
-) -> Cluster:
+    settings: ServiceSettings, storage: Storage, measurement: MeasurementParts, guard: Guard, *, forecasts: bool
+) -> ClusterParts:
     """Build the view of the cluster.
 
     Parameters
@@ -215,7 +215,7 @@ def build_cluster(
         guard.holds.names.of,
         settings.clock,
     )
-    return Cluster(bridge, view, failures, health)
+    return ClusterParts(bridge, view, failures, health)
 
 
 @dataclass(frozen=True)
@@ -236,7 +236,7 @@ def build_control(
     scheduler_name: str,
     makers: PlanMakers,
     storage: Storage,
-    measurement: Measurement,
+    measurement: MeasurementParts,
     view: View,
     guard: Guard,
     memory: ServiceMemory,
@@ -291,8 +291,8 @@ class Web:
 def build_web(
     settings: ServiceSettings,
     storage: Storage,
-    measurement: Measurement,
-    cluster: Cluster,
+    measurement: MeasurementParts,
+    cluster: ClusterParts,
     plan_service: PlanService,
     status: Callable[[], ServiceStatus],
     trials: Trials | None,

@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
 from stormwright.model import LoadProfile, Problem
-from stormwright.pipeline.streaming.progress import Progress
+from stormwright.pipeline.streaming.progress import StreamProgress
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,7 +43,7 @@ class Loads(Protocol):
     def age_s(self) -> float | None:
         """Return the seconds since the newest load was measured; None if there is none yet."""
 
-    def progress(self) -> Progress:
+    def progress(self) -> StreamProgress:
         """Return the progress of the source."""
 
     def closed_panes_error(self) -> str | None:

@@ -9,7 +9,7 @@ from typing import Any
 from stormwright.controller.reports import MoveReport
 from stormwright.controller.tally import NodeStandbys
 from stormwright.pipeline.monitoring.drift import Drift
-from stormwright.pipeline.streaming.progress import Progress
+from stormwright.pipeline.streaming.progress import StreamProgress
 from stormwright.service.memory import EventCounts
 
 
@@ -65,7 +65,7 @@ class ServiceStatus:
     moves: Sequence[MoveReport]
     counts: EventCounts
     drift: Sequence[Drift]
-    pipeline: Progress
+    pipeline: StreamProgress
     history: Mapping[str, Any]
     evaluation: Mapping[str, Any]
     costs: Mapping[str, Any]

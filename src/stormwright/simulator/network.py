@@ -29,7 +29,7 @@ from stormwright.simulator.distributions import (
     wrong_times,
 )
 from stormwright.simulator.kernel.arrays import NEVER, records, widened
-from stormwright.simulator.kernel.clock import Clock
+from stormwright.simulator.kernel.clock import ActorTimes
 from stormwright.simulator.kernel.shares import JOB, SHARE, Shares
 from stormwright.simulator.network_result import NETWORK, NetworkResult, station_result
 from stormwright.simulator.queueing_network import (
@@ -504,7 +504,7 @@ class NetworkRun:
             free=np.arange(len(actors)),
             samples=np.concatenate(samples),
             shares=_shares(network),
-            clock=Clock.of(np.array(times)),
+            clock=ActorTimes.of(np.array(times)),
             random=random.astype(np.uint64),
         )
 

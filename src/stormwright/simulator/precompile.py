@@ -8,7 +8,7 @@ import numpy as np
 
 from stormwright.model import Problem
 from stormwright.simulator.network import ready_network
-from stormwright.simulator.settings import Settings
+from stormwright.simulator.settings import SimulatorSettings
 from stormwright.simulator.storm.engine import Events
 
 
@@ -16,4 +16,4 @@ from stormwright.simulator.storm.engine import Events
 def ready_simulator() -> None:
     """Load the machine code, which is the same for all networks and clusters."""
     ready_network()
-    Events(Problem((), ()), np.empty(0, np.int32), Settings()).until(0.0)
+    Events(Problem((), ()), np.empty(0, np.int32), SimulatorSettings()).until(0.0)

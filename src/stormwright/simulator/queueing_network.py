@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from stormwright.jit.compiled import Record, Records, compiled, inner
 from stormwright.jit.random_numbers import draw_at
 from stormwright.simulator.kernel.arrays import NEVER
-from stormwright.simulator.kernel.clock import Clock, first_of, set_time
+from stormwright.simulator.kernel.clock import ActorTimes, first_of, set_time
 from stormwright.simulator.kernel.shares import Shares, go_on, has_done, next_end, put, take_first
 from stormwright.simulator.kernel.times import draw_time
 
@@ -115,7 +115,7 @@ class NetworkState(NamedTuple):
     free: NDArray[np.int64]
     samples: NDArray[np.float64]
     shares: Shares
-    clock: Clock
+    clock: ActorTimes
     random: NDArray[np.uint64]
 
 

@@ -14,7 +14,7 @@ from stormwright.simulator.storm.warm_up import WarmUp
 
 
 @dataclass(frozen=True)
-class Settings:
+class SimulatorSettings:
     """Settings of a virtual cluster besides the problem.
 
     Parameters
@@ -75,6 +75,6 @@ class Settings:
     seed: int = 0
 
     @classmethod
-    def of(cls, problem: Problem, **others: Any) -> Settings:
+    def of(cls, problem: Problem, **others: Any) -> SimulatorSettings:
         """Return settings with the costs of the problem's load, or those measured elsewhere."""
         return cls(*costs_of(problem), **others)

@@ -13,7 +13,7 @@ from stormwright.predict.costs import Costs
 from stormwright.predict.evaluate import steady_states
 from stormwright.predict.fairness import weights_of
 from stormwright.predict.flow.profile import Profile
-from stormwright.predict.flow.spread import Flows, spread
+from stormwright.predict.flow.spread import SpreadFlows, spread
 from stormwright.predict.queueing.trees import Times
 from stormwright.predict.shares import with_shares
 from stormwright.predict.steady import PlacedLoad, SteadyState
@@ -125,7 +125,7 @@ class SteadyFlows:
         executors = len(handled)
         cpu_s = np.where(rate, state.full_demand.thread_s[:executors], state.demand.thread_s[:executors])
         pairs, flows, graph = profile.pairs, profile.flows, profile.graph
-        near = Flows(flows.source, graph.of_flow, flows.local)
+        near = SpreadFlows(flows.source, graph.of_flow, flows.local)
         where = spread(routes.workers.scopes, profile.layout.executor_component, graph.target, near)
         # Every flow of a group goes to all its members.
         order = np.argsort(where.lot_of_member, kind="stable")

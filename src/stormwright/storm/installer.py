@@ -96,7 +96,7 @@ class FileChange:
 
 
 @dataclass(frozen=True)
-class Settings:
+class StormYamlSettings:
     """Settings of storm.yaml on one host; those that are None stay as installed, or are the defaults.
 
     Parameters
@@ -142,7 +142,7 @@ class Settings:
         return {key: value for key, value in keys.items() if present.get(key) != value}
 
 
-def install(storm_home: Path, storm_yaml: Path, settings: Settings) -> list[FileChange]:
+def install(storm_home: Path, storm_yaml: Path, settings: StormYamlSettings) -> list[FileChange]:
     """Return the changes that install our jar and keys; none if they are installed.
 
     Parameters
@@ -226,7 +226,7 @@ def _read(path: Path) -> bytes | None:
 # storm.yaml ---------------------------------------------------------------------------------------
 
 
-def _extended(path: Path, before: bytes | None, settings: Settings) -> bytes | None:
+def _extended(path: Path, before: bytes | None, settings: StormYamlSettings) -> bytes | None:
     """Return storm.yaml with our block in place of an earlier one; see `_restored` on its last line break."""
     restored = _restored(path, before)
     text = (restored or b"").decode()

@@ -14,7 +14,7 @@ from stormwright.optimize.layout import coarsen as coarsening
 from stormwright.optimize.layout import start
 from stormwright.optimize.layout.coarsen import coarsen, find_large, match
 from stormwright.optimize.layout.links import Links
-from stormwright.optimize.search.anneal import Effort, SearchedPlacement
+from stormwright.optimize.search.anneal import AnnealEffort, SearchedPlacement
 from stormwright.optimize.search.budget import Budget, has_levels, search_levels
 from stormwright.optimize.search.refine import refine
 from tests.case_files import case_files, case_name, case_problem
@@ -22,7 +22,7 @@ from tests.optimize.layout.test_layout import layout_of, placed_layout, slots_of
 from tests.schedulers.builders import load, nodes, problem, topology
 
 #: Steps that are enough for levels of every case.
-MANY = Effort(30_000, 0.0)
+MANY = AnnealEffort(30_000, 0.0)
 
 CASES = [path for path in case_files("placement") if case_name(path)[0] in "ml"]
 
@@ -156,7 +156,7 @@ def test_multilevel_search_respects_time_limit():
     layout = placed_layout(case_problem(CASES[-1]))
     start.add_up_cost(layout)
     before = SearchedPlacement.of(layout)
-    best, made = search_levels(layout, Effort(0, 1e-9), 1)
+    best, made = search_levels(layout, AnnealEffort(0, 1e-9), 1)
     assert best.rank <= before.rank
     assert made < 10_000
 
@@ -193,8 +193,8 @@ def test_very_large_topology_is_placed_despite_insufficient_capacity():
 def test_coarsening_requires_large_and_movable_topologies(monkeypatch):
     layout = placed_layout(groups_of(size=10, groups=60, workers_each=2, tps=5.0))
     assert has_levels(layout, MANY)
-    assert not has_levels(layout, Effort(2_000, 0.0))
-    assert not has_levels(layout, Effort(0, 0.002))
+    assert not has_levels(layout, AnnealEffort(2_000, 0.0))
+    assert not has_levels(layout, AnnealEffort(0, 0.002))
     assert not has_levels(layout._replace(move_price=1.0), MANY)
     assert not has_levels(layout._replace(max_restarts=3), MANY)
     layout.workers["movable"][7] = False

@@ -15,7 +15,7 @@ from stormwright.optimize.layout.links import Links
 from stormwright.optimize.layout.regions import cut_into_regions
 from stormwright.optimize.layout.start import Workers, add_up_cost, make_layout
 from stormwright.optimize.search import budget
-from stormwright.optimize.search.anneal import Effort
+from stormwright.optimize.search.anneal import AnnealEffort
 from stormwright.optimize.search.budget import Budget
 from stormwright.optimize.search.cooling import Cooling
 from stormwright.optimize.search.refine import relieve
@@ -92,7 +92,7 @@ def test_failure_in_one_region_stops_search_of_the_others(many_regions, monkeypa
     seen = []
     monkeypatch.setattr(budget, "cut_into_regions", lambda *given: _noting(cut_into_regions(*given), seen, running))
     with pytest.raises(ZeroDivisionError):
-        budget.search_regions(layout, cooling, Effort(1000, 0.0), 4, 2)
+        budget.search_regions(layout, cooling, AnnealEffort(1000, 0.0), 4, 2)
     assert seen == [[True, False]]
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from stormwright.model import Problem
 from stormwright.model.arrays import BoolArray, IntArray
-from stormwright.optimize.throughput.improve import Effort, improve
+from stormwright.optimize.throughput.improve import ImproveEffort, improve
 from stormwright.optimize.throughput.score import THROUGHPUT
 from stormwright.optimize.throughput.start import Aim, MeasuredLoad, make_placement_state
 from stormwright.predict.flow.profile import Profile
@@ -85,7 +85,7 @@ def test_throughput_search_with_limits_finds_the_optimum(conf, cluster, keeps, s
     begin = np.array(start, np.int32)
     assert use_of(problem, profile, begin).max() > 1.01 * best
     seats, aim = seats_of(problem, begin, free=True), Aim(THROUGHPUT, profile.rate_tps)
-    found = improve(make_placement_state(problem, MeasuredLoad(profile, COSTS), seats, aim), Effort(40_000))
+    found = improve(make_placement_state(problem, MeasuredLoad(profile, COSTS), seats, aim), ImproveEffort(40_000))
     workers = [np.flatnonzero(found.node == node) for node in range(2)]
     used = [[worker for worker in own if worker in found.worker] for own in workers]
     assert all(len(own) <= 2 for own in used)

@@ -27,7 +27,7 @@ from stormwright.model import (
 from stormwright.model.arrays import IntArray
 from stormwright.model.cluster import DEFAULT_CORE_HZ
 from stormwright.optimize.throughput import parts
-from stormwright.optimize.throughput.improve import Effort, improve
+from stormwright.optimize.throughput.improve import ImproveEffort, improve
 from stormwright.optimize.throughput.parts import Parts
 from stormwright.optimize.throughput.score import LATENCY, NODES, THROUGHPUT, add_up, headroom
 from stormwright.optimize.throughput.search import search
@@ -172,7 +172,7 @@ def test_idle_cost_of_silent_topologies_is_independent_of_rates():
     of = make_placement_state(
         problem, MeasuredLoad(profile, COSTS), seats_of(problem, slots), Aim(THROUGHPUT, profile.rate_tps)
     )
-    found = improve(of, Effort(0))
+    found = improve(of, ImproveEffort(0))
     assert -found.badness == pytest.approx(highest[0] / 1_000, rel=1e-9)
     assert found.worker.tolist() == of.executors["worker"].tolist()
 
@@ -189,7 +189,7 @@ def test_throughput_search_finds_the_optimum():
     of = make_placement_state(
         problem, MeasuredLoad(profile, COSTS), seats_of(problem, start, free=True), Aim(THROUGHPUT, profile.rate_tps)
     )
-    found = improve(of, Effort(40_000))
+    found = improve(of, ImproveEffort(40_000))
     add_up(of)
     slots = np.array([0, 2], np.int32)[found.node[found.worker]]
     assert use_of(problem, profile, slots).max() <= best * (1 + 1e-3)
@@ -212,8 +212,8 @@ def test_many_nodes_are_searched_for_the_better():
     load, aim = MeasuredLoad(profile, COSTS), Aim(THROUGHPUT, profile.rate_tps)
     seats = seats_of(problem, slots, free=True)
     start, of = make_placement_state(problem, load, seats, aim), make_placement_state(problem, load, seats, aim)
-    before = improve(start._replace(free=start.free[:0]), Effort(many)).badness
-    assert improve(of, Effort(20 * len(of.free))).badness < 1.8 * before < 0
+    before = improve(start._replace(free=start.free[:0]), ImproveEffort(many)).badness
+    assert improve(of, ImproveEffort(20 * len(of.free))).badness < 1.8 * before < 0
 
 
 def joined_by_three(kind: str) -> Problem:

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from stormwright.perflog import RejectedLine, parse, parse_lines
 from stormwright.perflog.records import MAX_LINE_BYTES, NOT_A_RECORD
-from stormwright.perflog.schema import IDENTITY, Fraction, Listing, Row, Structure, Type, WholeNumber
+from stormwright.perflog.schema import IDENTITY, Fraction, ListType, Row, Structure, Type, WholeNumber
 from stormwright.perflog.schema import RECORD as SCHEMA
 from stormwright.pipeline.parsing.clean import audited
 from stormwright.pipeline.parsing.parsed import NOT_A_TEXT
@@ -47,7 +47,7 @@ def places(kind: Type, path: str = "") -> Iterator[tuple[str, Type]]:
         case Structure(fields):
             for field in fields:
                 yield from places(field.type, begin + field.name)
-        case Listing(element):
+        case ListType(element):
             yield from places(element, f"{begin}0")
         case Row(columns):
             for number, (_, column) in enumerate(columns):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from stormwright.model import UNPLACED
 from stormwright.schedulers.placement import repair
 from stormwright.schedulers.placement.partial_placement import PartialPlacement
-from stormwright.schedulers.placement.repair import Repair, make_room
+from stormwright.schedulers.placement.repair import PlacementRepair, make_room
 from stormwright.schedulers.toolkit.limits import max_executors_per_worker
 from tests.examples import examples
 from tests.schedulers.builders import load, nodes, problem, topology
@@ -22,7 +22,7 @@ def repaired(of, workers, on_nodes, fixed=()):
     placement = PartialPlacement.empty(of, of.node_usable)
     for number, (executors, node) in enumerate(zip(workers, on_nodes, strict=True)):
         placement.add_worker(int(of.executor_topology[executors[0]]), executors, node, fixed=number in fixed)
-    overloaded = Repair(placement).run()
+    overloaded = PlacementRepair(placement).run()
     return placement, overloaded.tolist()
 
 
@@ -172,7 +172,7 @@ def copy(placement: PartialPlacement) -> PartialPlacement:
 def test_repair_ends_without_an_improving_step(placement):
     """Steps go from overloaded nodes to any; one between two that are not would take nothing away."""
     before = overload(placement)
-    Repair(placement).run()
+    PlacementRepair(placement).run()
     left = overload(placement)
     assert left <= before + 1e-12
     assert all(overload(each) >= left - 1e-12 for each in neighbours(placement))
@@ -182,10 +182,10 @@ def test_repair_ends_without_an_improving_step(placement):
 @given(placement=tight_drafts())
 def test_frequency_of_clock_checks_does_not_affect_repair(placement):
     other = copy(placement)
-    Repair(placement).run()
+    PlacementRepair(placement).run()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(repair, "_LOOKS", 1)
-        Repair(other).run()
+        PlacementRepair(other).run()
     assert (placement.node, placement.worker.tolist()) == (other.node, other.worker.tolist())
 
 
@@ -247,7 +247,7 @@ def test_a_hopeless_cluster_takes_few_steps(monkeypatch):
         placement.add_worker(executor // 26, [executor], executor % 2000)
     repairs = []
 
-    class EngineCounts(Repair):
+    class EngineCounts(PlacementRepair):
         def __init__(self, *args, **kwargs):
             super().__init__(*args, **kwargs)
             repairs.append(self)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from stormwright.base.clock import WallClock
 from stormwright.errors import ClusterError, NotLeadingError
-from stormwright.service.leader_election.consensus import Leader, Snapshot
+from stormwright.service.leader_election.consensus import Leader, StateSnapshot
 
 LEASE_S = 8.0
 
@@ -22,7 +22,7 @@ class Place:
     of: Session | None = None
     log: list[tuple[int, bytes]] = field(default_factory=list)
     forgotten: int = 0
-    kept: tuple[Snapshot, bytes] | None = None
+    kept: tuple[StateSnapshot, bytes] | None = None
     #: Called around each entry that is added.
     tick: Callable[[], None] = lambda: None
 
@@ -90,17 +90,17 @@ class Session:
             after += 1
             yield after, place.log[after - place.forgotten - 1][1]
 
-    def latest_snapshot(self) -> Snapshot | None:
+    def latest_snapshot(self) -> StateSnapshot | None:
         self._asked()
         return self._place.kept[0] if self._place.kept else None
 
-    def load_snapshot(self, snapshot: Snapshot) -> bytes:
+    def load_snapshot(self, snapshot: StateSnapshot) -> bytes:
         self._asked()
         assert self._place.kept
         assert self._place.kept[0] == snapshot
         return self._place.kept[1]
 
-    def save_snapshot(self, snapshot: Snapshot, content: bytes) -> None:
+    def save_snapshot(self, snapshot: StateSnapshot, content: bytes) -> None:
         self._asked()
         self._require()
         place = self._place

@@ -18,7 +18,7 @@ from stormwright.model import (
     default_executor_runs,
 )
 from stormwright.predict.costs import Costs
-from stormwright.simulator.settings import Settings
+from stormwright.simulator.settings import SimulatorSettings
 from stormwright.simulator.storm.engine import Events
 from stormwright.testing.word_counts import WordCount
 
@@ -58,7 +58,7 @@ def chain(each_us, rate_tps, pending=None, cores=64.0, conf=None):
 
 def engine(problem, slots=None, costs=NO_COSTS, profile=None, **settings):
     slots = problem.current_slot if slots is None else slots
-    return Events(problem, slots, Settings(costs, **settings), profile)
+    return Events(problem, slots, SimulatorSettings(costs, **settings), profile)
 
 
 def eventful(seconds, quota):

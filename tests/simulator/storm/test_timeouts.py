@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from stormwright.predict.costs import Costs
-from stormwright.simulator.settings import Settings
+from stormwright.simulator.settings import SimulatorSettings
 from stormwright.simulator.storm.engine import Events
 from stormwright.testing.word_counts import SPOUTS, WordCount
 
@@ -16,7 +16,7 @@ TIMEOUT_S = 30.0
 @pytest.mark.parametrize("start_s", [4.0, 11.0])
 def test_trees_fail_at_the_second_check_after_the_start_of_their_spout(start_s: float) -> None:
     problem = WordCount(cores=4.0, rate_tps=100.0).problem()
-    settings = Settings(Costs(), startup_s=start_s)
+    settings = SimulatorSettings(Costs(), startup_s=start_s)
     slots = np.where(np.isin(np.arange(problem.num_executors), SPOUTS), 0, 1).astype(np.int32)
     events = Events(problem, np.full(problem.num_executors, -1, np.int32), settings)
     events.place(slots)

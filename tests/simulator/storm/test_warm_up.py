@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from stormwright.predict.costs import Costs
-from stormwright.simulator.settings import Settings
+from stormwright.simulator.settings import SimulatorSettings
 from stormwright.simulator.storm.engine import Events
 from stormwright.simulator.storm.warm_up import BOTH_COMPILERS, FIRST_COMPILER, WarmUp
 from stormwright.testing.word_counts import WordCount
@@ -20,7 +20,7 @@ START_S = 5.0
 def started(warm_up: WarmUp | None) -> Events:
     """A word count whose one worker has just come up, with as many trees as it can complete."""
     problem = WordCount(cores=1.0).problem()
-    settings = Settings(Costs(), saturated=True, startup_s=START_S, warm_up=warm_up)
+    settings = SimulatorSettings(Costs(), saturated=True, startup_s=START_S, warm_up=warm_up)
     events = Events(problem, np.full(problem.num_executors, -1, np.int32), settings)
     events.place(problem.current_slot)
     events.until(START_S)

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from stormwright_lab.chaos.virtual.schedule import Schedule
-from stormwright_lab.chaos.virtual.world import World
+from stormwright_lab.chaos.virtual.world import VirtualWorld
 
 from stormwright.base.documents import FileDocument
 from stormwright.controller.move import Mover
@@ -57,7 +57,7 @@ def served() -> VirtualStorm:
 
 def explored() -> VirtualStorm:
     """The cluster of the exploration."""
-    return World(Schedule(1)).storm
+    return VirtualWorld(Schedule(1)).storm
 
 
 class Watched:

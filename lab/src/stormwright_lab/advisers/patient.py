@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from stormwright.advise.adviser import Observation, TargetSize
-from stormwright.advise.search.cheapest import Search
+from stormwright.advise.search.cheapest import CheapestSearch
 from stormwright.advise.search.evaluation import EvaluatedPlacement
 from stormwright.advise.search.goals import AdviceGoals
 from stormwright.advise.search.kinds import NodeKind, NodeMix, kinds_of
@@ -174,7 +174,7 @@ class PredictiveAdviser:
 
     def _best(self, problem: Problem, topology: str, rate_tps: float) -> tuple[EvaluatedPlacement, list[str]]:
         goals = replace(self._goals, rates={topology: rate_tps}, times={})
-        search = Search(MixTrials(problem, goals, self._kinds or kinds_of(problem)))
+        search = CheapestSearch(MixTrials(problem, goals, self._kinds or kinds_of(problem)))
         return search.best(), search.steps
 
     def _price_now(self, problem: Problem) -> float:

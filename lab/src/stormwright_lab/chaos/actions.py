@@ -17,7 +17,7 @@ from stormwright.plans.plan import STOPPED, Plan
 from stormwright.plans.states import ACTIVE_STATES, HALTED_STATES, IN_PROGRESS_STATES
 from stormwright_lab.chaos.faults import MoveParts
 from stormwright_lab.chaos.invariants import WorkerPlace
-from stormwright_lab.chaos.lab import Lab, until
+from stormwright_lab.chaos.lab import ChaosLab, until
 from stormwright_lab.chaos.scenarios import Action
 from stormwright_lab.chaos.service_process import write_targets
 
@@ -37,7 +37,7 @@ class NoFreeSlotError(ClusterError):
 
 
 @dataclass(frozen=True)
-class Placement:
+class ForcedPlacement:
     """Placement of the topologies of a run.
 
     Parameters
@@ -52,7 +52,7 @@ class Placement:
     node_of: Mapping[str, str]
 
     @classmethod
-    def current(cls, lab: Lab) -> Placement:
+    def current(cls, lab: ChaosLab) -> ForcedPlacement:
         """Return the current placement; raises NimbusError."""
         nodes = {node.address: node.name for node in lab.cluster.plan.nodes}
         return cls(problem_from_dict(lab.nimbus.problem(), "Nimbus"), nodes)
@@ -141,7 +141,7 @@ class RunAction:
         Selects the worker that moves.
     """
 
-    def __init__(self, lab: Lab, action: Action, rng: random.Random) -> None:
+    def __init__(self, lab: ChaosLab, action: Action, rng: random.Random) -> None:
         self._lab, self._action, self._rng = lab, action, rng
         self._planned = ""
         self._entry: int | None = None
@@ -169,9 +169,9 @@ class RunAction:
             self._known.add(self._planned)
             self.parts = _reversed(self.parts)
 
-    def _select_move(self) -> Placement:
+    def _select_move(self) -> ForcedPlacement:
         """Select the move, and return the current placement."""
-        placement = Placement.current(self._lab)
+        placement = ForcedPlacement.current(self._lab)
         if self._action is Action.SWAP:
             one, other = placement.exchange()
             write_targets(self._lab.service.state, placement.targets({0: {one: other}, 1: {other: one}}))
@@ -314,7 +314,7 @@ class RunAction:
         return found
 
 
-def _parts(placement: Placement, one: int, other: int) -> MoveParts:
+def _parts(placement: ForcedPlacement, one: int, other: int) -> MoveParts:
     moving, arriving = placement.place(0, one), placement.place(0, other)
     others = [node for node in placement.node_of.values() if node not in (moving.node, arriving.node)]
     unchanged = [place for place in placement.workers(0) if place != moving]

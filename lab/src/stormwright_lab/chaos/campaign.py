@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from stormwright.errors import StormwrightError
-from stormwright_lab.chaos.invariants import Invariant, Violation
+from stormwright_lab.chaos.invariants import Invariant, InvariantViolation
 from stormwright_lab.chaos.ledger_files import LedgerKind
 from stormwright_lab.chaos.results import RunKey, RunResult, RunStore
 from stormwright_lab.chaos.scenarios import Moment, Scenario, by_chance, scenarios_named, smallest
@@ -102,11 +102,11 @@ def _tried(run: Runner, planned: Planned) -> RunResult:
         found = run(planned.scenario, planned.key.moment, planned.key.seed)
     except StormwrightError as error:
         log.warning("%s: %s", planned.key, error)
-        return RunResult(planned.key, planned.scenario, violations=(Violation(Invariant.ERROR, str(error)),))
+        return RunResult(planned.key, planned.scenario, violations=(InvariantViolation(Invariant.ERROR, str(error)),))
     except Exception as error:  # a bug here or in the cluster: the next run has a cluster of its own
         log.exception("%s", planned.key)
         text = f"{type(error).__name__}: {error}"
-        return RunResult(planned.key, planned.scenario, violations=(Violation(Invariant.ERROR, text),))
+        return RunResult(planned.key, planned.scenario, violations=(InvariantViolation(Invariant.ERROR, text),))
     return replace(found, key=planned.key)
 
 
@@ -171,10 +171,10 @@ def real_runner(directory: Path) -> Iterator[Runner]:
     directory
         Directory of ledgers and of the service's state.
     """
-    from stormwright_lab.chaos.lab import Lab
+    from stormwright_lab.chaos.lab import ChaosLab
     from stormwright_lab.chaos.run import run_scenario
 
-    with Lab(directory / "lab") as lab:
+    with ChaosLab(directory / "lab") as lab:
         numbers = count(1)  # a scenario is run again, with fewer faults, if it has failed
 
         def run(scenario: Scenario, moment: Moment, seed: int) -> RunResult:

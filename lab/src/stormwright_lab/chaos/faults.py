@@ -21,7 +21,7 @@ from stormwright.storm.local_cluster.daemons import NIMBUS, ZOOKEEPER
 from stormwright.storm.local_cluster.network import limit_arguments
 from stormwright.storm.local_cluster.processes import is_alive
 from stormwright_lab.chaos.invariants import WorkerPlace
-from stormwright_lab.chaos.scenarios import NODES, Fault, FaultKind, Target
+from stormwright_lab.chaos.scenarios import NODES, FaultKind, FaultTarget, PlannedFault
 from stormwright_lab.chaos.service_process import CLOCK, GATEWAY, SPARK, SupervisedService
 
 log = logging.getLogger(__name__)
@@ -59,7 +59,7 @@ class MoveParts:
     unchanged: WorkerPlace | None = None
 
 
-class Machine:
+class FaultyMachine:
     """Commands and signals of this machine."""
 
     def run(self, *command: str) -> str:
@@ -139,7 +139,7 @@ class InjectedFault:
         Whether it slows a node on which no worker runs.
     """
 
-    fault: Fault
+    fault: PlannedFault
     since_s: float
     until_s: float | None = None
     without_effect: bool = False
@@ -154,7 +154,7 @@ class InjectedFault:
 class Injection(Protocol):
     """Injects one fault and returns its undoing; None if it undoes itself."""
 
-    def __call__(self, fault: Fault, parts: MoveParts) -> Undo | None: ...
+    def __call__(self, fault: PlannedFault, parts: MoveParts) -> Undo | None: ...
 
 
 class FaultInjector:
@@ -170,8 +170,10 @@ class FaultInjector:
         Commands and signals.
     """
 
-    def __init__(self, cluster: RunningCluster, service: SupervisedService, machine: Machine | None = None) -> None:
-        self._cluster, self._service, self._machine = cluster, service, machine or Machine()
+    def __init__(
+        self, cluster: RunningCluster, service: SupervisedService, machine: FaultyMachine | None = None
+    ) -> None:
+        self._cluster, self._service, self._machine = cluster, service, machine or FaultyMachine()
         self._processes = ClusterProcesses(cluster)
         self._lock = threading.RLock()
         self._timers: list[threading.Timer] = []
@@ -203,7 +205,7 @@ class FaultInjector:
         for injected in reversed(self.injected):
             self._undo(injected)
 
-    def why_impossible(self, fault: Fault) -> str:
+    def why_impossible(self, fault: PlannedFault) -> str:
         """Return why this machine or cluster cannot do a fault; empty if it can."""
         plan = self._cluster.plan
         on_link = fault.kind in (FaultKind.CUT, FaultKind.SLOW_LINK, FaultKind.REFUSE)
@@ -230,7 +232,7 @@ class FaultInjector:
             ends = [each.until_s for each in self.injected]
             return None if not ends or None in ends else max(end for end in ends if end is not None)
 
-    def inject(self, fault: Fault, parts: MoveParts) -> InjectedFault:
+    def inject(self, fault: PlannedFault, parts: MoveParts) -> InjectedFault:
         """Inject a fault, to be undone after its duration.
 
         Raises
@@ -272,7 +274,7 @@ class FaultInjector:
 
     # Processes ----------------------------------------------------------------------------------------
 
-    def _kill(self, fault: Fault, parts: MoveParts) -> Undo | None:
+    def _kill(self, fault: PlannedFault, parts: MoveParts) -> Undo | None:
         if fault.target in NODES:
             node = self._node(fault.target, parts)
             self._link(node, "down")
@@ -281,21 +283,21 @@ class FaultInjector:
         self._signal(fault, parts, signal.SIGKILL)
         return None
 
-    def _restart(self, fault: Fault, parts: MoveParts) -> Undo | None:
+    def _restart(self, fault: PlannedFault, parts: MoveParts) -> Undo | None:
         self._signal(fault, parts, signal.SIGTERM)
         return None
 
-    def _stop(self, fault: Fault, parts: MoveParts) -> Undo:
+    def _stop(self, fault: PlannedFault, parts: MoveParts) -> Undo:
         return self._signal(fault, parts, signal.SIGSTOP)
 
-    def _signal(self, fault: Fault, parts: MoveParts, number: signal.Signals) -> Undo:
+    def _signal(self, fault: PlannedFault, parts: MoveParts, number: signal.Signals) -> Undo:
         """Send a signal to a target, and return how it goes on after SIGSTOP."""
         target, machine = fault.target, self._machine
-        if target is Target.SERVICE:
+        if target is FaultTarget.SERVICE:
             self._service.signal(number, fault.duration_s)
             return self._service.resume
-        if target in (Target.GATEWAY, Target.SPARK):
-            pids = self._service.jvms(GATEWAY if target is Target.GATEWAY else SPARK)
+        if target in (FaultTarget.GATEWAY, FaultTarget.SPARK):
+            pids = self._service.jvms(GATEWAY if target is FaultTarget.GATEWAY else SPARK)
             self._require(pids, target)
             for pid in pids:
                 machine.signal(pid, number)
@@ -311,21 +313,21 @@ class FaultInjector:
         self._signal_inside(pids, number)
         return lambda: self._signal_inside(pids, signal.SIGCONT)
 
-    def _daemon(self, target: Target, parts: MoveParts) -> str | None:
+    def _daemon(self, target: FaultTarget, parts: MoveParts) -> str | None:
         names = {
-            Target.NIMBUS: NIMBUS,
-            Target.ZOOKEEPER: ZOOKEEPER,
-            Target.SOURCE_SUPERVISOR: parts.source,
-            Target.TARGET_SUPERVISOR: parts.target,
+            FaultTarget.NIMBUS: NIMBUS,
+            FaultTarget.ZOOKEEPER: ZOOKEEPER,
+            FaultTarget.SOURCE_SUPERVISOR: parts.source,
+            FaultTarget.TARGET_SUPERVISOR: parts.target,
         }
         return names.get(target)
 
-    def _inner_pids(self, target: Target, parts: MoveParts) -> list[int]:
+    def _inner_pids(self, target: FaultTarget, parts: MoveParts) -> list[int]:
         """Return processes in the cluster's namespace: of the move's worker the new one if the old one has ended."""
-        if target is Target.STANDBY:
+        if target is FaultTarget.STANDBY:
             return self._processes.standbys(parts.target)
         workers = self._processes.workers()
-        if target is Target.MOVING_WORKER:
+        if target is FaultTarget.MOVING_WORKER:
             return workers.get(parts.moving) or workers.get(parts.arriving) or []
         return workers.get(parts.unchanged, []) if parts.unchanged else []
 
@@ -333,14 +335,18 @@ class FaultInjector:
         command = f"kill -{number.value} {' '.join(map(str, pids))} 2>/dev/null || true"
         self._machine.run(*self._cluster.command_beside_nimbus(), "sh", "-c", command)
 
-    def _require(self, pids: Sequence[int], target: Target) -> None:
+    def _require(self, pids: Sequence[int], target: FaultTarget) -> None:
         if not pids:
             raise FaultError(f"there is no process of {target} now")
 
     # Links and CPU ------------------------------------------------------------------------------------
 
-    def _node(self, target: Target, parts: MoveParts) -> str:
-        names = {Target.SOURCE_NODE: parts.source, Target.TARGET_NODE: parts.target, Target.OTHER_NODE: parts.other}
+    def _node(self, target: FaultTarget, parts: MoveParts) -> str:
+        names = {
+            FaultTarget.SOURCE_NODE: parts.source,
+            FaultTarget.TARGET_NODE: parts.target,
+            FaultTarget.OTHER_NODE: parts.other,
+        }
         return names[target]
 
     def _beside(self, *command: str) -> str:
@@ -352,23 +358,23 @@ class FaultInjector:
     def _link(self, device: str, state: str) -> None:
         self._beside("ip", "link", "set", device, state)
 
-    def _cut(self, fault: Fault, parts: MoveParts) -> Undo:
-        device = "host" if fault.target is Target.SERVICE else self._node(fault.target, parts)
+    def _cut(self, fault: PlannedFault, parts: MoveParts) -> Undo:
+        device = "host" if fault.target is FaultTarget.SERVICE else self._node(fault.target, parts)
         self._link(device, "down")
         return lambda: self._link(device, "up")
 
-    def _slow_link(self, fault: Fault, parts: MoveParts) -> Undo:
+    def _slow_link(self, fault: PlannedFault, parts: MoveParts) -> Undo:
         if "delay_ms" in fault.parameters:
             return self._delay(self._node(fault.target, parts), fault)
         rate = str(fault.parameters["rate"])
-        if fault.target is Target.SERVICE:
+        if fault.target is FaultTarget.SERVICE:
             self._beside("tc", "qdisc", "replace", "dev", "host", "root", *limit_arguments(rate))
             return lambda: self._beside("tc", "qdisc", "del", "dev", "host", "root")
         node, usual = self._node(fault.target, parts), self._cluster.plan.link
         self._cluster.limit_node(node, link=rate)
         return lambda: self._cluster.limit_node(node, link=usual)
 
-    def _delay(self, node: str, fault: Fault) -> Undo:
+    def _delay(self, node: str, fault: PlannedFault) -> Undo:
         details = [f"{fault.parameters['delay_ms']}ms", "loss", f"{fault.parameters.get('loss_percent', 0)}%"]
         usual = self._cluster.plan.link
         self._beside("tc", "qdisc", "replace", "dev", node, "root", "netem", "delay", *details)
@@ -383,19 +389,19 @@ class FaultInjector:
             return f"this kernel has no netem ({error.line.rsplit(': ', 1)[-1]})"
         return ""
 
-    def _slow_cpu(self, fault: Fault, parts: MoveParts) -> Undo:
+    def _slow_cpu(self, fault: PlannedFault, parts: MoveParts) -> Undo:
         node, usual = self._node(fault.target, parts), self._cluster.plan.cores
         self._cluster.limit_node(node, cores=float(fault.parameters["cores"]))
         return lambda: self._cluster.limit_node(node, cores=usual)
 
-    def _refuse(self, fault: Fault, parts: MoveParts) -> Undo:  # noqa: ARG002 (the same for all moves)
+    def _refuse(self, fault: PlannedFault, parts: MoveParts) -> Undo:  # noqa: ARG002 (the same for all moves)
         plan = self._cluster.plan
-        address = plan.service_host if fault.target is Target.SERVICE else plan.nimbus_host
+        address = plan.service_host if fault.target is FaultTarget.SERVICE else plan.nimbus_host
         nodes = [node.name for node in plan.nodes]
 
         def route(change: str) -> None:
             command = ("ip", "route", change, "unreachable", f"{address}/32")
-            if fault.target is Target.SERVICE:
+            if fault.target is FaultTarget.SERVICE:
                 self._beside(*command)
             for node in nodes:
                 self._on_node(node, *command)
@@ -405,7 +411,7 @@ class FaultInjector:
 
     # State of the service -----------------------------------------------------------------------------
 
-    def _fill_disk(self, fault: Fault, parts: MoveParts) -> Undo:  # noqa: ARG002
+    def _fill_disk(self, fault: PlannedFault, parts: MoveParts) -> Undo:  # noqa: ARG002
         path = self._service.state / FILLING
         with path.open("wb", buffering=0) as file:
             for size in (2**20, 2**12, 1):
@@ -414,12 +420,12 @@ class FaultInjector:
                         pass
         return lambda: path.unlink(missing_ok=True)
 
-    def _set_clock(self, fault: Fault, parts: MoveParts) -> Undo:  # noqa: ARG002
+    def _set_clock(self, fault: PlannedFault, parts: MoveParts) -> Undo:  # noqa: ARG002
         path = self._service.state / CLOCK
         path.write_text(str(float(fault.parameters["seconds"])), encoding="ascii")
         return lambda: path.unlink(missing_ok=True)
 
-    def _damage(self, fault: Fault, parts: MoveParts) -> Undo | None:  # noqa: ARG002
+    def _damage(self, fault: PlannedFault, parts: MoveParts) -> Undo | None:  # noqa: ARG002
         """Kill the service, and damage a file before it is started again."""
         self._service.signal(signal.SIGKILL, max(fault.duration_s, 1.0))
         state, name = self._service.state, str(fault.parameters["file"])

@@ -45,7 +45,7 @@ class Invariant(StrEnum):
     ERROR = "error"
 
 
-class Violation(NamedTuple):
+class InvariantViolation(NamedTuple):
     """An invariant that does not hold, with the details."""
 
     invariant: Invariant
@@ -99,7 +99,7 @@ class FaultNaming:
 
 
 @dataclass(frozen=True)
-class Observation:
+class RunObservation:
     """State of the cluster after a run.
 
     Parameters
@@ -141,63 +141,65 @@ class Observation:
 _OF_STATE = {ViolationKind.STATE_LOST, ViolationKind.STATE_COUNT, ViolationKind.BATCH_COUNT}
 
 
-def violations(observed: Observation) -> list[Violation]:
+def violations(observed: RunObservation) -> list[InvariantViolation]:
     """Return all invariants that do not hold."""
     return [
         *violations_of_ledger(observed.ledger),
         *_of_topologies(observed),
         *_of_executors(observed),
         *_of_service(observed),
-        *(Violation(Invariant.LEFTOVERS, each) for each in observed.leftovers),
+        *(InvariantViolation(Invariant.LEFTOVERS, each) for each in observed.leftovers),
         *_of_namings(observed.namings),
     ]
 
 
-def violations_of_ledger(found: Sequence[LedgerViolation]) -> Iterator[Violation]:
+def violations_of_ledger(found: Sequence[LedgerViolation]) -> Iterator[InvariantViolation]:
     """Yield the invariants that a ledger's violations contradict."""
     for each in found:
-        yield Violation(Invariant.STATE if each.kind in _OF_STATE else Invariant.NUMBERS, str(each))
+        yield InvariantViolation(Invariant.STATE if each.kind in _OF_STATE else Invariant.NUMBERS, str(each))
 
 
-def _of_topologies(observed: Observation) -> Iterator[Violation]:
+def _of_topologies(observed: RunObservation) -> Iterator[InvariantViolation]:
     for topology, status in sorted(observed.statuses.items()):
         if status != ACTIVE:
-            yield Violation(Invariant.PAUSED, f"{topology} is {status}")
+            yield InvariantViolation(Invariant.PAUSED, f"{topology} is {status}")
     if not observed.recovered:
-        yield Violation(Invariant.RECOVERY, observed.waited_for or "acks do not flow again")
+        yield InvariantViolation(Invariant.RECOVERY, observed.waited_for or "acks do not flow again")
 
 
-def _of_executors(observed: Observation) -> Iterator[Violation]:
+def _of_executors(observed: RunObservation) -> Iterator[InvariantViolation]:
     for topology, count in sorted(observed.unplaced.items()):
         if count:
-            yield Violation(Invariant.EXECUTORS, f"{count} executors of {topology} have no slot")
+            yield InvariantViolation(Invariant.EXECUTORS, f"{count} executors of {topology} have no slot")
     if observed.nimbus_error:  # what should run is unknown
         return
     assigned, running = Counter(observed.assigned), Counter(observed.running)
     for place, number in sorted((assigned - running).items()):
-        yield Violation(Invariant.EXECUTORS, f"{number} worker missing: {_text(place)}")
+        yield InvariantViolation(Invariant.EXECUTORS, f"{number} worker missing: {_text(place)}")
     for place, number in sorted((running - assigned).items()):
-        yield Violation(Invariant.EXECUTORS, f"{number} worker too many: {_text(place)}")
+        yield InvariantViolation(Invariant.EXECUTORS, f"{number} worker too many: {_text(place)}")
 
 
 def _text(place: WorkerPlace) -> str:
     return f"{place.topology} on {place.node}:{place.port}"
 
 
-def _of_service(observed: Observation) -> Iterator[Violation]:
+def _of_service(observed: RunObservation) -> Iterator[InvariantViolation]:
     if observed.nimbus_error:
-        yield Violation(Invariant.NIMBUS, observed.nimbus_error)
+        yield InvariantViolation(Invariant.NIMBUS, observed.nimbus_error)
     for plan, state in observed.plans.items():
         if state in (*ACTIVE_STATES, *HALTED_STATES, "planning"):
-            yield Violation(Invariant.JOURNAL, f"plan {plan} is {state}")
+            yield InvariantViolation(Invariant.JOURNAL, f"plan {plan} is {state}")
 
 
-def _of_namings(namings: Sequence[FaultNaming]) -> Iterator[Violation]:
+def _of_namings(namings: Sequence[FaultNaming]) -> Iterator[InvariantViolation]:
     """Yield faults that were in force for longer than the status may take, and are not in it."""
     for each in namings:
         if not each.words or each.in_force_s < NAMED_WITHIN_S:
             continue
         if each.named_s is None:
-            yield Violation(Invariant.NAMED, f"{each.fault}: the status has not named it")
+            yield InvariantViolation(Invariant.NAMED, f"{each.fault}: the status has not named it")
         elif each.named_s > NAMED_WITHIN_S:
-            yield Violation(Invariant.NAMED, f"{each.fault}: the status has named it after {each.named_s:.0f} s")
+            yield InvariantViolation(
+                Invariant.NAMED, f"{each.fault}: the status has named it after {each.named_s:.0f} s"
+            )

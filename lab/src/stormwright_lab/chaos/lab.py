@@ -57,7 +57,7 @@ def until(reached: Callable[[], bool], limit_s: float, every_s: float = 0.2) -> 
         time.sleep(every_s)
 
 
-class Lab:
+class ChaosLab:
     """A cluster with a service; a context manager, at whose end nothing of it is left.
 
     Parameters

@@ -37,11 +37,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stormwright_lab.chaos.ledger_files import (
-    Batch,
-    Journal,
     KeyCount,
     KeyTally,
+    LedgerBatch,
     LedgerFacts,
+    LedgerJournal,
     LedgerKind,
     WindowLog,
     read_batch_replays,
@@ -181,7 +181,7 @@ class Ledger:
     unknown: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     windows: Sequence[WindowLog] = ()
     tallies: Mapping[int, Sequence[KeyTally]] = field(default_factory=dict)
-    batches: Mapping[int, Sequence[Batch]] = field(default_factory=dict)
+    batches: Mapping[int, Sequence[LedgerBatch]] = field(default_factory=dict)
     counts: Mapping[int, Sequence[KeyCount]] = field(default_factory=dict)
     batch_replays: int = 0
 
@@ -267,7 +267,7 @@ def read_ledger(directory: Path) -> Ledger:
 def _ledger(
     facts: LedgerFacts,
     emissions: _Emissions,
-    before: Sequence[Journal],
+    before: Sequence[LedgerJournal],
     logs: Sequence[np.ndarray],
     windows: Sequence[WindowLog],
     tallies: Mapping[int, Sequence[KeyTally]],
@@ -296,7 +296,7 @@ def _ledger(
 class _Emissions:
     """Emissions of all journals, each with an index: in order of task, run, number and attempt."""
 
-    def __init__(self, journals: Sequence[Journal]) -> None:
+    def __init__(self, journals: Sequence[LedgerJournal]) -> None:
         self._journals = journals
         self.lengths: dict[int, int] = {}
         self.runs: dict[int, int] = {}
@@ -351,7 +351,7 @@ class _Emissions:
         return total
 
 
-def _acked(journals: Sequence[Journal], lengths: Mapping[int, int]) -> dict[int, NDArray[np.bool_]]:
+def _acked(journals: Sequence[LedgerJournal], lengths: Mapping[int, int]) -> dict[int, NDArray[np.bool_]]:
     acked = {task: np.zeros(length, np.bool_) for task, length in lengths.items()}
     for journal in journals:
         acked[journal.task][: journal.first] = True
@@ -445,7 +445,7 @@ def _arrival_order(records: np.ndarray) -> NDArray[np.int64]:
 
 
 def _batch_violations(
-    keys: int, batches: Mapping[int, Sequence[Batch]], counts: Mapping[int, Sequence[KeyCount]], drained: bool
+    keys: int, batches: Mapping[int, Sequence[LedgerBatch]], counts: Mapping[int, Sequence[KeyCount]], drained: bool
 ) -> Iterator[LedgerViolation]:
     """Yield violations of rule 4."""
     for task, several in batches.items():

@@ -84,7 +84,7 @@ class LedgerFacts:
     unit: str = ""
 
 
-class Journal(NamedTuple):
+class LedgerJournal(NamedTuple):
     """One run of a spout task.
 
     Attributes
@@ -124,7 +124,7 @@ class WindowLog(NamedTuple):
     sizes: NDArray[np.int64]
 
 
-class Progress(NamedTuple):
+class LedgerProgress(NamedTuple):
     """Numbers of a spout task that the state of a key has: those of rank below `mark`, and of the ranks in `later`."""
 
     task: int
@@ -136,7 +136,7 @@ class KeyTally(NamedTuple):
     """Committed state of a key: number of tuples counted, and which numbers they had."""
 
     tuples: int
-    progress: tuple[Progress, ...]
+    progress: tuple[LedgerProgress, ...]
 
 
 class KeyCount(NamedTuple):
@@ -146,7 +146,7 @@ class KeyCount(NamedTuple):
     transaction: int
 
 
-class Batch(NamedTuple):
+class LedgerBatch(NamedTuple):
     """A batch of a spout task: the numbers from `start` to before `stop`."""
 
     transaction: int
@@ -181,7 +181,7 @@ def read_facts(directory: Path) -> LedgerFacts:
         raise InputError(str(path), [Fault(f"is not written by a ledger: {error}", "$")]) from error
 
 
-def read_journals(directory: Path) -> list[Journal]:
+def read_journals(directory: Path) -> list[LedgerJournal]:
     """Return the journals of all runs, by task and run.
 
     Raises
@@ -203,7 +203,9 @@ def read_journals(directory: Path) -> list[Journal]:
         emissions = (entries & (ACKED - 1)).astype(np.int64)
         acked = (entries & ACKED) != 0
         journals.append(
-            Journal(int(match[1]), int(match[2]), int(header["first"]), int(header["started_ms"]), emissions, acked)
+            LedgerJournal(
+                int(match[1]), int(match[2]), int(header["first"]), int(header["started_ms"]), emissions, acked
+            )
         )
     return sorted(journals, key=lambda journal: (journal.task, journal.run))
 
@@ -253,12 +255,12 @@ def _tally(text: str) -> KeyTally:
     return KeyTally(int(count), tuple(_progress(part) for part in progress))
 
 
-def _progress(text: str) -> Progress:
+def _progress(text: str) -> LedgerProgress:
     task, mark, later = text.split(":")
-    return Progress(int(task), int(mark), tuple(int(rank) for rank in later.split(",") if rank))
+    return LedgerProgress(int(task), int(mark), tuple(int(rank) for rank in later.split(",") if rank))
 
 
-def read_batches(directory: Path) -> dict[int, list[Batch]]:
+def read_batches(directory: Path) -> dict[int, list[LedgerBatch]]:
     """Return the batches of each spout task by transaction: of several attempts, the last one is the committed one."""
     return {
         task: [attempts[max(attempts)] for _, attempts in sorted(known.items())]
@@ -277,12 +279,12 @@ def read_batch_replays(directory: Path) -> int:
     )
 
 
-def _batch_attempts(directory: Path) -> dict[int, dict[int, dict[int, Batch]]]:
+def _batch_attempts(directory: Path) -> dict[int, dict[int, dict[int, LedgerBatch]]]:
     """Return the attempts (by number) of each transaction of each spout task."""
-    found: dict[int, dict[int, dict[int, Batch]]] = defaultdict(lambda: defaultdict(dict))
+    found: dict[int, dict[int, dict[int, LedgerBatch]]] = defaultdict(lambda: defaultdict(dict))
     for path in sorted(directory.glob("batch-*.log")):
         for transaction, attempt, start, stop in _lines(path):
-            found[int(path.name.split("-")[1])][transaction][attempt] = Batch(transaction, start, stop)
+            found[int(path.name.split("-")[1])][transaction][attempt] = LedgerBatch(transaction, start, stop)
     return dict(sorted(found.items()))
 
 

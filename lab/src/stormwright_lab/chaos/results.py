@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from stormwright.errors import Fault, InputError
-from stormwright_lab.chaos.invariants import FaultNaming, Invariant, Violation
+from stormwright_lab.chaos.invariants import FaultNaming, Invariant, InvariantViolation
 from stormwright_lab.chaos.scenarios import Moment, Scenario
 
 log = logging.getLogger(__name__)
@@ -70,7 +70,7 @@ class RunResult:
     seconds: float = 0.0
     recovery_s: float | None = None
     ended_s: float | None = None
-    violations: tuple[Violation, ...] = ()
+    violations: tuple[InvariantViolation, ...] = ()
     namings: tuple[FaultNaming, ...] = ()
     plan_state: str = ""
     skipped: str = ""
@@ -110,7 +110,7 @@ class RunResult:
             float(raw["seconds"]),
             raw["recovery_s"],
             raw["ended_s"],
-            tuple(Violation.from_dict(each) for each in raw["violations"]),
+            tuple(InvariantViolation.from_dict(each) for each in raw["violations"]),
             tuple(FaultNaming(**{**each, "words": tuple(each["words"])}) for each in raw["namings"]),
             raw["plan_state"],
             raw["skipped"],

@@ -13,15 +13,15 @@ from pathlib import Path
 
 from stormwright.controller.move import ACTIVE
 from stormwright.errors import ClusterError, NimbusError, StormwrightError
-from stormwright_lab.chaos.actions import Placement, RunAction
+from stormwright_lab.chaos.actions import ForcedPlacement, RunAction
 from stormwright_lab.chaos.faults import FaultError, FaultInjector
 from stormwright_lab.chaos.finishing import finish_ledgers
-from stormwright_lab.chaos.invariants import Invariant, Observation, Violation, WorkerPlace, violations
-from stormwright_lab.chaos.lab import Lab, until
+from stormwright_lab.chaos.invariants import Invariant, InvariantViolation, RunObservation, WorkerPlace, violations
+from stormwright_lab.chaos.lab import ChaosLab, until
 from stormwright_lab.chaos.ledger import LedgerViolation
 from stormwright_lab.chaos.ledger_workload import LedgerWorkload
 from stormwright_lab.chaos.results import RunKey, RunResult
-from stormwright_lab.chaos.scenarios import Action, Fault, Moment, Scenario
+from stormwright_lab.chaos.scenarios import Action, Moment, PlannedFault, Scenario
 from stormwright_lab.chaos.watching import AckWatch, MomentWatch, StatusWatch, status_texts
 
 log = logging.getLogger(__name__)
@@ -36,7 +36,7 @@ CONF = {"topology.message.timeout.secs": 10, "stormwright.probe.interval.ms": 50
 _UP_S, _MOMENT_S, RECOVERY_S, _END_S = 90.0, 120.0, 240.0, 40.0
 
 
-def run_scenario(lab: Lab, scenario: Scenario, moment: Moment, seed: int, directory: Path) -> RunResult:
+def run_scenario(lab: ChaosLab, scenario: Scenario, moment: Moment, seed: int, directory: Path) -> RunResult:
     """Run a scenario once.
 
     Parameters
@@ -57,7 +57,7 @@ def run_scenario(lab: Lab, scenario: Scenario, moment: Moment, seed: int, direct
         try:
             result = run.run()
         except StormwrightError as error:
-            result = run.result(RunResult(key, scenario, violations=(Violation(Invariant.ERROR, str(error)),)))
+            result = run.result(RunResult(key, scenario, violations=(InvariantViolation(Invariant.ERROR, str(error)),)))
         finally:
             injector.close()
             run.remove_topologies()
@@ -81,7 +81,9 @@ class _Run:
         Directory of its ledgers.
     """
 
-    def __init__(self, lab: Lab, scenario: Scenario, key: RunKey, injector: FaultInjector, directory: Path) -> None:
+    def __init__(
+        self, lab: ChaosLab, scenario: Scenario, key: RunKey, injector: FaultInjector, directory: Path
+    ) -> None:
         self._lab, self._scenario, self._key, self._injector = lab, scenario, key, injector
         self._since_s = time.monotonic()
         swaps = scenario.action is Action.SWAP
@@ -171,7 +173,7 @@ class _Run:
         return bool(assigned) and sorted(assigned) == sorted(running)
 
     def _assigned(self) -> list[WorkerPlace]:
-        placement = Placement.current(self._lab)
+        placement = ForcedPlacement.current(self._lab)
         return [
             worker
             for index, topology in enumerate(placement.problem.topologies)
@@ -221,7 +223,7 @@ class _Run:
     def _old_worker_runs(self) -> bool:
         return self._action.parts.moving in self._lab.processes.workers()
 
-    def _inject(self, fault: Fault) -> None:
+    def _inject(self, fault: PlannedFault) -> None:
         """Inject a fault as soon as its target exists."""
         deadline_s = time.monotonic() + 10.0
         while True:
@@ -281,16 +283,16 @@ class _Run:
         ended = self._action.has_ended()
         return "" if ended else f"the plan is {self._action.states.get(self._action.plan, 'unknown')}"
 
-    def _observe(self) -> Observation:
+    def _observe(self) -> RunObservation:
         plans: dict[str, str] = {}
         with suppress(StormwrightError):
             plans = self._action.clean_up()
         try:
             ids = {topology: name for name, topology in self._ids.items()}
             statuses = {ids[each]: status for each, status in self._lab.statuses().items() if each in ids}
-            placement = Placement.current(self._lab)
+            placement = ForcedPlacement.current(self._lab)
             missing = {name: "gone" for name in self._ids if name not in statuses}
-            return Observation(
+            return RunObservation(
                 statuses=statuses | missing,
                 assigned=self._assigned(),
                 running=self._running(),
@@ -298,7 +300,7 @@ class _Run:
                 plans=plans,
             )
         except NimbusError as error:
-            return Observation(nimbus_error=str(error), plans=plans)
+            return RunObservation(nimbus_error=str(error), plans=plans)
 
     # End ----------------------------------------------------------------------------------------------
 

@@ -30,8 +30,7 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import Any, Protocol, Self, TypeVar
 
-from stormwright.errors import Fault as InputFault
-from stormwright.errors import InputError
+from stormwright.errors import Fault, InputError
 from stormwright_lab.chaos.ledger_files import LedgerKind
 
 # Faults -------------------------------------------------------------------------------------------
@@ -62,7 +61,7 @@ class FaultKind(StrEnum):
     DAMAGE = "damage"
 
 
-class Target(StrEnum):
+class FaultTarget(StrEnum):
     """Target of a fault. Workers and nodes are those of the move, from `SOURCE_NODE` to `TARGET_NODE`."""
 
     SERVICE = "service"
@@ -80,29 +79,29 @@ class Target(StrEnum):
     OTHER_NODE = "other-node"
 
 
-SUPERVISORS = (Target.SOURCE_SUPERVISOR, Target.TARGET_SUPERVISOR)
-WORKERS = (Target.MOVING_WORKER, Target.UNCHANGED_WORKER)
-NODES = (Target.SOURCE_NODE, Target.TARGET_NODE, Target.OTHER_NODE)
-_DAEMONS = (Target.NIMBUS, Target.ZOOKEEPER, *SUPERVISORS)
-_HELPERS = (Target.GATEWAY, Target.SPARK, Target.STANDBY)
+SUPERVISORS = (FaultTarget.SOURCE_SUPERVISOR, FaultTarget.TARGET_SUPERVISOR)
+WORKERS = (FaultTarget.MOVING_WORKER, FaultTarget.UNCHANGED_WORKER)
+NODES = (FaultTarget.SOURCE_NODE, FaultTarget.TARGET_NODE, FaultTarget.OTHER_NODE)
+_DAEMONS = (FaultTarget.NIMBUS, FaultTarget.ZOOKEEPER, *SUPERVISORS)
+_HELPERS = (FaultTarget.GATEWAY, FaultTarget.SPARK, FaultTarget.STANDBY)
 
 #: Kind → its possible targets.
-POSSIBLE: Mapping[FaultKind, Sequence[Target]] = {
-    FaultKind.KILL: tuple(Target),
-    FaultKind.STOP: (Target.SERVICE, *_DAEMONS, *WORKERS, *_HELPERS),
-    FaultKind.RESTART: (Target.SERVICE, *_DAEMONS),
-    FaultKind.CUT: (Target.SERVICE, *NODES),
-    FaultKind.SLOW_LINK: (Target.SERVICE, *NODES),
+POSSIBLE: Mapping[FaultKind, Sequence[FaultTarget]] = {
+    FaultKind.KILL: tuple(FaultTarget),
+    FaultKind.STOP: (FaultTarget.SERVICE, *_DAEMONS, *WORKERS, *_HELPERS),
+    FaultKind.RESTART: (FaultTarget.SERVICE, *_DAEMONS),
+    FaultKind.CUT: (FaultTarget.SERVICE, *NODES),
+    FaultKind.SLOW_LINK: (FaultTarget.SERVICE, *NODES),
     FaultKind.SLOW_CPU: NODES,
-    FaultKind.FILL_DISK: (Target.SERVICE,),
-    FaultKind.SET_CLOCK: (Target.SERVICE,),
-    FaultKind.REFUSE: (Target.SERVICE, Target.NIMBUS),
-    FaultKind.DAMAGE: (Target.SERVICE,),
+    FaultKind.FILL_DISK: (FaultTarget.SERVICE,),
+    FaultKind.SET_CLOCK: (FaultTarget.SERVICE,),
+    FaultKind.REFUSE: (FaultTarget.SERVICE, FaultTarget.NIMBUS),
+    FaultKind.DAMAGE: (FaultTarget.SERVICE,),
 }
 
 
 @dataclass(frozen=True)
-class Fault:
+class PlannedFault:
     """One fault.
 
     Parameters
@@ -118,7 +117,7 @@ class Fault:
     """
 
     kind: FaultKind
-    target: Target
+    target: FaultTarget
     duration_s: float = 0.0
     delay_s: float = 0.0
     parameters: Mapping[str, Any] = field(default_factory=dict)
@@ -127,9 +126,9 @@ class Fault:
         if self.target not in POSSIBLE[self.kind]:
             known = ", ".join(POSSIBLE[self.kind])
             text = f"{self.kind} is possible for {known}; got {self.target}"
-            raise InputError("fault", [InputFault(text, "$.target")])
+            raise InputError("fault", [Fault(text, "$.target")])
         if self.duration_s < 0 or self.delay_s < 0:
-            raise InputError("fault", [InputFault("durations must not be negative", "$.duration_s")])
+            raise InputError("fault", [Fault("durations must not be negative", "$.duration_s")])
 
     def __str__(self) -> str:
         values = [f"{name}={value}" for name, value in self.parameters.items()]
@@ -140,7 +139,7 @@ class Fault:
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any]) -> Self:
         """Return the fault of a JSON object; raises InputError."""
-        kind, target = _value(FaultKind, raw, "kind"), _value(Target, raw, "target")
+        kind, target = _value(FaultKind, raw, "kind"), _value(FaultTarget, raw, "target")
         numbers = {name: float(raw.get(name, 0.0)) for name in ("duration_s", "delay_s")}
         return cls(kind, target, **numbers, parameters=dict(raw.get("parameters", {})))
 
@@ -197,14 +196,14 @@ class Scenario:
     """
 
     name: str
-    faults: tuple[Fault, ...]
+    faults: tuple[PlannedFault, ...]
     moments: tuple[Moment, ...] = tuple(Moment)
     action: Action = Action.PLAN
     workload: LedgerKind = LedgerKind.DRAIN
 
     def __post_init__(self) -> None:
         found = [
-            InputFault(f"needs at least one {name[:-1]}", f"$.{name}")
+            Fault(f"needs at least one {name[:-1]}", f"$.{name}")
             for name in ("faults", "moments")
             if not getattr(self, name)
         ]
@@ -246,7 +245,7 @@ class Scenario:
         moments = tuple(_value(Moment, {"moments": each}, "moments") for each in raw.get("moments", Moment))
         return cls(
             str(raw.get("name", "unnamed")),
-            tuple(Fault.from_dict(each) for each in raw.get("faults", ())),
+            tuple(PlannedFault.from_dict(each) for each in raw.get("faults", ())),
             moments,
             _value(Action, raw, "action", Action.PLAN),
             _value(LedgerKind, raw, "workload", LedgerKind.DRAIN),
@@ -261,24 +260,26 @@ def _value(known: type[_Known], raw: Mapping[str, Any], name: str, default: _Kno
     try:
         return known(given)
     except ValueError:
-        fault = InputFault(f"must be one of {', '.join(known)}; got {given!r}", f"$.{name}")
+        fault = Fault(f"must be one of {', '.join(known)}; got {given!r}", f"$.{name}")
         raise InputError("scenario", [fault]) from None
 
 
 # Catalogue ----------------------------------------------------------------------------------------
 
 
-def _single(kind: FaultKind, target: Target, duration_s: float = 0.0, name: str = "", **parameters: Any) -> Scenario:
-    return Scenario(name or f"{kind}-{target}", (Fault(kind, target, duration_s, parameters=parameters),))
+def _single(
+    kind: FaultKind, target: FaultTarget, duration_s: float = 0.0, name: str = "", **parameters: Any
+) -> Scenario:
+    return Scenario(name or f"{kind}-{target}", (PlannedFault(kind, target, duration_s, parameters=parameters),))
 
 
 def _singles() -> Iterator[Scenario]:
     kill, stop, restart = FaultKind.KILL, FaultKind.STOP, FaultKind.RESTART
-    yield _single(kill, Target.SERVICE, 1.0)
-    yield _single(kill, Target.SERVICE, 15.0, "kill-service-for-long")
-    yield _single(stop, Target.SERVICE, 8.0)
-    yield _single(stop, Target.SERVICE, 25.0, "stop-service-for-long")
-    yield _single(restart, Target.SERVICE, 1.0)
+    yield _single(kill, FaultTarget.SERVICE, 1.0)
+    yield _single(kill, FaultTarget.SERVICE, 15.0, "kill-service-for-long")
+    yield _single(stop, FaultTarget.SERVICE, 8.0)
+    yield _single(stop, FaultTarget.SERVICE, 25.0, "stop-service-for-long")
+    yield _single(restart, FaultTarget.SERVICE, 1.0)
     for target in (*_DAEMONS, *WORKERS, *_HELPERS):
         yield _single(kill, target)
         yield _single(stop, target, 12.0)
@@ -289,43 +290,59 @@ def _singles() -> Iterator[Scenario]:
         yield _single(FaultKind.CUT, target, 12.0)
         yield _single(FaultKind.SLOW_LINK, target, 12.0, rate="24kbit")
         yield _single(FaultKind.SLOW_CPU, target, 12.0, cores=0.2)
-    yield _single(FaultKind.SLOW_LINK, Target.SOURCE_NODE, 12.0, "lossy-source-node", delay_ms=200, loss_percent=5)
-    yield _single(FaultKind.SLOW_LINK, Target.TARGET_NODE, 12.0, "lossy-target-node", delay_ms=200, loss_percent=5)
-    yield _single(FaultKind.CUT, Target.SERVICE, 12.0)
-    yield _single(FaultKind.SLOW_LINK, Target.SERVICE, 12.0, rate="32kbit")
-    yield _single(FaultKind.REFUSE, Target.SERVICE, 12.0)
-    yield _single(FaultKind.REFUSE, Target.NIMBUS, 12.0)
-    yield _single(FaultKind.FILL_DISK, Target.SERVICE, 12.0)
-    yield _single(FaultKind.SET_CLOCK, Target.SERVICE, 15.0, "clock-back", seconds=-3600)
-    yield _single(FaultKind.SET_CLOCK, Target.SERVICE, 15.0, "clock-ahead", seconds=3600)
-    yield _single(FaultKind.DAMAGE, Target.SERVICE, 1.0, "half-written-record", file="landing")
-    yield _single(FaultKind.DAMAGE, Target.SERVICE, 1.0, "damaged-forecasts", file="minutes.arrow")
+    yield _single(FaultKind.SLOW_LINK, FaultTarget.SOURCE_NODE, 12.0, "lossy-source-node", delay_ms=200, loss_percent=5)
+    yield _single(FaultKind.SLOW_LINK, FaultTarget.TARGET_NODE, 12.0, "lossy-target-node", delay_ms=200, loss_percent=5)
+    yield _single(FaultKind.CUT, FaultTarget.SERVICE, 12.0)
+    yield _single(FaultKind.SLOW_LINK, FaultTarget.SERVICE, 12.0, rate="32kbit")
+    yield _single(FaultKind.REFUSE, FaultTarget.SERVICE, 12.0)
+    yield _single(FaultKind.REFUSE, FaultTarget.NIMBUS, 12.0)
+    yield _single(FaultKind.FILL_DISK, FaultTarget.SERVICE, 12.0)
+    yield _single(FaultKind.SET_CLOCK, FaultTarget.SERVICE, 15.0, "clock-back", seconds=-3600)
+    yield _single(FaultKind.SET_CLOCK, FaultTarget.SERVICE, 15.0, "clock-ahead", seconds=3600)
+    yield _single(FaultKind.DAMAGE, FaultTarget.SERVICE, 1.0, "half-written-record", file="landing")
+    yield _single(FaultKind.DAMAGE, FaultTarget.SERVICE, 1.0, "damaged-forecasts", file="minutes.arrow")
 
 
 def _several() -> Iterator[Scenario]:
-    def both(name: str, *faults: Fault) -> Scenario:
+    def both(name: str, *faults: PlannedFault) -> Scenario:
         return Scenario(name, faults)
 
     kill = FaultKind.KILL
-    service, nimbus = Fault(kill, Target.SERVICE, 1.0), Fault(kill, Target.NIMBUS)
+    service, nimbus = PlannedFault(kill, FaultTarget.SERVICE, 1.0), PlannedFault(kill, FaultTarget.NIMBUS)
     yield both("service-and-nimbus", service, nimbus)
-    yield both("service-and-moving-worker", service, Fault(kill, Target.MOVING_WORKER))
-    yield both("nimbus-and-target-supervisor", nimbus, Fault(kill, Target.TARGET_SUPERVISOR, delay_s=1.0))
-    yield both("cut-target-then-service", Fault(FaultKind.CUT, Target.TARGET_NODE, 12.0), replace(service, delay_s=3.0))
-    yield both("zookeeper-and-nimbus", Fault(kill, Target.ZOOKEEPER), nimbus)
+    yield both("service-and-moving-worker", service, PlannedFault(kill, FaultTarget.MOVING_WORKER))
+    yield both("nimbus-and-target-supervisor", nimbus, PlannedFault(kill, FaultTarget.TARGET_SUPERVISOR, delay_s=1.0))
+    yield both(
+        "cut-target-then-service",
+        PlannedFault(FaultKind.CUT, FaultTarget.TARGET_NODE, 12.0),
+        replace(service, delay_s=3.0),
+    )
+    yield both("zookeeper-and-nimbus", PlannedFault(kill, FaultTarget.ZOOKEEPER), nimbus)
     yield both("service-twice", service, replace(service, delay_s=6.0))
-    yield both("full-disk-and-service", Fault(FaultKind.FILL_DISK, Target.SERVICE, 12.0), replace(service, delay_s=2.0))
+    yield both(
+        "full-disk-and-service",
+        PlannedFault(FaultKind.FILL_DISK, FaultTarget.SERVICE, 12.0),
+        replace(service, delay_s=2.0),
+    )
 
 
 def _others() -> Iterator[Scenario]:
     """Yield other workloads and actions."""
     kill = FaultKind.KILL
     for workload in (LedgerKind.CHECKPOINT, LedgerKind.WINDOW, LedgerKind.BATCH):
-        for target, duration_s in ((Target.SERVICE, 1.0), (Target.MOVING_WORKER, 0.0), (Target.UNCHANGED_WORKER, 0.0)):
-            yield Scenario(f"{workload}-kill-{target}", (Fault(kill, target, duration_s),), workload=workload)
+        for target, duration_s in (
+            (FaultTarget.SERVICE, 1.0),
+            (FaultTarget.MOVING_WORKER, 0.0),
+            (FaultTarget.UNCHANGED_WORKER, 0.0),
+        ):
+            yield Scenario(f"{workload}-kill-{target}", (PlannedFault(kill, target, duration_s),), workload=workload)
     for action in (Action.DRAIN, Action.REVERT, Action.SWAP):
-        for target, duration_s in ((Target.SERVICE, 1.0), (Target.NIMBUS, 0.0), (Target.MOVING_WORKER, 0.0)):
-            yield Scenario(f"{action}-kill-{target}", (Fault(kill, target, duration_s),), action=action)
+        for target, duration_s in (
+            (FaultTarget.SERVICE, 1.0),
+            (FaultTarget.NIMBUS, 0.0),
+            (FaultTarget.MOVING_WORKER, 0.0),
+        ):
+            yield Scenario(f"{action}-kill-{target}", (PlannedFault(kill, target, duration_s),), action=action)
 
 
 #: All named scenarios, by name.
@@ -342,7 +359,7 @@ def scenarios_named(pattern: str) -> list[Scenario]:
     """
     found = [each for name, each in CATALOGUE.items() if fnmatchcase(name, pattern)]
     if not found:
-        fault = InputFault("matches no scenario; `stormwright chaos list` lists them", pattern)
+        fault = Fault("matches no scenario; `stormwright chaos list` lists them", pattern)
         raise InputError("scenario", [fault])
     return found
 

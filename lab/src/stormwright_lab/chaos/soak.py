@@ -19,21 +19,21 @@ from pathlib import Path
 
 from stormwright.controller.move import ACTIVE
 from stormwright.errors import ClusterError, InputError, NimbusError, StormwrightError
-from stormwright_lab.chaos.actions import NoFreeSlotError, Placement, RunAction
+from stormwright_lab.chaos.actions import ForcedPlacement, NoFreeSlotError, RunAction
 from stormwright_lab.chaos.faults import FaultError, FaultInjector
 from stormwright_lab.chaos.finishing import finish_ledgers
-from stormwright_lab.chaos.lab import Lab, until
+from stormwright_lab.chaos.lab import ChaosLab, until
 from stormwright_lab.chaos.ledger import read_ledger
 from stormwright_lab.chaos.ledger_workload import LedgerWorkload
 from stormwright_lab.chaos.run import CONF
-from stormwright_lab.chaos.scenarios import CATALOGUE, Action, Fault, FaultKind, Target
+from stormwright_lab.chaos.scenarios import CATALOGUE, Action, FaultKind, FaultTarget, PlannedFault
 from stormwright_lab.chaos.service_process import SPARK
 from stormwright_lab.chaos.soak_record import (
     LedgerResult,
     ProcessSample,
-    Sample,
     SoakEvent,
     SoakRecord,
+    SoakSample,
     sample_of,
     state_sizes,
 )
@@ -99,7 +99,7 @@ def soak(settings: SoakSettings, record: SoakRecord, report: Callable[[str], Non
     if record.elapsed_s >= 60 * settings.minutes:
         return
     session = record.sessions + 1
-    with Lab(settings.output / f"session-{session}") as lab:
+    with ChaosLab(settings.output / f"session-{session}") as lab:
         lab.prepare()
         _Session(settings, record, lab, session, report).run()
 
@@ -118,14 +118,14 @@ def _result(session: int, directory: Path) -> LedgerResult:
     return LedgerResult(session, ledger.emitted, ledger.acked, ledger.replays, violations, ended=False)
 
 
-def ends_service(fault: Fault) -> bool:
+def ends_service(fault: PlannedFault) -> bool:
     """Return whether a fault ends the service or its Spark JVM."""
-    if fault.target is Target.SPARK:
+    if fault.target is FaultTarget.SPARK:
         return True
-    return fault.target is Target.SERVICE and fault.kind in (FaultKind.KILL, FaultKind.RESTART, FaultKind.DAMAGE)
+    return fault.target is FaultTarget.SERVICE and fault.kind in (FaultKind.KILL, FaultKind.RESTART, FaultKind.DAMAGE)
 
 
-def fault_by_chance(rng: random.Random, *, may_end: bool) -> Fault:
+def fault_by_chance(rng: random.Random, *, may_end: bool) -> PlannedFault:
     """Return a fault of the catalogue.
 
     Parameters
@@ -153,7 +153,7 @@ class _Session:
     """
 
     def __init__(
-        self, settings: SoakSettings, record: SoakRecord, lab: Lab, session: int, report: Callable[[str], None]
+        self, settings: SoakSettings, record: SoakRecord, lab: ChaosLab, session: int, report: Callable[[str], None]
     ) -> None:
         self._settings, self._record, self._lab, self._session, self._report = settings, record, lab, session, report
         self._rng = random.Random(1000 * settings.seed + session)  # noqa: S311 (no secret)
@@ -207,7 +207,7 @@ class _Session:
             raise ClusterError(f"the ledger has not run within {_UP_S:g} s")
 
     def _workers_run(self) -> bool:
-        placement = Placement.current(self._lab)
+        placement = ForcedPlacement.current(self._lab)
         assigned = [place for index in range(len(placement.problem.topologies)) for place in placement.workers(index)]
         return bool(assigned) and sorted(assigned) == sorted(self._lab.processes.workers())
 
@@ -327,11 +327,11 @@ class _Session:
             stop.set()
             thread.join(30)
 
-    def _sample(self) -> Sample:
+    def _sample(self) -> SoakSample:
         service = self._lab.service
         pids = {"service": service.pid, "spark": next(iter(service.jvms(SPARK)), None)}
         found: dict[str, ProcessSample] = {}
         for name, pid in pids.items():
             if pid and (each := sample_of(pid)) is not None:
                 found[name] = each
-        return Sample(round(self.elapsed_s, 1), self._session, found, state_sizes(service.state), self._rate_tps)
+        return SoakSample(round(self.elapsed_s, 1), self._session, found, state_sizes(service.state), self._rate_tps)

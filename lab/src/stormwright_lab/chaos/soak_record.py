@@ -64,7 +64,7 @@ class ProcessSample(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Sample:
+class SoakSample:
     """Processes and state directory at a moment.
 
     Parameters
@@ -106,7 +106,7 @@ class SoakEvent:
     Parameters
     ----------
     elapsed_s, session
-        As in `Sample`.
+        As in `SoakSample`.
     kind
         ``rate``, ``plan``, ``fault`` or ``note``.
     text
@@ -208,7 +208,7 @@ class SoakRecord:
     """
 
     directory: Path
-    samples: list[Sample] = field(default_factory=list)
+    samples: list[SoakSample] = field(default_factory=list)
     events: list[SoakEvent] = field(default_factory=list)
     ledgers: dict[int, LedgerResult] = field(default_factory=dict)
 
@@ -231,7 +231,7 @@ class SoakRecord:
                 record._take(_parsed(json.loads(line)))
         return record
 
-    def add(self, entry: Sample | SoakEvent | LedgerResult) -> None:
+    def add(self, entry: SoakSample | SoakEvent | LedgerResult) -> None:
         """Store an entry."""
         self._take(entry)
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -251,8 +251,8 @@ class SoakRecord:
         known = {each.session for each in self.samples} | {each.session for each in self.events}
         return max(known, default=0)
 
-    def _take(self, entry: Sample | SoakEvent | LedgerResult) -> None:
-        if isinstance(entry, Sample):
+    def _take(self, entry: SoakSample | SoakEvent | LedgerResult) -> None:
+        if isinstance(entry, SoakSample):
             self.samples.append(entry)
         elif isinstance(entry, SoakEvent):
             self.events.append(entry)
@@ -260,9 +260,9 @@ class SoakRecord:
             self.ledgers[entry.session] = entry
 
 
-def _parsed(raw: Mapping[str, Any]) -> Sample | SoakEvent | LedgerResult:
-    types: dict[str, type[Sample | SoakEvent | LedgerResult]] = {
-        "sample": Sample,
+def _parsed(raw: Mapping[str, Any]) -> SoakSample | SoakEvent | LedgerResult:
+    types: dict[str, type[SoakSample | SoakEvent | LedgerResult]] = {
+        "sample": SoakSample,
         "event": SoakEvent,
         "ledger": LedgerResult,
     }
@@ -420,7 +420,7 @@ def verdict_of(record: SoakRecord, warm_up_min: float = WARM_UP_MIN) -> SoakVerd
     )
 
 
-def _lives(samples: Iterable[Sample], process: str) -> dict[str, list[tuple[float, ProcessSample]]]:
+def _lives(samples: Iterable[SoakSample], process: str) -> dict[str, list[tuple[float, ProcessSample]]]:
     """Return the samples of each life of a process with their seconds."""
     found: dict[str, list[tuple[float, ProcessSample]]] = {}
     for sample in samples:
@@ -429,7 +429,7 @@ def _lives(samples: Iterable[Sample], process: str) -> dict[str, list[tuple[floa
     return found
 
 
-def _sessions(samples: Iterable[Sample]) -> dict[int, list[tuple[float, float]]]:
+def _sessions(samples: Iterable[SoakSample]) -> dict[int, list[tuple[float, float]]]:
     """Return the size of the state directory in each session with its seconds."""
     found: dict[int, list[tuple[float, float]]] = {}
     for sample in samples:

@@ -17,7 +17,7 @@ from stormwright.plans.states import ACTIVE_STATES, HALTED_STATES
 from stormwright_lab.chaos.faults import InjectedFault, MoveParts
 from stormwright_lab.chaos.invariants import FaultNaming, WorkerPlace
 from stormwright_lab.chaos.ledger_files import LedgerKind, read_counts, read_journals
-from stormwright_lab.chaos.scenarios import NODES, SUPERVISORS, WORKERS, Fault, FaultKind, Moment, Target
+from stormwright_lab.chaos.scenarios import NODES, SUPERVISORS, WORKERS, FaultKind, FaultTarget, Moment, PlannedFault
 
 # Acks ---------------------------------------------------------------------------------------------
 
@@ -195,7 +195,7 @@ class StatusWatch:
         return FaultNaming(str(injected.fault), injected.in_force_s, words)
 
 
-def words_of(fault: Fault, parts: MoveParts, addresses: Mapping[str, str]) -> tuple[str, ...]:
+def words_of(fault: PlannedFault, parts: MoveParts, addresses: Mapping[str, str]) -> tuple[str, ...]:
     """Return words of which a text has one that names a fault; empty if nothing has to be named.
 
     Parameters
@@ -208,25 +208,28 @@ def words_of(fault: Fault, parts: MoveParts, addresses: Mapping[str, str]) -> tu
         FaultKind.SET_CLOCK: ("clock",),
         FaultKind.DAMAGE: (UNREACHABLE,),
     }
-    by_target: dict[Target, tuple[str, ...]] = {
-        Target.NIMBUS: ("nimbus",),
-        Target.ZOOKEEPER: ("nimbus", "zookeeper"),
-        Target.GATEWAY: ("nimbus", "gateway"),
-        Target.SPARK: ("spark", UNREACHABLE),
-        Target.STANDBY: (),
+    by_target: dict[FaultTarget, tuple[str, ...]] = {
+        FaultTarget.NIMBUS: ("nimbus",),
+        FaultTarget.ZOOKEEPER: ("nimbus", "zookeeper"),
+        FaultTarget.GATEWAY: ("nimbus", "gateway"),
+        FaultTarget.SPARK: ("spark", UNREACHABLE),
+        FaultTarget.STANDBY: (),
     }
     if fault.kind in by_kind:
         return by_kind[fault.kind]
-    if fault.target is Target.SERVICE:
+    if fault.target is FaultTarget.SERVICE:
         own_process = fault.kind in (FaultKind.KILL, FaultKind.STOP, FaultKind.RESTART)
         return (UNREACHABLE,) if own_process else ("this service", UNREACHABLE)
     if fault.target in NODES or fault.target in SUPERVISORS:
-        target, source = (Target.TARGET_NODE, Target.TARGET_SUPERVISOR), (Target.SOURCE_NODE, Target.SOURCE_SUPERVISOR)
+        target, source = (
+            (FaultTarget.TARGET_NODE, FaultTarget.TARGET_SUPERVISOR),
+            (FaultTarget.SOURCE_NODE, FaultTarget.SOURCE_SUPERVISOR),
+        )
         node = parts.target if fault.target in target else parts.source if fault.target in source else parts.other
         of = "supervisor of " if fault.target in SUPERVISORS else ""
         return (of + node, of + addresses.get(node, node))
     if fault.target in WORKERS:
-        moves = fault.target is Target.MOVING_WORKER
+        moves = fault.target is FaultTarget.MOVING_WORKER
         places = (parts.moving, parts.arriving) if moves else (parts.unchanged,)
         return tuple(word for place in places if place for word in _worker_words(place, addresses))
     return by_target.get(fault.target, ())

@@ -30,7 +30,7 @@ from stormwright.schedulers import make_scheduler
 _JUST_BELOW = 1 - 1e-3
 
 
-class World(Protocol):
+class AdviceWorld(Protocol):
     """Environment that runs a topology for a window."""
 
     def run(self, wanted: TargetSize, wanted_tps: float) -> Observation:
@@ -69,7 +69,7 @@ class PredictedWorld:
         self._random = np.random.default_rng(self.seed)
 
     def run(self, wanted: TargetSize, wanted_tps: float) -> Observation:
-        """Run a window; see `World`."""
+        """Run a window; see `AdviceWorld`."""
         problem, slots = self._placed(wanted)
         placed, state = self._state(problem, slots, wanted_tps)
         if state.given_use[0] >= 1:

@@ -9,7 +9,7 @@ from itertools import combinations, pairwise, product
 import numpy as np
 
 from stormwright.advise.adviser import Adviser, Observation, TargetSize
-from stormwright.advise.search.cheapest import Search
+from stormwright.advise.search.cheapest import CheapestSearch
 from stormwright.advise.search.evaluation import EvaluatedPlacement
 from stormwright.advise.search.goals import AdviceGoals
 from stormwright.advise.search.kinds import NodeMix, mixes
@@ -23,7 +23,7 @@ from stormwright.predict.workers import nodes_of
 from stormwright_lab.advisers.pace import Patience
 from stormwright_lab.advisers.patient import PredictiveAdviser
 from stormwright_lab.advisers.rules import AdaStorm, Dhalion, Ds2, Stela
-from stormwright_lab.evaluations.advice_cases import AdviceCase, PredictedWorld, World
+from stormwright_lab.evaluations.advice_cases import AdviceCase, AdviceWorld, PredictedWorld
 
 # Exhaustive search --------------------------------------------------------------------------------
 # The true minimum by exhaustive search, for problems of a dozen executors on a few nodes.
@@ -151,7 +151,7 @@ _MAX_STEPS = 8
 _WORKERS, _NODES = 2, 12
 
 
-def world_of(case: AdviceCase) -> World:
+def world_of(case: AdviceCase) -> AdviceWorld:
     """Return the world of a case; replaceable by another one that runs its topology."""
     return PredictedWorld(case.base, case.costs, case.known_costs, case.noise, case.seed)
 
@@ -208,7 +208,7 @@ class AdviceOutcome:
         return max((abs(self.executors[name] - count) for name, count in self.least_executors.items()), default=0)
 
 
-def compare_with_exhaustive_search(case: AdviceCase, world: World) -> AdviceOutcome:
+def compare_with_exhaustive_search(case: AdviceCase, world: AdviceWorld) -> AdviceOutcome:
     """Return advice from one window at half the rate, two executors a component, compared with the truth."""
     topology = case.base.topologies[0]
     names = [component.id for component in topology.components]
@@ -223,7 +223,7 @@ def compare_with_exhaustive_search(case: AdviceCase, world: World) -> AdviceOutc
     goals = AdviceGoals(rates={"": case.rate_tps}, p95_ms=p95_ms)
     trials = MixTrials(observed.problem or case.base, goals, case.kinds)
     try:
-        found = Search(trials).best()
+        found = CheapestSearch(trials).best()
     except InputError as error:
         return AdviceOutcome(case.name, f"none: {error.faults[0].message}", {}, "", {}, p95_ms, False, np.inf, np.inf)
     counts = trials.counts(found)
@@ -284,7 +284,7 @@ class AdviserRun:
 
 
 def run_adviser(
-    case: AdviceCase, world: World, name: str, adviser: Adviser, trace: str, rates_tps: FloatArray
+    case: AdviceCase, world: AdviceWorld, name: str, adviser: Adviser, trace: str, rates_tps: FloatArray
 ) -> AdviserRun:
     """Return the run of an adviser that is consulted after every window; its advice holds in the next.
 
@@ -319,13 +319,15 @@ def run_adviser(
     )
 
 
-def steps_to_target(case: AdviceCase, make: Callable[[], World]) -> list[AdviserRun]:
+def steps_to_target(case: AdviceCase, make: Callable[[], AdviceWorld]) -> list[AdviserRun]:
     """Run each adviser from one executor per component, always at the full rate."""
     rates = np.full(_MAX_STEPS, case.rate_tps)
     return [run_adviser(case, make(), name, each, "start", rates) for name, each in advisers(case).items()]
 
 
-def over_traces(case: AdviceCase, traces: Mapping[str, FloatArray], make: Callable[[], World]) -> list[AdviserRun]:
+def over_traces(
+    case: AdviceCase, traces: Mapping[str, FloatArray], make: Callable[[], AdviceWorld]
+) -> list[AdviserRun]:
     """Run each adviser over each trace."""
     return [
         run_adviser(case, make(), name, advisers(case)[name], trace, case.rate_tps * parts)

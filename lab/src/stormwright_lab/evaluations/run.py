@@ -26,10 +26,10 @@ SAME = "same placement as"
 _TRIES = 2
 
 
-class Lab(Protocol):
+class EvaluationLab(Protocol):
     """A cluster on which cells are measured; up inside the `with` block."""
 
-    def __enter__(self) -> Lab: ...
+    def __enter__(self) -> EvaluationLab: ...
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
@@ -52,7 +52,7 @@ class Lab(Protocol):
 
 
 #: Makes the cluster for cells of a kind.
-MakeLab = Callable[[BlockKind], Lab]
+MakeLab = Callable[[BlockKind], EvaluationLab]
 
 
 def run_cells(cells: Sequence[Cell], store: CellStore, make_lab: MakeLab) -> int:
@@ -137,7 +137,7 @@ class _Labs:
 
     def __init__(self, make: MakeLab) -> None:
         self._make = make
-        self._up: tuple[BlockKind, Lab] | None = None
+        self._up: tuple[BlockKind, EvaluationLab] | None = None
         self._stack = ExitStack()
 
     def __enter__(self) -> _Labs:
@@ -146,14 +146,14 @@ class _Labs:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         self.close()
 
-    def of(self, kind: BlockKind) -> Lab:
+    def of(self, kind: BlockKind) -> EvaluationLab:
         if self._up is not None and (self._up[0] != kind or kind == "kills"):
             self.close()
         if self._up is None:
             self._up = kind, self._begin(kind)
         return self._up[1]
 
-    def _begin(self, kind: BlockKind) -> Lab:
+    def _begin(self, kind: BlockKind) -> EvaluationLab:
         """Start a cluster, with one retry for a busy machine."""
         try:
             return self._stack.enter_context(self._make(kind))

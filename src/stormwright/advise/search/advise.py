@@ -11,7 +11,7 @@ from math import ceil
 import numpy as np
 
 from stormwright.advise.search.advice import Advice, Alternative, ComponentAdvice, NodeAdvice, TopologyAdvice, now_text
-from stormwright.advise.search.cheapest import Search
+from stormwright.advise.search.cheapest import CheapestSearch
 from stormwright.advise.search.evaluation import EvaluatedPlacement
 from stormwright.advise.search.goals import AdviceGoals
 from stormwright.advise.search.kinds import NodeKind, kinds_of
@@ -56,7 +56,7 @@ def advised(
         Nothing suffices within the goals, or they do not fit the problem; the faults state why, and a remedy.
     """
     trials = MixTrials(problem, goals, kinds or kinds_of(problem), held_cores)
-    search = Search(trials)
+    search = CheapestSearch(trials)
     found = search.best()
     nodes = tuple(_node(found, node) for node in sorted(found.used_nodes()))
     return Advice(
@@ -146,7 +146,7 @@ def _alternatives(
             log.info("searching an alternative with %.0f%% headroom …", 100 * headroom)
             other = MixTrials(problem, replace(trials.goals, headroom=headroom), trials.kinds, held_cores)
             with suppress(InputError):
-                if one := Search(other).near(best):
+                if one := CheapestSearch(other).near(best):
                     found.append((other, one))
     chosen = set(trials.requested)
     made = [

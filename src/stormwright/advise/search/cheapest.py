@@ -50,7 +50,7 @@ _MAX_NEAR, _MORE_CPU = 4, 1.03
 _MAX_QUICKER, _QUICKER = 24, 0.005
 
 
-class Search:
+class CheapestSearch:
     """Search with the trials of a problem.
 
     Parameters

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 import numpy as np
 
 from stormwright.controller.planning.order import Missing
-from stormwright.controller.planning.places import SLOTS, Measure, NodeWorkers, Place, WorkerLoads, workers_of
+from stormwright.controller.planning.places import SLOTS, Measure, NodeWorkers, TakenResources, WorkerLoads, workers_of
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import FloatArray, IndexArray, IntArray
 from stormwright.model.constraints.constraint import RELATIVE_TOLERANCE
@@ -53,7 +53,7 @@ class MoveRoom:
         self._workers: dict[int, NodeWorkers] = {}
         self._target_workers: dict[int, NodeWorkers] = {}
         self._loads: dict[int, WorkerLoads] = {}
-        self._arrived: dict[int, Place] = {}
+        self._arrived: dict[int, TakenResources] = {}
         self.node_of: list[int] = problem.slot_node.tolist()
         nodes = np.arange(len(problem.supervisors) + 1)
         self._first_slot: list[int] = np.searchsorted(problem.slot_node, nodes).tolist()
@@ -154,14 +154,14 @@ class MoveRoom:
         """Return whether slots are free or held only by the given topologies."""
         return bool(np.isin(self._holder[list(slots)], (UNPLACED, *topologies)).all())
 
-    def places_in(self, slots: Mapping[int, IntArray]) -> dict[int, Place]:
+    def places_in(self, slots: Mapping[int, IntArray]) -> dict[int, TakenResources]:
         """Return the places of topologies in the slots of their executors and at their targets."""
         return {topology: self._place(topology, own) for topology, own in slots.items()}
 
     def put(
         self,
         slots: Mapping[int, IntArray],
-        places: Mapping[int, Place] | None = None,
+        places: Mapping[int, TakenResources] | None = None,
         workers: Mapping[int, NodeWorkers] | None = None,
     ) -> None:
         """Move topologies together to the slots of their executors; they may take over each other's slots.
@@ -207,7 +207,7 @@ class MoveRoom:
             self.wanted[node] += int(place.is_entered(node)) - int(self.places[topology].is_entered(node))
         self.places[topology] = place
 
-    def _take(self, topology: int, place: Place) -> None:
+    def _take(self, topology: int, place: TakenResources) -> None:
         old = self.places[topology]
         for used, less, more in zip(self.used, old.before, place.before, strict=True):  # faster than all at once
             used[old.nodes] -= less
@@ -220,7 +220,7 @@ class MoveRoom:
         """Mark slots as held by a topology, with or without workers; -1 releases them."""
         self._holder[list(slots)] = topology
 
-    def _arrived_place(self, topology: int) -> Place:
+    def _arrived_place(self, topology: int) -> TakenResources:
         if topology not in self._arrived:
             self._arrived[topology] = self.places[topology].arrived
         return self._arrived[topology]
@@ -233,7 +233,7 @@ class MoveRoom:
         together = np.unique(now.astype(np.int64) * len(nodes_of) + target)  # pairs of slots that share executors
         return len(together) == len(np.unique(now)) == len(np.unique(target))
 
-    def _place_beside(self, topology: int, left: int, entered: int, load: FloatArray) -> Place:
+    def _place_beside(self, topology: int, left: int, entered: int, load: FloatArray) -> TakenResources:
         """Return the place of a topology after one worker moved between nodes; without isolated topologies."""
         old = self.places[topology]
         if self._has_arrived(topology, self.now[self.problem.executors_of(topology)]):
@@ -251,9 +251,9 @@ class MoveRoom:
             nodes = np.concatenate([nodes[:at], [entered], nodes[at:]])
             before = np.concatenate([before[:, :at], load[:, None], before[:, at:]], axis=1)
             after = np.concatenate([after[:, :at], none, after[:, at:]], axis=1)
-        return Place(nodes, before, after)
+        return TakenResources(nodes, before, after)
 
-    def _place(self, topology: int, now: IntArray) -> Place:
+    def _place(self, topology: int, now: IntArray) -> TakenResources:
         """Return the place of a topology in the slots `now` and at its target."""
         own, nodes_of, hosts = self.problem.executors_of(topology), self.problem.slot_node, self.measure.host_node
         there, arrived = nodes_of[now], self._arrived_place(topology)
@@ -269,4 +269,4 @@ class MoveRoom:
         if self.measure.share is not None:
             before[-1, np.searchsorted(nodes, hosts[there])] = self.measure.share[topology]
         after[:, np.searchsorted(nodes, arrived.nodes)] = arrived.after
-        return Place(nodes, before, after)
+        return TakenResources(nodes, before, after)

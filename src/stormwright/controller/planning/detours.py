@@ -9,7 +9,7 @@ import numpy as np
 
 from stormwright.controller.planning.capacity import MoveRoom
 from stormwright.controller.planning.hops import choose_ports, spare_slot
-from stormwright.controller.planning.places import NodeWorkers, Place, workers_of
+from stormwright.controller.planning.places import NodeWorkers, TakenResources, workers_of
 from stormwright.model import UNPLACED
 from stormwright.model.arrays import BoolArray, FloatArray, IntArray
 from stormwright.model.constraints.constraint import RELATIVE_TOLERANCE
@@ -30,7 +30,7 @@ class Batch:
     """
 
     slots: Mapping[int, IntArray]
-    places: Mapping[int, Place]
+    places: Mapping[int, TakenResources]
     workers: Mapping[int, NodeWorkers]
     arrives: bool = True
 

@@ -61,7 +61,7 @@ SLOTS, CPU = 0, 1
 
 
 @dataclass(frozen=True, eq=False)
-class Place:
+class TakenResources:
     """Resources of M nodes that one topology takes now and at its target, for R resources.
 
     Parameters
@@ -98,10 +98,10 @@ class Place:
         return dict(zip(self.nodes[columns].tolist(), self.change[:, columns].T.tolist(), strict=True))
 
     @cached_property
-    def arrived(self) -> Place:
+    def arrived(self) -> TakenResources:
         """Return the place of the topology once it is at its target."""
         there = self.after.any(axis=0)
-        return Place(self.nodes[there], self.after[:, there], self.after[:, there])
+        return TakenResources(self.nodes[there], self.after[:, there], self.after[:, there])
 
     @cached_property
     def column(self) -> dict[int, int]:
@@ -146,7 +146,7 @@ class Measure:
         #: Capacity of nodes, shape (R, N).
         self.capacity: FloatArray = np.array(rows)
 
-    def places(self, now: IntArray, target: IntArray) -> list[Place]:
+    def places(self, now: IntArray, target: IntArray) -> list[TakenResources]:
         """Return the place of every topology; `now` and `target` are slots of all executors, shape (E,)."""
         size = len(self.problem.supervisors)
         sides = [self._keys(slots) for slots in (now, target)]
@@ -154,11 +154,11 @@ class Measure:
         before, after = (self._amounts(keys, *side) for side in sides)
         edges = np.searchsorted(keys // size, np.arange(len(self.problem.topologies) + 1))
         return [
-            Place(keys[start:end] % size, before[:, start:end], after[:, start:end])
+            TakenResources(keys[start:end] % size, before[:, start:end], after[:, start:end])
             for start, end in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True)
         ]
 
-    def use(self, places: list[Place]) -> FloatArray:
+    def use(self, places: list[TakenResources]) -> FloatArray:
         """Return the current use of every node, shape (R, N)."""
         used = np.zeros_like(self.capacity)
         for place in places:

@@ -23,7 +23,7 @@ from stormwright.controller.planning.order import (
     OverBudget,
     StayReason,
 )
-from stormwright.controller.planning.places import Place, workers_of
+from stormwright.controller.planning.places import TakenResources, workers_of
 from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import FloatArray, IndexArray, IntArray
 from stormwright.plans.plan import Move, TopologyMove
@@ -51,7 +51,7 @@ class StepMakers:
         self.released: list[int] = []
 
     def needed(
-        self, slots: Mapping[int, IntArray], places: Mapping[int, Place], moves: Sequence[TopologyMove]
+        self, slots: Mapping[int, IntArray], places: Mapping[int, TakenResources], moves: Sequence[TopologyMove]
     ) -> frozenset[str]:
         """Return the ids of topologies that a step depends on, and record the step as made.
 
@@ -83,7 +83,7 @@ class StepMakers:
             self._note(topology, names[topology].id)
         return frozenset(needed)
 
-    def _change(self, places: Mapping[int, Place]) -> tuple[IndexArray, FloatArray]:
+    def _change(self, places: Mapping[int, TakenResources]) -> tuple[IndexArray, FloatArray]:
         """Return nodes that topologies leave or enter, shape (M,), and the change of use, shape (R, M)."""
         pairs = [(self._room.places[topology], new) for topology, new in places.items()]
         nodes = np.unique(np.concatenate([place.nodes for pair in pairs for place in pair]))

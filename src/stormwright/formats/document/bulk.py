@@ -28,7 +28,7 @@ _LARGEST = float(np.finfo(np.float64).max)
 
 
 @dataclass(frozen=True)
-class Column:
+class ValueColumn:
     """Values of one kind. A conversion that adds faults returns harmless values in their place.
 
     Parameters
@@ -68,13 +68,13 @@ class Column:
         self._check(positions >= 0, f"should be {wanted}")
         return positions
 
-    def rows(self, width: int) -> list[Column]:
+    def rows(self, width: int) -> list[ValueColumn]:
         """Return the values, lists of `width` items, as that many columns; invalid ones are left out."""
         sound = np.fromiter((type(v) is list and len(v) == width for v in self.values), bool, len(self.values))
         self._check(sound, f"should be a list of {width}")
         valid = np.flatnonzero(sound).tolist()
         rows = self.values if len(valid) == len(self.values) else [self.values[position] for position in valid]
-        return [Column(list(map(itemgetter(k), rows)), self._in_row(valid, k), self.faults) for k in range(width)]
+        return [ValueColumn(list(map(itemgetter(k), rows)), self._in_row(valid, k), self.faults) for k in range(width)]
 
     def _in_row(self, valid: Sequence[int], k: int) -> Callable[[int], str]:
         return lambda position: join_path(self.place(valid[position]), k)
@@ -109,7 +109,7 @@ def list_column(
     *,
     length: int | None = None,
     unit: str = "executors",
-) -> Column:
+) -> ValueColumn:
     """Return a list of a document as a column, empty if it is missing.
 
     Parameters
@@ -132,4 +132,4 @@ def list_column(
         values = []
     elif length is not None and len(values) != length:
         faults.add(f"has {len(values)} items for {length} {unit}", path)
-    return Column(values, lambda position: join_path(path, position), faults)
+    return ValueColumn(values, lambda position: join_path(path, position), faults)

@@ -70,7 +70,7 @@ PositiveAmount = Annotated[float, Field(gt=0, le=MAX_AMOUNT)]
 Total = Annotated[float, Field(ge=0)]
 
 
-class Document(BaseModel):
+class FormatDocument(BaseModel):
     """Base of our formats: no unknown keys, no conversions, no NaN.
 
     The validator of a model is built with the first document of its kind: most kinds never occur in a process.
@@ -79,7 +79,7 @@ class Document(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
 
 
-class SupervisorDocument(Document):
+class SupervisorDocument(FormatDocument):
     """A node. Without `cpu_hz` it has ``cpu.pcore.percent / 100 * core_hz``."""
 
     id: Name
@@ -93,7 +93,7 @@ class SupervisorDocument(Document):
     link_bps: PositiveAmount | None = None
 
 
-class InputDocument(Document):
+class InputDocument(FormatDocument):
     """A subscription of a component; groupings as Storm names them, in lower case."""
 
     source: Name = Field(alias="from")
@@ -102,7 +102,7 @@ class InputDocument(Document):
     fields: list[str] = EMPTY_LIST
 
 
-class CodeDocument(Document):
+class CodeDocument(FormatDocument):
     """Code of a component: its class and Storm's classes within it, outermost first.
 
     `event_time` is whether timestamps of tuples end its windows, `guarantee` the processing guarantee of a
@@ -114,7 +114,7 @@ class CodeDocument(Document):
     guarantee: str = ""
 
 
-class ComponentDocument(Document):
+class ComponentDocument(FormatDocument):
     """A spout, a bolt or a system component; `parallelism` is its number of executors.
 
     `conf` has keys of its own configuration, and `code` its classes: both decide how its topology can be moved, and
@@ -136,7 +136,7 @@ class ComponentDocument(Document):
 ExecutorRunDocument = Annotated[tuple[Count, Count, Positive, Positive], Field(strict=False)]
 
 
-class TopologyDocument(Document):
+class TopologyDocument(FormatDocument):
     """A topology. `executor_runs`, expanded in order, give the order of its executors."""
 
     id: Name
@@ -152,14 +152,14 @@ class TopologyDocument(Document):
 SlotDocument = Annotated[tuple[Name, Port], Field(strict=False)]
 
 
-class PlacementDocument(Document):
+class PlacementDocument(FormatDocument):
     """Placement of a topology's executors: an index into `slots` per executor, -1 for none."""
 
     slots: list[SlotDocument]
     slot_of_executor: BulkSlots
 
 
-class LoadDocument(Document):
+class LoadDocument(FormatDocument):
     """Load of a topology: `cpu_hz` and `memory_mb` per executor, traffic in tuples/s.
 
     A pair is ``[source executor, target executor, tuples/s]``, a flow ``[source executor, component id, grouping,
@@ -190,7 +190,7 @@ Part = Annotated[float, Field(ge=0, lt=1)]
 Between = Annotated[tuple[Total, Total], Field(strict=False)]
 
 
-class InputWorkDocument(Document):
+class InputWorkDocument(FormatDocument):
     """Work of a tuple at a component by one of several input streams: µs of a core, and the fraction of its tuples.
 
     `identified` is whether the stream's own cost could be identified.
@@ -203,7 +203,7 @@ class InputWorkDocument(Document):
     identified: bool = True
 
 
-class CorrectionDocument(Document):
+class CorrectionDocument(FormatDocument):
     """Correction of one topology: factors of its executors' work and of its messages, the error left in the work.
 
     `inputs` divide its work, by component, among the input streams. `scale` multiplies all CPU of its trees, as learned
@@ -219,14 +219,14 @@ class CorrectionDocument(Document):
     tuple_us: dict[str, PositiveAmount] = EMPTY_OBJECT
 
 
-class FitRangeDocument(Document):
+class FitRangeDocument(FormatDocument):
     """Range in which costs were fitted: utilisation of the CPU of nodes, and trees/s by topology."""
 
     node_utilisation: Between
     rate_tps: dict[str, Between] = EMPTY_OBJECT
 
 
-class CostsDocument(Document):
+class CostsDocument(FormatDocument):
     """Costs of messages and workers of a cluster, as `stormwright calibrate` and a service write them.
 
     `costs` are by the names that `docs/predict.md` lists; those left out have their defaults. They are
@@ -247,7 +247,7 @@ class CostsDocument(Document):
     workers: Count = 0
 
 
-class ProblemDocument(Document):
+class ProblemDocument(FormatDocument):
     """Topologies, cluster, load and current placement, at one moment.
 
     `costs` are those of the cluster, if they were fitted to the load. By the id of a supervisor, `node_cpu_hz` is the
@@ -273,7 +273,7 @@ class ProblemDocument(Document):
     costs: CostsDocument | None = None
 
 
-class UnplacedDocument(Document):
+class UnplacedDocument(FormatDocument):
     """An executor without a slot, numbered within its topology, and the counted reasons."""
 
     topology: Name
@@ -282,7 +282,7 @@ class UnplacedDocument(Document):
     reasons: list[str]
 
 
-class CostDocument(Document):
+class CostDocument(FormatDocument):
     """Traffic in tuples/s by how far it goes, and its weighted sum."""
 
     same_executor: Total
@@ -294,7 +294,7 @@ class CostDocument(Document):
     total: Total
 
 
-class AssignmentDocument(Document):
+class AssignmentDocument(FormatDocument):
     """Result of a scheduler, by topology."""
 
     schema_name: Literal["stormwright-assignment/1"] = Field(alias="schema")

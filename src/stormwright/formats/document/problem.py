@@ -13,7 +13,7 @@ import numpy as np
 
 from stormwright.errors import Fault, InputError, suggestion_for
 from stormwright.formats.document.assignment import parse_placement, placement_to_dict
-from stormwright.formats.document.bulk import Column, list_column
+from stormwright.formats.document.bulk import ValueColumn, list_column
 from stormwright.formats.document.documents import (
     CASE_SCHEMA,
     PROBLEM_SCHEMA,
@@ -94,7 +94,7 @@ def parse_load(raw: object, topology: Topology | None, path: str, faults: FaultL
     source, target, tps = list_column(raw, "pairs", path, faults).rows(3)
     flow_source, component, grouping, flow_tps = list_column(raw, "flows", path, faults).rows(4)
 
-    def column(key: str, length: int, unit: str) -> Column:
+    def column(key: str, length: int, unit: str) -> ValueColumn:
         return list_column(raw, key, path, faults, length=length, unit=unit)
 
     def optional_amounts(key: str, length: int, unit: str) -> FloatArray | None:

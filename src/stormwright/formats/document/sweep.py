@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, WithJsonSchema
 
-from stormwright.formats.document.documents import Document, Name, Positive
+from stormwright.formats.document.documents import FormatDocument, Name, Positive
 from stormwright.formats.document.faults import FaultList, join_path, shown
 from stormwright.formats.files.json_files import read_json
 from stormwright.formats.files.yaml_files import read_yaml
@@ -29,7 +29,7 @@ _GRID = {
 }
 
 
-class SimulateDocument(Document):
+class SimulateDocument(FormatDocument):
     """Every placement runs for `seconds` of virtual time, without a trace and under each of the given ones.
 
     A trace is a file (from the directory of this one) with lines ``SECONDS,FACTOR`` or ``SECONDS,FACTOR,TOPOLOGY``.
@@ -39,7 +39,7 @@ class SimulateDocument(Document):
     traces: list[Annotated[Name, Field(pattern=r"^[^\x00]*$")]] = Field(default=[])
 
 
-class SweepDocument(Document):
+class SweepDocument(FormatDocument):
     """Every problem, placed by every scheduler with every combination of its parameters, seeds and repeats.
 
     A problem is a file (from the directory of this one; ``*``, ``?`` and ``**`` stand for any number of them) or

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from stormwright.errors import Fault, InputError
-from stormwright.formats.document.documents import EMPTY_LIST, Amount, Document
+from stormwright.formats.document.documents import EMPTY_LIST, Amount, FormatDocument
 from stormwright.formats.document.faults import FaultList, join_path
 from stormwright.formats.document.problem import (
     FLOW_GROUPINGS,
@@ -88,7 +88,7 @@ _ADDED = ("live_heap_mb", "waited", "runs_per_s", "pending_trees")
 Arrays = dict[str, NDArray[Any]]
 
 
-class LoadHeader(Document):
+class LoadHeader(FormatDocument):
     """Part of a topology's load outside of the arrays: bytes per tuple, and the optional arrays that it is in."""
 
     bytes_per_tuple: Amount | None = None
@@ -106,7 +106,7 @@ class LoadHeader(Document):
     ] = EMPTY_LIST
 
 
-class ArraysDocument(Document):
+class ArraysDocument(FormatDocument):
     """Part of a problem file as JSON text in the array `document` of its NumPy archive, beside its other arrays.
 
     `problem` is a stormwright-problem/1 without `load` and without `slot_of_executor` in its assignments. `load` lists

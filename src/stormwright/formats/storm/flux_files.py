@@ -17,7 +17,7 @@ from pydantic_core import PydanticCustomError
 
 from stormwright.base.escaping import cut
 from stormwright.errors import InputError
-from stormwright.formats.document.documents import Document
+from stormwright.formats.document.documents import FormatDocument
 from stormwright.formats.document.faults import FaultList, join_path, shown
 from stormwright.formats.files.yaml_files import read_yaml
 from stormwright.formats.storm.conf import Layer
@@ -55,7 +55,7 @@ Number = Annotated[int, Field(le=2**31 - 1), BeforeValidator(_number)]
 Flag = Annotated[bool, BeforeValidator(_flag)]
 
 
-class ObjectDocument(Document):
+class ObjectDocument(FormatDocument):
     """A Java object; its construction is ignored."""
 
     class_name: _Text = Field(alias="className")
@@ -82,7 +82,7 @@ class VertexDocument(BeanDocument):
     cpu_load: Number = Field(-1, alias="cpuLoad")
 
 
-class GroupingDocument(Document):
+class GroupingDocument(FormatDocument):
     """Grouping of a stream: its distribution over the tasks of the subscribed bolt."""
 
     type: Literal["ALL", "CUSTOM", "DIRECT", "SHUFFLE", "LOCAL_OR_SHUFFLE", "FIELDS", "GLOBAL", "NONE"]
@@ -91,7 +91,7 @@ class GroupingDocument(Document):
     custom_class: ObjectDocument | None = Field(None, alias="customClass")
 
 
-class StreamDocument(Document):
+class StreamDocument(FormatDocument):
     """An edge of the topology."""
 
     source: _Text = Field(alias="from")
@@ -100,7 +100,7 @@ class StreamDocument(Document):
     name: Any = None
 
 
-class IncludeDocument(Document):
+class IncludeDocument(FormatDocument):
     """Another file whose contents count as if they were here."""
 
     file: _Text
@@ -108,7 +108,7 @@ class IncludeDocument(Document):
     override: Flag = False
 
 
-class FluxDocument(Document):
+class FluxDocument(FormatDocument):
     """A whole file."""
 
     name: _Text | None = None

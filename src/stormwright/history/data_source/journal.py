@@ -17,7 +17,7 @@ from stormwright.client.shapes import HistoryEntry, MoveEntry
 from stormwright.history.data_source.scan import Scan, SourceTable, scanned
 
 
-class Journal(SourceTable):
+class SourceJournal(SourceTable):
     """The journal of a running service: a row for each topology that a plan moved, with promise and outcome.
 
     Evaluations are added to rows later, so it cannot be read as a stream.

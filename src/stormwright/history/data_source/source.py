@@ -168,9 +168,9 @@ def _table_faults(name: str | None, remote: bool) -> list[Fault]:
 
 
 def _remote(options: Mapping[str, str]) -> SourceTable:
-    from stormwright.history.data_source.journal import Journal
+    from stormwright.history.data_source.journal import SourceJournal
 
-    return Journal(options["url"], options.get("token"))
+    return SourceJournal(options["url"], options.get("token"))
 
 
 def _local(options: Mapping[str, str]) -> SourceTable:
@@ -182,7 +182,7 @@ def _local(options: Mapping[str, str]) -> SourceTable:
         from stormwright.history.data_source.records import Records
 
         return Records(state / "landing", state / "stream" / "raw")
-    from stormwright.history.data_source.tables import HistoryTable, Loads
+    from stormwright.history.data_source.tables import HistoryTable, LoadsTable
 
     staging = state / "history"
     tables = _directory(options["history"], "history") if "history" in options else staging / "tables"
@@ -190,7 +190,7 @@ def _local(options: Mapping[str, str]) -> SourceTable:
     if any((tables / table.name).glob("version=*/_delta_log")):
         why = "has the format delta; read it with spark.read.format('delta')"
         raise InputError("history", [Fault(why, str(tables / table.name))])
-    return Loads(staging, tables) if name == _LOADS else HistoryTable(table, staging, tables)
+    return LoadsTable(staging, tables) if name == _LOADS else HistoryTable(table, staging, tables)
 
 
 def _directory(place: str, option: str) -> Path:

@@ -248,7 +248,7 @@ _LOADS: Mapping[str, tuple[pa.DataType, Callable[[float | None], ds.Expression]]
 }
 
 
-class Loads(HistoryTable):
+class LoadsTable(HistoryTable):
     """Load of each executor in each pane of the history, per second of the time that its records cover.
 
     Hz are at the speed of a core in the newest snapshot: a speed per node, learned or set, is not in the history.

@@ -35,7 +35,7 @@ _FIRST_RESTARTS = 10.0
 
 
 @dataclass(frozen=True)
-class Effort:
+class AnnealEffort:
     """Steps of a search, or, if these are 0, seconds."""
 
     steps: float
@@ -84,7 +84,7 @@ def rank(layout: Layout) -> tuple[float, float]:
     return overload, float(totals["cost"] + totals["use_cost"] + changes)
 
 
-def anneal(layout: Layout, cooling: Cooling, effort: Effort) -> SearchedPlacement:
+def anneal(layout: Layout, cooling: Cooling, effort: AnnealEffort) -> SearchedPlacement:
     """Refine `layout`; return the best placement found, at worst the initial one.
 
     Compared after each stretch, by overload, then cost. The layout itself is left as the last stretch left it.
@@ -109,7 +109,7 @@ def _is_better(found: tuple[float, float], best: SearchedPlacement, mean: float)
 
 
 def stretches(
-    layout: Layout, cooling: Cooling, effort: Effort, number: int, first: float = 0.0, last: float = 1.0
+    layout: Layout, cooling: Cooling, effort: AnnealEffort, number: int, first: float = 0.0, last: float = 1.0
 ) -> Iterator[None]:
     """Refine `layout` in about `number` stretches, from one part of a cooling to another; pause after each.
 

@@ -15,7 +15,7 @@ from stormwright.optimize.kernel.rules import copied
 from stormwright.optimize.layout.coarsen import coarsen, find_large
 from stormwright.optimize.layout.regions import cut_into_regions
 from stormwright.optimize.layout.start import add_up_cost, rearrange
-from stormwright.optimize.search.anneal import Effort, SearchedPlacement, anneal, stretches
+from stormwright.optimize.search.anneal import AnnealEffort, SearchedPlacement, anneal, stretches
 from stormwright.optimize.search.cooling import Cooling
 from stormwright.optimize.search.refine import relieve
 from stormwright.optimize.search.tabu import improve_small, is_small
@@ -65,7 +65,7 @@ def count_regions(layout: Layout, threads: int, steps: float = 0) -> int:
 
 
 def search_regions(
-    layout: Layout, cooling: Cooling, effort: Effort, regions: int, threads: int
+    layout: Layout, cooling: Cooling, effort: AnnealEffort, regions: int, threads: int
 ) -> tuple[SearchedPlacement, int]:
     """Refine a layout by regions, cut differently a few times in each cooling; return the best placement, and steps.
 
@@ -113,12 +113,12 @@ def _refine_in_turn(
         size = len(region.free_executors)
         seconds = max((ends_s - time.perf_counter()) * size / left, _MIN_S)
         left -= size
-        for _ in stretches(region, cooling, Effort(steps * size, seconds), _STRETCHES, *span):
+        for _ in stretches(region, cooling, AnnealEffort(steps * size, seconds), _STRETCHES, *span):
             pass
 
 
 def search_independently(
-    layout: Layout, cooling: Cooling, effort: Effort, threads: int
+    layout: Layout, cooling: Cooling, effort: AnnealEffort, threads: int
 ) -> tuple[SearchedPlacement, int]:
     """Refine a layout by every thread separately, with other random numbers; return the best placement, and all steps.
 
@@ -185,7 +185,7 @@ _JOINED_STEPS_PER_S = 1e6
 _MIN_S = 1e-6
 
 
-def has_levels(layout: Layout, effort: Effort) -> bool:
+def has_levels(layout: Layout, effort: AnnealEffort) -> bool:
     """Return whether most movable executors are of large topologies, moves cost nothing, and steps are many."""
     stays = max(layout.max_moves, layout.max_restarts) >= 0 or max(layout.move_price, layout.restart_price) > 0
     joined = find_large(layout)[layout.executors["topology"][layout.free_executors]]
@@ -193,7 +193,7 @@ def has_levels(layout: Layout, effort: Effort) -> bool:
     return enough and not stays and 2 * int(np.count_nonzero(joined)) > len(joined)
 
 
-def search_levels(layout: Layout, effort: Effort, threads: int) -> tuple[SearchedPlacement, int]:
+def search_levels(layout: Layout, effort: AnnealEffort, threads: int) -> tuple[SearchedPlacement, int]:
     """Refine a layout level by level, each for the same time; return the best placement, and steps made.
 
     Every level begins with the best placement of the previous one, so none gives a worse one than that.
@@ -210,7 +210,7 @@ def search_levels(layout: Layout, effort: Effort, threads: int) -> tuple[Searche
         level, executors = levels[number], len(levels[number].free_executors)
         level.totals["steps"] = 0
         seconds = max((ends_s - time.perf_counter()) / (number + 1), _MIN_S)
-        share = Effort(effort.steps / len(levels), seconds)
+        share = AnnealEffort(effort.steps / len(levels), seconds)
         steps = share.steps or seconds * _JOINED_STEPS_PER_S
         cooling = Cooling.of(level, steps).begun_at(min(_HEATS[number], _HEAT_PER_STEP * steps / executors))
         best, steps_made = search_independently(level, cooling, share, threads)
@@ -270,7 +270,7 @@ class Budget:
         seconds = share * (self._seconds - begun_s - (begun_s - self._searched_s) / 2)
         if not len(layout.free_executors) or not (self._iterations or seconds > 0):
             return SearchedPlacement.of(layout)
-        effort = Effort(self._iterations, seconds)
+        effort = AnnealEffort(self._iterations, seconds)
         steps = self._iterations or seconds * _STEPS_PER_S
         of_all = self._iterations or steps * self._threads
         if is_small(layout):

@@ -46,7 +46,7 @@ _ENDLESS = 1e9
 
 
 @dataclass(frozen=True)
-class Effort:
+class ImproveEffort:
     """Steps to try, or if that is 0 seconds."""
 
     steps: int
@@ -68,7 +68,7 @@ class ImprovedPlacement:
     steps: int = 0
 
 
-def improve(state: PlacementState, effort: Effort) -> ImprovedPlacement:
+def improve(state: PlacementState, effort: ImproveEffort) -> ImprovedPlacement:
     """Search from the current placement of `state`; return the best at the end of a stretch.
 
     Parameters
@@ -87,19 +87,19 @@ def improve(state: PlacementState, effort: Effort) -> ImprovedPlacement:
         heat *= min(_NODES / max(len(state.nodes), 1), 1.0)
     turns = _in_turn(state)
     for _ in range(stretches):
-        made += _searched(state, Effort(-(-effort.steps // stretches), effort.seconds / stretches), heat, turns)
+        made += _searched(state, ImproveEffort(-(-effort.steps // stretches), effort.seconds / stretches), heat, turns)
         now = _noted(state, wished)
         best = now if now.badness < best.badness else best
         heat *= cooler
     return replace(best, steps=made)
 
 
-def about_steps(effort: Effort) -> float:
+def about_steps(effort: ImproveEffort) -> float:
     """Return the number of steps; for seconds, approximately."""
     return effort.steps or effort.seconds * _A_SECOND
 
 
-def _stretches(state: PlacementState, effort: Effort, noting_s: float) -> int:
+def _stretches(state: PlacementState, effort: ImproveEffort, noting_s: float) -> int:
     if effort.steps:
         most = effort.steps // (_STEPS_A_TOPOLOGY * max(len(state.topologies), 1))
     else:
@@ -130,7 +130,7 @@ def _hot(state: PlacementState) -> IndexArray:
     return np.compress(chosen[topology], state.free)
 
 
-def _searched(state: PlacementState, effort: Effort, heat: float, turns: Iterator[IndexArray]) -> int:
+def _searched(state: PlacementState, effort: ImproveEffort, heat: float, turns: Iterator[IndexArray]) -> int:
     """Search for a stretch at one temperature; return the number of steps tried."""
     hot = _hot(state) if len(state.free) > _AT_A_TIME else state.free
     made, end = 0, time.perf_counter() + effort.seconds

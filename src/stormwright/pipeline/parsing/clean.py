@@ -33,7 +33,7 @@ from stormwright.perflog.schema import (
     Constants,
     Field,
     Fraction,
-    Listing,
+    ListType,
     Row,
     Structure,
     Text,
@@ -163,7 +163,7 @@ def _in_range(kind: Type, value: Column) -> Column:
         case Row(columns):
             parts = [_in_range(number, value[place]) for place, (_, number) in enumerate(columns)]
             return reduce(and_, parts, F.size(value) == len(columns))
-        case Listing(element, shortest, longest):
+        case ListType(element, shortest, longest):
             fits = F.size(value) >= shortest if longest is None else F.size(value).between(shortest, longest)
             return fits & F.when(_all_in_range(element, value), True).otherwise(
                 F.forall(value, lambda v: _valid(element, v))
@@ -220,7 +220,7 @@ def _fields_in_range(fields: Sequence[Field], values: Column) -> Column:
             return F.lit(True)
         case Fraction() if first.nullable:
             return F.coalesce((F.array_min(together) >= 0.0) & (F.array_max(together) <= 1.0), F.lit(True))
-        case Listing(element, 0, None) if first.nullable:
+        case ListType(element, 0, None) if first.nullable:
             present = F.array_compact(together)
             return (F.size(present) == 0) | F.coalesce(_all_in_range(element, F.flatten(present)), F.lit(False))
         case kind:

@@ -33,7 +33,7 @@ from pyspark.sql.types import (
 )
 
 from stormwright.perflog.records import BYTE_ORDER_MARK, MAX_LINE_BYTES
-from stormwright.perflog.schema import RECORD, Constants, Fraction, Listing, Row, Structure, Text, Type, WholeNumber
+from stormwright.perflog.schema import RECORD, Constants, Fraction, ListType, Row, Structure, Text, Type, WholeNumber
 
 #: Columns of `parsed`: the line as it came, and whether it is one JSON object whose fields have the right types.
 LINE, WHOLE = "line", "whole"
@@ -68,7 +68,7 @@ def spark_type(kind: Type, text: DataType = StringType()) -> DataType:  # noqa: 
             return ArrayType(DoubleType())
         case Row():
             return ArrayType(LongType())
-        case Listing(element):
+        case ListType(element):
             return ArrayType(spark_type(element, text))
         case Structure(fields):
             return StructType([StructField(field.name, spark_type(field.type, text)) for field in fields])
@@ -130,9 +130,9 @@ def _texts(kind: Type, value: Column) -> Iterator[Column]:
         case Structure(fields):
             for field in fields:
                 yield from _texts(field.type, value[field.name])
-        case Listing(Listing(element)):
+        case ListType(ListType(element)):
             yield from _texts(element, F.flatten(value))
-        case Listing(element):
+        case ListType(element):
             yield from _texts(element, value)
 
 
@@ -143,7 +143,7 @@ def _is_typed(kind: Type, value: Column) -> Column:
             return F.coalesce(F.schema_of_variant(value).isin("STRING", "VOID"), F.lit(True))
         case Structure(fields):
             return reduce(and_, (_is_typed(field.type, value[field.name]) for field in fields))
-        case Listing(element):
+        case ListType(element):
             return F.coalesce(F.forall(value, lambda each: _is_typed(element, each)), F.lit(True))
         case _:
             return F.lit(True)

@@ -19,7 +19,7 @@ from stormwright.pipeline.settings import StreamSettings
 # Progress of a stream of loads, for programs.
 
 
-class Progress(TypedDict):
+class StreamProgress(TypedDict):
     """Progress of a stream, for programs.
 
     Parameters
@@ -68,7 +68,7 @@ class Progress(TypedDict):
     kafka: NotRequired[Mapping[str, Any] | None]
 
 
-def with_names(progress: Progress, name: Callable[[str], str]) -> Progress:
+def with_names(progress: StreamProgress, name: Callable[[str], str]) -> StreamProgress:
     """Return the progress with display names of nodes.
 
     Parameters

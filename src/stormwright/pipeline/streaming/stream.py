@@ -28,7 +28,7 @@ from stormwright.pipeline.spark.session import temporary
 from stormwright.pipeline.spark.target import local_path
 from stormwright.pipeline.streaming.batch_loop import BatchLoop, quarantine_failing_files
 from stormwright.pipeline.streaming.kafka import QUERY, KafkaStream, connected_session
-from stormwright.pipeline.streaming.progress import LiveState, Progress
+from stormwright.pipeline.streaming.progress import LiveState, StreamProgress
 from stormwright.pipeline.streaming.sink import ClosedPaneKeeper, ProfileSink, take_over
 
 __all__ = ["LoadStream", "StreamSettings"]
@@ -232,7 +232,7 @@ class LoadStream:
         measured_s = self._sink.measured_s if self._sink else None
         return None if measured_s is None else time.monotonic() - measured_s
 
-    def progress(self) -> Progress:
+    def progress(self) -> StreamProgress:
         """Return the progress; a stream that was not started has neither batches nor loads."""
         sink, loop, kafka = self._sink, self._loop, self._kafka
         if sink is None:

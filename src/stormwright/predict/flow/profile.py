@@ -22,7 +22,7 @@ from stormwright.predict.flow.graph import Graph
 from stormwright.predict.flow.layout import FlowLayout, StreamRates
 from stormwright.predict.flow.measured import MeasuredTraffic
 from stormwright.predict.flow.mix import Mix
-from stormwright.predict.flow.spread import Flows, spread
+from stormwright.predict.flow.spread import SpreadFlows, spread
 from stormwright.predict.placement_cache import CacheKey, RecentResults
 from stormwright.predict.sums import ratio, sums
 
@@ -79,7 +79,7 @@ class Profile:
         executors, component = problem.num_executors, layout.executor_component
         scopes = scopes_of(problem, problem.measured_slot)
         every = np.arange(len(layout.size))
-        flows = Flows(traffic.flow_source, traffic.flow_target, traffic.flow_local)
+        flows = SpreadFlows(traffic.flow_source, traffic.flow_target, traffic.flow_local)
         where = spread(scopes, component, every, flows)
         received = sums(traffic.pair_target, traffic.pair_tps, executors)
         received += sums(where.member, where.gets * where.lots(traffic.flow_tps), executors)
@@ -383,7 +383,7 @@ def _measured(profile: Profile, edge: FloatArray) -> FloatArray:
 
     of_pair = of(component[traffic.pair_source], component[traffic.pair_target])
     of_flow = of(component[traffic.flow_source], traffic.flow_target)
-    flows = Flows(traffic.flow_source, traffic.flow_target, traffic.flow_local)
+    flows = SpreadFlows(traffic.flow_source, traffic.flow_target, traffic.flow_local)
     where = spread(scopes_of(problem, problem.measured_slot), component, np.arange(len(layout.size)), flows)
     came, took = (
         sums(traffic.pair_target, traffic.pair_tps * pair, count)

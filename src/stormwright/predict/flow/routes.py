@@ -11,7 +11,7 @@ import numpy as np
 from stormwright.model.arrays import FloatArray, IndexArray
 from stormwright.predict.flow.part import TopologySubset
 from stormwright.predict.flow.profile import Profile
-from stormwright.predict.flow.spread import Flows, Spread, spread
+from stormwright.predict.flow.spread import Spread, SpreadFlows, spread
 from stormwright.predict.sums import ratio, sums
 from stormwright.predict.workers import SteadyWorkers
 
@@ -161,7 +161,7 @@ class Paths:
 
     def _spread(self, *, near: bool) -> Spread:
         graph, sent = self.profile.graph, self.profile.flows
-        flows = Flows(sent.source, graph.of_flow, sent.local)
+        flows = SpreadFlows(sent.source, graph.of_flow, sent.local)
         return spread(self.workers.scopes, self.profile.layout.executor_component, graph.target, flows, near=near)
 
     def _handled(self, near: FloatArray | None, begins: FloatArray) -> FloatArray:

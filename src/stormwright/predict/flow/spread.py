@@ -19,7 +19,7 @@ from stormwright.model.traffic_matrix import Scopes
 from stormwright.predict.sums import ratio, sums
 
 
-class Flows(NamedTuple):
+class SpreadFlows(NamedTuple):
     """Source executor, edge, and whether the grouping knows only the worker and all; shape (F,)."""
 
     source: IndexArray
@@ -68,7 +68,7 @@ def spread(
     scopes: Scopes,
     component: IndexArray,
     target: IndexArray,
-    flows: Flows,
+    flows: SpreadFlows,
     executors: IndexArray | None = None,
     *,
     near: bool = True,
@@ -166,7 +166,7 @@ class _Scope(NamedTuple):
         size = np.bincount(component[inside], minlength=count)
         return cls(scope, width, keys[order], inside[order], size)
 
-    def lots(self, target: IndexArray, flows: Flows, asking: IndexArray) -> _Lots:
+    def lots(self, target: IndexArray, flows: SpreadFlows, asking: IndexArray) -> _Lots:
         """Return the lots of the flows `asking`."""
         scope = self.of_executor[flows.source[asking]]
         # A source without a location is looked up in an empty scope.

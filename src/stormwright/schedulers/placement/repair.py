@@ -64,7 +64,7 @@ def never() -> bool:
     return False
 
 
-class Repair:
+class PlacementRepair:
     """Removes overload: the steepest step on the most overloaded node that has one, until none is left or helps.
 
     The steps on a node: a worker moves to a node with a free slot; two workers swap nodes; an executor moves to another
@@ -181,11 +181,11 @@ def make_room(placement: PartialPlacement, *, soft_cpu: bool = False, is_late: C
             room[0, node] = -math.inf
     tried: set[int] = set()
     left_out: list[int] = []
-    repairing = Repair(placement, soft_cpu=soft_cpu)
+    repairing = PlacementRepair(placement, soft_cpu=soft_cpu)
     while len(repairing.run(is_late)) and (blamed := repairing.blamed()):
         last = max(blamed)
         if last not in tried and not is_late() and _place_from_scratch(placement, last, soft_cpu=soft_cpu):
-            repairing = Repair(placement, soft_cpu=soft_cpu)
+            repairing = PlacementRepair(placement, soft_cpu=soft_cpu)
         else:
             repairing.take_out(last)
             left_out.append(last)
@@ -198,7 +198,7 @@ def make_room(placement: PartialPlacement, *, soft_cpu: bool = False, is_late: C
 def ready_repair() -> None:
     """Load the machine code before any time is measured."""
     nothing = Problem((), ())
-    repairing = Repair(PartialPlacement.empty(nothing, nothing.node_usable))
+    repairing = PlacementRepair(PartialPlacement.empty(nothing, nothing.node_usable))
     repairing.run()
     repairing.take_out(0)
     repairing.put_back([0])
@@ -207,9 +207,9 @@ def ready_repair() -> None:
 def _place_from_scratch(placement: PartialPlacement, topology: int, *, soft_cpu: bool) -> bool:
     """Place the movable part of a topology from scratch, by largest demand of generic resources first.
 
-    Few nodes may have such a resource: moving a worker there does not help until executors follow, so `Repair` does not
-    do it. Executors go to nodes with a worker of the topology, then to those with most CPU. If one finds no node
-    nothing changes.
+    Few nodes may have such a resource: moving a worker there does not help until executors follow, so `PlacementRepair`
+    does not do it. Executors go to nodes with a worker of the topology, then to those with most CPU. If one finds no
+    node nothing changes.
     """
     problem, workers = placement.problem, movable_workers(placement, topology)
     executors = np.flatnonzero(np.isin(placement.worker, workers))

@@ -22,7 +22,7 @@ NEIGHBOURS: Final = 32
 
 
 @dataclass(frozen=True, eq=False)
-class Network:
+class NeuralNetwork:
     """Fully connected layers with tanh between them.
 
     Parameters
@@ -73,8 +73,8 @@ class Agent:
         Trees/s by which rates are divided.
     """
 
-    actor: Network
-    critic: Network
+    actor: NeuralNetwork
+    critic: NeuralNetwork
     components: Mapping[str, int]
     nodes: int
     rate_tps: float
@@ -154,13 +154,13 @@ def read_agent(path: Path) -> Agent:
         raise InputError("agent", [Fault(message, str(path))]) from error
 
 
-def _network(data: Mapping[str, Any], name: str) -> Network:
+def _network(data: Mapping[str, Any], name: str) -> NeuralNetwork:
     layers = sum(key.startswith(f"{name}-weights-") for key in data)
     kinds = (
         [np.array(data[f"{name}-{kind}-{number}"], float) for number in range(layers)]
         for kind in ("weights", "offsets")
     )
-    return Network(*kinds)
+    return NeuralNetwork(*kinds)
 
 
 def one_hot(nodes: IntArray, count: int) -> FloatArray:

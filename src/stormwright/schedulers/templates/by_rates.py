@@ -24,7 +24,7 @@ from stormwright.model.arrays import BoolArray, FloatArray, IntArray
 from stormwright.model.constraints.constraint import node_sum
 from stormwright.model.constraints.resources import ResourceOveruse
 from stormwright.model.constraints.violations import broken_limits
-from stormwright.optimize.throughput.improve import Effort, ImprovedPlacement, about_steps, improve
+from stormwright.optimize.throughput.improve import ImprovedPlacement, ImproveEffort, about_steps, improve
 from stormwright.optimize.throughput.parts import Parts
 from stormwright.optimize.throughput.score import LATENCY, NODES, THROUGHPUT
 from stormwright.optimize.throughput.start import Aim, MeasuredLoad, Seats, make_placement_state
@@ -256,7 +256,7 @@ class RateGoal:
 class ScheduleSearch:
     """Budget of a search: `effort` for all, with a deadline `end_s` if by time, and the time per evaluation."""
 
-    effort: Effort
+    effort: ImproveEffort
     end_s: float
     evaluation_s: float
 
@@ -272,12 +272,12 @@ class ScheduleSearch:
             return self.effort.seconds / (_LONGER * enough_s)
         return self.effort.steps / max(executors, 1)
 
-    def one_of(self, searches: int, number: int) -> Effort:
+    def one_of(self, searches: int, number: int) -> ImproveEffort:
         """Return the effort of one search: its share of the steps, or of the remaining time."""
         if not self.effort.seconds:
-            return Effort(self.effort.steps // searches)
+            return ImproveEffort(self.effort.steps // searches)
         left_s = (self.end_s - time.perf_counter()) / (searches - number)
-        return Effort(0, max(left_s - self.evaluation_s, 0.0))
+        return ImproveEffort(0, max(left_s - self.evaluation_s, 0.0))
 
 
 class RateSearch:
@@ -312,7 +312,9 @@ class RateSearch:
         free: BoolArray = self._profile.rate_tps > 0
         return free
 
-    def improved(self, slots: IntArray, effort: Effort, others: Callable[[], Iterable[IntArray]] = tuple) -> IntArray:
+    def improved(
+        self, slots: IntArray, effort: ImproveEffort, others: Callable[[], Iterable[IntArray]] = tuple
+    ) -> IntArray:
         """Return a better placement than the complete, valid `slots`, or the running one if it is as good.
 
         Parameters
@@ -400,7 +402,9 @@ class RateSearch:
             if packed is not None:
                 yield packed
 
-    def _found(self, seating: Seating, seats: Seats, kind: int, effort: Effort, allowed: float) -> Iterator[IntArray]:
+    def _found(
+        self, seating: Seating, seats: Seats, kind: int, effort: ImproveEffort, allowed: float
+    ) -> Iterator[IntArray]:
         """Yield the result of one search, if it is valid."""
         found = self._improve(seats, kind, effort, allowed)
         self.steps += found.steps
@@ -432,7 +436,7 @@ class RateSearch:
         """Utilisation that no resource may exceed."""
         return 1.0 - self.goal.headroom if self.goal.objective == "nodes" else 1.0
 
-    def _improve(self, seats: Seats, kind: int, effort: Effort, allowed: float) -> ImprovedPlacement:
+    def _improve(self, seats: Seats, kind: int, effort: ImproveEffort, allowed: float) -> ImprovedPlacement:
         aim = Aim(kind, self._wanted_tps if kind == THROUGHPUT else self._profile.rate_tps, allowed)
         state = make_placement_state(self.problem, self.load, seats, aim, self.goal.seed, self._parts)
         state.nodes["filled"] = self._filled

@@ -15,7 +15,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from stormwright.model import UNPLACED, Problem
-from stormwright.pipeline.streaming.progress import Progress
+from stormwright.pipeline.streaming.progress import StreamProgress
 from stormwright.plans.modes import Mode, Modes, mode_of
 from stormwright.predict.prediction import TopologyPrediction
 from stormwright.service.dashboard.scene import Scene
@@ -359,7 +359,7 @@ def _of_history(status: ServiceStatus) -> Iterator[Metric]:
     yield gauge("calibration_ratio", "Share of a predicted change in traffic that arrives, in the median.", (), share)
 
 
-def _of_pipeline(pipeline: Progress) -> Iterator[Metric]:
+def _of_pipeline(pipeline: StreamProgress) -> Iterator[Metric]:
     yield gauge("pipeline_running", "1 while the stream of loads runs.", (), {(): float(pipeline["running"])})
     ledger = {(outcome,): count for outcome, count in pipeline.get("ledger", {}).items()}
     yield counter("lines", "Lines of the performance log by outcome.", ("outcome",), ledger)

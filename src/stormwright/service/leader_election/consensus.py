@@ -27,7 +27,7 @@ class Leader:
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class StateSnapshot:
     """Identity of a snapshot of all decisions up to some entry.
 
     Parameters
@@ -73,11 +73,11 @@ class ConsensusStore(Protocol):
     def entries(self, after: int) -> Iterator[tuple[int, bytes]]:
         """Yield entries with their numbers, from the one after `after` up to the first gap."""
 
-    def latest_snapshot(self) -> Snapshot | None:
+    def latest_snapshot(self) -> StateSnapshot | None:
         """Return the latest snapshot; None if no service has ever led."""
 
-    def load_snapshot(self, snapshot: Snapshot) -> bytes:
+    def load_snapshot(self, snapshot: StateSnapshot) -> bytes:
         """Return the content of a snapshot."""
 
-    def save_snapshot(self, snapshot: Snapshot, content: bytes) -> None:
+    def save_snapshot(self, snapshot: StateSnapshot, content: bytes) -> None:
         """Save a snapshot; entries that the previous snapshot contains may then be deleted."""

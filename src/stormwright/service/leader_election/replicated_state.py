@@ -14,7 +14,7 @@ import orjson
 from stormwright.base.files import write_whole
 from stormwright.errors import StormwrightError
 from stormwright.plans.states import HALTED_STATES, IN_PROGRESS_STATES, OPEN_STATES
-from stormwright.service.leader_election.consensus import ConsensusStore, Snapshot
+from stormwright.service.leader_election.consensus import ConsensusStore, StateSnapshot
 from stormwright.service.leader_election.lease import Lease
 from stormwright.service.storage.database import ENTRY_TABLES, FILE, MIGRATIONS, State, Statement
 
@@ -141,7 +141,7 @@ class ReplicatedState:
         """Save a snapshot of the state in the store."""
         with self._state.locked():
             position, content = self.position, self._state.snapshot(COMPACTION)
-        self._store.save_snapshot(Snapshot(self._pair, position), zlib.compress(content))
+        self._store.save_snapshot(StateSnapshot(self._pair, position), zlib.compress(content))
         self._snapshot_position = position
 
     def compact(self) -> None:
@@ -175,7 +175,7 @@ class ReplicatedState:
                 to.execute(_SAVE, (_NAME, self._position_document(number)))
             self.position = number
 
-    def _restore(self, snapshot: Snapshot, directory: Path) -> None:
+    def _restore(self, snapshot: StateSnapshot, directory: Path) -> None:
         if any(self._state.read(f"SELECT 1 FROM {table} LIMIT 1") for table in ("decisions", "plans")):  # noqa: S608 (names are ours)
             aside = directory / f"{FILE}.before-{round(self._state.clock.time())}"
             write_whole(aside, self._state.snapshot())

@@ -29,7 +29,7 @@ from typing import Any, Self
 import orjson
 
 from stormwright.errors import ClusterError, Fault, MissingDependencyError, NotLeadingError
-from stormwright.service.leader_election.consensus import Leader, Snapshot
+from stormwright.service.leader_election.consensus import Leader, StateSnapshot
 
 # TLS ----------------------------------------------------------------------------------------------
 # TLS to ZooKeeper: certificate authority and client certificate.
@@ -216,19 +216,19 @@ class ZooKeeper:
             after += 1
             yield after, self._load_content(content)
 
-    def latest_snapshot(self) -> Snapshot | None:
+    def latest_snapshot(self) -> StateSnapshot | None:
         """See `ConsensusStore`."""
         found = self._get(_SNAPSHOT)
-        return Snapshot(**orjson.loads(found)["snapshot"]) if found else None
+        return StateSnapshot(**orjson.loads(found)["snapshot"]) if found else None
 
-    def load_snapshot(self, snapshot: Snapshot) -> bytes:
+    def load_snapshot(self, snapshot: StateSnapshot) -> bytes:
         """See `ConsensusStore`."""
         document = orjson.loads(self._get(_SNAPSHOT) or b"{}")
         if document.get("snapshot") != vars(snapshot):
             raise ClusterError("the snapshot has changed meanwhile: it is read again")
         return self._load_content(document["content"].encode())
 
-    def save_snapshot(self, snapshot: Snapshot, content: bytes) -> None:
+    def save_snapshot(self, snapshot: StateSnapshot, content: bytes) -> None:
         """See `ConsensusStore`."""
         before = orjson.loads(self._get(_SNAPSHOT) or b"{}")
         stored = self._store_content(content, always=True).decode()

@@ -19,7 +19,7 @@ from stormwright.simulator.engine import NOWHERE, EngineCounts
 Whole = NDArray[np.int64]
 
 
-class Pairs(NamedTuple):
+class PairMeter(NamedTuple):
     """Sending executors, receiving executors, and numbers of tuples, shape (P,)."""
 
     source: Whole
@@ -49,7 +49,7 @@ class Transfers:
             self._last = source, target
         np.add.at(self._tuples, self._at, tuples)
 
-    def take(self, executors: IndexArray) -> Pairs:
+    def take(self, executors: IndexArray) -> PairMeter:
         """Return and reset the tuples sent by some executors; by source as given, then by target."""
         own = executors.astype(np.int64) * self._executors
         first, last = np.searchsorted(self._keys, own), np.searchsorted(self._keys, own + self._executors)
@@ -59,7 +59,7 @@ class Transfers:
         tuples = self._tuples[at]
         self._tuples[at] = 0
         source, target = np.divmod(self._keys[at], self._executors)
-        return Pairs(source, target, tuples)
+        return PairMeter(source, target, tuples)
 
     def _meet(self, keys: Whole) -> None:
         """Allocate counters for these keys and all pending ones."""

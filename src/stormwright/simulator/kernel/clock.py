@@ -20,7 +20,7 @@ from stormwright.jit.compiled import inner
 from stormwright.simulator.kernel.arrays import NEVER
 
 
-class Clock(NamedTuple):
+class ActorTimes(NamedTuple):
     """Times of actors, and the tournament tree.
 
     Parameters
@@ -39,7 +39,7 @@ class Clock(NamedTuple):
     tree: NDArray[np.int64]
 
     @classmethod
-    def of(cls, times: NDArray[np.float64]) -> Clock:
+    def of(cls, times: NDArray[np.float64]) -> ActorTimes:
         """Create a clock with these times."""
         size = 1 << max(len(times) - 1, 1).bit_length()
         when, first = np.full(size, NEVER), np.zeros(2 * size, np.int64)
@@ -54,13 +54,13 @@ class Clock(NamedTuple):
 
 
 @inner
-def first_of(clock: Clock) -> int:
+def first_of(clock: ActorTimes) -> int:
     """Return the first actor."""
     return int(clock.tree[3])
 
 
 @inner
-def set_time(clock: Clock, who: int, time: float) -> None:
+def set_time(clock: ActorTimes, who: int, time: float) -> None:
     """Set the next time of `who`.
 
     Matches are unpredictable, and a mispredicted branch costs more than everything else here: so they are branch-free.

@@ -6,7 +6,7 @@ from stormwright.jit.compiled import Record, inner, often
 from stormwright.simulator.kernel.arrays import NEVER
 from stormwright.simulator.kernel.clock import set_time
 from stormwright.simulator.storm.queues import call_waiting, hand, join, lose, take, wait_for
-from stormwright.simulator.storm.records import ASLEEP, NONE, Cluster
+from stormwright.simulator.storm.records import ASLEEP, NONE, ClusterState
 
 #: A message that takes no longer than that for an idle link out of its node, in seconds, has its turn on the one into
 #: the other node at once: so another one that comes there before it may have to wait for so long.
@@ -14,7 +14,7 @@ SHORT_S = 1e-5
 
 
 @inner
-def carry_on(cluster: Cluster, who: int, now: float) -> bool:
+def carry_on(cluster: ClusterState, who: int, now: float) -> bool:
     """Pass a message from a sending thread to the link; False while its buffer is full."""
     thread, run = cluster.threads[who], cluster.run[0]
     number = thread.tuple
@@ -35,7 +35,7 @@ def carry_on(cluster: Cluster, who: int, now: float) -> bool:
 
 
 @inner
-def link_done(cluster: Cluster, which: int, now: float) -> None:
+def link_done(cluster: ClusterState, which: int, now: float) -> None:
     """Complete the first message of a link."""
     link, run = cluster.links[which], cluster.run[0]
     number = take(cluster, link)
@@ -55,7 +55,7 @@ def link_done(cluster: Cluster, which: int, now: float) -> None:
 
 
 @inner
-def deliver(cluster: Cluster, who: int, number: int, now: float) -> None:
+def deliver(cluster: ClusterState, who: int, number: int, now: float) -> None:
     """Put tuple `number` into its executor's queue of `cluster` at `now`, by receiving thread `who`.
 
     It is put there even if the queue is full.
@@ -68,7 +68,7 @@ def deliver(cluster: Cluster, who: int, number: int, now: float) -> None:
 
 
 @often
-def _come(cluster: Cluster, number: int, target: Record, at: float) -> None:
+def _come(cluster: ClusterState, number: int, target: Record, at: float) -> None:
     """Schedule the arrival of a message for a thread of another node."""
     if target.worker == NONE:
         lose(cluster, number)
@@ -79,7 +79,7 @@ def _come(cluster: Cluster, number: int, target: Record, at: float) -> None:
 
 
 @inner
-def _passes(cluster: Cluster, which: int, number: int, at: float, most_s: float) -> float:
+def _passes(cluster: ClusterState, which: int, number: int, at: float, most_s: float) -> float:
     """Return when a message will have passed an idle link within `most_s`; NEVER while it waits there."""
     link, message = cluster.links[which], cluster.tuples[number]
     link.sent_bytes += message.bytes
@@ -112,7 +112,7 @@ def _sends(link: Record, message: Record, free: float) -> float:
 
 
 @inner
-def _arrive(cluster: Cluster, number: int, worker: int, at: float) -> None:
+def _arrive(cluster: ClusterState, number: int, worker: int, at: float) -> None:
     """Let a message arrive at its node: the receiving thread of a worker gets it, if its port is open."""
     run = cluster.run[0]
     if worker == NONE or not cluster.workers[worker].port_open:
@@ -129,7 +129,7 @@ def _arrive(cluster: Cluster, number: int, worker: int, at: float) -> None:
 
 
 @inner
-def _swap(cluster: Cluster, last: int, number: int) -> None:
+def _swap(cluster: ClusterState, last: int, number: int) -> None:
     """Let the last message of a link, from its own node, pass one still on its way."""
     one, other = cluster.tuples[last], cluster.tuples[number]
     one.ready, other.ready = other.ready, one.ready

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stormwright.simulator.engine import EngineCounts
-from stormwright.simulator.storm.records import BUCKETS, BY_OCTAVE, WORKS, Cluster
+from stormwright.simulator.storm.records import BUCKETS, BY_OCTAVE, WORKS, ClusterState
 
 #: Number of buckets per bucket of the performance log, which has 4 for each doubling.
 _TOGETHER = BY_OCTAVE // 4
@@ -43,7 +43,7 @@ class EngineTotals:
     link_bytes: NDArray[np.float64]
 
     @classmethod
-    def of(cls, cluster: Cluster, at_once: int = 1) -> EngineTotals:
+    def of(cls, cluster: ClusterState, at_once: int = 1) -> EngineTotals:
         """Return the present counts, with `at_once` tuples per event."""
         run, cores = cluster.run[0], cluster.shares.cores
         executors, now = int(run["executors"]), float(run["now"])
@@ -76,7 +76,7 @@ class EngineTotals:
         )
 
 
-def _to_come(cluster: Cluster, now: float) -> NDArray[np.float64]:
+def _to_come(cluster: ClusterState, now: float) -> NDArray[np.float64]:
     """Return core seconds that dedicated cores have counted in advance."""
     threads = cluster.threads
     alone = np.flatnonzero(threads["alone"] & (threads["state"] == WORKS))
@@ -91,13 +91,15 @@ class Ends(NamedTuple):
     target: NDArray[np.int64]
 
 
-def ends_of(cluster: Cluster) -> Ends:
+def ends_of(cluster: ClusterState) -> Ends:
     """Return the ends of all pairs."""
     source = np.repeat(np.array(cluster.routes["source"]), cluster.routes["count"])
     return Ends(source, np.array(cluster.pairs["target"]))
 
 
-def counted(cluster: Cluster, before: EngineTotals, now: EngineTotals, ends: Ends) -> tuple[EngineTotals, EngineCounts]:
+def counted(
+    cluster: ClusterState, before: EngineTotals, now: EngineTotals, ends: Ends
+) -> tuple[EngineTotals, EngineCounts]:
     """Return the counts up to now, and since earlier ones.
 
     Parameters

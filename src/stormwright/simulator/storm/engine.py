@@ -25,10 +25,10 @@ from stormwright.simulator.kernel.turns import (
     run_on,
     withdraw,
 )
-from stormwright.simulator.settings import Settings
+from stormwright.simulator.settings import SimulatorSettings
 from stormwright.simulator.storm.carrying import link_done
 from stormwright.simulator.storm.counting import EngineTotals, counted, ends_of
-from stormwright.simulator.storm.placing import Workers, combine_tuples, freed, seated
+from stormwright.simulator.storm.placing import SimulatedWorkers, combine_tuples, freed, seated
 from stormwright.simulator.storm.queues import call_waiting, end_tuple, lose, note_lost, take
 from stormwright.simulator.storm.records import (
     ASLEEP,
@@ -38,7 +38,7 @@ from stormwright.simulator.storm.records import (
     SENDER,
     SPOUT,
     WORKS,
-    Cluster,
+    ClusterState,
 )
 from stormwright.simulator.storm.routes import look_at_loads, place_shuffles
 from stormwright.simulator.storm.start import most_at_once, start, with_room
@@ -61,7 +61,7 @@ _TURN = 200_000
 
 
 @compiled
-def go_on_until(cluster: Cluster, command: int, which: int, amount: float, until: float) -> None:
+def go_on_until(cluster: ClusterState, command: int, which: int, amount: float, until: float) -> None:
     """Apply a command, then advance to a time, or until it is Python's turn, or there is no space for tuples or trees.
 
     Parameters
@@ -109,7 +109,7 @@ def go_on_until(cluster: Cluster, command: int, which: int, amount: float, until
 
 
 @often
-def _thread_or_core(cluster: Cluster, who: int, now: float) -> None:
+def _thread_or_core(cluster: ClusterState, who: int, now: float) -> None:
     """Handle an event of a thread or a core, usually the completion of a job."""
     run, jobs = cluster.run[0], cluster.shares.jobs
     if who < run.threads:
@@ -134,7 +134,7 @@ def _thread_or_core(cluster: Cluster, who: int, now: float) -> None:
 
 
 @inner
-def _finished(cluster: Cluster, core: Record, now: float) -> int:
+def _finished(cluster: ClusterState, core: Record, now: float) -> int:
     """Return the thread that has completed its work on a core, if any; else switch turns."""
     jobs = cluster.shares.jobs
     pass_time(cluster, core, now)
@@ -148,7 +148,7 @@ def _finished(cluster: Cluster, core: Record, now: float) -> int:
 
 
 @inner
-def _wakes(cluster: Cluster, who: int, now: float) -> bool:
+def _wakes(cluster: ClusterState, who: int, now: float) -> bool:
     """Return whether a thread continues at its time: not while it wakes, and not when it has only begun to."""
     thread = cluster.threads[who]
     if thread.state == ASLEEP and thread.wakes_s > 0.0:
@@ -163,7 +163,7 @@ def _wakes(cluster: Cluster, who: int, now: float) -> bool:
 
 
 @inner
-def _account(cluster: Cluster, core: Record, now: float) -> None:
+def _account(cluster: ClusterState, core: Record, now: float) -> None:
     quota = cluster.quotas[core.quota]
     account(quota, core, now)
     if core.held:
@@ -171,7 +171,7 @@ def _account(cluster: Cluster, core: Record, now: float) -> None:
 
 
 @inner
-def _serve(cluster: Cluster, who: int, now: float) -> None:
+def _serve(cluster: ClusterState, who: int, now: float) -> None:
     """Begin a period of a quota: release throttled cores, as far as it lasts."""
     quota = cluster.quotas[who - cluster.run[0].first_quota]
     begin(quota, now)
@@ -186,7 +186,7 @@ def _serve(cluster: Cluster, who: int, now: float) -> None:
 
 
 @inner
-def _command(cluster: Cluster, command: int, which: int, amount: float, now: float) -> None:
+def _command(cluster: ClusterState, command: int, which: int, amount: float, now: float) -> None:
     if command == PLACED:
         place_shuffles(cluster)
         divide_cores(cluster, now)
@@ -202,7 +202,7 @@ def _command(cluster: Cluster, command: int, which: int, amount: float, now: flo
 
 
 @inner
-def _start_up(cluster: Cluster, who: int, worker: int, now: float) -> None:
+def _start_up(cluster: ClusterState, who: int, worker: int, now: float) -> None:
     """Open the port of a worker, behind which messages wait for its executors; later start these."""
     here = cluster.workers[worker]
     here.port_open = True
@@ -213,7 +213,7 @@ def _start_up(cluster: Cluster, who: int, worker: int, now: float) -> None:
 
 
 @inner
-def _up(cluster: Cluster, worker: int, now: float) -> None:
+def _up(cluster: ClusterState, worker: int, now: float) -> None:
     """Start the threads of a worker."""
     here, run = cluster.workers[worker], cluster.run[0]
     here.up = True
@@ -235,7 +235,7 @@ def _up(cluster: Cluster, worker: int, now: float) -> None:
 
 
 @inner
-def _started(cluster: Cluster, topology: int, now: float) -> None:
+def _started(cluster: ClusterState, topology: int, now: float) -> None:
     """Record the start of a worker of a topology; once all its executors run, its spouts begin.
 
     They begin without some of them if they ran at the beginning: what is sent to those is lost.
@@ -251,7 +251,7 @@ def _started(cluster: Cluster, topology: int, now: float) -> None:
 
 
 @inner
-def _is_whole(cluster: Cluster, topology: int) -> bool:
+def _is_whole(cluster: ClusterState, topology: int) -> bool:
     """Return whether all executors of a topology have a worker.
 
     A worker of Storm waits for its connections to all others of its topology before its spouts begin.
@@ -264,7 +264,7 @@ def _is_whole(cluster: Cluster, topology: int) -> bool:
 
 
 @inner
-def _look_of_spouts(cluster: Cluster, topology: int, now: float) -> None:
+def _look_of_spouts(cluster: ClusterState, topology: int, now: float) -> None:
     for each in range(len(cluster.spouts)):
         who = cluster.spouts[each].thread
         thread = cluster.threads[who]
@@ -273,7 +273,7 @@ def _look_of_spouts(cluster: Cluster, topology: int, now: float) -> None:
 
 
 @inner
-def _stop(cluster: Cluster, worker: int, now: float) -> None:
+def _stop(cluster: ClusterState, worker: int, now: float) -> None:
     """Stop a worker with everything in it; tuples sent to it are lost until its port is open again."""
     here, run = cluster.workers[worker], cluster.run[0]
     starting = not here.up and cluster.clock.when[run.executors + worker] != NEVER
@@ -286,7 +286,7 @@ def _stop(cluster: Cluster, worker: int, now: float) -> None:
 
 
 @inner
-def _end_thread(cluster: Cluster, who: int, now: float) -> None:
+def _end_thread(cluster: ClusterState, who: int, now: float) -> None:
     thread, jobs = cluster.threads[who], cluster.shares.jobs
     if thread.state == WORKS and thread.alone:
         stop_alone(cluster, who, now)
@@ -321,7 +321,7 @@ def _end_thread(cluster: Cluster, who: int, now: float) -> None:
 
 
 @inner
-def _wait_no_more(cluster: Cluster, who: int) -> None:
+def _wait_no_more(cluster: ClusterState, who: int) -> None:
     """Remove a thread from a waiting list."""
     for each in range(cluster.run[0].threads):
         _leave_list(cluster, cluster.threads[each], who)
@@ -330,7 +330,7 @@ def _wait_no_more(cluster: Cluster, who: int) -> None:
 
 
 @inner
-def _leave_list(cluster: Cluster, queue: Record, who: int) -> None:
+def _leave_list(cluster: ClusterState, queue: Record, who: int) -> None:
     before, each = NONE, queue.waiting
     while each != NONE and each != who:
         before, each = each, cluster.threads[each].next
@@ -377,10 +377,10 @@ class Events:
         self,
         problem: Problem,
         slots: NDArray[np.int32],
-        settings: Settings | None = None,
+        settings: SimulatorSettings | None = None,
         profile: Profile | None = None,
     ) -> None:
-        self.problem, self.settings = problem, settings or Settings.of(problem)
+        self.problem, self.settings = problem, settings or SimulatorSettings.of(problem)
         self._profile = profile or Profile.of(problem)
         self.cluster = start(problem, self.settings, self._profile)
         self.at_once = max(min(self.settings.tuples_at_once, most_at_once(problem, self._profile)), 1)
@@ -389,7 +389,7 @@ class Events:
         self._apart_s = self.cluster.spouts["apart_s"].copy()
         self._down = np.zeros(len(problem.supervisors), dtype=bool)
         self._slots = np.full(problem.num_executors, NOWHERE, np.int32)
-        self._workers = Workers(problem, self._profile, self.settings, self.at_once)
+        self._workers = SimulatedWorkers(problem, self._profile, self.settings, self.at_once)
         self._warming = WarmingWorkers(self.settings.warm_up)
         self._taken_counts, self._ends = self.counts, ends_of(self.cluster)
         self._place(slots, startup_s=0.0)

@@ -15,8 +15,8 @@ from stormwright.predict.workers import nodes_of
 from stormwright.simulator.engine import NOWHERE
 from stormwright.simulator.kernel.arrays import records
 from stormwright.simulator.kernel.shares import JOB, Shares
-from stormwright.simulator.settings import Settings
-from stormwright.simulator.storm.records import GONE, NONE, Cluster
+from stormwright.simulator.settings import SimulatorSettings
+from stormwright.simulator.storm.records import GONE, NONE, ClusterState
 
 # Sets ---------------------------------------------------------------------------------------------
 # Sets of equal tuples that form one event, for long runs.
@@ -34,7 +34,7 @@ from stormwright.simulator.storm.records import GONE, NONE, Cluster
 # - Waking a thread of a node with a quota is charged once per set: there CPU is too low.
 
 
-def combine_tuples(cluster: Cluster, count: int) -> None:
+def combine_tuples(cluster: ClusterState, count: int) -> None:
     """Combine `count` tuples into one in a cluster without events so far."""
     spouts, executors = cluster.spouts, int(cluster.run[0]["executors"])
     spouts["apart_s"] *= count
@@ -54,7 +54,7 @@ def combine_tuples(cluster: Cluster, count: int) -> None:
 Seat = tuple[int, int]
 
 
-class Workers:
+class SimulatedWorkers:
     """Workers by topology and slot, and the threads of each node.
 
     Parameters
@@ -67,7 +67,7 @@ class Workers:
         Tuples per set.
     """
 
-    def __init__(self, problem: Problem, profile: Profile, settings: Settings, at_once: int = 1) -> None:
+    def __init__(self, problem: Problem, profile: Profile, settings: SimulatorSettings, at_once: int = 1) -> None:
         self.problem, self.costs = problem, settings.costs
         self.cycles = at_once * profile.work_cycles(settings.costs, settings.corrections)
         self.idle_hz = profile.idle_hz()
@@ -108,7 +108,7 @@ class Workers:
         """Return the workers in a slot."""
         return sorted(number for (_, at), number in self._numbers.items() if at == slot)
 
-    def on_node(self, cluster: Cluster, node: int) -> list[int]:
+    def on_node(self, cluster: ClusterState, node: int) -> list[int]:
         """Return the workers on a node."""
         return sorted(number for number in self._numbers.values() if cluster.workers["node"][number] == node)
 
@@ -117,14 +117,16 @@ class Workers:
         return self._seats[worker]
 
 
-def freed(cluster: Cluster, worker: int, executors: Sequence[int]) -> None:
+def freed(cluster: ClusterState, worker: int, executors: Sequence[int]) -> None:
     """Remove a stopped worker; its executors are nowhere."""
     run = cluster.run[0]
     threads = [*executors, run["executors"] + worker, run["executors"] + run["workers"] + worker]
     cluster.threads["worker"][threads] = cluster.threads["node"][threads] = cluster.threads["core"][threads] = NONE
 
 
-def seated(cluster: Cluster, workers: Workers, come: Sequence[tuple[int, tuple[int, ...]]]) -> Cluster:
+def seated(
+    cluster: ClusterState, workers: SimulatedWorkers, come: Sequence[tuple[int, tuple[int, ...]]]
+) -> ClusterState:
     """Return the cluster with new workers, none of them up yet.
 
     Parameters
@@ -155,7 +157,7 @@ def seated(cluster: Cluster, workers: Workers, come: Sequence[tuple[int, tuple[i
     return cluster._replace(shares=_with_room(cluster))
 
 
-def _cores_for(cluster: Cluster, node: int, threads: int) -> NDArray[np.int64]:
+def _cores_for(cluster: ClusterState, node: int, threads: int) -> NDArray[np.int64]:
     """Return cores of a node for new threads: each gets the one with the fewest threads.
 
     Threads stay on their cores if all are busy, and always with a quota: Linux does not balance load between throttled
@@ -171,7 +173,7 @@ def _cores_for(cluster: Cluster, node: int, threads: int) -> NDArray[np.int64]:
     return found
 
 
-def _take_cores(cluster: Cluster, workers: Workers) -> None:
+def _take_cores(cluster: ClusterState, workers: SimulatedWorkers) -> None:
     """Set the constant CPU usage of nodes by workers, and by executors that poll."""
     executors, nodes = int(cluster.run[0]["executors"]), int(cluster.run[0]["nodes"])
     own = cluster.threads[:executors]
@@ -182,7 +184,7 @@ def _take_cores(cluster: Cluster, workers: Workers) -> None:
     (cluster.quotas if len(cluster.quotas) else cluster.shares.cores)["taken"] = taken
 
 
-def _with_room(cluster: Cluster) -> Shares:
+def _with_room(cluster: ClusterState) -> Shares:
     """Return shares with heaps for all threads of each core."""
     cores, old = cluster.shares
     room = np.bincount(cluster.threads["core"][cluster.threads["core"] != NONE], minlength=len(cores))

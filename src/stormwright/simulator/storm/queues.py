@@ -5,12 +5,12 @@ from __future__ import annotations
 from stormwright.jit.compiled import Record, inner, often
 from stormwright.simulator.kernel.arrays import NEVER
 from stormwright.simulator.kernel.clock import set_time
-from stormwright.simulator.storm.records import ASLEEP, BLOCKED, NONE, RECEIVER, SPOUT, Cluster
+from stormwright.simulator.storm.records import ASLEEP, BLOCKED, NONE, RECEIVER, SPOUT, ClusterState
 from stormwright.simulator.storm.working import looks_at, work
 
 
 @inner
-def make_tuple(cluster: Cluster, pair: int, kind: int, tree: int, use: int) -> int:
+def make_tuple(cluster: ClusterState, pair: int, kind: int, tree: int, use: int) -> int:
     """Create a tuple of `cluster` in no queue: its `kind`, `pair`, `tree` and the `use` of that record."""
     run = cluster.run[0]
     number = run.free_tuple
@@ -22,7 +22,7 @@ def make_tuple(cluster: Cluster, pair: int, kind: int, tree: int, use: int) -> i
 
 
 @inner
-def end_tuple(cluster: Cluster, number: int) -> None:
+def end_tuple(cluster: ClusterState, number: int) -> None:
     """Free a tuple."""
     run = cluster.run[0]
     cluster.tuples[number].next = run.free_tuple
@@ -31,14 +31,14 @@ def end_tuple(cluster: Cluster, number: int) -> None:
 
 
 @inner
-def lose(cluster: Cluster, number: int) -> None:
+def lose(cluster: ClusterState, number: int) -> None:
     """Lose a tuple, or a message to or from an acker."""
     note_lost(cluster, cluster.tuples[number].tree, cluster.tuples[number].use)
     end_tuple(cluster, number)
 
 
 @inner
-def note_lost(cluster: Cluster, tree: int, use: int) -> None:
+def note_lost(cluster: ClusterState, tree: int, use: int) -> None:
     """Mark a tree as incomplete, so that it will time out."""
     if tree != NONE and cluster.trees[tree].use == use and not cluster.trees[tree].lost:
         cluster.trees[tree].lost = True
@@ -46,7 +46,7 @@ def note_lost(cluster: Cluster, tree: int, use: int) -> None:
 
 
 @inner
-def join(cluster: Cluster, queue: Record, number: int) -> None:
+def join(cluster: ClusterState, queue: Record, number: int) -> None:
     """Append a tuple to the queue of a thread or a link."""
     if queue.count == 0:
         queue.first = number
@@ -57,7 +57,7 @@ def join(cluster: Cluster, queue: Record, number: int) -> None:
 
 
 @inner
-def take(cluster: Cluster, queue: Record) -> int:
+def take(cluster: ClusterState, queue: Record) -> int:
     """Remove the first tuple of a queue."""
     number = queue.first
     queue.first = cluster.tuples[number].next
@@ -67,7 +67,7 @@ def take(cluster: Cluster, queue: Record) -> int:
 
 
 @often
-def hand(cluster: Cluster, who: int, number: int, ready: float) -> None:
+def hand(cluster: ClusterState, who: int, number: int, ready: float) -> None:
     """Append tuple `number` to the queue of the thread `who` in `cluster`, visible once it is `ready`."""
     thread = cluster.threads[who]
     if thread.count >= cluster.queue_loads[who].most:
@@ -85,7 +85,7 @@ def hand(cluster: Cluster, who: int, number: int, ready: float) -> None:
 
 
 @inner
-def starts_without_tuple(cluster: Cluster, thread: Record, ready: float) -> bool:
+def starts_without_tuple(cluster: ClusterState, thread: Record, ready: float) -> bool:
     """Return whether a thread will begin with a tuple once that is ready without an event.
 
     That holds if it has a core of its own, and no tuple can overtake the present one, as a message from another worker
@@ -97,7 +97,7 @@ def starts_without_tuple(cluster: Cluster, thread: Record, ready: float) -> bool
 
 
 @inner
-def wait_for(cluster: Cluster, who: int, queue: Record) -> None:
+def wait_for(cluster: ClusterState, who: int, queue: Record) -> None:
     """Let a thread wait for space in a queue."""
     thread = cluster.threads[who]
     thread.state, thread.next = BLOCKED, NONE
@@ -111,7 +111,7 @@ def wait_for(cluster: Cluster, who: int, queue: Record) -> None:
 
 
 @inner
-def call_waiting(cluster: Cluster, queue: Record, now: float) -> None:
+def call_waiting(cluster: ClusterState, queue: Record, now: float) -> None:
     """Wake the thread that has waited longest for space in a queue."""
     who = queue.waiting
     if who != NONE:

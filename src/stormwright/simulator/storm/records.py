@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stormwright.jit.compiled import Records
-from stormwright.simulator.kernel.clock import Clock
+from stormwright.simulator.kernel.clock import ActorTimes
 from stormwright.simulator.kernel.shares import Shares
 
 NONE = -1
@@ -162,7 +162,7 @@ RUN = np.dtype(
 )
 
 
-class Cluster(NamedTuple):
+class ClusterState(NamedTuple):
     """State of a virtual Storm cluster.
 
     Parameters
@@ -199,5 +199,5 @@ class Cluster(NamedTuple):
     racks: NDArray[np.int64]
     latency: NDArray[np.int64]
     shares: Shares
-    clock: Clock
+    clock: ActorTimes
     random: NDArray[np.uint64]

@@ -22,7 +22,7 @@ from stormwright.simulator.storm.records import (
     NONE,
     ROUND,
     SHUFFLE,
-    Cluster,
+    ClusterState,
 )
 
 #: Tolerance of load above the least; gained and lost weights.
@@ -33,7 +33,7 @@ _REPORT_EVERY = 5
 
 
 @inner
-def choose(cluster: Cluster, route: Record, left: int) -> int:
+def choose(cluster: ClusterState, route: Record, left: int) -> int:
     """Return the pair for the next tuple of a route; of copies to all, `left` are still to be sent."""
     if route.kind == SHUFFLE:
         chosen = cluster.choices[route.choices + route.at]
@@ -53,7 +53,7 @@ def choose(cluster: Cluster, route: Record, left: int) -> int:
 
 
 @inner
-def look_at_loads(cluster: Cluster) -> None:
+def look_at_loads(cluster: ClusterState) -> None:
     """Check loads of queues, and adapt all shuffles."""
     run = cluster.run[0]
     for who in range(run.executors):
@@ -68,7 +68,7 @@ def look_at_loads(cluster: Cluster) -> None:
 
 
 @inner
-def place_shuffles(cluster: Cluster) -> None:
+def place_shuffles(cluster: ClusterState) -> None:
     """Restart all shuffles, as near as possible, after executors moved."""
     for number in range(len(cluster.routes)):
         route = cluster.routes[number]
@@ -81,7 +81,7 @@ def place_shuffles(cluster: Cluster) -> None:
 
 
 @inner
-def shuffle(cluster: Cluster, route: Record) -> None:
+def shuffle(cluster: ClusterState, route: Record) -> None:
     """Start a new round of choices by the targets' weights."""
     whole, filled = 0, 0
     for pair in range(route.first, route.first + route.count):
@@ -106,7 +106,7 @@ def shuffle(cluster: Cluster, route: Record) -> None:
 
 
 @inner
-def _look(cluster: Cluster, route: Record) -> bool:
+def _look(cluster: ClusterState, route: Record) -> bool:
     """Update scope and weights of a shuffle by loads; return whether they changed."""
     if not route.aware:
         return False
@@ -139,7 +139,7 @@ def _look(cluster: Cluster, route: Record) -> bool:
 
 
 @inner
-def _even(cluster: Cluster, route: Record) -> None:
+def _even(cluster: ClusterState, route: Record) -> None:
     for pair in range(route.first, route.first + route.count):
         cluster.pairs[pair].weight = MAX_WEIGHT
 
@@ -150,7 +150,7 @@ def _wider(route: Record) -> int:
 
 
 @inner
-def _mean_load(cluster: Cluster, route: Record, scope: int) -> float:
+def _mean_load(cluster: ClusterState, route: Record, scope: int) -> float:
     """Return the mean load of the targets in a scope, -1 if there are none."""
     count, load = 0, 0.0
     for pair in range(route.first, route.first + route.count):
@@ -161,7 +161,7 @@ def _mean_load(cluster: Cluster, route: Record, scope: int) -> float:
 
 
 @inner
-def _within(cluster: Cluster, route: Record, pair: int, scope: int) -> bool:
+def _within(cluster: ClusterState, route: Record, pair: int, scope: int) -> bool:
     """Return whether the target of a pair is in a scope of its source."""
     source, target = cluster.threads[route.source], cluster.threads[cluster.pairs[pair].target]
     if target.worker == NONE:
@@ -174,7 +174,7 @@ def _within(cluster: Cluster, route: Record, pair: int, scope: int) -> bool:
 
 
 @inner
-def _load(cluster: Cluster, route: Record, pair: int) -> float:
+def _load(cluster: ClusterState, route: Record, pair: int) -> float:
     target = cluster.pairs[pair].target
     here = cluster.threads[target].worker == cluster.threads[route.source].worker
     return float(cluster.queue_loads[target].current if here else cluster.queue_loads[target].reported)

@@ -21,10 +21,10 @@ from stormwright.predict.flow.profile import Profile
 from stormwright.predict.polling import PARK_S, Waits
 from stormwright.predict.workers import nodes_of
 from stormwright.simulator.kernel.arrays import NEVER, records
-from stormwright.simulator.kernel.clock import Clock
+from stormwright.simulator.kernel.clock import ActorTimes
 from stormwright.simulator.kernel.quotas import QUOTA, with_quotas
 from stormwright.simulator.kernel.shares import JOB, SHARE, Shares
-from stormwright.simulator.settings import Settings
+from stormwright.simulator.settings import SimulatorSettings
 from stormwright.simulator.storm.records import (
     ACKER,
     ALL,
@@ -52,7 +52,7 @@ from stormwright.simulator.storm.records import (
     TREE,
     TUPLE,
     WORKER,
-    Cluster,
+    ClusterState,
 )
 
 # Edges --------------------------------------------------------------------------------------------
@@ -84,7 +84,7 @@ class Edges(NamedTuple):
     Parameters
     ----------
     routes, pairs, choices
-        See `stormwright.simulator.storm.records.Cluster`.
+        See `stormwright.simulator.storm.records.ClusterState`.
     first
         First route of every executor, shape (E + 1,).
     most_sent
@@ -267,7 +267,7 @@ _ROOM = 4_096
 _NO_LIMIT = 1 << 60
 
 
-def start(problem: Problem, settings: Settings, profile: Profile) -> Cluster:
+def start(problem: Problem, settings: SimulatorSettings, profile: Profile) -> ClusterState:
     """Return the cluster without any placement.
 
     Parameters
@@ -297,7 +297,7 @@ def start(problem: Problem, settings: Settings, profile: Profile) -> Cluster:
     times[last] = 1.0
     tuples, trees = records(0, TUPLE), records(0, TREE)
     queue_loads, pairs = records(len(threads), QUEUE_LOADS), edges.pairs
-    cluster = Cluster(
+    cluster = ClusterState(
         threads=threads,
         spouts=_spouts(profile, spouts, settings),
         routes=edges.routes,
@@ -314,7 +314,7 @@ def start(problem: Problem, settings: Settings, profile: Profile) -> Cluster:
         latency=np.zeros((len(topologies), BUCKETS), np.int64),
         shares=shares,
         quotas=quotas,
-        clock=Clock.of(times),
+        clock=ActorTimes.of(times),
         random=np.random.SeedSequence(settings.seed % 2**64).generate_state(1, np.uint64).astype(np.uint64),
     )
     return with_room(cluster, _ROOM, _ROOM)
@@ -345,7 +345,7 @@ def most_at_once(problem: Problem, profile: Profile) -> int:
     return max(int(min(limits, default=1)) // _MIN_SETS, 1)
 
 
-def with_room(cluster: Cluster, tuples: int, trees: int) -> Cluster:
+def with_room(cluster: ClusterState, tuples: int, trees: int) -> ClusterState:
     """Return the cluster with space for more tuples and trees."""
     run = cluster.run[0]
     made, grown = (
@@ -424,7 +424,7 @@ def _set_waits(threads: Records, confs: Sequence[Mapping[str, Any]], topology: I
         threads["sleeps_s"][own] = (2e-3 * costs.asleep_us * sleep_s)[topology[own]]
 
 
-def _spouts(profile: Profile, spouts: NDArray[np.int64], settings: Settings) -> Records:
+def _spouts(profile: Profile, spouts: NDArray[np.int64], settings: SimulatorSettings) -> Records:
     layout, problem = profile.layout, profile.problem
     component = layout.executor_component[spouts]
     topology = problem.executor_topology[spouts]
@@ -472,7 +472,7 @@ def _cores(problem: Problem, costs: Costs, seed: int) -> tuple[Shares, Records]:
     return Shares(made, records(0, JOB)), records(0, QUOTA)
 
 
-def _links(problem: Problem, settings: Settings) -> Records:
+def _links(problem: Problem, settings: SimulatorSettings) -> Records:
     speeds = nodes_of(problem).link_bytes_per_s
     made = records(2 * len(speeds), LINK)
     made["bytes_per_s"] = np.tile(np.where(np.isfinite(speeds), speeds, 0.0), 2)

@@ -37,7 +37,7 @@ from stormwright.simulator.storm.records import (
     TO_ACKER,
     TO_SPOUT,
     WORKS,
-    Cluster,
+    ClusterState,
 )
 from stormwright.simulator.storm.routes import choose
 from stormwright.simulator.storm.trees import begin_tree, complete, hear
@@ -47,7 +47,7 @@ from stormwright.simulator.storm.working import looks_at, run_for, work
 
 
 @inner
-def emit(cluster: Cluster, who: int, now: float) -> bool:
+def emit(cluster: ClusterState, who: int, now: float) -> bool:
     """Send the results of a tuple, or continue; return whether all is sent, else the thread waits for space."""
     thread = cluster.threads[who]
     number, left, pair = thread.route, thread.left, thread.pair
@@ -69,7 +69,7 @@ def emit(cluster: Cluster, who: int, now: float) -> bool:
 
 
 @inner
-def _copies(cluster: Cluster, thread: Record, route: Record) -> int:
+def _copies(cluster: ClusterState, thread: Record, route: Record) -> int:
     """Return the number of tuples along a route for the present tuple."""
     if route.kind == TO_ACKER:
         return 1 if cluster.tuples[thread.tuple].tree != NONE else 0
@@ -82,7 +82,7 @@ def _copies(cluster: Cluster, thread: Record, route: Record) -> int:
 
 
 @inner
-def _pair(cluster: Cluster, thread: Record, route: Record, left: int) -> int:
+def _pair(cluster: ClusterState, thread: Record, route: Record, left: int) -> int:
     if route.kind == TO_ACKER:
         return int(route.first + cluster.trees[cluster.tuples[thread.tuple].tree].acker % route.count)
     if route.kind == TO_SPOUT:
@@ -92,7 +92,7 @@ def _pair(cluster: Cluster, thread: Record, route: Record, left: int) -> int:
 
 
 @inner
-def _send(cluster: Cluster, who: int, route: Record, pair: int, now: float) -> bool:
+def _send(cluster: ClusterState, who: int, route: Record, pair: int, now: float) -> bool:
     """Send one tuple; False if there is no space for it yet."""
     thread, run = cluster.threads[who], cluster.run[0]
     target = cluster.pairs[pair].target
@@ -136,7 +136,7 @@ AT_SOCKET = 3.0
 
 
 @inner
-def step(cluster: Cluster, who: int, now: float) -> None:
+def step(cluster: ClusterState, who: int, now: float) -> None:
     """Continue a thread after work, a retry or idleness, until it has to wait."""
     thread = cluster.threads[who]
     sends = thread.state == BLOCKED
@@ -156,7 +156,7 @@ def step(cluster: Cluster, who: int, now: float) -> None:
 
 
 @inner
-def _done(cluster: Cluster, who: int, now: float) -> bool:
+def _done(cluster: ClusterState, who: int, now: float) -> bool:
     """Complete the work on a tuple; return whether results have to be sent."""
     thread = cluster.threads[who]
     if thread.tuple == NONE:  # it only woke up
@@ -182,7 +182,7 @@ def _done(cluster: Cluster, who: int, now: float) -> bool:
 
 
 @inner
-def rouse(cluster: Cluster, who: int, now: float) -> None:
+def rouse(cluster: ClusterState, who: int, now: float) -> None:
     """Wake a thread, which takes CPU before it looks for tuples."""
     thread = cluster.threads[who]
     set_time(cluster.clock, who, NEVER)
@@ -190,7 +190,7 @@ def rouse(cluster: Cluster, who: int, now: float) -> None:
 
 
 @inner
-def _next(cluster: Cluster, thread: Record, now: float) -> float:
+def _next(cluster: ClusterState, thread: Record, now: float) -> float:
     """Take the next tuple, or return when the thread will begin with it; or sleep until a time."""
     if thread.count == 0:
         return NEVER
@@ -208,7 +208,7 @@ def _next(cluster: Cluster, thread: Record, now: float) -> float:
 
 
 @inner
-def _sleep(cluster: Cluster, who: int, until: float, now: float) -> None:
+def _sleep(cluster: ClusterState, who: int, until: float, now: float) -> None:
     """Let a thread sleep until a time, or a little longer."""
     thread = cluster.threads[who]
     if thread.state != ASLEEP:
@@ -222,7 +222,7 @@ def _sleep(cluster: Cluster, who: int, until: float, now: float) -> None:
 
 
 @inner
-def _next_of_spout(cluster: Cluster, who: int, now: float) -> float:
+def _next_of_spout(cluster: ClusterState, who: int, now: float) -> float:
     """Process completed trees of a spout, then begin another one if allowed."""
     thread = cluster.threads[who]
     spout = cluster.spouts[thread.spout]
@@ -251,7 +251,7 @@ _RESOLUTION = 2.3e-16
 
 
 @inner
-def _come(cluster: Cluster, spout: Record, now: float) -> None:
+def _come(cluster: ClusterState, spout: Record, now: float) -> None:
     """Add trees offered to a spout."""
     expected = (now - spout.comes) / spout.apart_s
     if expected > _MANY:
@@ -268,7 +268,7 @@ def _come(cluster: Cluster, spout: Record, now: float) -> None:
 
 
 @inner
-def _begun(cluster: Cluster, who: int, now: float) -> None:
+def _begun(cluster: ClusterState, who: int, now: float) -> None:
     """Begin a tree, a replayed one first."""
     thread = cluster.threads[who]
     spout, topology, current = (

@@ -15,7 +15,7 @@ from stormwright.simulator.storm.records import (
     DATA,
     DONE,
     NONE,
-    Cluster,
+    ClusterState,
 )
 
 #: Range of random integers that modulo the number of ackers are about uniform.
@@ -23,7 +23,7 @@ _MANY = 1 << 30
 
 
 @inner
-def begin_tree(cluster: Cluster, who: int, now: float) -> int:
+def begin_tree(cluster: ClusterState, who: int, now: float) -> int:
     """Begin a tree."""
     run, spout = cluster.run[0], cluster.spouts[cluster.threads[who].spout]
     number = run.free_tree
@@ -43,7 +43,7 @@ def begin_tree(cluster: Cluster, who: int, now: float) -> int:
 
 
 @inner
-def hear(cluster: Cluster, who: int, now: float) -> None:
+def hear(cluster: ClusterState, who: int, now: float) -> None:
     """Process a message of an acker; if the tree is complete it becomes one to its spout."""
     message = cluster.tuples[cluster.threads[who].tuple]
     tree = cluster.trees[message.tree]
@@ -59,7 +59,7 @@ def hear(cluster: Cluster, who: int, now: float) -> None:
 
 
 @inner
-def complete(cluster: Cluster, who: int, number: int, use: int) -> None:
+def complete(cluster: ClusterState, who: int, number: int, use: int) -> None:
     """Report to spout `who` of `cluster` that tree `number` is complete, unless its record was reused since `use`."""
     tree, thread = cluster.trees[number], cluster.threads[who]
     if tree.use != use:
@@ -75,7 +75,7 @@ def complete(cluster: Cluster, who: int, number: int, use: int) -> None:
 
 
 @inner
-def end_tree(cluster: Cluster, number: int) -> None:
+def end_tree(cluster: ClusterState, number: int) -> None:
     """Free a tree; its remaining tuples belong to none."""
     tree, run = cluster.trees[number], cluster.run[0]
     spout = cluster.spouts[cluster.threads[tree.spout].spout]
@@ -95,7 +95,7 @@ def end_tree(cluster: Cluster, number: int) -> None:
 
 
 @inner
-def time_out(cluster: Cluster, number: int, now: float) -> None:
+def time_out(cluster: ClusterState, number: int, now: float) -> None:
     """Fail all trees of a spout that existed at its previous check, the one `timeout_s` ago."""
     spout = cluster.spouts[number]
     thread = cluster.threads[spout.thread]
@@ -107,7 +107,7 @@ def time_out(cluster: Cluster, number: int, now: float) -> None:
 
 
 @inner
-def _fail_old(cluster: Cluster, spout: Record, thread: Record, here: Record) -> None:
+def _fail_old(cluster: ClusterState, spout: Record, thread: Record, here: Record) -> None:
     while spout.first != NONE and cluster.trees[spout.first].begun < spout.looked:
         end_tree(cluster, spout.first)
         thread.failed += 1

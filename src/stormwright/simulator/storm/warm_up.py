@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from stormwright.model.arrays import FloatArray, IntArray
-from stormwright.simulator.storm.records import Cluster
+from stormwright.simulator.storm.records import ClusterState
 
 #: Seconds of virtual time from one change of costs to the next.
 STEP_S = 0.5
@@ -80,7 +80,7 @@ class WarmingWorkers:
     def __bool__(self) -> bool:
         return bool(self._workers)
 
-    def start(self, cluster: Cluster, worker: int) -> None:
+    def start(self, cluster: ClusterState, worker: int) -> None:
         """Begin the warm-up of a worker that starts."""
         if self._model is None:
             return
@@ -91,12 +91,12 @@ class WarmingWorkers:
         self._workers[worker] = warming
         self._set(cluster, warming, self._model.factor(0.0))
 
-    def stop(self, cluster: Cluster, worker: int) -> None:
+    def stop(self, cluster: ClusterState, worker: int) -> None:
         """End the warm-up of a worker, whose costs are those of a warm one again."""
         if warming := self._workers.pop(worker, None):
             self._set(cluster, warming, 1.0)
 
-    def step(self, cluster: Cluster) -> None:
+    def step(self, cluster: ClusterState) -> None:
         """Set the present costs of all workers that are warming up."""
         assert self._model is not None  # noqa: S101 (for the type checker)
         for worker, warming in list(self._workers.items()):
@@ -106,6 +106,6 @@ class WarmingWorkers:
             else:
                 self._set(cluster, warming, self._model.factor(cpu_s))
 
-    def _set(self, cluster: Cluster, warming: _Warming, factor: float) -> None:
+    def _set(self, cluster: ClusterState, warming: _Warming, factor: float) -> None:
         cluster.threads["work_s"][warming.threads] = factor * warming.work_s
         cluster.threads["message_factor"][warming.threads] = factor * warming.message_factor

@@ -15,7 +15,7 @@ from stormwright.simulator.kernel.clock import set_time
 from stormwright.simulator.kernel.shares import go_on, next_end, put
 from stormwright.simulator.kernel.times import draw_time
 from stormwright.simulator.kernel.turns import enter, run_on, turn_ends
-from stormwright.simulator.storm.records import NONE, RECEIVER, SENDER, WORKS, Cluster
+from stormwright.simulator.storm.records import NONE, RECEIVER, SENDER, WORKS, ClusterState
 
 
 @inner
@@ -28,7 +28,7 @@ def looks_at(thread: Record, ready: float) -> float:
 
 
 @often
-def work(cluster: Cluster, who: int, begins: float) -> None:
+def work(cluster: ClusterState, who: int, begins: float) -> None:
     """Let a thread process its tuple: now, or on a core of its own at a time."""
     thread, run = cluster.threads[who], cluster.run[0]
     amount = thread.debt_s
@@ -43,7 +43,7 @@ def work(cluster: Cluster, who: int, begins: float) -> None:
 
 
 @often
-def run_for(cluster: Cluster, who: int, amount: float, begins: float) -> None:
+def run_for(cluster: ClusterState, who: int, amount: float, begins: float) -> None:
     """Let the thread `who` of `cluster` use the `amount` of CPU from when it `begins`."""
     thread = cluster.threads[who]
     thread.state = WORKS
@@ -59,7 +59,7 @@ def run_for(cluster: Cluster, who: int, amount: float, begins: float) -> None:
 
 
 @inner
-def _share(cluster: Cluster, who: int, amount: float, now: float) -> None:
+def _share(cluster: ClusterState, who: int, amount: float, now: float) -> None:
     """Let the thread `who` use the `amount` of CPU of shared cores from `now` on."""
     core = cluster.shares.cores[cluster.threads[who].core]
     if cluster.clock.when[who] != NEVER:
@@ -74,7 +74,7 @@ def _share(cluster: Cluster, who: int, amount: float, now: float) -> None:
 
 
 @inner
-def pass_time(cluster: Cluster, core: Record, now: float) -> None:
+def pass_time(cluster: ClusterState, core: Record, now: float) -> None:
     """Advance a core to now."""
     if core.quota >= 0:
         run_on(core, cluster.shares.jobs, now)
@@ -83,7 +83,7 @@ def pass_time(cluster: Cluster, core: Record, now: float) -> None:
 
 
 @inner
-def set_core(cluster: Cluster, number: int) -> None:
+def set_core(cluster: ClusterState, number: int) -> None:
     """Schedule the next event of a core after a change of its jobs or speed."""
     core, jobs = cluster.shares.cores[number], cluster.shares.jobs
     set_time(
@@ -94,13 +94,13 @@ def set_core(cluster: Cluster, number: int) -> None:
 
 
 @inner
-def left_alone(cluster: Cluster, who: int, now: float) -> float:
+def left_alone(cluster: ClusterState, who: int, now: float) -> float:
     """Return the remaining time of a thread on a core of its own, which may not have begun yet."""
     return float(cluster.clock.when[who] - max(now, cluster.threads[who].begins))
 
 
 @inner
-def stop_alone(cluster: Cluster, who: int, now: float) -> float:
+def stop_alone(cluster: ClusterState, who: int, now: float) -> float:
     """Stop a thread on a core of its own; return its remaining work."""
     core, left = cluster.shares.cores[cluster.threads[who].core], left_alone(cluster, who, now)
     core.busy -= left
@@ -109,7 +109,7 @@ def stop_alone(cluster: Cluster, who: int, now: float) -> float:
 
 
 @inner
-def set_speed(cluster: Cluster, number: int, speed: float, now: float) -> None:
+def set_speed(cluster: ClusterState, number: int, speed: float, now: float) -> None:
     """Set the `speed` of the core `number` of `cluster` from `now` on."""
     core = cluster.shares.cores[number]
     pass_time(cluster, core, now)
@@ -125,7 +125,7 @@ def set_speed(cluster: Cluster, number: int, speed: float, now: float) -> None:
 
 
 @inner
-def divide_cores(cluster: Cluster, now: float) -> None:
+def divide_cores(cluster: ClusterState, now: float) -> None:
     """Update which threads have cores of their own after threads moved."""
     for number in range(len(cluster.shares.cores)):
         core = cluster.shares.cores[number]

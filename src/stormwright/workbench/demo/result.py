@@ -10,7 +10,7 @@ from stormwright.controller.propose import NoPlan
 from stormwright.controller.reports import MoveReport
 from stormwright.model import Problem, TopologyAssignment
 from stormwright.model.link_speed import link_bits_per_s
-from stormwright.pipeline.streaming.progress import Progress
+from stormwright.pipeline.streaming.progress import StreamProgress
 from stormwright.plans.plan import Plan
 from stormwright.predict.prediction import NodePrediction
 from stormwright.workbench.demo.measure import NodeUse, TopologyRun, fullest
@@ -377,7 +377,7 @@ class DemoResult:
     start_ms: float
     end_ms: float
     network: str
-    pipeline: Progress | None = None
+    pipeline: StreamProgress | None = None
     simulated: str = ""
     scheduler_name: str = ""
     starts: Sequence[MeasuredStart] = ()

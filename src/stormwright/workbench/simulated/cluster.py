@@ -23,7 +23,7 @@ from stormwright.simulator.cluster.nimbus import VirtualNimbus
 from stormwright.simulator.cluster.storm import VirtualStorm
 from stormwright.simulator.cluster.timings import Timings
 from stormwright.simulator.engine import NOWHERE, Engine
-from stormwright.simulator.settings import Settings
+from stormwright.simulator.settings import SimulatorSettings
 from stormwright.simulator.storm.engine import Events
 from stormwright.storm.bridge import NimbusAnswer
 from stormwright.storm.local_cluster import LocalClusterConfig
@@ -188,7 +188,7 @@ def by_tuples(
     seed
         Seed of random times and choices.
     """
-    settings = Settings.of(
+    settings = SimulatorSettings.of(
         problem,
         offered_tps=offered_tps,
         arrivals_vary=0.0,

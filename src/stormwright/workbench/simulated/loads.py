@@ -16,7 +16,7 @@ from stormwright.model.load import cpu_hz_of, requested
 from stormwright.model.topology import PLACEMENT_FOLLOWING
 from stormwright.pipeline.measurement.load_profile import executor_cpu_hz, executor_pending, flow_limit_tps
 from stormwright.pipeline.measurement.measurement import LatencyHistogram, NodeLoad
-from stormwright.pipeline.streaming.progress import Progress
+from stormwright.pipeline.streaming.progress import StreamProgress
 from stormwright.simulator.cluster.records import HEAP_BYTES, Streams
 from stormwright.simulator.cluster.storm import VirtualStorm
 from stormwright.simulator.engine import Counts, EngineCounts
@@ -284,10 +284,10 @@ class CountedLoads:
         measured = self._measured
         return None if measured is None else self._storm.clock.time() - measured.load.end_ms / 1000
 
-    def progress(self) -> Progress:
+    def progress(self) -> StreamProgress:
         """Return the progress."""
         measured = self._measured
-        found: Progress = {"running": True, "error": None, "batch": self._profiles - 1}
+        found: StreamProgress = {"running": True, "error": None, "batch": self._profiles - 1}
         if measured is not None:
             if self._reported[0] is not measured:
                 self._reported = measured, self._nodes(measured.load), self._latencies(measured)

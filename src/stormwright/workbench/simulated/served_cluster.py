@@ -26,7 +26,7 @@ from stormwright.simulator.cluster.nimbus import ACTIVE, INACTIVE
 from stormwright.simulator.cluster.storm import VirtualStorm
 from stormwright.simulator.cluster.timings import Timings
 from stormwright.simulator.engine import NOWHERE, Engine
-from stormwright.simulator.settings import Settings
+from stormwright.simulator.settings import SimulatorSettings
 from stormwright.simulator.steady_engine import SteadyEngine, SteadySettings
 from stormwright.simulator.storm.engine import Events
 from stormwright.simulator.storm.start import most_at_once
@@ -117,7 +117,7 @@ class EngineChoice:
         if self.tuples_at_once is None:
             steadily = SteadySettings(start_s=self.start_s, varies=_VARIES)
             return SteadyEngine(self.problem.with_nothing_running(), steadily)
-        settings = Settings.of(
+        settings = SimulatorSettings.of(
             self.problem,
             arrivals_vary=0.0,
             backlog_s=BACKLOG_S,

@@ -20,7 +20,7 @@ from stormwright.model.arrays import FloatArray, IntArray
 from stormwright.model.humanize import counted
 from stormwright.model.requests import ACKER
 from stormwright.predict.workers import nodes_of
-from stormwright.simulator.settings import Settings
+from stormwright.simulator.settings import SimulatorSettings
 from stormwright.simulator.storm.counting import EngineTotals, quantile_s
 from stormwright.simulator.storm.engine import Events
 
@@ -240,7 +240,7 @@ def simulate(
     problem: Problem,
     slots: IntArray,
     seconds: float,
-    settings: Settings,
+    settings: SimulatorSettings,
     trace: Sequence[RateChange] = (),
     progress: Callable[[float, int], None] | None = None,
 ) -> Simulation:

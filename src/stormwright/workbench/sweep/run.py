@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 # A sweep's cells in the history of a service, beside the sweep's own table.
 
 
-class HistoryTable:
+class StagedTable:
     """A table of cells whose rows are also staged for the history, exactly once.
 
     1. Rows are staged hidden before the table has them, and may be taken once it has. Rows are appended atomically, so
@@ -112,7 +112,7 @@ class CellBatch(NamedTuple):
     begin_s: float
 
 
-class Progress(Protocol):
+class SweepProgress(Protocol):
     """Receives progress: numbers of cells that are done, of all, and of failed ones."""
 
     def __call__(self, done: int, cells: int, failed: int) -> None:
@@ -127,7 +127,7 @@ def run_on_spark(
     *,
     retry_failed: bool = False,
     opened: Callable[[SparkSession], CellTable] | None = None,
-    progress: Progress | None = None,
+    progress: SweepProgress | None = None,
 ) -> tuple[int, pa.Table]:
     """Run the missing cells of a sweep on Spark; return their number and the whole table.
 

@@ -224,11 +224,11 @@ def _came(cell: SweepCell, packed: SweepProblem, answer: ComparedRow) -> dict[st
     run = cell.simulated
     if run is None or answer.assignment is None:
         return {}
-    from stormwright.simulator.settings import Settings
+    from stormwright.simulator.settings import SimulatorSettings
     from stormwright.workbench.simulated.simulation import parse_trace, quantile_ms, simulate
 
     problem = _unpacked(packed)
-    settings = replace(Settings.of(problem), seed=(cell.seed or 0) % 2**63)
+    settings = replace(SimulatorSettings.of(problem), seed=(cell.seed or 0) % 2**63)
     changes = parse_trace(run.text, problem, run.trace)
     found = simulate(problem, answer.assignment.slot_of_executor, run.seconds, settings, changes)
     whole, acked = found.whole, any(map(found.acked, range(len(problem.topologies))))

@@ -23,11 +23,11 @@ from stormwright.model import Assignment
 from stormwright.model.assignment import where, without_ports
 from stormwright.plans.states import HALTED_STATES
 from stormwright.simulator.cluster.nimbus import ACTIVE
-from stormwright_lab.chaos.invariants import Invariant, Violation
+from stormwright_lab.chaos.invariants import Invariant, InvariantViolation
 from stormwright_lab.chaos.scenarios import Action
 from stormwright_lab.chaos.virtual.schedule import Schedule
 from stormwright_lab.chaos.virtual.virtual_service import VirtualService
-from stormwright_lab.chaos.virtual.world import Killed, World
+from stormwright_lab.chaos.virtual.world import Killed, VirtualWorld
 
 _PERSON = ChangeRequest(by="chaos", reason="a run in virtual time")
 
@@ -60,7 +60,7 @@ class Exploration:
 
     steps: int
     messages: int
-    violations: tuple[Violation, ...]
+    violations: tuple[InvariantViolation, ...]
     virtual_s: float
     plans: dict[str, str]
 
@@ -81,7 +81,7 @@ def explore(schedule: Schedule, longest_s: float = LONGEST_S) -> Exploration:
         Virtual seconds after which it should have ended.
     """
     directory = Path(tempfile.mkdtemp(prefix="stormwright-chaos-", dir=_MEMORY if _MEMORY.is_dir() else None))
-    world = World(schedule)
+    world = VirtualWorld(schedule)
     decides = schedule.action is None and schedule.world % 3 == 0
     run = _Run(world, directory, schedule.action, longest_s, decides=decides)
     since_s = world.clock.monotonic()
@@ -90,9 +90,9 @@ def explore(schedule: Schedule, longest_s: float = LONGEST_S) -> Exploration:
             run.run()
         found = tuple(run.violations())
     except _UnfinishedError as error:
-        found = (Violation(Invariant.JOURNAL, str(error)),)
+        found = (InvariantViolation(Invariant.JOURNAL, str(error)),)
     except Exception as error:
-        found = (Violation(Invariant.ERROR, f"{type(error).__name__}: {error}"),)
+        found = (InvariantViolation(Invariant.ERROR, f"{type(error).__name__}: {error}"),)
     finally:
         run.end()
         shutil.rmtree(directory, ignore_errors=True)
@@ -128,7 +128,7 @@ class _Run:
     """
 
     def __init__(
-        self, world: World, directory: Path, action: Action | None, longest_s: float, *, decides: bool
+        self, world: VirtualWorld, directory: Path, action: Action | None, longest_s: float, *, decides: bool
     ) -> None:
         self._world, self._directory, self._action, self._decides = world, directory, action, decides
         self._before = world.where()
@@ -175,26 +175,26 @@ class _Run:
             self._service.end()
             self._service = None
 
-    def violations(self) -> Iterator[Violation]:
+    def violations(self) -> Iterator[InvariantViolation]:
         """Yield the invariants that do not hold in the end."""
         world = self._world
         for entry in world.nimbus.entries.values():
             if entry.status != ACTIVE:
-                yield Violation(Invariant.PAUSED, f"{entry.topology.name} is left {entry.status}")
+                yield InvariantViolation(Invariant.PAUSED, f"{entry.topology.name} is left {entry.status}")
         up = {(w.topology, w.supervisor, w.port) for w in world.storm.supervisors.workers.values() if w.up}
         wanted = {(t, *slot) for t, slots in world.where().items() for slot in slots if slot}
         if up != wanted:
-            yield Violation(Invariant.EXECUTORS, f"workers {sorted(up ^ wanted)} do not run, or should not")
+            yield InvariantViolation(Invariant.EXECUTORS, f"workers {sorted(up ^ wanted)} do not run, or should not")
         if not world.workers_killed and (lost := world.lost()):
-            yield Violation(Invariant.TREES, f"{lost} trees have lost a tuple")
+            yield InvariantViolation(Invariant.TREES, f"{lost} trees have lost a tuple")
         if self._target and not self._decides and self.states.get(self._plan) == "done":
             reached = self._reached or world.where()
             if self._target != reached:
-                yield Violation(Invariant.PLACEMENT, f"the plan leads to {self._target}, and led to {reached}")
+                yield InvariantViolation(Invariant.PLACEMENT, f"the plan leads to {self._target}, and led to {reached}")
         now, then = ({t: without_ports(slots) for t, slots in each.items()} for each in (world.where(), self._before))
         if self._back and now != then:
             text = f"everything was at {self._before}, and is at {world.where()} after the revert"
-            yield Violation(Invariant.PLACEMENT, text)
+            yield InvariantViolation(Invariant.PLACEMENT, text)
 
     def _wait_for_restart(self) -> None:
         world = self._world

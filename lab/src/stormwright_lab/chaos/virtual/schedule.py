@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Self
 
-from stormwright_lab.chaos.scenarios import Action, Fault, FaultKind, Moment, Scenario, Target
+from stormwright_lab.chaos.scenarios import Action, FaultKind, FaultTarget, Moment, PlannedFault, Scenario
 
 #: Usual time of a message in seconds, and times of late ones.
 USUAL_S, LATE_S = 0.05, (0.0, 0.3, 2.0, 11.0)
 
 #: Targets of schedules by chance that are killed, and seconds until the service or Nimbus is back.
-MORTAL = (Target.SERVICE, Target.NIMBUS, Target.MOVING_WORKER)
+MORTAL = (FaultTarget.SERVICE, FaultTarget.NIMBUS, FaultTarget.MOVING_WORKER)
 AWAY_S = (0.5, 4.0, 15.0)
 
 #: Steps after its moment at which a fault of a scenario begins, at most, by seed.
@@ -25,14 +25,14 @@ _NO_KIND = {
     FaultKind.DAMAGE: "the files concerned belong to Spark and to forecasts, which are not part of it",
 }
 _NO_TARGET = {
-    Target.SPARK: "loads are not measured by Spark",
-    Target.STANDBY: "workers start in a fixed time",
+    FaultTarget.SPARK: "loads are not measured by Spark",
+    FaultTarget.STANDBY: "workers start in a fixed time",
 }
 
 
-def why_no_counterpart(fault: Fault) -> str:
+def why_no_counterpart(fault: PlannedFault) -> str:
     """Return why a fault has no counterpart in virtual time; empty if it has one."""
-    if fault.kind is FaultKind.STOP and fault.target in (Target.MOVING_WORKER, Target.UNCHANGED_WORKER):
+    if fault.kind is FaultKind.STOP and fault.target in (FaultTarget.MOVING_WORKER, FaultTarget.UNCHANGED_WORKER):
         return "a worker of the virtual cluster runs or has ended"
     return _NO_KIND.get(fault.kind) or _NO_TARGET.get(fault.target, "")
 
@@ -54,7 +54,7 @@ class ScheduledFault:
         Selects one of several workers or nodes that the target means.
     """
 
-    fault: Fault
+    fault: PlannedFault
     when: int | Moment
     skip: int = 0
     which: int = 0
@@ -100,7 +100,7 @@ class Schedule:
             yield replace(self, faults=self.faults[:number] + self.faults[number + 1 :])
 
 
-def death(step: int, target: Target, away_s: float = 4.0, which: int = 0) -> ScheduledFault:
+def death(step: int, target: FaultTarget, away_s: float = 4.0, which: int = 0) -> ScheduledFault:
     """Return a kill at a step.
 
     Parameters
@@ -112,7 +112,7 @@ def death(step: int, target: Target, away_s: float = 4.0, which: int = 0) -> Sch
     away_s
         Seconds until it is back; of a worker that depends on its supervisor.
     """
-    return ScheduledFault(Fault(FaultKind.KILL, target, away_s), step, which=which)
+    return ScheduledFault(PlannedFault(FaultKind.KILL, target, away_s), step, which=which)
 
 
 def by_chance(seed: int, steps: int, messages: int, deaths: int = 3) -> Schedule:

@@ -38,7 +38,7 @@ from stormwright.service.plans.plan_service import PlanMakers, PlanService
 from stormwright.service.plans.store import PlanExpiry, PlanStore
 from stormwright.service.storage.database import FILE, State, Transaction
 from stormwright.storm.bridge import Bridge
-from stormwright_lab.chaos.virtual.world import World
+from stormwright_lab.chaos.virtual.world import VirtualWorld
 
 _EVEN = make_scheduler(BASELINE)
 
@@ -46,7 +46,7 @@ _EVEN = make_scheduler(BASELINE)
 class VirtualState(State):
     """Database that is a step before and after each transaction, and may be full."""
 
-    def __init__(self, path: Path, world: World) -> None:
+    def __init__(self, path: Path, world: VirtualWorld) -> None:
         self._world = world
         super().__init__(path, world.service_clock)
         self._connection.execute("PRAGMA synchronous = OFF")
@@ -65,7 +65,7 @@ class VirtualState(State):
 class VirtualDocument:
     """Document in a file of a disk that may be full."""
 
-    def __init__(self, path: Path, world: World) -> None:
+    def __init__(self, path: Path, world: VirtualWorld) -> None:
         self._file, self._world = FileDocument(path), world
 
     def load(self) -> str | None:
@@ -86,7 +86,7 @@ class VirtualDocument:
 class NimbusCalls:
     """Calls of the service to Nimbus, each with a step before and after it."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: VirtualWorld) -> None:
         self._world = world
 
     def cluster(self) -> Mapping[str, Any]:
@@ -150,7 +150,7 @@ class VirtualService:
     """
 
     def __init__(
-        self, world: World, directory: Path, person: Callable[[VirtualService], None], *, decides: bool
+        self, world: VirtualWorld, directory: Path, person: Callable[[VirtualService], None], *, decides: bool
     ) -> None:
         self._person = person
         self._world, clock = world, world.service_clock

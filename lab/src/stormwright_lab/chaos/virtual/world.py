@@ -30,10 +30,10 @@ from stormwright.simulator.cluster.clock import VirtualClock
 from stormwright.simulator.cluster.nimbus import ACTIVE, REBALANCING, Ask, VirtualNimbus
 from stormwright.simulator.cluster.storm import Deliver, VirtualStorm, unavailable
 from stormwright.simulator.cluster.timings import Timings
-from stormwright.simulator.settings import Settings
+from stormwright.simulator.settings import SimulatorSettings
 from stormwright.simulator.storm.engine import Events
 from stormwright.storm.bridge import NimbusAnswer
-from stormwright_lab.chaos.scenarios import FaultKind, Moment, Target
+from stormwright_lab.chaos.scenarios import FaultKind, FaultTarget, Moment
 from stormwright_lab.chaos.virtual.schedule import USUAL_S, Schedule, ScheduledFault
 
 #: Trees/s that a topology begins, and seconds of them that its spout makes up for after a pause; part of a core that
@@ -57,7 +57,7 @@ class Killed(BaseException):
 class WorldClock(VirtualClock):
     """Clock on which every wait of the service is a step, and which can be set."""
 
-    world: World
+    world: VirtualWorld
 
     def sleep(self, seconds: float) -> None:
         """Advance by some seconds."""
@@ -113,7 +113,7 @@ class ServiceClock:
         return self._clock.stopped(stop, timeout_s)
 
 
-class World:
+class VirtualWorld:
     """The virtual cluster of a schedule.
 
     Parameters
@@ -153,7 +153,9 @@ class World:
         self.clock = WorldClock(1_795_219_140.0)
         self.clock.world = self
         self.service_clock = ServiceClock(self.clock)
-        settings = Settings.of(self.start, backlog_s=_BACKLOG_S, startup_s=Timings().start_s, seed=schedule.world)
+        settings = SimulatorSettings.of(
+            self.start, backlog_s=_BACKLOG_S, startup_s=Timings().start_s, seed=schedule.world
+        )
         self.engine = Events(self.start, np.full(self.start.num_executors, UNPLACED, np.int32), settings)
         self.storm = VirtualStorm(self.clock, self.start, self.engine, evenly, Timings(), self._delay)
         self.nimbus: VirtualNimbus = self.storm.nimbus
@@ -267,11 +269,11 @@ class World:
         now_s = self.clock.monotonic()
         self._in_force_until_s = max(self._in_force_until_s, now_s + lasts_s)
         match fault.kind, fault.target:
-            case FaultKind.KILL | FaultKind.RESTART, Target.SERVICE:
+            case FaultKind.KILL | FaultKind.RESTART, FaultTarget.SERVICE:
                 self._kill_service(lasts_s)
-            case FaultKind.STOP, Target.SERVICE:
+            case FaultKind.STOP, FaultTarget.SERVICE:
                 self._stop_service(lasts_s)
-            case FaultKind.CUT | FaultKind.REFUSE, Target.SERVICE:
+            case FaultKind.CUT | FaultKind.REFUSE, FaultTarget.SERVICE:
                 self._cut_until_s = now_s + lasts_s
             case FaultKind.FILL_DISK, _:
                 self._no_disk_until_s = now_s + lasts_s
@@ -281,20 +283,20 @@ class World:
                 self.clock.after(lasts_s, lambda: self._change_clock(-seconds))
             case FaultKind.SLOW_LINK, _:
                 self._slow_until_s = now_s + lasts_s
-            case FaultKind.REFUSE, Target.NIMBUS:
+            case FaultKind.REFUSE, FaultTarget.NIMBUS:
                 for node in self.start.supervisors:
                     self.storm.supervisors.suspend(node.id, lasts_s)
-            case _, Target.NIMBUS | Target.ZOOKEEPER:
+            case _, FaultTarget.NIMBUS | FaultTarget.ZOOKEEPER:
                 self.nimbus.die(lasts_s)
-            case _, Target.GATEWAY:
+            case _, FaultTarget.GATEWAY:
                 self._no_gateway_until_s = now_s + (lasts_s if fault.kind is FaultKind.STOP else 0.1)
-            case FaultKind.KILL, Target.SOURCE_NODE | Target.TARGET_NODE | Target.OTHER_NODE:
+            case FaultKind.KILL, FaultTarget.SOURCE_NODE | FaultTarget.TARGET_NODE | FaultTarget.OTHER_NODE:
                 self._kill_node(self._node(each), lasts_s)
-            case _, Target.SOURCE_SUPERVISOR | Target.TARGET_SUPERVISOR:
+            case _, FaultTarget.SOURCE_SUPERVISOR | FaultTarget.TARGET_SUPERVISOR:
                 self.storm.supervisors.suspend(self._node(each), lasts_s)
             case FaultKind.CUT, _:
                 self.storm.supervisors.suspend(self._node(each), lasts_s)
-            case FaultKind.KILL, Target.MOVING_WORKER | Target.UNCHANGED_WORKER:
+            case FaultKind.KILL, FaultTarget.MOVING_WORKER | FaultTarget.UNCHANGED_WORKER:
                 self._kill_worker(each)
 
     def _change_clock(self, seconds: float) -> None:
@@ -322,7 +324,7 @@ class World:
         places = sorted(self.storm.supervisors.workers)
         if isinstance(each.when, Moment):
             moved = self._moved_slots()
-            moving = each.fault.target is Target.MOVING_WORKER
+            moving = each.fault.target is FaultTarget.MOVING_WORKER
             places = [place for place in places if (place in moved) is moving] or places
         if places:
             self.workers_killed += 1
@@ -332,8 +334,8 @@ class World:
         """Return the node that a target means."""
         left, taken = ({slot[0] for slot in slots} for slots in (self._left(), self._taken()))
         others = {node.id for node in self.start.supervisors} - left - taken
-        source, target = Target.SOURCE_NODE, Target.TARGET_NODE
-        meant = {source: left, Target.SOURCE_SUPERVISOR: left, target: taken, Target.TARGET_SUPERVISOR: taken}
+        source, target = FaultTarget.SOURCE_NODE, FaultTarget.TARGET_NODE
+        meant = {source: left, FaultTarget.SOURCE_SUPERVISOR: left, target: taken, FaultTarget.TARGET_SUPERVISOR: taken}
         nodes = sorted(meant.get(each.fault.target, others) or {node.id for node in self.start.supervisors})
         return nodes[each.which % len(nodes)]
 

@@ -166,7 +166,7 @@ class ClusterLab:
             time.sleep(_LATELY_S / 4)
 
     def measure(self, cell: Cell, placement: CellPlacement | None, rate_tps: float) -> CellOutcome:
-        """Measure a cell; see `stormwright_lab.evaluations.run.Lab`.
+        """Measure a cell; see `stormwright_lab.evaluations.run.EvaluationLab`.
 
         Raises
         ------

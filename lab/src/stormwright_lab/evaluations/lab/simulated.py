@@ -26,7 +26,7 @@ from stormwright.predict.flow.profile import Profile
 from stormwright.schedulers import make_scheduler
 from stormwright.simulator.cluster.nimbus import VirtualNimbus
 from stormwright.simulator.cluster.timings import Timings
-from stormwright.simulator.settings import Settings
+from stormwright.simulator.settings import SimulatorSettings
 from stormwright.simulator.storm.counting import EngineTotals
 from stormwright.simulator.storm.engine import Events
 from stormwright.storm.bridge import Bridge
@@ -63,7 +63,7 @@ class SimulatedLab:
         pass
 
     def measure(self, cell: Cell, placement: CellPlacement | None, rate_tps: float) -> CellOutcome:
-        """Measure a cell; see `stormwright_lab.evaluations.run.Lab`.
+        """Measure a cell; see `stormwright_lab.evaluations.run.EvaluationLab`.
 
         Raises
         ------
@@ -99,7 +99,7 @@ class _Start(NamedTuple):
 
     def events(self, *, saturated: bool) -> Events:
         """Return the cluster with all workers up."""
-        settings = Settings.of(self.problem, saturated=saturated, seed=self.seed)
+        settings = SimulatorSettings.of(self.problem, saturated=saturated, seed=self.seed)
         return Events(self.problem, self.slots, settings, Profile.of(self.problem))
 
     def running(self) -> Problem:

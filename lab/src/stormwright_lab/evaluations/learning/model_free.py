@@ -28,12 +28,12 @@ from stormwright.schedulers.model_free import slots_on
 from stormwright.schedulers.portfolio.agent import (
     NEIGHBOURS,
     Agent,
-    Network,
+    NeuralNetwork,
     nearest_assignments,
     one_hot,
     state_of,
 )
-from stormwright.simulator.settings import Settings
+from stormwright.simulator.settings import SimulatorSettings
 from stormwright.simulator.storm.engine import Events
 
 log = logging.getLogger(__name__)
@@ -107,7 +107,7 @@ class VirtualTopology:
             Seed of random times.
         """
         events = Events(
-            self.problem, slots_on(self.problem, nodes), Settings.of(self.problem, seed=seed), self._profile
+            self.problem, slots_on(self.problem, nodes), SimulatorSettings.of(self.problem, seed=seed), self._profile
         )
         events.rate(0, rate)
         events.until(self._seconds / 3)
@@ -231,12 +231,12 @@ class _Learner:
         self._buffer: deque[_Transition] = deque(maxlen=_BUFFER)
 
     @property
-    def actor_network(self) -> Network:
+    def actor_network(self) -> NeuralNetwork:
         """The actor."""
         return _network(self._actor)
 
     @property
-    def critic_network(self) -> Network:
+    def critic_network(self) -> NeuralNetwork:
         """The critic."""
         return _network(self._critic)
 
@@ -283,5 +283,5 @@ class _Learner:
         return np.array([one_hot(nodes, self._nodes) for nodes in found])
 
 
-def _network(regressor: Any) -> Network:
-    return Network(list(regressor.coefs_), list(regressor.intercepts_))
+def _network(regressor: Any) -> NeuralNetwork:
+    return NeuralNetwork(list(regressor.coefs_), list(regressor.intercepts_))
