@@ -110,7 +110,7 @@ _MIN_TRAFFIC_PERCENT, _MIN_PERCENT = 20.0, 10.0
 #: its weight.
 ENOUGH = 2.0
 
-#: Minimum rise of reachable throughput in percent, with 95 % confidence, for which topologies move.
+#: Minimum rise of reachable throughput in percent, at the lower end of its interval, for which topologies move.
 SURE_PERCENT = 2.0
 
 #: Part of the measured CPU that the model has to explain for a decision to rest on it.
@@ -147,7 +147,7 @@ class Outlook:
     promises
         Promise by topology id.
     at_least_percent
-        Lower bound of the gain with 95 % confidence; None for objectives without one.
+        Lower end of the interval of the gain; None for objectives without one.
     has_room
         Whether every topology already reaches so much more than its measured rate that no rate can gain.
     explained
@@ -396,7 +396,7 @@ def _not_held(pairs: _Pairs) -> list[str]:
 
 
 def _holds(now: TopologyPrediction, new: TopologyPrediction, *, shared: bool) -> bool:
-    """Return whether a placement sustains the measured (or currently predicted) rate with 95 % confidence.
+    """Return whether a placement sustains the measured (or currently predicted) rate at the lower end of its interval.
 
     A topology that neither moves nor loses a thousandth of its rate does so, too.
     """
