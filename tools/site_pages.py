@@ -235,7 +235,8 @@ def _python() -> dict[str, str]:
         blocks += [f"::: {module}.{name}" for name, module in sorted(set(public_names(package)))]
         if package == "stormwright":
             blocks += [
-                f"## {name}\n\n::: stormwright.{name}.Callable{name.title()}.__call__\n    options:\n      heading_level: 3"
+                f"## {name}\n\n::: stormwright.{name}.Callable{name.title()}.__call__\n"
+                "    options:\n      heading_level: 3"
                 for name in ("advise", "predict", "schedulers")
             ]
         pages[f"reference/python/{package}.md"] = "\n\n".join(blocks) + "\n"

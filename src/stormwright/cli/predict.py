@@ -28,7 +28,8 @@ _COLUMNS = {"today": "now", "then": "with the assignment"}
 def command(file: Path, assignment: Path | None, costs_file: Path | None, as_json: bool) -> None:
     """The placement is the current one of the problem in FILE, or an ASSIGNMENT, written by `stormwright schedule
     --output`. Utilisation of nodes, links and threads is predicted, too. The prediction is based on the problem's
-    load, as measured under the current placement. Figures in brackets are intervals, as wide as such predictions were wrong.
+    load, as measured under the current placement. Figures in brackets are intervals, as wide as such predictions were
+    wrong.
     """
     from stormwright.cli.predictions import assumptions_of, print_predictions, say_problem
     from stormwright.predict.answer import predict
