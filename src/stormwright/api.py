@@ -433,7 +433,7 @@ def simulate(
     saturated
         Whether spouts emit as fast as the limit of pending trees allows, instead of at a given rate.
     costs
-        As for `predict`.
+        Costs of messages and workers, as a file or its content; as for `predict`.
 
     Returns
     -------

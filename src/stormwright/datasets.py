@@ -115,7 +115,7 @@ class MeasuredPlacements(Tabular, Sequence[MeasuredPlacement]):
     Parameters
     ----------
     path
-        The archive.
+        Zip archive of measured placements to open.
 
     Raises
     ------

@@ -309,7 +309,7 @@ def collected(faults: list[Fault], option: str) -> Iterator[None]:
     Parameters
     ----------
     faults
-        Collects the faults.
+        List to which faults of the block are appended.
     option
         Option of the input.
     """

@@ -66,7 +66,7 @@ class CallableAdvise(ModuleType):
         ui
             Responses of Storm's UI to ``GET /api/v1/topology/ID?window=600``, or files with them.
         costs
-            As for `predict`.
+            Costs of messages and workers, as a file or its content; as for `predict`.
         alternatives
             Whether to search for clusters with other headrooms, too.
 

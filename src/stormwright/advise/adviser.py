@@ -102,7 +102,7 @@ class TargetSize:
     workers
         Number of workers; None for no change.
     why
-        Reason, for people.
+        Reason for this size, in words for people.
     problem, assignment
         The topology with these executors on the recommended nodes, and its placement; None if the adviser does not
         determine them.
@@ -134,7 +134,7 @@ def target_rates(observation: Observation, capacity_tps: Mapping[str, float] | N
     Parameters
     ----------
     observation
-        The window.
+        Measured window with offered trees/s and components.
     capacity_tps
         Component → maximum tuples/s that it passes on; unlimited by default.
     """

@@ -55,7 +55,7 @@ def read_or_default(document: Document, read: Callable[[str], _T], default: Call
     Parameters
     ----------
     document
-        The document.
+        Document to load; set aside if it is damaged.
     read
         Parses the text; raises ValueError, KeyError, TypeError or AttributeError for a damaged one.
     default

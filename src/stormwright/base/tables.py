@@ -86,7 +86,7 @@ def bar_chart(title: str, bars: Mapping[str, float]) -> str:
     Parameters
     ----------
     title
-        Heading.
+        Heading above the bars; escaped for HTML.
     bars
         Label → fraction in use; 1 is full.
     """

@@ -31,7 +31,7 @@ def decided_by(
     from_scratch
         Whether to ignore the current placement; None for the scheduler's default.
     faults
-        Collects the faults.
+        List to which faults of name, settings and objective are appended.
     """
     from stormwright.controller.objectives.outlook import THROUGHPUT, TRAFFIC
     from stormwright.schedulers import make_scheduler

@@ -142,7 +142,7 @@ def print_table(table: _Table, most: int | None = None, noun: str = "", rest: st
     Parameters
     ----------
     table
-        The table.
+        Table to print; only the rows shown are formatted.
     most
         Maximum number of rows without ``--all``; None for all rows.
     noun

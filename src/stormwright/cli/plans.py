@@ -32,7 +32,7 @@ def print_plan(plan: Plan, *, steps: bool = False) -> None:
     Parameters
     ----------
     plan
-        The plan.
+        Plan to print, with or without prediction.
     steps
         Whether to print every move, reason and step, too.
     """

@@ -71,7 +71,7 @@ def shown(
     write
         Receives the lines instead of printing them.
     shape
-        Formats a record.
+        Returns the line of a log record; its message by default.
     """
     handler = _Lines(write or partial(say_lines, err=err), shape)
     level = LOGGER.level

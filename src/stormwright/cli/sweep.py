@@ -144,7 +144,7 @@ def _run(
     Parameters
     ----------
     opened
-        Opens the table.
+        Returns the table of cells, given the Spark session.
     retry_failed
         Whether to run failed cells again.
     where

@@ -32,7 +32,7 @@ class Client:
     Parameters
     ----------
     address
-        As in ``http://127.0.0.1:7070``.
+        Address of the service without a path, as in ``http://127.0.0.1:7070``; plain HTTP by default.
     by
         Who asks, for the history; where a token is needed, its name counts instead.
     token
@@ -97,7 +97,7 @@ class Client:
         Parameters
         ----------
         plan
-            Its id.
+            Id of the plan, from `plan`.
         limit_s
             Maximum time to wait, in seconds.
         waits
@@ -194,7 +194,7 @@ class Client:
         node
             A host, or the id of a supervisor.
         reason
-            Why.
+            Reason for the drain, stored in the history.
         only_cordon, wait
             What runs there stays; or what leaves is only planned.
         """

@@ -293,7 +293,7 @@ class Overview(Shape):
     Parameters
     ----------
     service
-        Name and version.
+        Name and version of the service, separated by a blank.
     healthy, verdict
         Whether nothing is wrong (false while nothing is known yet), and the same as a text.
     findings

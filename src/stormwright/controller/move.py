@@ -81,7 +81,7 @@ class Mover:
     nimbus
         Pauses, rebalances and resumes topologies.
     bridge
-        Answers Nimbus.
+        Scheduling bridge that passes the wanted slots to Nimbus at its next request.
     tally
         Counts the records of the workers; its clock is used for all waits.
     pauses

@@ -62,9 +62,9 @@ def changes(
     Parameters
     ----------
     preconditions
-        Result of `preconditions`.
+        State for which the plan was made, from `preconditions`.
     problem
-        Current problem.
+        Problem with the current nodes, placement and topologies.
     moved
         Placement by topology id, of topologies already moved by the plan.
     rate_tps

@@ -159,7 +159,7 @@ class Terms:
     refuses
         Returns which placements are refused.
     assumptions, gains
-        As in `Outlooks`.
+        Assumptions of predictions (None for defaults), and alternative quantities to gain, as in `Outlooks`.
     slot_name
         Returns the name of a slot that is gone.
     sources
@@ -243,9 +243,9 @@ def propose(problem: Problem, request: Request, terms: Terms) -> Plan | NoPlan:
     problem
         What runs now under the load measured last.
     request
-        The request.
+        Kind of plan wanted: `Improve`, `Repair`, `Evacuate` or `Place`.
     terms
-        Means and limits.
+        Schedulers, budget and other limits for the plan.
 
     Raises
     ------
@@ -553,9 +553,9 @@ def plan_of(problem: Problem, order: MoveOrder, rate_tps: Mapping[str, float] | 
     Parameters
     ----------
     problem
-        What runs.
+        Problem with the current placement, on which the moves are based.
     order
-        The moves.
+        Steps in the order in which they are made, and topologies that stay.
     rate_tps
         Measured trees/s by topology id: with others the plan no longer applies.
     """
@@ -594,7 +594,7 @@ def plan_valid_moves(
     placements
         Placements of the problem.
     assignment, budget, staying, cpu_limits
-        As in `stormwright.controller.planning.planner.plan_moves`.
+        Placement, limits and exceptions, as in `stormwright.controller.planning.planner.plan_moves`.
     """
     problem, stay = placements.problem, dict(staying)
     order = plan_moves(problem, assignment, budget, stay, cpu_limits=cpu_limits)

@@ -80,7 +80,7 @@ def move_report(
     Parameters
     ----------
     move
-        The planned move.
+        Planned move, for the numbers of executors and workers.
     times
         Seconds until everything was drained, until the spouts could emit again, and until all new workers reported.
     span_ms

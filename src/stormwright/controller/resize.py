@@ -27,7 +27,7 @@ def other_executors(problem: Problem, wanted: Mapping[str, Mapping[str, int]]) -
     Parameters
     ----------
     problem
-        What runs.
+        Problem with the current numbers of executors.
     wanted
         Topology (id) → component (id) → executors.
 
@@ -146,9 +146,9 @@ def resize_steps(
     before, after
         What runs, and the result of `resized`.
     slots
-        Result of `resized_slots`.
+        Slot of every executor after resizing, from `resized_slots`.
     wanted
-        As in `other_executors`.
+        Topology (id) → component (id) → executors, for the resized topologies.
     """
     return tuple(_step(before, after, slots, topology, executors) for topology, executors in wanted.items())
 

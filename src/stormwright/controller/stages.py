@@ -77,7 +77,7 @@ def away_after(steps: Iterable[Move], away: Iterable[str] = ()) -> set[str]:
     Parameters
     ----------
     steps
-        Steps in order.
+        Steps in the order in which they are made.
     away
         Topologies in spare slots before.
     """

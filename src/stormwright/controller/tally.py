@@ -258,7 +258,7 @@ class Tally:
         topology
             Id of the topology.
         supervisor, port
-            The slot.
+            Supervisor id and port of the worker's slot.
         tasks
             Ids of the tasks that the newest worker there must hold; with none of them any worker will do.
         since

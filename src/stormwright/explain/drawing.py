@@ -221,7 +221,7 @@ def draw(problem: Problem, name: str, lead: str, slots: IntArray, colours: list[
     Parameters
     ----------
     problem
-        The placed problem.
+        Problem whose nodes and executors are drawn.
     name, lead
         Heading, and the line below it.
     slots

@@ -152,7 +152,7 @@ def explanations(
     Parameters
     ----------
     problem, assignment, topology, executor
-        As for `explain`.
+        Problem with its placement, and the executors to explain, as for `explain`.
     only_unplaced
         Whether placed executors are left out.
     """

@@ -43,7 +43,7 @@ class RuledOutNodes:
     Parameters
     ----------
     kind, text, unit
-        As in `Obstacle`.
+        Kind and description of the obstacle, and unit of its amount, as in `Obstacle`.
     nodes
         Nodes that it rules out, shape (N,).
     short_by

@@ -166,7 +166,7 @@ class _Draft:
         workers, ackers
             Workers, by default by size, and ackers.
         nodes
-            Number of nodes.
+            Number of nodes, which limits the default number of workers.
         """
         components = tuple(
             Component(name, "bolt" if name in self.inputs else "spout", size or 1, tuple(self.inputs.get(name, ())))

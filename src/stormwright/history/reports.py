@@ -117,7 +117,7 @@ def hourly_trees(
     store
         Tables of the history.
     stretch
-        Range of time.
+        Range of time, without its end; open where a bound is None.
     left_out
         Ranges of time treated as unknown: a test, an outage, a holiday.
     """

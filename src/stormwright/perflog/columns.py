@@ -90,7 +90,7 @@ def parsed_rows(lines: Sequence[bytes], landed_ms: Sequence[int], late_s: float)
     lines
         Lines of a performance log, without blank ones.
     landed_ms
-        When each landed.
+        Time at which each line landed, in ms since 1970.
     late_s
         Seconds after which a record is late, so that its line is stored as well.
     """

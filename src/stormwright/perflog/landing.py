@@ -40,7 +40,7 @@ class LandingDirectory(ABC, Generic[Rows]):
     directory
         The directory; created if it does not exist.
     clock
-        Time of landing.
+        Clock by which files get their modification times.
     """
 
     #: How the names of the files end.

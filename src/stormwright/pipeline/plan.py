@@ -62,7 +62,7 @@ class BatchPlan:
     Parameters
     ----------
     spark
-        Spark session.
+        Session that adds up panes, and reads the files of large batches.
     directory
         Directory for temporary files.
     settings
@@ -103,9 +103,9 @@ def large_batch(
     Parameters
     ----------
     spark
-        Spark session.
+        Session that reads the files and adds up their panes.
     files
-        Landed files.
+        Landed files of the batch, as lines or columns.
     state
         State of the stream before the batch.
     settings

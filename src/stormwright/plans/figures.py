@@ -31,9 +31,9 @@ class Side(Shape):
     latency_ms
         Mean complete latency over topologies; None if none is known.
     traffic_tps
-        Tuples/s between nodes.
+        Traffic between nodes, in tuples/s of all topologies.
     nodes, workers
-        Number in use.
+        Numbers of nodes and of workers with an executor.
     bottleneck
         Limit of the topology with the least headroom.
     violations
@@ -86,7 +86,7 @@ class HeapChange(Shape):
     Parameters
     ----------
     worker
-        Its slot (``node:port``).
+        Slot of the worker, as ``node:port`` with the name of the node.
     before_mb, after_mb
         Size in MB of the heap of the worker from which most of its executors come, and of its own; None if unknown.
     used_mb

@@ -168,7 +168,7 @@ def unmatched_patterns(modes: Modes, topologies: Sequence[tuple[str, str]]) -> t
     Parameters
     ----------
     modes
-        Current modes.
+        Modes whose names and patterns of topologies are checked.
     topologies
         Id and name of each existing topology.
     """
@@ -210,7 +210,7 @@ def staying(modes: Modes, topologies: Iterable[tuple[str, str]], proposed: Mappi
     Parameters
     ----------
     modes
-        Current modes.
+        Modes that determine which topologies are only observed.
     topologies
         Ids and names of the topologies.
     proposed

@@ -95,7 +95,7 @@ class Move:
     Parameters
     ----------
     moves
-        The topologies.
+        Move of each topology; several that exchange slots move at once.
     after
         Topologies (ids) that must have moved before, because they make room for it.
     starts_per_core
@@ -137,7 +137,7 @@ class Promise:
     inter_node
         Its traffic between nodes; None where there is none to be a multiple of.
     sustained
-        Highest rate reached.
+        Highest rate reached, as a multiple of that before; None if unpredicted.
     latency, full_latency
         Mean complete latency at the rate that was measured, and at the highest one; None where there is none.
     pending_limit
@@ -294,7 +294,7 @@ class Plan(PlanSummary):
     before, after
         Predictions for all topologies together; None until it is made.
     moved
-        Topologies that move.
+        Topologies that move, with their predicted figures.
     promises
         Promise by topology id.
     because
@@ -313,7 +313,7 @@ class Plan(PlanSummary):
         Proven maximum improvement of any placement over the planned one, in the first objective; None if nothing is
         proven. And its description.
     evaluations
-        Outcomes of topologies.
+        Outcome of each moved topology by quantity, once its stage is evaluated.
     preconditions
         What it was made for.
     request

@@ -306,7 +306,7 @@ def build_web(
     storage, measurement, cluster
         Subsystems of the service.
     plan_service
-        The plan service.
+        Service that makes and controls plans for API and dashboard.
     status
         Returns the status of the service.
     trials
@@ -463,7 +463,7 @@ class Service:
         Parameters
         ----------
         settings
-            The new settings.
+            New settings; only triggers, budget, `least_measured_s`, `most_missing` and `on_failure` take effect.
         modes
             Parts of the modes to change.
         notify

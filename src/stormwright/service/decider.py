@@ -85,7 +85,7 @@ class Decider:
     settings
         Triggers, budget of moves, objective, and required time of measurement.
     scheduler
-        Computes placements.
+        Scheduler that computes placements; not run if no topology may move.
     view
         Running placement with its load.
     memory
@@ -95,7 +95,7 @@ class Decider:
     refused
         Placements that were rolled back.
     guard
-        Modes and holds.
+        Automation modes, holds and drains, which restrict what may move.
     budget
         Adaptive move budget; None for that of the settings.
     """

@@ -25,7 +25,7 @@ class Intake:
     Parameters
     ----------
     landing
-        Stores the deliveries.
+        Directory writer that stores deliveries durably.
     tally, history, calibration
         Count records, each once.
     watchers
@@ -33,7 +33,7 @@ class Intake:
     late_s
         Seconds after which a record is late, so that its line is stored as it came.
     clock
-        Time of landing.
+        Clock that gives the landing time of each line.
     """
 
     def __init__(

@@ -57,7 +57,7 @@ class Loop:
         Parameters
         ----------
         stop
-            Ends the loop.
+            Event that ends the loop once it is set.
         every_s
             Seconds between two rounds.
         require_running

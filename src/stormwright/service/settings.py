@@ -34,7 +34,7 @@ class ServiceSettings:
     host, port
         Address at which Nimbus and the probes reach the service.
     access
-        Authentication and TLS.
+        Token file and TLS settings of the HTTP server.
     initial
         Scheduler for topologies without a slot; Storm's own by default.
     mode
@@ -45,7 +45,7 @@ class ServiceSettings:
     on_failure
         Called, in a thread of its own, for every topology that `initial` finds no slots for.
     notify
-        Targets of notifications.
+        Targets to which events are sent, each with the kinds that it receives.
     modes
         Other fields of `stormwright.client.shapes.Modes` that replace the stored ones at the start.
     keep_records

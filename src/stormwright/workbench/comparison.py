@@ -403,7 +403,7 @@ def evaluate(
     Parameters
     ----------
     problem
-        Problem to solve.
+        Problem that the scheduler gets, with placement and load.
     name, scheduler
         Name of the scheduler, and the scheduler.
     figures_of

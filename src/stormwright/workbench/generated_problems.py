@@ -40,7 +40,7 @@ def cluster_in_operation(nodes: int, seed: int = 1) -> Problem:
     Parameters
     ----------
     nodes
-        Number of nodes.
+        Number of nodes, each with 20 executors on average.
     seed
         Seed of sizes and rates.
     """
@@ -148,9 +148,9 @@ def top_storm(topology: str, configuration: int) -> Problem:
     Parameters
     ----------
     topology
-        ``word-count`` or ``exclamation``.
+        Topology of the paper, ``word-count`` or ``exclamation``.
     configuration
-        1 to 6.
+        Row of table 5, from 1 to 6: number of workers and slots.
     """
     workers, slots = TABLE_5[configuration]
     conf = StormConf([Layer({WORKERS: workers, ACKERS: _NUM_ACKERS}, FaultList())])

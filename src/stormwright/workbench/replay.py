@@ -41,7 +41,7 @@ class ReplayedDecision:
     cost, inter_node_tps, moved_executors, unplaced
         Figures of the replayed scheduler's placement, from the same start; None if it failed.
     seconds
-        Duration in seconds.
+        Time that the replayed scheduler took, in seconds; None if it failed.
     error
         Reason of a failure.
     """
@@ -83,7 +83,7 @@ def replay(
     stretch
         Period of the decisions.
     name, settings, seed
-        As for `resolve_scheduler`.
+        Name, parameters and seed of the scheduler, as for `resolve_scheduler`.
     from_scratch
         Whether it ignores the placement of that time; None: yes, unless it moves running executors on its own.
     progress

@@ -43,7 +43,7 @@ def write_report(path: Path, template: str, package: str = "stormwright.workbenc
     Parameters
     ----------
     path
-        The file.
+        File to write, replaced as a whole.
     template, package
         Name of the template, and the package that has it among its ``templates``.
     content

@@ -219,7 +219,7 @@ def what_if(problem: Problem, changes: Changes, assumptions: Assumptions | None 
     problem
         Problem with a load measured under its current placement.
     changes
-        Changes to evaluate.
+        Changes to evaluate together; at least one.
     assumptions
         Costs and other assumptions for both; by default those of the load.
 

@@ -62,7 +62,7 @@ class Finding:
     verdict
         ``ok``, ``wrong``, or ``unknown`` if its input is not available.
     text
-        Finding as text.
+        Finding in words, printed behind the verdict.
     fix
         Suggested action if wrong or unknown.
     """
@@ -101,7 +101,7 @@ class Installation:
     credentials
         Key of its storm.yaml that names a credentials file of the service → why that cannot be read, empty if it can.
     yaml_there
-        Whether `yaml_path` exists.
+        Whether a file exists at `yaml_path`, readable or not.
     """
 
     home: str

@@ -24,7 +24,7 @@ def access_of(values: Mapping[str, Any], faults: list[Fault]) -> AccessSettings:
     values
         Parameters of the verb by name.
     faults
-        Collects the faults.
+        List to which faults of the parameters are appended.
     """
     from stormwright.service.auth.settings import AccessSettings, is_loopback
 

@@ -89,7 +89,7 @@ def key_values(texts: Sequence[str], option: str, faults: list[Fault]) -> dict[s
     texts
         Values of the option.
     option
-        Its name.
+        Name of the option, for the messages of faults.
     faults
         Collects the faults, without values, which may be secrets.
     """

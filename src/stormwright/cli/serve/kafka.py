@@ -57,7 +57,7 @@ def topic_of(values: Mapping[str, Any], faults: list[Fault]) -> KafkaTopic | Non
     values
         Parameters of the verb by name.
     faults
-        Collects the faults.
+        List to which faults of the parameters are appended.
     """
     from stormwright.pipeline.settings import KafkaTopic
 

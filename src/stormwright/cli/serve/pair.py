@@ -105,7 +105,7 @@ def pair_of(values: Mapping[str, Any], faults: list[Fault]) -> Pair | None:
     values
         Parameters of the verb by name.
     faults
-        Collects the faults.
+        List to which faults of the parameters are appended.
     """
     if values["pair"] is None:
         for name in ("pair_secret", "known_as", *_TLS):

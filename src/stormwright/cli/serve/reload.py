@@ -57,7 +57,7 @@ class ConfigReloader:
     values
         Parameters at start by name.
     service
-        Receives changed settings.
+        Running service, which applies the changed settings.
     """
 
     def __init__(

@@ -40,7 +40,7 @@ class LexicographicObjective:
     goals
         Goals from `stormwright.controller.objectives.outlook.OBJECTIVES`, the most important first; at least one.
     scheduler
-        Scheduler per goal.
+        Returns the scheduler for a goal; called once per goal.
     """
 
     moves_running = True
@@ -216,7 +216,7 @@ class PlacementAim:
     Parameters
     ----------
     objective
-        One of `stormwright.controller.objectives.outlook.OBJECTIVES`.
+        Quantity to improve, one of `stormwright.controller.objectives.outlook.OBJECTIVES`.
     assumptions
         Assumptions of predictions; None for defaults.
     refuses

@@ -47,9 +47,9 @@ def gain_in(kind: str, problem: Problem, slots: IntArray) -> Gain:
     Parameters
     ----------
     kind
-        One of `stormwright.schedulers.toolkit.triggers.GAINS`.
+        Quantity of the gain, one of `stormwright.schedulers.toolkit.triggers.GAINS`.
     problem
-        What runs.
+        Problem with the current placement, to which the gain is relative.
     slots
         Slot of every executor, -1 for none, shape (E,).
     """
@@ -186,7 +186,7 @@ class Outlooks:
     problem
         Current problem with the newest load; topologies without a measured load are ignored.
     objective
-        One of `OBJECTIVES`.
+        Quantity by which placements are compared, one of `OBJECTIVES`.
     assumptions
         What predictions take for given; None for their own defaults.
     gains

@@ -40,11 +40,11 @@ class Refusal:
     worth
         Predicted worth (`Outlook.worth`); None if unknown.
     rate_tps
-        Trees/s measured then.
+        Trees/s measured when it was refused; at another load it does not count.
     until_ms, wait_s
         End and length of the refusal.
     why
-        Measured outcome.
+        Measured outcome that caused the refusal, as text.
     """
 
     crowds: tuple[_Crowd, ...]
@@ -83,15 +83,15 @@ class RefusedPlacements:
         Parameters
         ----------
         problem
-            What runs.
+            Problem with the placement that is refused as its current one.
         topology
             Topology id; nothing is recorded if it is gone.
         why
-            Measured outcome.
+            Measured outcome that caused the rollback, as text.
         now_ms
             Current time in ms since 1970.
         worth, rate_tps
-            As in `Refusal`.
+            Predicted worth (None if unknown) and measured trees/s of the refused placement.
         """
         index = problem.topology_index.get(topology)
         if index is not None:
@@ -128,7 +128,7 @@ class RefusedPlacements:
         Parameters
         ----------
         problem
-            What runs.
+            Problem whose nodes, topologies and components the slots refer to.
         wanted
             Wanted slot of every executor, shape (E,).
         worth

@@ -35,7 +35,7 @@ class Pause:
     Parameters
     ----------
     seconds
-        The length.
+        Expected length in seconds, with low and high estimate.
     source
         What it was derived from.
     measured
@@ -59,7 +59,7 @@ def starts_per_core(problem: Problem, moves: Sequence[TopologyMove]) -> tuple[fl
     Parameters
     ----------
     problem
-        The cluster.
+        Problem whose supervisors declare the cores of each node.
     moves
         Moves of one step.
     """
@@ -86,7 +86,7 @@ def expected_pause(modelled_s: float, own: Sequence[float], all_of_them: Sequenc
     Parameters
     ----------
     modelled_s
-        Result of `modelled_pause_s`.
+        Pause in seconds by the model, from `modelled_pause_s`.
     own, all_of_them
         Past pauses as parts of the modelled ones, of this topology and of all; newest first.
     """

@@ -148,7 +148,7 @@ def spare_slot(
     room
         Where the slots are; it stays as it is.
     topology
-        Its index.
+        Index of the topology in the problem.
     members
         Executors of the worker, numbered in the topology.
     slots

@@ -31,7 +31,7 @@ class AdaptiveBudget:
     Parameters
     ----------
     topologies
-        Current number.
+        Current number, from 1; rounded down when used, as failures halve it.
     why
         Why it is below the limit; empty initially.
     """
@@ -125,7 +125,7 @@ class NodePresence:
         Parameters
         ----------
         nodes
-            Nodes present now.
+            Supervisor ids of the nodes that are present now.
         excused
             Nodes taken out of service, which may be absent.
         name

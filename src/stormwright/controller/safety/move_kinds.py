@@ -455,9 +455,9 @@ def forbidden_moves(
     Parameters
     ----------
     modes
-        Current modes.
+        Current modes, which hold the permissions of each kind and topology.
     problem
-        Current problem.
+        Problem with all topologies to check.
     allowed
         Kinds that the request for a plan allows.
     rates

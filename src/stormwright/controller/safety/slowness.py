@@ -51,7 +51,7 @@ class WorkSample(NamedTuple):
     Parameters
     ----------
     component
-        Topology and component.
+        Ids of the topology and of the component.
     tasks
         First tasks of its executors there; other executors have other figures.
     own
@@ -195,11 +195,11 @@ class SlowNode:
     node
         Id of its supervisor.
     by
-        Relative slowdown.
+        Rise of `measure` beyond past and peers, as a fraction; 0.5 is 50 %.
     measure
-        One of `MEASURES`.
+        Quantity that rose, one of the texts in `MEASURES`.
     for_s
-        Duration in seconds.
+        Time in seconds since the slowdown began.
     """
 
     node: str

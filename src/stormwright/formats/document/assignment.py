@@ -37,7 +37,7 @@ def parse_placement(raw: object, topology: Topology | None, path: str, faults: F
     path
         JSON path of `raw`.
     faults
-        Collects the faults.
+        List to which faults of `raw` are added.
     """
     found_before = len(faults)
     header = faults.parse(PlacementDocument, raw, path)
@@ -85,7 +85,7 @@ def write_assignment(path: Path, problem: Problem, assignment: Assignment, cost:
     path
         The file; gzipped if its name ends in ``.gz``.
     problem
-        The assigned problem.
+        Problem that was assigned, for names of slots and executors.
     assignment
         The assignment, with the reasons for unplaced executors.
     cost

@@ -34,7 +34,7 @@ class ValueColumn:
     Parameters
     ----------
     values
-        Values from JSON.
+        Values from JSON, of any type until a conversion checks them.
     place
         Position → JSON path.
     """

@@ -81,7 +81,7 @@ def parse_load(raw: object, topology: Topology | None, path: str, faults: FaultL
     path
         JSON path of `raw`.
     faults
-        Collects the faults.
+        List to which faults of `raw` are added.
     """
     found_before = len(faults)
     header = faults.parse(LoadDocument, raw, path)
@@ -177,7 +177,7 @@ def parse_topology(
     path
         JSON path of `raw`.
     faults
-        Collects the faults.
+        List to which faults of `raw` are added.
     conf_is_sound
         Whether the configuration has been checked before, and is not checked again.
     """

@@ -36,7 +36,7 @@ class _Files(InputPartition):
     Parameters
     ----------
     names
-        Names of files.
+        Names of the files to read, without directory.
     after_ns
         None, or without names the moment.
     """

@@ -46,7 +46,7 @@ class SourceTable(ABC):
     Parameters
     ----------
     schema
-        All columns.
+        Schema with all columns, including those that a query leaves out.
     moment
         Column that `Scan.start_ms` and `Scan.end_ms` compare; None if rows have no time.
     selectable

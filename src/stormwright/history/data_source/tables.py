@@ -64,7 +64,7 @@ class HistoryTable(SourceTable):
     Parameters
     ----------
     table
-        Its definition.
+        Definition of the table: name, columns, key and order.
     staging
         Directory of staged rows.
     tables

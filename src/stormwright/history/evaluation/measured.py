@@ -87,7 +87,7 @@ class MeasuredTopologies:
     Parameters
     ----------
     observed
-        Windows of topologies.
+        Counts of records in windows, from which measured time is summed.
     stored
         Result of `state`, possibly before a restart of the service; running workers were measured then.
     """
@@ -124,7 +124,7 @@ class MeasuredTopologies:
         problem
             Problem with the running placement.
         least_s
-            Sufficient seconds.
+            Measured seconds after which a topology no longer waits.
         """
         found: dict[str, MeasurementWait] = {}
         for topology in problem.topologies:

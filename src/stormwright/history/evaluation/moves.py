@@ -99,7 +99,7 @@ def worse(
     after
         Windows after it; each look takes the first n.
     threshold
-        What was promised.
+        Promised throughput and latency, relative to before; unchanged by default.
     """
     threshold = threshold or Threshold()
     early, now = of_like_age(connected(young), _at_latest_look(connected(after)))
@@ -214,9 +214,9 @@ class MovedTopology:
     decision_ms
         When it was decided, in ms since 1970: the key of the decision in the history.
     topology
-        Its id.
+        Id of the topology that was moved.
     promise
-        What was predicted.
+        Prediction for the topology when the move was decided.
     started_ms, ended_ms
         When it was paused, and from when its spouts could emit again, in ms since 1970. What was before the one and
         well after the other is compared.
@@ -243,7 +243,7 @@ class Pending:
     Parameters
     ----------
     moved
-        What was moved.
+        Topology that was moved, with times and promise.
     before, young
         Windows right before it, and those from when the workers that it stopped were young; oldest first.
     worse
@@ -339,7 +339,7 @@ class MoveEvaluator:
     document
         Document with pending and evaluated moves.
     observed
-        Windows of topologies.
+        Counts of records in windows, by topology, to compare.
     now_ms
         Returns the time of day.
     restore
@@ -536,7 +536,7 @@ def predicted_ratios(problem: Problem, topologies: Sequence[int], after: IntArra
     Parameters
     ----------
     topologies
-        Their indices.
+        Indices of the topologies, in the order of the result.
     after
         Slot of every executor of the problem, shape (E,).
     """

@@ -156,7 +156,7 @@ def ratio_interval(
     ratio
         The one that is asked about: the degrees of freedom depend on it.
     confidence
-        Of the interval.
+        Probability that the interval covers the ratio, between 0 and 1.
     inflation
         By how much the variance of a mean is greater than that of independent values.
     """

@@ -218,7 +218,7 @@ class Sample:
     Parameters
     ----------
     start_ms
-        Where it begins.
+        Begin of the window in ms since 1970.
     length_s
         Mean time that the workers cover.
     age_s
@@ -262,7 +262,7 @@ class EvaluationWindow:
     Parameters
     ----------
     start_ms
-        Where it begins.
+        Begin of the window in ms since 1970.
     covered_s
         Seconds that the records of each of its workers cover.
     acked, failed, received

@@ -24,7 +24,7 @@ def history_session(kind: str = "parquet", target: SparkTarget | None = None, ur
     kind
         Format of the tables.
     target
-        Where Spark runs.
+        Spark to run on, and settings; this machine by default.
     uri
         Location of the tables, whose file system may need jars.
 

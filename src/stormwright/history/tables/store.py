@@ -351,7 +351,7 @@ class ParquetStore:
         Parameters
         ----------
         table
-            The table.
+            Table of the history in which the day is replaced.
         day
             Day of every row, in UTC.
         rows

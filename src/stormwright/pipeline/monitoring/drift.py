@@ -28,7 +28,7 @@ class Drift:
     Parameters
     ----------
     what
-        ``CPU`` or ``traffic``.
+        Changed quantity, ``CPU`` or ``traffic``, of topology or executor.
     executor
         Executor that changed most, numbered within the topology; None for the topology as a whole.
     change

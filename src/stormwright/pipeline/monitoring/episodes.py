@@ -181,7 +181,7 @@ def episodes(
     after_s
         Minimum duration of an overload, X.
     settle_s
-        As in `stormwright.pipeline.settings.StreamSettings`.
+        Seconds at the end of a node's CPU that are not checked, as in `stormwright.pipeline.settings.StreamSettings`.
     start_s, end_s
         The period, without `end_s` itself.
     """

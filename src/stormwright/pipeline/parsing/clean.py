@@ -57,7 +57,7 @@ class LineCounts:
     used
         Records included in the loads of their time.
     duplicate
-        Records delivered again.
+        Valid records that were delivered again and not counted twice.
     quarantined
         Lines that are invalid or came too late; stored with the reason.
     """

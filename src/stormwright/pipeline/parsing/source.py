@@ -109,7 +109,7 @@ def read_landed(
     Parameters
     ----------
     spark
-        Spark session.
+        Session that reads the files; it must reach their file systems.
     directories
         Directories of this machine or of any Hadoop file system.
     late_s

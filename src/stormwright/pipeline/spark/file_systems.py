@@ -52,7 +52,7 @@ def fetching(packages: Sequence[str]) -> dict[str, str]:
     Parameters
     ----------
     packages
-        Maven coordinates.
+        Maven coordinates, ``GROUP:ARTIFACT:VERSION``, with their dependencies.
     """
     return {"spark.jars.packages": ",".join(packages), "spark.jars.excludes": ",".join(_EXCLUDES)}
 
@@ -76,7 +76,7 @@ def with_jars(
     Parameters
     ----------
     target
-        Where Spark runs.
+        Spark to run on; its own settings take precedence.
     locations
         Locations that the session will access.
     packages

@@ -228,7 +228,7 @@ def working_session(target: SparkTarget | None = None, locations: Sequence[Locat
     Parameters
     ----------
     target
-        As for `batch_session`.
+        Spark to run on; all cores of this machine by default.
     locations
         Locations that will be accessed, whose file systems may need jars (`with_jars`).
 

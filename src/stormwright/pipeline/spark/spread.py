@@ -33,7 +33,7 @@ def spread(
     Parameters
     ----------
     spark
-        Spark session.
+        Session whose Python workers run the function, one task a part.
     function, parts
         Function and its inputs, sent to Spark's Python workers, where the function's module must be installed.
     schema

@@ -147,7 +147,7 @@ def backfill(
     Parameters
     ----------
     spark
-        Spark session.
+        Session that reads the directories and writes the tables.
     directories
         Directories of landed files: the landing directory and where a stream retains processed files
         (`LoadStream.raw`). Paths, or URIs of a Hadoop file system.

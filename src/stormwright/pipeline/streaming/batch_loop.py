@@ -48,7 +48,7 @@ class BatchLoop:
     waiting
         Returns landed files that are in no batch yet, oldest first, up to a maximum number.
     take
-        Processes one batch.
+        Processes the files of one batch; raises if that fails.
     examine
         Sets files aside that cannot be processed.
     tidy

@@ -134,7 +134,7 @@ class MessageLanding:
     Parameters
     ----------
     landing
-        The landing directory.
+        Landing directory, to which finished files are renamed; created if it does not exist.
     directory
         Directory of staged file and mark, on the same file system.
     late_s
@@ -283,9 +283,9 @@ class KafkaStream:
     Parameters
     ----------
     topic
-        The topic.
+        Kafka topic to read, with brokers and options.
     landing
-        The landing directory.
+        Landing directory, which gets the messages as files.
     directory
         Directory for the checkpoint, staged file and mark of any topic; each has its own below.
     settings

@@ -32,7 +32,7 @@ class Audit:
     Parameters
     ----------
     path
-        Its file.
+        Log file, created with the first entry; older files get a number as suffix.
     """
 
     def __init__(self, path: Path) -> None:

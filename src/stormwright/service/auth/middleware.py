@@ -151,7 +151,7 @@ class AuthMiddleware:
         Parameters
         ----------
         headers
-            Of the request.
+            Headers of the request, with names in lower case.
         certified
             Name in the certificate that was shown; empty for none.
         """

@@ -35,7 +35,7 @@ class Sessions:
     tokens
         Tells which still count: with its token a session ends.
     now_s
-        Tells the time.
+        Returns the time in seconds by which sessions expire; a monotonic clock by default.
     """
 
     def __init__(self, tokens: Tokens, now_s: Callable[[], float] = time.monotonic) -> None:

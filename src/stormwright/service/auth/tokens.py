@@ -85,7 +85,7 @@ class Tokens:
     path
         The file; where there is none there are no tokens.
     now_s
-        Tells the time.
+        Returns the time in seconds since 1970 by which tokens expire.
     """
 
     def __init__(self, path: Path, now_s: Callable[[], float] = time.time) -> None:

@@ -36,11 +36,11 @@ def drawing(width: float, height: float, title: str, kind: str = "") -> Element:
     Parameters
     ----------
     width, height
-        In pixels.
+        Size in pixels; also the coordinate system of the drawing.
     title
-        What it shows.
+        Short description of the content, for screen readers.
     kind
-        Its class.
+        CSS class besides ``drawing``; empty for none.
     """
     about = {"viewBox": f"0 0 {num(width)} {num(height)}", "width": num(width), "height": num(height), "role": "img"}
     return Element("svg", about | {"aria-label": title, "class": f"drawing {kind}".strip()})
@@ -52,7 +52,7 @@ def add(parent: Element, tag: str, kind: str = "", text: str = "", **values: flo
     Parameters
     ----------
     parent
-        Gets it.
+        Element to which the new one is appended.
     tag, kind, text
         What it is, its class, and what stands in it.
     **values
@@ -176,11 +176,11 @@ def cells(nodes: IndexArray, part: FloatArray, cluster: Cluster, what: str, on_p
     Parameters
     ----------
     nodes
-        Which, by index.
+        Indices of the nodes to draw, in order.
     part
         In use of every node, shape (N,).
     cluster
-        Of all nodes.
+        Cluster of all N nodes, for their names and ids.
     what
         What the part is of, in words.
     on_page
@@ -238,7 +238,7 @@ def spark(points: Sequence[tuple[int, float]], first_ms: int, last_ms: int, labe
     first_ms, last_ms
         Ends of the time axis.
     label
-        Accessible title.
+        Accessible title of the chart, such as node and current value.
     """
     span = max(last_ms - first_ms, 1)
     svg = drawing(_SPARK_WIDE, _SPARK_HIGH, label, "spark")
@@ -316,7 +316,7 @@ def chart(lines: Sequence[Line], unit: str, marks: Sequence[Mark] = (), size: tu
     lines
         At least one point in all.
     unit
-        Of the values.
+        Unit of the values, written above the vertical axis.
     marks
         What happened; those out of the span that the lines show are left out.
     size

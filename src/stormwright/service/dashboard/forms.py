@@ -90,7 +90,7 @@ def press(known: DashboardState, plan: str, button: str, form: Form) -> str:
     plan, button
         Its id, and one of `BUTTONS`.
     form
-        Author and reason.
+        Fields ``by`` and ``reason``: author and reason for the history.
     """
     plan_service = _plan_service(known)
     if button not in BUTTONS:
@@ -111,7 +111,7 @@ def press_node(known: DashboardState, node: str, button: str, form: Form) -> str
     node, button
         Id of a supervisor, and ``drain`` or ``uncordon``.
     form
-        Author and reason.
+        Fields ``by`` and ``reason``: author and reason for the history.
     """
     nodes = _plan_service(known).nodes
     if button not in ("drain", "uncordon"):

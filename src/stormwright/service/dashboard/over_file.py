@@ -32,9 +32,9 @@ def site_over(problem: Problem, makers: PlanMakers, trials: Trials | None) -> It
     Parameters
     ----------
     problem
-        As read.
+        Problem to show, with its placement and load.
     makers
-        Who makes plans.
+        Schedulers for the plans that a user requests.
     trials
         Who compares schedulers and predicts changes.
     """

@@ -42,7 +42,7 @@ class Heat:
     Parameters
     ----------
     kind
-        ``node`` or ``rack``.
+        What a place is: ``node`` or ``rack``.
     names
         Of the places; the last stands for all others where `others` is not 0.
     others
@@ -149,7 +149,7 @@ class NodeFigures:
     cores, executor_cores
         Cores of a node, and those that its measured executors use.
     executors, workers, slots
-        How many.
+        Numbers of placed executors, of running workers, and of slots.
     usable
         Whether it takes anything new.
     rack, racks
@@ -179,9 +179,9 @@ class NodeFigures:
         Parameters
         ----------
         problem
-            Has the load.
+            Problem with current placement, and with measured load if there is one.
         requests
-            Of its executors.
+            Requested CPU and memory of each executor, shape (E,).
         predicted
             Tells how full links are; None where nothing is predicted.
         measured

@@ -131,7 +131,7 @@ class Site:
     Parameters
     ----------
     known
-        What it shows.
+        State of the service or problem from which all pages are made.
     auth
         Admits requests with a token; None disables authentication.
     """

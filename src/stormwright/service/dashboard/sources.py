@@ -35,7 +35,7 @@ class Sources:
     trials
         Who compares schedulers and predicts changes; None where nobody does.
     clock
-        Of the cluster.
+        Clock of the cluster, virtual for a simulated one.
     health
         Faults of the cluster, worst first.
     watched

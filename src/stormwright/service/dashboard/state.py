@@ -107,11 +107,11 @@ class Point:
     Parameters
     ----------
     at_ms
-        When.
+        Time of the observation in ms since 1970.
     rate_tps, latency_ms
         Topology (id) → trees/s, and the median of its complete latency, of those that were measured.
     inter_node_tps
-        Tuples/s between nodes.
+        Traffic between nodes, in tuples/s of all topologies.
     alarms
         Nodes that are overloaded.
     node_use

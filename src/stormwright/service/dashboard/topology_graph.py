@@ -28,7 +28,7 @@ class Box:
     Parameters
     ----------
     name, executors
-        Of the component.
+        Id of the component, and its number of executors.
     use
         The part of a core that its busiest executor takes.
     bottleneck
@@ -57,7 +57,7 @@ def graph(boxes: Sequence[Box], edges: Sequence[Edge], title: str) -> Markup:
     Parameters
     ----------
     boxes
-        Components.
+        Components; edges refer to them by index.
     edges
         Between them; such as lead back are drawn below.
     title

@@ -31,9 +31,9 @@ class TrialAnswer:
     Parameters
     ----------
     table
-        The table.
+        Table with the result, a row for each scheduler or figure.
     notes
-        Paragraphs below it.
+        Paragraphs of text to show below the table.
     text_columns
         Columns (by index) that are aligned to the left, besides the first.
     """
@@ -52,13 +52,13 @@ class Change:
     rate
         As in ``×1.5`` or ``TOPOLOGY=×1.5``.
     add_nodes
-        How many more.
+        Number of nodes to add, like the one with most CPU.
     kill_node
         Supervisor id or host.
     parallelism
-        As in ``TOPOLOGY/COMPONENT=8``.
+        New number of executors of a component, as in ``TOPOLOGY/COMPONENT=8``.
     link
-        As in ``1gbit``.
+        Speed of all links, as in ``1gbit`` or ``100mbit``.
     scheduler
         Scheduler that places everything from scratch.
     """
@@ -94,7 +94,7 @@ class Trial:
     Parameters
     ----------
     id
-        Names it.
+        Identifier in the address of its page: eight random hexadecimal digits.
     title, command
         What was asked, in words and as a command of a shell.
     state, answer, error

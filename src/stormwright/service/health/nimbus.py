@@ -102,7 +102,7 @@ class SupervisorReports:
         Parameters
         ----------
         supervisors
-            As in `NimbusGateway.cluster`.
+            Supervisors of the answer, as `NimbusGateway.cluster` has them.
         polled_s, answered_s
             Times of request and response.
         """
@@ -143,7 +143,7 @@ class SupervisorReports:
         Parameters
         ----------
         now_s
-            Current time.
+            Current time in seconds, by the clock of the polls.
         since_s
             Silence before this time does not count.
         """
@@ -167,7 +167,7 @@ class NimbusWatch:
     Parameters
     ----------
     nimbus
-        The gateway.
+        Connection to Nimbus; polls are skipped while another call is in progress.
     clock
         Clock of the service.
     """

@@ -363,7 +363,7 @@ def worker_texts(
     Parameters
     ----------
     faults
-        The faults.
+        Faults of all workers at one moment.
     names
         Name of each topology (id).
     node
@@ -403,7 +403,7 @@ def warming_texts(faults: WorkerFaults, names: Mapping[str, str]) -> Iterator[Wo
     Parameters
     ----------
     faults, names
-        As for `worker_texts`.
+        Faults at one moment, and name of each topology (id).
     """
     of: dict[str, list[WorkerFault]] = {}
     for each in faults.warming:

@@ -123,7 +123,7 @@ def api_routes(plan_service: PlanService, overview: Callable[[], Overview]) -> l
     Parameters
     ----------
     plan_service
-        Answers.
+        Service that the endpoints call to answer a request.
     overview
         Answers with the overview.
     """

@@ -57,7 +57,7 @@ class NimbusRequests:
     Parameters
     ----------
     bridge
-        Decides.
+        Scheduling bridge that computes the slots, only while this service leads.
     """
 
     def __init__(self, bridge: Bridge) -> None:
@@ -164,7 +164,7 @@ def make_app(
     Parameters
     ----------
     bridge
-        Answers Nimbus's questions.
+        Scheduling bridge that computes the answers to Nimbus.
     recipient
         Recipient of deliveries of records.
     status
@@ -243,7 +243,7 @@ class RecentText:
     Parameters
     ----------
     make
-        Makes the text.
+        Returns the text as bytes; called by one thread at a time.
     """
 
     def __init__(self, make: Callable[[], bytes]) -> None:

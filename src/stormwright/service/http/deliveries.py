@@ -112,7 +112,7 @@ class Deliveries:
     Parameters
     ----------
     recipient
-        The recipient.
+        Parses, stores and counts deliveries, several at once.
     """
 
     def __init__(self, recipient: Recipient[Any]) -> None:

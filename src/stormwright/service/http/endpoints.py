@@ -40,11 +40,11 @@ class Endpoint:
     method, path
         Of HTTP; names in braces stand for a part of the path.
     text
-        What it does.
+        Description of its effect, for the OpenAPI document.
     answers, status
         Shape and status of the answer.
     call
-        Gives it.
+        Returns the answer for a request, from the plan service.
     takes
         Shape of the body; None for no body.
     query

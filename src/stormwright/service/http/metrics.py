@@ -40,7 +40,7 @@ def gauge(name: str, text: str, labels: tuple[str, ...], samples: Samples) -> Me
     name, text
         Without the ``stormwright_`` that all begin with; what it says.
     labels
-        Their names.
+        Names of the labels, in the order of the samples' keys.
     samples
         By the values of the labels; those that are None are left out.
     """
@@ -118,7 +118,7 @@ def of_cluster(
     predicted
         Topology (id) → what is predicted of it.
     detail
-        One of `DETAILS`.
+        Finest level with metrics, one of `DETAILS`; the coarsest by default.
     """
     yield from _of_topologies(problem, predicted)
     yield from _of_nodes_cluster(problem)
@@ -234,7 +234,7 @@ def of_modes(modes: Modes, topologies: Iterable[tuple[str, str]]) -> Iterator[Me
     modes
         Those that hold now.
     topologies
-        Ids and names.
+        Id and name of each running topology.
     """
     by_default = {(mode,): float(mode == modes.default) for mode in get_args(Mode)}
     yield gauge("mode", "1 for the default automation mode.", ("mode",), by_default)

@@ -343,9 +343,9 @@ class HttpServer:
     Parameters
     ----------
     endpoints
-        What is there.
+        App, and handler of the deliveries that bypass it.
     host, port
-        Where.
+        Address and port to listen on.
     auth
         Whom it lets in; None for everybody.
     tls

@@ -32,7 +32,7 @@ class StandbyService:
     state
         State of this service, which follows that of the leader.
     directory
-        State directory.
+        State directory, where a former state is set aside when it is replaced.
     store, lease
         Consensus store of the services, and lease of the leader.
     clock

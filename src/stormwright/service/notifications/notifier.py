@@ -43,15 +43,15 @@ class ServiceEvent:
     Parameters
     ----------
     kind
-        Of `KINDS`.
+        Key of `KINDS`, by which targets select events.
     subject
         What it is about: a node, a topology, a plan.
     text
-        A sentence.
+        Message to send, as one sentence.
     over
         Whether it is so no longer.
     at_ms
-        When.
+        Time of the event in ms since 1970; now by default.
     """
 
     kind: str
@@ -85,7 +85,7 @@ class Target:
     Parameters
     ----------
     kinds
-        Of events.
+        Kinds of events that it receives, keys of `KINDS`.
     shown
         What may be told of it: no secrets.
     send
@@ -106,7 +106,7 @@ class Notifier:
     Parameters
     ----------
     targets
-        Who is told.
+        Targets, each with a queue and thread of its own.
     """
 
     def __init__(self, targets: Sequence[Target]) -> None:

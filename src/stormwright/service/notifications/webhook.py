@@ -81,7 +81,7 @@ class WebHook:
     Parameters
     ----------
     form
-        Of `FORMATS`.
+        Message format of the receiver, a key of `FORMATS`.
     url
         With ``http`` or ``https``; of an Alertmanager also without its path.
     """

@@ -60,7 +60,7 @@ class MoveRunner:
     Parameters
     ----------
     move
-        Makes a step.
+        Makes one step on the cluster and returns its reports; raises on failure.
     memory
         Working memory of the service, updated with every move.
     history
@@ -236,7 +236,7 @@ class PlanExecutor:
     outcomes
         The running cluster, and the outcome of moves.
     runner
-        Makes steps.
+        Runner that makes the steps of a plan in order.
     approve
         Stores a plan of the service as one that it approves itself, and begins it; returns its id.
     """

@@ -55,7 +55,7 @@ class Guard:
     default
         New default mode; None for the stored one, or ``observe``.
     most_missing, rebalancing
-        See `Holds`.
+        Tolerated part of missing nodes, and function that lists rebalancing topologies, as in `Holds`.
     overrides
         Other parts of the modes that replace stored ones.
     """

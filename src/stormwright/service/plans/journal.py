@@ -61,7 +61,7 @@ class Journal:
     Parameters
     ----------
     state
-        The database.
+        Database of the service, which holds the entries.
     """
 
     def __init__(self, state: State) -> None:
@@ -75,7 +75,7 @@ class Journal:
         kind
             As `shapes.HistoryEntry` has it.
         who, reason
-            Author and reason.
+            Author of the change and the reason given for it.
         text
             Description, if there are no moves.
         plan

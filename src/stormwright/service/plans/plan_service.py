@@ -158,7 +158,7 @@ def explained(
     Parameters
     ----------
     problem
-        What runs now.
+        Problem with the current placement and the newest load.
     topology, executor
         As `stormwright.explain.explain.explain` has them.
     safety_of
@@ -217,7 +217,7 @@ class PlanMakers:
     Parameters
     ----------
     goal
-        Default objective.
+        Objective of plans whose request names none.
     scheduler
         Returns the scheduler for an objective.
     keeping
@@ -239,7 +239,7 @@ class PlanService(PlanQueries):
     problem
         Returns what runs now, with the newest load.
     makers
-        Schedulers for plans.
+        Schedulers that compute the plans, by objective.
     scheduler_name
         Scheduler of the service's own decisions, for the journal.
     """

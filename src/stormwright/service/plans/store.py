@@ -48,7 +48,7 @@ class PlanStore:
     Parameters
     ----------
     state
-        The database.
+        Database of the service, whose clock gives the times.
     """
 
     def __init__(self, state: State) -> None:
@@ -76,7 +76,7 @@ class PlanStore:
         Parameters
         ----------
         origin, goal, author, reason
-            As in `PlanSummary`.
+            Origin and objectives of the plan, its author and reason, as in `PlanSummary`.
         request
             The request, for people.
         auto_apply
@@ -110,7 +110,7 @@ class PlanStore:
         Parameters
         ----------
         plan
-            Its id.
+            Id of the plan to change.
         event, why
             What happens, and the reason.
         columns
@@ -315,7 +315,7 @@ class PlanExpiry:
     Parameters
     ----------
     plans, journal
-        What expires.
+        Stored plans and journal, from which old rows are deleted.
     keep_days
         Days for which plans and journal are kept.
     """

@@ -44,7 +44,7 @@ class EventNotifier:
     hold
         Why nothing moves; None where things may.
     notify
-        Takes events.
+        Called with each new event; returns at once.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class AnomalyMonitor:
     problem
         What runs now; None where that is not known.
     slow
-        Finds slow nodes.
+        Monitor that reports slow nodes from the records of workers.
     notify
         Takes events for the outside; returns at once.
     state

@@ -24,7 +24,7 @@ class DrainedNodes:
     Parameters
     ----------
     state
-        Where.
+        Database of the service, from which drains survive a restart.
     """
 
     def __init__(self, state: State) -> None:

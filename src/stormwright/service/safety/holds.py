@@ -28,7 +28,7 @@ class NodeNames:
     Parameters
     ----------
     state
-        Persistent state.
+        Database of the service, which stores the names over restarts.
     """
 
     def __init__(self, state: State) -> None:

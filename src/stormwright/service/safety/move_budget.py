@@ -23,9 +23,9 @@ class MoveBudgetKeeper:
     Parameters
     ----------
     state
-        Stores the budget.
+        Database of the service, which stores the budget over restarts.
     most
-        Maximum budget.
+        Upper limit of the budget, from the settings.
     pauses
         Returns the pauses of earlier moves, in seconds.
     adapts

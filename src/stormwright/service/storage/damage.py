@@ -54,7 +54,7 @@ class DamagedRow:
     table, key
         The table, and the primary key as text.
     why
-        What is wrong.
+        Reason why the row cannot be read, as text.
     content
         All of its values by column.
     """

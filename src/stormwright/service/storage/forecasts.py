@@ -24,7 +24,7 @@ class ForecastStore:
     path
         File for the minutes.
     ahead_min
-        Minutes ahead.
+        Number of minutes ahead for which the load is forecast.
     clock
         Clock of the cluster.
     """

@@ -132,7 +132,7 @@ class Recorder:
         decision_ms
             Key of its decision, from `record_decision`.
         topology
-            Topology id.
+            Id of the topology that moved or should have.
         report
             Steps and durations; None for a failed move.
         failure
@@ -329,7 +329,7 @@ class HistorySettings:
     uri
         Directory of the tables, on any Hadoop file system; below the state directory by default.
     format
-        ``parquet`` or ``delta``.
+        Format of the tables, ``parquet`` or ``delta``; checked on creation.
     keep_days
         Retention of each table, in days.
     ingest_every_s, tables

@@ -189,7 +189,7 @@ class TopologyRun:
     mean_latency_ms, p99_latency_ms
         Complete latency, from Storm's sampled acks; None without samples.
     nodes, workers
-        Number in use.
+        Numbers of nodes and workers that ran it.
     compiler_share
         Part of its workers' CPU used by compilers: the less, the warmer they are. None if unknown.
     """

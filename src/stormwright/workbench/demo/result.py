@@ -345,7 +345,7 @@ class Phase:
     scheduler
         Name of the scheduler of the placement.
     stretch
-        Measured period.
+        Period of the measurement, and use of the nodes in it.
     placement
         Placement of all executors then.
     promise

@@ -111,7 +111,7 @@ def run_demo_on(
     Parameters
     ----------
     cluster
-        The running cluster.
+        Running cluster, real or virtual, to which the topologies are submitted.
     settings
         Size and duration of the demonstration.
     virtual

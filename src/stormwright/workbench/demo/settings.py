@@ -65,7 +65,7 @@ class MeasuredStart:
     trial
         Number of the trial, from 1; 0 for the placement by Storm's own scheduler.
     placement
-        Measured placement.
+        Placement that was measured, by topology id.
     stretch
         When it was measured.
     runs
@@ -104,7 +104,7 @@ class Criterion:
     Parameters
     ----------
     objective
-        One of `stormwright.controller.objectives.outlook.OBJECTIVES`.
+        Quantity to compare, one of `stormwright.controller.objectives.outlook.OBJECTIVES`; throughput by default.
     """
 
     objective: str = THROUGHPUT
@@ -264,7 +264,7 @@ class DemoSettings:
     Parameters
     ----------
     cluster, submissions
-        Cluster and topologies.
+        Size of the cluster, and topologies to submit to it.
     scheduler, scheduler_name
         Scheduler and its name.
     warm_up_s, measure_s
@@ -274,7 +274,7 @@ class DemoSettings:
     look_back
         Whether a placement that is not better than Storm's own is rolled back.
     rounds, decisions
-        See `TrialPlan`.
+        Most starts per placement while it is undecided, and most decisions, as in `TrialPlan`.
     """
 
     cluster: LocalClusterConfig

@@ -145,7 +145,7 @@ class ClusterStage:
     Parameters
     ----------
     settings
-        Size and length.
+        Size and duration of the demonstration, with its topologies.
     cluster, service
         Running cluster and service.
     ids

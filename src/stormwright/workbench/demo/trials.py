@@ -79,7 +79,7 @@ class PlacementTrial:
     Parameters
     ----------
     number
-        Number from 1.
+        Number of the trial within the demonstration, from 1.
     decision
         Decision that was tried.
     criterion

@@ -212,7 +212,7 @@ class SimulatedCluster:
     probe_interval_ms
         Time from one record of a worker to the next.
     engine
-        Simulation engine.
+        Returns the simulation engine for a problem and its offered rates; by tuples by default.
     origin
         Note on the origin of its figures.
     timings

@@ -59,11 +59,11 @@ class SimulatedTopology:
     Parameters
     ----------
     topology
-        Its id.
+        Id of the topology in the problem.
     acked
         Whether it has ackers; without them completed trees and latencies are unknown.
     trees_per_s
-        Completed trees/s.
+        Completed tuple trees per virtual second, over the simulated time.
     begun, completed, timed_out, replayed, lost
         Numbers of trees; a lost one lost a tuple.
     pending

@@ -213,7 +213,7 @@ def simulated_topologies(
     Parameters
     ----------
     submissions
-        Kinds and arguments.
+        Kind and arguments of each topology, in order.
     conf
         Further configuration of all topologies.
 
@@ -341,9 +341,9 @@ def simulated_problem(
     Parameters
     ----------
     found
-        Result of `simulated_topologies`.
+        Topologies with their loads, from `simulated_topologies`.
     nodes
-        Number of nodes.
+        Number of nodes, named ``node1`` upwards.
     cores, link, slots, memory_mb
         Of each node: cores, speed of the link in ``tc`` syntax (None for no limit), worker slots, and memory.
     """

@@ -102,11 +102,11 @@ def sweep_of(problems: Sequence[SweepProblem], axes: SweepAxes, source: str, fau
     problems
         Problems, some of which may be the same.
     axes
-        What is varied.
+        Schedulers, parameters, seeds, repeats and runs to vary.
     source
         Name of the sweep in errors.
     faults
-        Faults found before.
+        Faults found before; they are raised together with new ones.
 
     Raises
     ------
@@ -271,7 +271,7 @@ class SweepCell:
     seed
         None where the sweep names no seeds, and for a scheduler that uses no random numbers if nothing is simulated.
     repeat
-        Number from 0.
+        Number of the repeat, from 0, which distinguishes otherwise equal cells.
     from_scratch
         Whether the current placement is ignored.
     simulated

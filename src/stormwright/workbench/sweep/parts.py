@@ -66,7 +66,7 @@ def sweep_of_parts(
     Parameters
     ----------
     problems, schedulers, extent
-        Its dimensions.
+        Problems, schedulers with parameters, and further dimensions, which are multiplied.
     in_process
         Whether it will run in this process, as schedulers that are not registered have to.
 

@@ -144,7 +144,7 @@ def write_sweep_report(path: Path, title: str, rows: Sequence[CellRow], found: S
     Parameters
     ----------
     path
-        File to write.
+        HTML file to write; replaced if it exists.
     title
         Title of the report.
     rows

@@ -45,7 +45,7 @@ def run_here(sweep: Sweep, table: CellTable, *, retry_failed: bool = False) -> i
     Parameters
     ----------
     sweep
-        The sweep.
+        Cells to decide, with their problems and schedulers.
     table
         Table of its cells.
     retry_failed
@@ -72,7 +72,7 @@ class SweepResult(Tabular):
     Parameters
     ----------
     sweep
-        The sweep.
+        Sweep whose cells are selected from the table.
     table
         Table with its cells, and maybe those of others.
     decided

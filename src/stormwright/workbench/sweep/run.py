@@ -134,7 +134,7 @@ def run_on_spark(
     Parameters
     ----------
     sweep
-        The sweep.
+        Cells to decide, with their problems and schedulers.
     where
         Location of the table: a directory or a URI.
     target
@@ -182,7 +182,7 @@ def run_cells(spark: SparkSession, sweep: Sweep, cells: Sequence[SweepCell], tab
     Parameters
     ----------
     spark
-        Spark session.
+        Session whose workers decide the cells.
     sweep
         The sweep that they belong to, with its problems.
     cells

@@ -31,7 +31,7 @@ class _Row:
     name, key
         As people call it, and what its page is found by.
     nodes, executors, workers, slots
-        How many.
+        Numbers of nodes (1 for a node), placed executors, running workers, and slots.
     use, most
         Key of `USES` → part in use: the mean, and the most.
     cpu_cores, cores

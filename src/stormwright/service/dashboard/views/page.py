@@ -34,7 +34,7 @@ class Page:
     here
         The entry of the navigation that it belongs to.
     status
-        Of HTTP.
+        HTTP status of the response; not 200 for a page about an error.
     """
 
     template: str
@@ -117,7 +117,7 @@ class Listing(Generic[_Row]):
         Parameters
         ----------
         rows
-            All rows.
+            Rows of all pages, before filter and order.
         columns
             All columns; equal and unknown values keep the order of the rows.
         query
