@@ -102,7 +102,7 @@ class TargetSize:
     workers
         Number of workers; None for no change.
     why
-        Reason for this size, in words for people.
+        Reason for this size, as a sentence.
     problem, assignment
         The topology with these executors on the recommended nodes, and its placement; None if the adviser does not
         determine them.

@@ -43,7 +43,7 @@ class Client:
     Raises
     ------
     InputError
-        From every call: what was asked has faults. When it is made: the address is none.
+        From every call: the request is invalid. From the constructor: the address is invalid.
     NotFoundError, ConflictError
         There is no such plan or entry; it cannot be done as things are now.
     ClusterError

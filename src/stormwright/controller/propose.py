@@ -203,7 +203,7 @@ class NoPlan:
     blocked
         Topologies (names) that stay although they should move, each with the reason.
     figures
-        Figures of what runs, if they were asked for: a plan without steps.
+        Figures of what runs, if they were requested: a plan without steps.
     """
 
     code: NoPlanCode

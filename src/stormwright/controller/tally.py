@@ -82,8 +82,8 @@ class WorkerTally:
     """Counts of one worker since it started.
 
     `quiet` holds the arrival times of the latest consecutive records in which no tree was begun and no queue held a
-    tuple (`Clock.monotonic`); `heard` is when the newest came, `interval_s` the time it covered, `ended` that it said
-    it was the last; `connections` is the number of connections to it when it last reported that.
+    tuple (`Clock.monotonic`); `heard` is when the newest came, `interval_s` the time it covered, `ended` that it was
+    marked as the last; `connections` is the number of connections to it when it last reported that.
     """
 
     begun: int = 0
@@ -217,8 +217,8 @@ class Tally:
     def quiet(self, topology: str, live: Iterable[tuple[str, int]], since: float) -> bool:
         """Return whether every live worker (supervisor, port) reported a quiet interval begun after `since`.
 
-        The first record heard after `since` covers an interval that began before it, so a second quiet one is asked
-        for, which came most of an interval later: those of a backlog come together, and tell of earlier times.
+        The first record heard after `since` covers an interval that began before it, so a second quiet one is
+        required, which came most of an interval later: those of a backlog come together, and cover earlier times.
         """
         with self._changed:
             newest = self._newest(topology)

@@ -221,11 +221,11 @@ def draw(problem: Problem, name: str, lead: str, slots: IntArray, colours: list[
     Parameters
     ----------
     problem
-        Problem whose nodes and executors are drawn.
+        Problem whose nodes and executors are shown.
     name, lead
         Heading, and the line below it.
     slots
-        Slot of every executor, shape (E,); `UNPLACED` of those without, which are not drawn.
+        Slot of every executor, shape (E,); `UNPLACED` of those without, which are not shown.
     colours
         Of every component of every topology (`component_colours`), for executors as boxes; None for a bar for every
         node, of a problem that is not small (`is_small`).

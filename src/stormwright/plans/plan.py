@@ -1,6 +1,6 @@
 """A plan: one change of a cluster, from its proposal through storage to the API.
 
-Whether the service decided it, a person asked for it, a node is drained or moves are rolled back: it is a `Plan`. It is
+Whether the service decided it, a person requested it, a node is drained or moves are rolled back: it is a `Plan`. It is
 proposed (`stormwright.controller.propose`), stored (`stormwright.service.plans.store`), executed, evaluated and rolled
 back (`stormwright.service.plans.executor`), and answered by the API as it is here.
 """

@@ -197,7 +197,7 @@ class Correction:
     wait_s
         Time for which its trees wait besides, for the same reason: for whatever is no CPU and no link.
     tuple_us
-        Component → CPU of a tuple in µs, without its messages and polls, as fitted to all rates that were seen. At low
+        Component → CPU of a tuple in µs, without its messages and polls, as fitted to all measured rates. At low
         rates most of an executor's CPU are polls, so a single load says less of it.
     """
 

@@ -195,7 +195,7 @@ def build_cluster(
     settings, storage, measurement
         Settings and subsystems of the service.
     guard
-        Tells which nodes are drained.
+        Guard that reports which nodes are drained.
     forecasts
         Whether the scheduler uses forecasts.
     """

@@ -96,7 +96,7 @@ class NetworkState(NamedTuple):
     free
         Idle servers, by station.
     samples
-        Times drawn in advance.
+        Times sampled in advance.
     shares
         Nodes with shared cores.
     clock

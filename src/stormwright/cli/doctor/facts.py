@@ -62,7 +62,7 @@ class Finding:
     verdict
         ``ok``, ``wrong``, or ``unknown`` if its input is not available.
     text
-        Finding in words, printed behind the verdict.
+        Description of the finding, printed behind the verdict.
     fix
         Suggested action if wrong or unknown.
     """

@@ -98,7 +98,7 @@ class Evaluation:
         Numbers of windows before and after the move, the sample sizes.
     verdict
         ``as predicted``: the interval holds the prediction. ``less``, ``more``: it does not, and the change is smaller
-        or greater than predicted; where no change is predicted, the value is. ``cannot tell``: too few windows, or the
+        or greater than predicted; where no change is predicted, the value is. `UNCLEAR`: too few windows, or the
         interval holds both the prediction and no change at all.
     """
 
@@ -154,7 +154,7 @@ def ratio_interval(
     before, after
         At least two values each.
     ratio
-        The one that is asked about: the degrees of freedom depend on it.
+        Ratio that is tested: the degrees of freedom depend on it.
     confidence
         Probability that the interval covers the ratio, between 0 and 1.
     inflation
@@ -192,7 +192,7 @@ def _verdict(predicted: float, measured: float | None, low: float | None, high: 
 def calibration(evaluations: Iterable[Evaluation]) -> float | None:
     """Return the measured change as a share of the predicted one, median over judgements; None without any.
 
-    1 says that the model is right, 0.5 that half of what it promises arrives. Judgements that cannot tell count as
+    1 says that the model is right, 0.5 that half of what it promises arrives. Unclear judgements count as
     well: leaving them out would leave out the small effects.
     """
     shares = [

@@ -71,8 +71,8 @@ class ObservedTraffic:
         """Return the closed windows in which the youngest worker was younger than `YOUNG_S`, by generation.
 
         A generation is the windows with the same youngest worker, oldest window first; the newest generation comes
-        first. Generations are kept for `HISTORY_S` after their last window, so that the one before a move is there at
-        its end, when windows of new workers may have closed.
+        first. Generations are retained for `HISTORY_S` after their last window, so that the one before a move is there
+        at its end, when windows of new workers may have closed.
         """
         with self._lock:
             generations = self._generations.get(topology, {})
@@ -268,7 +268,7 @@ class EvaluationWindow:
     acked, failed, received
         Tuple trees that its spouts completed, and those that failed; tuples that its executors got.
     crossing, unknown
-        Tuples that went from one node to another, and to a task of which no record told yet where it runs.
+        Tuples that went from one node to another, and to a task whose node no record has reported yet.
     age_s, born_ms
         Least age of a worker, and when the youngest one started.
     """

@@ -207,7 +207,7 @@ class LiveHeap:
 def new_overuse(problem: Problem, wanted: IntArray) -> dict[str, HeapOveruse]:
     """Return the worst worker of each topology (id) that would have a heap too small, and smaller than any has now.
 
-    A topology is left out if one of its current workers is as short of heap: moving it breaks nothing that was kept.
+    A topology is left out if one of its current workers is as short of heap: moving it breaks no limit that was met.
 
     Parameters
     ----------

@@ -52,7 +52,7 @@ def next_node(
     Parameters
     ----------
     layout
-        Its `rack_room` is scratch, and random numbers are drawn if `blink` is above 0; nothing else is written.
+        Its `rack_room` is scratch, and random numbers are sampled if `blink` is above 0; nothing else is written.
     node
         Node of the previous worker, or -1.
     cpu_hz, memory_mb, workers
@@ -163,7 +163,7 @@ def _open_worker(
 ) -> tuple[int, int, int]:
     """Return the node of the next worker to be filled, -1 if there is none, and its fewest and most executors.
 
-    Each worker gets at least one executor, and so many that the remaining workers, filled to the limit, take the rest.
+    Each worker gets at least one executor, and enough that the remaining workers, filled to the limit, take the rest.
 
     Parameters
     ----------

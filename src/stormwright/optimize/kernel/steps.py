@@ -122,7 +122,7 @@ def start_worker(layout: Layout, worker: int, node: int) -> None:
 def stop_worker(layout: Layout, worker: int) -> None:
     """Take a worker, with all its executors, off its node.
 
-    The last worker of the node takes its position, so that this takes constant time. The load of the worker is kept in
+    The last worker of the node takes its position, so that this takes constant time. The load of the worker stays in
     its record.
     """
     node, at = layout.workers[worker].node, layout.workers[worker].at

@@ -31,7 +31,7 @@ def _counts_restarts(layout: Layout) -> bool:
 def accepts(layout: Layout, rise: float, temperature: float) -> bool:
     """Return whether a step with an increase is accepted: always if not above 0, else with probability exp(-rise / T).
 
-    Metropolis' rule. No random number is drawn where none is needed, and at a temperature of 0 no increase is accepted.
+    Metropolis' rule. A random number is sampled only if needed, and at a temperature of 0 no increase is accepted.
     """
     return bool(rise <= 0 or (temperature > 0 and draw(layout) < math.exp(-rise / temperature)))
 

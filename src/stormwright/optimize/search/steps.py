@@ -1,7 +1,7 @@
 """Steps of executors: to another worker of the topology, or in exchange with one there.
 
-A proposal, in order: a worker is drawn; if it has a place and its node has capacity, the executor goes there; if it has
-none, or that step is not accepted, the executor changes places with one drawn from there. Every proposal satisfies all
+A proposal, in order: a worker is sampled; if it has a place and its node has capacity, the executor goes there; if it
+has none, or that step is not accepted, the executor changes places with one sampled there. Every proposal satisfies all
 limits, so that a valid placement stays valid. Neither may empty a worker: Storm would not start it.
 """
 

@@ -3,7 +3,7 @@
 A step puts an executor into another worker, or lets two executors change places. The best one is made even if it raises
 the cost; for a while the executor may then not return, unless that is better than the best of the round:
 F. Glover, "Tabu Search, Part I", ORSA Journal on Computing 1, 1989, https://doi.org/10.1287/ijoc.1.3.190, with lengths
-drawn as in É. Taillard, "Robust taboo search for the quadratic assignment problem", Parallel Computing 17, 1991,
+sampled as in É. Taillard, "Robust taboo search for the quadratic assignment problem", Parallel Computing 17, 1991,
 https://doi.org/10.1016/S0167-8191(05)80147-4. Nodes may be overloaded in between: the price of that rises while they
 are and falls while they are not, so that the search oscillates across the border, as in M. Gendreau, A. Hertz,
 G. Laporte, "A Tabu Search Heuristic for the Vehicle Routing Problem", Management Science 40, 1994,
@@ -240,7 +240,7 @@ def _may(dense: DensePlacement, executor: int, to: int, partner: int, rise: floa
 def _make(dense: DensePlacement, executor: int, to: int, partner: int, over: float) -> None:
     """Make a step, and bar the way back.
 
-    The number of steps for which an executor may not return is drawn each time, so that the
+    The number of steps for which an executor may not return is sampled each time, so that the
     search does not run in circles of a fixed length.
     """
     own, until = dense.worker[executor], dense.state[0].made + _BARRED + draw_below(dense, _BARRED_MORE)

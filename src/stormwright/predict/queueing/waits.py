@@ -215,7 +215,7 @@ class QueueState:
     networks
         Source of the network of the placement.
     others
-        Load of the others as seen by each topology; by default that at these rates.
+        For each topology, the load of the others; by default that at these rates.
     costs
         Costs with the quota of nodes that stop when it is used up; None for nodes that do not.
     settled

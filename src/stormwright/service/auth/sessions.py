@@ -33,7 +33,7 @@ class Sessions:
     Parameters
     ----------
     tokens
-        Tells which still count: with its token a session ends.
+        Store of valid tokens: with its token a session ends.
     now_s
         Returns the time in seconds by which sessions expire; a monotonic clock by default.
     """

@@ -85,7 +85,7 @@ class Tls:
     certificate, key
         Of the service; the certificate with those that lead to its authority.
     client_authority
-        Whoever asks for placements or delivers has a certificate of it; None where tokens are enough.
+        Every client that requests placements or delivers has a certificate of it; None where tokens are enough.
     """
 
     certificate: Path

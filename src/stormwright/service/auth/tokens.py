@@ -52,7 +52,7 @@ class Token(BaseModel):
     digest
         SHA-256 of the token, in hexadecimal digits.
     created_ms, expires_ms, revoked_ms
-        When it was made, ends by itself (None: never), and was ended (None: it was not).
+        When it was made, when it expires (None: never), and when it was revoked (None: it was not).
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)

@@ -182,7 +182,7 @@ def cells(nodes: IndexArray, part: FloatArray, cluster: Cluster, what: str, on_p
     cluster
         Cluster of all N nodes, for their names and ids.
     what
-        What the part is of, in words.
+        Name of the quantity that the part is of.
     on_page
         How many nodes the page has in all.
     """
@@ -265,7 +265,7 @@ _WIDTH, _HEIGHT = 72, 8
 def meter(part: float | None, whole: str) -> Markup:
     """Return a bar that is full at 1; `whole` names the total.
 
-    The figure stands beside it, so nobody needs the colour.
+    The figure stands beside it, so no reader needs the colour.
     """
     known = part is not None and not isnan(part)
     value = part if part is not None and known else 0.0

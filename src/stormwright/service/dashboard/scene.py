@@ -183,7 +183,7 @@ class NodeFigures:
         requests
             Requested CPU and memory of each executor, shape (E,).
         predicted
-            Tells how full links are; None where nothing is predicted.
+            Prediction of the load of links; None where nothing is predicted.
         measured
             Id of a supervisor → measured CPU of its whole node.
         """
@@ -303,7 +303,7 @@ class Scene:
     problem
         What it is of.
     predicted, unpredicted
-        The state that it comes to; None where that cannot be said, with the reason.
+        The state that it comes to; None where it cannot be predicted, with the reason.
     requests, nodes, heat
         What executors ask for, how full nodes are, and what these send each other.
     """

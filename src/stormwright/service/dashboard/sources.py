@@ -27,13 +27,13 @@ class Sources:
     status
         What the service does; None where there is no service, only a problem.
     age_s
-        Seconds since Nimbus asked last; None where there is no Nimbus.
+        Seconds since the last request of Nimbus; None where there is no Nimbus.
     unfit
         Topology → why Nimbus's description of it cannot be used.
     plan_service
         Plans, history and modes; None where there are none.
     trials
-        Who compares schedulers and predicts changes; None where nobody does.
+        Service that compares schedulers and predicts changes; None without one.
     clock
         Clock of the cluster, virtual for a simulated one.
     health

@@ -167,8 +167,8 @@ FIRST_S = 1.5
 class DashboardState:
     """The data of the pages; a context manager that records measurements while it is open.
 
-    Nothing here waits for Nimbus's questions or keeps them waiting: scenes are made in a thread of their own, from
-    snapshots that nobody changes.
+    Nothing here waits for Nimbus's requests or delays them: scenes are made in a thread of their own, from immutable
+    snapshots.
 
     Parameters
     ----------

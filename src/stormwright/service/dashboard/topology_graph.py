@@ -59,7 +59,7 @@ def graph(boxes: Sequence[Box], edges: Sequence[Edge], title: str) -> Markup:
     boxes
         Components; edges refer to them by index.
     edges
-        Between them; such as lead back are drawn below.
+        Between them; such as lead back are shown below.
     title
         What it shows, for who cannot see it.
     """

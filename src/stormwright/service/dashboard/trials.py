@@ -96,11 +96,11 @@ class Trial:
     id
         Identifier in the address of its page: eight random hexadecimal digits.
     title, command
-        What was asked, in words and as a command of a shell.
+        The question, as a sentence and as a command of a shell.
     state, answer, error
         Where it stands; its answer, or why there is none.
     created_ms, seconds
-        When it was asked, and how long it took.
+        When it was created, and how long it took.
     """
 
     id: str

@@ -174,7 +174,7 @@ def make_app(
     operating
         What people and programs operate the service by (`stormwright.service.http.api.api_routes`).
     pages
-        The dashboard; browsers have its first page at ``/``, where programs are told the endpoints.
+        The dashboard; browsers have its first page at ``/``, where programs get the list of endpoints.
     figures
         What ``/metrics`` has beyond the status, in one of `DETAILS`.
     """

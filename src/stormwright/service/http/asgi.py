@@ -49,7 +49,7 @@ class Bodies:
         Raises
         ------
         HTTPException
-            It has too many bytes (413), is not there in `BODY_S` seconds (408), is said to have a length that is no
+            It has too many bytes (413), is not there in `BODY_S` seconds (408), has a declared length that is no
             number (400), or comes while there are too many others (503).
         """
         length = request.headers.get("content-length", "0")
@@ -82,7 +82,7 @@ class Bodies:
 def from_here(request: Request) -> bool:
     """Whether one of our own pages, or a program, sent a request.
 
-    Browsers tell where a request comes from, and other pages cannot keep them from it; programs tell nothing.
+    Browsers send the origin of a request, and other pages cannot prevent it; programs send no origin.
     """
     site = request.headers.get("sec-fetch-site")
     if site is not None:

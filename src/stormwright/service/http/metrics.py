@@ -269,9 +269,9 @@ class Figures:
     scene
         What runs now; None while that is not known.
     age_s
-        Seconds since Nimbus asked last; any large number where it never has.
+        Seconds since the last request of Nimbus; any large number where it never has.
     modes, state
-        What the service may do by itself, and where plans and history are kept.
+        What the service may do unattended, and where plans and history are stored.
     """
 
     def __init__(

@@ -107,7 +107,7 @@ class ZooKeeper:
     hosts
         Servers and path, as in ``zk1:2181,zk2:2181/stormwright``.
     secret
-        Secret shared by these services; without it nobody can read or change their data. Empty: no access control.
+        Secret shared by these services; without it no client can read or change their data. Empty: no access control.
     tls
         TLS settings; None for plain connections.
 

@@ -42,7 +42,7 @@ _FUNCTION = re.compile(r"[\w.]+:\w+")
 def load_hook(name: str) -> Hook:
     """The function ``package.module:function``, or the program of that name or path, as something to call.
 
-    Either is run in a process of its own: one that hangs is killed, and one that crashes harms nobody. What is called
+    Either is run in a process of its own: one that hangs is killed, and one that crashes harms nothing. What is called
     raises `HookError` if the process fails or takes more than `LIMIT_S` seconds.
 
     Raises

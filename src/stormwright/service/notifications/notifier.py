@@ -87,9 +87,9 @@ class Target:
     kinds
         Kinds of events that it receives, keys of `KINDS`.
     shown
-        What may be told of it: no secrets.
+        Description of it without secrets.
     send
-        Tells one event; raises HookError where it cannot.
+        Sends one event; raises HookError where it cannot.
     """
 
     kinds: frozenset[str]
@@ -100,8 +100,8 @@ class Target:
 class Notifier:
     """Notifies each target of its events, in order, in its own thread; a context manager.
 
-    What cannot be told is tried again, less and less often, and given up after the last of `WAITS_S`; of events that
-    wait the oldest is given up where there are `MAX_WAITING`.
+    An event that cannot be sent is tried again, less and less often, and given up after the last of `WAITS_S`; of events
+    that wait the oldest is given up where there are `MAX_WAITING`.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """Web hooks in the formats of Slack, Teams and Alertmanager, or plain JSON.
 
-Addresses are secrets, as whoever knows one may write there: nothing here, and nothing that it raises, tells more of one
-than its host.
+Addresses are secrets, as anyone who knows one may write there: nothing here, and nothing that it raises, shows more of
+one than its host.
 """
 
 from __future__ import annotations

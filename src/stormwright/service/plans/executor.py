@@ -7,10 +7,10 @@
        ▼            ▼
      stopped     rolling_back ──▶ rolled_back
 
-1. A step is stored as ``moving`` before it moves anything. After a restart its topologies tell how far it came: all
+1. A step is stored as ``moving`` before it moves anything. After a restart its topologies show how far it came: all
    where they were, and it is made again; all at their targets, and it is complete; anything else, and the stage is
-   rolled back. The same happens after a failed move, with its reason, as soon as Nimbus has asked again; if no topology
-   is on a detour, the plan is stopped.
+   rolled back. The same happens after a failed move, with its reason, as soon as Nimbus has sent another request; if no
+   topology is on a detour, the plan is stopped.
 2. A stage is rolled back by a plan of its own, from the placement of now. If that fails, another one is made.
 3. A stage is evaluated before the next one begins. No topology is in a spare slot between stages.
 4. A plan that the service approved itself (mode ``auto``) has one stage: all its steps are made at once, a failed step

@@ -317,7 +317,7 @@ class PlanExpiry:
     plans, journal
         Stored plans and journal, from which old rows are deleted.
     keep_days
-        Days for which plans and journal are kept.
+        Days for which plans and journal are retained.
     """
 
     def __init__(self, plans: PlanStore, journal: Journal, keep_days: int) -> None:

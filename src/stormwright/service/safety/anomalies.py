@@ -40,7 +40,7 @@ class EventNotifier:
     Parameters
     ----------
     plans
-        Tell where they stand.
+        Plans and their states.
     hold
         Why nothing moves; None where things may.
     notify
@@ -122,7 +122,7 @@ class AnomalyMonitor:
     Parameters
     ----------
     guard, nodes
-        Tell what is allowed, and drain.
+        Limits of what is allowed, and the nodes to drain.
     problem
         What runs now; None where that is not known.
     slow

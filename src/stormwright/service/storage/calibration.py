@@ -66,8 +66,8 @@ class CostCalibration:
     Attributes
     ----------
     core_hz
-        Supervisor id → speed of a core in Hz, for nodes whose cores differ: for `StreamSettings.core_hz_of`, and kept
-        up to date.
+        Supervisor id → speed of a core in Hz, for nodes whose cores differ: for `StreamSettings.core_hz_of`,
+        continuously updated.
     """
 
     def __init__(self, document: Document, clock: Clock = WALL) -> None:

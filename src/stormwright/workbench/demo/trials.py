@@ -2,7 +2,7 @@
 
 ::
 
-    measure A ─▶ decide ─▶ move to B ─▶ measure B ─▶ compare ─┬─ better ───────▶ kept
+    measure A ─▶ decide ─▶ move to B ─▶ measure B ─▶ compare ─┬─ better ───────▶ B stays
          ▲                    ▲                               ├─ undecided ───▶ back to A, measure; to B, measure
          │                    └───────────────────────────────┘                 and compare again
          └── next decision ◀── measure A again ◀── roll back ◀─── worse, or no gain could be shown

@@ -79,7 +79,7 @@ class EngineChoice:
     tuples_at_once
         Tuples per event; None for predicted rates without tuples.
     description
-        How the cluster is simulated, in words for messages.
+        Description of the simulation, for messages.
     """
 
     problem: Problem

@@ -157,7 +157,7 @@ class ControlSettings:
     steps
         Assignments that the agent chooses itself afterwards.
     lowest_rate
-        Lowest rate, as a part of the problem's; rates are drawn between it and 1.
+        Lowest rate, as a part of the problem's; rates are sampled between it and 1.
     seed
         Seed of all random choices.
     """

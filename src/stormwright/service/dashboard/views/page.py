@@ -28,7 +28,7 @@ class Page:
     title
         Heading and name of the tab.
     command
-        The command of a shell that tells the same.
+        The command of a shell that prints the same.
     shows
         Variables of the template.
     here
