@@ -1,4 +1,4 @@
-"""Benchmarks that need no cluster run, small, and write their figures: the ones that nobody runs for weeks rot."""
+"""Benchmarks that need no cluster run, small, and write their figures: those that are not run for weeks rot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Extras hold what they name, and who lacks one is told which."""
+"""Extras hold what they name, and errors name the missing one."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def smells(words: list[str], text: str) -> Iterator[str]:
 
 
 def in_text(place: str, text: str, *, what: bool = False) -> Iterator[Finding]:
-    """Yield the findings of a text in words; `what` counts in docstrings only."""
+    """Yield the findings of a text; `what` counts in docstrings only."""
     words = re.findall(r"[a-z]+", text.lower())
     yield from (Finding(place, word, text) for word in smells(words, text))
     if what and WHAT.search(text):

@@ -113,7 +113,7 @@ def test_executor_capacity_is_limited_to_node_cpu_left_beside_the_worker():
 
 
 class Fluid:
-    """What stands for a judged placement: work and messages are spread evenly, by formulas that can be checked."""
+    """What stands for an evaluated placement: work and messages are spread evenly, by formulas that can be checked."""
 
     def __init__(self, counts, mix, cores, least_each):
         self.counts, self.mix, self.used = counts, mix, mix
@@ -136,7 +136,7 @@ class Fluid:
 
 
 def fluid(monkeypatch, cores, each):
-    """What so many cores, and so many for threads of each component, come to on any nodes; mixes that were tried."""
+    """Result of a number of cores, and of numbers for threads of each component, on any nodes; mixes tried."""
     tried: list[int] = []
 
     def evaluated(_, counts, mix, **__):

@@ -24,7 +24,7 @@ def names() -> dict[str, int]:
 
 
 def follow(adviser: PredictiveAdviser, parts: list[float]) -> list[tuple[Observation, TargetSize]]:
-    """What is seen and said, window by window, from one executor of each component."""
+    """Observations and advice, window by window, from one executor of each component."""
     world, wanted, told = world_of(CASE), TargetSize(names(), 2), list[tuple[Observation, TargetSize]]()
     for part in parts:
         seen = world.run(wanted, part * CASE.rate_tps)

@@ -1,4 +1,4 @@
-"""Which Java is found, and what is said where there is none that will do."""
+"""Which Java is found, and the message where there is none that will do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What shells complete, asked as they ask."""
+"""What shells complete, requested as they request it."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ WITHOUT = {
 
 
 def verbs(command: click.Command = cli, name: str = "") -> Iterator[tuple[str, click.Command]]:
-    """Every verb that does something by itself, by its name."""
+    """Every verb that can be run, by its name."""
     if not isinstance(command, click.Group) or command.invoke_without_command:
         yield name, command
     if isinstance(command, click.Group):

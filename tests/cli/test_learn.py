@@ -23,7 +23,7 @@ NAMES = ("binpack", "round_robin", "spread", "t_storm")
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory):
-    """Examples of a few drawn problems, which take some seconds each."""
+    """Examples of a few random problems, which take some seconds each."""
     path = tmp_path_factory.mktemp("learn") / "kept.json.gz"
     write_examples(path, random_examples(6, 1), "6 problems drawn with seed 1")
     return path

@@ -1,4 +1,4 @@
-"""Schedulers of other packages that are broken, in every verb that asks one: told by name, and nothing else breaks."""
+"""Schedulers of other packages that are broken, in every verb that uses one: reported by name; nothing else breaks."""
 
 from __future__ import annotations
 

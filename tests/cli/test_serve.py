@@ -128,7 +128,7 @@ def test_serve_ends_with_2_and_touches_nothing(run, tmp_path, monkeypatch):
 
 @pytest.fixture
 def served(run, monkeypatch, tmp_path):
-    """What a service is made of that is started with these options, and what is said."""
+    """What a service is made of that is started with these options, and its messages."""
     made = []
 
     class Quiet:

@@ -85,7 +85,7 @@ def test_simulate_ignores_current_placement_unless_keep_running(run, tmp_path):
 
 
 def test_percentiles_below_a_millisecond_are_not_made_up(run, file):
-    """Half of all trees were told to be within 0.5 ms, and 99 of 100 within 0.99 ms, however short they were."""
+    """Half of all trees were reported to be within 0.5 ms, and 99 of 100 within 0.99 ms, however short they were."""
     quick = np.zeros(258, np.int64)
     quick[0], quick[-1] = 99, 1
     assert [quantile_ms(quick, part) for part in (0.01, 0.5, 0.99)] == [1.0, 1.0, 1.0]

@@ -1,4 +1,4 @@
-"""Topologies that change places: all have moved or none has, and nobody stays paused."""
+"""Topologies that change places: all have moved or none has, and none stays paused."""
 
 from __future__ import annotations
 

@@ -254,7 +254,7 @@ def test_placement_made_by_storm_without_answer_is_ordered_again(
 def test_move_is_not_complete_before_nimbus_was_answered(
     move: Move, bridge: Bridge, tally: Tally, pauses: Pauses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The service stalled while Nimbus asked: old workers have ended, and the topology runs elsewhere."""
+    """The service stalled during a request of Nimbus: old workers have ended, and the topology runs elsewhere."""
     monkeypatch.setattr("stormwright.controller.move._LATE_S", 0.0)
     storm = FakeStorm(tally)
     in_time = storm.rebalance

@@ -170,7 +170,7 @@ def test_drift_text_names_quantities_changes_and_start_times(spread: Problem) ->
 
 
 def decided_by(name: str, now: Problem, since_look: float, drifted: str = ""):
-    """What a scheduler that is adaptive by its source decides, placing anew."""
+    """What a scheduler that is adaptive by its source decides, placing from scratch."""
     clock = DecisionTimes(1000, 0, 1000 - since_look)
     aim = PlacementAim(adapts=traits_of(name).adapts)
     return decide(

@@ -1,4 +1,4 @@
-"""What a service tells at ``/metrics``: name → the labels of its samples."""
+"""What a service exports at ``/metrics``: name → the labels of its samples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What runs the service: options that there are, and files that fit together, as far as is told without Docker."""
+"""What runs the service: options that there are, and files that fit together, as far as testable without Docker."""
 
 from __future__ import annotations
 

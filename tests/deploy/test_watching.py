@@ -82,7 +82,7 @@ def test_runbooks_of_alerts_exist(rule):
 
 
 def test_scrape_configuration_names_job_and_cluster_of_rules():
-    """The rules tell services of two clusters apart by the label cluster."""
+    """The rules distinguish services of two clusters by the label cluster."""
     config = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yaml").read_text(encoding="utf-8"))
     (job,) = config["scrape_configs"]
     assert f'job="{job["job_name"]}"' in next(rule["expr"] for rule in ALERTS if rule["alert"] == "StormwrightDown")

@@ -61,7 +61,7 @@ def problem() -> Problem:
 
 
 class StandIn:
-    """A lab that tells what was asked of it.
+    """A lab that logs the requests to it.
 
     Parameters
     ----------

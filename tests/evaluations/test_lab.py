@@ -1,4 +1,4 @@
-"""What is asked of a cluster, and what its records come to, without a cluster."""
+"""What is requested of a cluster, and what its records come to, without a cluster."""
 
 from __future__ import annotations
 

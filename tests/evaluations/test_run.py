@@ -1,4 +1,4 @@
-"""Cells run in order, each is kept at once, and what is done is not done again."""
+"""Cells run in order, each is stored at once, and what is done is not done again."""
 
 from __future__ import annotations
 

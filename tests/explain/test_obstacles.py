@@ -1,4 +1,4 @@
-"""Storm's status text: what Nimbus is told is what ``stormwright explain`` prints."""
+"""Storm's status text: Nimbus gets the text that ``stormwright explain`` prints."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def test_same_schedule_is_the_same_run() -> None:
 
 
 def test_old_worker_whose_records_are_late_has_not_ended() -> None:
-    """Its supervisor has not been told to stop it either: an activated topology would lose the trees that it begins."""
+    """Its supervisor has no order to stop it either: an activated topology would lose the trees that it begins."""
     assert explore(Schedule(2622, late=((5, 2.0), (13, 0.0), (14, 11.0), (15, 11.0), (17, 11.0)))).text == ""
 
 

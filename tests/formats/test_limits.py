@@ -1,4 +1,4 @@
-"""Inputs that ask for too much: executors, levels, faults, aliases, long lines; each is told, and quickly."""
+"""Inputs that ask for too much: executors, levels, faults, aliases, long lines; each is reported, and quickly."""
 
 from __future__ import annotations
 

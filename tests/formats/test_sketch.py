@@ -1,4 +1,4 @@
-"""A problem in a line has what the line says, and a wrong line is told where it is wrong."""
+"""A problem in a line has what the line says, and the fault of a wrong line is reported with its place."""
 
 from __future__ import annotations
 

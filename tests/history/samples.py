@@ -19,7 +19,7 @@ Row = dict[str, Any]
 
 
 def facts(days: int, panes: int, seed: int, start_ms: int = START_MS // DAY_MS * DAY_MS) -> list[Row]:
-    """So many panes of each of so many days: traffic, load and latency of two topologies."""
+    """Panes of several days, equally many of each: traffic, load and latency of two topologies."""
     rng = dice(seed)
     rows: list[Row] = []
     for day in range(days):

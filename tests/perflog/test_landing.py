@@ -132,7 +132,7 @@ def test_failed_landing_is_never_acknowledged(tmp_path: Path, monkeypatch: pytes
 
 
 def test_landed_file_has_modification_time_of_cluster_clock(tmp_path: Path) -> None:
-    """By a file's time the pipeline tells which records are late, and which come from a clock that is ahead."""
+    """By a file's time the pipeline recognizes which records are late, and which come from a clock that is ahead."""
 
     class Virtual(WallClock):
         def time(self) -> float:

@@ -301,7 +301,7 @@ def _record(
 
 
 def _sometimes(rng: random.Random, fields: Record) -> Record:
-    """As where a system does not tell; or as where it does."""
+    """As where a system does not report it; or as where it does."""
     return rng.choice([dict.fromkeys(fields), fields])
 
 

@@ -91,7 +91,7 @@ class Victim:
         self.process.wait()
 
     def kill_driver(self) -> None:
-        """Without its JVM, which finds out by itself."""
+        """Without its JVM, which notices it on its own."""
         self.process.kill()
         self.process.wait()
 

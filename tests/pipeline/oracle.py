@@ -209,7 +209,7 @@ class Outcome:
 def expected_outcome(files: Mapping[str, tuple[int, list[Line]]], late_s: int) -> Outcome:
     """What must become of the lines of files, given by name with when they landed.
 
-    The quarantine tells reason, file, number of the line and when the file landed.
+    The quarantine has reason, file, number of the line and when the file landed.
     """
     outcome = Outcome()
     seen = set()
@@ -246,7 +246,7 @@ class ExpectedWork:
 
 
 def expected_work(records: list[Record], topology: str) -> ExpectedWork:
-    """The work that the records of one topology tell of, rates per second that an executor was watched."""
+    """The work in the records of one topology, rates per second that an executor was watched."""
     watched_s: dict[int, float] = defaultdict(float)
     received: dict[int, int] = defaultdict(int)
     execute_ns: dict[int, int] = defaultdict(int)

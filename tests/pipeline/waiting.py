@@ -10,7 +10,7 @@ from stormwright.pipeline.streaming.stream import LoadStream
 
 
 def wait(reached: Callable[[], bool], about: Callable[[], Any], most_s: float = 60) -> None:
-    """Until something is reached; `about` tells why it is not."""
+    """Until something is reached; `about` describes why it is not."""
     deadline = time.monotonic() + most_s
     while not reached():
         assert time.monotonic() < deadline, about()
@@ -28,5 +28,5 @@ def wait_for(stream: LoadStream, reached: Callable[[], bool]) -> None:
 
 
 def wait_until_read(stream: LoadStream, lines: int) -> None:
-    """Until a stream has read so many lines."""
+    """Until a stream has read that many lines."""
     wait_for(stream, lambda: stream.progress()["ledger"]["read"] >= lines)

@@ -1,4 +1,4 @@
-"""What the service may do by itself, and when."""
+"""What the service may do unattended, and when."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of a placement: figures with intervals, bottlenecks by name, notes."""
+"""The prediction of a placement: figures with intervals, bottlenecks by name, notes."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_utilisation_is_proportional_to_the_rate():
 
 
 def test_unequal_spout_shares_raise_headroom_above_inverse_of_peak_use():
-    """At highest rates they begin unlike shares; at a rate that is asked for they are even."""
+    """At highest rates they begin unlike shares; at a requested rate they are even."""
     problem = WordCount(cores=0.4).problem()
     costs = Costs(serialise_us=2.5, send_us=2.5, receive_us=4.0, overhead_bytes=30.0, worker_cores=0.0)
     found = predict(problem, APART, Assumptions(costs, {}, {problem.topologies[0].id: 1000}))
@@ -113,7 +113,7 @@ def test_assumed_load_is_reported_in_notes():
 
 
 def test_shuffled_tuples_spill_only_where_queues_may_fill():
-    """Splits beside the spouts are the limit; four more nodes have one split each that nobody is near to."""
+    """Splits beside the spouts are the limit; four more nodes have one split each that no other executor is near to."""
     problem = WordCount(nodes=5, cores=1.0, link_bps=None).problem()
     free = WordCount(nodes=5, cores=1.0, link_bps=None, pending=None).problem()
     slots = np.array([6, 8, 4, 4, 6, 8, 0, 2, 4, 6, 0, 0], np.int32)

@@ -29,7 +29,7 @@ KNOWN = [(Costs(), {})]
 def states(
     profile: Profile, problem: Problem, placements: list[np.ndarray], *, from_scratch: bool
 ) -> list[SteadyState]:
-    """The steady states of placements one after the other, each known from the one before or worked out anew."""
+    """The steady states of placements one after the other, each known from the one before or recomputed."""
     last, found = None, []
     known = [*KNOWN, (Costs(), unlike_inputs(problem, 1))]
     for slots in placements:
@@ -78,7 +78,7 @@ def test_incremental_rates_equal_full_rates_with_spill_and_uneven_spouts(pending
 
 
 def assert_next_to_equal(one: SteadyState, other: SteadyState) -> None:
-    """What is known from before is as exact as what is worked out anew: only sums may be in another order."""
+    """What is known from before is as exact as what is recomputed: only sums may be in another order."""
 
     def close(name: str, ours: np.ndarray, theirs: np.ndarray) -> None:
         assert ours == pytest.approx(theirs, rel=1e-12, abs=1e-300), name
@@ -172,7 +172,7 @@ def test_some_topologies_by_themselves_are_as_among_all(data):
 
 
 def test_converged_topology_is_independent_of_unconverged_ones():
-    """A topology comes to the same rate by itself as beside others that take longer to be found."""
+    """A topology comes to the same rate alone as beside others that take longer to be found."""
     both = two_word_counts(cores=0.4, pending=50)
     slots = np.repeat([0, 2], 12).astype(np.int32)  # a node each
     other = replace(both.topologies[1], conf={**both.topologies[1].conf, "topology.max.spout.pending": 3})

@@ -39,7 +39,7 @@ def latency_ms(cores: float, costs: Costs, rate_tps: float = 100.0, pending: int
 def lost_by_stops_ms(cores: float, stopping: float, trees: int = 20_000) -> np.ndarray:
     """What trees lose that begin at any time at which their node runs, and sleep at each bolt for an exponential time.
 
-    The node has a clock of what it ran; in periods that are drawn it stops after its quota, in others not at all.
+    The node has a clock of what it ran; in random periods it stops after its quota, in others not at all.
     """
     draws = np.random.default_rng(3)
     on_ms = np.where(draws.random(200_000) < stopping, PERIOD_MS * cores / 2, PERIOD_MS)

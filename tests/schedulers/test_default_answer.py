@@ -1,4 +1,4 @@
-"""The default answer where no load was measured: public questions, drawn topologies, and limits that it keeps.
+"""The default answer where no load was measured: public questions, random topologies, and limits that it keeps.
 
 Reachable rates are those of `stormwright predict`, which the scheduler does not compute itself.
 """

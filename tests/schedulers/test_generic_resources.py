@@ -56,7 +56,7 @@ def test_schedulers_place_the_case_that_storms_gras_strategy_places(name):
 
 
 def clusters(*gpus: float | None, ports: int = 2) -> tuple[Supervisor, ...]:
-    """Roomy nodes with that many GPUs; None for one that does not tell."""
+    """Roomy nodes with that many GPUs; None for one that does not report."""
     return tuple(
         Supervisor(f"s{n}", f"h{n}", tuple(range(ports)), 9e9, resources={} if count is None else {GPU: count})
         for n, count in enumerate(gpus)

@@ -1,4 +1,4 @@
-"""Learned choice: what it goes by, what it refuses, and what is said of its answer."""
+"""Learned choice: what it goes by, what it refuses, and the description of its answer."""
 
 from __future__ import annotations
 

@@ -135,7 +135,7 @@ def test_workers_are_the_groups_and_go_round_robin_to_nodes_with_most_slots():
 
 
 def test_metis_partition_can_correspond_to_a_supervisor():
-    """Six workers on three supervisors: each gets a group, dealt to two workers; by workers a group is cut anyhow."""
+    """Six workers on three supervisors: each gets a group, split to two workers; by workers a group is cut anyhow."""
     of = problem(nodes(9.0, 9.0, 9.0, ports=2), (topology("t", 12, 6), load(12, cliques(3, 4))))
     slots = make_scheduler("metis", {"part": "supervisor"}).schedule(of).slot_of_executor
     assert [set(of.slot_node[slots[4 * i : 4 * i + 4]].tolist()) for i in range(3)] in [

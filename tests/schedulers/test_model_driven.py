@@ -21,7 +21,7 @@ def machines(count: int, ports: int, cores: int = 8) -> tuple[Supervisor, ...]:
 
 
 def of_components(workers: int, supervisors: tuple[Supervisor, ...], **cpu_ghz: tuple[int, float]) -> Problem:
-    """A topology whose components have so many executors of so much CPU each."""
+    """A topology whose components have a number of executors of equal CPU each."""
     components = tuple(Component(name, "spout", count) for name, (count, _) in cpu_ghz.items())
     each = np.repeat([ghz for _, ghz in cpu_ghz.values()], [count for count, _ in cpu_ghz.values()])
     t = Topology("t", "t", workers, components, default_executor_runs(components))

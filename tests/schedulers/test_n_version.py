@@ -1,4 +1,4 @@
-"""N-version choice: whose answer counts, and what is said of it."""
+"""N-version choice: whose answer counts, and the description of it."""
 
 from __future__ import annotations
 
@@ -265,7 +265,7 @@ def test_failed_start_of_scheduler_process_is_reported(monkeypatch):
 
 
 class Fixed:
-    """Answers what it is told."""
+    """Returns a preset answer."""
 
     def __init__(self, slots):
         self.slots = np.array(slots, np.int32)

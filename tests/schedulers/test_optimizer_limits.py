@@ -1,4 +1,4 @@
-"""The optimizer under limits beside CPU and memory: generic resources, components apart, and what is asked for."""
+"""The optimizer under limits beside CPU and memory: generic resources, components apart, and requests."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _every_placement(of: Problem) -> Iterator[list[int]]:
 
 
 def _cuts(executors: int, workers: int) -> Iterator[Sequence[int]]:
-    """Every way to cut executors into so many workers, none of them empty; workers are numbered as they come."""
+    """Every way to cut executors into that many workers, none of them empty; workers are numbered as they come."""
     for cut in itertools.product(range(workers), repeat=executors):
         if list(dict.fromkeys(cut)) == list(range(workers)):
             yield cut
@@ -172,7 +172,7 @@ def test_optimizer_respects_heap_limits_under_resource_aware_scheduler(settings)
 
 
 def test_optimizer_respects_requested_cpu_under_resource_aware_scheduler():
-    """300 % are asked for; measured is next to nothing."""
+    """300 % are requested; measured is next to nothing."""
     settings = {"objective": "traffic", "iterations": 20_000}
     node_of = {}
     for cpu in (300.0, 299.0):

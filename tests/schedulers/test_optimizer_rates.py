@@ -1,4 +1,4 @@
-"""The optimizer by throughput, latency and nodes: judged by predictions, and by what may not be broken."""
+"""The optimizer by throughput, latency and nodes: checked by predictions, and by limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where something goes that waits does not hang on the order in which what runs is told."""
+"""Where something goes that waits does not depend on the order of what runs."""
 
 from __future__ import annotations
 

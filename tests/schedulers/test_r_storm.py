@@ -102,7 +102,7 @@ def test_wanted_worker_count_is_reached_and_running_executors_stay():
 
 
 def test_repeated_schedule_grants_no_additional_cpu():
-    """a overloads the node that has memory; what it takes beyond is not free elsewhere when asked again."""
+    """a overloads the node that has memory; what it takes beyond is not free elsewhere at the next call."""
     cluster = (node("s0", "r", 1.0, 9000, ports=2), node("s1", "r", 4.0, 100, ports=2))
     a, b = (
         (topology("a", 3, 1), load(3, cpu_ghz=1.0, memory_mb=500.0)),

@@ -25,7 +25,7 @@ def report(topology_id: str) -> MoveReport:
 
 @pytest.fixture
 def plan() -> Plan:
-    """By way of a spare slot: b makes room, a moves, b goes on; c moves by itself."""
+    """By way of a spare slot: b makes room, a moves, b goes on; c moves alone."""
     a, b, c = (topology(name, workers=1) for name in "abc")
     now = problem([a, b, c], nodes=4, slots=1, current={a.id: on("n0"), b.id: on("n1"), c.id: on("n2")})
     wanted = Assignment(now.current_slot.copy())

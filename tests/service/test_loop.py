@@ -1,4 +1,4 @@
-"""What the loop tells of a decision."""
+"""What the loop reports of a decision."""
 
 from __future__ import annotations
 

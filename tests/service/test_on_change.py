@@ -1,4 +1,4 @@
-"""What happens again and again is told once."""
+"""What happens again and again is reported once."""
 
 from __future__ import annotations
 

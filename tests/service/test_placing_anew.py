@@ -1,4 +1,4 @@
-"""A service whose scheduler leaves alone what runs, asked anew: on a virtual Storm it moves once."""
+"""A service whose scheduler leaves alone what runs, called from scratch: on a virtual Storm it moves once."""
 
 from __future__ import annotations
 

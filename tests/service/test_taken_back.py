@@ -246,7 +246,7 @@ def test_pending_rollback_proposal_is_not_repeated(monkeypatch: pytest.MonkeyPat
     service.moved(300)
 
     def found(seconds: int) -> list[Plan]:
-        """Ways back within so many seconds, of which none is taken."""
+        """Ways back within that many seconds, of which none is taken."""
         some = []
         for _ in range(seconds):
             service.history.count(storm.second())

@@ -99,7 +99,7 @@ class VirtualStorm:
         return problem([T], current={T.id: self.runs}, load=load)
 
     def second(self) -> list[dict[str, Any]]:
-        """A second passes; what the workers tell of it."""
+        """A second passes; what the workers report of it."""
         # Negative while the topology is paused: then new workers wait and compile nothing.
         age_s, place = self.now_s - self.active_s, self.place(self.runs)
         slow = (2.0 if age_s < WARMING_S else 1.0) * float(np.exp(0.05 * self._rng.normal()))
@@ -202,7 +202,7 @@ class Deciding:
         return None
 
     def moved(self, seconds: int) -> Plan:
-        """The next decision that moves something within so many seconds."""
+        """The next decision that moves something within that many seconds."""
         decision = self.run(seconds, lambda decision: bool(decision.moves))
         assert decision is not None
         return decision

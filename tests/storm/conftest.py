@@ -87,7 +87,7 @@ class Place:
         return self.start(sys.executable, "-c", _OWNER, network)
 
     def processes(self) -> set[int]:
-        """Processes that were told of this directory: all of the cluster's inherit its environment."""
+        """Processes that know this directory: all of the cluster's inherit its environment."""
         told = f"TMPDIR={self.directory}".encode()
         found = set()
         for process in Path("/proc").iterdir():

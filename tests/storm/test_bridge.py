@@ -22,7 +22,7 @@ ON_N1 = on("n1")
 
 
 class FirstFreeSlot:
-    """Puts each unplaced topology into the first slot that nobody has."""
+    """Puts each unplaced topology into the first free slot."""
 
     def schedule(self, problem: Problem) -> Assignment:
         slots = problem.current_slot.copy()
@@ -181,7 +181,7 @@ def test_scheduler_without_reasons_reports_status_or_default_text() -> None:
 
 
 def test_absence_of_failures_is_reported() -> None:
-    """What was told before is over then."""
+    """What was reported before is over then."""
     told: list[int] = []
     Bridge(FirstFreeSlot(), "first-free", lambda failures: told.append(len(failures))).answer(problem([A]))
     assert told == [0]
@@ -211,7 +211,7 @@ def test_slots_of_topology_with_faulty_configuration_stay_occupied() -> None:
 
 
 class EventNotifier:
-    """Answers what it is told to."""
+    """Returns a preset answer."""
 
     def __init__(self, slots: object) -> None:
         self._slots = slots

@@ -52,7 +52,7 @@ def test_no_tuple_is_lost_or_failed(result):
 
 
 def _when_trees_failed(result: DemoResult) -> str:
-    """For whoever has to find out why: seconds since the move began, of each interval in which a tree failed."""
+    """For finding out why: seconds since the move began, of each interval in which a tree failed."""
     (move,) = result.moves
     failed = [
         f"{(record['start_ms'] - move.started_ms) / 1000:+.1f} s on {record['worker']}: {executor}"
@@ -70,7 +70,7 @@ def test_topology_runs_in_decided_slots(result):
 
 
 def test_the_topology_has_as_many_workers_as_were_chosen(result):
-    """Fewer than it asks for, which Nimbus is told by the rebalance."""
+    """Fewer than it asks for, which the rebalance sends to Nimbus."""
     (move,) = result.decision.moves
     assert len(move.before.slots) == 3
     assert len(move.after.slots) == move.num_workers < 3
@@ -110,7 +110,7 @@ def _crossing_tps(records: list[Any], topology: str) -> float:
 
 
 def test_all_cpu_time_of_a_worker_is_accounted_for(result):
-    """Executors and all other threads, against what the JVM tells of its process."""
+    """Executors and all other threads, against what the JVM reports of its process."""
     told, whole = defaultdict(list), defaultdict(list)
     for record in result.records:
         if record["worker"]["last"]:

@@ -1,4 +1,4 @@
-"""The helper JVM's process, over stand-ins: how its end is told, and that nothing of it stays behind."""
+"""The helper JVM's process, over stand-ins: how its end is reported, and that nothing of it stays behind."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_the_time_limit_ends_children_too(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("session", ["same", "own"])
 def test_leftover_child_does_not_delay_jvm_end(tmp_path: Path, session: str) -> None:
-    """It has the standard output open long after the JVM has ended; with a session of its own nobody can kill it."""
+    """It has the standard output open long after the JVM has ended; a session of its own prevents killing it."""
     pids, begin = tmp_path / "pids", time.monotonic()
     with (
         Jvm([sys.executable, "-c", LEAVES, str(pids), session, "at once"]) as jvm,

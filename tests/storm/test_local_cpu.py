@@ -190,7 +190,7 @@ _BUSY = "import time; end = time.monotonic() + 3\nwhile time.monotonic() < end: 
 
 
 def assert_held(cluster: RunningCluster, cores: float) -> None:
-    """Whoever has work for a whole core gets what is asked for, in every period in which the machine has it to give."""
+    """A worker with work for a whole core gets what is requested, in every period where the machine has it to give."""
     before, begun = cluster.node_cpu()["node1"], time.monotonic()
     subprocess.run([*cluster.command_on_node("node1"), sys.executable, "-c", _BUSY], check=True)
     took_s = time.monotonic() - begun

@@ -1,4 +1,4 @@
-"""A scheduler that hangs, fails or ends the process keeps nobody from anything."""
+"""A scheduler that hangs, fails or ends the process blocks nothing else."""
 
 from __future__ import annotations
 

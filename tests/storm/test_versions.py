@@ -1,4 +1,4 @@
-"""Our schedulers against the classes of several versions of Storm, on drawn problems and on recorded answers."""
+"""Our schedulers against the classes of several versions of Storm, on random problems and on recorded answers."""
 
 from __future__ import annotations
 

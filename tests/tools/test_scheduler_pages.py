@@ -85,7 +85,7 @@ def parsed(svg):
 
 
 def titles(svg):
-    """Titles of everything drawn, the picture's own left out."""
+    """Titles of all shapes, the picture's own left out."""
     return [element.text for element in parsed(svg).iter(f"{SVG}title")][1:]
 
 

@@ -1,4 +1,4 @@
-"""A scheduler that takes as long as it is told and ends as it is told; of another package, as far as anyone can see."""
+"""A scheduler that takes a set time and ends in a set way; of another package, as far as anyone can see."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ LIMIT = {"cores": 0.4, "link": "25mbit"}
 
 
 class Recorded(NamedTuple):
-    """A word count under Even that was asked for 0.7 of what it could, which is `highest_tps`."""
+    """A word count under Even with a required rate of 0.7 of what it could, which is `highest_tps`."""
 
     problem: Problem
     asked_tps: float
@@ -69,7 +69,7 @@ def test_unsustainable_rates_have_no_latency(recorded):
 @pytest.mark.parametrize("workers", ["exactly", "free"])
 @pytest.mark.parametrize("from_scratch", [True, False])
 def test_a_placement_for_latency_is_quicker_and_bears_the_rate(recorded, workers, from_scratch):
-    """Messages of a tree that go at the same time are one: counted each by itself, the search came out above Even."""
+    """Messages of a tree that go at the same time are one: counted each alone, the search came out above Even."""
     settings = ("objective=latency", f"workers={workers}", "iterations=50000")
     found = what_if(recorded.problem, Changes(scheduler="optimizer", settings=settings, from_scratch=from_scratch))
     (today,), (then,) = found.today.topologies, found.then.topologies

@@ -1,4 +1,4 @@
-"""Who may reach a service, as it is told: elsewhere than on this machine nobody does unasked."""
+"""Who may reach a service, by its options: by default only clients on this machine."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from stormwright.service.auth.tokens import FILE, Tokens
 
 @pytest.fixture
 def told(tmp_path: Path) -> Any:
-    """What `serve` is told with these options: who may reach it, what is wrong, and what it warns of."""
+    """What `serve` gets with these options: who may reach it, what is wrong, and what it warns of."""
 
     def of(*options: object) -> tuple[AccessSettings, list[Fault], list[str]]:
         given = ["--storm-home", str(tmp_path), "--state", str(tmp_path / "state"), *map(str, options)]

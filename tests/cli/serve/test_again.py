@@ -16,7 +16,7 @@ from stormwright.cli.serve.reload import ConfigReloader
 
 
 class Quiet:
-    """A service that keeps what it is told."""
+    """A service that records its configuration."""
 
     def __init__(self):
         self.told = []

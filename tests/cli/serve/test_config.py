@@ -12,7 +12,7 @@ from stormwright.cli.serve.config import key_of, key_values
 
 @pytest.fixture
 def told(tmp_path, monkeypatch):
-    """The parameters that come of a file, a command line and variables; or what is said of faults."""
+    """The parameters that come of a file, a command line and variables; or the messages about faults."""
 
     def of(text, *arguments, **variables):
         file = tmp_path / "serve.toml"

@@ -1,4 +1,4 @@
-"""One of several services, as it is told: where they agree, what they alone know, where each is reached."""
+"""One of several services, as configured: where they agree, what they alone know, where each is reached."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``stormwright serve --simulated``: what is wrong is said, and a service runs without Storm, Java and Spark."""
+"""``stormwright serve --simulated``: faults are reported, and a service runs without Storm, Java and Spark."""
 
 from __future__ import annotations
 

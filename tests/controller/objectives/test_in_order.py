@@ -22,7 +22,7 @@ def spread() -> Problem:
 
 
 class ChangeRequest:
-    """Answers what it was told, and keeps what it was asked."""
+    """Returns preset answers, and records the questions."""
 
     def __init__(self, slots: list[int]) -> None:
         self._slots, self.asked = np.array(slots, dtype=np.int32), list[Problem]()

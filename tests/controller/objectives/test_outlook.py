@@ -178,7 +178,7 @@ def test_promises_are_relative_to_current_prediction(apart: Problem) -> None:
 
 
 class To:
-    """Puts executors where it is told."""
+    """Puts executors into given slots."""
 
     def __init__(self, slots: np.ndarray) -> None:
         self._slots = slots
@@ -241,7 +241,7 @@ def test_rolled_back_placement_is_blocked_with_reason(apart: Problem) -> None:
 
 
 def test_where_no_trigger_fires_nothing_is_predicted(apart, monkeypatch) -> None:
-    """What is looked at each time takes no longer for what nobody asks."""
+    """What is looked at each time takes no longer for what is not requested."""
     monkeypatch.setattr(Profile, "of", lambda _: pytest.fail("nobody asked"))
     assert Outlooks(apart, THROUGHPUT).can_gain
     assert not Outlooks(apart.with_current({}), THROUGHPUT).can_gain

@@ -1,4 +1,4 @@
-"""Placements that were taken back are not tried again soon, also by a service that was started anew."""
+"""Placements that were taken back are not tried again soon, also by a service that was restarted."""
 
 from __future__ import annotations
 

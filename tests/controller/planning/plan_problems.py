@@ -13,7 +13,7 @@ from tests.controller.builders import topology
 
 
 def random_placement(problem: Problem, rng: np.random.Generator, workers: list[int]) -> np.ndarray | None:
-    """So many workers of each topology, of equal size, in random order, where there is room; None if that fails."""
+    """A number of workers of each topology, of equal size, in random order, where there is room; None if that fails."""
     slots = np.full(problem.num_executors, -1, dtype=np.int32)
     left = {node.id: [len(node.ports), node.cpu_hz, node.memory_mb] for node in problem.supervisors}
     ports = {node.id: list(rng.permutation(node.ports)) for node in problem.supervisors}

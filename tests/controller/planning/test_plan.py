@@ -38,7 +38,7 @@ def test_changed_worker_starts_on_currently_free_port() -> None:
 
 
 def test_worker_with_occupied_port_moves_through_a_free_slot() -> None:
-    """Storm would take half a minute to mend connections that its peers have made to the predecessor."""
+    """Storm would take half a minute to repair connections that its peers have made to the predecessor."""
     t = topology("t")
     now = problem([t], nodes=3, slots=1, current={t.id: on("n0", "n1")})
     (move,) = plan_moves(now, wanted(now, "n0:6700", "n1:6700", "n1:6700", "n1:6700"), MoveBudget()).moves

@@ -49,7 +49,7 @@ class Run:
 
 
 def skewed(node: str, _: int) -> float:
-    """Keys are dealt unevenly: on one node tuples take twice as much, and always have."""
+    """Keys are distributed unevenly: on one node tuples take twice as much, and always have."""
     return 20.0 if node == "n3" else 10.0
 
 

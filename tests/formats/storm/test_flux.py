@@ -1,7 +1,7 @@
 """Flux files: what they become, beside what Flux and Storm make of them, and every fault with its place.
 
 ``flux/answers.json`` has what Flux 2.8.3 and Storm 2.8.3 themselves made of the examples beside it: FluxParser and
-FluxBuilder built each topology, and ``stormwright.TopologyReader`` asked Storm's classes for tasks, executors and
+FluxBuilder built each topology, and ``stormwright.TopologyReader`` queried Storm's classes for tasks, executors and
 resources.
 """
 

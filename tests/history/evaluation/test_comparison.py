@@ -18,7 +18,7 @@ DRAWN = 3_000
 
 
 def drawn(rng, starts, ratio=1.0, deviation=START_DEVIATION):
-    """Rates of so many starts of A and of B."""
+    """Rates of that number of starts of A and of B."""
     before, after = 1000 * np.exp(deviation * rng.standard_normal((2, starts)))
     return before.tolist(), (ratio * after).tolist()
 
@@ -37,7 +37,7 @@ def test_interval_covers_true_ratio_where_starts_differ_as_expected(starts):
 
 @pytest.mark.parametrize("starts", [1, 3])
 def test_interval_covers_nominally_where_deviation_itself_is_uncertain(starts):
-    """Deviations drawn from what is assumed of them, so that the interval is exact."""
+    """Deviations sampled from what is assumed of them, so that the interval is exact."""
     rng = np.random.default_rng(7)
     deviations = START_DEVIATION * np.sqrt(PRIOR_FREEDOM / rng.chisquare(PRIOR_FREEDOM, DRAWN))
     share = np.mean([covered(compare_starts(*drawn(rng, starts, 1.3, each)), 1.3) for each in deviations])

@@ -1,4 +1,4 @@
-"""Moves judged by the records of workers: a load that changes meanwhile, restarts, moves that follow each other."""
+"""Moves evaluated by the records of workers: a load that changes meanwhile, restarts, moves that follow each other."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def test_the_rate_while_a_backlog_is_worked_off_is_compared_with_the_highest_pre
 
 
 def with_latency(records: list[dict[str, Any]], around: int) -> list[dict[str, Any]]:
-    """The records, of which spouts tell so many trees of a bucket and of that after it."""
+    """The records, of which spouts report that number of trees of a bucket and of that after it."""
     rng = dice(2)
     for one in records:
         if one["executors"][0]["type"] == "spout":
@@ -174,7 +174,7 @@ def with_latency(records: list[dict[str, Any]], around: int) -> list[dict[str, A
 def test_latency_below_histogram_resolution_counts_as_predicted(
     tmp_path: Path, around: int, promised: float, verdict: str
 ) -> None:
-    """Whatever takes less than the first edge, 1 ms, is told alike: a tenth of 2 ms cannot be seen to be that."""
+    """Whatever takes less than the first edge, 1 ms, is reported alike: a tenth of 2 ms is not recognized as that."""
     traffic = observed(with_latency(seconds(300, 600, 400, 6), 4))
     clock = [MOVED_MS]
     evaluation = MoveEvaluator(FileDocument(tmp_path / "judging.json"), traffic, lambda: clock[0])

@@ -13,7 +13,7 @@ RUNS = 2000
 def verdicts(
     rng: np.random.Generator, predicted: float, true: float, sizes: tuple[int, int], **noise: float
 ) -> list[str]:
-    """What is said of many moves whose windows vary by chance: before by 5 %, after by `spread` of what is expected."""
+    """Verdicts on many moves whose windows vary by chance: before by 5 %, after by `spread` of what is expected."""
     found = []
     for _ in range(RUNS):
         before = rng.normal(100.0, 5.0, sizes[0])

@@ -61,7 +61,7 @@ def test_few_windows_are_not_enough_however_long() -> None:
 
 @pytest.mark.parametrize(("share", "from_s"), [(0.0, 110), (0.5, 220), (None, 120)])
 def test_warm_up_of_workers_is_excluded_from_measured_time(share: float | None, from_s: int) -> None:
-    """Not in their first 10 s, nor as long as they compile, for 120 s at most; 20 s where that is not told."""
+    """Not in their first 10 s, nor as long as they compile, for 120 s at most; 20 s where that is not reported."""
     observed = ObservedTraffic(5)
     measured = MeasuredTopologies(observed)
     observed.add(seconds(100, from_s + 25 + CLOSED_S, born_s=100, compiler_share=share))

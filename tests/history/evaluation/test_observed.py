@@ -1,4 +1,4 @@
-"""Where tasks run, as records tell it."""
+"""Where tasks run, according to records."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.controller.builders import record
 
 @given(st.lists(st.tuples(st.integers(1, 12), st.integers(1, 4), st.sampled_from("abc")), max_size=12))
 def test_task_lookup_returns_the_last_reported_node(told):
-    """Executors of other sizes than before come after a rebalance; then all are told of anew."""
+    """Executors of other sizes than before come after a rebalance; then all are reported again."""
     nodes, by_task = TaskNodes(), {}
     width = 0
     for first, each, node in told:

@@ -22,7 +22,7 @@ FIRST_MS = START_MS // DAY_MS * DAY_MS
 
 
 def panes(hour: int, count: int, trees: int) -> list[dict[str, Any]]:
-    """So many panes of an hour, each with so many trees of a spout in two executors, and none of a bolt."""
+    """A number of panes of an hour, each with that number of trees of a spout in two executors, and none of a bolt."""
     rows = []
     for number in range(count):
         pane_ms = FIRST_MS + hour * HOUR_MS + number * PANE_MS

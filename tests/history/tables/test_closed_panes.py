@@ -38,7 +38,7 @@ def rounded(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def test_each_pane_is_stored_exactly_once_after_a_failed_batch(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A batch fails between the panes' writing and the state's; rows are taken in before the stream is started anew."""
+    """A batch fails between the panes' writing and the state's; rows are taken in before the stream is restarted."""
     rng, world = dice(21), make_world(21)
     delivery = deliver(records(world, START_MS, 40, rng), rng)
     files, read = delivery.in_files(40), 0

@@ -128,7 +128,7 @@ def test_retention_of_unknown_tables_is_rejected(spark: SparkSession, tmp_path: 
 
 
 def test_rows_of_older_versions_are_read_as_the_newest(spark: SparkSession, tmp_path: Path) -> None:
-    """Version 1 told seconds, version 2 had no document."""
+    """Version 1 stored seconds, version 2 had no document."""
     oldest = Table("snapshots", {"at_ms": "long", "at_s": "long", "id": "string"}, key=("at_ms",))
     middle = Table("snapshots", {"at_ms": "long", "id": "string"}, key=("at_ms",), migrations=(in_milliseconds,))
     newest = replace(SNAPSHOTS, migrations=(in_milliseconds, with_document))

@@ -119,7 +119,7 @@ def test_rounding_sends_nothing_further():
 
 
 def test_flow_computation_time_is_independent_of_unused_nodes():
-    """Of a cluster with so many slots each topology would count in all of them."""
+    """Of a cluster with that many slots each topology would count in all of them."""
     load = TopologyLoad(
         cpu_hz=np.ones(4), memory_mb=np.ones(4), pair_source=np.empty(0, np.int32), pair_target=np.empty(0, np.int32),
         pair_tps=np.empty(0), flow_source=np.array([0, 1], np.int32), flow_component=np.array([1, 1], np.int32),

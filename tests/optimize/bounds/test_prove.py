@@ -260,7 +260,7 @@ def test_a_worse_placement_is_not_proven_but_the_optimum_found():
 
 
 def test_executors_with_negligible_cpu_are_counted_in_pieces():
-    """Together they take more than a step of the sizes of pieces, each less than a solver tells from 0."""
+    """Together they take more than a step of the sizes of pieces, each less than a solver distinguishes from 0."""
     tiny = 0.9e-9
     cpu_ghz = np.array([(1 + 2e-9) / 24 - 0.97 * 200 * tiny] + [tiny] * 200)
     pairs = [(0, other, 1.0) for other in range(1, 201)]
@@ -348,7 +348,7 @@ def test_zero_bound_text_explains_that_shuffled_traffic_is_free():
 
 
 def test_a_bound_of_nothing_is_called_none():
-    """That no placement costs less than 0 tells nothing."""
+    """That no placement costs less than 0 is no information."""
     nothing = proof_text({"cost": 175.0, "bound": 0.0, "gap": 1.0, "optimal": False})
     assert nothing == "cost 175; how much less another placement could cost was not proven"
     some = proof_text({"cost": 100.0, "bound": 75.0, "gap": 0.25, "optimal": False})

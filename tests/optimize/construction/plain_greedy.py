@@ -1,4 +1,4 @@
-"""The rule of `Greedy` once more, plainly: every bin is looked at, every sum is made anew."""
+"""The rule of `Greedy` once more, plainly: every bin is looked at, every sum is recomputed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The greedy rule of both phases: case by case, against a recount, and against the same rule told plainly."""
+"""The greedy rule of both phases: case by case, against a recount, and against the same rule in plain code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The books of a layout against sums worked out anew, after many steps of every kind."""
+"""The books of a layout against recomputed sums, after many steps of every kind."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_worker_distances_equal_distances_of_their_nodes(path):
 @pytest.mark.parametrize("near", [False, True])
 @pytest.mark.parametrize("path", CASES, ids=case_name)
 def test_priced_quantities_are_exact_after_many_steps(path, near):
-    """Nodes in use and squares of their load by sums anew; what moved and restarts by sets of executors."""
+    """Nodes in use and squares of their load by recomputed sums; what moved and restarts by sets of executors."""
     problem = case_problem(path)
     first = placed_layout(problem)
     prices = Prices(node=300.0, imbalance=5e4, **({"move": 0.5, "max_restarts": 9, "restart": 1.0} if near else {}))

@@ -20,7 +20,7 @@ FEW_TOPOLOGIES = next(path for path in case_files("placement") if case_name(path
 
 @numba.njit(pipeline_class=WholeCompiler, **_OPTIONS)
 def settle_all(layout):
-    """As code of its own, which is kept nowhere; executors looked at, and those looked at when it settles once more."""
+    """As code of its own, which is not cached; executors looked at, and those looked at when it settles once more."""
     looks, again = 0, 0
     for topology in range(len(layout.topologies)):
         if can_settle(layout, topology):

@@ -1,4 +1,4 @@
-"""The search of small problems: its books against sums worked out anew, limits, and the best costs that are known."""
+"""The search of small problems: its books against recomputed sums, limits, and the best costs that are known."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_overloaded_nodes_are_relieved_though_nothing_is_exchanged():
 
 @pytest.mark.parametrize("path", CASES[:6], ids=case_name)
 def test_tabu_search_result_has_no_improving_single_worker_move(path):
-    """From any nodes; what a placement costs is told by the model."""
+    """From any nodes; the model computes the cost of a placement."""
     problem, layout = case_problem(path), small_layout(path)
     dense = DensePlacement.of(layout)
     ports = dense.ports

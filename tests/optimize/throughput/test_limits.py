@@ -40,7 +40,7 @@ def limited(conf: dict[str, Any], cluster: dict[str, Any]) -> Problem:
 
 
 def placements(keeps: Callable[[IntArray], BoolArray]) -> set[tuple[int, ...]]:
-    """Slots of executors of all that are kept; of those that differ by names of nodes and ports, one."""
+    """Slots of executors of all placements that remain; of those that differ by names of nodes and ports, one."""
     ways = (combinations_with_replacement(range(4), count) for count in EXECUTORS)
     every = np.array([sum(each, ()) for each in product(*ways)], np.int32)
     component = np.repeat(np.arange(4), EXECUTORS)

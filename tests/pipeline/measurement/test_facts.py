@@ -363,7 +363,7 @@ def test_service_time_is_computed_per_executor_across_nodes() -> None:
 
 
 def test_missing_records_are_counted_per_worker() -> None:
-    """In order or not, in one pane or several; a worker that follows on the same port begins anew."""
+    """In order or not, in one pane or several; a worker that follows on the same port starts from 0."""
 
     def worker(
         pane_ms: int, start_ms: int, lowest: int, highest: int, records: int, port: int = 1

@@ -46,7 +46,7 @@ def batches(settings: StreamSettings) -> Iterator[tuple[pa.Table, pa.Table]]:
 
 @pytest.mark.slow
 def test_state_size_is_bounded_over_many_batches(tmp_path: Path) -> None:
-    """Most of an hour of batches: as much is kept, in memory and on disk, as after some minutes."""
+    """Most of an hour of batches: as much is stored, in memory and on disk, as after some minutes."""
     settings = StreamSettings()
     state, seconds = LiveState(), worker_seconds(PANES.empty_table())
     sizes = {}

@@ -47,7 +47,7 @@ def brief(runs: list[Run]) -> list[tuple[int, int, float]]:
 @settings(max_examples=examples(300), deadline=None)
 @given(cores=Cores, after_s=st.sampled_from([1, 2.5, 4, 7]), data=st.data())
 def test_batch_order_does_not_change_episodes(cores: list[float | None], after_s: float, data: st.DataObject) -> None:
-    """Told in batches of any size, twice, out of order and late by no more than is allowed."""
+    """Delivered in batches of any size, twice, out of order and late by no more than is allowed."""
     final_s = final_after_s(after_s, 40)
     quiet = [NodeSecond(len(cores) + n, 0.1, CAPACITY) for n in range(final_s + 2)]
     seconds = [NodeSecond(at, used, CAPACITY) for at, used in enumerate(cores)]

@@ -77,7 +77,7 @@ def put(path: str, text: bytes) -> bytes:
 
 
 def more(text: bytes) -> bytes:
-    """The record with a field that nobody knows, as raw JSON."""
+    """The record with an unknown field, as raw JSON."""
     return LINE[:-1] + b', "later": ' + text + b"}"
 
 

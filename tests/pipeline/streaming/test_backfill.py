@@ -100,7 +100,7 @@ def test_measurement_recovers_generated_load(spark: SparkSession, tmp_path: Path
 def test_measurement_is_correct_despite_malformed_duplicate_and_late_records(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """5 % of each; the window that is judged lies amid them."""
+    """5 % of each; the window that is evaluated lies amid them."""
     rng = dice(4)
     world = make_world(4)
     delivery = deliver(records(world, START_MS, 90, rng), rng, spoil=0.05, held=0.05)

@@ -1,4 +1,4 @@
-"""``stormwright pipeline backfill`` over what a service has kept."""
+"""``stormwright pipeline backfill`` over what a service has stored."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def test_nothing_is_lost_or_twice_wherever_a_batch_ends(
 
 @pytest.mark.slow
 def test_killed_stream_process_resumes_without_loss(tmp_path: Path) -> None:
-    """By itself when a state was written that Spark knew nothing of, and at some moment."""
+    """At the moment when a state was written that Spark knew nothing of, and at some moment."""
     landing, state = tmp_path / "landing", tmp_path / "state"
     landing.mkdir()
     world, supplied = supply(landing, seed=32, seconds=60, per_file=4, pause_s=0.05)

@@ -143,7 +143,7 @@ def test_second_stream_on_same_state_is_rejected(spark: SparkSession, tmp_path: 
 
 
 class FakeSpark:
-    """A session that notes what is asked of it."""
+    """A session that records the requests to it."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []

@@ -182,7 +182,7 @@ class Log:
 
 
 def dealt(*slots: tuple[str, int]) -> dict[int, tuple[str, int]]:
-    """Tasks dealt over slots, one after the other within each component."""
+    """Tasks distributed over slots, one after the other within each component."""
     return {task: slots[n % len(slots)] for tasks in TASKS.values() for n, task in enumerate(tasks)}
 
 

@@ -1,4 +1,4 @@
-"""Costs from records: those that made the records come out, and what records cannot tell is as before."""
+"""Costs from records: those that made the records come out, and what records do not show is as before."""
 
 from __future__ import annotations
 
@@ -263,5 +263,5 @@ def test_two_topologies_share_message_cost_evidence():
 
 
 def without_links(records):
-    """Without what the node tells: with two topologies on it, each generator knows only its own part."""
+    """Without the report of the node: with two topologies on it, each generator knows only its own part."""
     return [{**record, "node": {**record["node"], "sent_bytes": None, "received_bytes": None}} for record in records]

@@ -1,4 +1,4 @@
-"""What tuples of one stream take, from records that tell how many came by each: told apart where their mix varies."""
+"""What tuples of one stream take, from records that count how many came by each, if their mix varies."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_older_records_yield_no_stream_costs_and_unchanged_other_costs():
 
 
 def test_worker_with_older_probe_is_excluded_from_stream_costs():
-    """Of half of what came in a window nothing can be said of all."""
+    """From half of what came in a window nothing follows for all."""
     both = [
         one if one["worker"]["supervisor"] == "n0" else other
         for one, other in zip(records(1, VARIES), records(1, VARIES, inputs=False), strict=True)

@@ -116,7 +116,7 @@ def test_placed_topologies_form_a_queue_prefix_without_backfill(name, of):
 @pytest.mark.parametrize("name", SCHEDULERS)
 @for_any(FEW, of=of_users(runs=False))
 def test_unplaced_topology_has_no_room_beside_more_urgent_ones(name, of):
-    """With backfill: asked about those ahead that are placed and this one alone, the scheduler finds no room either."""
+    """With backfill: given those ahead that are placed and this one alone, the scheduler finds no room either."""
     of = replace(of, conf={})
     slots = make(name, order="priority").schedule(of).slot_of_executor
     priority = [t.conf["topology.priority"] for t in of.topologies]
@@ -280,7 +280,7 @@ def test_scheduling_repeats_until_urgent_topologies_are_placed(topologies, ports
 
 
 def test_workers_added_by_a_scheduler_count_towards_slot_limit():
-    """`tag_aware` gives a worker to each of two groups where one worker was asked for."""
+    """`tag_aware` gives a worker to each of two groups where one worker was requested."""
     parts = (Component("a", "spout", 1, tags=("x",)), Component("b", "bolt", 1, tags=("y",)))
     told = [replace(topology(f"t{n}", 1, 1), owner="ann", components=parts) for n in range(2)]
     placed = [(replace(t, executor_runs=default_executor_runs(parts)), load(2)) for t in told]

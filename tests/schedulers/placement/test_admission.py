@@ -1,4 +1,4 @@
-"""Admission: what no placement has room for is said before one is tried."""
+"""Admission: what no placement has room for is reported before one is tried."""
 
 from __future__ import annotations
 

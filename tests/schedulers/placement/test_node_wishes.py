@@ -11,7 +11,7 @@ from stormwright.schedulers.online import NodeTargets, authors_wishes, default_w
 
 
 def workers(*count: int, cpu_hz: float = 1.0) -> Items:
-    """So many of each topology."""
+    """That number of each topology."""
     total = sum(count)
     group = np.repeat(np.arange(len(count)), count)
     return Items(np.full(total, cpu_hz), np.ones(total), csr_array((total, total)), group)

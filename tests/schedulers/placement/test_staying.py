@@ -1,4 +1,4 @@
-"""What runs is kept where that costs nothing: whole nodes exchanged, topologies put back, slots kept."""
+"""What runs stays where that costs nothing: whole nodes exchanged, topologies put back, slots preserved."""
 
 from __future__ import annotations
 

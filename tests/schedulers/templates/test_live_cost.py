@@ -1,4 +1,4 @@
-"""Differences in cost, against the oracle that adds up all traffic anew."""
+"""Differences in cost, against the oracle that adds up all traffic each time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def wide(problem: Problem) -> Problem:
 
 
 def spread_out(problem: Problem) -> PartialPlacement:
-    """Executors dealt to two workers a topology, workers dealt to nodes; with no regard to CPU and memory."""
+    """Executors distributed to two workers a topology, workers distributed to nodes; regardless of CPU and memory."""
     placement = PartialPlacement.empty(problem, problem.node_usable)
     node = 0
     for topology in range(len(problem.topologies)):

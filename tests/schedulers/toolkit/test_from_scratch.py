@@ -1,4 +1,4 @@
-"""Who is asked as if nothing ran, what that keeps of the scheduler, and what is told of those that move nothing."""
+"""Who is called as if nothing ran, what that keeps of the scheduler, and the message on those that move nothing."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ BY_THEMSELVES = {"model_free", "n_version", "online", "optimizer"}
 
 
 def chosen(default, from_scratch=None, **settings):
-    """Which of all schedulers, or of one, are asked anew."""
+    """Which of all schedulers, or of one, are called from scratch."""
     return {
         name
         for name in SCHEDULERS

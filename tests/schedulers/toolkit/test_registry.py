@@ -164,7 +164,7 @@ def test_plugins_are_found_and_cannot_replace_ours(plugins):
 
 
 def test_no_scheduler_is_known_by_name_outside_its_file():
-    """But in the table of names, where it is said whom users get who name none, and where papers are quoted."""
+    """But in the table of names, where the default is described, and where papers are quoted."""
     known = {*registry.SCHEDULERS, "java:"}
     places = {
         str(path.relative_to(ROOT))

@@ -1,4 +1,4 @@
-"""Requests that are none, or not quite: bytes as whoever wants to break a service would send them."""
+"""Requests that are none, or not quite: bytes as an attacker would send them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The audit log on disk: bounded, whole lines, and a disk that is full stops nobody."""
+"""The audit log on disk: bounded, whole lines, and a disk that is full stops no request."""
 
 from __future__ import annotations
 

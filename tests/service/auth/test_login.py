@@ -1,4 +1,4 @@
-"""Browsers: a token is asked for once, then a cookie stands for it; no other page and nobody else can use it."""
+"""Browsers: a token is requested once, then a cookie stands for it; no other page or client can use it."""
 
 from __future__ import annotations
 

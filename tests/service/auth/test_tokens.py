@@ -1,4 +1,4 @@
-"""Tokens in their file: what is kept, what counts, and what becomes of a file that is broken."""
+"""Tokens in their file: what is stored, what counts, and what becomes of a file that is broken."""
 
 from __future__ import annotations
 

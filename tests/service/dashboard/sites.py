@@ -149,14 +149,14 @@ class Browser:
         return answer.headers["location"]
 
     def refused(self, path: str, status: int, headers: dict[str, str] | None = None, **fields: Any) -> str:
-        """What is said of a form that is refused."""
+        """The message on a form that is refused."""
         answer = self.client.post(path, data=fields, headers=headers or {"sec-fetch-site": "same-origin"})
         assert answer.status_code == status, answer.text
         return Page(answer.text).said
 
 
 class Parrot:
-    """Answers questions with what it was asked."""
+    """Answers questions with their text."""
 
     def schedulers(self) -> dict[str, str]:
         return {"even": "as Storm does", "online": "as is best"}
@@ -171,7 +171,7 @@ class Parrot:
 
 @contextmanager
 def browsing(tmp_path: Path, problem: Problem | None, trials: Trials | None = None) -> Iterator[Browser]:
-    """A service that knows a problem, and does nothing by itself; without one, Nimbus has not asked yet."""
+    """A service that knows a problem, and does nothing unattended; without one, Nimbus has sent no request yet."""
     state = State(tmp_path / FILE)
     plans, journal = PlanStore(state), Journal(state)
     makers = (

@@ -122,7 +122,7 @@ def test_occupied_address_is_reported_by_file_dashboard(capfd: pytest.CaptureFix
 
 @pytest.mark.slow
 def test_pages_of_largest_cluster_are_served_within_200_ms() -> None:
-    """1,000 topologies, 100,000 executors, 5,000 nodes: p99 within 200 ms, once the first has been drawn."""
+    """1,000 topologies, 100,000 executors, 5,000 nodes: p99 within 200 ms, once the first has been rendered."""
     paths = ["/", "/cluster", "/cluster/racks/3", "/cluster/nodes/sup-0004", "/topologies", "/traffic", "/timeline"]
     with serving(living(1000, 5000, racks=100, sizes=(10, 20, 20, 30, 20))) as connection:
         began = time.perf_counter()

@@ -1,4 +1,4 @@
-"""The pages as a browser gets them: whole, linked, usable by keyboard and by ear, and of nobody else."""
+"""The pages as a browser gets them: whole, linked, usable by keyboard and by ear, and of no other origin."""
 
 from __future__ import annotations
 

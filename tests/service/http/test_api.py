@@ -1,4 +1,4 @@
-"""Plans, history and modes over a real socket: by the client, and by whoever sends anything."""
+"""Plans, history and modes over a real socket: by the client, and by senders of any bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Deliveries on their way to the disk: whoever waits for an answer gets one, and Nimbus comes first."""
+"""Deliveries on their way to the disk: every sender that waits for an answer gets one, and Nimbus comes first."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def kept(ingest: Take, use: Callable[[Deliveries], Any], count: Take = lambda _:
 def test_every_delivery_gets_a_reply_despite_failures(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A thread that cannot be started, an error that is no Exception: all who wait are told, and the next is kept."""
+    """A thread that cannot be started, an error that is no Exception: all waiting get an answer; the next is stored."""
 
     def no_thread(*_: object) -> None:
         raise RuntimeError("can't start new thread")

@@ -82,7 +82,7 @@ class Hanging:
 
 
 def given_up_after(answer: dict[str, Any]) -> float:
-    """Seconds that the scheduler had, as the answer tells: what reading the question took is taken off."""
+    """Seconds that the scheduler had, as the answer reports: what reading the question took is taken off."""
     assert answer["assignments"] == {}
     told = re.fullmatch(r"slow had no answer within (\d\.\d) s", answer["status"]["a-1-0"])
     assert told, answer["status"]
@@ -102,7 +102,7 @@ def took_to_give_up() -> float:
 
 
 def test_placement_request_is_answered_within_nimbus_timeout():
-    """A machine with other work may keep any one answer back; what is slow by itself is so each time."""
+    """A machine with other work may keep any one answer back; what is slow for its own reasons is so each time."""
     assert any(took_to_give_up() < 1.5 for _ in range(5))
 
 

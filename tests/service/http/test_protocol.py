@@ -1,4 +1,4 @@
-"""Deliveries on the shortest way: kept and answered like all others, whatever their sender does."""
+"""Deliveries on the shortest way: stored and answered like all others, whatever their sender does."""
 
 from __future__ import annotations
 

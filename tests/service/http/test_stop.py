@@ -1,4 +1,4 @@
-"""When the server ends, whoever still has a connection hears of it at once."""
+"""When the server ends, every client that still has a connection is notified at once."""
 
 from __future__ import annotations
 

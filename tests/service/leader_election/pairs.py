@@ -23,7 +23,7 @@ _PARTS = (
 
 
 class Pair(Nimbus):
-    """Each service has a disk of its own; what is asked of Nimbus, only who leads may ask.
+    """Each service has a disk of its own; only the leader may send requests to Nimbus.
 
     Parameters
     ----------

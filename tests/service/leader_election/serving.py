@@ -18,7 +18,7 @@ from stormwright.service.settings import ServiceSettings
 
 
 class Nimbus:
-    """Writes down what it is told."""
+    """Records its calls."""
 
     def __init__(self, calls: Path) -> None:
         self._calls = calls

@@ -40,7 +40,7 @@ class Process:
             self.process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
 
     def ask(self, path: str, body: Mapping[str, Any] | None = None, accept: str = "*/*") -> tuple[int, bytes]:
-        """Status, 0 where nobody answers, and what is answered."""
+        """Status, 0 without an answer, and the answer."""
         data = None if body is None else json.dumps(body).encode()
         request = Request(self.url + path, data, {"content-type": "application/json", "accept": accept})  # noqa: S310
         try:

@@ -39,7 +39,7 @@ def hosts(server: str) -> str:
 
 
 class Service:
-    """One of several, that leads as soon as nobody does."""
+    """One of several, that leads as soon as no other does."""
 
     def __init__(self, hosts: str, home: Path, name: str) -> None:
         self.home, self.stop, self.leads = home, threading.Event(), threading.Event()
@@ -113,7 +113,7 @@ def test_standby_takes_over_all_decisions_after_orderly_shutdown(begin: Begin) -
 
 
 class Wire:
-    """A connection to a server that can be cut without either side being told."""
+    """A connection to a server that can be cut without notice to either side."""
 
     def __init__(self, server: str) -> None:
         host, _, port = server.rpartition(":")

@@ -30,7 +30,7 @@ A_LATER = failure("a", "memory short by 1 MB")
 
 
 class Calls:
-    """A hook that keeps what it is told; then waits while it is `held`, and raises what it has to."""
+    """A hook that records its events; then waits while it is `held`, and raises what it has to."""
 
     def __init__(self, raises: BaseException | None = None) -> None:
         self._told: queue.Queue[Failure] = queue.Queue()
@@ -181,7 +181,7 @@ def test_hanging_hook_does_not_block_service_shutdown(monkeypatch: pytest.Monkey
 
 
 def test_nimbus_has_its_answer_while_the_hook_is_busy() -> None:
-    """The whole way: a topology whose tag no node has, and one that is in nobody's way."""
+    """The whole way: a topology whose tag no node has, and one that is in no other topology's way."""
     gpu, plain = tagged("gpu", "gpu"), topology("plain")
     cluster = problem([gpu, plain])
     calls = Calls()

@@ -1,4 +1,4 @@
-"""What --on-failure names: run with the failure, ended when it hangs, and told of when it fails."""
+"""What --on-failure names: run with the failure, ended when it hangs, and reported when it fails."""
 
 from __future__ import annotations
 
@@ -171,6 +171,6 @@ def test_serve_rejects_missing_hook_function_at_startup(tmp_path: Path, capsys: 
 
 
 def test_the_same_program_is_the_same_hook(tmp_path: Path) -> None:
-    """A configuration that is read again tells nobody anew."""
+    """A configuration that is read again notifies no one again."""
     path = program(tmp_path, "exit 0")
     assert load_hook(path) == load_hook(path) != load_hook("true")

@@ -1,4 +1,4 @@
-"""Events go where they are to go, in the form of that place, again where it fails, and with nothing secret told."""
+"""Events go where they are to go, in the form of that place, again where it fails, and without secrets."""
 
 from __future__ import annotations
 

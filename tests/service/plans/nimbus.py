@@ -72,7 +72,7 @@ class MortalState(State):
 
 
 class Nimbus:
-    """Topologies that run in slots, as Nimbus keeps them whoever is killed.
+    """Topologies that run in slots, as Nimbus keeps them whichever process is killed.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ class Nimbus:
         return self.guard.drains.on(self._start.with_current(self.runs))
 
     def look(self) -> Problem | None:
-        """After each move, made or not, Nimbus has not asked at first."""
+        """After each move, made or not, Nimbus has sent no request at first."""
         asked, self._asked = self._asked, True
         self.guard.holds.look(self.now())
         return self.now() if asked and not self.away else None
@@ -159,7 +159,7 @@ class Nimbus:
             self._pending[topology] = self._moment
 
     def worse(self, problem: Problem) -> Mapping[str, str]:
-        """As soon as it is asked, everything is judged."""
+        """As soon as a verdict is requested, everything is evaluated."""
         while self._pending:
             topology, moment = self._pending.popitem()
             low, high = (0.9, 1.1) if self.verdict == "as predicted" else (0.5, 1.5)
@@ -340,7 +340,7 @@ def settled(nimbus: Nimbus, plan: str) -> Plan:
 
 
 def random_cluster(seed: int) -> tuple[Problem, IntArray]:
-    """A cluster on which topologies run, and where they are wished: some slots are free, so that nobody is stuck."""
+    """A cluster on which topologies run, and where they are wished: some slots are free, so that none is stuck."""
     rng = random.Random(seed)  # noqa: S311 (no secret)
     nodes, slots = rng.randint(2, 4), rng.randint(2, 3)
     total, topologies, used = nodes * slots, [], 0

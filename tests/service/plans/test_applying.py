@@ -31,7 +31,7 @@ Begin = Callable[..., Nimbus]
 
 @pytest.fixture(autouse=True)
 def unpredicted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Thousands of plans whose figures nobody looks at (`test_api.py` does)."""
+    """Thousands of plans whose figures are not checked (`test_api.py` does that)."""
 
     def in_stages(plan: Plan, _: Placements, __: IntArray, sources: FigureSources, *_more: object) -> Plan:
         if not sources.in_stages:

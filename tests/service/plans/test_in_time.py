@@ -1,4 +1,4 @@
-"""Who waits for a plan waits for as long as the problem is large, unless somebody has said how long may be searched."""
+"""Who waits for a plan waits for as long as the problem is large, unless a time limit of the search is set."""
 
 from __future__ import annotations
 

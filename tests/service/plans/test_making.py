@@ -1,4 +1,4 @@
-"""Whoever ends the service does not wait for a plan that is being made."""
+"""The end of the service does not wait for a plan that is being made."""
 
 from __future__ import annotations
 

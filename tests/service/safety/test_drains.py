@@ -1,4 +1,4 @@
-"""Nodes that are drained: nothing new comes to them, what runs there leaves in a plan, and it is kept."""
+"""Nodes that are drained: nothing new comes to them, what runs there leaves in a plan, and drains are stored."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def hosts(nimbus: Nimbus) -> set[str]:
 
 
 def begun(nimbus: Nimbus, plan: str) -> Plan:
-    """A plan that begins by itself, once it has."""
+    """A plan that begins unattended, once it has."""
     until = time.monotonic() + 30
     while (found := settled(nimbus, plan)).auto_apply:
         assert time.monotonic() < until

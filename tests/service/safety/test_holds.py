@@ -1,4 +1,4 @@
-"""Nothing moves, whoever wants it, while much of the cluster is missing or somebody else moves things."""
+"""Nothing moves, on any request, while much of the cluster is missing or another program moves things."""
 
 from __future__ import annotations
 

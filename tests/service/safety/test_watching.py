@@ -1,4 +1,4 @@
-"""Anomalies: noted, told, acted on where that is allowed, also when it is allowed only later."""
+"""Anomalies: noted, reported, acted on where that is allowed, also when it is allowed only later."""
 
 from __future__ import annotations
 

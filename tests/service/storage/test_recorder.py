@@ -1,4 +1,4 @@
-"""What is kept of a look."""
+"""What is stored of a look."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records that are written together, beside each by itself."""
+"""Records that are written together, beside each alone."""
 
 from __future__ import annotations
 

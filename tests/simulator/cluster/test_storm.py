@@ -1,4 +1,4 @@
-"""A virtual Storm does what a real one was seen to do (Storm 2.8.3)."""
+"""A virtual Storm does what a real one was observed to do (Storm 2.8.3)."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ WORDS = "words-1-0"
 
 
 def trees(start_s: int, end_s: int, rate: int) -> list[dict[str, object]]:
-    """A record a second of a worker whose spout completes so many trees in it."""
+    """A record a second of a worker whose spout completes that many trees in it."""
     return [
         record(WORDS, "n0", second, trees=rate, acked=rate, start_ms=1000 * second, latency=[0, rate])
         for second in range(start_s, end_s)

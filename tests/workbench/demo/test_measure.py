@@ -26,7 +26,7 @@ def test_rates_latency_and_crossing_traffic() -> None:
 
 
 def test_measured_inter_node_traffic_matches_history() -> None:
-    """Also of tuples to the system's own task, and to tasks that nobody has told of."""
+    """Also of tuples to the system's own task, and to tasks that were never reported."""
     pairs = [[1, 2, 0, 30, 0], [1, -1, 0, 500, 0], [1, 77, 0, 9, 0], [1, 1, 0, 5, 0]]
     records = [
         record(

@@ -1,4 +1,4 @@
-"""What the demonstration's cluster is like where nobody says it."""
+"""What the demonstration's cluster is like by default."""
 
 from __future__ import annotations
 

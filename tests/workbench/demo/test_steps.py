@@ -11,7 +11,7 @@ from stormwright.workbench.demo.steps import FITTED_S, LAST_LOAD_S, WHOLLY_S, me
 
 
 class CountedMeasurement:
-    """A service that measures a load of 15 s, and tells it so many seconds later."""
+    """A service that measures a load of 15 s, and reports it that many seconds later."""
 
     def __init__(self, lag_s: float, every_s: float) -> None:
         self.now_s, self.lag_s, self.every_s = 0.0, lag_s, every_s

@@ -1,4 +1,4 @@
-"""Which topologies `--topology` knows, and what is said of others."""
+"""Which topologies `--topology` knows, and the message on others."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class Served:
     port: int
 
     def page(self, path: str) -> str:
-        """Of the dashboard, once there is one: the first is being made when it is asked for."""
+        """Of the dashboard, once there is one: the first is being made when it is requested."""
         until, status = time.monotonic() + 60, 503
         while status == 503:
             assert time.monotonic() < until
@@ -147,7 +147,7 @@ def test_a_node_is_drained(served: Served) -> None:
 def running(
     problem: Problem, seconds: float, trace: tuple[RateChange, ...] = (), state_dir: Path | None = None
 ) -> tuple[ServedCluster, list[LogRecord]]:
-    """A cluster after some time, and what its workers wrote in it; nobody places anything."""
+    """A cluster after some time, and what its workers wrote in it; no scheduler places anything."""
     cluster, records = ServedCluster(problem, trace, speed=1e6), list[LogRecord]()
 
     def count(lines: list[bytes]) -> None:
@@ -162,7 +162,7 @@ def running(
 
 
 def nothing(_: Problem) -> NimbusAnswer:
-    """What nobody answers."""
+    """An empty answer."""
     return NimbusAnswer()
 
 

@@ -100,7 +100,7 @@ class Target:
 class Notifier:
     """Notifies each target of its events, in order, in its own thread; a context manager.
 
-    An event that cannot be sent is tried again, less and less often, and given up after the last of `WAITS_S`; of events
+    An event that cannot be sent is tried again, less and less often, and dropped after the last of `WAITS_S`; of events
     that wait the oldest is given up where there are `MAX_WAITING`.
 
     Parameters
