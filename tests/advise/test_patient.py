@@ -25,37 +25,37 @@ def names() -> dict[str, int]:
 
 def follow(adviser: PredictiveAdviser, parts: list[float]) -> list[tuple[Observation, TargetSize]]:
     """Observations and advice, window by window, from one executor of each component."""
-    world, wanted, told = world_of(CASE), TargetSize(names(), 2), list[tuple[Observation, TargetSize]]()
+    world, wanted, history = world_of(CASE), TargetSize(names(), 2), list[tuple[Observation, TargetSize]]()
     for part in parts:
-        seen = world.run(wanted, part * CASE.rate_tps)
-        said = adviser.advise(seen)
-        told.append((seen, said))
-        if said.changes(seen):
-            wanted = said
-    return told
+        observation = world.run(wanted, part * CASE.rate_tps)
+        advised = adviser.advise(observation)
+        history.append((observation, advised))
+        if advised.changes(observation):
+            wanted = advised
+    return history
 
 
 def test_predictive_adviser_reaches_rate_in_one_step_and_stays():
-    told = follow(PredictiveAdviser(AdviceGoals(), CASE.kinds), [1.0] * 4)
-    assert [said.changes(seen) for seen, said in told] == [True, False, False, False]
-    assert told[0][0].reached_tps < told[0][0].wanted_tps
-    assert all(seen.reached_tps == seen.wanted_tps for seen, _ in told[1:])
+    history = follow(PredictiveAdviser(AdviceGoals(), CASE.kinds), [1.0] * 4)
+    assert [advised.changes(observation) for observation, advised in history] == [True, False, False, False]
+    assert history[0][0].reached_tps < history[0][0].wanted_tps
+    assert all(observation.reached_tps == observation.wanted_tps for observation, _ in history[1:])
 
 
 def test_less_is_wanted_only_after_some_windows_and_for_the_most_of_them():
     patience = Patience(windows=4)
-    told = follow(PredictiveAdviser(AdviceGoals(), CASE.kinds, patience), [1.0, 1.0, 0.3, 0.3, 0.35, 0.3, 0.3])
-    changed = [number for number, (seen, said) in enumerate(told) if said.changes(seen)]
+    history = follow(PredictiveAdviser(AdviceGoals(), CASE.kinds, patience), [1.0, 1.0, 0.3, 0.3, 0.35, 0.3, 0.3])
+    changed = [number for number, (observation, advised) in enumerate(history) if advised.changes(observation)]
     assert changed[:2] == [0, 5]
-    assert "4 windows in which less was enough" in told[5][1].why
-    assert told[6][0].reached_tps == told[6][0].wanted_tps
+    assert "4 windows in which less was enough" in history[5][1].why
+    assert history[6][0].reached_tps == history[6][0].wanted_tps
 
 
 def test_a_dip_of_a_window_changes_nothing():
-    told = follow(
+    history = follow(
         PredictiveAdviser(AdviceGoals(), CASE.kinds, Patience(windows=3)), [1.0, 1.0, 0.3, 1.0, 0.3, 0.3, 1.0]
     )
-    assert [said.changes(seen) for seen, said in told] == [True] + [False] * 6
+    assert [advised.changes(observation) for observation, advised in history] == [True] + [False] * 6
 
 
 DAY = 1.0 - 0.7 * np.cos(2 * np.pi * np.arange(24) / 24)  # 0.3 at midnight, 1.7 at noon
@@ -109,34 +109,34 @@ def test_ineffective_scale_up_is_reported_reverted_and_not_retried_at_once():
     """A bolt waits for a database that takes no more: executors more reach no higher rate."""
     adviser = PredictiveAdviser(AdviceGoals(), CASE.kinds, Patience(windows=3))
     world, wanted = world_of(CASE), TargetSize(names(), 2)
-    seen = world.run(wanted, CASE.rate_tps)
-    before = adviser.advise(seen)
-    assert before.changes(seen)
-    said = before
+    observation = world.run(wanted, CASE.rate_tps)
+    before = adviser.advise(observation)
+    assert before.changes(observation)
+    advised = before
     for _ in range(2):
-        more = world.run(said, CASE.rate_tps)
-        stuck = replace(more, reached_tps=seen.reached_tps)
-        said = adviser.advise(stuck)
-    assert "did not help" in said.why
-    assert f"{CASE.rate_tps:,.0f} trees/s were promised" in said.why
-    assert dict(said.executors) == names()
-    again = replace(world.run(said, CASE.rate_tps), reached_tps=seen.reached_tps)
+        more = world.run(advised, CASE.rate_tps)
+        stuck = replace(more, reached_tps=observation.reached_tps)
+        advised = adviser.advise(stuck)
+    assert "did not help" in advised.why
+    assert f"{CASE.rate_tps:,.0f} trees/s were promised" in advised.why
+    assert dict(advised.executors) == names()
+    again = replace(world.run(advised, CASE.rate_tps), reached_tps=observation.reached_tps)
     assert not adviser.advise(again).changes(again)
 
 
 def test_an_observation_without_a_problem_is_refused():
-    seen = replace(world_of(CASE).run(TargetSize(names(), 2), 100.0), problem=None)
+    observation = replace(world_of(CASE).run(TargetSize(names(), 2), 100.0), problem=None)
     with pytest.raises(InputError, match="has no measured problem"):
-        PredictiveAdviser(AdviceGoals()).advise(seen)
+        PredictiveAdviser(AdviceGoals()).advise(observation)
 
 
 def test_observation_of_measured_problem_matches_the_simulated_world():
-    seen = world_of(CASE).run(TargetSize(dict(names(), split=3, count=3), 3), 0.5 * CASE.rate_tps)
-    assert seen.problem is not None
-    again = observed(seen.problem, 0)
-    assert again.executors == seen.executors
-    assert again.workers == seen.workers
-    for one, other in zip(again.components, seen.components, strict=True):
+    observation = world_of(CASE).run(TargetSize(dict(names(), split=3, count=3), 3), 0.5 * CASE.rate_tps)
+    assert observation.problem is not None
+    again = observed(observation.problem, 0)
+    assert again.executors == observation.executors
+    assert again.workers == observation.workers
+    for one, other in zip(again.components, observation.components, strict=True):
         assert one.input_tps == pytest.approx(other.input_tps, rel=0.1)
         assert one.true_tps == pytest.approx(other.true_tps, rel=0.1)
         assert set(one.inputs) == set(other.inputs)

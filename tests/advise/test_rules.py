@@ -23,14 +23,14 @@ def chain(
         needs[name] = need
         reached = min(reached, counts[name] * true_tps[name] / need)
         need *= gives[name]
-    seen, before = [], None
+    measured, before = [], None
     for name in names:
         handled = reached * needs[name]
         busy = handled / (counts[name] * true_tps[name])
         full = busy > 1 - 1e-9 and reached < wanted_tps
-        held_back = 1 - reached / wanted_tps if full and not any(each.held_back for each in seen) else 0.0
+        held_back = 1 - reached / wanted_tps if full and not any(each.held_back for each in measured) else 0.0
         inputs = {before: handled} if before else {}
-        seen.append(
+        measured.append(
             ComponentObservation(
                 name,
                 before is None,
@@ -46,7 +46,7 @@ def chain(
             )
         )
         before = name
-    return Observation("chain", tuple(seen), wanted_tps, reached, 1)
+    return Observation("chain", tuple(measured), wanted_tps, reached, 1)
 
 
 #: The word count with which the authors of DS2 compare it with Dhalion on Heron: 1 M sentences a minute, of which a
@@ -60,15 +60,15 @@ HERON = {
 
 def steps(adviser, counts: dict[str, int], most: int = 50) -> list[dict[str, int]]:
     """What it wants, step by step, until it wants no more."""
-    told = []
+    sizes = []
     for _ in range(most):
-        seen = chain(counts, **HERON)
-        wanted = adviser.advise(seen)
-        if not wanted.changes(seen):
-            return told
+        observation = chain(counts, **HERON)
+        wanted = adviser.advise(observation)
+        if not wanted.changes(observation):
+            return sizes
         counts = dict(wanted.executors)
-        told.append(counts)
-    raise AssertionError(f"goes on and on: {told[-3:]}")
+        sizes.append(counts)
+    raise AssertionError(f"goes on and on: {sizes[-3:]}")
 
 
 def test_ds2_reaches_published_word_count_configuration_in_one_step():
@@ -82,46 +82,46 @@ def test_ds2_reaches_published_word_count_configuration_in_one_step():
 @given(counts=st.tuples(st.integers(1, 40), st.integers(1, 40)))
 def test_ds2_converges_from_any_start_within_three_steps(counts):
     """From too many instances as well as from too few."""
-    told = steps(Ds2(), {"source": 1, "flat_map": counts[0], "count": counts[1]})
-    assert len(told) <= 3
-    assert not told or told[-1] == {"source": 1, "flat_map": 10, "count": 20}
+    sizes = steps(Ds2(), {"source": 1, "flat_map": counts[0], "count": counts[1]})
+    assert len(sizes) <= 3
+    assert not sizes or sizes[-1] == {"source": 1, "flat_map": 10, "count": 20}
 
 
 def test_ds2_takes_further_steps_where_executors_become_slower_by_their_number():
     """Where the true rate falls as instances are added, the second step corrects what the first could not know."""
-    counts, told = {"source": 1, "flat_map": 1, "count": 1}, []
+    counts, sizes = {"source": 1, "flat_map": 1, "count": 1}, []
     for _ in range(5):
         slower = {name: rate / (1 + 0.01 * counts[name]) for name, rate in HERON["true_tps"].items()}
-        seen = chain(counts, slower, HERON["gives"], HERON["wanted_tps"])
-        wanted = Ds2().advise(seen)
-        if not wanted.changes(seen):
+        observation = chain(counts, slower, HERON["gives"], HERON["wanted_tps"])
+        wanted = Ds2().advise(observation)
+        if not wanted.changes(observation):
             break
         counts = dict(wanted.executors)
-        told.append(counts)
-    assert len(told) <= 3
+        sizes.append(counts)
+    assert len(sizes) <= 3
     rates = {name: rate / (1 + 0.01 * counts[name]) for name, rate in HERON["true_tps"].items()}
     assert counts["flat_map"] == ceil(HERON["wanted_tps"] / rates["flat_map"])
 
 
 def test_dhalion_takes_a_step_a_component_and_never_two_at_once():
     """Where DS2 needs one step; and it may end with more than are needed."""
-    told = steps(Dhalion(), dict.fromkeys(("source", "flat_map", "count"), 1))
-    assert len(told) > 1
-    assert told[-1]["flat_map"] >= 10
-    assert told[-1]["count"] >= 20
+    sizes = steps(Dhalion(), dict.fromkeys(("source", "flat_map", "count"), 1))
+    assert len(sizes) > 1
+    assert sizes[-1]["flat_map"] >= 10
+    assert sizes[-1]["count"] >= 20
     before = {"source": 1, "flat_map": 1, "count": 1}
-    for one in told:
+    for one in sizes:
         assert sum(one[name] != before[name] for name in one) == 1
         before = one
 
 
 def test_dhalion_does_not_retry_an_ineffective_action():
     adviser = Dhalion()
-    seen = chain({"source": 1, "flat_map": 1, "count": 1}, **HERON)
-    first = adviser.advise(seen)
-    assert first.changes(seen)
+    observation = chain({"source": 1, "flat_map": 1, "count": 1}, **HERON)
+    first = adviser.advise(observation)
+    assert first.changes(observation)
     changed = next(name for name in first.executors if first.executors[name] != 1)
-    again = adviser.advise(seen)  # as if nothing had come of it
+    again = adviser.advise(observation)  # as if nothing had come of it
     assert again.executors[changed] == 1
 
 
@@ -192,20 +192,22 @@ def test_adastorm_returns_to_what_met_the_rate_rather_than_to_models():
 
 
 def test_stela_scales_out_the_congested_component_with_most_downstream():
-    seen = chain({"source": 1, "flat_map": 2, "count": 20}, **HERON)
-    wanted = Stela().advise(Observation("chain", seen.components, seen.wanted_tps, seen.reached_tps, 4))
+    observation = chain({"source": 1, "flat_map": 2, "count": 20}, **HERON)
+    wanted = Stela().advise(
+        Observation("chain", observation.components, observation.wanted_tps, observation.reached_tps, 4)
+    )
     assert wanted.workers == 5
     assert wanted.executors["flat_map"] > 2
     assert sum(wanted.executors.values()) <= 23 + round(23 / 4)
 
 
 def test_stela_removes_a_machine_only_if_the_others_sustain_the_load():
-    seen = chain({"source": 3, "flat_map": 30, "count": 60}, **HERON)
-    idle = Observation("chain", seen.components, seen.wanted_tps, seen.reached_tps, 4)
+    observation = chain({"source": 3, "flat_map": 30, "count": 60}, **HERON)
+    idle = Observation("chain", observation.components, observation.wanted_tps, observation.reached_tps, 4)
     wanted = Stela().advise(idle)
     assert wanted.workers == 3
     rates = target_rates(idle)
-    for each in seen.components:
+    for each in observation.components:
         assert wanted.executors[each.component] * each.true_tps >= rates[each.component] * (1 - 1e-9)
 
 
@@ -219,13 +221,13 @@ def test_stela_removes_a_machine_only_if_the_others_sustain_the_load():
 )
 def test_advisers_request_between_one_and_task_count_executors(adviser, counts, rates, gives, wanted_tps):
     names = ("a", "b", "c")
-    seen = chain(
+    observation = chain(
         dict(zip(names, counts, strict=True)),
         dict(zip(names, rates, strict=True)),
         {"a": 1.0, "b": gives, "c": 0.0},
         wanted_tps,
         tasks=8,
     )
-    wanted = adviser().advise(seen)
+    wanted = adviser().advise(observation)
     assert set(wanted.executors) == set(names)
     assert all(1 <= count <= 8 for count in wanted.executors.values())

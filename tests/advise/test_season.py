@@ -48,11 +48,11 @@ def test_forecast_fills_missing_hour_from_the_previous_day():
 def test_saturation_reports_first_hour_above_the_limit():
     found = forecast(np.tile(DAY, 2), HOUR_0)
     assert found is not None
-    told = saturation(found, "words", 1_500.0, "the CPU of node n0")
-    assert told is not None
+    result = saturation(found, "words", 1_500.0, "the CPU of node n0")
+    assert result is not None
     hour = int(np.argmax(DAY > 1_500.0))
-    assert told.at_ms == (HOUR_0 + 48 + hour) * 3_600_000
-    assert told.certain
+    assert result.at_ms == (HOUR_0 + 48 + hour) * 3_600_000
+    assert result.certain
     assert saturation(found, "words", 2_000.0, "x") is None
 
 
@@ -62,9 +62,9 @@ def test_forecast_error_makes_saturation_possible_but_uncertain():
     found = forecast(rates, HOUR_0)
     assert found is not None
     assert 0.1 < found.error < 0.3  # of a quotient of two such: 1.28 × 0.14
-    told = saturation(found, "words", float(found.rate_tps.max()) * 1.05, "x")
-    assert told is not None
-    assert not told.certain
+    result = saturation(found, "words", float(found.rate_tps.max()) * 1.05, "x")
+    assert result is not None
+    assert not result.certain
 
 
 @settings(max_examples=examples(30), deadline=None)
@@ -76,8 +76,8 @@ def test_any_series_gives_a_forecast_of_a_season_or_none(values):
 
 def test_saturation_warning_of_running_topology_names_its_limit():
     problem = WordCount(cores=0.2, pending=None, rate_tps=1_000.0).problem()
-    (told,) = expected_saturations(problem, {"words-1-0": (HOUR_0, np.tile(20 * DAY, 3))})
-    assert told.topology == "words-1-0"
-    assert told.limit == "the CPU of node n0"
-    assert told.expected_tps > told.highest_tps
+    (expected,) = expected_saturations(problem, {"words-1-0": (HOUR_0, np.tile(20 * DAY, 3))})
+    assert expected.topology == "words-1-0"
+    assert expected.limit == "the CPU of node n0"
+    assert expected.expected_tps > expected.highest_tps
     assert expected_saturations(problem, {}) == ()

@@ -38,12 +38,12 @@ ANSWER: dict[str, Any] = {
 
 
 def test_rates_and_busy_threads_are_by_the_second_of_the_window():
-    told = read_ui(ANSWER, problem(), "ui.json")
-    assert told.components["lines"].emitted_tps == 200.0
-    assert told.components["split"].executed_tps == 100.0
-    assert told.components["split"].busy_threads == pytest.approx(0.2)  # 100/s × 2 ms
+    result = read_ui(ANSWER, problem(), "ui.json")
+    assert result.components["lines"].emitted_tps == 200.0
+    assert result.components["split"].executed_tps == 100.0
+    assert result.components["split"].busy_threads == pytest.approx(0.2)  # 100/s × 2 ms
     index = problem().topologies[0].component_index
-    assert held_cores(told, problem()) == pytest.approx({(0, index["split"]): 0.2, (0, index["count"]): 0.5})
+    assert held_cores(result, problem()) == pytest.approx({(0, index["split"]): 0.2, (0, index["count"]): 0.5})
 
 
 def test_load_from_storm_ui_uses_executed_counts_of_bolts():
@@ -70,8 +70,8 @@ def test_probe_measurements_take_precedence_over_storm_ui():
 
 def test_advice_uses_storm_ui_metrics_without_probes():
     """At 7 times the rate count keeps 3.5 threads busy: five executors would have two tasks in one, 1.2 threads."""
-    told = read_ui(ANSWER, problem(), "ui.json")
-    made, held = with_ui(problem(), told), held_cores(told, problem())
+    result = read_ui(ANSWER, problem(), "ui.json")
+    made, held = with_ui(problem(), result), held_cores(result, problem())
     advice = advised(made, AdviceGoals(times={"": 7.0}), held_cores=held, alternatives=False)
     assert {each.component: each.executors for each in advice.components} == {"lines": 1, "split": 2, "count": 6}
     with pytest.raises(InputError, match="words/split: its 4 tasks are too few"):
@@ -96,5 +96,5 @@ def test_invalid_storm_ui_answer_is_rejected_with_its_location(change, why):
 
 
 def test_an_answer_of_all_time_is_taken_by_the_uptime():
-    told = read_ui({**ANSWER, "window": ":all-time"}, problem(), "ui.json")
-    assert told.components["lines"].emitted_tps == pytest.approx(120_000 / 7200)
+    result = read_ui({**ANSWER, "window": ":all-time"}, problem(), "ui.json")
+    assert result.components["lines"].emitted_tps == pytest.approx(120_000 / 7200)

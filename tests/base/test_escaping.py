@@ -14,7 +14,7 @@ from stormwright.errors import Fault, InputError
 
 
 @pytest.mark.parametrize(
-    ("text", "seen"),
+    ("text", "printed"),
     [
         ("word-count é 日本 – ●", "word-count é 日本 – ●"),
         ("\x1b[31mred", r"\x1b[31mred"),
@@ -26,16 +26,16 @@ from stormwright.errors import Fault, InputError
         ("a\u00a0b", "a\u00a0b"),
     ],
 )
-def test_nothing_steers_a_terminal(text: str, seen: str) -> None:
-    assert printable(text) == seen
+def test_nothing_steers_a_terminal(text: str, printed: str) -> None:
+    assert printable(text) == printed
 
 
 @given(st.text(st.characters(), max_size=20))
 def test_printable_text_is_one_line_of_valid_utf8(text: str) -> None:
-    seen = printable(text)
-    assert len(seen.splitlines()) <= 1
-    assert is_text(seen)
-    assert printable(seen) == seen
+    printed = printable(text)
+    assert len(printed.splitlines()) <= 1
+    assert is_text(printed)
+    assert printable(printed) == printed
 
 
 PLAIN = st.recursive(

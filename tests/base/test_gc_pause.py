@@ -31,22 +31,22 @@ def test_collection_that_was_off_stays_off() -> None:
 
 def test_collection_resumes_only_when_the_last_thread_has_ended() -> None:
     """A pause that began while another thread paused left it off for ever."""
-    entered, leave, seen = threading.Event(), threading.Event(), []
+    entered, leave, enabled = threading.Event(), threading.Event(), []
 
     def other() -> None:
         with collection_paused():
             entered.set()
             leave.wait(10)
-            seen.append(gc.isenabled())
+            enabled.append(gc.isenabled())
 
     with collection_paused():
         thread = threading.Thread(target=other)
         thread.start()
         entered.wait(10)
-    seen.append(gc.isenabled())
+    enabled.append(gc.isenabled())
     leave.set()
     thread.join(10)
-    assert seen == [False, False]
+    assert enabled == [False, False]
     assert gc.isenabled()
 
 

@@ -50,8 +50,8 @@ def check_access(chromium: Any, address: str, paths: list[str], colours: str, wi
     """Check that axe finds nothing serious, nothing is wider than the window, and nothing is fetched from elsewhere."""
     found, wrong = [], []
     with tab(chromium, colours, width, bypass_csp=True) as page:  # axe is put into the page
-        page.on("console", lambda told: wrong.append(told.text) if "404" not in told.text else None)
-        page.on("request", lambda asked: wrong.append(asked.url) if not asked.url.startswith(address) else None)
+        page.on("console", lambda message: wrong.append(message.text) if "404" not in message.text else None)
+        page.on("request", lambda request: wrong.append(request.url) if not request.url.startswith(address) else None)
         for path in paths:
             page.goto(address + path)
             result = axe().run(page)

@@ -74,8 +74,10 @@ def shops(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, list[
     nimbus.wants = near.slot_of_executor
     second = settled(nimbus, nimbus.plan_service.request(PlanRequest(by="ben", reason="before the sale")).id)
     # Its latencies are of other topologies.
-    told = replace(SERVED, pipeline=SERVED.pipeline | {"complete_latency_ms": {}})
-    with DashboardState(Sources(nimbus.look, lambda: told, lambda: 4.0, dict, nimbus.plan_service, Parrot())) as known:
+    status = replace(SERVED, pipeline=SERVED.pipeline | {"complete_latency_ms": {}})
+    with DashboardState(
+        Sources(nimbus.look, lambda: status, lambda: 4.0, dict, nimbus.plan_service, Parrot())
+    ) as known:
         remembered(known)
         topology = start.topologies[0].id
         paths = [
@@ -112,7 +114,7 @@ def test_nothing_of_a_page_offends_its_own_policy(chromium: Any, shops: tuple[st
     address, paths = shops
     wrong: list[str] = []
     with tab(chromium) as page:
-        page.on("console", lambda told: wrong.append(told.text) if "404" not in told.text else None)
+        page.on("console", lambda message: wrong.append(message.text) if "404" not in message.text else None)
         page.on("pageerror", lambda error: wrong.append(str(error)))
         for path in paths:
             page.goto(address + path)

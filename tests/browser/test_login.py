@@ -50,7 +50,7 @@ def test_logged_in_user_creates_plans_under_own_name_until_logout(
 ) -> None:
     address, wrong = f"http://{service.host}:{service.port}", []
     with tab(chromium, java_script_enabled=scripts) as page:
-        page.on("console", lambda told: wrong.append(told.text) if told.type == "error" else None)
+        page.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)
         log_in(page, address, service.secrets["operator"])
         (cookie,) = page.context.cookies()
         assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Strict")

@@ -82,8 +82,8 @@ def test_invalid_advise_options_exit_with_one_message(run, file, options, why):
 def test_advise_names_topology_with_unmeasured_load_and_remedy(run, tmp_path):
     path = tmp_path / "words.json"
     write_problem(path, WordCount().problem().with_load(LoadProfile({})))
-    for asked in ((), ("--rate", "100")):
-        code, _, err = run("advise", path, *asked)
+    for options in ((), ("--rate", "100")):
+        code, _, err = run("advise", path, *options)
         assert code == 2
         assert err.count("words-1-0: its load was not measured") == 1
         assert "--ui" in err
@@ -100,25 +100,25 @@ def test_rate_option_must_name_topology_when_several_exist(run, tmp_path):
 
 def test_apply_has_the_service_plan_and_apply_the_advice(run, file, monkeypatch):
     """Executors, workers and slots in one plan; what is printed with --json is the advice, and the plan beside it."""
-    asked = {}
+    requested = {}
 
     def plan(_, reason, **wanted):
-        asked.update(wanted, reason=reason)
+        requested.update(wanted, reason=reason)
         return Plan(id="7", state="planning")
 
     monkeypatch.setattr(Client, "plan", plan)
     monkeypatch.setattr(Client, "wait_until_planned", lambda _, plan: Plan(id=plan, state="planned"))
-    monkeypatch.setattr(Client, "apply", lambda _, *given: asked.update(applied=given))
+    monkeypatch.setattr(Client, "apply", lambda _, *given: requested.update(applied=given))
     monkeypatch.setattr(Client, "show", lambda _, plan: Plan(id=plan, state="done"))
     code, out, _ = run("advise", file, "--rate", "60000", "--apply", "--reason", "peak", "--json")
     found = orjson.loads(out)
     assert (code, found["plan"]["id"], found["plan"]["state"]) == (0, "7", "done")
     (order,) = found["orders"]
-    assert asked["executors"] == {"words-1-0": order["executors"]}
-    (placed,) = asked["placements"].values()
+    assert requested["executors"] == {"words-1-0": order["executors"]}
+    (placed,) = requested["placements"].values()
     running = read_problem(file).topologies[0]
     assert len(placed.slot_of_executor) == with_executors(running, order["executors"]).num_executors
-    assert (asked["reason"], asked["applied"]) == ("peak", ("7", "peak"))
+    assert (requested["reason"], requested["applied"]) == ("peak", ("7", "peak"))
 
 
 def test_apply_is_rejected_when_advised_nodes_are_missing(run, file):
@@ -148,10 +148,10 @@ def test_ui_answers_in_files_count(run, file, tmp_path):
     }
     path = tmp_path / "ui.json"
     path.write_bytes(orjson.dumps(answer))
-    asked = ("advise", file, "--times", "1", "--json", "--no-alternatives")
+    arguments = ("advise", file, "--times", "1", "--json", "--no-alternatives")
     counts = [
         {each["component"]: each["executors"] for each in orjson.loads(run(*command)[1])["components"]}["split"]
-        for command in (asked, (*asked, "--ui", path))
+        for command in (arguments, (*arguments, "--ui", path))
     ]
     assert counts[0] < counts[1] == 3  # 20,000/s × 0.1 ms are 2 threads, at 80 % 2.5
 

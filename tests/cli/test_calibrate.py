@@ -90,7 +90,7 @@ def test_calibrate_reads_directories_and_reports_bad_and_duplicate_records(run, 
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "expected"),
     [
         (b"", "is empty; records of the performance log are expected"),
         (b"nonsense", "holds no record of the performance log: not a JSON object"),
@@ -98,28 +98,28 @@ def test_calibrate_reads_directories_and_reports_bad_and_duplicate_records(run, 
         (b'{"schema": "stormwright-problem/1"}', "holds no record of the performance log: version"),
     ],
 )
-def test_calibrate_rejects_files_with_invalid_records(run, tmp_path, text, said):
+def test_calibrate_rejects_files_with_invalid_records(run, tmp_path, text, expected):
     path = tmp_path / "log.jsonl"
     path.write_bytes(text)
     code, _, err = run("calibrate", path)
     assert code == 2
-    assert said in err
+    assert expected in err
 
 
 def test_calibrate_rejects_records_without_usable_measurements(run, tmp_path):
     path = tmp_path / "log.jsonl"
 
-    def told(records):
+    def message_of(records):
         path.write_bytes(b"\n".join(map(encode, records)))
         code, _, err = run("calibrate", path)
         assert code == 2
         return err
 
     records = Log(SPREAD).records(1, seconds=10, begin_s=2.0)
-    assert "no worker was warm for long enough: 30 s after its start" in told(records)
+    assert "no worker was warm for long enough: 30 s after its start" in message_of(records)
     old = [{name: value for name, value in record.items() if name != "threads"} for record in records]
-    assert "its records lack threads" in told(old)
-    assert "only the last records" in told([{**r, "worker": {**r["worker"], "last": 1}} for r in records])
+    assert "its records lack threads" in message_of(old)
+    assert "only the last records" in message_of([{**r, "worker": {**r["worker"], "last": 1}} for r in records])
 
 
 def test_calibrate_rejects_missing_files_and_overwriting_its_input(run, log, tmp_path):
@@ -138,7 +138,7 @@ def test_calibrate_rejects_missing_files_and_overwriting_its_input(run, log, tmp
 
 
 @pytest.mark.parametrize(
-    ("document", "said"),
+    ("document", "expected"),
     [
         ({"schema": "stormwright-problem/1"}, "and a calibration should be here"),
         ({"costs": {}}, "required field missing @ $.schema"),
@@ -149,12 +149,12 @@ def test_calibrate_rejects_missing_files_and_overwriting_its_input(run, log, tmp
         ([], "should be"),
     ],
 )
-def test_predict_rejects_invalid_cost_documents(run, problem, tmp_path, document, said):
+def test_predict_rejects_invalid_cost_documents(run, problem, tmp_path, document, expected):
     path = tmp_path / "costs.json"
     path.write_bytes(orjson.dumps(document))
     code, _, err = run("predict", problem, "--costs", path)
     assert code == 2
-    assert said in err
+    assert expected in err
 
 
 def test_calibrate_requires_either_records_or_storm_home(run, tmp_path):

@@ -196,13 +196,13 @@ def test_report_draws_every_executor_of_every_placement(run, tmp_path):
     assert f"report: {report}" in out
     assert page.loaded == [], "needs no other file"
     assert page.classes.count(("div", "node")) == 3 * len(problem.supervisors)
-    drawn = [
+    placements = [
         problem.current_slot,
         *(make_scheduler(name).schedule(problem).slot_of_executor for name in ("even", "online")),
     ]
     marks = len(re.findall(r'<i style="background: [^"]+" title="[^"]+, executor \d+', report.read_text()))
-    assert marks == sum(np.count_nonzero(slots != UNPLACED) for slots in drawn)
-    assert page.classes.count(("div", "worker")) == sum(len(set(slots.tolist()) - {UNPLACED}) for slots in drawn)
+    assert marks == sum(np.count_nonzero(slots != UNPLACED) for slots in placements)
+    assert page.classes.count(("div", "worker")) == sum(len(set(slots.tolist()) - {UNPLACED}) for slots in placements)
     assert code in (0, 1)
 
 

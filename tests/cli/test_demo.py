@@ -16,7 +16,7 @@ from tests.workbench.demo.results import demo_result, rolled_back
 
 
 @pytest.fixture
-def asked(monkeypatch):
+def calls(monkeypatch):
     """The settings that a demonstration was run with."""
     found = []
     monkeypatch.setattr(running, "run_demo", lambda settings, then: found.append(settings) or better())
@@ -31,21 +31,21 @@ def better():
     return replace(result, topologies=[replace(topology, before=before)])
 
 
-def test_demo_prints_and_writes_all_results(run, asked, tmp_path):
+def test_demo_prints_and_writes_all_results(run, calls, tmp_path):
     code, out, _ = run("demo", "--output", tmp_path / "new")
     assert code == 0
     assert "nodes share the machine's cores: only root can make control groups" in out
     assert "under even: fullest was the CPU of node n0, 95%; predicted limit: the CPU of node n0 (words)" in out
-    assert (asked[0].scheduler_name, asked[0].cluster.link) == (DEFAULT_SCHEDULER, "40mbit")
+    assert (calls[0].scheduler_name, calls[0].cluster.link) == (DEFAULT_SCHEDULER, "40mbit")
     assert (tmp_path / "new" / "report.html").exists()
     code, out, _ = run("demo", "--output", tmp_path, "--scheduler", "even", "--link", "1mbit", "--json")
     assert code == 0
     assert orjson.loads(out) == orjson.loads((tmp_path / "result.json").read_bytes())
-    assert (asked[1].scheduler_name, asked[1].cluster.link) == ("even", "1mbit")
+    assert (calls[1].scheduler_name, calls[1].cluster.link) == ("even", "1mbit")
 
 
 @pytest.mark.parametrize(
-    ("arguments", "from_scratch", "said"),
+    ("arguments", "from_scratch", "expected"),
     [
         (["--scheduler", "even"], True, ""),
         (
@@ -57,17 +57,17 @@ def test_demo_prints_and_writes_all_results(run, asked, tmp_path):
         (["--scheduler", "online", "--from-scratch"], True, ""),
     ],
 )
-def test_demo_moves_even_placement_regardless_of_gain(run, asked, tmp_path, arguments, from_scratch, said):
+def test_demo_moves_even_placement_regardless_of_gain(run, calls, tmp_path, arguments, from_scratch, expected):
     code, out, _ = run("demo", "--output", tmp_path, *arguments)
     assert code == 0
-    assert isinstance(asked[0].scheduler, FromScratchScheduler) == from_scratch
-    assert (asked[0].adapts.gains == ()) == from_scratch
-    assert asked[0].adapts.on_period
-    assert said in out
-    assert ("nothing will ever move" in out) == bool(said)
+    assert isinstance(calls[0].scheduler, FromScratchScheduler) == from_scratch
+    assert (calls[0].adapts.gains == ()) == from_scratch
+    assert calls[0].adapts.on_period
+    assert expected in out
+    assert ("nothing will ever move" in out) == bool(expected)
 
 
-def test_demo_looks_back_only_for_own_scheduler_unless_overridden(run, asked, tmp_path):
+def test_demo_looks_back_only_for_own_scheduler_unless_overridden(run, calls, tmp_path):
     for arguments, look_back in (
         ([], True),
         (["--no-look-back"], False),
@@ -75,19 +75,19 @@ def test_demo_looks_back_only_for_own_scheduler_unless_overridden(run, asked, tm
         (["--scheduler", "online", "--look-back", "--rounds", 5, "--decisions", 1], True),
     ):
         assert run("demo", "--output", tmp_path, *arguments)[0] == 0
-        assert asked[-1].look_back == look_back
-    assert (asked[0].rounds, asked[0].decisions) == (2, 2)
-    assert (asked[-1].rounds, asked[-1].decisions) == (5, 1)
+        assert calls[-1].look_back == look_back
+    assert (calls[0].rounds, calls[0].decisions) == (2, 2)
+    assert (calls[-1].rounds, calls[-1].decisions) == (5, 1)
 
 
 @pytest.mark.parametrize("option", ["--rounds", "--decisions"])
 @pytest.mark.parametrize("number", [0, 6])
-def test_number_of_rounds_and_decisions_has_limits(run, asked, option, number):
+def test_number_of_rounds_and_decisions_has_limits(run, calls, option, number):
     assert run("demo", option, number)[0] == 2
-    assert not asked
+    assert not calls
 
 
-def test_demo_reports_rollback_as_success(run, asked, monkeypatch, tmp_path):
+def test_demo_reports_rollback_as_success(run, calls, monkeypatch, tmp_path):
     result = rolled_back()
     monkeypatch.setattr(running, "run_demo", lambda settings, then: result)
     code, out, _ = run("demo", "--output", tmp_path)
@@ -99,25 +99,25 @@ def test_demo_reports_rollback_as_success(run, asked, monkeypatch, tmp_path):
     assert "corrected from 36 to 52 µs" in out
 
 
-@pytest.mark.parametrize(("lost", "said"), [(0, "nothing improved"), (3, "tuples were lost")])
-def test_demo_exit_code_reports_failure(run, asked, monkeypatch, tmp_path, lost, said):
+@pytest.mark.parametrize(("lost", "expected"), [(0, "nothing improved"), (3, "tuples were lost")])
+def test_demo_exit_code_reports_failure(run, calls, monkeypatch, tmp_path, lost, expected):
     result = demo_result()
     first = result.topologies[0]
     topologies = [replace(first, after=first.before, lost=lost)]
     monkeypatch.setattr(running, "run_demo", lambda settings, then: replace(result, topologies=topologies))
     code, out, _ = run("demo", "--output", tmp_path)
     assert code == 1
-    assert said in out
+    assert expected in out
 
 
-def test_demo_rejects_invalid_sizes(run, asked):
+def test_demo_rejects_invalid_sizes(run, calls):
     code, _, err = run("demo", "--nodes", 0, "--link", "fast")
     assert code == 2
     assert "$.nodes" in err
     assert "must be a rate such as 40mbit" in err
 
 
-def test_demo_keep_serves_dashboard_until_interrupted(run, asked, monkeypatch, tmp_path):
+def test_demo_keep_serves_dashboard_until_interrupted(run, calls, monkeypatch, tmp_path):
     done = []
     nimbus = SimpleNamespace(activate=lambda name: done.append(f"activate {name}"))
     settings = SimpleNamespace(host="10.9.8.7", port=7171)

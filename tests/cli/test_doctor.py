@@ -73,10 +73,10 @@ def storm(tmp_path, monkeypatch, listening):
 
 def checked(run, storm, port):
     code, out, _ = run("doctor", "--storm-home", storm, "--service", f"127.0.0.1:{port}", "--json")
-    told = json.loads(out)
-    found = {each["check"]: each["verdict"] for each in told["checks"]}
-    assert told["wrong"] == sum(verdict == "wrong" for verdict in found.values())
-    assert code == (2 if told["wrong"] else 0)
+    report = json.loads(out)
+    found = {each["check"]: each["verdict"] for each in report["checks"]}
+    assert report["wrong"] == sum(verdict == "wrong" for verdict in found.values())
+    assert code == (2 if report["wrong"] else 0)
     found.pop("compiled code")  # of the machine, not of what is laid out here
     return found
 

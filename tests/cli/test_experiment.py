@@ -29,7 +29,7 @@ def test_experiment_without_cluster_is_computed(run, tmp_path):
 
 
 def test_experiment_exits_with_code_2_for_invalid_arguments(run, tmp_path):
-    for arguments, said in (
+    for arguments, expected in (
         (["no-such"], "there are"),
         ([""], "there are"),
         (["tag-awre"], "did you mean tag-aware"),
@@ -37,6 +37,6 @@ def test_experiment_exits_with_code_2_for_invalid_arguments(run, tmp_path):
     ):
         code, out, err = run("experiment", *arguments, "--output", tmp_path)
         assert (code, out) == (2, "")
-        assert said in err
+        assert expected in err
     (tmp_path / "cells.jsonl").mkdir()
     assert run("experiment", "--output", tmp_path)[0] == 2

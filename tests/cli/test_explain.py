@@ -51,8 +51,8 @@ def test_explain_reports_overloaded_nodes_with_their_executors(run, answer):
     assert lines[0].startswith("overloaded: node-00002: CPU 14.46 of 12.8 GHz, over by 1.659 GHz: ")
     document = json.loads(run("explain", PLACEABLE, path, "--json")[1])
     assert [round(one["used"] / 1e9, 2) for one in document["overloaded"]] == [14.46, 11.37, 10.11, 7.57, 11.66]
-    asked = ("--topology", read_problem(PLACEABLE).topologies[0].id)
-    assert "overloaded" not in run("explain", PLACEABLE, path, *asked)[1]
+    options = ("--topology", read_problem(PLACEABLE).topologies[0].id)
+    assert "overloaded" not in run("explain", PLACEABLE, path, *options)[1]
 
 
 def test_explain_describes_single_executor(run, answer):
@@ -71,11 +71,11 @@ def test_explain_without_assignment_describes_current_placement(run, tmp_path):
     runs = of.with_current(make_scheduler("online").schedule(of).by_topology(of))
     write_problem(tmp_path / "runs.json", runs)
     write_assignment(tmp_path / "answer.json", runs, Assignment(runs.current_slot))
-    asked = ("--topology", of.topologies[0].id, "--executor", 0)
-    told = run("explain", tmp_path / "runs.json", *asked)
-    assert told[0] == 0
-    assert "other nodes could take it; the traffic cost (weighted tuples/s) would change by" in told[1]
-    assert told == run("explain", tmp_path / "runs.json", tmp_path / "answer.json", *asked)
+    options = ("--topology", of.topologies[0].id, "--executor", 0)
+    explained = run("explain", tmp_path / "runs.json", *options)
+    assert explained[0] == 0
+    assert "other nodes could take it; the traffic cost (weighted tuples/s) would change by" in explained[1]
+    assert explained == run("explain", tmp_path / "runs.json", tmp_path / "answer.json", *options)
     out = run("explain", PLACEABLE)[1]
     assert out.startswith("nothing runs in this problem; for a scheduler's answer: `stormwright schedule ")
     assert out.count(": not placed yet") > 1
@@ -109,9 +109,9 @@ def test_explain_groups_equivalent_nodes(run, tmp_path):
     write_problem(tmp_path / "problem.json", of)
     write_assignment(tmp_path / "answer.json", of, make_scheduler("online").schedule(of))
     _, out, _ = run("explain", tmp_path / "problem.json", tmp_path / "answer.json", "--topology", "t")
-    told = [line for line in out.splitlines() if line.startswith("    +")]
-    assert len(told) == 1
-    assert "h1, h2, h3 and 5 more, in a new worker" in told[0]
+    added = [line for line in out.splitlines() if line.startswith("    +")]
+    assert len(added) == 1
+    assert "h1, h2, h3 and 5 more, in a new worker" in added[0]
 
 
 def test_many_are_cut_short(run, tmp_path):

@@ -142,8 +142,8 @@ def test_block_that_is_no_longer_needed_is_removed(run, home):
     run("install", home, "--service", "http://old:7070", "--daemon", "supervisor", "--yes")
     path = home / "conf" / "storm.yaml"
     by_hand = f' topology.auto.task.hooks: ["{PROBE}"]\n stormwright.probe.service.url: "{SERVICE}"\n'
-    kept = path.read_text(encoding="utf-8").replace("#stormwright-install#  topology", "#  topology")
-    path.write_text(by_hand + kept.replace("#stormwright-install# ", "# "), encoding="utf-8")
+    edited = path.read_text(encoding="utf-8").replace("#stormwright-install#  topology", "#  topology")
+    path.write_text(by_hand + edited.replace("#stormwright-install# ", "# "), encoding="utf-8")
     run("install", home, "--service", SERVICE, "--daemon", "supervisor", "--yes")
     text = path.read_text(encoding="utf-8")
     assert "http://old:7070" not in text

@@ -50,10 +50,10 @@ def test_convert_json_reports_problem_size(run, tmp_path):
     code, out, _ = run("convert", "ready:cluster-20", there, "--json")
     assert code == 0
     text = run("convert", there, tmp_path / "back.json")[1]
-    told = json.loads(out)
-    assert told["output"] == str(there)
+    printed = json.loads(out)
+    assert printed["output"] == str(there)
     nouns = (("topologies", "topologies"), ("executors", "executors"), ("nodes", "nodes"), ("slots", "slots"))
-    assert all(f"{told[key]:,} {noun}" in text for key, noun in nouns)
+    assert all(f"{printed[key]:,} {noun}" in text for key, noun in nouns)
     code, _, err = run("convert", there, "-", "--json")
     assert (code, "--json: has no effect" in err) == (2, True)
 
@@ -69,6 +69,6 @@ def test_serve_check_emits_one_json_line_per_check(run):
     code, out, _ = run(
         "serve", "--simulated", "ready:cluster-20", "--port", free_port(), "--check", "--log-format", "json"
     )
-    told = [json.loads(line) for line in out.splitlines()]
-    assert [each["part"] for each in told][:2] == ["configuration", "address"]
-    assert (code == 0) == all(each["ok"] for each in told)
+    printed = [json.loads(line) for line in out.splitlines()]
+    assert [each["part"] for each in printed][:2] == ["configuration", "address"]
+    assert (code == 0) == all(each["ok"] for each in printed)

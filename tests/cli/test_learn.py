@@ -22,18 +22,18 @@ NAMES = ("binpack", "round_robin", "spread", "t_storm")
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory):
+def examples(tmp_path_factory):
     """Examples of a few random problems, which take some seconds each."""
     path = tmp_path_factory.mktemp("learn") / "kept.json.gz"
     write_examples(path, random_examples(6, 1), "6 problems drawn with seed 1")
     return path
 
 
-def test_learn_writes_model_used_by_learned_scheduler(run, kept, tmp_path):
+def test_learn_writes_model_used_by_learned_scheduler(run, examples, tmp_path):
     model = tmp_path / "model.json"
-    code, out, _ = run("learn", "--problems", "0", "--examples", str(kept), "-o", str(model), "--json")
+    code, out, _ = run("learn", "--problems", "0", "--examples", str(examples), "-o", str(model), "--json")
     assert code == 0
-    assert json.loads(out)["data"]["groups"] == len(read_examples(kept))
+    assert json.loads(out)["data"]["groups"] == len(read_examples(examples))
     of = random_problem(np.random.default_rng(9), "drawn")
     write_problem(tmp_path / "problem.json", of)
     code, out, _ = run(
@@ -49,20 +49,20 @@ def test_learn_writes_model_used_by_learned_scheduler(run, kept, tmp_path):
     assert "by what was learned" in out
 
 
-def test_the_same_again_is_the_same_file(run, kept, tmp_path):
+def test_the_same_again_is_the_same_file(run, examples, tmp_path):
     for name in ("first.json", "again.json"):
-        assert run("learn", "--problems", "0", "--examples", str(kept), "-o", str(tmp_path / name))[0] == 0
+        assert run("learn", "--problems", "0", "--examples", str(examples), "-o", str(tmp_path / name))[0] == 0
     assert (tmp_path / "first.json").read_bytes() == (tmp_path / "again.json").read_bytes()
-    assert read_model(tmp_path / "first.json").data["made"] == f"{len(read_examples(kept))} groups of files"
+    assert read_model(tmp_path / "first.json").data["made"] == f"{len(read_examples(examples))} groups of files"
 
 
-def test_learn_uses_cells_of_a_sweep(run, kept, tmp_path):
+def test_learn_uses_cells_of_a_sweep(run, examples, tmp_path):
     of = random_problem(np.random.default_rng(2), "drawn").with_nothing_running()
     write_problem(tmp_path / "problem.json", of)
     spec = {"schema": "stormwright-sweep/1", "problems": ["problem.json"], "schedulers": dict.fromkeys(NAMES)}
     (tmp_path / "sweep.json").write_text(json.dumps(spec), encoding="utf-8")
     sweep = read_cells(tmp_path / "sweep.json")
-    rows = [told(cell, sweep.problems[cell.problem]) for cell in sweep.cells]
+    rows = [row_of(cell, sweep.problems[cell.problem]) for cell in sweep.cells]
     rows[0]["cost"] = rows[0]["cost"] + 1  # of another version, say
     LocalTable(tmp_path / "cells").append(pa.Table.from_pylist(rows, ROW))
     options = ("--sweep", str(tmp_path / "sweep.json"), "--table", str(tmp_path / "cells"))
@@ -72,7 +72,7 @@ def test_learn_uses_cells_of_a_sweep(run, kept, tmp_path):
         "--problems",
         "0",
         "--examples",
-        str(kept),
+        str(examples),
         *options,
         "--keep",
         str(keep),
@@ -84,7 +84,7 @@ def test_learn_uses_cells_of_a_sweep(run, kept, tmp_path):
     assert len(read_examples(keep)[-1].badness) in (2, 3)
 
 
-def told(cell: SweepCell, problem: SweepProblem):
+def row_of(cell: SweepCell, problem: SweepProblem):
     unpacked = problem.unpacked()
     slots = frozen_ints(make_scheduler(cell.scheduler).schedule(unpacked).slot_of_executor)
     return row(cell, problem, cost=measure(unpacked, slots).cost.total, valid=True)
@@ -107,9 +107,9 @@ def test_learn_rejects_invalid_options(run, tmp_path, options, why):
 
 
 def test_learn_stores_examples_when_too_few_for_a_model(run, tmp_path):
-    kept, model = tmp_path / "kept.json", tmp_path / "model.json"
-    code, _, err = run("learn", "--problems", "1", "--keep", kept, "-o", model)
+    examples, model = tmp_path / "kept.json", tmp_path / "model.json"
+    code, _, err = run("learn", "--problems", "1", "--keep", examples, "-o", model)
     assert (code, "at least 5 problems" in err) == (2, True)
-    assert len(read_examples(kept)) == 1
+    assert len(read_examples(examples)) == 1
     code, _, err = run("learn", "--problems", "1", "--keep", model, "-o", model)
     assert (code, "--keep: is the output file of the model" in err) == (2, True)

@@ -17,9 +17,9 @@ def test_new_scheduler_creates_and_lists_package_files(run, tmp_path):
 
 
 def test_programs_get_the_same(run, tmp_path):
-    told = json.loads(run("new-scheduler", "mine", "--directory", tmp_path, "--json")[1])
-    assert sorted(map(Path, told["files"])) == sorted(path for path in tmp_path.rglob("*") if path.is_file())
-    assert told["next"][0].startswith(f"cd {tmp_path / 'stormwright-mine'} ")
+    printed = json.loads(run("new-scheduler", "mine", "--directory", tmp_path, "--json")[1])
+    assert sorted(map(Path, printed["files"])) == sorted(path for path in tmp_path.rglob("*") if path.is_file())
+    assert printed["next"][0].startswith(f"cd {tmp_path / 'stormwright-mine'} ")
 
 
 def test_new_scheduler_defaults_to_current_directory(run, tmp_path, monkeypatch):

@@ -380,11 +380,11 @@ def test_memory_of_spark_is_checked_before_its_start(run, tmp_path):
 
 
 def test_long_work_is_reported_on_standard_error(capsys, monkeypatch):
-    for after_s, said in ((0.0, "counting …\n"), (60.0, "")):
+    for after_s, expected in ((0.0, "counting …\n"), (60.0, "")):
         monkeypatch.setattr(progress, "REPORTED_AFTER_S", after_s)
         with progress.working("counting"):
             time.sleep(0.1)
-        assert capsys.readouterr().err == said
+        assert capsys.readouterr().err == expected
 
 
 def test_compilation_is_reported_once_per_package(caplog):

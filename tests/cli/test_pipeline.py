@@ -18,13 +18,13 @@ def test_backfill_rejects_invalid_time_bounds(run, tmp_path):
 
 
 def test_backfill_rejects_invalid_settings_before_writing(run, tmp_path):
-    for option, value, said in (
+    for option, value, expected in (
         ("--slide", 7, "no multiple"),
         ("--late", 0, "not in the range"),
         ("--master", "x", "x"),
     ):
         code, _, err = run("pipeline", "backfill", tmp_path, "--into", tmp_path / "x", option, value)
-        assert (code, said in err) == (2, True)
+        assert (code, expected in err) == (2, True)
     assert not (tmp_path / "x").exists()
 
 

@@ -160,8 +160,8 @@ def test_mode_command_shows_and_changes_modes(run, port: int) -> None:  # noqa: 
     where = ("--service", f"http://{HOST}:{port}")
     assert run("mode", *where)[1] == "mode observe\n"
     code, out, _ = run("mode", "suggest", *where, "--topology", "pay-*=observe", "--window", "22:00-04:00")
-    *said, warning = out.splitlines()
-    assert (code, said) == (0, ["mode suggest", "pay-*: observe", "moves automatically in 22:00-04:00 (UTC)"])
+    *lines, warning = out.splitlines()
+    assert (code, lines) == (0, ["mode suggest", "pay-*: observe", "moves automatically in 22:00-04:00 (UTC)"])
     assert warning.startswith("warning: pay-* matches no running topology, so its mode has no effect yet; ")
     assert [f"warning: {each}" for each in json.loads(run("mode", *where, "--json")[1])["warnings"]] == [warning]
     assert "frozen: month end" in run("mode", *where, "--freeze", "month end")[1]
@@ -276,9 +276,9 @@ def test_a_node_is_drained_listed_and_uncordoned(run, port: int, monkeypatch) ->
     assert why.endswith("everything is frozen: month end")
     assert following.startswith("next: stormwright apply ")
     code, out, _ = run("drain", "host0", *where, "--json")
-    told = json.loads(out)
-    assert (code, told["drained"]["host"]) == (1, "host0")
-    assert told["plan"]["id"] == told["drained"]["plan"]
+    printed = json.loads(out)
+    assert (code, printed["drained"]["host"]) == (1, "host0")
+    assert printed["plan"]["id"] == printed["drained"]["plan"]
     run("mode", *where, "--unfreeze")
     code, _, err = run("uncordon", "host1", *where)
     assert (code, "host1 is not drained; host0 is" in err) == (2, True)

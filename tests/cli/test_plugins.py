@@ -155,11 +155,11 @@ def one_sentence_about(name, text):
 @pytest.mark.parametrize("wrong", ANSWERS)
 def test_schedule_reports_invalid_scheduler_answer(run, offer, wrong, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    kind, told = ANSWERS[wrong]
+    kind, message = ANSWERS[wrong]
     offer(spoilt=kind)
     code, out, err = run("schedule", WORD_COUNT, "--scheduler", "spoilt", "--json", "--output=answer.json")
     assert (code, out) == (2, "")
-    assert told in err
+    assert message in err
     assert one_sentence_about("spoilt", err)
     assert not Path("answer.json").exists()
 
@@ -170,8 +170,8 @@ def test_compare_continues_after_invalid_scheduler_answer(run, offer):
     rows = {row["scheduler"]: row for row in json.loads(out)["schedulers"]}
     assert code == 1
     assert rows["even"]["error"] is None
-    for name, (_, told) in ANSWERS.items():
-        assert told in rows[name.replace(" ", "_")]["error"]
+    for name, (_, message) in ANSWERS.items():
+        assert message in rows[name.replace(" ", "_")]["error"]
 
 
 @pytest.mark.parametrize("name", IMPORTS)
@@ -198,18 +198,18 @@ def test_schedulers_command_lists_broken_plugins(run, modules):
     lines = {line.split()[0]: line for line in out.splitlines()}
     assert code == 0
     assert lines["even"].endswith("as possible.")
-    for name, (_, told) in IMPORTS.items():
+    for name, (_, message) in IMPORTS.items():
         if name != "cannot_be_made":  # nobody can tell from the class alone
             assert "broken: " in lines[name]
-            assert told in lines[name]
+            assert message in lines[name]
 
 
 def test_broken_plugin_does_not_hide_other_schedulers_in_python_api(modules):
     import stormwright as sw
 
-    told = sw.schedulers()
-    assert told["even"].rule.startswith("Distributes")
-    assert "SystemExit" in told["exits"].rule
+    listed = sw.schedulers()
+    assert listed["even"].rule.startswith("Distributes")
+    assert "SystemExit" in listed["exits"].rule
 
 
 def test_objects_are_checked_at_a_prompt(modules):

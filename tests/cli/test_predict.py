@@ -116,9 +116,9 @@ def test_unknown_values_are_printed_as_text(run, tmp_path):
 def test_conflicting_parallelism_options_are_rejected(run, file):
     twice = run("whatif", "--all", file, "--parallelism", "split=8", "--parallelism", "split=2")
     by_two_names = run("whatif", "--all", file, "--parallelism", "split=8", "--parallelism", "words/split=2")
-    for (code, _, err), said in ((twice, "name it once"), (by_two_names, "got both 8 and 2 executors")):
+    for (code, _, err), message in ((twice, "name it once"), (by_two_names, "got both 8 and 2 executors")):
         assert code == 2
-        assert said in err
+        assert message in err
 
 
 def test_several_changes_together(run, file):
@@ -167,7 +167,7 @@ def test_a_rate_within_the_interval_is_perhaps_not_sustained(run, file):
     (topology,) = orjson.loads(out)["today"]["topologies"]
     assert topology["sustained"] == "yes"
     pending, measured = topology["pending_tps"], topology["measured_tps"]
-    for at, said, shown in (
+    for at, sustained, shown in (
         (0.97 * pending["low"], "yes", "yes"),
         (0.5 * (pending["low"] + pending["value"]), "perhaps", "perhaps"),
         (0.5 * (pending["high"] + pending["value"]), "perhaps", "perhaps"),
@@ -175,7 +175,7 @@ def test_a_rate_within_the_interval_is_perhaps_not_sustained(run, file):
     ):
         factor = f"×{at / measured:.6f}"
         _, out, _ = run("whatif", "--all", file, "--rate", factor, "--json")
-        assert orjson.loads(out)["then"]["topologies"][0]["sustained"] == said
+        assert orjson.loads(out)["then"]["topologies"][0]["sustained"] == sustained
         _, out, _ = run("whatif", "--all", file, "--rate", factor)
         (row,) = [line for line in out.splitlines() if line.startswith("… sustained")]
         assert row.split() == ["…", "sustained", "yes", shown]
@@ -247,7 +247,7 @@ def test_predict_exits_with_code_1_for_unplaced_executors(run, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("option", "value", "said"),
+    ("option", "value", "expected"),
     [
         ("--rate", "fast", "should be a factor above 0"),
         ("--rate", "×0", "should be a factor above 0"),
@@ -263,7 +263,7 @@ def test_predict_exits_with_code_1_for_unplaced_executors(run, tmp_path):
         ("--set", "seed=1", "no change is given"),
     ],
 )
-def test_whatif_rejects_invalid_options(run, file, option, value, said):
+def test_whatif_rejects_invalid_options(run, file, option, value, expected):
     code, _, err = run("whatif", "--all", file, option, value)
     assert code == 2
-    assert said in err
+    assert expected in err

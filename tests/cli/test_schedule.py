@@ -70,8 +70,8 @@ def test_an_assignment_is_no_problem(run, tmp_path, small_file):
     assert run("schedule", small_file, "--scheduler", "even", "--output", written)[0] in (0, 1)
     code, _, err = run("schedule", written)
     assert code == 2
-    said = "  is an assignment ('stormwright-assignment/1'), and a problem should be here\n"
-    assert err == f"stormwright: {written}: 1 fault\n{said}"
+    fault = "  is an assignment ('stormwright-assignment/1'), and a problem should be here\n"
+    assert err == f"stormwright: {written}: 1 fault\n{fault}"
     code, _, err = run("explain", small_file, small_file)
     assert code == 2
     assert err.endswith("is a problem ('stormwright-problem/1'), and an assignment should be here\n")
@@ -93,16 +93,16 @@ def test_schedule_reports_assumed_load_and_fullest_node(run, tmp_path):
     write_problem(tmp_path / "assumed.json", replace(of, load=None))
     known = dict(list(of.load.topologies.items())[1:])
     write_problem(tmp_path / "partly.json", replace(of, load=LoadProfile(known)))
-    told = "was not measured, but assumed: "
+    note = "was not measured, but assumed: "
     for path, whose in (
         (tmp_path / "assumed.json", "the load "),
         (tmp_path / "partly.json", "the load of 1 topology "),
     ):
-        assert whose + told in run("schedule", path, "--scheduler", "even")[1]
-        assert whose + told in run("compare", path, "--schedulers", "even")[1]
-        assert whose + told in place(read_problem(Path(path)), "even").summary()
+        assert whose + note in run("schedule", path, "--scheduler", "even")[1]
+        assert whose + note in run("compare", path, "--schedulers", "even")[1]
+        assert whose + note in place(read_problem(Path(path)), "even").summary()
     out = run("schedule", PLACEABLE, "--scheduler", "even")[1]
-    assert told not in out
+    assert note not in out
     slots = make_scheduler("even").schedule(of).slot_of_executor
     used = np.bincount(of.slot_node[slots], of.executor_cpu_hz, len(of.supervisors)) / of.node_cpu_hz
     assert f"{used.max():.1%}" in next(line for line in out.splitlines() if "CPU of the fullest node" in line)
@@ -278,11 +278,11 @@ def test_schedule_shows_predicted_rates_before_and_after(run, tmp_path, objectiv
     arguments = ("--set", f"objective={objective}", "--set", "iterations=3000")
     _, out, _ = run("schedule", path, *arguments, "--output", answer)
     expected = orjson.loads(run("predict", path, answer, "--json")[1])
-    told = orjson.loads(run("schedule", path, *arguments, "--json")[1])["parameters"]["predicted"]
+    predicted = orjson.loads(run("schedule", path, *arguments, "--json")[1])["parameters"]["predicted"]
     for when, column, count in (("before", "today", 1), ("after", "then", 2)):
         topologies = expected[column]["topologies"][:count]
-        assert [one["topology"] for one in told[when]] == [one["topology"] for one in topologies]
-        for mine, its in zip(told[when], topologies, strict=True):
+        assert [one["topology"] for one in predicted[when]] == [one["topology"] for one in topologies]
+        for mine, its in zip(predicted[when], topologies, strict=True):
             assert mine["bottleneck"] == its["bottleneck"]
             assert mine["rate_tps"] == its["rate_tps"]
             for name in ("highest_tps", "pending_tps", "latency_ms"):
@@ -290,9 +290,9 @@ def test_schedule_shows_predicted_rates_before_and_after(run, tmp_path, objectiv
     lines = out.splitlines()
     first, second = lines[lines.index("predicted:") + 1 :][:2]
     first_then, first_now = first.split("; now ")
-    assert first_then.startswith(f"  one-1-0: at most {told['after'][0]['pending_tps']:,.0f} trees/s by ")
-    assert f"{told['before'][0]['latency_ms']:,.1f} ms at 1,000" in first_now
-    assert told["before"][0]["bottleneck"]["text"] in first_now
+    assert first_then.startswith(f"  one-1-0: at most {predicted['after'][0]['pending_tps']:,.0f} trees/s by ")
+    assert f"{predicted['before'][0]['latency_ms']:,.1f} ms at 1,000" in first_now
+    assert predicted["before"][0]["bottleneck"]["text"] in first_now
     assert "now" not in second
     assert "predicted:\n  one-1-0: at most " in place(problem, objective=objective, iterations=3000).summary()
 
@@ -300,21 +300,21 @@ def test_schedule_shows_predicted_rates_before_and_after(run, tmp_path, objectiv
 def test_predictions_of_search_are_reused(monkeypatch):
     problem = two_word_counts(cores=0.4)
     problem = problem.with_current(Assignment(np.array([0, 2, 4] * 4 + [1, 3, 5] * 4)).by_topology(problem))
-    searched, asked = [], []
-    search_told = RateSearch.reaches
+    searched, requests = [], []
+    original_reaches = RateSearch.reaches
     monkeypatch.setattr(by_rates, "steady_states", lambda *given: searched.append(1) or steady_states(*given))
 
     def reaches(self, slots):
         before = len(searched)
-        found = search_told(self, slots)
-        asked.append(len(searched) - before)
+        found = original_reaches(self, slots)
+        requests.append(len(searched) - before)
         return found
 
     monkeypatch.setattr(RateSearch, "reaches", reaches)
     place(problem, "optimizer", objective="throughput", iterations=3000, bound=True)
     assert searched
-    assert asked
-    assert not any(asked)
+    assert requests
+    assert not any(requests)
 
 
 def test_from_scratch_replaces_running_topologies(run, tmp_path):

@@ -22,9 +22,9 @@ def test_table_has_a_line_a_scheduler(run):
 def test_list_for_programs(run):
     code, out, _ = run("schedulers", "--json")
     assert code == 0
-    told = {entry["name"]: entry["rule"] for entry in json.loads(out)["schedulers"]}
+    rules = {entry["name"]: entry["rule"] for entry in json.loads(out)["schedulers"]}
     lines = run("schedulers", "--all")[1].splitlines()
-    assert [[name, rule] for name, rule in told.items()] == [line.split(maxsplit=1) for line in lines], (
+    assert [[name, rule] for name, rule in rules.items()] == [line.split(maxsplit=1) for line in lines], (
         "as people read it"
     )
 

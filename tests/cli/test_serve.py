@@ -41,7 +41,7 @@ def test_serve_option_defaults_match_settings():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "expected"),
     [
         (["--keep-raw", "inf"], "'--keep-raw': inf must be finite"),
         (["--keep-raw", "nan"], "'--keep-raw': nan must be finite"),
@@ -82,25 +82,25 @@ def test_serve_option_defaults_match_settings():
         ),
     ],
 )
-def test_bad_options_end_with_2(run, tmp_path, arguments, said):
+def test_bad_options_end_with_2(run, tmp_path, arguments, expected):
     code, out, err = run("serve", "--storm-home", tmp_path, "--state", tmp_path / "state", *arguments)
     assert (code, out) == (2, "")
-    assert said in err
+    assert expected in err
     assert not (tmp_path / "state").exists()
 
 
 def test_serve_reports_all_faults_at_once(run, tmp_path):
-    told = {
+    faults = {
         ("--scheduler", "nobody"): "--scheduler nobody: unknown scheduler",
         ("--initial", "none"): "--initial none: unknown scheduler",
         ("--on-failure", "no-such-program"): "--on-failure no-such-program: is neither",
         ("--history-format", "orc"): "--history-format orc: unknown",
         ("--storm-home", tmp_path): "--storm-home: ",
     }
-    code, _, err = run("serve", "--state", tmp_path / "state", *(part for option in told for part in option))
+    code, _, err = run("serve", "--state", tmp_path / "state", *(part for option in faults for part in option))
     assert code == 2
-    assert f"serve: {len(told)} faults" in err
-    assert [text for text in told.values() if text not in err] == []
+    assert f"serve: {len(faults)} faults" in err
+    assert [text for text in faults.values() if text not in err] == []
     wrong = ("--set", "alpha=x", "--initial", "no")
     _, _, err = run("serve", "--state", tmp_path / "state", "--storm-home", tmp_path, *wrong)
     assert "--set alpha: " in err
@@ -196,8 +196,8 @@ def test_triggers_are_set_by_options_or_as_parameters_of_online(served):
         return served(*options)[0].triggers
 
     assert triggers_of(*online) == TriggerParams(overload_s=30, period_s=60, min_gain_percent=10, cool_down_s=60)
-    told = ["overload_s=11", "period_s=12.5", "min_gain_percent=13", "cool_down_s=14"]
-    settings = [word for setting in told for word in ("--set", setting)]
+    assigned = ["overload_s=11", "period_s=12.5", "min_gain_percent=13", "cool_down_s=14"]
+    settings = [word for setting in assigned for word in ("--set", setting)]
     everything = TriggerParams(overload_s=11, period_s=12.5, min_gain_percent=13, cool_down_s=14)
     assert triggers_of(*online, *settings) == everything
     assert triggers_of(*online, *settings, "--gain", 13) == everything

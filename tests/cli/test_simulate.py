@@ -138,7 +138,7 @@ def test_nothing_runs(run, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "expected"),
     [
         (["--scheduler", "even", "--assignment", "a.json"], "both determine the placement"),
         (["--set", "a=1"], "require a scheduler: pass --scheduler"),
@@ -150,10 +150,10 @@ def test_nothing_runs(run, tmp_path):
         (["--scheduler", "evn"], "even"),
     ],
 )
-def test_simulate_rejects_invalid_options(run, file, arguments, told):
+def test_simulate_rejects_invalid_options(run, file, arguments, expected):
     code, out, err = run("simulate", file, *arguments)
     assert (code, out) == (2, "")
-    assert told in err
+    assert expected in err
 
 
 def test_simulate_reports_trace_faults_by_line(run, file, tmp_path):

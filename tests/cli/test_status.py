@@ -36,9 +36,9 @@ def test_status_reports_findings_pending_plans_and_recent_actions(
     out = run("status", *where)[1]
     assert f"last change: entry 1, plan {plan['id']}, by anna, " in out
     assert "waits for approval: nothing" in out
-    told = json.loads(run("status", *where, "--json")[1])
-    assert (told["changes"][0]["plan"], told["healthy"], told["pending"]) == (plan["id"], False, [])
-    assert (told["executors"], told["nodes"]) == (
+    answer = json.loads(run("status", *where, "--json")[1])
+    assert (answer["changes"][0]["plan"], answer["healthy"], answer["pending"]) == (plan["id"], False, [])
+    assert (answer["executors"], answer["nodes"]) == (
         nimbus.look().num_executors,
         len(nimbus.look().supervisors),
     )

@@ -29,7 +29,7 @@ def spec_file(directory: Path, **changes: object) -> Path:
 @pytest.mark.usefixtures("_no_spark")
 def test_bad_files_and_options_end_with_2(run, tmp_path):
     good = spec_file(tmp_path)
-    for arguments, said in (
+    for arguments, expected in (
         ([tmp_path / "missing.yaml"], "cannot be read"),
         ([good, "--master", "lokal"], "--master: should be local[N]"),
         ([good, "--spark-conf", "memory"], "--spark-conf: should be KEY=VALUE"),
@@ -38,7 +38,7 @@ def test_bad_files_and_options_end_with_2(run, tmp_path):
     ):
         code, out, err = run("sweep", *arguments)
         assert (code, out) == (2, "")
-        assert said in err
+        assert expected in err
 
 
 @pytest.mark.usefixtures("_no_spark")

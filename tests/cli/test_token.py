@@ -13,7 +13,7 @@ from tests.service.auth.guarded import guarded
 
 
 @pytest.fixture(autouse=True)
-def nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def without_token(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("STORMWRIGHT_TOKEN", raising=False)
     monkeypatch.delenv("STORMWRIGHT_TOKEN_FILE", raising=False)
 
@@ -59,8 +59,8 @@ def test_token_list_names_missing_options_and_next_command(run: Any, tmp_path: P
     assert (code, FILE in err, "Traceback" in err) == (2, True, False)
     new = tmp_path / "new"
     new.mkdir()
-    told = f"there is no token yet: `stormwright token create NAME --role operator --state {new}` makes one\n"
-    assert run("token", "list", "--state", new)[:2] == (0, told)
+    message = f"there is no token yet: `stormwright token create NAME --role operator --state {new}` makes one\n"
+    assert run("token", "list", "--state", new)[:2] == (0, message)
 
 
 def test_token_commands_reject_missing_directory(run: Any, tmp_path: Path) -> None:

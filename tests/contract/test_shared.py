@@ -17,7 +17,7 @@ NUMBERS = st.integers(0, 10_000)
 
 
 @pytest.fixture(autouse=True)
-def _thirty_kept_nowhere():
+def _thirty_without_database():
     """Examples of a property; none of these failures is to be tried first another time."""
     before = settings.default
     settings.register_profile("thirty", before, max_examples=30, database=None, derandomize=False)
@@ -27,15 +27,15 @@ def _thirty_kept_nowhere():
     assert settings.default is before
 
 
-def said(error: pytest.ExceptionInfo[BaseException]) -> str:
+def message_of(error: pytest.ExceptionInfo[BaseException]) -> str:
     return "".join(traceback.format_exception(error.value))
 
 
 def test_properties_share_examples_within_but_not_across_processes():
     def a_property():
         @for_any(number=NUMBERS)
-        def holds(seen, number):
-            seen.append(number)
+        def holds(numbers, number):
+            numbers.append(number)
 
         return holds
 
@@ -44,7 +44,7 @@ def test_properties_share_examples_within_but_not_across_processes():
         first: list[int] = []
         second: list[int] = []
         test(first)
-        test(seen=second)
+        test(numbers=second)
         assert first == second
         assert len(set(first)) == 30
         found.append(first)
@@ -55,13 +55,13 @@ def test_properties_of_one_for_any_call_share_examples():
     each = for_any(number=NUMBERS)
 
     @each
-    def holds(seen, number):
-        seen.append(number)
+    def holds(numbers, number):
+        numbers.append(number)
 
     @each
-    def holds_too(seen, number):
+    def holds_too(numbers, number):
         only_if(number % 2)
-        seen.append(number)
+        numbers.append(number)
 
     first: list[int] = []
     second: list[int] = []
@@ -79,8 +79,8 @@ def test_derandomized_profile_generates_identical_examples():
         settings.load_profile("same")
 
         @for_any(number=NUMBERS)
-        def holds(seen, number):
-            seen.append(number)
+        def holds(numbers, number):
+            numbers.append(number)
 
         found.append([])
         holds(found[-1])
@@ -90,12 +90,12 @@ def test_derandomized_profile_generates_identical_examples():
 
 def test_for_any_accepts_an_example_count():
     @for_any(7, number=NUMBERS)
-    def holds(seen, number):
-        seen.append(number)
+    def holds(numbers, number):
+        numbers.append(number)
 
-    seen: list[int] = []
-    holds(seen)
-    assert len(seen) == 7
+    numbers: list[int] = []
+    holds(numbers)
+    assert len(numbers) == 7
 
 
 def test_an_object_may_take_fewer():
@@ -103,11 +103,11 @@ def test_an_object_may_take_fewer():
         examples = None
 
         def __init__(self):
-            self.seen: list[int] = []
+            self.numbers: list[int] = []
 
         @for_any(number=NUMBERS)
         def test_it(self, number):
-            self.seen.append(number)
+            self.numbers.append(number)
 
     class Slow(Quick):
         examples = 5
@@ -115,8 +115,8 @@ def test_an_object_may_take_fewer():
     quick, slow = Quick(), Slow()
     quick.test_it()
     slow.test_it()
-    assert len(quick.seen) == 30
-    assert slow.seen == quick.seen[:5]
+    assert len(quick.numbers) == 30
+    assert slow.numbers == quick.numbers[:5]
 
 
 def test_signature_for_pytest_omits_generated_parameters():
@@ -137,7 +137,7 @@ def test_failing_example_is_shrunk():
     holds(10_001)
     with pytest.raises(AssertionError, match="too much") as error:
         holds(777)
-    assert "number=777" in said(error)
+    assert "number=777" in message_of(error)
 
 
 def test_failure_only_with_shared_examples_is_reported_as_such():
@@ -149,20 +149,20 @@ def test_failure_only_with_shared_examples_is_reported_as_such():
     holds()
     with pytest.raises(AssertionError) as error:
         holds()
-    assert "others were tested with before" in said(error)
+    assert "others were tested with before" in message_of(error)
 
 
 def test_filtered_property_runs_the_full_number_of_matching_examples():
     @for_any(number=NUMBERS)
-    def holds(seen, part, number):
+    def holds(numbers, part, number):
         only_if(number % part == 0)
-        seen.append(number)
+        numbers.append(number)
 
     for part in (1, 3, 5):
-        seen: list[int] = []
-        holds(seen, part)
-        assert len(seen) == 30
-        assert all(number % part == 0 for number in seen)
+        numbers: list[int] = []
+        holds(numbers, part)
+        assert len(numbers) == 30
+        assert all(number % part == 0 for number in numbers)
 
 
 def test_filter_without_matching_examples_fails_the_health_check():
@@ -186,33 +186,33 @@ def test_a_test_may_skip():
 def test_previously_failing_example_is_tried_first(tmp_path):
     settings.register_profile("kept", settings.default, database=DirectoryBasedExampleDatabase(tmp_path / "kept"))
     settings.load_profile("kept")
-    seen: list[int] = []
+    numbers: list[int] = []
     wrong = set(range(4000, 10_001))
 
     @for_any(number=NUMBERS)
     def holds(number):
-        seen.append(number)
+        numbers.append(number)
         assert number not in wrong
 
     with pytest.raises(AssertionError):
         holds()
     wrong -= set(range(4001, 10_001))
-    seen.clear()
+    numbers.clear()
     with pytest.raises(AssertionError) as error:
         holds()
-    assert seen[0] == 4000
-    assert "number=4000" in said(error)
+    assert numbers[0] == 4000
+    assert "number=4000" in message_of(error)
 
 
 def test_each_property_generates_its_own_examples_above_the_sharing_limit(monkeypatch):
     monkeypatch.setattr(shared, "MAX_SHARED", 29)
 
     @for_any(number=NUMBERS)
-    def holds(seen, number):
-        seen.append(number)
+    def holds(numbers, number):
+        numbers.append(number)
 
     found: list[list[int]] = [[], []]
-    for seen in found:
-        holds(seen)
+    for numbers in found:
+        holds(numbers)
     assert found[0] != found[1]
-    assert [len(set(seen)) for seen in found] == [30, 30]
+    assert [len(set(numbers)) for numbers in found] == [30, 30]

@@ -57,7 +57,7 @@ class FakeStorm:
         acked, self._begun = self._begun - self._pending, self._pending
         for acked_now in (acked, 0, 0):
             time.sleep(0.02)
-            self._tell(acked=acked_now)
+            self._report(acked=acked_now)
 
     def rebalance(self, name: str, wait_s: int, num_workers: int | None = None, executors: object = None) -> None:
         self.calls.append(f"rebalance {name} {wait_s}" + (f" on {num_workers}" if num_workers else ""))
@@ -65,7 +65,7 @@ class FakeStorm:
             raise NimbusError(self._refuse)
         if self.asks:
             ask(self.asks)
-        self._tell(last=1)
+        self._report(last=1)
         self._tally.add([record("t-1-0", "n1", 0, tasks=(1, 4), length_ms=20)])
 
     def release(self, topology_id: str, supervisor: Supervisor) -> bool:
@@ -77,7 +77,7 @@ class FakeStorm:
     def activate(self, name: str) -> None:
         self.calls.append(f"activate {name}")
 
-    def _tell(self, **counted: int) -> None:
+    def _report(self, **counted: int) -> None:
         self._tally.add([record("t-1-0", "n0", next(self._seq), tasks=(1, 4), length_ms=20, **counted)])
 
 

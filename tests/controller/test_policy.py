@@ -63,11 +63,11 @@ def test_overload_triggers_between_periods_but_only_after_x(spread: Problem) -> 
 
 
 def test_node_metadata_overrides_overload_threshold(spread: Problem) -> None:
-    for told, expected in (("20", (False, 0)), ("3", (True, 1)), ("0", (True, 1))):
+    for seconds, expected in (("20", (False, 0)), ("3", (True, 1)), ("0", (True, 1))):
         first, second, *others = spread.supervisors
-        second = replace(second, scheduler_meta={"stormwright.overload_s": told})
+        second = replace(second, scheduler_meta={"stormwright.overload_s": seconds})
         loaded = replace(spread, supervisors=(first, second, *others))
-        loaded = loaded.with_load(replace(spread.load, overload_s={"n1": 15.0 if told == "20" else 5.0}))
+        loaded = loaded.with_load(replace(spread.load, overload_s={"n1": 15.0 if seconds == "20" else 5.0}))
         assert ask(loaded, since_change=500, since_look=5) == expected
 
 
@@ -123,8 +123,8 @@ def test_unresolved_overload_is_examined_again_only_after_a_period(spread: Probl
 
 
 def test_topology_configuration_can_forbid_moves(spread: Problem) -> None:
-    kept = replace(spread, topologies=(replace(spread.topologies[0], conf={"stormwright.move": False}),))
-    decision = decide(kept, OnOneNode(), TRIGGERS, MoveBudget(), DecisionTimes(1000, 0, 0))
+    pinned = replace(spread, topologies=(replace(spread.topologies[0], conf={"stormwright.move": False}),))
+    decision = decide(pinned, OnOneNode(), TRIGGERS, MoveBudget(), DecisionTimes(1000, 0, 0))
     assert decision.moves == ()
     assert decision.reason.startswith("nothing can move: t stays: stormwright.move is false in its configuration; ")
 

@@ -111,11 +111,11 @@ def test_plans_and_steps_survive_serialization() -> None:
     plan = restored(two(), [4] * 4 + [0] * 4)
     assert plan.steps
     for step in plan.steps:
-        kept = step_of_json(step_to_json(step))
-        assert replace(kept, number=step.number, stage=step.stage) == step
+        reread = step_of_json(step_to_json(step))
+        assert replace(reread, number=step.number, stage=step.stage) == step
     assert Plan.model_validate_json(plan.model_dump_json()) == plan.model_copy(update={"search": None})
-    kept = plan_of_json(plan_to_json(plan))
-    assert (kept.preconditions, kept.promises, kept.moved) == (plan.preconditions, plan.promises, plan.moved)
+    reread = plan_of_json(plan_to_json(plan))
+    assert (reread.preconditions, reread.promises, reread.moved) == (plan.preconditions, plan.promises, plan.moved)
 
 
 @pytest.mark.usefixtures("gaining")
@@ -147,16 +147,16 @@ def test_insufficient_gain_yields_no_plan() -> None:
     assert found.figures.before is not None, "what runs is shown all the same"
 
 
-@pytest.mark.parametrize(("counted", "told"), [(4.5, " counts as +4.5 %"), (0.0, " counts as +0 %"), (-inf, "")])
+@pytest.mark.parametrize(("counted", "suffix"), [(4.5, " counts as +4.5 %"), (0.0, " counts as +0 %"), (-inf, "")])
 def test_insufficient_gain_message_includes_counted_gain(
-    monkeypatch: pytest.MonkeyPatch, counted: float, told: str
+    monkeypatch: pytest.MonkeyPatch, counted: float, suffix: str
 ) -> None:
     """A rate above twice the measured one counts for no more, so figures alone would not explain it."""
     outlook = Outlook(counted, "", "reachable throughput 10 → 20 trees/s")
     monkeypatch.setattr(Outlooks, "of", lambda *_: outlook)
     found = improved(two(), [4] * 4 + [2] * 4, "throughput")
     assert isinstance(found, NoPlan)
-    assert found.reason.startswith(f"reachable throughput 10 → 20 trees/s{told}")
+    assert found.reason.startswith(f"reachable throughput 10 → 20 trees/s{suffix}")
 
 
 def crowded(nodes: int = 4) -> Problem:
@@ -262,10 +262,10 @@ def test_executors_of_a_detour_are_counted_once() -> None:
 
 
 def test_each_placement_is_predicted_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
+    evaluated = []
 
     def counted(of: Problem, slots: np.ndarray, *more: object) -> object:
-        asked.append(slots.tolist())
+        evaluated.append(slots.tolist())
         return predict(of, slots, *more)  # type: ignore[arg-type]
 
     monkeypatch.setattr("stormwright.controller.objectives.placements.predict", counted)
@@ -273,7 +273,7 @@ def test_each_placement_is_predicted_once(monkeypatch: pytest.MonkeyPatch) -> No
     figures = plan.figures if isinstance(plan, NoPlan) else plan
     assert figures.before
     assert figures.after
-    assert len(asked) == len({tuple(each) for each in asked}) == 2
+    assert len(evaluated) == len({tuple(each) for each in evaluated}) == 2
 
 
 @pytest.mark.parametrize("slots", [[0] * 4 + [1] * 4, [0, 0, 2, 2, 4, 4, 1, 1]])
@@ -440,8 +440,8 @@ def test_worker_leaves_a_drained_host_only_if_its_executors_fit_a_heap_elsewhere
 def test_evaluation_interval_decides_whether_result_is_clear(
     quantity: str, promised: float, low: float, high: float, is_clear: bool
 ) -> None:
-    judged = Evaluation(quantity, promised, (low + high) / 2, low, high, 9, 9, "")
-    assert (unclear([judged]) == "") == is_clear
+    evaluation = Evaluation(quantity, promised, (low + high) / 2, low, high, 9, 9, "")
+    assert (unclear([evaluation]) == "") == is_clear
 
 
 def test_nothing_measured_is_unclear() -> None:

@@ -66,10 +66,10 @@ def test_chart_has_package_version_and_valid_options():
     chart = of_yaml(CHART / "Chart.yaml")
     assert (chart["apiVersion"], chart["version"], str(chart["appVersion"])) == ("v2", __version__, __version__)
     assert chart["kubeVersion"] == f">={VERSIONS[0]}-0", "the oldest version that resources are validated with"
-    said = re.findall(r"^ +- (?:\{\{ printf \")?(--[\w-]+=\S*?)\"? ", TEMPLATES.replace("\n", " \n"), flags=re.M)
-    told = options_of([option.replace("%s", "observe" if "mode" in option else "nodes") for option in said])
-    assert {"mode", "objective", "scheduler_name", "initial", "storm_home", "pair", "known_as"} <= set(told)
-    assert (told["state_dir"], VALUES["stormHome"]) == (the("VOLUME"), options_of(json_of("CMD")[1:])["storm_home"])
+    texts = re.findall(r"^ +- (?:\{\{ printf \")?(--[\w-]+=\S*?)\"? ", TEMPLATES.replace("\n", " \n"), flags=re.M)
+    options = options_of([option.replace("%s", "observe" if "mode" in option else "nodes") for option in texts])
+    assert {"mode", "objective", "scheduler_name", "initial", "storm_home", "pair", "known_as"} <= set(options)
+    assert (options["state_dir"], VALUES["stormHome"]) == (the("VOLUME"), options_of(json_of("CMD")[1:])["storm_home"])
     assert f"terminationGracePeriodSeconds: {LONGEST_MOVE_S}" in TEMPLATES
 
 

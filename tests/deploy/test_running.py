@@ -33,12 +33,12 @@ LONGEST_MOVE_S = 150
 def options_of(arguments: Sequence[str]) -> dict[str, Any]:
     """What ``stormwright serve`` understands; it raises what click does where it does not."""
     context = click.Context(serve, resilient_parsing=True)
-    told, rest, _ = serve.make_parser(context).parse_args(list(arguments))
+    options, rest, _ = serve.make_parser(context).parse_args(list(arguments))
     assert not rest
     for parameter in serve.params:
-        if isinstance(parameter.type, click.Choice) and parameter.name in told:
-            parameter.type.convert(told[parameter.name], parameter, context)
-    return told
+        if isinstance(parameter.type, click.Choice) and parameter.name in options:
+            parameter.type.convert(options[parameter.name], parameter, context)
+    return options
 
 
 def of_yaml(path: Path) -> Any:
@@ -63,9 +63,9 @@ def test_systemd_unit_runs_valid_command():
     (start,) = unit()["ExecStart"]
     program, verb, *rest = shlex.split(start)
     assert (program.rpartition("/")[2], verb) == ("stormwright", "serve")
-    told = options_of(rest)
-    assert told["state_dir"] == f"/var/lib/{unit()['StateDirectory'][0]}"
-    assert "mode" not in told, "what a person has said last holds after a restart too"
+    options = options_of(rest)
+    assert options["state_dir"] == f"/var/lib/{unit()['StateDirectory'][0]}"
+    assert "mode" not in options, "what a person has said last holds after a restart too"
     assert int(unit()["TimeoutStopSec"][0]) >= LONGEST_MOVE_S
 
 
@@ -140,9 +140,9 @@ def json_of(name: str) -> Any:
 def test_image_runs_valid_command_as_unprivileged_user():
     assert json_of("ENTRYPOINT") == ["tini", "--", "stormwright"]
     verb, *rest = json_of("CMD")
-    told = options_of(rest)
-    assert (verb, told["state_dir"], told["host"]) == ("serve", the("VOLUME"), "0.0.0.0")  # noqa: S104 (a container)
-    assert f"COPY --from=storm /apache-storm {told['storm_home']}" in (DOCKER / "Dockerfile").read_text(
+    options = options_of(rest)
+    assert (verb, options["state_dir"], options["host"]) == ("serve", the("VOLUME"), "0.0.0.0")  # noqa: S104 (a container)
+    assert f"COPY --from=storm /apache-storm {options['storm_home']}" in (DOCKER / "Dockerfile").read_text(
         encoding="utf-8"
     )
     assert the("USER") == "1000:1000"
@@ -157,9 +157,10 @@ def test_image_copies_build_outputs_with_matching_versions():
     ]
     assert JAR in copied
     assert {"requirements.lock", "build/wheel/stormwright-*.whl"} <= set(copied)
-    kept = (DOCKER / "Dockerfile.dockerignore").read_text(encoding="utf-8")
+    ignore_file = (DOCKER / "Dockerfile.dockerignore").read_text(encoding="utf-8")
     assert all(
-        f"!{part}" in kept for part in ("requirements.lock", "build/wheel", "java/target/stormwright-storm-*.jar")
+        f"!{part}" in ignore_file
+        for part in ("requirements.lock", "build/wheel", "java/target/stormwright-storm-*.jar")
     )
     arguments = dict(value.split("=", 1) for key, value in instructions() if key == "ARG")
     assert arguments["STORM"] == f"storm:{STORM}"
@@ -244,9 +245,9 @@ def test_only_compose_example_disables_authentication():
     (start,) = unit()["ExecStart"]
     compose = of_yaml(DOCKER / "compose.yaml")["services"]["stormwright"]["command"]
     asking = {"unit": shlex.split(start)[2:], "image": json_of("CMD")[1:], "compose": compose[1:]}
-    told = {name: options_of(arguments) for name, arguments in asking.items()}
-    assert not any(is_loopback(each["host"]) for each in told.values())
-    assert {name for name, each in told.items() if each.get("without_authentication")} == {"compose"}
+    options = {name: options_of(arguments) for name, arguments in asking.items()}
+    assert not any(is_loopback(each["host"]) for each in options.values())
+    assert {name for name, each in options.items() if each.get("without_authentication")} == {"compose"}
     values = of_yaml(DEPLOY / "helm" / "stormwright" / "values.yaml")
     assert not values["access"]["withoutAuthentication"]
 

@@ -117,8 +117,8 @@ def test_prometheus_takes_rules_and_configuration():
 
 @needs_promtool
 def test_prometheus_takes_the_queries_of_the_board(tmp_path):
-    asked = [re.sub(r"\$\w+", "x", target["expr"]) for panel in PANELS for target in panel["targets"]]
-    rules = [{"record": f"asked:{number}", "expr": expr} for number, expr in enumerate(asked)]
+    expressions = [re.sub(r"\$\w+", "x", target["expr"]) for panel in PANELS for target in panel["targets"]]
+    rules = [{"record": f"asked:{number}", "expr": expr} for number, expr in enumerate(expressions)]
     as_rules = tmp_path / "board.yaml"
     as_rules.write_text(yaml.safe_dump({"groups": [{"name": "board", "rules": rules}]}), encoding="utf-8")
     promtool("check", "rules", as_rules)

@@ -230,8 +230,8 @@ def test_three_commands_lead_to_the_dashboard(wheel, storm, tmp_path_factory):
         carry_out(*submit)
         until = time.monotonic() + 120
         while True:
-            asked = carry_out(bin_of / "stormwright", "status", "--json", "--service", service_url, codes=(0, 1))
-            status = json.loads(asked)
+            output = carry_out(bin_of / "stormwright", "status", "--json", "--service", service_url, codes=(0, 1))
+            status = json.loads(output)
             if status["load_age_s"] is not None:
                 break
             assert time.monotonic() < until, status

@@ -76,9 +76,9 @@ def test_placements_are_the_same_whatever_nodes_are_called():
 
 def test_nodes_declare_machines_in_the_order_of_their_hosts():
     of = declared(problem(), [Machine(100.0 * n, 512.0, {"ghz": str(n)}) for n in range(1, 6)])
-    told = {node.host: (node.scheduler_meta["ghz"], node.resources["cpu.pcore.percent"]) for node in of.supervisors}
-    assert told["198.18.0.9"] == ("1", 100.0)
-    assert told["198.18.0.13"] == ("5", 500.0)
+    nodes = {node.host: (node.scheduler_meta["ghz"], node.resources["cpu.pcore.percent"]) for node in of.supervisors}
+    assert nodes["198.18.0.9"] == ("1", 100.0)
+    assert nodes["198.18.0.13"] == ("5", 500.0)
 
 
 def test_lab_placing_returns_cell_placement_or_storms_default():

@@ -23,9 +23,9 @@ ROOT = Path(__file__).parents[2]
 def test_report_page_has_every_row_and_marks_too_short_measurements(tmp_path, quick):
     paper = replace(PAPER, blocks=(replace(BLOCK, repeats=3),))
     cells = list(quick_cells(paper)) if quick else cells_of(paper, CellTimes())
-    kept = CellStore(tmp_path / "cells.jsonl")
-    run_cells(cells, kept, StandIn([]))
-    rows = write_page(tmp_path / "page.html", paper, cells, kept)
+    store = CellStore(tmp_path / "cells.jsonl")
+    run_cells(cells, store, StandIn([]))
+    rows = write_page(tmp_path / "page.html", paper, cells, store)
     text = (tmp_path / "page.html").read_text()
     for row in PAPER.rows:
         assert f"<td>{row.where}</td>" in text
@@ -38,14 +38,14 @@ def test_report_page_has_every_row_and_marks_too_short_measurements(tmp_path, qu
 
 
 def test_report_page_without_measurements_states_so(tmp_path):
-    cells, kept = cells_of(PAPER, CellTimes()), CellStore(tmp_path / "cells.jsonl")
-    run_cells(cells, kept, StandIn([], {"default": 2}))
-    rows = write_page(tmp_path / "page.html", PAPER, cells, kept)
+    cells, store = cells_of(PAPER, CellTimes()), CellStore(tmp_path / "cells.jsonl")
+    run_cells(cells, store, StandIn([], {"default": 2}))
+    rows = write_page(tmp_path / "page.html", PAPER, cells, store)
     text = (tmp_path / "page.html").read_text()
     assert "0 of 3 cells measured" in text
     assert "no worker reported" in text
     assert "<svg" not in text
-    document = as_dict(PAPER, rows, cells, kept)
+    document = as_dict(PAPER, rows, cells, store)
     assert (document["cells"], document["measured"], len(document["failed"])) == (3, 0, 3)
     assert document["rows"][0]["verdict"] == "not measured yet"
 

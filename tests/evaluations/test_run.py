@@ -22,23 +22,23 @@ CELLS = cells_of(PAPER, CellTimes())
 
 
 def test_a_whole_run(tmp_path):
-    kept, log = CellStore(tmp_path / "cells.jsonl"), []
-    assert run_cells(CELLS, kept, StandIn(log)) == 0
+    store, log = CellStore(tmp_path / "cells.jsonl"), []
+    assert run_cells(CELLS, store, StandIn(log)) == 0
     # The third is placed as the first: there is nothing to measure.
     assert log == ["make steady", "up", "default", "packed", "down"]
-    found = measurements(PAPER, CELLS, kept)
+    found = measurements(PAPER, CELLS, store)
     assert found["words", "default"]["nodes"] == [[5.0] * 4]
     assert found["words", "packed"]["nodes"] == [[2.0] * 4]
     assert found["words", "as default"] == found["words", "default"]
-    assert kept.found[CELLS[2].key].details[SAME] == "default"
+    assert store.found[CELLS[2].key].details[SAME] == "default"
 
 
 def test_every_start_has_the_rate_of_the_first(tmp_path):
     paper, lab = replace(PAPER, blocks=(replace(BLOCK, repeats=3),)), StandIn([])
-    cells, kept = cells_of(paper, CellTimes()), CellStore(tmp_path / "cells.jsonl")
-    assert run_cells(cells, kept, lab) == 0
+    cells, store = cells_of(paper, CellTimes()), CellStore(tmp_path / "cells.jsonl")
+    assert run_cells(cells, store, lab) == 0
     assert lab.rates == [0.0, *[500.0] * 5]
-    assert [len(starts["nodes"]) for starts in measurements(paper, cells, kept).values()] == [3, 3, 3]
+    assert [len(starts["nodes"]) for starts in measurements(paper, cells, store).values()] == [3, 3, 3]
 
 
 def test_stopped_run_resumes_at_next_cell(tmp_path):
@@ -63,10 +63,10 @@ def test_failing_cell_is_retried_on_new_cluster_then_in_next_run(tmp_path):
     assert log == ["make steady", "up", "default", "packed", "down", "make steady", "up", "packed", "down"]
 
     path, log, failing = tmp_path / "others.jsonl", [], {"default": 2}
-    kept = CellStore(path)
-    assert run_cells(CELLS, kept, StandIn(log, failing)) == 3
-    assert kept.errors[CELLS[0].key] == "no worker reported"
-    assert "requires its result" in kept.errors[CELLS[1].key]
+    store = CellStore(path)
+    assert run_cells(CELLS, store, StandIn(log, failing)) == 3
+    assert store.errors[CELLS[0].key] == "no worker reported"
+    assert "requires its result" in store.errors[CELLS[1].key]
     assert run_cells(CELLS, CellStore(path), StandIn(log, failing)) == 0
     assert CellStore(path).errors == {}
 
@@ -74,9 +74,9 @@ def test_failing_cell_is_retried_on_new_cluster_then_in_next_run(tmp_path):
 def test_cell_without_placement_starts_no_cluster(tmp_path):
     block = replace(BLOCK, variants={"default": Variant("even"), "no such": Variant("no_such_scheduler")})
     cells, log = cells_of(replace(PAPER, blocks=(block,)), CellTimes()), []
-    kept = CellStore(tmp_path / "cells.jsonl")
-    assert run_cells(cells, kept, StandIn(log)) == 1
-    assert "no_such_scheduler" in kept.errors[cells[1].key]
+    store = CellStore(tmp_path / "cells.jsonl")
+    assert run_cells(cells, store, StandIn(log)) == 1
+    assert "no_such_scheduler" in store.errors[cells[1].key]
     assert log == ["make steady", "up", "default", "down"]
 
 
@@ -85,10 +85,10 @@ def test_without_a_cluster_the_run_ends_and_nothing_counts_as_failed(tmp_path, c
         def __enter__(self):
             raise ClusterError("nodes cannot be held to cores")
 
-    kept = CellStore(tmp_path / "cells.jsonl")
+    store = CellStore(tmp_path / "cells.jsonl")
     with pytest.raises(ClusterError, match="cannot be held"), caplog.at_level(logging.WARNING):
-        run_cells(CELLS, kept, NoCluster([]))
-    assert (kept.found, kept.errors) == ({}, {})
+        run_cells(CELLS, store, NoCluster([]))
+    assert (store.found, store.errors) == ({}, {})
 
 
 def test_cluster_with_killed_nodes_serves_only_one_cell(tmp_path):
@@ -106,15 +106,15 @@ def test_beginning_again_forgets_these_cells_alone(tmp_path):
     path = tmp_path / "cells.jsonl"
     run_cells(CELLS, CellStore(path), StandIn([]))
     before = path.read_bytes()
-    kept = CellStore(path, {CELLS[1].key})
-    assert set(kept.found) == {CELLS[0].key, CELLS[2].key} == set(CellStore(path).found)
+    store = CellStore(path, {CELLS[1].key})
+    assert set(store.found) == {CELLS[0].key, CELLS[2].key} == set(CellStore(path).found)
     assert path.with_name("cells.jsonl.old").read_bytes() == before
 
 
 def test_records_of_a_cell_are_stored_beside_its_result(tmp_path):
-    kept = CellStore(tmp_path / "cells.jsonl")
+    store = CellStore(tmp_path / "cells.jsonl")
     records = [{"seq": 1, "worker": {"topology": "words-1"}}]
-    kept.add(CELLS[0], CellOutcome({"nodes": [1.0]}, records=records))
+    store.add(CELLS[0], CellOutcome({"nodes": [1.0]}, records=records))
     again = CellStore(tmp_path / "cells.jsonl")
     assert again.records(CELLS[0].key) == records
     assert again.records(CELLS[1].key) == []

@@ -14,12 +14,12 @@ START_MS = 1_700_000_001_000
 def test_load_of_records_has_waits_runs_pending_trees_and_whole_nodes() -> None:
     """Beside the plain sums that the pipeline is compared with, over a window that holds all records."""
     world = make_world(5)
-    told = records(world, START_MS, 20, dice(5))
-    loaded = with_load(world.problem, told, cores=2.0, link="40mbit", following=True)
+    reported = records(world, START_MS, 20, dice(5))
+    loaded = with_load(world.problem, reported, cores=2.0, link="40mbit", following=True)
     assert {(node.cpu_hz, node.link_bps) for node in loaded.supervisors} == {(2 * CORE_HZ, 40e6)}
     assert loaded.load is not None
     found = found_profile(loaded.load, world.problem)
-    expected = expected_profile(told, world.problem, window_s=60, slide_s=3, settle_s=0)
+    expected = expected_profile(reported, world.problem, window_s=60, slide_s=3, settle_s=0)
     for name in ("cpu_hz", "waited", "runs_per_s", "pending_trees"):
         for topology in world.problem.topologies:
             ours, theirs = getattr(found, name)[topology.id], getattr(expected, name)[topology.id]
@@ -32,7 +32,7 @@ def test_load_of_records_has_waits_runs_pending_trees_and_whole_nodes() -> None:
 
 def test_load_of_records_from_before_these_were_reported_has_none() -> None:
     world = make_world(5)
-    told = [
+    reported = [
         {
             **record,
             "node": None,
@@ -40,7 +40,7 @@ def test_load_of_records_from_before_these_were_reported_has_none() -> None:
         }
         for record in records(world, START_MS, 20, dice(5))
     ]
-    load = with_load(world.problem, told, cores=2.0, link="40mbit", following=True).load
+    load = with_load(world.problem, reported, cores=2.0, link="40mbit", following=True).load
     assert load is not None
     assert {(each.waited, each.runs_per_s, each.pending_trees) for each in load.topologies.values()} == {(None,) * 3}
     assert load.node_cpu_hz

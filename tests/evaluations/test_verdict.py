@@ -39,10 +39,10 @@ def test_confidence_intervals_equal_those_of_scipy():
 @pytest.mark.parametrize("true", [0.3, 1.0, 3.0])
 def test_intervals_of_ratios_contain_the_true_ratio_in_95_percent_of_cases(true):
     rng = np.random.default_rng(5)
-    drawn = [(rng.normal(10 * true, 1, 4).tolist(), rng.normal(10, 1, 4).tolist()) for _ in range(4000)]
-    ratios = [ratio_of(first, second) for first, second in drawn]
+    samples = [(rng.normal(10 * true, 1, 4).tolist(), rng.normal(10, 1, 4).tolist()) for _ in range(4000)]
+    ratios = [ratio_of(first, second) for first, second in samples]
     assert np.mean([ratio.low <= true <= ratio.high for ratio in ratios]) == pytest.approx(0.95, abs=0.015)
-    assert ratios[0].value == pytest.approx(np.mean(drawn[0][0]) / np.mean(drawn[0][1]))
+    assert ratios[0].value == pytest.approx(np.mean(samples[0][0]) / np.mean(samples[0][1]))
 
 
 def test_each_start_is_one_sample():
@@ -111,10 +111,10 @@ def test_shown_claims_leave_row_verdict_reproduced():
     row = PublishedRow(
         "", "", (NumberClaim("a", 1, lambda: 1.0), ReportedFigure("b", "nodes"), NumberClaim("c", None, lambda: 9.0))
     )
-    judged = judge(row, measured)
-    assert judged.verdict == IN_MAGNITUDE
-    assert [claim.verdict for claim in judged.claims] == [IN_MAGNITUDE, REPORTED, REPORTED]
-    assert judged.claims[1].ours == "x 3.00"
+    judgement = judge(row, measured)
+    assert judgement.verdict == IN_MAGNITUDE
+    assert [claim.verdict for claim in judgement.claims] == [IN_MAGNITUDE, REPORTED, REPORTED]
+    assert judgement.claims[1].ours == "x 3.00"
 
 
 def test_limits():
@@ -139,9 +139,9 @@ def test_incomputable_number_has_verdict_unmeasured():
     def ours():
         raise MissingDependencyError("there is no Java")
 
-    judged = judge(PublishedRow("", "", (NumberClaim("a", 1, ours),)), {})
-    assert judged.verdict == UNMEASURED
-    assert "there is no Java" in judged.claims[0].ours
+    judgement = judge(PublishedRow("", "", (NumberClaim("a", 1, ours),)), {})
+    assert judgement.verdict == UNMEASURED
+    assert "there is no Java" in judgement.claims[0].ours
 
 
 @pytest.mark.parametrize("where", ["Table 3", "Table 4", "Table 5"])
@@ -155,5 +155,5 @@ def test_published_numbers_computable_without_java_are_reproduced(name):
     claims = [
         c for row in PAPERS[name].rows for c in row.claims if isinstance(c, NumberClaim) and "R-Storm" not in c.what
     ]
-    judged = judge(PublishedRow("", "", tuple(claims)), {})
-    assert {claim.verdict for claim in judged.claims} <= {IN_MAGNITUDE, REPORTED}
+    judgement = judge(PublishedRow("", "", tuple(claims)), {})
+    assert {claim.verdict for claim in judgement.claims} <= {IN_MAGNITUDE, REPORTED}

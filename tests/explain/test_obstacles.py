@@ -29,7 +29,7 @@ def tagged_problem() -> Problem:
 
 
 @pytest.fixture
-def told_by_nimbus(tmp_path):
+def status_at_nimbus(tmp_path):
     """The status texts that the service, as `serve` wires it, answers Nimbus with."""
 
     def ask(of: Problem, initial: str) -> dict[str, str]:
@@ -41,26 +41,26 @@ def told_by_nimbus(tmp_path):
 
 
 @pytest.mark.parametrize("initial", ["tag_aware", "online", "even"])
-def test_explain_prints_the_status_text_sent_to_nimbus(initial, told_by_nimbus, tmp_path, capsys):
+def test_explain_prints_the_status_text_sent_to_nimbus(initial, status_at_nimbus, tmp_path, capsys):
     of = tagged_problem()
     if initial == "even":  # it looks at slots alone
         of = replace(of, supervisors=tuple(replace(node, ports=()) for node in of.supervisors))
     write_problem(tmp_path / "problem.json", of)
     write_assignment(tmp_path / "answer.json", of, make_scheduler(initial).schedule(of))
     assert cli.run(["explain", str(tmp_path / "problem.json"), str(tmp_path / "answer.json")]) == 0
-    assert f"\n  {told_by_nimbus(of, initial)['t-1-0']}\n" in capsys.readouterr().out
+    assert f"\n  {status_at_nimbus(of, initial)['t-1-0']}\n" in capsys.readouterr().out
 
 
-def test_status_text_appends_node_counts_to_scheduler_message(told_by_nimbus):
-    assert told_by_nimbus(tagged_problem(), "tag_aware")["t-1-0"] == (
+def test_status_text_appends_node_counts_to_scheduler_message(status_at_nimbus):
+    assert status_at_nimbus(tagged_problem(), "tag_aware")["t-1-0"] == (
         'tag_aware: no room found on 2 nodes with tag "gpu" for 1 workers with 2 executors; '
         'score: 1 of 3 nodes: tag "gpu" missing; 1 of 3: blacklisted; 1 of 3: memory short by 512 MB'
     )
 
 
 def test_status_text_describes_executor_with_most_excluded_nodes():
-    asked = load(3, cpu_ghz=[0.1, 3, 5])
-    of = problem(nodes(4, 2), (topology("t", 3, 1), asked))
+    requested = load(3, cpu_ghz=[0.1, 3, 5])
+    of = problem(nodes(4, 2), (topology("t", 3, 1), requested))
     answer = Assignment(np.full(3, -1, np.int32), status={"t": "mine: too large"}, scheduler="mine")
     [text] = status_texts(of, answer, ["t"]).values()
     assert text == "mine: too large; c: 2 of 2 nodes: CPU short by 1.0 to 3.0 GHz"

@@ -44,10 +44,10 @@ def test_overloads_equal_brute_force_overloads(of, data):
         used = {name: cpu for (supervisor, name), cpu in by_name.items() if supervisor == node.id}
         assert (node.id in found) == (sum(used.values()) > node.cpu_hz * (1 + 1e-9))
         if node.id in found:
-            told = defaultdict(float)
+            reported = defaultdict(float)
             for share in found[node.id].shares:
-                told[share.topology] += share.used
-            assert told == pytest.approx(used)
+                reported[share.topology] += share.used
+            assert reported == pytest.approx(used)
             assert found[node.id].used == pytest.approx(sum(used.values()))
     over = [each for each in violations(of, np.array(slots, np.int32)) if isinstance(each, ResourceOveruse)]
     assert [(each.node, each.resource, each.amount) for each in over] == [

@@ -60,21 +60,21 @@ def cluster(seed: int, end_ms: int) -> Problem:
     return problem([measured, silent], current=current, load=profile, slots=3)
 
 
-def look(seen: Problem, scheduler: str = "online", **settings: Any) -> Plan | NoPlan:
+def look(observed: Problem, scheduler: str = "online", **settings: Any) -> Plan | NoPlan:
     """A decision that is due."""
     never = DecisionTimes(now_s=1e6, last_change_s=0, last_search_s=0)
-    return decide(seen, make_scheduler(scheduler, settings), TriggerParams(), MoveBudget(), never)
+    return decide(observed, make_scheduler(scheduler, settings), TriggerParams(), MoveBudget(), never)
 
 
 def record_looks(directory: Path, clock: Clockwork, count: int) -> list[tuple[int, Problem, Plan | NoPlan]]:
     """Looks a minute apart, as staged by a recorder; the second topology is moved once by somebody else."""
     recorder, found = Recorder(Staging(directory), "online"), []
     for number in range(count):
-        seen = cluster(number, clock.now_ms)
+        observed = cluster(number, clock.now_ms)
         if number >= count // 2:
-            seen = seen.with_current({**seen.current, "silent-1-0": place([("n2", 6702)], [0] * 4)})
-        recorder.observe(replace(seen, load=None))
-        decision = look(seen)
-        found.append((recorder.record_decision(seen, decision, dry_run=True), seen, decision))
+            observed = observed.with_current({**observed.current, "silent-1-0": place([("n2", 6702)], [0] * 4)})
+        recorder.observe(replace(observed, load=None))
+        decision = look(observed)
+        found.append((recorder.record_decision(observed, decision, dry_run=True), observed, decision))
         clock.now_ms += 60_000
     return found

@@ -33,9 +33,9 @@ def shared_session(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None
 
 def printed(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
     capsys.readouterr()
-    found, told = run(arguments), capsys.readouterr()
-    assert found == code, told.err
-    return told.out if code == 0 else told.err
+    found, output = run(arguments), capsys.readouterr()
+    assert found == code, output.err
+    return output.out if code == 0 else output.err
 
 
 @pytest.mark.parametrize("moment", ["0001-01-01T00:00+14:00", "9999-12-31T23:59-14:00", "9999-12-31"])
@@ -43,8 +43,8 @@ def printed(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) 
 def test_moments_out_of_the_calendar_are_none(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], verb: list[str], moment: str
 ) -> None:
-    told = printed(capsys, "history", *verb, moment, "--state", str(tmp_path), code=BAD_INPUT)
-    assert f"{moment}: is not a day or time" in told
+    output = printed(capsys, "history", *verb, moment, "--state", str(tmp_path), code=BAD_INPUT)
+    assert f"{moment}: is not a day or time" in output
 
 
 @pytest.mark.parametrize("days", [0, 36_526, 3_652_059, 99_999_999_999])
@@ -130,9 +130,9 @@ def test_history_commands_run_from_ingest_to_reports(
 
     (damaged, *_) = (state_dir / "history" / "tables" / "decisions").rglob("*.parquet")
     damaged.write_bytes(damaged.read_bytes()[:200])
-    told = printed(capsys, "history", "decisions", *state, code=BAD_INPUT)
-    assert damaged.name in told
-    assert "Exception" not in told.partition("Encountered")[2]
+    error = printed(capsys, "history", "decisions", *state, code=BAD_INPUT)
+    assert damaged.name in error
+    assert "Exception" not in error.partition("Encountered")[2]
 
 
 @pytest.mark.parametrize(
@@ -169,13 +169,13 @@ def test_ingest_without_staged_rows_is_reported_without_spark(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("stormwright.cli.history.opened", None)
-    told = printed(capsys, "history", "ingest", "--state", str(tmp_path))
-    assert told == "nothing was staged; a simulated service (serve --simulated) keeps no tables\n"
+    output = printed(capsys, "history", "ingest", "--state", str(tmp_path))
+    assert output == "nothing was staged; a simulated service (serve --simulated) keeps no tables\n"
     assert json.loads(printed(capsys, "history", "ingest", "--state", str(tmp_path), "--json")) == {"rows": {}}
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "expected"),
     [
         (["history", "tables"], "--state or --history: is required"),
         (["history", "tables", "--state", "/no/such/place"], "no such directory"),
@@ -191,6 +191,6 @@ def test_ingest_without_staged_rows_is_reported_without_spark(
     ],
 )
 def test_invalid_arguments_are_reported_before_spark_starts(
-    arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], expected: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert told in printed(capsys, *arguments, code=BAD_INPUT)
+    assert expected in printed(capsys, *arguments, code=BAD_INPUT)

@@ -49,7 +49,7 @@ def history(spark: SparkSession, tables: Path) -> tuple[ParquetStore, list[Any]]
     return store, looks
 
 
-def seen_by_scheduler(problem: Problem) -> dict[str, Any]:
+def scheduler_view(problem: Problem) -> dict[str, Any]:
     assert problem.load is not None
     about = (problem.load.node_cpu_hz, problem.load.overload_s, problem.load.start_ms, problem.load.end_ms)
     return {**problem_to_dict(problem), "name": "", "about": about}
@@ -58,9 +58,9 @@ def seen_by_scheduler(problem: Problem) -> dict[str, Any]:
 def test_recorded_state_equals_the_scheduler_input(history: tuple[ParquetStore, list[Any]]) -> None:
     store, looks = history
     for at_ms, problem, _ in looks:
-        assert seen_by_scheduler(known_at(store, at_ms)) == seen_by_scheduler(problem)
+        assert scheduler_view(known_at(store, at_ms)) == scheduler_view(problem)
     later = known_at(store, START_MS + 10**9)
-    assert seen_by_scheduler(later) == seen_by_scheduler(looks[-1][1])
+    assert scheduler_view(later) == scheduler_view(looks[-1][1])
     with pytest.raises(InputError, match="no record exists"):
         known_at(store, START_MS - 1)
 
@@ -84,13 +84,13 @@ def test_decisions_include_their_effect(history: tuple[ParquetStore, list[Any]])
 
 def test_the_same_scheduler_decides_the_same_again(history: tuple[ParquetStore, list[Any]]) -> None:
     store, looks = history
-    told: list[tuple[int, int]] = []
-    again = replay(store, TimeStretch(), "online", progress=lambda *step: told.append(step))
+    steps: list[tuple[int, int]] = []
+    again = replay(store, TimeStretch(), "online", progress=lambda *step: steps.append(step))
     assert [(found.at_ms, found.error) for found in again] == [(at_ms, None) for at_ms, _, _ in looks]
     for found in again:
         assert found.cost == pytest.approx(found.cost_decided, rel=1e-12)
         assert found.inter_node_tps == pytest.approx(found.inter_node_decided_tps, rel=1e-12)
-    assert told == [(0, LOOKS), (LOOKS, LOOKS)]
+    assert steps == [(0, LOOKS), (LOOKS, LOOKS)]
 
 
 def test_replay_with_another_scheduler_equals_its_direct_decision(history: tuple[ParquetStore, list[Any]]) -> None:

@@ -193,11 +193,11 @@ def test_cache_files_of_older_sources_are_removed(package):
     assert first <= {*cache.glob("*.nb[ic]")}, "another checkout may use it"
     for path in first:
         os.utime(path, (0, 0))
-    kept_on = {*cache.glob("*.nb[ic]")} - first | {other}
+    remaining = {*cache.glob("*.nb[ic]")} - first | {other}
     write_callee(package, 3)
     run(package)
     assert not {*cache.glob("*.nb[ic]")} & (first - {other})
-    assert kept_on <= {*cache.glob("*.nb[ic]")}, "what is new, and what is not ours"
+    assert remaining <= {*cache.glob("*.nb[ic]")}, "what is new, and what is not ours"
 
 
 @pytest.mark.slow

@@ -73,13 +73,13 @@ def test_self_subscription_does_not_amplify_traffic():
 
 
 def test_assumed_cpu_and_memory_are_component_requests_or_storm_defaults():
-    asked = topology(
+    requesting = topology(
         Component("a", "spout", 1),
         Component(
             "b", "bolt", 2, resources={"cpu.pcore.percent": 50.0, "onheap.memory.mb": 64.0, "offheap.memory.mb": 8.0}
         ),
     )
-    load = assumed_load(asked, 2e9)
+    load = assumed_load(requesting, 2e9)
     assert load.cpu_hz.tolist() == [0.2e9, 1e9, 1e9]
     assert load.memory_mb.tolist() == [128.0, 72.0, 72.0]
 

@@ -145,10 +145,10 @@ def test_current_slots_are_independent_of_earlier_placements(data):
     odd = {name: replace(held, slot_of_executor=(9, *held.slot_of_executor[1:])) for name, held in several[0].items()}
     for current in (*several, {name: held for name, held in mixed.items() if held}, {}, odd, *several):
         new, faults = made(Problem, before.supervisors, before.topologies, current=current)
-        told, faults_told = made(before.with_current, current)
-        assert faults_told == faults
-        if new and told:
-            before = told
+        changed, reported = made(before.with_current, current)
+        assert reported == faults
+        if new and changed:
+            before = changed
             assert before.current_slot.tolist() == new.current_slot.tolist()
             assert before.running.owner == new.running.owner
 

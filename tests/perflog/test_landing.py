@@ -116,9 +116,9 @@ def test_failed_landing_is_never_acknowledged(tmp_path: Path, monkeypatch: pytes
     def deliver() -> None:
         with pytest.raises(MemoryError):
             landing.write([b"x"])
-        told.append(1)
+        calls.append(1)
 
-    landing, told = Landing(tmp_path), list[int]()
+    landing, calls = Landing(tmp_path), list[int]()
     monkeypatch.setattr("stormwright.perflog.landing.write_whole", fail_once)
     threads = [threading.Thread(target=deliver) for _ in range(3)]
     with landing._writing:  # noqa: SLF001
@@ -128,7 +128,7 @@ def test_failed_landing_is_never_acknowledged(tmp_path: Path, monkeypatch: pytes
             time.sleep(0.001)
     for thread in threads:
         thread.join()
-    assert told == [1, 1, 1]
+    assert calls == [1, 1, 1]
 
 
 def test_landed_file_has_modification_time_of_cluster_clock(tmp_path: Path) -> None:

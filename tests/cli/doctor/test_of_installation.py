@@ -42,18 +42,18 @@ def test_installation_checks_pass_on_valid_installation():
 
 def test_credential_check_requires_readable_token_and_ca_files():
     conf = CONF | {"stormwright.token.file": "/t", "stormwright.tls.ca": "/ca"}
-    told = replace(STORM, conf=conf, credentials={"stormwright.token.file": "", "stormwright.tls.ca": ""})
-    found = checks.credentials(told, conf)
+    installed = replace(STORM, conf=conf, credentials={"stormwright.token.file": "", "stormwright.tls.ca": ""})
+    found = checks.credentials(installed, conf)
     assert (found.verdict, found.text) == ("ok", "stormwright.token.file /t, stormwright.tls.ca /ca")
-    found = checks.credentials(replace(told, credentials={"stormwright.tls.ca": "/ca: No such file"}), conf)
+    found = checks.credentials(replace(installed, credentials={"stormwright.tls.ca": "/ca: No such file"}), conf)
     assert (found.verdict, found.text) == ("wrong", "stormwright.tls.ca /ca: No such file")
     assert "token create" in found.fix
 
 
-@pytest.mark.parametrize(("jars", "said"), [([], "no jar in"), ([JAR, replace(JAR, version="1.2.2")], "several")])
-def test_jar_check_requires_exactly_one_jar_of_right_version(jars, said):
+@pytest.mark.parametrize(("jars", "expected"), [([], "no jar in"), ([JAR, replace(JAR, version="1.2.2")], "several")])
+def test_jar_check_requires_exactly_one_jar_of_right_version(jars, expected):
     found = checks.jar(replace(STORM, jars=jars))
-    assert (found.verdict, said in found.text, "stormwright install" in found.fix) == ("wrong", True, True)
+    assert (found.verdict, expected in found.text, "stormwright install" in found.fix) == ("wrong", True, True)
     assert checks.same_jar(FACTS, replace(STORM, jars=jars)).verdict == "unknown"
 
 
@@ -70,7 +70,7 @@ def test_same_jar_check_compares_installed_and_packaged_jar(jar, built, verdict)
 
 
 @pytest.mark.parametrize(
-    ("told", "said"),
+    ("options", "expected"),
     [
         ({"storm.scheduler": None}, "storm.scheduler is not set"),
         ({"storm.scheduler": "stormwright.PlacementSheduler"}, "PlacementSheduler (nearly)"),
@@ -78,9 +78,9 @@ def test_same_jar_check_compares_installed_and_packaged_jar(jar, built, verdict)
         ({"stormwright.service.url": None}, "Nimbus calls no service"),
     ],
 )
-def test_scheduler_class_check_requires_class_and_service_address(told, said):
-    found = checks.scheduler_class(STORM, CONF | told)
-    assert (found.verdict, said in found.text, "stormwright install" in found.fix) == ("wrong", True, True)
+def test_scheduler_class_check_requires_class_and_service_address(options, expected):
+    found = checks.scheduler_class(STORM, CONF | options)
+    assert (found.verdict, expected in found.text, "stormwright install" in found.fix) == ("wrong", True, True)
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_monitor_frequency_check_requires_interval_below_load_expiry(seconds, ve
 
 
 @pytest.mark.parametrize(
-    ("told", "verdict"),
+    ("options", "verdict"),
     [
         ({"topology.auto.task.hooks": []}, "unknown"),
         ({"topology.auto.task.hooks": ["com.example.Hook"]}, "wrong"),
@@ -117,12 +117,12 @@ def test_monitor_frequency_check_requires_interval_below_load_expiry(seconds, ve
         ({"stormwright.probe.service.url": None}, "wrong"),
     ],
 )
-def test_hook_check_requires_monitoring_hook_and_its_target(told, verdict):
-    assert checks.hook(CONF | told).verdict == verdict
+def test_hook_check_requires_monitoring_hook_and_its_target(options, verdict):
+    assert checks.hook(CONF | options).verdict == verdict
 
 
 @pytest.mark.parametrize(
-    ("told", "verdict"),
+    ("fallback", "verdict"),
     [
         ("none", "ok"),
         ("org.apache.storm.scheduler.IsolationScheduler", "ok"),
@@ -134,8 +134,8 @@ def test_hook_check_requires_monitoring_hook_and_its_target(told, verdict):
         (3, "wrong"),
     ],
 )
-def test_fallback_check_requires_known_scheduler_class(told, verdict):
-    assert checks.fallback({"stormwright.fallback": told}).verdict == verdict
+def test_fallback_check_requires_known_scheduler_class(fallback, verdict):
+    assert checks.fallback({"stormwright.fallback": fallback}).verdict == verdict
 
 
 @pytest.mark.parametrize(

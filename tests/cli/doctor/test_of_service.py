@@ -15,8 +15,8 @@ PIPELINE = {"running": True, "error": None, "profile_age_s": 3.2, "ledger": {"re
 SERVICE = ServiceFacts("http://s:7070", None, "1.2.3", 0.4, True, {"pipeline": PIPELINE, "waits": []})
 
 
-def with_pipeline(**told):
-    return replace(SERVICE, status={"pipeline": PIPELINE | told, "waits": []})
+def with_pipeline(**fields):
+    return replace(SERVICE, status={"pipeline": PIPELINE | fields, "waits": []})
 
 
 def verdicts(service):
@@ -53,12 +53,12 @@ def test_doctor_checks_connections_in_both_directions():
 
 
 @pytest.mark.parametrize(
-    ("skew_s", "verdict", "said"),
+    ("skew_s", "verdict", "expected"),
     [(-1.9, "ok", ""), (-3.0, "wrong", "3 s behind"), (60.0, "wrong", "60 s ahead of"), (None, "unknown", "")],
 )
-def test_clocks_go_together(skew_s, verdict, said):
+def test_clocks_go_together(skew_s, verdict, expected):
     found = checks.clock_skew(replace(SERVICE, skew_s=skew_s))
-    assert (found.verdict, said in found.text) == (verdict, True)
+    assert (found.verdict, expected in found.text) == (verdict, True)
 
 
 def test_versions_are_the_same():
@@ -67,7 +67,7 @@ def test_versions_are_the_same():
 
 
 @pytest.mark.parametrize(
-    ("told", "expected"),
+    ("fields", "expected"),
     [
         ({"running": False, "error": "Spark has ended"}, ["wrong", "ok"]),
         ({"running": False}, ["unknown", "ok"]),
@@ -77,8 +77,8 @@ def test_versions_are_the_same():
         ({"files_set_aside": 1}, ["ok", "wrong"]),
     ],
 )
-def test_record_gap_check_verdict_follows_pipeline_status(told, expected):
-    assert verdicts(with_pipeline(**told)) == expected
+def test_record_gap_check_verdict_follows_pipeline_status(fields, expected):
+    assert verdicts(with_pipeline(**fields)) == expected
 
 
 def test_empty_service_status_yields_unknown_verdict():

@@ -19,12 +19,12 @@ class Quiet:
     """A service that records its configuration."""
 
     def __init__(self):
-        self.told = []
+        self.changes = []
         self.heard = threading.Event()
         self.renewed = 0
 
     def change(self, settings, modes, notify):
-        self.told.append((settings, modes))
+        self.changes.append((settings, modes))
         self.notify = notify
         self.heard.set()
 
@@ -52,13 +52,13 @@ def test_triggers_budget_hook_and_mode_change(running, caplog):
     write('period = 5\nmax-executors = 7\nmode = "auto"\non-failure = "true"\n')
     with caplog.at_level(logging.INFO):
         again.once()
-    [(settings, mode)] = service.told
+    [(settings, mode)] = service.changes
     assert (settings.triggers.period_s, settings.triggers.min_gain_percent) == (5, 15)
     assert (settings.budget.max_executors, mode, service.notify) == (7, {"default": "auto"}, None)
     assert settings.on_failure is not None
     assert caplog.messages == ["read again: max-executors 7; mode auto; on-failure true; period 5.0"]
     again.once()
-    assert len(service.told) == 1, "nothing has changed since"
+    assert len(service.changes) == 1, "nothing has changed since"
     assert service.renewed == 2, "certificates may have"
 
 
@@ -80,7 +80,7 @@ def test_reload_changes_windows_and_anomaly_responses(running, caplog):
     write('moves-only = ["01:00-05:00"]\ntime-zone = "Europe/Berlin"\non = ["slow-node=fix"]\n')
     with caplog.at_level(logging.INFO):
         again.once()
-    [(_, modes)] = service.told
+    [(_, modes)] = service.changes
     assert modes == {
         "windows": ("01:00-05:00",),
         "time_zone": "Europe/Berlin",
@@ -88,7 +88,7 @@ def test_reload_changes_windows_and_anomaly_responses(running, caplog):
     }
     write("")
     again.once()
-    assert service.told[1][1] == {}, "what is said no more stays as it is"
+    assert service.changes[1][1] == {}, "what is said no more stays as it is"
 
 
 def test_changed_restart_only_settings_are_warned_about_on_each_reload(running, caplog):
@@ -101,7 +101,7 @@ def test_changed_restart_only_settings_are_warned_about_on_each_reload(running, 
             "alarm-after 5.0 changes only at a restart of the service",
             "port 7071 changes only at a restart of the service",
         ]
-    assert service.told == []
+    assert service.changes == []
 
 
 @pytest.mark.parametrize("text", ["period = nan\n", "period 5", 'initial = "nobody"\nperiod = 5\n', "perod = 5\n"])
@@ -109,20 +109,20 @@ def test_reload_with_faulty_file_keeps_previous_settings(running, caplog, text):
     service, again, write = running
     write(text)
     again.once()
-    assert service.told == []
+    assert service.changes == []
     assert "configuration not reloaded: " in caplog.text
 
 
 def test_configuration_is_reloaded_on_every_request(running):
     service, again, write = running
-    asked = threading.Event()
-    again.start(asked)
+    requested = threading.Event()
+    again.start(requested)
     for period in (5, 6):
         write(f"period = {period}\n")
         service.heard.clear()
-        asked.set()
+        requested.set()
         assert service.heard.wait(20)
-    assert [settings.triggers.period_s for settings, _ in service.told] == [5, 6]
+    assert [settings.triggers.period_s for settings, _ in service.changes] == [5, 6]
 
 
 #: A process that serves with a service that only tells what it is told.

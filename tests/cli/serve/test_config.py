@@ -11,7 +11,7 @@ from stormwright.cli.serve.config import key_of, key_values
 
 
 @pytest.fixture
-def told(tmp_path, monkeypatch):
+def params_of(tmp_path, monkeypatch):
     """The parameters that come of a file, a command line and variables; or the messages about faults."""
 
     def of(text, *arguments, **variables):
@@ -33,14 +33,14 @@ def needed(tmp_path):
     return f'storm-home = "{tmp_path}"\nstate = "{tmp_path}/state"\n'
 
 
-def test_precedence_is_command_line_then_environment_then_file_then_default(told, needed):
+def test_precedence_is_command_line_then_environment_then_file_then_default(params_of, needed):
     text = needed + "period = 11\noverload = 12\ncool-down = 13\n"
-    params = told(text, "--period", 31, PERIOD="21", OVERLOAD="22")
+    params = params_of(text, "--period", 31, PERIOD="21", OVERLOAD="22")
     found = [params[name] for name in ("period_s", "overload_s", "cool_down_s", "least_measured_s")]
     assert found == [31, 22, 13, 30]
 
 
-def test_every_option_may_stand_in_the_file(told, tmp_path):
+def test_every_option_may_stand_in_the_file(params_of, tmp_path):
     """With a value other than its default each, none is left at that."""
     text = f"""
     host = "10.0.0.5"
@@ -98,7 +98,7 @@ def test_every_option_may_stand_in_the_file(told, tmp_path):
     keep_running = true
     order = "priority"
     """
-    params = told(text)
+    params = params_of(text)
     assert isinstance(params, dict), params
     assert params["assignments"] == ("alpha=0.5", "keep_running=true", "order=priority")
     assert (params["alarm_after_s"], params["max_executors"], params["from_scratch"]) == (32, 4, False)
@@ -108,17 +108,17 @@ def test_every_option_may_stand_in_the_file(told, tmp_path):
 
 
 @pytest.mark.parametrize("in_file", [True, False])
-def test_secret_options_need_no_command_line(told, needed, in_file):
+def test_secret_options_need_no_command_line(params_of, needed, in_file):
     name, value = "kafka.sasl.jaas.config", 'a.LoginModule required username="x" password="p=1;";'
     if in_file:
-        params = told(needed + f"kafka-conf = ['{name}={value}', 'b=c']")
+        params = params_of(needed + f"kafka-conf = ['{name}={value}', 'b=c']")
     else:
-        params = told(needed, KAFKA_CONF=f"{name}={value}\nb=c")
+        params = params_of(needed, KAFKA_CONF=f"{name}={value}\nb=c")
     assert key_values(params["kafka_conf"], "--kafka-conf", []) == {name: value, "b": "c"}
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "expected"),
     [
         ("storm-hom = 'x'", "FILE: storm-hom: unknown key: did you mean storm-home?"),
         ("storm_home = 'x'", "FILE: storm_home: unknown key: did you mean storm-home?"),
@@ -141,12 +141,12 @@ def test_secret_options_need_no_command_line(told, needed, in_file):
         ("port 7070", "FILE: is not valid TOML: "),
     ],
 )
-def test_config_fault_names_file_and_key_with_advice(told, needed, text, said):
-    assert said in told(text + "\n" if text.startswith("[") else text + "\n" + needed)
+def test_config_fault_names_file_and_key_with_advice(params_of, needed, text, expected):
+    assert expected in params_of(text + "\n" if text.startswith("[") else text + "\n" + needed)
 
 
-def test_all_faults_of_file_environment_and_command_line_are_reported_at_once(told):
-    said = told("storm-hom = 'x'\nport = 'y'\nperiod = nan", "--gain", 101, OVERLOAD="nan", PEROID="3")
+def test_all_faults_of_file_environment_and_command_line_are_reported_at_once(params_of):
+    messages = params_of("storm-hom = 'x'\nport = 'y'\nperiod = nan", "--gain", 101, OVERLOAD="nan", PEROID="3")
     for part in (
         "FILE: storm-hom: ",
         "FILE: port: ",
@@ -156,17 +156,17 @@ def test_all_faults_of_file_environment_and_command_line_are_reported_at_once(to
         "STORMWRIGHT_SERVE_PEROID: there is no such variable: did you mean STORMWRIGHT_SERVE_PERIOD?",
         "Missing option '--state'",
     ):
-        assert part in said
+        assert part in messages
 
 
-@pytest.mark.parametrize(("content", "said"), [(None, "cannot be read: No such file"), (b"\xff", "is not UTF-8")])
-def test_unreadable_config_file_is_reported(run, tmp_path, content, said):
+@pytest.mark.parametrize(("content", "expected"), [(None, "cannot be read: No such file"), (b"\xff", "is not UTF-8")])
+def test_unreadable_config_file_is_reported(run, tmp_path, content, expected):
     file = tmp_path / "serve.toml"
     if content:
         file.write_bytes(content)
     code, out, err = run("serve", "--config", file, "--storm-home", tmp_path, "--state", tmp_path / "state")
     assert (code, out) == (2, "")
-    assert f"{file}: {said}" in err
+    assert f"{file}: {expected}" in err
 
 
 def test_late_configuration_faults_also_name_their_source(run, tmp_path, needed, monkeypatch):

@@ -22,11 +22,11 @@ from stormwright.service.storage.database import FILE, State
 from tests.service.auth.authorities import Authority
 from tests.service.leader_election.places import Place, Session
 
-ChangeRequest = Callable[..., tuple[Pair | None, list[Fault]]]
+PairOf = Callable[..., tuple[Pair | None, list[Fault]]]
 
 
 @pytest.fixture
-def told(tmp_path: Path) -> ChangeRequest:
+def pair_with(tmp_path: Path) -> PairOf:
     """Where it agrees, and what is wrong with that."""
 
     def of(*options: object) -> tuple[Pair | None, list[Fault]]:
@@ -44,71 +44,71 @@ def word(tmp_path: Path) -> Path:
     return tmp_path / "word"
 
 
-def test_single_service_has_no_pair_and_rejects_pair_options(told: ChangeRequest, word: Path) -> None:
-    assert told() == (None, [])
-    assert [fault.path for fault in told("--pair-secret", word, "--known-as", "http://a")[1]] == [
+def test_single_service_has_no_pair_and_rejects_pair_options(pair_with: PairOf, word: Path) -> None:
+    assert pair_with() == (None, [])
+    assert [fault.path for fault in pair_with("--pair-secret", word, "--known-as", "http://a")[1]] == [
         "--pair-secret",
         "--known-as",
     ]
 
 
-def test_pair_storm_uses_zookeeper_of_storm_yaml(told: ChangeRequest, word: Path, tmp_path: Path) -> None:
+def test_pair_storm_uses_zookeeper_of_storm_yaml(pair_with: PairOf, word: Path, tmp_path: Path) -> None:
     conf = tmp_path / "conf"
     conf.mkdir()
     (conf / "storm.yaml").write_text("storm.zookeeper.servers: [zk1, zk2]\nstorm.zookeeper.root: /prod\n")
-    pair, faults = told("--pair", "storm", "--pair-secret", word, "--host", "10.0.0.5", "--tls-cert", word)
+    pair, faults = pair_with("--pair", "storm", "--pair-secret", word, "--host", "10.0.0.5", "--tls-cert", word)
     assert faults == []
     assert pair == Pair("zk1:2181,zk2:2181/stormwright/prod", "correcthorse", "https://10.0.0.5:7070")
     (conf / "storm.yaml").write_text("nimbus.seeds: [a]\n")
-    _, (fault,) = told("--pair", "storm", "--pair-secret", word)
+    _, (fault,) = pair_with("--pair", "storm", "--pair-secret", word)
     assert "says no storm.zookeeper.servers" in fault.message
 
 
-def test_zookeeper_over_tls(told: ChangeRequest, word: Path, tmp_path: Path) -> None:
+def test_zookeeper_over_tls(pair_with: PairOf, word: Path, tmp_path: Path) -> None:
     (tmp_path / "conf").mkdir()
     yaml = tmp_path / "conf" / "storm.yaml"
     yaml.write_text("storm.zookeeper.servers: [zk1]\nstorm.zookeeper.ssl.enable: true\n")
-    _, (fault,) = told("--pair", "storm", "--pair-secret", word)
+    _, (fault,) = pair_with("--pair", "storm", "--pair-secret", word)
     assert (fault.path, "storm.zookeeper.ssl.enable" in fault.message) == ("--pair-tls-ca", True)
     authority = Authority(tmp_path / "authority")
     shown = authority.certify("zk1")
     options = ("--pair", "storm", "--pair-secret", word, "--pair-tls-ca", authority.file)
-    pair, faults = told(*options, "--pair-tls-cert", shown.certificate, "--pair-tls-key", shown.key)
+    pair, faults = pair_with(*options, "--pair-tls-cert", shown.certificate, "--pair-tls-key", shown.key)
     assert faults == []
     assert pair is not None
     assert pair.tls == ZooKeeperTls(authority.file, shown.certificate, shown.key)
-    _, (fault,) = told(*options, "--pair-tls-cert", shown.certificate)
+    _, (fault,) = pair_with(*options, "--pair-tls-cert", shown.certificate)
     assert (fault.path, fault.message) == ("--pair-tls-key", "is missing: --pair-tls-cert is of no use without it")
-    _, (fault,) = told(*options, "--pair-tls-cert", word, "--pair-tls-key", shown.key)
+    _, (fault,) = pair_with(*options, "--pair-tls-cert", word, "--pair-tls-key", shown.key)
     assert "is no certificate with its key" in fault.message
-    _, faults = told("--pair", "zk:2181", "--pair-secret", word, "--pair-tls-ca", tmp_path / "none")
+    _, faults = pair_with("--pair", "zk:2181", "--pair-secret", word, "--pair-tls-ca", tmp_path / "none")
     assert [each.message for each in faults] == [f"{tmp_path / 'none'}: cannot be read: No such file or directory"]
-    _, (fault,) = told("--pair", "zk:2181", "--pair-secret", word, "--pair-tls-key", shown.key)
+    _, (fault,) = pair_with("--pair", "zk:2181", "--pair-secret", word, "--pair-tls-key", shown.key)
     assert fault.message == "has no effect without --pair-tls-ca"
 
 
-def test_another_zookeeper_and_another_address(told: ChangeRequest, word: Path) -> None:
-    pair, faults = told("--pair", "zk:2181/of/us", "--pair-secret", word, "--known-as", "https://a.example/")
+def test_another_zookeeper_and_another_address(pair_with: PairOf, word: Path) -> None:
+    pair, faults = pair_with("--pair", "zk:2181/of/us", "--pair-secret", word, "--known-as", "https://a.example/")
     assert (pair, faults) == (Pair("zk:2181/of/us", "correcthorse", "https://a.example"), [])
-    pair, _ = told("--pair", "zk:2181", "--without-authentication", "--host", "0.0.0.0")  # noqa: S104
+    pair, _ = pair_with("--pair", "zk:2181", "--without-authentication", "--host", "0.0.0.0")  # noqa: S104
     assert pair is not None
     assert pair.hosts == "zk:2181/stormwright"
     assert "0.0.0.0" not in pair.address  # noqa: S104
 
 
 @pytest.mark.parametrize("hosts", ["zk", "zk:", "zk:port", ":2181", "zk:2181,", "zk:99999"])
-def test_invalid_zookeeper_address_is_rejected(told: ChangeRequest, word: Path, hosts: str) -> None:
-    _, (fault,) = told("--pair", hosts, "--pair-secret", word)
+def test_invalid_zookeeper_address_is_rejected(pair_with: PairOf, word: Path, hosts: str) -> None:
+    _, (fault,) = pair_with("--pair", hosts, "--pair-secret", word)
     assert fault.path == "--pair"
     assert "should be as zk1:2181" in fault.message
 
 
-def test_pair_without_valid_secret_is_rejected(told: ChangeRequest, tmp_path: Path) -> None:
-    _, (fault,) = told("--pair", "zk:2181")
+def test_pair_without_valid_secret_is_rejected(pair_with: PairOf, tmp_path: Path) -> None:
+    _, (fault,) = pair_with("--pair", "zk:2181")
     assert "who reaches ZooKeeper could change what is decided" in fault.message
     for content in ("", "two words", "ümlaut"):
         (tmp_path / "word").write_text(content)
-        _, (fault,) = told("--pair", "zk:2181", "--pair-secret", tmp_path / "word")
+        _, (fault,) = pair_with("--pair", "zk:2181", "--pair-secret", tmp_path / "word")
         assert fault.path == "--pair-secret"
 
 
@@ -131,14 +131,14 @@ def test_new_leader_keeps_modes_changed_by_users_over_its_own_options(agreed: Pl
 
     def leads(home: str, **settings: Any) -> ServiceSettings:
         given = ServiceSettings(tmp_path / home, "127.0.0.1", 0, **settings)
-        with paired(pair, given, threading.Event()) as told:
-            assert told is not None
-            assert told.leadership is not SINGLE_SERVICE
-            state = State(told.state_dir / FILE)
-            told.leadership.start(state)
+        with paired(pair, given, threading.Event()) as joined:
+            assert joined is not None
+            assert joined.leadership is not SINGLE_SERVICE
+            state = State(joined.state_dir / FILE)
+            joined.leadership.start(state)
             state.document("x").save(home)
             state.close()
-            return replace(told, leadership=SINGLE_SERVICE)
+            return replace(joined, leadership=SINGLE_SERVICE)
 
     assert leads("one", mode="auto", modes={"time_zone": "UTC"}).mode == "auto"
     then = leads("other", mode="auto", modes={"time_zone": "UTC"})
@@ -149,5 +149,5 @@ def test_standby_stopped_before_election_never_leads(agreed: Place, tmp_path: Pa
     assert Session(agreed).acquire("http://b", 0)
     stop = threading.Event()
     threading.Timer(1.0, stop.set).start()
-    with paired(Pair("zk:2181/x", "", "http://a"), ServiceSettings(tmp_path, "127.0.0.1", 0), stop) as told:
-        assert told is None
+    with paired(Pair("zk:2181/x", "", "http://a"), ServiceSettings(tmp_path, "127.0.0.1", 0), stop) as joined:
+        assert joined is None

@@ -28,7 +28,7 @@ def file(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "expected"),
     [
         (["--storm-home", "."], "--storm-home: has no effect: no Storm runs under --simulated: leave out one of them"),
         (["--keep-raw", 2], "--keep-raw: has no effect: a virtual cluster is measured without Spark: leave it out"),
@@ -39,12 +39,12 @@ def file(tmp_path):
         (["--scheduler", "onlin"], "onlin"),
     ],
 )
-def test_invalid_simulation_options_are_reported(run, file, tmp_path, options, said):
+def test_invalid_simulation_options_are_reported(run, file, tmp_path, options, expected):
     (tmp_path / "trace.csv").write_text("1,2\n2,2,oter\n", encoding="utf-8")
     given = [tmp_path / "trace.csv" if each == "TRACE" else each for each in options]
     code, _, err = run("serve", "--simulated", file, "--port", free_port(), *given)
     assert code == 2
-    assert said in err
+    assert expected in err
 
 
 def test_kafka_with_simulated_cluster_is_one_fault(run, file):

@@ -35,8 +35,8 @@ def test_json_log_message_is_one_object_per_line(record):
     record.fields = {"mode": "auto"}
     line = as_json(record)
     assert "\n" not in line
-    told = {"at": "2023-11-14T22:13:20.250Z", "level": "warning", "from": "stormwright.x", "mode": "auto"}
-    assert told.items() <= json.loads(line).items()
+    fields = {"at": "2023-11-14T22:13:20.250Z", "level": "warning", "from": "stormwright.x", "mode": "auto"}
+    assert fields.items() <= json.loads(line).items()
 
 
 def test_stored_mode_is_read_from_state_with_observe_as_default(tmp_path):
@@ -54,7 +54,7 @@ def test_startup_message_contains_version_and_settings(tmp_path, monkeypatch):
     monkeypatch.delenv("STORM_CONF_DIR", raising=False)
     (tmp_path / "conf").mkdir()
     (tmp_path / "conf" / "storm.yaml").write_text("nimbus.seeds: [n1, n2]\nnimbus.thrift.port: 6700\n")
-    told = {
+    params = {
         "simulated": None,
         "storm_home": tmp_path,
         "state_dir": tmp_path,
@@ -64,7 +64,7 @@ def test_startup_message_contains_version_and_settings(tmp_path, monkeypatch):
         "port": 1,
         "tls_cert": None,
     }
-    assert beginning(told) == {
+    assert beginning(params) == {
         "version": __version__,
         "mode": "observe",
         "scheduler": "online",
@@ -72,12 +72,12 @@ def test_startup_message_contains_version_and_settings(tmp_path, monkeypatch):
         "state": str(tmp_path),
         "address": "http://h:1",
     }
-    assert beginning(told | {"tls_cert": tmp_path})["address"] == "https://h:1"
+    assert beginning(params | {"tls_cert": tmp_path})["address"] == "https://h:1"
 
 
 def test_configuration_faults_precede_startup_message(run, tmp_path):
-    told = ("--storm-home", tmp_path, "--state", tmp_path / "state")
-    _, out, err = run("serve", *told, "--initial", "nobody")
+    options = ("--storm-home", tmp_path, "--state", tmp_path / "state")
+    _, out, err = run("serve", *options, "--initial", "nobody")
     assert out == ""
     assert err.startswith("stormwright: serve: ")
     assert "nobody: unknown scheduler" in err

@@ -65,8 +65,8 @@ def check(run, tmp_path, monkeypatch):
     (tmp_path / "conf" / "storm.yaml").write_text("nimbus.seeds: [nimbus-1]")
 
     def of(*options):
-        told = ("--storm-home", tmp_path, "--state", tmp_path / "state", "--port", free_port())
-        code, out, _ = run("serve", "--check", *told, *options)
+        required = ("--storm-home", tmp_path, "--state", tmp_path / "state", "--port", free_port())
+        code, out, _ = run("serve", "--check", *required, *options)
         return code, out.splitlines()
 
     return of
@@ -135,11 +135,11 @@ def test_check_reports_unusable_state_directory(check, tmp_path):
 
 def test_check_contacts_zookeeper_and_reports_leader(check, monkeypatch):
     monkeypatch.setattr("stormwright.service.leader_election.zookeeper.ZooKeeper", ConsensusStore)
-    told = ("--pair", "zk1:2181", "--without-authentication")
-    code, lines = check(*told)
+    paired = ("--pair", "zk1:2181", "--without-authentication")
+    code, lines = check(*paired)
     assert (code, lines[-1]) == (0, "ok      pair: zk1:2181/stormwright answers, and http://10.0.0.6:7070 leads")
     monkeypatch.setattr(ConsensusStore, "why_not", "ZooKeeper does not do it")
-    code, lines = check(*told)
+    code, lines = check(*paired)
     assert (code, lines[-1]) == (2, "wrong   pair: ZooKeeper does not do it")
 
 

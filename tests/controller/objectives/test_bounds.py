@@ -73,8 +73,8 @@ def test_resource_aware_fallback_bounds_requested_heap() -> None:
     state = cluster("org.apache.storm.scheduler.resource.ResourceAwareScheduler", topologies=(small,))
     assert out_of_bounds(state, THERE) == {T.id: "heap of host1:6700 requested 512 of 384 MB"}
     assert out_of_bounds(state, np.array([2, 2, 2, 3], dtype=np.int32)) == {}
-    (kept,) = within_heaps(state).topologies
-    assert kept.conf[MAX_EXECUTORS_PER_WORKER] == 3
+    (limited,) = within_heaps(state).topologies
+    assert limited.conf[MAX_EXECUTORS_PER_WORKER] == 3
     assert within_heaps(cluster("even", topologies=(small,))).topologies == (small,)
 
 
@@ -84,17 +84,17 @@ def test_shared_memory_counts_once_per_worker_and_once_per_node() -> None:
     shared = {"name": "a", "on_heap": 100.0, "off_heap_worker": 10.0}, {"name": "b", "off_heap_node": 1000.0}
     sharing = replace(T, components=(replace(spout, shared_memory=shared), replace(bolt, shared_memory=shared[1:])))
 
-    def told(memory_mb: float, wanted: IntArray, heap_mb: float = 768.0) -> dict[str, str]:
+    def reasons(memory_mb: float, wanted: IntArray, heap_mb: float = 768.0) -> dict[str, str]:
         conf = {"topology.worker.max.heap.size.mb": heap_mb}
         state = cluster("ResourceAwareScheduler", (replace(sharing, conf=conf),), resources={"memory.mb": memory_mb})
         return out_of_bounds(state, wanted)
 
-    assert told(1622.0, THERE) == {}
-    assert told(1621.0, THERE) == {T.id: "host1: memory.mb requested 1,622 of 1,621 MB"}
-    assert told(1622.0, THERE, heap_mb=612.0) == {}
-    assert told(1622.0, THERE, heap_mb=611.0) == {T.id: "heap of host1:6700 requested 612 of 611 MB"}
+    assert reasons(1622.0, THERE) == {}
+    assert reasons(1621.0, THERE) == {T.id: "host1: memory.mb requested 1,622 of 1,621 MB"}
+    assert reasons(1622.0, THERE, heap_mb=612.0) == {}
+    assert reasons(1622.0, THERE, heap_mb=611.0) == {T.id: "heap of host1:6700 requested 612 of 611 MB"}
     in_two_workers = np.array([2, 2, 2, 3], dtype=np.int32)
-    assert told(1622.0, in_two_workers) == {}
+    assert reasons(1622.0, in_two_workers) == {}
 
 
 def test_under_isolation_isolated_topologies_stay() -> None:

@@ -21,14 +21,14 @@ def spread() -> Problem:
     return problem([A, B], nodes=4, slots=4, current={A.id: on("n0", "n1"), B.id: on("n2", "n3")}, load=load)
 
 
-class ChangeRequest:
+class PresetScheduler:
     """Returns preset answers, and records the questions."""
 
     def __init__(self, slots: list[int]) -> None:
-        self._slots, self.asked = np.array(slots, dtype=np.int32), list[Problem]()
+        self._slots, self.problems = np.array(slots, dtype=np.int32), list[Problem]()
 
     def schedule(self, problem: Problem) -> Assignment:
-        self.asked.append(problem)
+        self.problems.append(problem)
         return Assignment(self._slots)
 
 
@@ -36,26 +36,26 @@ APART, TOGETHER, SPLIT = [0] * 4 + [4] * 4, [0, 0, 0, 0, 1, 1, 1, 1], [0, 0, 1, 
 
 
 def test_later_objective_applies_when_earlier_ones_lose_nothing() -> None:
-    told = {"traffic": ChangeRequest(APART), "nodes": ChangeRequest(TOGETHER)}
-    answer = LexicographicObjective(("traffic", "nodes"), told.__getitem__).schedule(spread())
+    schedulers = {"traffic": PresetScheduler(APART), "nodes": PresetScheduler(TOGETHER)}
+    answer = LexicographicObjective(("traffic", "nodes"), schedulers.__getitem__).schedule(spread())
     assert answer.slot_of_executor.tolist() == TOGETHER, "as little traffic, and one node less"
 
 
 def test_placement_harming_earlier_objective_is_rejected() -> None:
     crossing = [0, 0, 4, 4, 0, 0, 4, 4]
-    told = {"traffic": ChangeRequest(TOGETHER), "throughput": ChangeRequest(crossing)}
-    answer = LexicographicObjective(("traffic", "throughput"), told.__getitem__).schedule(spread())
+    schedulers = {"traffic": PresetScheduler(TOGETHER), "throughput": PresetScheduler(crossing)}
+    answer = LexicographicObjective(("traffic", "throughput"), schedulers.__getitem__).schedule(spread())
     assert answer.slot_of_executor.tolist() == TOGETHER
 
 
 def test_later_objective_starts_from_earlier_result_and_its_nodes() -> None:
-    told = {"nodes": ChangeRequest(TOGETHER), "throughput": ChangeRequest(SPLIT)}
+    schedulers = {"nodes": PresetScheduler(TOGETHER), "throughput": PresetScheduler(SPLIT)}
     now = spread()
-    answer = LexicographicObjective(("nodes", "throughput"), told.__getitem__).schedule(now)
-    (asked,) = told["throughput"].asked
-    assert asked.current_slot.tolist() == TOGETHER
-    assert asked.measured_slot.tolist() == now.current_slot.tolist(), "the load is as it was measured"
-    assert asked.node_usable.tolist() == [True, False, False, False]
+    answer = LexicographicObjective(("nodes", "throughput"), schedulers.__getitem__).schedule(now)
+    (received,) = schedulers["throughput"].problems
+    assert received.current_slot.tolist() == TOGETHER
+    assert received.measured_slot.tolist() == now.current_slot.tolist(), "the load is as it was measured"
+    assert received.node_usable.tolist() == [True, False, False, False]
     assert answer.slot_of_executor.tolist() == TOGETHER, "two nodes are not one"
 
 

@@ -275,7 +275,7 @@ def test_uncertain_decision_moves_only_topologies_with_certain_gain() -> None:
     assert alone.moves == ()
 
 
-def test_nobody_is_told_of_room_beside_a_full_node() -> None:
+def test_room_beside_a_full_node_is_not_reported() -> None:
     """Threads that poll fill a node, too: that a rate could double is no answer to a node at 97 % of its CPU."""
     idle = running(WordCount(rate_tps=10.0), APART)
     full = {node.id: 0.97 * node.cpu_hz for node in idle.supervisors}

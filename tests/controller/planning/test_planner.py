@@ -41,10 +41,10 @@ def test_every_step_keeps_every_limit_and_all_arrive(seed: int) -> None:
 
 @given(st.integers(0, 10**6), st.integers(1, 6), st.integers(4, 40), st.integers(0, 3))
 def test_excluded_topologies_are_named_and_the_rest_arrive(
-    seed: int, topologies: int, executors: int, kept: int
+    seed: int, topologies: int, executors: int, staying: int
 ) -> None:
     problem, wanted = random_problem(seed)
-    stay = {t.id: "kept" for t in problem.topologies[:kept]}
+    stay = {t.id: "kept" for t in problem.topologies[:staying]}
     plan = plan_moves(problem, wanted, MoveBudget(topologies, executors), stay)
     judge = PlacementJudge(problem).follow(plan)
     assert judge.faults == []

@@ -10,11 +10,11 @@ MAX = MoveBudget(max_topologies=10, max_executors=500)
 
 def test_budget_grows_by_one_and_is_halved_after_failure() -> None:
     budget = AdaptiveBudget()
-    seen = []
+    limits = []
     for well in (True,) * 6 + (False,) + (True,) * 8 + (False,) * 6:
-        seen.append(budget.of(MAX).max_topologies)
+        limits.append(budget.of(MAX).max_topologies)
         budget.record_success(MAX) if well else budget.record_failure("x")
-    assert seen == [1, 2, 3, 4, 5, 6, 7, 3, 4, 5, 6, 7, 8, 9, 10, 10, 5, 2, 1, 1, 1]
+    assert limits == [1, 2, 3, 4, 5, 6, 7, 3, 4, 5, 6, 7, 8, 9, 10, 10, 5, 2, 1, 1, 1]
     assert budget.of(MAX).max_executors == 500
 
 

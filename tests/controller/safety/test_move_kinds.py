@@ -188,16 +188,16 @@ def test_a_mode_that_forbids_a_kind_precedes_the_request() -> None:
 
 
 def test_rates_are_computed_only_for_reasons() -> None:
-    asked: list[object] = []
+    calls: list[object] = []
 
     def rates(of: object) -> dict[str, float]:
-        asked.append(of)
+        calls.append(of)
         return {}
 
     forbidden_moves(Modes(), problem([topology(bolt())]), rates=rates)
-    assert asked == []
+    assert calls == []
     forbidden_moves(Modes(), problem([COUNT]), rates=rates)
-    assert len(asked) == 1
+    assert len(calls) == 1
 
 
 def test_drain_policy_follows_the_kind() -> None:

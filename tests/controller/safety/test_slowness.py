@@ -127,7 +127,7 @@ def test_slowness_state_is_bounded_per_node_despite_component_churn() -> None:
             work.count([one, record(node, 30, 1.0)])
         for window in work.over():
             detector.take(window)
-    kept = detector._nodes.values()  # noqa: SLF001
-    assert [len(node.references) for node in kept] == [2 * MAX_COMPONENTS] * len(NODES)
+    stored = detector._nodes.values()  # noqa: SLF001
+    assert [len(node.references) for node in stored] == [2 * MAX_COMPONENTS] * len(NODES)
     detector.forget(NODES)
     assert not detector._nodes  # noqa: SLF001

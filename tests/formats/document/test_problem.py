@@ -449,8 +449,8 @@ def test_hosts_and_workers_invalid_in_storm_are_rejected():
 
 def test_legacy_resource_names_map_to_storms_normalized_names():
     document = small()
-    telling = {"supervisor.cpu.capacity": 200, "supervisor.memory.capacity.mb": 9, "x": 1}
-    document["supervisors"][0]["resources"] = telling
+    reported = {"supervisor.cpu.capacity": 200, "supervisor.memory.capacity.mb": 9, "x": 1}
+    document["supervisors"][0]["resources"] = reported
     document["supervisors"][0].pop("cpu_hz", None)
     document["topologies"][0]["components"][0]["resources"] = {"topology.component.cpu.pcore.percent": 50, "x": 2}
     problem = problem_from_dict(document)

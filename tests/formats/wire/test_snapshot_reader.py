@@ -52,9 +52,9 @@ def as_nimbus_sends(of: Any) -> dict[str, Any]:
 
 
 @given(st.lists(problems(), min_size=1, max_size=3))
-def test_by_lines_is_as_a_whole_whatever_came_before(asked):
+def test_by_lines_is_as_a_whole_whatever_came_before(snapshots):
     reader = SnapshotReader()
-    for each in [*asked, asked[0]]:
+    for each in [*snapshots, snapshots[0]]:
         document = as_nimbus_sends(each)
         read = reader.read(question(document))
         whole, unfit = snapshot_from_dict(document)
@@ -174,16 +174,16 @@ def test_incremental_reader_reports_the_same_faults_as_a_full_read(kind, after_a
     if after_a_sound_one:
         reader.read(question(sound))
     body = broken(orjson.loads(orjson.dumps(sound)), kind)
-    with pytest.raises(InputError) as told:
+    with pytest.raises(InputError) as error:
         reader.read(body)
     with pytest.raises(InputError) as wanted:
         snapshot_from_dict(orjson.loads(body)["problem"], source="snapshot of Nimbus")
-    assert str(told.value) == str(wanted.value)
+    assert str(error.value) == str(wanted.value)
     assert shown(reader.read(question(sound)).problem) == sound, "and the next question is read as ever"
 
 
 @pytest.mark.parametrize(
-    ("body", "told"),
+    ("body", "expected"),
     [
         (b"{", "not JSON"),
         (b"null", "should be an object, got None"),
@@ -196,8 +196,8 @@ def test_incremental_reader_reports_the_same_faults_as_a_full_read(kind, after_a
         (b'{"problem":{"supervisors":[\n{"id":"a"},{"id":"b"}\n]}}', "required field missing"),
     ],
 )
-def test_malformed_body_has_a_readable_error_message(body, told):
-    with pytest.raises(InputError, match=told):
+def test_malformed_body_has_a_readable_error_message(body, expected):
+    with pytest.raises(InputError, match=expected):
         SnapshotReader().read(body)
 
 

@@ -14,10 +14,10 @@ from stormwright.history.evaluation.comparison import (
 )
 
 #: Simulated comparisons: of a rate of 5 % the standard error is 0.4 percentage points.
-DRAWN = 3_000
+SAMPLES = 3_000
 
 
-def drawn(rng, starts, ratio=1.0, deviation=START_DEVIATION):
+def sampled(rng, starts, ratio=1.0, deviation=START_DEVIATION):
     """Rates of that number of starts of A and of B."""
     before, after = 1000 * np.exp(deviation * rng.standard_normal((2, starts)))
     return before.tolist(), (ratio * after).tolist()
@@ -30,7 +30,7 @@ def covered(found: StartComparison, ratio: float) -> bool:
 @pytest.mark.parametrize("starts", [1, 2, 5, 20])
 def test_interval_covers_true_ratio_where_starts_differ_as_expected(starts):
     rng = np.random.default_rng(starts)
-    share = np.mean([covered(compare_starts(*drawn(rng, starts, 0.8)), 0.8) for _ in range(DRAWN)])
+    share = np.mean([covered(compare_starts(*sampled(rng, starts, 0.8)), 0.8) for _ in range(SAMPLES)])
     assert share >= 0.93, "at least nominal, but for chance"
     assert share <= 0.995
 
@@ -39,8 +39,8 @@ def test_interval_covers_true_ratio_where_starts_differ_as_expected(starts):
 def test_interval_covers_nominally_where_deviation_itself_is_uncertain(starts):
     """Deviations sampled from what is assumed of them, so that the interval is exact."""
     rng = np.random.default_rng(7)
-    deviations = START_DEVIATION * np.sqrt(PRIOR_FREEDOM / rng.chisquare(PRIOR_FREEDOM, DRAWN))
-    share = np.mean([covered(compare_starts(*drawn(rng, starts, 1.3, each)), 1.3) for each in deviations])
+    deviations = START_DEVIATION * np.sqrt(PRIOR_FREEDOM / rng.chisquare(PRIOR_FREEDOM, SAMPLES))
+    share = np.mean([covered(compare_starts(*sampled(rng, starts, 1.3, each)), 1.3) for each in deviations])
     assert share == pytest.approx(0.95, abs=0.02)
 
 
@@ -49,17 +49,17 @@ def test_equal_placements_are_rarely_called_better_or_worse(rounds):
     """Also where it is looked after each round, and the first verdict counts."""
     rng = np.random.default_rng(rounds)
     found = {"better": 0, "worse": 0, "undecided": 0}
-    for _ in range(DRAWN):
-        before, after = drawn(rng, rounds)
+    for _ in range(SAMPLES):
+        before, after = sampled(rng, rounds)
         verdicts = [compare_starts(before[:n], after[:n]).verdict for n in range(1, rounds + 1)]
         found[next((verdict for verdict in verdicts if verdict != "undecided"), "undecided")] += 1
-    assert found["worse"] / DRAWN <= 0.06
-    assert found["better"] / DRAWN <= 0.06
+    assert found["worse"] / SAMPLES <= 0.06
+    assert found["better"] / SAMPLES <= 0.06
 
 
 def test_large_loss_is_found_within_two_rounds():
     rng = np.random.default_rng(3)
-    assert np.mean([compare_starts(*drawn(rng, 2, 0.74)).verdict == "worse" for _ in range(DRAWN)]) > 0.85
+    assert np.mean([compare_starts(*sampled(rng, 2, 0.74)).verdict == "worse" for _ in range(SAMPLES)]) > 0.85
 
 
 def test_one_start_each_has_wide_interval():

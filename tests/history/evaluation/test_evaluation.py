@@ -108,7 +108,7 @@ def test_executor_with_maximum_task_range_uses_little_memory() -> None:
     assert most < 50e6
 
 
-def judged_of(found: list[EvaluatedMove]) -> dict[str, Any]:
+def evaluations_of(found: list[EvaluatedMove]) -> dict[str, Any]:
     return {each.evaluation.quantity: each.evaluation for each in found}
 
 
@@ -128,7 +128,7 @@ def test_move_evaluation_uses_inter_node_traffic_per_tree_despite_load_growth(tm
     traffic.add(seconds(700, 900, 800, 3))
     found = evaluation.due()
     assert {(each.decision_ms, each.topology) for each in found} == {(77, TOPOLOGY)}
-    evaluations = judged_of(found)
+    evaluations = evaluations_of(found)
     assert evaluations[INTER_NODE].measured == pytest.approx(0.5, rel=0.02)
     assert evaluations[INTER_NODE].verdict == AS_PREDICTED
     assert evaluations[THROUGHPUT].measured == pytest.approx(2, rel=0.05)
@@ -153,7 +153,7 @@ def test_the_rate_while_a_backlog_is_worked_off_is_compared_with_the_highest_pre
     evaluation.moved(MovedTopology(77, TOPOLOGY, promise, MOVED_MS, MOVED_MS + 5000))
     traffic.add(with_pending(seconds(610, 670, 900, 3), 200))
     traffic.add(with_pending(seconds(670, 900, 400, 3), 20))
-    evaluations = judged_of(evaluation.due())
+    evaluations = evaluations_of(evaluation.due())
     assert evaluations[HIGHEST_RATE].measured == pytest.approx(0.9, rel=0.03)
     assert evaluations[HIGHEST_RATE].windows_after == 4, "the first two are those of cold workers"
     assert evaluations[HIGHEST_RATE].verdict == LESS
@@ -181,7 +181,7 @@ def test_latency_below_histogram_resolution_counts_as_predicted(
     promise = Promise(0.5, sustained=2.0, latency=promised, sustained_tps=2000, wanted_tps=4000)
     evaluation.moved(MovedTopology(77, TOPOLOGY, promise, MOVED_MS, MOVED_MS + 5000))
     traffic.add(with_latency(seconds(605, 900, 400, 3), around))
-    evaluation = judged_of(evaluation.due())[LATENCY]
+    evaluation = evaluations_of(evaluation.due())[LATENCY]
     assert evaluation.verdict == verdict
     assert evaluation.predicted > promised
 
@@ -194,12 +194,12 @@ def test_the_next_move_ends_the_time_after_the_last(tmp_path: Path) -> None:
     traffic.add(seconds(settled_s, settled_s + 60, 400, 4.5))
     traffic.add(seconds(settled_s + 60, settled_s + 200, 400, 1))
     second_ms = (settled_s + 60) * 1000
-    evaluation = judged_of(evaluation.moved(moved(2, None, second_ms, second_ms)))[INTER_NODE]
+    evaluation = evaluations_of(evaluation.moved(moved(2, None, second_ms, second_ms)))[INTER_NODE]
     assert (evaluation.verdict, evaluation.windows_after) == (LESS, 6)
     assert evaluation.measured == pytest.approx(0.75, rel=0.02)
     # Without traffic between nodes before, nothing is predicted about it.
     evaluation = MoveEvaluator(FileDocument(tmp_path / "judging.json"), traffic, lambda: 10**9)
-    assert judged_of(evaluation.due()).keys() == {THROUGHPUT}
+    assert evaluations_of(evaluation.due()).keys() == {THROUGHPUT}
 
 
 def test_reassigned_topology_is_evaluated_with_records_until_the_new_move(tmp_path: Path) -> None:
@@ -207,7 +207,7 @@ def test_reassigned_topology_is_evaluated_with_records_until_the_new_move(tmp_pa
     evaluation = MoveEvaluator(FileDocument(tmp_path / "judging.json"), traffic, lambda: 0)
     evaluation.moved(moved(1, 0.5, MOVED_MS, MOVED_MS))
     traffic.add(seconds(630, 700, 400, 3))
-    assert judged_of(evaluation.forget(TOPOLOGY))[INTER_NODE].measured == pytest.approx(0.5, rel=0.02)
+    assert evaluations_of(evaluation.forget(TOPOLOGY))[INTER_NODE].measured == pytest.approx(0.5, rel=0.02)
     assert evaluation.forget(TOPOLOGY) == []
 
 
@@ -219,7 +219,7 @@ def test_evaluation_of_vanished_topology_expires_after_one_hour(tmp_path: Path) 
     evaluation.moved(moved(1, 0.5, MOVED_MS, MOVED_MS))
     assert evaluation.due() == []
     clock[0] += 3_601_000
-    assert {evaluation.verdict for evaluation in judged_of(evaluation.due()).values()} == {UNCLEAR}
+    assert {evaluation.verdict for evaluation in evaluations_of(evaluation.due()).values()} == {UNCLEAR}
 
 
 def test_the_prediction_is_the_cost_models() -> None:

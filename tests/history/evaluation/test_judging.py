@@ -27,11 +27,11 @@ def verdicts(
     [(0.4, (24, 12), 0.05), (0.4, (24, 12), 0.15), (0.4, (5, 12), 0.01), (0.8, (8, 8), 0.02), (1.0, (24, 12), 0.05)],
 )
 def test_false_rejection_rate_matches_the_confidence_level(true: float, sizes: tuple[int, int], spread: float) -> None:
-    said = verdicts(np.random.default_rng(1), true, true, sizes, spread=spread)
-    wrong = np.mean([verdict in (LESS, MORE) for verdict in said])
+    results = verdicts(np.random.default_rng(1), true, true, sizes, spread=spread)
+    wrong = np.mean([verdict in (LESS, MORE) for verdict in results])
     # 5 % within three standard deviations of so many runs; Welch's degrees of freedom are an approximation.
     assert wrong == pytest.approx(0.05, abs=3 * np.sqrt(0.05 * 0.95 / RUNS) + 0.005)
-    assert said.count(LESS) > 10 < said.count(MORE)
+    assert results.count(LESS) > 10 < results.count(MORE)
 
 
 def test_confidence_interval_has_nominal_coverage() -> None:

@@ -93,15 +93,15 @@ def test_a_restart_of_the_service_forgets_nothing() -> None:
     measured = MeasuredTopologies(observed)
     observed.add(seconds(100, 120 + CLOSED_S, born_s=0))
     assert waits(measured) == "20 of 30 s measured since its workers started and warmed up"
-    kept = json.loads(json.dumps(measured.state()))
+    stored = json.loads(json.dumps(measured.state()))
     observed = ObservedTraffic(5)
-    again = MeasuredTopologies(observed, kept)
+    again = MeasuredTopologies(observed, stored)
     assert waits(again) == "20 of 30 s measured since its workers started and warmed up"
     observed.add(seconds(300, 310 + CLOSED_S, born_s=0))
     assert waits(again) is None
     # Workers that were started meanwhile are others.
     other = ObservedTraffic(5)
-    again = MeasuredTopologies(other, kept)
+    again = MeasuredTopologies(other, stored)
     other.add(seconds(300, 315 + CLOSED_S, born_s=290))
     assert waits(again) == "15 of 30 s measured since its workers started and warmed up"
 

@@ -13,11 +13,11 @@ from tests.controller.builders import record
 
 
 @given(st.lists(st.tuples(st.integers(1, 12), st.integers(1, 4), st.sampled_from("abc")), max_size=12))
-def test_task_lookup_returns_the_last_reported_node(told):
+def test_task_lookup_returns_the_last_reported_node(reports):
     """Executors of other sizes than before come after a rebalance; then all are reported again."""
     nodes, by_task = TaskNodes(), {}
     width = 0
-    for first, each, node in told:
+    for first, each, node in reports:
         if each != width:
             nodes, by_task, width = TaskNodes(), {}, each
         start = 1 + (first - 1) * each

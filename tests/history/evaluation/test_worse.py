@@ -50,8 +50,8 @@ def alarms(
     rng, found = np.random.default_rng(5), 0
     for _ in range(runs):
         known = windows(rng, 48, **(before or {}))
-        seen = windows(rng, LOOKS[-1], **after)
-        found += any(worse(known, [], seen[:look], bar) is not None for look in LOOKS)
+        later = windows(rng, LOOKS[-1], **after)
+        found += any(worse(known, [], later[:look], bar) is not None for look in LOOKS)
     return found / runs
 
 

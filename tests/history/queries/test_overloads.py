@@ -90,7 +90,7 @@ def test_overload_episodes_use_the_core_count_at_their_time(
         clock.now_ms += 100
         recorder.observe(replace(cluster(cores), name="again"))
     workers = used_by_workers(seed=5)
-    rows = [fact(worker, second, cores) for worker, told in workers.items() for second, cores in told.items()]
+    rows = [fact(worker, second, cores) for worker, loads in workers.items() for second, cores in loads.items()]
     staging.write(FACTS, "facts", rows)
     store = ParquetStore(spark, (tmp_path / "tables").as_uri())
     ingest(spark, store, staging)

@@ -30,9 +30,11 @@ def test_the_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         store.delta_packages()
 
 
-@pytest.mark.parametrize(("committed", "told"), [(False, None), (True, "is there and cannot be read: the log is gone")])
+@pytest.mark.parametrize(
+    ("committed", "expected"), [(False, None), (True, "is there and cannot be read: the log is gone")]
+)
 def test_unreadable_delta_table_is_an_error_instead_of_empty(
-    monkeypatch: pytest.MonkeyPatch, committed: bool, told: str | None
+    monkeypatch: pytest.MonkeyPatch, committed: bool, expected: str | None
 ) -> None:
     """Only where nothing was ever committed there is none, though an interrupted write has left files."""
 
@@ -44,15 +46,15 @@ def test_unreadable_delta_table_is_an_error_instead_of_empty(
     monkeypatch.setattr(store, "exists", lambda _, path: looked.append(path) or committed)
     spark = MagicMock(**{"read.format.return_value.load": load, "createDataFrame.return_value": "empty"})
     tables = store.DeltaStore(spark, "file:///tables")
-    if told is None:
+    if expected is None:
         assert tables.days(FACTS) == []
         assert tables.read(FACTS) == "empty"
     else:
         for ask in (tables.days, tables.read, tables.size_bytes):
-            with pytest.raises(StormwrightError, match=told):
+            with pytest.raises(StormwrightError, match=expected):
                 ask(FACTS)
     assert set(looked) == {
-        f"file:///tables/facts/version={number}/_delta_log/*.json" for number in (1, 2)[: 2 if told is None else 1]
+        f"file:///tables/facts/version={number}/_delta_log/*.json" for number in (1, 2)[: 2 if expected is None else 1]
     }
 
 

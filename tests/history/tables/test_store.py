@@ -109,10 +109,10 @@ def test_days_are_read_compacted_and_deleted_individually(spark: SparkSession, t
     )
     assert compact(store, days[2]) == 2
     assert store.fragmented(FACTS) == [days[2]]
-    said: list[str] = []
-    with shown(write=said.append):
+    lines: list[str] = []
+    with shown(write=lines.append):
         assert retain(store, {"facts": 1, "moves": 9}, days[2]) == 1
-    assert said == [f"facts of {days[0]}: deleted"]
+    assert lines == [f"facts of {days[0]}: deleted"]
     assert stored(store, FACTS) == by_key(of_day[days[1]] + of_day[days[2]], FACTS)
     assert retain(store, {"facts": 1}, days[2] + timedelta(days=9)) == 2
     assert (store.days(FACTS), stored(store, FACTS), store.size_bytes(FACTS)) == ([], [], 0)

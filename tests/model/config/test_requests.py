@@ -14,7 +14,7 @@ OFF_HEAP = "topology.component.resources.offheap.memory.mb"
 CPU = "topology.component.cpu.pcore.percent"
 
 
-def asked(conf, component="b", own=None):
+def requested(conf, component="b", own=None):
     requests, misfits = read_requests(conf)
     assert not misfits
     return requests.of(component, own or {})
@@ -25,15 +25,15 @@ def amounts(cpu, on_heap, off_heap, **generic):
 
 
 def test_defaults_of_storm():
-    assert asked({}) == asked({ON_HEAP: None, MAP: None}) == amounts(10, 128, 0)
+    assert requested({}) == requested({ON_HEAP: None, MAP: None}) == amounts(10, 128, 0)
 
 
 def test_single_keys_of_the_topology_then_its_map_then_the_component():
     conf = {ON_HEAP: 200, OFF_HEAP: 20, CPU: 30}
-    assert asked(conf) == amounts(30, 200, 20)
+    assert requested(conf) == amounts(30, 200, 20)
     conf |= {MAP: {"onheap.memory.mb": 300, CPU: 40, "gpu": 1}}  # older names count in the map too
-    assert asked(conf) == amounts(40, 300, 20, gpu=1)
-    assert asked(conf, own={"cpu.pcore.percent": 5.0, "gpu": 0.0}) == amounts(5, 300, 20, gpu=0)
+    assert requested(conf) == amounts(40, 300, 20, gpu=1)
+    assert requested(conf, own={"cpu.pcore.percent": 5.0, "gpu": 0.0}) == amounts(5, 300, 20, gpu=0)
 
 
 def test_ackers_and_metrics_consumers_have_keys_of_their_own():
@@ -44,9 +44,9 @@ def test_ackers_and_metrics_consumers_have_keys_of_their_own():
         "topology.acker.resources.onheap.memory.mb": 2,
         "topology.metrics.consumer.resources.offheap.memory.mb": 3,
     }
-    assert asked(conf, "__acker") == amounts(1, 2, 0)
-    assert asked(conf, "__metrics_org.example.Sink#2") == amounts(30, 300, 3)
-    assert asked(conf, "__eventlogger") == amounts(30, 300, 0)
+    assert requested(conf, "__acker") == amounts(1, 2, 0)
+    assert requested(conf, "__metrics_org.example.Sink#2") == amounts(30, 300, 3)
+    assert requested(conf, "__eventlogger") == amounts(30, 300, 0)
 
 
 @pytest.mark.parametrize("value", ["100", True, -1, 1e19, float("nan"), [1]])

@@ -149,13 +149,13 @@ def test_certificates_hold_for_every_partition(seed, count, groups, triangles):
     tps = np.triu(rng.integers(0, 50, (count, count)), 1).astype(float)
     tps, size = tps + tps.T, rng.uniform(0.5, 2.0, count)
     limit = float(rng.uniform(size.max(), size.sum() + 0.1))
-    kept = {}
+    saved = {}
     for groups_of in itertools.product(range(groups), repeat=count):
         same = np.equal.outer(groups_of, groups_of)
         largest = max(size[np.array(groups_of) == group].sum() for group in range(groups))
-        kept[largest] = max(kept.get(largest, 0.0), (tps * same).sum() / 2)
+        saved[largest] = max(saved.get(largest, 0.0), (tps * same).sum() / 2)
     for certificate in itertools.islice(certificates(tps, size, limit, groups, triangles=triangles), 40):
-        for largest, most in kept.items():
+        for largest, most in saved.items():
             assert certificate.most_saved(largest) >= most - 1e-9
 
 
@@ -300,11 +300,11 @@ def test_invalid_placement_is_reported_as_unproven():
 
 
 @pytest.mark.parametrize("cpu_ghz", [(), (0.0,), (0.0, 4.0), (FOREVER,), (FOREVER, 4.0), (0.1, 0.1)])
-@pytest.mark.parametrize("asked_ghz", [0.0, 1.0])
-def test_relaxed_bound_is_valid_for_nodes_with_zero_or_unlimited_cpu(cpu_ghz, asked_ghz):
+@pytest.mark.parametrize("requested_ghz", [0.0, 1.0])
+def test_relaxed_bound_is_valid_for_nodes_with_zero_or_unlimited_cpu(cpu_ghz, requested_ghz):
     """Against every placement where there is a valid one; memory is no limit."""
     supervisors = tuple(replace(node, resources={}) for node in nodes(*cpu_ghz, ports=2))
-    of = problem(supervisors, (topology("t", 4, 2), load(4, [(0, 1, 7), (1, 2, 5), (2, 3, 3)], cpu_ghz=asked_ghz)))
+    of = problem(supervisors, (topology("t", 4, 2), load(4, [(0, 1, 7), (1, 2, 5), (2, 3, 3)], cpu_ghz=requested_ghz)))
     best = best_slots(of)
     found = RelaxedBound(Relaxation.of(of, CostWeights())).run(0.05)
     assert np.isfinite(found)

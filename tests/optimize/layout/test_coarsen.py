@@ -122,10 +122,10 @@ def test_pair_moves_preserve_accounting_and_limits(path, temperature):
     assert (sizes <= layout.workers["most"]).all()
     now = (layout.nodes["cpu_hz_left"] < 0) | (layout.nodes["memory_mb_left"] < 0)
     assert not (now & ~overloaded).any()
-    kept = layout.totals["cost"][0]
+    booked = layout.totals["cost"][0]
     start.rearrange(fine, worker, node)
     cost = cost_under(problem, slots_of(problem, fine), measured_traffic(problem), CostWeights()).total
-    assert kept == pytest.approx(cost, rel=1e-9)
+    assert booked == pytest.approx(cost, rel=1e-9)
     assert fine.totals["cost"][0] == pytest.approx(cost, rel=1e-9)
 
 

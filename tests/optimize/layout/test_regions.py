@@ -89,21 +89,21 @@ def test_failure_in_one_region_stops_search_of_the_others(many_regions, monkeypa
     layout = placed_layout(case_problem(LARGE))
     add_up_cost(layout)
     cooling = Cooling.of(layout, 1000)
-    seen = []
-    monkeypatch.setattr(budget, "cut_into_regions", lambda *given: _noting(cut_into_regions(*given), seen, running))
+    noted = []
+    monkeypatch.setattr(budget, "cut_into_regions", lambda *given: _noting(cut_into_regions(*given), noted, running))
     with pytest.raises(ZeroDivisionError):
         budget.search_regions(layout, cooling, AnnealEffort(1000, 0.0), 4, 2)
-    assert seen == [[True, False]]
+    assert noted == [[True, False]]
 
 
 @contextmanager
-def _noting(cut, seen, running):
+def _noting(cut, noted, running):
     """What was running when regions were put together again."""
     with cut as regions:
         try:
             yield regions
         finally:
-            seen.append(list(running))
+            noted.append(list(running))
 
 
 @pytest.mark.parametrize("cores", [1, 2])
@@ -182,9 +182,9 @@ def test_overloaded_nodes_are_relieved():
     relieve(layout, np.arange(len(layout.nodes)))
     assert (layout.nodes["cpu_hz_left"] >= 0).all()
     assert layout.totals["steps"][0] == 0, "no steps of the search"
-    kept = float(layout.totals["cost"][0])
+    booked = float(layout.totals["cost"][0])
     add_up_cost(layout)
-    assert kept == pytest.approx(float(layout.totals["cost"][0]), rel=1e-9)
+    assert booked == pytest.approx(float(layout.totals["cost"][0]), rel=1e-9)
 
 
 def test_relieving_stops_when_time_is_up():

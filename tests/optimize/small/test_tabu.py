@@ -33,9 +33,9 @@ def test_books_are_right_after_many_steps(path, seed):
     away = node[tps.source] != node[tps.target]
     assert state["cost"] == pytest.approx(float(np.sum(tps.tps * (0.2 * between + 0.8 * away))))
     for name, left in (("cpu_hz", dense.cpu_left), ("memory_mb", dense.memory_left)):
-        asked = getattr(problem, f"executor_{name}")
-        room, used = getattr(problem, f"node_{name}"), np.bincount(node, asked, len(problem.supervisors))
-        assert left * asked.mean() == pytest.approx(room - used, abs=1e-9 * room.max())
+        demand = getattr(problem, f"executor_{name}")
+        room, used = getattr(problem, f"node_{name}"), np.bincount(node, demand, len(problem.supervisors))
+        assert left * demand.mean() == pytest.approx(room - used, abs=1e-9 * room.max())
     assert np.array_equal(dense.size, np.bincount(dense.worker, minlength=len(dense.node)))
     assert dense.size.min() >= 1
     assert np.all(dense.size <= dense.most[0])

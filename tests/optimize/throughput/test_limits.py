@@ -33,8 +33,8 @@ def limited(conf: dict[str, Any], cluster: dict[str, Any]) -> Problem:
     """A word count on two nodes with two ports each, whose executors ask for 128 MB of heap."""
     problem = WordCount(nodes=2, cores=0.4, link_bps=None).problem()
     topology = problem.topologies[0]
-    asked = {"onheap.memory.mb": 128.0, "cpu.pcore.percent": 1.0}
-    components = tuple(replace(each, resources=asked) for each in topology.components)
+    requested = {"onheap.memory.mb": 128.0, "cpu.pcore.percent": 1.0}
+    components = tuple(replace(each, resources=requested) for each in topology.components)
     topology = replace(topology, components=components, conf={**topology.conf, **conf})
     return replace(problem, topologies=(topology,), current={}, conf=cluster)
 
@@ -64,8 +64,8 @@ def keeps_apart(counts: IntArray) -> BoolArray:
 
 def keeps_heaps(counts: IntArray) -> BoolArray:
     """Three executors in a worker at most."""
-    kept: BoolArray = np.all(counts.sum(axis=0) <= 3, axis=0)
-    return kept
+    allowed: BoolArray = np.all(counts.sum(axis=0) <= 3, axis=0)
+    return allowed
 
 
 @pytest.mark.parametrize(

@@ -21,12 +21,12 @@ def worth(executors, prices, members, ports):
         sizes = np.bincount(split)
         if sizes.max() > most or sizes.min() == 0 or len(sizes) * most - len(members) > spare:
             continue
-        kept = sum(
+        saved = sum(
             executors.tps[members[a], members[b]] * (NEAR + INNER * (split[a] == split[b]))
             for a, b in itertools.combinations(range(len(members)), 2)
         )
         paid = prices.executor[list(members)].sum() + prices.worker[0] * len(sizes) - prices.node
-        best = max(best, kept - paid)
+        best = max(best, saved - paid)
     return best
 
 
