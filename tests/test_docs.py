@@ -46,10 +46,10 @@ def test_no_file_has_marks_of_a_merge():
 
 def test_architecture_page_lists_all_or_none_of_the_subpackages():
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    for room, told in re.findall(r"^\| `(\w+)/` \| (.*) \|$", text, re.MULTILINE):
+    for room, description in re.findall(r"^\| `(\w+)/` \| (.*) \|$", text, re.MULTILINE):
         of_it = (ROOT / "src" / "stormwright" / room).iterdir()
         there = {path.name for path in of_it if path.is_dir() and any(path.glob("*.py"))}
-        named = {name for code in re.findall(r"`([\w/ ]+/)`", told) for name in code.replace("/", " ").split()}
+        named = {name for code in re.findall(r"`([\w/ ]+/)`", description) for name in code.replace("/", " ").split()}
         assert named in (set(), there), room
 
 
@@ -70,7 +70,7 @@ def test_each_documented_failure_names_existing_tests():
 
 
 #: What people read of rates: pages, and what makes words for them and for the command line.
-SAID = [
+TEXTS = [
     ROOT / "docs" / "dashboard.md",
     *(ROOT / "src/stormwright").glob("service/dashboard/templates/*.j2"),
     *(ROOT / "src/stormwright").glob("service/dashboard/views/*.py"),
@@ -79,12 +79,12 @@ SAID = [
 ]
 
 
-@pytest.mark.parametrize("path", SAID, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.name)
 def test_docs_mark_each_throughput_as_measured_assumed_or_reachable(path):
     """One is what was, the other what is predicted: an operator who takes one for the other waits in vain."""
     text = path.read_text(encoding="utf-8")
-    said = re.findall(r"(\w+ |\W)(?<![\w/])[Tt]hroughput(?=[, ]|$)", text)
-    assert [each for each in said if each.lower() not in ("measured ", "assumed ", "reachable ")] == []
+    found = re.findall(r"(\w+ |\W)(?<![\w/])[Tt]hroughput(?=[, ]|$)", text)
+    assert [each for each in found if each.lower() not in ("measured ", "assumed ", "reachable ")] == []
 
 
 #: A block of code, and commands in one and within a line.

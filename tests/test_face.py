@@ -102,14 +102,14 @@ def test_comparison_includes_the_error_of_a_failed_scheduler():
 @pytest.mark.parametrize("ask", [sw.predict, sw.bound, sw.what_if])
 def test_assignment_of_another_problem_is_rejected(ask):
     problem = sw.sketch("a 2 -> b 3", nodes=2)
-    for other, said in (
+    for other, message in (
         (sw.sketch("a 3"), "is of another problem: it places 3 executors, and this problem has 5"),
         (
             sw.sketch("a 2 -> b 3", nodes=9),
             "is of another problem: it has slots that this problem, with 8 of them, has n",
         ),
     ):
-        with pytest.raises(InputError, match=said):
+        with pytest.raises(InputError, match=message):
             ask(problem, sw.Assignment(np.full(other.num_executors, len(other.slots) - 1)))
     with pytest.raises(InputError, match=r"should be an Assignment, as place\(problem\) gives it, got str"):
         ask(problem, "assignment.json")
@@ -153,8 +153,8 @@ def test_hypothetical_prediction_applies_the_same_changes_as_the_command():
     problem = problem.with_current(sw.place(problem, "even").by_topology(problem))
     (words, others) = (topology.id for topology in problem.topologies)
     faster = sw.what_if(problem, rate={words: 1.5}, link="1gbit", add_nodes=1)
-    asked = {one.topology: one.rate_tps / one.measured_tps for one in faster.then.topologies}
-    assert asked == pytest.approx({words: 1.5, others: 1.0})
+    factors = {one.topology: one.rate_tps / one.measured_tps for one in faster.then.topologies}
+    assert factors == pytest.approx({words: 1.5, others: 1.0})
     assert {node.link_bps for node in faster.problem.supervisors} == {1e9}
     assert len(faster.problem.supervisors) == 4
     assert str(faster).startswith(f"today: {words}: ")
@@ -173,7 +173,7 @@ def test_hypothetical_prediction_applies_the_same_changes_as_the_command():
     crowded = problem.with_current(sw.Assignment(problem.executor_topology).by_topology(problem))  # a worker each
     assert sw.what_if(crowded, scheduler="round_robin").moved > 0
     assert sw.what_if(crowded, sw.place(crowded, "round_robin")).moved == 0
-    for wrong, said in (
+    for wrong, message in (
         ({}, "no change is given"),
         ({"rate": -1.0}, "should be a factor above 0, got -1"),
         ({"link": "fast"}, "should be a speed above 0 as in 1gbit"),
@@ -182,7 +182,7 @@ def test_hypothetical_prediction_applies_the_same_changes_as_the_command():
         ({"parallelism": {"b": 0}}, "should be a number of executors from 1 to 100,000"),
         ({"scheduler": 42}, r"a method schedule\(problem\), got int"),
     ):
-        with pytest.raises(InputError, match=said):
+        with pytest.raises(InputError, match=message):
             sw.what_if(problem, **wrong)
 
 

@@ -133,8 +133,8 @@ def assert_exact(state: Path, world: World, supplied: Supply) -> Outcome:
     """Compare what is on disk with what plain Python makes of the same files."""
     outcome = expected_outcome(supplied.landed, SETTINGS.late_s)
     rows = assert_counted(state, world, outcome)
-    kept = sorted((row["reason"], row["file"], row["line_number"], row["landed_ms"]) for row in rows)
-    assert kept == sorted(outcome.quarantine)
+    rejected = sorted((row["reason"], row["file"], row["line_number"], row["landed_ms"]) for row in rows)
+    assert rejected == sorted(outcome.quarantine)
     return outcome
 
 

@@ -118,7 +118,7 @@ def mean_by_length(found: list[tuple[float, float]]) -> float:
 
 def _add_nodes(expected: Expected, records: list[Record], problem: Problem, end_ms: int, settle_s: int) -> None:
     cpu_s: dict[tuple[str, int], dict[int, float]] = defaultdict(lambda: defaultdict(float))
-    told_s: dict[tuple[str, int], dict[int, float]] = defaultdict(lambda: defaultdict(float))
+    reported_s: dict[tuple[str, int], dict[int, float]] = defaultdict(lambda: defaultdict(float))
     used_s: dict[tuple[str, int], dict[int, float]] = defaultdict(lambda: defaultdict(float))
     grouped_s: dict[tuple[str, int], dict[int, float]] = defaultdict(lambda: defaultdict(float))
     quotas: dict[str, list[float]] = defaultdict(list)
@@ -131,7 +131,7 @@ def _add_nodes(expected: Expected, records: list[Record], problem: Problem, end_
             overlap = min(end, (second + 1) * 10**9) - max(begin, second * 10**9)
             if overlap > 0:
                 cpu_s[worker][second] += record["process_cpu_ns"] * overlap / record["length_ns"] / 1e9
-                told_s[worker][second] += overlap / 1e9
+                reported_s[worker][second] += overlap / 1e9
                 group = record["node"] or {}
                 if group.get("used_ns") is not None and group.get("millicores") is not None:
                     used_s[worker][second] += group["used_ns"] * overlap / record["length_ns"] / 1e9
@@ -144,7 +144,7 @@ def _add_nodes(expected: Expected, records: list[Record], problem: Problem, end_
         of_group: dict[int, list[float]] = defaultdict(list)
         for worker in cpu_s:
             if worker[0] == node.id:
-                known = {second: cpu_s[worker][second] / told_s[worker][second] for second in cpu_s[worker]}
+                known = {second: cpu_s[worker][second] / reported_s[worker][second] for second in cpu_s[worker]}
                 for second, used in without_short_gaps(known, settle_s).items():
                     of_workers[second] += used
                 in_group = {second: used_s[worker][second] / grouped_s[worker][second] for second in used_s[worker]}
@@ -212,7 +212,7 @@ def expected_outcome(files: Mapping[str, tuple[int, list[Line]]], late_s: int) -
     The quarantine has reason, file, number of the line and when the file landed.
     """
     outcome = Outcome()
-    seen = set()
+    identities = set()
     for name, (landed_ms, lines) in files.items():
         for number, line in enumerate(lines, 1):
             if line.record is None or landed_ms - line.record["start_ms"] > late_s * 1000:
@@ -223,10 +223,10 @@ def expected_outcome(files: Mapping[str, tuple[int, list[Line]]], late_s: int) -
                 *(worker[part] for part in ("topology", "supervisor", "port", "pid", "start_ms")),
                 line.record["seq"],
             )
-            if identity in seen:
+            if identity in identities:
                 outcome.duplicate += 1
             else:
-                seen.add(identity)
+                identities.add(identity)
                 outcome.used.append(line.record)
     return outcome
 
@@ -311,11 +311,11 @@ def assert_same_work(found: ExpectedWork, expected: ExpectedWork, relative: floa
 
 def expected_missing(records: list[Record]) -> dict[tuple[str, str, int, int], int]:
     """By worker how many sequence numbers between its first and its last have no record."""
-    seen: dict[tuple[str, str, int, int], set[int]] = defaultdict(set)
+    sequences: dict[tuple[str, str, int, int], set[int]] = defaultdict(set)
     for record in records:
         worker = record["worker"]
-        seen[worker["topology"], worker["supervisor"], worker["port"], worker["start_ms"]].add(record["seq"])
-    return {worker: len(set(range(min(seqs), max(seqs) + 1)) - seqs) for worker, seqs in seen.items()}
+        sequences[worker["topology"], worker["supervisor"], worker["port"], worker["start_ms"]].add(record["seq"])
+    return {worker: len(set(range(min(seqs), max(seqs) + 1)) - seqs) for worker, seqs in sequences.items()}
 
 
 def found_profile(profile: LoadProfile, problem: Problem) -> Expected:

@@ -25,8 +25,8 @@ def at(text: str) -> float:
 
 def test_unmatched_mode_pattern_is_reported_with_existing_topologies():
     modes = Modes(topologies={"word-cuont": "auto", "word-*": "suggest", "word-count-1-0": "observe", "x": "auto"})
-    told = unmatched_patterns(modes, [("word-count-1-0", "word-count"), ("pay-2-0", "pay")])
-    assert told == (
+    unmatched = unmatched_patterns(modes, [("word-count-1-0", "word-count"), ("pay-2-0", "pay")])
+    assert unmatched == (
         "word-cuont matches no running topology, so its mode has no effect yet; did you mean word-count?",
         "x matches no running topology, so its mode has no effect yet; known: pay, word-count",
     )
@@ -53,9 +53,9 @@ def test_windows(window: str, moment: str, holds: bool) -> None:
 
 
 def test_all_invalid_windows_are_reported() -> None:
-    with pytest.raises(InputError) as told:
+    with pytest.raises(InputError) as error:
         windows_of(Modes(windows=("25:00-26:00", "22:00-23:00", "Foo 10:00-11:00", "10:61-11:00")))
-    assert [fault.path for fault in told.value.faults] == ["$.windows[0]", "$.windows[2]", "$.windows[3]"]
+    assert [fault.path for fault in error.value.faults] == ["$.windows[0]", "$.windows[2]", "$.windows[3]"]
 
 
 def test_first_matching_pattern_sets_the_mode() -> None:
@@ -99,12 +99,12 @@ def test_freeze_ends_at_its_deadline() -> None:
 )
 def test_windows_are_of_a_time_zone(moment: str, holds: bool) -> None:
     modes = Modes(windows=("Mon-Fri 01:00-05:00",), time_zone="Europe/Berlin")
-    told = "" if holds else "outside of Mon-Fri 01:00-05:00 (Europe/Berlin)"
-    assert closed_reason(modes, at(moment)) == told
+    expected = "" if holds else "outside of Mon-Fri 01:00-05:00 (Europe/Berlin)"
+    assert closed_reason(modes, at(moment)) == expected
 
 
 @pytest.mark.parametrize("zone", ["Mars/Olympus", "../etc/passwd", "", "x" * 99, "Europe"])
 def test_unknown_time_zone_is_reported_with_other_faults(zone: str) -> None:
-    with pytest.raises(InputError) as told:
+    with pytest.raises(InputError) as error:
         windows_of(Modes(windows=("noon",), time_zone=zone))
-    assert [fault.path for fault in told.value.faults] == ["$.time_zone", "$.windows[0]"]
+    assert [fault.path for fault in error.value.faults] == ["$.time_zone", "$.windows[0]"]

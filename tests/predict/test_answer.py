@@ -136,14 +136,14 @@ def test_prediction_outside_of_the_fitted_cost_range_is_reported():
     problem = WordCount(cores=0.4).problem()
     topology = problem.topologies[0].id
     fitted = FitRange(CostRange(0.1, 0.5), {topology: CostRange(500, 2_000)})
-    said = [
+    answers = [
         predict(problem, None, Assumptions(Costs(fitted_in=fitted), rate_tps={topology: rate}))
         for rate in (1_000, 9_000)
     ]
-    assert not said[0].notes
-    assert not only(said[0]).notes
-    assert any("outside of what costs were fitted in: 10% to 50%" in note for note in said[1].notes)
-    assert "9,000 trees/s are outside of what was measured: 500 to 2,000" in only(said[1]).notes
+    assert not answers[0].notes
+    assert not only(answers[0]).notes
+    assert any("outside of what costs were fitted in: 10% to 50%" in note for note in answers[1].notes)
+    assert "9,000 trees/s are outside of what was measured: 500 to 2,000" in only(answers[1]).notes
 
 
 def test_invalid_prediction_input_is_rejected():
@@ -173,8 +173,8 @@ def test_configured_weight_scales_predicted_rate_of_a_topology():
     one, other = (each.highest_tps.value for each in uneven.topologies)
     assert other == pytest.approx(3 * one)
     assert one + other == pytest.approx(sum(each.highest_tps.value for each in even.topologies))
-    told = predict(weighted(problem, 3), slots, Assumptions(costs, weights={problem.topologies[1].id: 1.0}))
-    assert told == even
+    answer = predict(weighted(problem, 3), slots, Assumptions(costs, weights={problem.topologies[1].id: 1.0}))
+    assert answer == even
 
 
 @pytest.mark.parametrize("weight", [0, -1, "2", True, float("nan"), float("inf"), None])

@@ -225,7 +225,7 @@ def test_scale_is_not_learned_without_pending_trees():
     assert learn_scales(Profile.of(problem), Costs(), {}, {}) == {}
 
 
-def test_learned_scales_are_kept_until_their_topology_is_gone():
+def test_learned_scales_are_retained_until_their_topology_is_gone():
     known = Evidence(scales={"words": LearnedScale(0.5, 0.01), "clicks": LearnedScale(0.1, 0.02)})
     read = Evidence.from_dict(json.loads(json.dumps(known.as_dict())))
     assert read.scales == known.scales

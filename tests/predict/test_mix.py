@@ -96,8 +96,8 @@ def test_executor_with_expensive_input_saturates_first():
 
 
 def test_rate_interval_uses_the_same_input_mix_as_its_value():
-    told = replace(APART["t-1-0"], error=0.1)
-    (topology,) = predict(joined(), BY_SPOUT, Assumptions(FREE, {"t-1-0": told})).topologies
+    correction = replace(APART["t-1-0"], error=0.1)
+    (topology,) = predict(joined(), BY_SPOUT, Assumptions(FREE, {"t-1-0": correction})).topologies
     highest = topology.highest_tps
     assert (highest.low, highest.high) == pytest.approx((highest.value / 1.1, highest.value / 0.9))
 
@@ -112,7 +112,7 @@ def test_unchanged_placement_has_the_measured_rate():
 @pytest.mark.parametrize("slow_part", [0.1, 0.5, 0.9])
 def test_as_measured_counts_and_not_how_many_microseconds_were_fitted(slow_part):
     """Only how costs relate is taken from the fit: the sum is that of the load, whose mix may be another one."""
-    told = {
+    corrections = {
         "t-1-0": Correction(
             inputs={
                 "bolt": (
@@ -123,7 +123,7 @@ def test_as_measured_counts_and_not_how_many_microseconds_were_fitted(slow_part)
             }
         )
     }
-    assert highest_tps(joined(), BY_SPOUT, told) == pytest.approx(2e6 / SLOW_US)
+    assert highest_tps(joined(), BY_SPOUT, corrections) == pytest.approx(2e6 / SLOW_US)
 
 
 @pytest.mark.parametrize("quick_part", [0.5, 0.9, 1.0])
@@ -148,5 +148,5 @@ def test_fields_grouped_input_retains_its_mix_under_any_placement(quick_part):
 )
 def test_corrections_not_matching_the_topology_are_ignored(inputs):
     problem = joined()
-    told = {"t-1-0": Correction(inputs=inputs), "other-2-0": APART["t-1-0"]}
-    assert highest_tps(problem, BY_SPOUT, told) == pytest.approx(highest_tps(problem, BY_SPOUT, {}))
+    corrections = {"t-1-0": Correction(inputs=inputs), "other-2-0": APART["t-1-0"]}
+    assert highest_tps(problem, BY_SPOUT, corrections) == pytest.approx(highest_tps(problem, BY_SPOUT, {}))

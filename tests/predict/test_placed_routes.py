@@ -129,11 +129,11 @@ def test_rates_after_a_move_sequence_equal_independent_predictions(seed):
 def test_topologies_unaffected_by_a_move_are_not_recomputed(pending, costs, monkeypatch):
     """One word count stays on its nodes while the other one moves, on its own nodes and then to those of the first."""
     problem, rng = two_word_counts(nodes=6, cores=0.4, pending=pending), np.random.default_rng(1)
-    profile, kept, known_before = Profile.of(problem), (rng.integers(0, 3, 12) * 2).astype(np.int32), []
+    profile, fixed, known_before = Profile.of(problem), (rng.integers(0, 3, 12) * 2).astype(np.int32), []
     moves = [rng.integers(3, 6, 12) * 2 for _ in range(4)] + [rng.integers(0, 6, 12) * 2 + 1 for _ in range(3)]
-    placements = [np.concatenate([kept, each]).astype(np.int32) for each in moves]
-    asked = waits.unchanged
-    monkeypatch.setattr(waits, "unchanged", lambda *of: known_before.append(asked(*of)) or known_before[-1])
+    placements = [np.concatenate([fixed, each]).astype(np.int32) for each in moves]
+    original = waits.unchanged
+    monkeypatch.setattr(waits, "unchanged", lambda *of: known_before.append(original(*of)) or known_before[-1])
     monkeypatch.setattr("tests.predict.test_placed_routes.KNOWN", [(costs, {})])
     both = (states(profile, problem, placements, from_scratch=from_scratch) for from_scratch in (True, False))
     for fresh, known in zip(*both, strict=True):

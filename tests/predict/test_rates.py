@@ -118,9 +118,9 @@ def test_workers_on_one_node_use_no_link():
     assert demand.thread_s.sum() > steady_of(WordCount(), ALL_IN_ONE).demand.thread_s.sum()
 
 
-@given(measured=placements, asked=placements)
+@given(measured=placements, target=placements)
 @settings(max_examples=examples(40), deadline=None)
-def test_measured_anywhere_the_same_is_predicted(measured, asked):
+def test_measured_anywhere_the_same_is_predicted(measured, target):
     """What a placement's messages took of executors is taken out again, so it does not matter where it was measured."""
     word_count, costs = WordCount(rate_tps=3_000.0), Costs()
     truth = steady_of(word_count, measured, costs)
@@ -140,8 +140,8 @@ def test_measured_anywhere_the_same_is_predicted(measured, asked):
             )
         },
     )
-    again = steady_of(word_count, asked, costs, Profile.of(there))
-    assert again.highest_tps == pytest.approx(steady_of(word_count, asked, costs).highest_tps, rel=0.02)
+    again = steady_of(word_count, target, costs, Profile.of(there))
+    assert again.highest_tps == pytest.approx(steady_of(word_count, target, costs).highest_tps, rel=0.02)
 
 
 @given(slots=placements, factor=st.floats(1.0, 4.0))

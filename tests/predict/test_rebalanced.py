@@ -37,7 +37,7 @@ def changed(wanted: dict[int, int], of: Problem | None = None) -> Problem:
     return rebalanced(of, Profile.of(of), Costs(), {0: wanted})
 
 
-def test_tasks_are_dealt_out_as_storm_deals_them():
+def test_tasks_are_distributed_as_storm_distributes_them():
     """`Utils.partitionFixed(3, [1, …, 8])` gives [1, 2, 3], [4, 5, 6], [7, 8]: the larger parts come first."""
     topology = changed({COUNT: 3}).topologies[0]
     own = topology.executor_component == COUNT

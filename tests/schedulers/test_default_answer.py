@@ -56,7 +56,7 @@ def test_isolated_topology_uses_all_its_machines():
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_default_answer_is_never_below_even_on_drawn_topologies(seed):
+def test_default_answer_is_never_below_even_on_random_topologies(seed):
     of = drawn(7_000_000 + seed)
     found, even = sw.place(of), make_scheduler("even").schedule(of)
     assert violations(of, found.slot_of_executor) == []

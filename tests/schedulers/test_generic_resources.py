@@ -81,14 +81,17 @@ def small_problems(draw: st.DrawFn) -> Problem:
     return Problem(supervisors, (topology(parallelism, [float(n) for n in gpus], draw(st.integers(1, 4))),))
 
 
-def judged(of: Problem) -> tuple[Problem, bool]:
+def with_feasibility(of: Problem) -> tuple[Problem, bool]:
     """A problem, and whether any of all placements keeps every limit."""
     every = product(range(len(of.slots)), repeat=of.num_executors)
     return of, any(oracles.is_valid(of, slots) for slots in every)
 
 
 @pytest.mark.parametrize("name", ["online", "round_robin", "binpack", "offline", "r_storm", "top_storm", "genetic"])
-@for_any(examples(40), known=small_problems().filter(lambda of: len(of.slots) ** of.num_executors <= 5000).map(judged))
+@for_any(
+    examples(40),
+    known=small_problems().filter(lambda of: len(of.slots) ** of.num_executors <= 5000).map(with_feasibility),
+)
 def test_topology_is_placed_iff_a_feasible_placement_exists(name, known):
     of, feasible = known
     answer = make_scheduler(name).schedule(of)

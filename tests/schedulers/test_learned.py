@@ -82,8 +82,8 @@ def test_exported_trees_equal_library_predictions():
         features, left, sample_weight=np.ones(len(left))
     )
     expected = features @ model.trees.slope + boosting.predict(features)
-    said = model.trees.score(features)
-    assert np.allclose(said - said.mean(), expected - expected.mean(), atol=1e-4)
+    scores = model.trees.score(features)
+    assert np.allclose(scores - scores.mean(), expected - expected.mean(), atol=1e-4)
 
 
 def test_training_learns_to_avoid_bad_placements():

@@ -135,8 +135,8 @@ def test_a_heavy_topology_is_avoided():
 
 
 def test_invalid_weight_is_rejected():
-    told = topology("t", 1, 1, **{"stormwright.weight": -1})
-    of = problem(nodes(1), (told, load(1)), parts=CHECKED)
+    invalid = topology("t", 1, 1, **{"stormwright.weight": -1})
+    of = problem(nodes(1), (invalid, load(1)), parts=CHECKED)
     with pytest.raises(InputError, match="should be a number above 0"):
         make_scheduler("least_weighted_delay").schedule(of)
 

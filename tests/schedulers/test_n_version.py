@@ -23,7 +23,7 @@ from stormwright.predict.answer import predict
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.cost_aware import PRICE_PER_HOUR
 from stormwright.schedulers.n_version import NVersionScheduler
-from stormwright.schedulers.portfolio import scheduler_process as asked_apart
+from stormwright.schedulers.portfolio import scheduler_process
 from stormwright.schedulers.portfolio.evaluation import PlacementEvaluator
 from stormwright.schedulers.portfolio.members import Members, Portfolio
 from stormwright.schedulers.portfolio.scheduler_process import Member, SchedulerProcess
@@ -236,7 +236,7 @@ def test_the_limit_is_of_all_answers_of_a_member(packaged, monkeypatch):
     clock = itertools.count(step=10)
     with SchedulerProcess() as apart:
         apart.schedule(member("right"), SMALL, 60)
-        monkeypatch.setattr(asked_apart.time, "perf_counter", lambda: float(next(clock)))
+        monkeypatch.setattr(scheduler_process.time, "perf_counter", lambda: float(next(clock)))
         with pytest.raises(SchedulerError, match=r"^no answer within 200 s$"):
             [apart.schedule(member("right"), SMALL, 200) for _ in range(20)]
 
@@ -255,7 +255,7 @@ def test_hanging_member_terminates_with_its_parent_process(packaged, held):
 
 
 def test_failed_start_of_scheduler_process_is_reported(monkeypatch):
-    monkeypatch.setattr(asked_apart, "_PROGRAM", "raise SystemExit(4)")
+    monkeypatch.setattr(scheduler_process, "_PROGRAM", "raise SystemExit(4)")
     with SchedulerProcess() as apart:
         with pytest.raises(SchedulerError, match=r"^its process has ended with exit code 4$"):
             apart.schedule(member("even"), SMALL, 60)
@@ -295,9 +295,9 @@ def test_n_version_moves_running_executors_if_beneficial():
     found = answered(apart, schedulers="binpack")
     assert len(set(found.slot_of_executor.tolist())) == 1
     assert set(found.slot_of_executor.tolist()) <= {0, 4}
-    kept = answered(apart, schedulers="binpack", keep_running=True)
-    assert kept.slot_of_executor.tolist() == [0, 4]
-    assert kept.parameters["chosen"] == "what runs"
+    staying = answered(apart, schedulers="binpack", keep_running=True)
+    assert staying.slot_of_executor.tolist() == [0, 4]
+    assert staying.parameters["chosen"] == "what runs"
 
 
 def test_invalid_member_settings_are_rejected():
@@ -321,16 +321,16 @@ def test_a_time_budget_is_shared():
 
 def test_alternating_placements_of_members_terminate(monkeypatch):
     """Where some find no room what runs is no answer, and nothing says that the next one is better."""
-    of, asked = problem(nodes(9, 9), (topology("t", 1, 1), load(1))), []
+    of, calls = problem(nodes(9, 9), (topology("t", 1, 1), load(1))), []
 
     def decided(_, given, *__):
-        asked.append(given)
-        assert len(asked) < 9
-        return Assignment(np.array([len(asked) % 2], np.int32), parameters={"objective": "traffic"})
+        calls.append(given)
+        assert len(calls) < 9
+        return Assignment(np.array([len(calls) % 2], np.int32), parameters={"objective": "traffic"})
 
     monkeypatch.setattr(NVersionScheduler, "_decided", decided)
     assert NVersionScheduler().schedule(of).slot_of_executor.tolist() == [0]
-    assert len(asked) == 3
+    assert len(calls) == 3
 
 
 def test_later_rounds_give_a_new_topology_no_fewer_workers():

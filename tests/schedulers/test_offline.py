@@ -62,9 +62,9 @@ def test_a_full_worker_leaves_the_turns():
 
 def test_a_topology_s_own_parameters_go_before_the_scheduler_s():
     own = {"stormwright.alpha": 1, "stormwright.epsilon": 1.0, "stormwright.beta": 0}
-    told = replace(chain(1, 7, workers=4), conf=own)
-    assert sorted(len(w) for w in workers(told, alpha=0, epsilon=0)) == [1, 1, 1, 5]
-    problem = Problem(nodes(*[10.0] * 8), (told,))
+    configured = replace(chain(1, 7, workers=4), conf=own)
+    assert sorted(len(w) for w in workers(configured, alpha=0, epsilon=0)) == [1, 1, 1, 5]
+    problem = Problem(nodes(*[10.0] * 8), (configured,))
     assert len(set(problem.slot_node[make_scheduler("offline").schedule(problem).slot_of_executor].tolist())) == 1
 
 

@@ -119,7 +119,7 @@ def test_lower_beta_never_uses_more_nodes(first):
     """Topologies that fill up to a half of the slots, and up to all CPU, of clusters of unequal nodes."""
     looked = 0
     for seed in range(first, first + 50):
-        of = drawn(seed)
+        of = random_problem(seed)
         answers = [schedule(of, beta=beta) for beta in (0, 0.5, 1)]
         assert len({len(answer.unplaced) for answer in answers}) == 1
         if not answers[0].unplaced:
@@ -129,7 +129,7 @@ def test_lower_beta_never_uses_more_nodes(first):
     assert looked >= 30
 
 
-def drawn(seed: int) -> Problem:
+def random_problem(seed: int) -> Problem:
     rng = np.random.default_rng(seed)
     supervisors = nodes(*rng.uniform(1, 6, rng.integers(2, 9)), ports=int(rng.integers(2, 6)))
     if seed % 3 == 0:
@@ -155,8 +155,8 @@ def test_beta_zero_takes_as_few_nodes_as_have_the_cpu():
 def test_topology_settings_override_scheduler_parameters():
     own = {"stormwright.beta": 0, "stormwright.alpha": 0.0}
     pairs = [(0, i, 10) for i in range(1, 8)]
-    told, other = (topology("told", 8, 4, **own), load(8, pairs)), (topology("other", 8, 4), load(8, pairs))
-    of = problem(nodes(4, 4, 4, 4), told, other)
+    configured, other = (topology("told", 8, 4, **own), load(8, pairs)), (topology("other", 8, 4), load(8, pairs))
+    of = problem(nodes(4, 4, 4, 4), configured, other)
     slots = schedule(of, gamma=9).slot_of_executor
     assert np.unique(slots[:8], return_counts=True)[1].tolist() == [2, 2, 2, 2]
     assert sorted(np.unique(slots[8:], return_counts=True)[1].tolist()) == [1, 1, 1, 5]

@@ -146,7 +146,7 @@ def test_such_limits_hold_in_every_search(settings):
     assert oracles.cost(of, answer.slot_of_executor.tolist()) < 0.9 * oracles.cost(of, begin.tolist())
 
 
-def asked(fallback: str, heap_mb: float, cpu: float = 400.0) -> Problem:
+def heap_problem(fallback: str, heap_mb: float, cpu: float = 400.0) -> Problem:
     """Two executors that ask for much heap, and four for little; measured to use hardly any CPU."""
     large, small = ({"cpu.pcore.percent": 50.0, "onheap.memory.mb": heap} for heap in (512.0, 128.0))
     components = Component("a", "spout", 2, resources=large), Component("b", "bolt", 4, resources=small)
@@ -163,7 +163,7 @@ def asked(fallback: str, heap_mb: float, cpu: float = 400.0) -> Problem:
 def test_optimizer_respects_heap_limits_under_resource_aware_scheduler(settings):
     """Under EvenScheduler both large ones share a worker; of a heap of 768 MB either takes two small ones along."""
     for fallback, heap_mb, least in (("even", 768.0, 0.0), ("ResourceAwareScheduler", 768.0, 1.0)):
-        of = asked(fallback, heap_mb)
+        of = heap_problem(fallback, heap_mb)
         answer = make_scheduler("optimizer", {"objective": "traffic", "iterations": 20_000, **settings}).schedule(of)
         slots = answer.slot_of_executor
         assert violations(of, slots) == []
@@ -176,7 +176,7 @@ def test_optimizer_respects_requested_cpu_under_resource_aware_scheduler():
     settings = {"objective": "traffic", "iterations": 20_000}
     node_of = {}
     for cpu in (300.0, 299.0):
-        of = asked("ResourceAwareScheduler", 4096.0, cpu)
+        of = heap_problem("ResourceAwareScheduler", 4096.0, cpu)
         slots = make_scheduler("optimizer", settings).schedule(of).slot_of_executor
         assert violations(of, slots) == []
         node_of[cpu] = set(of.slot_node[slots].tolist())

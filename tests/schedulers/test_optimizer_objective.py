@@ -185,12 +185,14 @@ def test_parameter_outside_machine_number_range_is_rejected(name):
 
 def test_traffic_of_a_placement_is_worked_out_once(monkeypatch):
     """Where all runs: for what runs, for what is found, and for what of that goes back; pull needs it once more."""
-    asked = []
+    evaluated = []
     for place in ("stormwright.schedulers.toolkit.search_problem", "stormwright.optimize.layout.links"):
-        monkeypatch.setattr(f"{place}.traffic_under", lambda of, slots: asked.append(slots) or traffic_under(of, slots))
+        monkeypatch.setattr(
+            f"{place}.traffic_under", lambda of, slots: evaluated.append(slots) or traffic_under(of, slots)
+        )
     of = WordCount(nodes=4, cores=0.5).problem()
     of = of.with_current(make_scheduler("even").schedule(of).by_topology(of))
     assert np.all(of.current_slot >= 0)
     schedule(of, objective="traffic")
-    whole = [slots.tobytes() for slots in asked if len(slots)]  # machine code is made ready on nothing
+    whole = [slots.tobytes() for slots in evaluated if len(slots)]  # machine code is made ready on nothing
     assert len(set(whole)) == len(whole) <= 4

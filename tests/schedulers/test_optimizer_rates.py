@@ -95,8 +95,8 @@ def test_how_many_workers_is_a_choice(objective):
         again = assignment_from_dict(assignment_to_dict(problem, found), problem)
         assert again.num_workers == found.num_workers
     own = replace(problem.topologies[0], conf={**problem.topologies[0].conf, "stormwright.workers": "exactly"})
-    kept = placed(spread(replace(problem, topologies=(own,)), few), objective=objective)
-    assert len(set(kept.slot_of_executor.tolist())) == 3
+    staying = placed(spread(replace(problem, topologies=(own,)), few), objective=objective)
+    assert len(set(staying.slot_of_executor.tolist())) == 3
 
 
 def with_little_cpu(problem: Problem) -> Problem:
@@ -236,13 +236,13 @@ def test_expired_time_budget_evaluates_current_placement_without_search(monkeypa
     """As the search for little traffic may take all of it in a large cluster."""
     problem = spread(WordCount(nodes=3, cores=0.4).problem())
     search = RateSearch(problem, MeasuredLoad(Profile.of(problem)), RateGoal("throughput", "free", 0.2, 0))
-    judged = []
+    evaluated = []
     badness = search.badness
-    monkeypatch.setattr(search, "badness", lambda slots: judged.append(slots) or badness(slots))
+    monkeypatch.setattr(search, "badness", lambda slots: evaluated.append(slots) or badness(slots))
     one = np.zeros(12, np.int32)
     assert np.array_equal(search.improved(one, ImproveEffort(0, 1e-9)), one)
     assert search.steps == 0
-    assert len(judged) == 2
+    assert len(evaluated) == 2
 
 
 def test_with_few_steps_for_many_executors_the_best_starts_are_searched(monkeypatch):

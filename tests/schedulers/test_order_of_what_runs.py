@@ -37,8 +37,8 @@ def test_sums_over_running_topologies_are_independent_of_order(name):
     *runs, new = of.topologies
     found = set()
     for first, then in product(permutations(runs[:3]), permutations(runs[3:])):
-        told = replace(of, topologies=(*first, *then, new))
-        slots = make_scheduler(name).schedule(told).by_topology(told)[new.id]
+        reordered = replace(of, topologies=(*first, *then, new))
+        slots = make_scheduler(name).schedule(reordered).by_topology(reordered)[new.id]
         found.add((slots.slots, slots.slot_of_executor))
     assert len(found) == 1
 
@@ -48,10 +48,10 @@ def test_search_objective_is_independent_of_topology_order():
     of, ants, genes = alike(), set(), set()
     of = running(of, [*of.current_slot[:6].tolist(), 3, 3, 9])
     for order in permutations(of.topologies):
-        told = replace(of, topologies=order)
-        slots, utilisation = told.current_slot[None], Utilisation(told, 1000 / 3)
-        ants.add(float(ant_colony._objective(utilisation, told.slot_node[slots])[0]))  # noqa: SLF001
-        topology_of = genetic._topology_of_slot(told, slots[0])  # noqa: SLF001
-        genes.add(float(genetic._objective(topology_of, utilisation, slots, told.slot_node[None])[0]))  # noqa: SLF001
+        reordered = replace(of, topologies=order)
+        slots, utilisation = reordered.current_slot[None], Utilisation(reordered, 1000 / 3)
+        ants.add(float(ant_colony._objective(utilisation, reordered.slot_node[slots])[0]))  # noqa: SLF001
+        topology_of = genetic._topology_of_slot(reordered, slots[0])  # noqa: SLF001
+        genes.add(float(genetic._objective(topology_of, utilisation, slots, reordered.slot_node[None])[0]))  # noqa: SLF001
     assert len(ants) == 1
     assert len(genes) == 1

@@ -94,8 +94,8 @@ def test_workers_are_shared_out_by_executors_and_can_be_set_per_tag():
 
 def test_all_invalid_worker_counts_per_tag_are_listed():
     plain = {"plain": (2, "")}
-    asked = [5, {"untagged": "x"}, {"untagged": 2.7, "gpu": 0}, {"untagged": 1}]
-    topologies = tuple(tagged(f"t{n}", 1, {WORKERS_OF_TAG: value}, **plain) for n, value in enumerate(asked))
+    values = [5, {"untagged": "x"}, {"untagged": 2.7, "gpu": 0}, {"untagged": 1}]
+    topologies = tuple(tagged(f"t{n}", 1, {WORKERS_OF_TAG: value}, **plain) for n, value in enumerate(values))
     with pytest.raises(InputError) as error:
         make_scheduler("tag_aware").schedule(Problem((node("u", None),), topologies))
     key = f'conf["{WORKERS_OF_TAG}"]'

@@ -82,8 +82,8 @@ def test_the_most_powerful_node_is_filled_before_the_next():
 
 
 def test_all_invalid_processor_values_are_listed():
-    told = [{"cores": "eight"}, {"ghz": "nan", "sockets": "2"}, {"flop.per.cycle": "-1", "ghz": "inf"}]
-    supervisors = tuple(replace(node, scheduler_meta=meta) for node, meta in zip(nodes(1, 1, 1), told, strict=True))
+    metas = [{"cores": "eight"}, {"ghz": "nan", "sockets": "2"}, {"flop.per.cycle": "-1", "ghz": "inf"}]
+    supervisors = tuple(replace(node, scheduler_meta=meta) for node, meta in zip(nodes(1, 1, 1), metas, strict=True))
     with pytest.raises(InputError) as error:
         make_scheduler("top_storm").schedule(problem(supervisors, (topology("t", 1, 1), load(1))))
     assert {fault.path for fault in error.value.faults} == {

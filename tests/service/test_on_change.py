@@ -6,8 +6,8 @@ from stormwright.service.on_change import OnChange
 
 
 def test_message_is_logged_again_only_after_a_change():
-    said: list[str] = []
-    tell = OnChange(said.append)
+    lines: list[str] = []
+    report = OnChange(lines.append)
     for text in (
         "Nimbus: refused",
         "Nimbus: refused",
@@ -15,8 +15,8 @@ def test_message_is_logged_again_only_after_a_change():
         "disk full, 4.5 waiting",
         "Nimbus: refused",
     ):
-        tell(text)
-    assert said == ["Nimbus: refused", "disk full, 3 waiting", "Nimbus: refused"]
-    tell.over()
-    assert tell("Nimbus: refused")
-    assert not tell("Nimbus: refused")
+        report(text)
+    assert lines == ["Nimbus: refused", "disk full, 3 waiting", "Nimbus: refused"]
+    report.over()
+    assert report("Nimbus: refused")
+    assert not report("Nimbus: refused")

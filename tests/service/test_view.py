@@ -13,7 +13,7 @@ from stormwright.service.view import View
 from stormwright.testing.word_counts import two_word_counts
 
 
-class ChangeRequest:
+class LiveSource:
     """What bridge, stream and calibration return now."""
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class ChangeRequest:
 
 
 def test_load_has_the_live_heap_of_executors() -> None:
-    source, whole, heaps = ChangeRequest(), two_word_counts(), LiveHeaps()
+    source, whole, heaps = LiveSource(), two_word_counts(), LiveHeaps()
     source.shown, source.load = replace(whole, load=None), whole.load
     view = View(*[cast(Any, source)] * 3, None, lambda problem: problem, heaps)
     first = view.problem()
@@ -57,31 +57,31 @@ def test_load_has_the_live_heap_of_executors() -> None:
 
 
 def test_problem_is_rebuilt_only_after_changes_of_snapshot_load_or_costs() -> None:
-    told, whole = ChangeRequest(), two_word_counts()
-    view = View(*[cast(Any, told)] * 3, None, lambda problem: problem)
+    source, whole = LiveSource(), two_word_counts()
+    view = View(*[cast(Any, source)] * 3, None, lambda problem: problem)
     assert view.problem() is None
-    told.shown = replace(whole, load=None)
-    assert view.problem() is told.shown
-    told.load = whole.load
+    source.shown = replace(whole, load=None)
+    assert view.problem() is source.shown
+    source.load = whole.load
     first = view.problem()
     assert first is not None
     assert first.load is whole.load
     assert view.problem() is first
-    told.shown = replace(told.shown, name="later")
+    source.shown = replace(source.shown, name="later")
     second = view.problem()
     assert second is not None
     assert (second.name, second.load) == ("later", whole.load)
     assert second.demand is first.demand, "topologies and load are the same"
     assert whole.load is not None
-    told.load = replace(whole.load, end_ms=whole.load.end_ms + 1)
+    source.load = replace(whole.load, end_ms=whole.load.end_ms + 1)
     third = view.problem()
     assert third is not None
-    assert third.load is told.load
+    assert third.load is source.load
     assert third.demand is not first.demand
-    told.costs = {"send_us": 2.0}
+    source.costs = {"send_us": 2.0}
     fourth = view.problem()
     assert fourth is not None
     assert fourth.load is not None
-    assert fourth.load.costs == told.costs
-    told.load = None
-    assert view.problem() is told.shown
+    assert fourth.load.costs == source.costs
+    source.load = None
+    assert view.problem() is source.shown

@@ -60,9 +60,9 @@ def test_the_initial_scheduler_takes_over_the_options_of_all(tmp_path: Path) -> 
 def test_running_service_applies_changeable_settings(tmp_path: Path) -> None:
     before = ServiceSettings(tmp_path, "127.0.0.1", 0, triggers=TriggerParams(period_s=60, cool_down_s=60))
     service = Service(before, make_scheduler("online"), "online", [])
-    told = replace(before, triggers=TriggerParams(period_s=5, cool_down_s=7), budget=MoveBudget(2, 3), port=7071)
-    service.change(told, {"default": "suggest", "windows": ("01:00-05:00",)}, [])
-    assert service.settings == replace(told, port=0), "where it listens stays"
+    changed = replace(before, triggers=TriggerParams(period_s=5, cool_down_s=7), budget=MoveBudget(2, 3), port=7071)
+    service.change(changed, {"default": "suggest", "windows": ("01:00-05:00",)}, [])
+    assert service.settings == replace(changed, port=0), "where it listens stays"
     assert (service.guard.modes.default, service.guard.modes.windows) == ("suggest", ("01:00-05:00",))
     assert service.plan_service.history(1).entries[0].who == "serve"
 

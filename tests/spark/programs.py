@@ -26,11 +26,11 @@ class Backfilled(NamedTuple):
 def backfilled(master: str, conf: Mapping[str, str], landing: Path, into: Path) -> Backfilled:
     """Run the batch pipeline wherever Spark is; locations travel as URIs."""
     arguments = [master, landing.as_uri(), into.as_uri(), *(f"{key}={value}" for key, value in conf.items())]
-    told = _run([sys.executable, str(_HERE / "backfill_there.py"), *arguments], environment())
+    output = _run([sys.executable, str(_HERE / "backfill_there.py"), *arguments], environment())
     panes = _rows(into / "panes")
     lines = [line for file in (into / "quarantine").glob("*.json") for line in file.read_text().splitlines()]
     quarantine = [[json.loads(line).get(name) for name in QUARANTINE.names] for line in lines]
-    return Backfilled(json.loads(told), sorted(map(str, panes)), sorted(map(str, quarantine)))
+    return Backfilled(json.loads(output), sorted(map(str, panes)), sorted(map(str, quarantine)))
 
 
 def sweep_command(spec: Path, table: Path | str, master: str | None, conf: Mapping[str, str]) -> list[str]:
@@ -41,8 +41,10 @@ def sweep_command(spec: Path, table: Path | str, master: str | None, conf: Mappi
 
 def swept(command: list[str], plugins: Path, code: int = 0) -> dict[str, Any]:
     """Run a sweep to its end; what it prints."""
-    told: dict[str, Any] = json.loads(_run([sys.executable, "-m", "stormwright", *command], environment(plugins), code))
-    return told
+    result: dict[str, Any] = json.loads(
+        _run([sys.executable, "-m", "stormwright", *command], environment(plugins), code)
+    )
+    return result
 
 
 def _run(command: list[str], env: Mapping[str, str], code: int = 0) -> str:

@@ -64,8 +64,8 @@ def test_backfill_over_connect_equals_local_result(
 def test_sweep_over_connect_writes_to_a_uri(connect_server: str, tmp_path: Path, plugins: Path) -> None:
     spec = write_spec(tmp_path / "sweep.json", {"even": None, "online": None, "stand_in": None}, seeds=[*range(20)])
     table = tmp_path / "cells"
-    told = swept(sweep_command(spec, table.as_uri(), connect_server, IN_SESSION), plugins)
-    assert (told["cells"], told["decided"], told["failed"]) == (22, 22, [])
+    result = swept(sweep_command(spec, table.as_uri(), connect_server, IN_SESSION), plugins)
+    assert (result["cells"], result["decided"], result["failed"]) == (22, 22, [])
     assert_all_there(table, 22)
 
 
@@ -104,12 +104,12 @@ def test_killed_sweep_resumes_and_a_worker_killing_cell_becomes_a_row(tmp_path: 
     with subprocess.Popen([sys.executable, "-m", "stormwright", *command], env=environment(plugins)) as sweep:
         wait_for_cells(table, sweep)
         sweep.send_signal(signal.SIGKILL)
-    kept = len(cells_in(table))
-    assert 0 < kept < 60
-    told = swept(command, plugins, code=1)
-    assert told["cells"] == 60
-    assert told["decided"] <= 60 - kept
-    (failed,) = told["failed"]
+    stored = len(cells_in(table))
+    assert 0 < stored < 60
+    result = swept(command, plugins, code=1)
+    assert result["cells"] == 60
+    assert result["decided"] <= 60 - stored
+    (failed,) = result["failed"]
     assert failed["seed"] == 0
     assert "the worker that decided it failed" in failed["error"]
     rows = cells_in(table)

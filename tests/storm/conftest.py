@@ -88,11 +88,11 @@ class Place:
 
     def processes(self) -> set[int]:
         """Processes that know this directory: all of the cluster's inherit its environment."""
-        told = f"TMPDIR={self.directory}".encode()
+        variable = f"TMPDIR={self.directory}".encode()
         found = set()
         for process in Path("/proc").iterdir():
             try:
-                if process.name.isdigit() and told in (process / "environ").read_bytes().split(b"\0"):
+                if process.name.isdigit() and variable in (process / "environ").read_bytes().split(b"\0"):
                     found.add(int(process.name))
             except OSError:  # it has ended, or belongs to someone else
                 continue

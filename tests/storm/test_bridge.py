@@ -38,26 +38,26 @@ def bridge() -> Bridge:
 
 
 def test_running_topology_is_left_unchanged_despite_an_order() -> None:
-    asked = bridge()
-    asked.order(A.id, Order(ON_N1, "better"))
-    assert asked.answer(problem([A], current={A.id: ON_N0})).assignments == {}
+    nimbus_bridge = bridge()
+    nimbus_bridge.order(A.id, Order(ON_N1, "better"))
+    assert nimbus_bridge.answer(problem([A], current={A.id: ON_N0})).assignments == {}
 
 
 def test_an_order_holds_once_the_topology_has_no_slots() -> None:
-    asked = bridge()
-    asked.order(A.id, Order(ON_N1, "better"))
-    answer = asked.answer(problem([A]))
+    nimbus_bridge = bridge()
+    nimbus_bridge.order(A.id, Order(ON_N1, "better"))
+    answer = nimbus_bridge.answer(problem([A]))
     assert answer.assignments == {A.id: ON_N1}
     assert answer.status == {A.id: "better"}
 
 
 def test_status_of_answer_that_nimbus_did_not_use_is_not_repeated() -> None:
-    asked = bridge()
-    asked.order(A.id, Order(ON_N1, "better"))
-    asked.answer(problem([A]))
-    assert asked.answer(problem([A], current={A.id: ON_N0})).status == {}
-    assert asked.answer(problem([A])).status == {A.id: "better"}
-    assert asked.answer(problem([A], current={A.id: ON_N1})).status == {A.id: "better"}
+    nimbus_bridge = bridge()
+    nimbus_bridge.order(A.id, Order(ON_N1, "better"))
+    nimbus_bridge.answer(problem([A]))
+    assert nimbus_bridge.answer(problem([A], current={A.id: ON_N0})).status == {}
+    assert nimbus_bridge.answer(problem([A])).status == {A.id: "better"}
+    assert nimbus_bridge.answer(problem([A], current={A.id: ON_N1})).status == {A.id: "better"}
 
 
 def test_initial_scheduler_places_new_topologies_around_running_ones() -> None:
@@ -70,16 +70,18 @@ KEEPS = {"storm.scheduler": "stormwright.PlacementScheduler", "stormwright.fallb
 
 
 def test_cluster_fallback_scheduler_places_topologies_without_orders() -> None:
-    asked = Bridge(FirstFreeSlot(), "even")
-    asked.order(A.id, Order(ON_N1, "better"))
-    answer = asked.answer(problem([A, B], conf=KEEPS))
+    nimbus_bridge = Bridge(FirstFreeSlot(), "even")
+    nimbus_bridge.order(A.id, Order(ON_N1, "better"))
+    answer = nimbus_bridge.answer(problem([A, B], conf=KEEPS))
     assert answer.assignments == {A.id: ON_N1}
     assert answer.status == {A.id: "better", B.id: "stormwright: left to ResourceAwareScheduler"}
     # What the class says of it is in Storm's status then, and stays there.
-    assert asked.answer(problem([A, B], current={A.id: ON_N1, B.id: ON_N0}, conf=KEEPS)).status == {A.id: "better"}
-    answer = asked.answer(problem([A], conf=KEEPS))
+    assert nimbus_bridge.answer(problem([A, B], current={A.id: ON_N1, B.id: ON_N0}, conf=KEEPS)).status == {
+        A.id: "better"
+    }
+    answer = nimbus_bridge.answer(problem([A], conf=KEEPS))
     assert answer.status == {A.id: "stormwright: left to ResourceAwareScheduler"}
-    assert asked.answer(problem([A], current={A.id: ON_N0}, conf=KEEPS)).status == {}
+    assert nimbus_bridge.answer(problem([A], current={A.id: ON_N0}, conf=KEEPS)).status == {}
 
 
 @pytest.mark.parametrize("fallback", ["even", "none", "org.apache.storm.scheduler.EvenScheduler", False])
@@ -94,46 +96,46 @@ def test_explicit_initial_scheduler_overrides_cluster_fallback() -> None:
 
 def test_an_order_for_a_taken_or_vanished_slot_gives_way() -> None:
     for wanted in (ON_N0, on("gone")):
-        asked = bridge()
-        asked.order(B.id, Order(wanted, "better"))
-        answer = asked.answer(problem([A, B], current={A.id: ON_N0}))
+        nimbus_bridge = bridge()
+        nimbus_bridge.order(B.id, Order(wanted, "better"))
+        answer = nimbus_bridge.answer(problem([A, B], current={A.id: ON_N0}))
         assert answer.assignments[B.id].slots == (WorkerSlot("n0", 6701),)
 
 
 def test_conflicting_orders_for_one_slot_are_resolved() -> None:
-    asked = bridge()
+    nimbus_bridge = bridge()
     for t in (A, B):
-        asked.order(t.id, Order(ON_N1, "better"))
-    answer = asked.answer(problem([A, B]))
+        nimbus_bridge.order(t.id, Order(ON_N1, "better"))
+    answer = nimbus_bridge.answer(problem([A, B]))
     assert answer.assignments[A.id] == ON_N1
     assert answer.assignments[B.id].slots != ON_N1.slots
 
 
 def test_the_snapshot_shows_the_answer() -> None:
-    asked = bridge()
-    asked.answer(problem([A]))
-    snapshot = asked.snapshot()
+    nimbus_bridge = bridge()
+    nimbus_bridge.answer(problem([A]))
+    snapshot = nimbus_bridge.snapshot()
     assert snapshot is not None
     assert np.all(snapshot.current_slot == 0)
 
 
 def test_order_expires_once_executed() -> None:
     """A rebalance by the operator afterwards is theirs."""
-    asked = bridge()
-    asked.order(A.id, Order(ON_N1, "better"))
-    assert asked.answer(problem([A])).assignments == {A.id: ON_N1}
-    asked.answer(problem([A], current={A.id: ON_N1}))
-    assert asked.answer(problem([A])).assignments == {A.id: ON_N0}
+    nimbus_bridge = bridge()
+    nimbus_bridge.order(A.id, Order(ON_N1, "better"))
+    assert nimbus_bridge.answer(problem([A])).assignments == {A.id: ON_N1}
+    nimbus_bridge.answer(problem([A], current={A.id: ON_N1}))
+    assert nimbus_bridge.answer(problem([A])).assignments == {A.id: ON_N0}
 
 
 def test_withdrawn_or_old_order_is_void(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = bridge()
-    asked.order(A.id, Order(ON_N1, "better"))
-    asked.withdraw([A.id])
-    assert asked.answer(problem([A])).assignments == {A.id: ON_N0}
-    asked.order(A.id, Order(ON_N1, "better"))
+    nimbus_bridge = bridge()
+    nimbus_bridge.order(A.id, Order(ON_N1, "better"))
+    nimbus_bridge.withdraw([A.id])
+    assert nimbus_bridge.answer(problem([A])).assignments == {A.id: ON_N0}
+    nimbus_bridge.order(A.id, Order(ON_N1, "better"))
     monkeypatch.setattr("stormwright.storm.bridge.ORDER_S", 0.0)
-    assert asked.answer(problem([A])).assignments == {A.id: ON_N0}
+    assert nimbus_bridge.answer(problem([A])).assignments == {A.id: ON_N0}
 
 
 def test_status_is_cleared_after_placement_by_others() -> None:
@@ -141,15 +143,15 @@ def test_status_is_cleared_after_placement_by_others() -> None:
         def schedule(self, problem: Problem) -> Assignment:
             return Assignment(problem.current_slot, status={A.id: "4 of 4 executors unplaced"})
 
-    asked = Bridge(Nowhere(), "nowhere")
-    assert asked.answer(problem([A])).status == {A.id: "4 of 4 executors unplaced"}
-    assert asked.answer(problem([A], current={A.id: ON_N0})).status == {}
+    nimbus_bridge = Bridge(Nowhere(), "nowhere")
+    assert nimbus_bridge.answer(problem([A])).status == {A.id: "4 of 4 executors unplaced"}
+    assert nimbus_bridge.answer(problem([A], current={A.id: ON_N0})).status == {}
 
 
-def failures_of(scheduler: Scheduler, asked: Problem) -> list[Failure]:
-    told: list[Failure] = []
-    Bridge(scheduler, "named", told.extend).answer(asked)
-    return told
+def failures_of(scheduler: Scheduler, question: Problem) -> list[Failure]:
+    failures: list[Failure] = []
+    Bridge(scheduler, "named", failures.extend).answer(question)
+    return failures
 
 
 def test_failure_lists_each_reason_once() -> None:
@@ -173,31 +175,31 @@ def test_scheduler_without_reasons_reports_status_or_default_text() -> None:
         def schedule(self, problem: Problem) -> Assignment:
             return Assignment(np.zeros(problem.num_executors, np.int32))
 
-    asked = problem([A, B], current={A.id: ON_N0})
-    assert failures_of(Nowhere({B.id: "full"}), asked) == [Failure(B.id, "b", "named", ("full",))]
-    assert failures_of(Nowhere({}), asked) == [Failure(B.id, "b", "named", ("named: no slot for it",))]
+    question = problem([A, B], current={A.id: ON_N0})
+    assert failures_of(Nowhere({B.id: "full"}), question) == [Failure(B.id, "b", "named", ("full",))]
+    assert failures_of(Nowhere({}), question) == [Failure(B.id, "b", "named", ("named: no slot for it",))]
     taken = "named wants slots that are taken, or to move what runs"
-    assert failures_of(OnWhatRuns(), asked) == [Failure(B.id, "b", "named", (taken,))]
+    assert failures_of(OnWhatRuns(), question) == [Failure(B.id, "b", "named", (taken,))]
 
 
 def test_absence_of_failures_is_reported() -> None:
     """What was reported before is over then."""
-    told: list[int] = []
-    Bridge(FirstFreeSlot(), "first-free", lambda failures: told.append(len(failures))).answer(problem([A]))
-    assert told == [0]
+    counts: list[int] = []
+    Bridge(FirstFreeSlot(), "first-free", lambda failures: counts.append(len(failures))).answer(problem([A]))
+    assert counts == [0]
 
 
 def test_topology_with_faulty_configuration_is_skipped_alone() -> None:
     """One node of two slots: what is left out takes none that another can have."""
-    told: list[Failure] = []
-    asked = Bridge(FirstFreeSlot(), "first-free", told.extend)
-    asked.order(A.id, Order(ON_N0, "better"))
-    answer = asked.answer(problem([A, B], nodes=1, slots=1), {A.id: ("conf.x: wrong", "conf.y: wrong, too")})
+    failures: list[Failure] = []
+    nimbus_bridge = Bridge(FirstFreeSlot(), "first-free", failures.extend)
+    nimbus_bridge.order(A.id, Order(ON_N0, "better"))
+    answer = nimbus_bridge.answer(problem([A, B], nodes=1, slots=1), {A.id: ("conf.x: wrong", "conf.y: wrong, too")})
     assert answer.assignments == {B.id: ON_N0}
     text = "2 faults in its configuration: conf.x: wrong; conf.y: wrong, too"
     assert answer.status == {A.id: f"stormwright: {text}", B.id: "stormwright: placed by first-free"}
-    assert told == [Failure(A.id, "a", "first-free", ("conf.x: wrong", "conf.y: wrong, too"))]
-    assert asked.unfit() == {A.id: text}, "so that the controller leaves it where it is"
+    assert failures == [Failure(A.id, "a", "first-free", ("conf.x: wrong", "conf.y: wrong, too"))]
+    assert nimbus_bridge.unfit() == {A.id: text}, "so that the controller leaves it where it is"
 
 
 def test_slots_of_topology_with_faulty_configuration_stay_occupied() -> None:
@@ -221,7 +223,7 @@ class EventNotifier:
 
 
 @pytest.mark.parametrize(
-    ("slots", "told"),
+    ("slots", "expected"),
     [
         (np.full(8, -5), "named returned an invalid answer: slots -5 to -5, there are 0 to 5"),
         (np.full(8, 6), "slots 6 to 6, there are 0 to 5"),
@@ -234,13 +236,13 @@ class EventNotifier:
         (np.array([0, 0, 1, 1, 1, 1, 2, 2]), "wants slots that are taken, or to move what runs"),
     ],
 )
-def test_impossible_placements_are_not_passed_on(slots: object, told: str) -> None:
+def test_impossible_placements_are_not_passed_on(slots: object, expected: str) -> None:
     """Six slots; the second of two topologies of two workers each gets what cannot be."""
-    asked = problem([topology("a"), topology("b")])
-    answer = Bridge(EventNotifier(slots), "named").answer(asked)
-    second = asked.topologies[1].id
+    question = problem([topology("a"), topology("b")])
+    answer = Bridge(EventNotifier(slots), "named").answer(question)
+    second = question.topologies[1].id
     assert second not in answer.assignments
-    assert re.search(told, answer.status[second])
+    assert re.search(expected, answer.status[second])
 
 
 def test_an_order_is_given_whatever_the_scheduler_cannot_use() -> None:
@@ -250,20 +252,20 @@ def test_an_order_is_given_whatever_the_scheduler_cannot_use() -> None:
         def schedule(self, problem: Problem) -> Assignment:
             raise InputError("nodes", [Fault("should be a text", "tags")])
 
-    asked = Bridge(Picky(), "picky")
-    asked.order(A.id, Order(ON_N1, "better"))
-    answer = asked.answer(problem([A, B]))
+    nimbus_bridge = Bridge(Picky(), "picky")
+    nimbus_bridge.order(A.id, Order(ON_N1, "better"))
+    answer = nimbus_bridge.answer(problem([A, B]))
     assert answer.assignments == {A.id: ON_N1}
     assert answer.status[B.id] == "nodes: 1 fault; tags: should be a text"
-    shown = asked.snapshot()
+    shown = nimbus_bridge.snapshot()
     assert shown is not None
     assert shown.current == {A.id: ON_N1}
 
 
 def test_storms_own_scheduler_may_have_fewer_workers_where_slots_are_short() -> None:
-    asked = problem([topology("a", workers=3)], nodes=1, slots=2)
-    answer = Bridge(make_scheduler("even"), "even").answer(asked)
-    assert len(answer.assignments[asked.topologies[0].id].slots) == 2
+    question = problem([topology("a", workers=3)], nodes=1, slots=2)
+    answer = Bridge(make_scheduler("even"), "even").answer(question)
+    assert len(answer.assignments[question.topologies[0].id].slots) == 2
 
 
 class Hanging:
@@ -280,21 +282,21 @@ class Hanging:
 
 def test_while_the_scheduler_hangs_orders_are_taken_and_given() -> None:
     hanging = Hanging()
-    asked = Bridge(hanging, "slow")
-    nimbus = threading.Thread(target=asked.answer, args=(problem([A, B]), None, 60.0))
+    nimbus_bridge = Bridge(hanging, "slow")
+    nimbus = threading.Thread(target=nimbus_bridge.answer, args=(problem([A, B]), None, 60.0))
     nimbus.start()
     assert hanging.called.wait(10)
     began = time.monotonic()
-    asked.order(A.id, Order(ON_N1, "better"))
-    assert asked.wait_for_snapshot(began, 0.01) is None
+    nimbus_bridge.order(A.id, Order(ON_N1, "better"))
+    assert nimbus_bridge.wait_for_snapshot(began, 0.01) is None
     assert nimbus.is_alive(), "the order does not wait for the scheduler"
     hanging.over.set()
     nimbus.join(10)
     hanging.over.clear()
-    answer = asked.answer(problem([A, B]), None, 0.1)
+    answer = nimbus_bridge.answer(problem([A, B]), None, 0.1)
     assert answer.assignments == {A.id: ON_N1}
     assert answer.status[B.id] == "slow had no answer within 0.1 s"
-    answer = asked.answer(problem([A, B], current={A.id: ON_N1}), None, 60.0)
+    answer = nimbus_bridge.answer(problem([A, B], current={A.id: ON_N1}), None, 60.0)
     assert answer.status[B.id] == "slow still decides about an earlier state of the cluster"
     hanging.over.set()
 
@@ -304,8 +306,8 @@ def test_batch_answer_equals_sequential_answers(waiting: int) -> None:
     """Round robin over nodes of two slots: every slot given once, to those that have none."""
     many = [topology(f"t{number}", workers=1) for number in range(40)]
     placed = {t.id: on(f"n{number}") for number, t in enumerate(many[: 40 - waiting])}
-    asked = problem(many, nodes=40, current=placed)
-    answer = Bridge(make_scheduler("even"), "even").answer(asked)
+    question = problem(many, nodes=40, current=placed)
+    answer = Bridge(make_scheduler("even"), "even").answer(question)
     assert set(answer.assignments) == {t.id for t in many[40 - waiting :]}
     slots = [slot for given in (*placed.values(), *answer.assignments.values()) for slot in given.slots]
     assert len(set(slots)) == 40

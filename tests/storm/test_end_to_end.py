@@ -111,18 +111,18 @@ def _crossing_tps(records: list[Any], topology: str) -> float:
 
 def test_all_cpu_time_of_a_worker_is_accounted_for(result):
     """Executors and all other threads, against what the JVM reports of its process."""
-    told, whole = defaultdict(list), defaultdict(list)
+    reported, whole = defaultdict(list), defaultdict(list)
     for record in result.records:
         if record["worker"]["last"]:
             continue  # its executors' threads have ended
         worker = tuple(record["worker"][name] for name in ("supervisor", "port", "pid"))
-        told[worker].append(sum(e["cpu_ns"] for e in record["executors"]) + sum(record["threads"].values()))
+        reported[worker].append(sum(e["cpu_ns"] for e in record["executors"]) + sum(record["threads"].values()))
         whole[worker].append(record["process_cpu_ns"])
     grown = [worker for worker, intervals in whole.items() if len(intervals) > 20]
     assert len(grown) >= 4
     for worker in grown:
         # Threads are read one after the other, on a busy machine with pauses between: no end alone counts.
-        shares = np.cumsum(told[worker]) / np.cumsum(whole[worker])
+        shares = np.cumsum(reported[worker]) / np.cumsum(whole[worker])
         assert np.median(shares[len(shares) // 2 :]) == pytest.approx(1, rel=0.05)
 
 

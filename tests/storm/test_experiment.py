@@ -23,8 +23,8 @@ def test_experiment_cell_is_measured_and_provides_load_for_others(tmp_path, monk
     if reason := why_no_cpu_limits(cores_of("steady")):
         pytest.skip(reason)
     first, second = quick_cells(PAPERS["adaptive"])
-    kept = CellStore(tmp_path / "cells.jsonl")
-    assert run_cells([first], kept, ClusterLab) == 0, kept.errors
+    store = CellStore(tmp_path / "cells.jsonl")
+    assert run_cells([first], store, ClusterLab) == 0, store.errors
     found = CellStore(tmp_path / "cells.jsonl").found[first.key]
     assert min(found.figures["acked_tps"]) > 0
     assert found.rate_tps > 0

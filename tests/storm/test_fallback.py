@@ -77,8 +77,8 @@ def breaking(problem: Problem, slots: IntArray) -> set[str]:
 def slots_in(answer: Mapping[str, Any], problem: Problem) -> IntArray:
     """Slot of every executor in an answer of a case, shape (E,)."""
     placed, _ = placed_in(answer, problem)
-    told = [slot for topology in problem.topologies for slot in placed[topology.id]]
-    return np.array([-1 if slot is None else problem.slot_index[slot] for slot in told])
+    slots = [slot for topology in problem.topologies for slot in placed[topology.id]]
+    return np.array([-1 if slot is None else problem.slot_index[slot] for slot in slots])
 
 
 @pytest.mark.parametrize(("case", "label"), ANSWERS, ids=lambda value: value)

@@ -60,9 +60,9 @@ def test_no_call_follows_the_end() -> None:
 
 
 def test_release_uses_thrift_port_of_supervisor_if_declared(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[dict[str, object]] = []
+    requests: list[dict[str, object]] = []
     with NimbusGateway([sys.executable, "-c", ECHO]) as nimbus:
-        monkeypatch.setattr(nimbus, "_call", lambda call, **args: asked.append({"call": call, **args}))
+        monkeypatch.setattr(nimbus, "_call", lambda call, **args: requests.append({"call": call, **args}))
         nimbus.release("t", Supervisor("s1", "host1", (6700,), 1e9))
         nimbus.release("t", Supervisor("s2", "host2", (6700,), 1e9, scheduler_meta={THRIFT_PORT_META: "6629"}))
-    assert [request["thrift_port"] for request in asked] == [None, 6629]
+    assert [request["thrift_port"] for request in requests] == [None, 6629]

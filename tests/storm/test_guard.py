@@ -22,15 +22,15 @@ def test_guard_cleans_up_after_failure_only(tmp_path: Path) -> None:
 
 
 def test_guard_runs_cleanup_when_process_is_killed(tmp_path: Path) -> None:
-    told = tmp_path / "told"
-    os.mkfifo(told)
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
     program = f"""
 import os, signal
 from tests.storm.guard import Guard
-with Guard("sh", "-c", "echo ended > {told}"):
+with Guard("sh", "-c", "echo ended > {fifo}"):
     os.kill(os.getpid(), signal.SIGKILL)
 """
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     killed = subprocess.Popen([sys.executable, "-c", program], env=environment)
-    assert told.read_text(encoding="utf-8") == "ended\n"  # waits until somebody writes
+    assert fifo.read_text(encoding="utf-8") == "ended\n"  # waits until somebody writes
     assert killed.wait() < 0

@@ -171,13 +171,13 @@ def test_a_long_answer_is_read_in_no_long_time() -> None:
 
 
 def test_close_ends_jvm_another_thread_waits_for(tmp_path: Path) -> None:
-    pids, told = tmp_path / "pids", []
+    pids, errors = tmp_path / "pids", []
 
     def ask() -> None:
         try:
             jvm.ask({}, 600)
         except JvmEndedError as error:
-            told.append(str(error))
+            errors.append(str(error))
 
     jvm = parent(pids)
     thread = threading.Thread(target=ask, daemon=True)
@@ -185,7 +185,7 @@ def test_close_ends_jvm_another_thread_waits_for(tmp_path: Path) -> None:
     assert eventually(pids.exists)
     jvm.close()
     thread.join(SOON_S)
-    assert told == ["signal 9"]
+    assert errors == ["signal 9"]
     assert all_gone(pids)
 
 

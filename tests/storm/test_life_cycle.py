@@ -82,8 +82,8 @@ def test_warden_is_killed(place, network, eventually):
     owner = place.start_owner(network)
     assert owner.stdout.readline() == "up\n"
     owner.send_signal(signal.SIGSTOP)  # it shall not clear up
-    told = json.loads(next(place.directory.glob("stormwright-*/cluster.json")).read_text())
-    os.kill(told["keeper_pid"], signal.SIGKILL)
+    state = json.loads(next(place.directory.glob("stormwright-*/cluster.json")).read_text())
+    os.kill(state["keeper_pid"], signal.SIGKILL)
     eventually(lambda: place.command("status").returncode == 1, "the next command sees that the cluster has ended")
     assert place.processes() == {owner.pid}
 
@@ -102,9 +102,9 @@ def test_interrupted_while_coming_up(place, eventually, reached):
 
 def test_two_start_at_once(place):
     both = [place.start(*place.argv("up", "--nodes", "1")) for _ in range(2)]
-    told = [process.communicate()[0] for process in both]
+    outputs = [process.communicate()[0] for process in both]
     assert sorted(process.returncode for process in both) == [0, 2]
-    assert any("a local cluster is up already" in text for text in told)
+    assert any("a local cluster is up already" in text for text in outputs)
     assert place.command("down").returncode == 0
 
 

@@ -92,7 +92,7 @@ def test_own_scheduler_of_storm_can_be_retained(tmp_path):
 def test_a_cluster_of_an_older_version_is_read(tmp_path: Path) -> None:
     plan = make_plan(LocalClusterConfig(), tmp_path, "java", "asked for")
     plan.save()
-    told = json.loads((tmp_path / "plan.json").read_text())
-    del told["no_cpu_limit_reason"], told["config"]["cpu_limits"]
-    (tmp_path / "plan.json").write_text(json.dumps(told))
+    document = json.loads((tmp_path / "plan.json").read_text())
+    del document["no_cpu_limit_reason"], document["config"]["cpu_limits"]
+    (tmp_path / "plan.json").write_text(json.dumps(document))
     assert ClusterPlan.load(tmp_path) == plan

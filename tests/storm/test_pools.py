@@ -22,8 +22,8 @@ def crowded(seed: int) -> Problem:
     topologies = []
     for n in range(count):
         cpu, memory = (float(rng.choice(of)) for of in ([160, 180, 210, 250, 290], [1000, 1500, 2100]))
-        asked = {"cpu.pcore.percent": cpu, "onheap.memory.mb": memory, "offheap.memory.mb": 0.0}
-        components = (Component("c", "spout", 1, resources=asked),)
+        requested = {"cpu.pcore.percent": cpu, "onheap.memory.mb": memory, "offheap.memory.mb": 0.0}
+        components = (Component("c", "spout", 1, resources=requested),)
         conf = {"topology.priority": int(rng.choice([0, 10, 29])), "topology.worker.max.heap.size.mb": 4000.0}
         owner, launch_time = str(rng.choice(["ann", "ben", "cy"])), 1000 + 10 * int(rng.integers(51))
         runs = default_executor_runs(components)

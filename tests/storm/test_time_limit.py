@@ -42,7 +42,7 @@ limited._under_way.join()
 print("and later", flush=True)
 """
 
-ASKED = problem([topology("a")])
+PROBLEM = problem([topology("a")])
 
 
 class Waiting:
@@ -77,17 +77,17 @@ def test_hanging_scheduler_is_not_called_again_until_done():
     limited = TimeLimited(hanging, "slow")
     began = time.monotonic()
     with pytest.raises(SchedulerError, match=r"slow had no answer within 0.2 s"):
-        limited.schedule(ASKED, 0.2)
+        limited.schedule(PROBLEM, 0.2)
     for _ in range(3):
         with pytest.raises(SchedulerError, match="slow still decides"):
-            limited.schedule(ASKED, 60)
+            limited.schedule(PROBLEM, 60)
     assert time.monotonic() - began < 60, "only the first one waited"
     assert hanging.calls == 1
     hanging.may.set()
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline:
         try:
-            assert limited.schedule(ASKED, 5).slot_of_executor is ASKED.current_slot
+            assert limited.schedule(PROBLEM, 5).slot_of_executor is PROBLEM.current_slot
             break
         except SchedulerError:
             time.sleep(0.01)
@@ -97,12 +97,12 @@ def test_hanging_scheduler_is_not_called_again_until_done():
 @pytest.mark.parametrize("error", [TypeError("x"), SystemExit(0), KeyboardInterrupt(), GeneratorExit()])
 def test_failed_scheduler_is_reported_with_name_and_error(error):
     with pytest.raises(SchedulerError, match=rf"named failed: {type(error).__name__}"):
-        TimeLimited(Failing(error), "named").schedule(ASKED, 5)
+        TimeLimited(Failing(error), "named").schedule(PROBLEM, 5)
 
 
 def test_bad_input_stays_bad_input():
     with pytest.raises(InputError):
-        TimeLimited(Failing(InputError("x", [])), "named").schedule(ASKED, 5)
+        TimeLimited(Failing(InputError("x", [])), "named").schedule(PROBLEM, 5)
 
 
 def test_invalid_answer_type_is_rejected():
@@ -111,15 +111,15 @@ def test_invalid_answer_type_is_rejected():
             return [1, 2]  # type: ignore[return-value]
 
     with pytest.raises(SchedulerError, match="returned an invalid answer: a list"):
-        TimeLimited(Odd(), "named").schedule(ASKED)
+        TimeLimited(Odd(), "named").schedule(PROBLEM)
 
 
 def test_hanging_warm_up_is_abandoned():
     hanging = Waiting()
     limited = TimeLimited(hanging, "slow")
-    assert not limited.warm_up(lambda scheduler: void(scheduler.schedule(ASKED)), 0.1)
+    assert not limited.warm_up(lambda scheduler: void(scheduler.schedule(PROBLEM)), 0.1)
     with pytest.raises(SchedulerError, match="slow still decides"):
-        limited.schedule(ASKED, 5)
+        limited.schedule(PROBLEM, 5)
     hanging.may.set()
 
 

@@ -136,14 +136,14 @@ class Worker:
     process: subprocess.Popen[bytes]
     out: Path
 
-    def seen(self) -> dict[str, str]:
+    def state(self) -> dict[str, str]:
         """Return what the worker has written when it has started."""
         wait_until(self.out.exists)
         return dict(line.split("=", 1) for line in self.out.read_text().splitlines())
 
     def end(self) -> int:
         """Have it end, and return the exit code of the supervisor's process."""
-        self.seen()
+        self.state()
         self.out.unlink()
         return self.process.wait(30)
 
@@ -175,14 +175,14 @@ def node(tmp_path: Path, worker_classes: Path) -> Iterator[Node]:
 
 def test_standby_becomes_the_next_worker(node: Node) -> None:
     first = node.start("a-1-1", TEST_VARIABLE="one")
-    assert first.seen()["standby"] == "false"
+    assert first.state()["standby"] == "false"
     (standby,) = node.await_ready()
     second = node.start("b-2-2", TEST_VARIABLE="two")
-    seen = second.seen()
-    assert seen["standby"] == "true"
-    assert (seen["id"], seen["env"], seen["resource"]) == ("b-2-2", "two", "true")
-    assert seen["pid"] == (standby / "pid").read_text().strip()
-    assert seen["command"] == f"TestWorker {second.out}"
+    state = second.state()
+    assert state["standby"] == "true"
+    assert (state["id"], state["env"], state["resource"]) == ("b-2-2", "two", "true")
+    assert state["pid"] == (standby / "pid").read_text().strip()
+    assert state["command"] == f"TestWorker {second.out}"
     assert (second.out.parents[3] / "logs" / "b-2-2" / "6700" / "worker.out").exists()
     node.await_ready()  # its successor
     assert second.end() == 7
@@ -194,7 +194,7 @@ def test_kill_of_a_worker_that_was_a_standby_ends_the_process_of_the_supervisor(
     node.start("a-1-1")
     node.await_ready()
     worker = node.start("b-2-2")
-    os.kill(int(worker.seen()["pid"]), signal.SIGKILL)
+    os.kill(int(worker.state()["pid"]), signal.SIGKILL)
     assert worker.process.wait(10) == 128 + signal.SIGKILL
 
 
@@ -214,7 +214,7 @@ def test_standby_that_does_not_answer_is_replaced_by_a_cold_start(node: Node) ->
     os.kill(pid, signal.SIGSTOP)
     begin = time.monotonic()
     worker = node.start("b-2-2")
-    assert worker.seen()["standby"] == "false"
+    assert worker.state()["standby"] == "false"
     assert 3.0 <= time.monotonic() - begin < 15.0
     assert "no answer within 3 s" in node.log()
     wait_until(lambda: not Path(f"/proc/{pid}").exists())
@@ -226,7 +226,7 @@ def test_idle_standby_that_is_killed_is_reaped_and_replaced(node: Node) -> None:
     pid = int((standby / "pid").read_text())
     os.kill(pid, signal.SIGKILL)
     wait_until(lambda: not Path(f"/proc/{pid}").exists() and pid not in node.pids() and node.ready())
-    assert node.start("b-2-2").seen()["standby"] == "true"
+    assert node.start("b-2-2").state()["standby"] == "true"
 
 
 def test_standby_that_loads_while_its_supervisor_is_started_again_is_replaced(node: Node) -> None:
@@ -241,21 +241,21 @@ def test_standby_that_loads_while_its_supervisor_is_started_again_is_replaced(no
     (standby,) = node.await_ready()
     time.sleep(6.0)  # a standby looks for its supervisor every five seconds
     assert standby in node.ready()
-    assert node.start("b-2-2").seen()["standby"] == "true"
+    assert node.start("b-2-2").state()["standby"] == "true"
 
 
 def test_one_standby_becomes_one_of_two_workers_that_start_at_once(node: Node) -> None:
     node.start("a-1-1")
     node.await_ready()
     workers = [node.start("b-2-2"), node.start("c-3-3")]
-    assert sorted(worker.seen()["standby"] for worker in workers) == ["false", "true"]
+    assert sorted(worker.state()["standby"] for worker in workers) == ["false", "true"]
 
 
 def test_two_standbys_are_loaded_where_two_are_configured(node: Node) -> None:
     node.count = 2
     node.start("a-1-1")
     node.await_ready(2)
-    assert [node.start(name).seen()["standby"] for name in ("b-2-2", "c-3-3")] == ["true", "true"]
+    assert [node.start(name).state()["standby"] for name in ("b-2-2", "c-3-3")] == ["true", "true"]
 
 
 def test_zero_standbys_switch_them_off(node: Node) -> None:
@@ -266,20 +266,20 @@ def test_zero_standbys_switch_them_off(node: Node) -> None:
 
 @pytest.mark.parametrize("option", ["-Dtest.port=6700", "-XX:+AlwaysPreTouch"])
 def test_options_that_fit_one_worker_only_have_no_standby(node: Node, option: str) -> None:
-    assert node.start("a-1-1", option).seen()["standby"] == "false"
+    assert node.start("a-1-1", option).state()["standby"] == "false"
     assert not list(node.standbys.glob("options/*"))
 
 
 def test_worker_with_other_options_starts_cold(node: Node) -> None:
     node.start("a-1-1")
     node.await_ready()
-    assert node.start("b-2-2", "-Dtest.option=other").seen()["standby"] == "false"
+    assert node.start("b-2-2", "-Dtest.option=other").state()["standby"] == "false"
 
 
 def test_worker_with_another_start_environment_starts_cold(node: Node) -> None:
     node.start("a-1-1")
     node.await_ready()
-    assert node.start("b-2-2", MALLOC_ARENA_MAX="2").seen()["standby"] == "false"
+    assert node.start("b-2-2", MALLOC_ARENA_MAX="2").state()["standby"] == "false"
     assert "MALLOC_ARENA_MAX" in node.log()
 
 
@@ -295,29 +295,29 @@ def test_log_of_collections_on_another_file_system_starts_cold(shared_memory: Pa
     node.elsewhere = shared_memory / "standby"
     node.start("a-1-1", "-Xlog:gc:file=artifacts/gc.log")
     node.await_ready()
-    assert node.start("b-2-2", "-Xlog:gc:file=artifacts/gc.log").seen()["standby"] == "false"
+    assert node.start("b-2-2", "-Xlog:gc:file=artifacts/gc.log").state()["standby"] == "false"
     assert "its directory is on another file system than the standbys, set STORMWRIGHT_STANDBY_DIR" in node.log()
 
 
 def test_larger_heap_than_that_of_the_standby_starts_cold_and_is_learnt(node: Node) -> None:
     node.start("a-1-1", heap="100m")
     node.await_ready()
-    assert node.start("b-2-2", heap="401m").seen()["standby"] == "false"
+    assert node.start("b-2-2", heap="401m").state()["standby"] == "false"
     node.await_ready()
-    assert node.start("c-3-3", heap="800m").seen()["standby"] == "true"
+    assert node.start("c-3-3", heap="800m").state()["standby"] == "true"
 
 
 def test_heap_in_gigabytes_has_standbys(node: Node) -> None:
     node.start("a-1-1", heap="1g")
     node.await_ready()
-    assert node.start("b-2-2", heap="2g").seen()["standby"] == "true"
+    assert node.start("b-2-2", heap="2g").state()["standby"] == "true"
 
 
 def test_worker_ends_when_it_uses_more_than_its_heap_although_its_standby_has_more(node: Node) -> None:
     node.start("a-1-1", heap="200m")
     node.await_ready()
     worker = node.start("b-2-2", heap="64m")
-    assert int(worker.seen()["max"]) > 500 << 20
+    assert int(worker.state()["max"]) > 500 << 20
     worker.out.with_name("fill").touch()
     assert worker.process.wait(30) == 9
 
@@ -339,11 +339,11 @@ def test_untried_version_of_storm_switches_standbys_off(node: Node, tmp_path: Pa
     classes.mkdir()
     (classes / "storm-client-version-info.properties").write_text("version=4.0.0\nrevision=1\nbranch=1\nuser=1\n")
     worker = node.start("a-1-1", f"-Xbootclasspath/a:{classes}")
-    worker.seen()
+    worker.state()
     off = node.standbys / "off"
     wait_until(off.exists)
     assert "Storm 4.0.0 has not been tried" in off.read_text()
-    assert node.start("b-2-2", f"-Xbootclasspath/a:{classes}").seen()["standby"] == "false"
+    assert node.start("b-2-2", f"-Xbootclasspath/a:{classes}").state()["standby"] == "false"
 
 
 def test_directory_that_belongs_to_another_user_is_not_used(node: Node) -> None:

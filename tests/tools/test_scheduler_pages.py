@@ -90,9 +90,9 @@ def titles(svg):
 
 
 @pytest.mark.parametrize("name", SCHEDULERS)
-def test_every_executor_is_drawn_once(made, name):
-    drawn = Counter(title.split(",")[0] for title in titles(made[f"{name}.svg"]))
-    assert drawn == {"spout": 5, "split": 8, "count": 12, "__acker": 3}
+def test_picture_contains_every_executor_once(made, name):
+    shapes = Counter(title.split(",")[0] for title in titles(made[f"{name}.svg"]))
+    assert shapes == {"spout": 5, "split": 8, "count": 12, "__acker": 3}
 
 
 @pytest.mark.parametrize("name", SCHEDULERS)

@@ -25,7 +25,7 @@ class Recorded(NamedTuple):
     """A word count under Even with a required rate of 0.7 of what it could, which is `highest_tps`."""
 
     problem: Problem
-    asked_tps: float
+    required_tps: float
     highest_tps: float
 
 
@@ -33,8 +33,8 @@ class Recorded(NamedTuple):
 def recorded() -> Recorded:
     start = json.loads(gzip.decompress((RECORDS / "word-count.even.0.json.gz").read_bytes()))
     full, limited = (
-        next(s for s in start["stretches"] if s["limit"] == LIMIT and bool(s["asked_tps"]) == asked)
-        for asked in (False, True)
+        next(s for s in start["stretches"] if s["limit"] == LIMIT and bool(s["asked_tps"]) == limited_rate)
+        for limited_rate in (False, True)
     )
     problem = with_load(
         problem_from_dict(start["problem"]), limited["records"], LIMIT["cores"], LIMIT["link"], following=True
@@ -45,7 +45,7 @@ def recorded() -> Recorded:
 
 def test_requested_rate_is_sustained_and_has_latency(recorded):
     (found,) = predict(recorded.problem).topologies
-    assert found.rate_tps == pytest.approx(recorded.asked_tps, rel=0.03)
+    assert found.rate_tps == pytest.approx(recorded.required_tps, rel=0.03)
     assert found.sustained in ("yes", "perhaps")
     assert found.pending_tps is not None
     assert found.pending_tps.value == pytest.approx(recorded.highest_tps, rel=0.35)

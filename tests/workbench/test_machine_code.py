@@ -23,8 +23,8 @@ def no_compiling(what):
 
     with event.install_recorder("numba:compile") as recorder:
         yield
-    seen = [each.data["dispatcher"].py_func.__qualname__ + str(each.data["args"]) for _, each in recorder.buffer]
-    assert not seen, f"{what} compiled {seen}"
+    compiled = [each.data["dispatcher"].py_func.__qualname__ + str(each.data["args"]) for _, each in recorder.buffer]
+    assert not compiled, f"{what} compiled {compiled}"
 
 
 def run_verbs(cases):

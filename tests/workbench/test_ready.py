@@ -88,9 +88,9 @@ def test_a_cluster_in_operation_runs_within_its_limits():
     assert (of.name, len(of.supervisors)) == ("cluster-20", 20)
     assert 20 * 20 <= of.num_executors <= 20 * 20 + 60
     assert violations(of, of.current_slot) == []
-    told = predict(of, of.current_slot)
-    assert all(each.sustained != "no" for each in told.topologies)
-    assert 0.1 < np.mean([node.cpu.value for node in told.nodes]) < 0.6
+    prediction = predict(of, of.current_slot)
+    assert all(each.sustained != "no" for each in prediction.topologies)
+    assert 0.1 < np.mean([node.cpu.value for node in prediction.nodes]) < 0.6
     assert problem_to_dict(CLUSTERS["cluster-20"]()) == problem_to_dict(of)
     with pytest.raises(InputError, match="did you mean ready:cluster-5000"):
         read_problem(Path("ready:cluster-500"))

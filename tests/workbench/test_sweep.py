@@ -123,8 +123,8 @@ def test_from_scratch_sweep_replaces_running_topologies(tmp_path: Path) -> None:
     even = make_scheduler("even").schedule(problem)
     write_problem(tmp_path / "running.json", problem.with_current(even.by_topology(problem)))
     spec = write_spec(tmp_path, problems=["running.json"], schedulers={"top_storm": None})
-    (kept,), (from_scratch,) = decided(read_cells(spec)), decided(read_cells(spec, from_scratch=True))
-    assert (kept["moved_executors"], kept["parameters"]) == (0, "{}")
+    (staying,), (from_scratch,) = decided(read_cells(spec)), decided(read_cells(spec, from_scratch=True))
+    assert (staying["moved_executors"], staying["parameters"]) == (0, "{}")
     assert (from_scratch["moved_executors"] > 0, from_scratch["parameters"]) == (True, '{"from_scratch":true}')
     first = make_scheduler("top_storm").schedule(problem).slot_of_executor
     assert from_scratch["cost"] == pytest.approx(cost_of(problem, first).total)
@@ -144,14 +144,14 @@ def test_sweep_rows_match_compare_output(tmp_path: Path) -> None:
     for row in rows:
         figures = answers[row["scheduler"]].figures
         assert figures is not None
-        told = figures.as_dict()
-        assert row["cost"] == told["cost"]["total"]
-        assert row["inter_node"] == told["cost"]["inter_node"]
-        assert row["to_unplaced"] == told["cost"]["unplaced"]
-        assert row["nodes"] == told["nodes_used"]
-        assert row["limits_broken"] == len(told["limits_broken"])
+        expected = figures.as_dict()
+        assert row["cost"] == expected["cost"]["total"]
+        assert row["inter_node"] == expected["cost"]["inter_node"]
+        assert row["to_unplaced"] == expected["cost"]["unplaced"]
+        assert row["nodes"] == expected["nodes_used"]
+        assert row["limits_broken"] == len(expected["limits_broken"])
         for name in ("valid", "unplaced", "workers", "cpu_max_over_mean", "moved_executors"):
-            assert row[name] == told[name]
+            assert row[name] == expected[name]
         assert row["error"] is None
         assert 0 < row["seconds"] < 60
         assert row["cores"] > 0

@@ -128,8 +128,8 @@ def test_node_cpu_is_that_of_its_control_group_once_and_overload_is_against_the_
     of_a = {("a", 1000 + n): group_second(cores_used, 1.25) for n, cores_used in enumerate(used)}
     table = seconds(cores, group=of_a).to_pylist()
     table[7] |= NO_GROUP
-    told = pa.Table.from_pylist(table, seconds(cores).schema)
-    series = NodeSeries(told, settle_s=0)
+    reported = pa.Table.from_pylist(table, seconds(cores).schema)
+    series = NodeSeries(reported, settle_s=0)
     assert series.mean_cores(1000, 1004) == pytest.approx({"a": sum(used) / 4, "b": 1})
     workers = sum(sum(filter(None, of)) for (node, _), of in cores.items() if node == "a")
     assert series.mean_overhead_cores(1000, 1004) == pytest.approx({"a": (sum(used) - workers) / 4})
@@ -140,7 +140,7 @@ def test_node_cpu_is_that_of_its_control_group_once_and_overload_is_against_the_
 
     nodes = tuple(Supervisor(name, name, (1,), 6e9) for name in ("a", "b"))
     settings = StreamSettings(settle_s=0, core_hz_of={"a": 2e9})
-    measurement = Measurement(1_000_000, 1_004_000, panes(), told, settings)
+    measurement = Measurement(1_000_000, 1_004_000, panes(), reported, settings)
     profile = measurement.profile(Problem(nodes, ()))
     assert profile.node_cpu_hz == pytest.approx({"a": sum(used) / 4 * 2e9, "b": 3e9})
     assert profile.node_quota_hz == pytest.approx({"a": 1.25 * 2e9})
@@ -217,7 +217,7 @@ def test_unmatched_records_are_counted_and_silent_executors_get_sibling_load() -
     first, second = (int(topology.executor_start_task[e]) for e in spouts)
     known = {"kind": "executor", "supervisor": "a", "component": "sentences", "length_ns": 10**9, "cpu_ns": 5e8}
     pair = {"kind": "pair", "component": "count", "grouping": "fields", "bytes": 0, "sampled": 0}
-    told = facts(
+    reported = facts(
         known | {"first": first, "second": first},
         # Another run of tasks than the topology's: from before it was rebalanced.
         known | {"first": first, "second": second, "cpu_ns": 9e8},
@@ -225,10 +225,10 @@ def test_unmatched_records_are_counted_and_silent_executors_get_sibling_load() -
         pair | {"first": first, "second": 999, "tuples": 5},
         pair | {"first": second, "second": 1, "tuples": 3},
     )
-    load = topology_load(topology, told, SETTINGS, core_hz=2e9)
+    load = topology_load(topology, reported, SETTINGS, core_hz=2e9)
     assert load.cpu_hz[spouts].tolist() == [1e9, 1e9]
     assert (load.pair_source.tolist(), load.pair_target.tolist(), load.pair_tps.tolist()) == ([spouts[0]], [0], [70])
-    assert unknown_tuples(topology, told) == 8
+    assert unknown_tuples(topology, reported) == 8
     assert load.bytes_per_tuple is None
 
 
@@ -249,7 +249,7 @@ def test_waits_runs_and_pending_trees_are_means_of_the_records_that_have_them() 
 
     spout, other_spout = members["sentences"]
     split, other_split = members["split"][:2]
-    told = facts(
+    reported = facts(
         # Of four seconds two told of waits and one of pending trees, here and on another node.
         of(spout, waited_ns=10**9, waited_known_ns=2 * 10**9, pending_ns=7e9, pending_known_ns=10**9),
         of(spout, supervisor="b", waited_ns=0, waited_known_ns=2 * 10**9, pending_ns=9e9, pending_known_ns=10**9),
@@ -259,7 +259,7 @@ def test_waits_runs_and_pending_trees_are_means_of_the_records_that_have_them() 
         # A record of an older probe has waits and no runs.
         of(other_split, waited_ns=0, waited_known_ns=4 * 10**9, runs=800, runs_known_ns=2 * 10**9),
     )
-    load = topology_load(topology, told, SETTINGS, core_hz=2e9)
+    load = topology_load(topology, reported, SETTINGS, core_hz=2e9)
     assert load.waited is not None
     assert load.runs_per_s is not None
     assert load.pending_trees is not None

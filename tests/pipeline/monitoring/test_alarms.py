@@ -99,7 +99,7 @@ def in_python(arriving: list[list[Record]], settle_s: int) -> list[Episode]:
             without_short_gaps(of_group[port] if grouped else cores[node, port], settle_s) for port in (6700, 6701)
         ]
         seconds = [[of[at] for of in known if at in of] for at in range(LENGTH_S)]
-        sums = [sum(told) / (len(told) if grouped else 1) if told else None for told in seconds]
+        sums = [sum(values) / (len(values) if grouped else 1) if values else None for values in seconds]
         runs = episodes_of(sums, AFTER_S, QUOTA if grouped else CAPACITY)
         found += [(node, START_S + begin, START_S + end, peak) for begin, end, peak in runs]
     return sorted(found)
@@ -160,8 +160,8 @@ def seconds_of(cores: list[float], node: str = "a") -> pa.Table:
 
 @pytest.mark.spark
 def test_alarm_is_raised_one_trigger_after_threshold(spark: SparkSession, tmp_path: Path) -> None:
-    told: list[tuple[Alarm, float]] = []
-    stream = AlarmStream(tmp_path, AFTER_S, SETTINGS, lambda alarm: told.append((alarm, time.monotonic())))
+    raised: list[tuple[Alarm, float]] = []
+    stream = AlarmStream(tmp_path, AFTER_S, SETTINGS, lambda alarm: raised.append((alarm, time.monotonic())))
     started = time.monotonic()
     stream.start(spark)
     try:
@@ -171,12 +171,12 @@ def test_alarm_is_raised_one_trigger_after_threshold(spark: SparkSession, tmp_pa
         # Spark deletes what it has read two batches ago.
         wait(lambda: (tmp_path / "checkpoint" / "commits" / "0").exists(), stream.status)
         first_s = time.monotonic() - started
-        assert not told
+        assert not raised
         time.sleep(0.3)
         written = time.monotonic()
         stream.feed.write(NodeSeries(seconds_of([*cores, 2.6]), settle_s=0), {"a": CAPACITY})
-        wait(lambda: bool(told), stream.status)
-        ((alarm, at),) = told
+        wait(lambda: bool(raised), stream.status)
+        ((alarm, at),) = raised
         assert at - written < 1 + max(3, first_s), "one trigger, and what a batch takes: the first one took no less"
         assert alarm == Alarm("a", START_S + 2, START_S + 2 + AFTER_S + 1, 2.6, CAPACITY)
         assert list(directory.iterdir())
@@ -213,27 +213,27 @@ def lines_in(directory: Path) -> list[tuple[str, int, float | None]]:
 def test_seconds_feed_contains_only_overloaded_or_recently_overloaded_nodes(tmp_path: Path) -> None:
     feed, capacity = SecondsFeed(tmp_path, final_s=3), {"a": CAPACITY, "gone": CAPACITY}
 
-    def told(cores: list[float]) -> list[tuple[str, int, float | None]]:
+    def raised(cores: list[float]) -> list[tuple[str, int, float | None]]:
         feed.write(NodeSeries(seconds_of(cores), settle_s=0), capacity)
         return lines_in(tmp_path)
 
     well = [0.5] * 10
     feed.write(NodeSeries(seconds_of(well), settle_s=0), {})
     assert lines_in(tmp_path) == []
-    assert told(well) == [("a", 9, 0.5), ("gone", 9, None)], "it is not known what was followed before"
-    assert told([*well, 1.9]) == []
+    assert raised(well) == [("a", 9, 0.5), ("gone", 9, None)], "it is not known what was followed before"
+    assert raised([*well, 1.9]) == []
     over = [*well, 1.9, 2.5]
-    assert told(over) == [("a", 7, 0.5), ("a", 8, 0.5), ("a", 9, 0.5), ("a", 10, 1.9), ("a", 11, 2.5)]
-    assert told(over) == []
+    assert raised(over) == [("a", 7, 0.5), ("a", 8, 0.5), ("a", 9, 0.5), ("a", 10, 1.9), ("a", 11, 2.5)]
+    assert raised(over) == []
     over[-1] = 2.7
-    assert told([*over, 0.1]) == [("a", 11, 2.7), ("a", 12, 0.1)], "a record came late"
+    assert raised([*over, 0.1]) == [("a", 11, 2.7), ("a", 12, 0.1)], "a record came late"
     # The feed stood still for long: nothing is left out.
-    assert [at for _, at, _ in told([*over, 0.1, *[2.1] * 30])] == list(range(13, 43))
+    assert [at for _, at, _ in raised([*over, 0.1, *[2.1] * 30])] == list(range(13, 43))
     well_again = [*over, 0.1, *[2.1] * 30, *[0.2] * 9]
-    assert [at for _, at, _ in told(well_again[:45])] == [43, 44]
-    assert [at for _, at, _ in told(well_again)] == [*range(45, 52)]
-    assert [at for _, at, _ in told([*well_again, 0.2])] == [52]
-    assert told([*well_again, 0.2, 0.2]) == []
+    assert [at for _, at, _ in raised(well_again[:45])] == [43, 44]
+    assert [at for _, at, _ in raised(well_again)] == [*range(45, 52)]
+    assert [at for _, at, _ in raised([*well_again, 0.2])] == [52]
+    assert raised([*well_again, 0.2, 0.2]) == []
 
 
 class Frame:
@@ -250,63 +250,63 @@ class Frame:
 
 
 def test_repeated_batch_does_not_change_alarms(tmp_path: Path) -> None:
-    told: list[Alarm] = []
-    log = AlarmLog(tmp_path / "alarms.json", told.append)
+    raised: list[Alarm] = []
+    log = AlarmLog(tmp_path / "alarms.json", raised.append)
     log(Frame(("raised", "a", 10, 20), ("raised", "b", 5, 15)), 0)  # type: ignore[arg-type]
     # One ends and the next begins in the same batch.
     log(Frame(("raised", "a", 50, 60), ("ended", "a", 10, 30)), 1)  # type: ignore[arg-type]
-    again = AlarmLog(tmp_path / "alarms.json", told.append)
+    again = AlarmLog(tmp_path / "alarms.json", raised.append)
     again(Frame(("raised", "a", 50, 60), ("ended", "a", 10, 30)), 1)  # type: ignore[arg-type]
     assert again.as_dict() == log.as_dict()
-    assert [(a.supervisor, a.start_s) for a in told] == [("b", 5), ("a", 10), ("a", 50)]
+    assert [(a.supervisor, a.start_s) for a in raised] == [("b", 5), ("a", 10), ("a", 50)]
     assert {node: alarm.start_s for node, alarm in again.up.items()} == {"a": 50, "b": 5}
     assert [(a.start_s, a.end_s) for a in again.ended] == [(10, 30)]
     assert again.raised == 3
 
     for content in (b"", b'{"batch": 1, "up": [', b"[]", b'{"batch": 1}'):
         (tmp_path / "alarms.json").write_bytes(content)
-        damaged = AlarmLog(tmp_path / "alarms.json", told.append)
+        damaged = AlarmLog(tmp_path / "alarms.json", raised.append)
         assert damaged.as_dict() == {"up": [], "ended": [], "raised": 0}
         assert (tmp_path / "alarms.damaged").read_bytes() == content
     damaged(Frame(("raised", "a", 50, 60)), 2)  # type: ignore[arg-type]
-    assert list(AlarmLog(tmp_path / "alarms.json", told.append).up) == ["a"]
+    assert list(AlarmLog(tmp_path / "alarms.json", raised.append).up) == ["a"]
 
 
 def test_new_alarm_in_a_repeated_batch_is_raised(tmp_path: Path) -> None:
     """A checkpoint that lost its newest files repeats a number with other events."""
-    told: list[Alarm] = []
-    log = AlarmLog(tmp_path / "alarms.json", told.append)
+    raised: list[Alarm] = []
+    log = AlarmLog(tmp_path / "alarms.json", raised.append)
     log(Frame(("raised", "a", 10, 20), ("ended", "a", 10, 30)), 5)  # type: ignore[arg-type]
     log(Frame(("raised", "a", 10, 20), ("raised", "b", 12, 22)), 0)  # type: ignore[arg-type]
-    assert [(a.supervisor, a.start_s) for a in told] == [("a", 10), ("b", 12)]
+    assert [(a.supervisor, a.start_s) for a in raised] == [("a", 10), ("b", 12)]
     assert list(log.up) == ["b"]
 
 
 def test_alarm_is_reported_though_another_one_could_not_be(tmp_path: Path) -> None:
-    told: list[str] = []
+    raised: list[str] = []
 
-    def tell(alarm: Alarm) -> None:
-        told.append(alarm.supervisor)
+    def report(alarm: Alarm) -> None:
+        raised.append(alarm.supervisor)
         if alarm.supervisor == "a":
             raise RuntimeError("no answer")
 
-    AlarmLog(tmp_path / "alarms.json", tell)(Frame(("raised", "a", 10, 20), ("raised", "b", 12, 22)), 0)  # type: ignore[arg-type]
-    assert told == ["a", "b"]
+    AlarmLog(tmp_path / "alarms.json", report)(Frame(("raised", "a", 10, 20), ("raised", "b", 12, 22)), 0)  # type: ignore[arg-type]
+    assert raised == ["a", "b"]
 
 
 def test_unsaved_alarm_is_raised_when_its_batch_is_repeated(tmp_path: Path) -> None:
-    told: list[Alarm] = []
+    raised: list[Alarm] = []
     (tmp_path / "state").write_text("in the way")
-    log = AlarmLog(tmp_path / "state" / "alarms.json", told.append)
+    log = AlarmLog(tmp_path / "state" / "alarms.json", raised.append)
     batch = Frame(("raised", "a", 10, 20))
     with pytest.raises(OSError, match="Not a directory"):
         log(batch, 0)  # type: ignore[arg-type]
-    assert (told, log.as_dict()) == ([], {"up": [], "ended": [], "raised": 0})
+    assert (raised, log.as_dict()) == ([], {"up": [], "ended": [], "raised": 0})
     (tmp_path / "state").unlink()
     (tmp_path / "state").mkdir()
     log(batch, 0)  # type: ignore[arg-type]
-    assert [alarm.supervisor for alarm in told] == ["a"]
-    assert list(AlarmLog(tmp_path / "state" / "alarms.json", told.append).up) == ["a"]
+    assert [alarm.supervisor for alarm in raised] == ["a"]
+    assert list(AlarmLog(tmp_path / "state" / "alarms.json", raised.append).up) == ["a"]
 
 
 def test_node_leaving_the_cluster_is_written_as_silent(tmp_path: Path) -> None:

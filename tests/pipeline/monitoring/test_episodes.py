@@ -27,14 +27,14 @@ def episodes_of(cores: list[float | None], after_s: float, capacity: float = CAP
     return found
 
 
-def all_told(
+def follow_all(
     batches: list[list[NodeSecond]], after_s: float, final_s: int
 ) -> tuple[list[NodeEpisodes], list[Run], list[Run]]:
     runs: list[Run] = []
     newest = None
     steps = []
-    for told in batches:
-        after = follow(runs, newest, told, after_s, final_s)
+    for batch in batches:
+        after = follow(runs, newest, batch, after_s, final_s)
         runs, newest = after.runs, after.newest_s
         steps.append(after)
     return steps, [run for step in steps for run in step.raised], [run for step in steps for run in step.ended]
@@ -57,8 +57,8 @@ def test_batch_order_does_not_change_episodes(cores: list[float | None], after_s
     cuts = sorted(data.draw(st.lists(st.integers(0, len(order)), max_size=20)))
     batches = [order[a:b] for a, b in itertools.pairwise([0, *cuts, len(order)]) if b > a]
     again = data.draw(st.booleans())
-    batches = [told for batch in batches for told in ([batch, batch] if again else [batch])]
-    steps, raised, ended = all_told(batches, after_s, final_s)
+    batches = [each for batch in batches for each in ([batch, batch] if again else [batch])]
+    steps, raised, ended = follow_all(batches, after_s, final_s)
     expected = episodes_of(cores, after_s)
     assert brief(ended) == expected
     assert steps[-1].runs == []
@@ -71,18 +71,18 @@ def test_batch_order_does_not_change_episodes(cores: list[float | None], after_s
 def test_alarm_is_raised_at_second_exceeding_threshold(cores: list[float | None], after_s: float) -> None:
     final_s = final_after_s(after_s, 40)
     batches = [[NodeSecond(at, used, CAPACITY)] for at, used in enumerate(cores)]
-    steps, _, _ = all_told(batches, after_s, final_s)
+    steps, _, _ = follow_all(batches, after_s, final_s)
     at = [second for second, step in enumerate(steps) for _ in step.raised]
     assert at == [start + int(after_s) for start, _, _ in episodes_of(cores, after_s)]
 
 
 def test_state_stays_small_however_long_an_episode_lasts() -> None:
-    steps, raised, ended = all_told([[NodeSecond(at, 3.0, CAPACITY)] for at in range(5000)], 30, 30)
+    steps, raised, ended = follow_all([[NodeSecond(at, 3.0, CAPACITY)] for at in range(5000)], 30, 30)
     assert len(raised) == 1
     assert not ended
     assert all(len(step.runs) == 1 for step in steps)
     blinking = [[NodeSecond(at, 3.0 * (at % 2), CAPACITY)] for at in range(500)]
-    steps, raised, ended = all_told(blinking, 30, 30)
+    steps, raised, ended = follow_all(blinking, 30, 30)
     assert max(len(step.runs) for step in steps) <= 17
     assert not raised + ended
 

@@ -25,8 +25,8 @@ def test_no_shell_reads_more_in_a_directory_than_its_name(
         monkeypatch.setenv(variable, "")
     directory = tmp_path / name
     log = session._configure(directory, niceness=0)  # noqa: SLF001
-    told = 'cd "$1" && . "$2" && echo told >&2'
-    subprocess.run(["bash", "-c", told, "bash", tmp_path, directory / "conf" / "spark-env.sh"], check=True)
+    script = 'cd "$1" && . "$2" && echo told >&2'
+    subprocess.run(["bash", "-c", script, "bash", tmp_path, directory / "conf" / "spark-env.sh"], check=True)
     assert log.read_text().splitlines()[-1] == "told"
     assert [path.name for path in tmp_path.iterdir()] == [name]
 

@@ -94,9 +94,9 @@ def test_foreign_server_at_spark_connect_address_is_reported_hiding_token(monkey
         url = f"sc://127.0.0.1:{server.getsockname()[1]}/;token=secret"
         with pytest.raises(
             StormwrightError, match=r"no Spark Connect server answers at sc://127.* within 0\.5 s"
-        ) as told:
+        ) as error:
             remote.connect_session(SparkTarget(url))
-    assert "secret" not in str(told.value)
+    assert "secret" not in str(error.value)
 
 
 def test_a_malformed_connect_address_names_the_option() -> None:

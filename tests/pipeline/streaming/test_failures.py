@@ -70,14 +70,14 @@ def test_failed_query_restarts(monkeypatch: pytest.MonkeyPatch) -> None:
             raise query
         return query
 
-    kept = query_supervisor.SupervisedQuery(start)
+    supervised = query_supervisor.SupervisedQuery(start)
     deadline = time.monotonic() + 10
-    while kept.error or kept.restarts < 2:
-        assert kept.running
-        assert time.monotonic() < deadline, kept.error
+    while supervised.error or supervised.restarts < 2:
+        assert supervised.running
+        assert time.monotonic() < deadline, supervised.error
         time.sleep(0.01)
-    kept.stop()
-    assert not kept.running
+    supervised.stop()
+    assert not supervised.running
     assert list(queries) == []
 
 
@@ -86,9 +86,9 @@ def test_lost_jvm_stops_the_query_and_is_reported() -> None:
         def awaitTermination(self) -> bool:  # noqa: N802 - Spark's name
             raise ConnectionRefusedError("connection refused")
 
-    kept = query_supervisor.SupervisedQuery(lambda: Gone(None))
-    wait(lambda: not kept.running, lambda: kept.error)
-    assert kept.error == "Spark has ended: connection refused"
+    supervised = query_supervisor.SupervisedQuery(lambda: Gone(None))
+    wait(lambda: not supervised.running, lambda: supervised.error)
+    assert supervised.error == "Spark has ended: connection refused"
 
 
 def test_files_failing_only_together_are_not_blamed() -> None:
@@ -211,7 +211,7 @@ def test_the_quarantine_keeps_the_newest_of_too_much(tmp_path: Path, monkeypatch
         most = max(most, sum(1 for path in quarantine.directory.iterdir() if path.is_file()))
     assert most == 50
     found = read_quarantines(tmp_path, newest=40)
-    assert [kept["landed_ms"] for kept in found.newest] == list(range(260, 300))
+    assert [row["landed_ms"] for row in found.newest] == list(range(260, 300))
 
     monkeypatch.setattr(quarantine_module, "MAX_BYTES", 10_000)
     path = tmp_path / "poison.jsonl"

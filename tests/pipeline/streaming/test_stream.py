@@ -146,26 +146,26 @@ class FakeSpark:
     """A session that records the requests to it."""
 
     def __init__(self) -> None:
-        self.asked: list[str] = []
+        self.calls: list[str] = []
         self.streams = self
 
     def addListener(self, _: object) -> None:  # noqa: N802 - Spark's name, and below
-        self.asked.append("listened to")
+        self.calls.append("listened to")
 
     def removeListener(self, _: object) -> None:  # noqa: N802
-        self.asked.append("left alone")
+        self.calls.append("left alone")
         raise RuntimeError("a listener nobody knows")
 
     def stop(self) -> None:
-        self.asked.append("stopped")
+        self.calls.append("stopped")
 
 
-@pytest.mark.parametrize(("fails", "asked"), [
+@pytest.mark.parametrize(("fails", "expected"), [
     ("BatchPlan", ["listened to", "left alone", "stopped"]),
     ("LoadStream._rebuild", ["listened to", "left alone", "stopped"]),
 ])  # fmt: skip
 def test_failed_stream_start_stops_spark(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: str, asked: list[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: str, expected: list[str]
 ) -> None:
     def failing(*_: object) -> None:
         raise MemoryError(fails)
@@ -177,7 +177,7 @@ def test_failed_stream_start_stops_spark(
     stream = LoadStream(tmp_path / "landing", tmp_path / "state", SETTINGS)
     with pytest.raises((MemoryError, RuntimeError)):
         stream.start()
-    assert found.asked == asked
+    assert found.calls == expected
     assert not stream.progress()["running"]
     assert stream.spark is None
 
@@ -222,7 +222,7 @@ def test_stream_stop_completes_despite_partial_failure(tmp_path: Path, monkeypat
     assert stream.progress()["running"]
     with pytest.raises((OSError, RuntimeError)):
         stream.stop()
-    assert found.asked == ["listened to", "left alone", "stopped"]
+    assert found.calls == ["listened to", "left alone", "stopped"]
     assert stream.spark is None
 
 
@@ -249,9 +249,9 @@ def test_records_landing_far_out_of_order_are_quarantined(
             "read": read, "used": len(used), "duplicate": 0, "quarantined": len(held_back),
         }  # fmt: skip
         assert_profile(stream, world, used)
-    kept = rows_in((tmp_path / "state").glob("*/quarantine/*.jsonl"))
-    assert [(row["reason"], row["line_number"]) for row in kept] == [(OVERTAKEN, n) for n in range(1, 11)]
-    assert [row["line"] for row in kept] == [encoded(record).decode() for record in held_back]
+    rejected = rows_in((tmp_path / "state").glob("*/quarantine/*.jsonl"))
+    assert [(row["reason"], row["line_number"]) for row in rejected] == [(OVERTAKEN, n) for n in range(1, 11)]
+    assert [row["line"] for row in rejected] == [encoded(record).decode() for record in held_back]
 
 
 @pytest.mark.parametrize("name", ["1-blank.jsonl", "_hidden.jsonl"])

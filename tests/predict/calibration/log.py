@@ -181,13 +181,13 @@ class Log:
         return self.serialise_us + self.serialise_us_per_kb * SIZES[stream] / 1e3
 
 
-def dealt(*slots: tuple[str, int]) -> dict[int, tuple[str, int]]:
+def distributed(*slots: tuple[str, int]) -> dict[int, tuple[str, int]]:
     """Tasks distributed over slots, one after the other within each component."""
     return {task: slots[n % len(slots)] for tasks in TASKS.values() for n, task in enumerate(tasks)}
 
 
-SPREAD = dealt(("n0", 6700), ("n1", 6700), ("n2", 6700))
-TOGETHER = dealt(("n0", 6700))
+SPREAD = distributed(("n0", 6700), ("n1", 6700), ("n2", 6700))
+TOGETHER = distributed(("n0", 6700))
 
 
 def varied(log: Log, **changes: Any) -> Log:

@@ -11,7 +11,7 @@ from stormwright.predict.calibration.calibration import Calibration, calibrated,
 from stormwright.predict.calibration.evidence import Evidence
 from stormwright.predict.calibration.windows import Windows
 from stormwright.predict.costs import Costs
-from tests.predict.calibration.log import SPREAD, STREAMS, TOGETHER, Log, dealt
+from tests.predict.calibration.log import SPREAD, STREAMS, TOGETHER, Log, distributed
 
 NAMES = (
     "send_us",
@@ -75,7 +75,7 @@ def test_costs_are_accurate_after_one_minute():
     assert found.costs.fitted_in.node_utilisation.most < 0.3
 
 
-def test_counted_polls_tell_what_a_poll_takes():
+def test_cost_of_a_poll_is_fitted_from_counted_polls():
     found = fitted(Log(SPREAD, poll_us=14.0, serialise_us=4.0).records(1))
     assert found.costs.poll_us == pytest.approx(14.0, rel=0.05)
     assert found.figures["poll_us"].low <= 14.0 <= found.figures["poll_us"].high
@@ -85,7 +85,7 @@ def test_counted_polls_tell_what_a_poll_takes():
     assert fitted(Log(SPREAD).records(1)).figures["poll_us"].learned < 0.01
 
 
-def test_evidence_of_before_polls_were_counted_is_kept():
+def test_evidence_from_before_polls_were_counted_is_preserved():
     known = Evidence()
     windows = Windows()
     windows.add(Log(SPREAD, serialise_us=4.0).records(1))
@@ -247,14 +247,14 @@ def test_cold_workers_are_excluded_from_the_fit():
 
 
 def test_two_workers_on_one_node_yield_message_costs_but_no_link_costs():
-    log = Log(dealt(("n0", 6700), ("n0", 6701), ("n1", 6700)), serialise_us=4.0)
+    log = Log(distributed(("n0", 6700), ("n0", 6701), ("n1", 6700)), serialise_us=4.0)
     found = fitted(log.records(1))
     assert found.costs.serialise_us == pytest.approx(4.0, rel=0.1)
     assert found.costs.overhead_bytes == pytest.approx(17.0, rel=0.1)  # by the other node
 
 
 def test_two_topologies_share_message_cost_evidence():
-    one, other = Log(SPREAD), Log(dealt(("n1", 6701), ("n0", 6701)), topology="other-2-0")
+    one, other = Log(SPREAD), Log(distributed(("n1", 6701), ("n0", 6701)), topology="other-2-0")
     alone, both = fitted(one.records(1)), fitted([*one.records(1), *without_links(other.records(2))])
     width = [c.figures["receive_us"].high - c.figures["receive_us"].low for c in (alone, both)]
     assert both.figures["receive_us"].low <= 1.9 <= both.figures["receive_us"].high

@@ -152,10 +152,10 @@ def test_stream_costs_survive_json_and_document_round_trip():
 
 
 def test_evidence_saved_without_stream_costs_is_readable():
-    told = known_of(Log(SPREAD).records(1)).as_dict()
-    for one in told["topologies"].values():
+    document = known_of(Log(SPREAD).records(1)).as_dict()
+    for one in document["topologies"].values():
         del one["by_input"]
-    assert calibrated(Evidence.from_dict(told)).as_dict() == calibrated(known_of(Log(SPREAD).records(1))).as_dict()
+    assert calibrated(Evidence.from_dict(document)).as_dict() == calibrated(known_of(Log(SPREAD).records(1))).as_dict()
 
 
 def test_evidence_of_two_placements_identifies_stream_costs():

@@ -19,11 +19,11 @@ from tests.schedulers.builders import load, nodes, problem, running, topology
 CASE = all_cases()["m23-oversubscribed-users"]
 
 
-def of_users(*told: tuple[str, float, dict], **more) -> Problem:
+def of_users(*entries: tuple[str, float, dict], **more) -> Problem:
     """A topology of one executor for each user, CPU in GHz and configuration, in that order, on a roomy node."""
     placed = [
         (replace(topology(f"t{n}", 1, 1, **conf), owner=user, launch_time=100 - n), load(1, cpu_ghz=ghz))
-        for n, (user, ghz, conf) in enumerate(told)
+        for n, (user, ghz, conf) in enumerate(entries)
     ]
     return problem(nodes(30.0, ports=20), *placed, **more)
 
@@ -82,8 +82,8 @@ def test_fair_share_serves_the_most_urgent_of_a_user():
 
 def test_fair_shares_are_by_weights_of_users_and_of_topologies():
     """Of equal topologies the user with weight 3 gets three for one."""
-    told = [("a", 1, {})] * 6 + [("b", 1, {})] * 2
-    of = replace(of_users(*told), conf={USERS: {"a": {"weight": 3}}})
+    entries = [("a", 1, {})] * 6 + [("b", 1, {})] * 2
+    of = replace(of_users(*entries), conf={USERS: {"a": {"weight": 3}}})
     users = [of.topologies[index].owner for index in queue(of, "fair_share")]
     assert users[:4].count("a") == users[4:].count("a") == 3
     light = of_users(*[("a", 1, {"stormwright.weight": 3})] * 6, *[("b", 1, {})] * 2)
@@ -98,7 +98,7 @@ def test_invalid_weight_is_rejected_by_orders_using_it(order):
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "told"),
+    ("key", "value", "expected"),
     [
         ("stormwright.order", "fast", "should be one of given"),
         ("stormwright.backfill", 1, "should be true or false"),
@@ -110,8 +110,8 @@ def test_invalid_weight_is_rejected_by_orders_using_it(order):
         (USERS, {"a": {"weight": 0}}, "should be a number above 0"),
     ],
 )
-def test_cluster_configuration_of_users_and_pools_is_validated(key, value, told):
-    with pytest.raises(InputError, match=told):
+def test_cluster_configuration_of_users_and_pools_is_validated(key, value, expected):
+    with pytest.raises(InputError, match=expected):
         problem(nodes(1.0), conf={key: value})
 
 

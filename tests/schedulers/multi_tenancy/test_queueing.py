@@ -35,10 +35,10 @@ FEW = examples(12)
 def of_users(draw, *, runs: bool = True) -> Problem:
     """Topologies of two users with priorities; limits of users that some are beyond."""
     of = draw(problems(flows=False, running=runs, max_topologies=5))
-    told = draw(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 3)), min_size=5, max_size=5))
+    owners = draw(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 3)), min_size=5, max_size=5))
     topologies = tuple(
         replace(t, owner=user, conf={**t.conf, "topology.priority": priority})
-        for t, (user, priority) in zip(of.topologies, told, strict=False)
+        for t, (user, priority) in zip(of.topologies, owners, strict=False)
     )
     most = st.fixed_dictionaries(
         {},
@@ -173,8 +173,8 @@ def test_limit_status_includes_limit_amount_and_remedy(name):
 def test_status_names_the_option_that_blocks_the_topology(owner, who):
     of = problem(nodes(9), (replace(topology("t", 4, 3), owner=owner), load(4)), conf={USERS: {"*": {"slots": 9}}})
     answer = make("spread", user_slots=2).schedule(of)
-    told = f"{who} would have 3 of 2 slots with it: make it smaller, kill another, or raise user_slots"
-    assert answer.status == {"t": f"spread: {told}"}
+    reason = f"{who} would have 3 of 2 slots with it: make it smaller, kill another, or raise user_slots"
+    assert answer.status == {"t": f"spread: {reason}"}
 
 
 def test_user_over_limit_does_not_block_other_users():
@@ -230,17 +230,17 @@ class LastFirst:
     """Gives every topology one slot, the last ones first, as long as there are slots."""
 
     def __init__(self) -> None:
-        self.asked = 0
+        self.calls = 0
 
     def schedule(self, of: Problem) -> Assignment:
-        self.asked += 1
+        self.calls += 1
         slots = np.full(of.num_executors, UNPLACED, np.int32)
         for slot, index in zip(range(len(of.slots)), reversed(range(len(of.topologies))), strict=False):
             slots[of.executors_of(index)] = slot
-        told = [
+        entries = [
             Unplaced(of.topologies[int(of.executor_topology[e])].id, 0, "c", ("0 slots",)) for e in range(len(slots))
         ]
-        return Assignment(slots, tuple(each for each, slot in zip(told, slots, strict=True) if slot == UNPLACED))
+        return Assignment(slots, tuple(each for each, slot in zip(entries, slots, strict=True) if slot == UNPLACED))
 
 
 def test_reasons_for_many_unplaced_topologies_take_subquadratic_time():
@@ -276,14 +276,14 @@ def test_scheduling_repeats_until_urgent_topologies_are_placed(topologies, ports
     urgent = sorted(range(topologies), key=priorities.__getitem__)[:ports]
     assert np.flatnonzero(answer.slot_of_executor != UNPLACED).tolist() == sorted(urgent)
     assert len({slot for slot in answer.slot_of_executor.tolist() if slot != UNPLACED}) == ports
-    assert scheduler.asked <= 16 + 2 * 8
+    assert scheduler.calls <= 16 + 2 * 8
 
 
 def test_workers_added_by_a_scheduler_count_towards_slot_limit():
     """`tag_aware` gives a worker to each of two groups where one worker was requested."""
     parts = (Component("a", "spout", 1, tags=("x",)), Component("b", "bolt", 1, tags=("y",)))
-    told = [replace(topology(f"t{n}", 1, 1), owner="ann", components=parts) for n in range(2)]
-    placed = [(replace(t, executor_runs=default_executor_runs(parts)), load(2)) for t in told]
+    requesting = [replace(topology(f"t{n}", 1, 1), owner="ann", components=parts) for n in range(2)]
+    placed = [(replace(t, executor_runs=default_executor_runs(parts)), load(2)) for t in requesting]
     supervisors = tuple(
         replace(node, scheduler_meta={"tags": tag}) for node, tag in zip(nodes(9, 9), "xy", strict=True)
     )

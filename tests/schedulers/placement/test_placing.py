@@ -90,11 +90,11 @@ def test_remaining_executors_respect_the_worker_size_limit():
 
 def test_workers_alternate_between_nodes_with_most_slots_first():
     placing = placing_of(nodes(9.0, ports=2) + nodes(9.0, 9.0, 9.0, ports=3)[1:], executors=6, workers=6)
-    dealt = []
+    hosts = []
     for executor in range(6):
-        dealt.append(placing.in_turn(placing.can_host([executor])))
-        placing.put_worker([executor], dealt[-1])
-    assert dealt == [1, 2, 0, 1, 2, 0]
+        hosts.append(placing.in_turn(placing.can_host([executor])))
+        placing.put_worker([executor], hosts[-1])
+    assert hosts == [1, 2, 0, 1, 2, 0]
     assert [placing.workers_on(node) for node in range(3)] == [2, 2, 2]
     assert placing.in_turn(np.zeros(3, dtype=bool)) == UNPLACED
 

@@ -42,18 +42,18 @@ def best_by_trying(of, slots):
         """The best that node `a` of the placement can keep on node `b`."""
         ways = []
         for order in permutations(ports[b]):
-            kept = whole = 0
+            staying = whole = 0
             for new, old in zip(ports[a], order, strict=True):
                 here, there = set(np.flatnonzero(slots == new)), set(np.flatnonzero(now == old))
-                kept += len(here & there)
+                staying += len(here & there)
                 whole += bool(here) and here == there
-            ways.append((kept, whole))
+            ways.append((staying, whole))
         return max(ways)
 
     best = (0, 0)
     for to in swaps(of):
         found = [stays(a, b) for a, b in enumerate(to)]
-        best = max(best, (sum(kept for kept, _ in found), sum(whole for _, whole in found)))
+        best = max(best, (sum(staying for staying, _ in found), sum(whole for _, whole in found)))
     return best
 
 
@@ -77,17 +77,17 @@ def placements(draw):
 
 
 @given(placements())
-def test_as_much_stays_as_can(drawn):
-    of, slots = drawn
+def test_as_much_stays_as_can(case):
+    of, slots = case
     after = renamed(of, slots)
     changes = diff(of, of.current_slot, after)
-    kept = int(np.count_nonzero((after == of.current_slot) & (after != UNPLACED)))
-    assert (kept, len(changes.unchanged_workers)) == best_by_trying(of, slots)
+    staying = int(np.count_nonzero((after == of.current_slot) & (after != UNPLACED)))
+    assert (staying, len(changes.unchanged_workers)) == best_by_trying(of, slots)
 
 
 @given(placements())
-def test_relabeling_preserves_the_placement_structure(drawn):
-    of, slots = drawn
+def test_relabeling_preserves_the_placement_structure(case):
+    of, slots = case
     after = renamed(of, slots)
     assert np.array_equal(after == UNPLACED, slots == UNPLACED)
     for name in (lambda s: s, lambda s: np.append(of.slot_node, UNPLACED)[s]):

@@ -57,14 +57,14 @@ def is_feasible(of: Problem) -> bool:
     return any(oracles.is_valid(of, slots) for slots in product(range(len(of.slots)), repeat=of.num_executors))
 
 
-def judged() -> st.SearchStrategy[tuple[Problem, bool]]:
+def with_feasibility() -> st.SearchStrategy[tuple[Problem, bool]]:
     """Problems, and whether they are feasible."""
     few = small_problems().filter(lambda of: len(of.slots) ** of.num_executors <= 5000)
     return few.map(lambda of: (of, is_feasible(of)))
 
 
 @pytest.mark.parametrize("name", ["online", "round_robin", "binpack", "offline", "genetic", "optimizer"])
-@for_any(examples(40), known=judged())
+@for_any(examples(40), known=with_feasibility())
 def test_topology_is_placed_iff_a_feasible_placement_exists(name, known):
     of, feasible = known
     answer = make_scheduler(name, {"iterations": 2000} if name == "optimizer" else {}).schedule(of)

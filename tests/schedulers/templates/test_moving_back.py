@@ -93,14 +93,14 @@ def test_evaluated_placements_are_limited(some, expected, monkeypatch):
     problem = several()
     monkeypatch.setattr("stormwright.schedulers.templates.by_rates._MAX_EVALUATED", problem.num_executors * 10)
     monkeypatch.setattr("stormwright.schedulers.templates.by_rates._SOME", some)
-    judged = []
+    evaluated = []
 
     def badness(of: np.ndarray) -> float:
-        judged.append(of)
+        evaluated.append(of)
         return 1.0
 
     move_back(problem, placed(range(1, 2 * TOPOLOGIES, 2)), badness, 0.5)
-    assert len(judged) == expected
-    judged.clear()
+    assert len(evaluated) == expected
+    evaluated.clear()
     move_back(problem, placed(range(1, 2 * TOPOLOGIES, 2)), badness, 0.5, end_s=0.0)
-    assert judged == []
+    assert evaluated == []

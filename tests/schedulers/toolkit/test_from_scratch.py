@@ -94,12 +94,12 @@ def test_running_and_lost_executors_are_placed_from_scratch():
 
 
 def test_invalid_scheduler_answer_raises_scheduler_error():
-    class Nobody:
+    class WrongShape:
         def schedule(self, problem: Problem) -> Assignment:
             return Assignment(np.zeros(7, np.int32))
 
-    with pytest.raises(SchedulerError, match=r"Nobody.*slot_of_executor should have the shape \(2,\)"):
-        FromScratchScheduler(Nobody()).schedule(APART)
+    with pytest.raises(SchedulerError, match=r"WrongShape.*slot_of_executor should have the shape \(2,\)"):
+        FromScratchScheduler(WrongShape()).schedule(APART)
 
 
 def test_load_is_interpreted_at_measured_slots_with_nothing_running():

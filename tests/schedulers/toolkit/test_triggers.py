@@ -40,24 +40,24 @@ def test_gain_only_every_p_seconds():
 
 @pytest.mark.parametrize(("seconds", "fires"), [(30.0, False), (30.1, True)])
 def test_overload_for_more_than_x_seconds_needs_no_gain_and_no_period(seconds, fires):
-    seen = replace(QUIET, overload_s={"s1": seconds, "s0": 1.0}, since_look_s=0, gain_percent=-400)
-    reason = should_reschedule(PARAMS, seen)
+    observed = replace(QUIET, overload_s={"s1": seconds, "s0": 1.0}, since_look_s=0, gain_percent=-400)
+    reason = should_reschedule(PARAMS, observed)
     assert reason == ("s1: over CPU capacity for more than 30 s" if fires else None)
 
 
 @pytest.mark.parametrize(("seconds", "fires"), [(5.0, False), (5.1, True)])
 def test_a_node_has_an_x_of_its_own(seconds, fires):
-    seen = replace(QUIET, overload_s={"s1": seconds, "s0": 30.0}, since_look_s=0, own_overload_s={"s1": 5.0})
-    assert should_reschedule(PARAMS, seen) == ("s1: over CPU capacity for more than 5 s" if fires else None)
-    patient = replace(seen, overload_s={"s1": 40.0, "s0": 31.0}, own_overload_s={"s1": 50.0})
+    observed = replace(QUIET, overload_s={"s1": seconds, "s0": 30.0}, since_look_s=0, own_overload_s={"s1": 5.0})
+    assert should_reschedule(PARAMS, observed) == ("s1: over CPU capacity for more than 5 s" if fires else None)
+    patient = replace(observed, overload_s={"s1": 40.0, "s0": 31.0}, own_overload_s={"s1": 50.0})
     assert should_reschedule(PARAMS, patient) == "s0: over CPU capacity for more than 30 s"
-    both = replace(seen, overload_s={"s1": 40.0, "s0": 31.0})
+    both = replace(observed, overload_s={"s1": 40.0, "s0": 31.0})
     assert should_reschedule(PARAMS, both) == "s0, s1: over CPU capacity for more than 30, 5 s"
 
 
 def test_overload_seconds_of_nodes_are_read_and_all_faults_listed():
-    told = [{OVERLOAD_S: "5"}, None, {"tags": "a"}, {OVERLOAD_S: "2.5"}]
-    supervisors = tuple(replace(node, scheduler_meta=meta) for node, meta in zip(nodes(1, 1, 1, 1), told, strict=True))
+    metas = [{OVERLOAD_S: "5"}, None, {"tags": "a"}, {OVERLOAD_S: "2.5"}]
+    supervisors = tuple(replace(node, scheduler_meta=meta) for node, meta in zip(nodes(1, 1, 1, 1), metas, strict=True))
     assert own_overload_s(Problem(supervisors, ())) == {"s0": 5.0, "s3": 2.5}
     wrong = [
         replace(node, scheduler_meta={OVERLOAD_S: text}) for node, text in zip(nodes(1, 1), ["-1", "soon"], strict=True)
@@ -70,9 +70,9 @@ def test_overload_seconds_of_nodes_are_read_and_all_faults_listed():
 
 
 def test_never_within_t_seconds_after_a_change():
-    seen = replace(QUIET, overload_s={"s0": 1000.0}, gain_percent=100, since_change_s=44)
-    assert should_reschedule(PARAMS, seen) is None
-    assert should_reschedule(PARAMS, replace(seen, since_change_s=45)) is not None
+    observed = replace(QUIET, overload_s={"s0": 1000.0}, gain_percent=100, since_change_s=44)
+    assert should_reschedule(PARAMS, observed) is None
+    assert should_reschedule(PARAMS, replace(observed, since_change_s=45)) is not None
 
 
 def test_zero_gain_does_not_trigger_with_zero_threshold():
@@ -81,9 +81,9 @@ def test_zero_gain_does_not_trigger_with_zero_threshold():
 
 
 def test_overload_without_overload_gain_requires_another_gain():
-    seen = replace(QUIET, overload_s={"s1": 99.0}, since_look_s=0, overload_gain_percent=5)
-    assert should_reschedule(PARAMS, replace(seen, gain_percent=4)) is None
-    assert should_reschedule(PARAMS, replace(seen, gain_percent=6)) == "s1: over CPU capacity for more than 30 s"
+    observed = replace(QUIET, overload_s={"s1": 99.0}, since_look_s=0, overload_gain_percent=5)
+    assert should_reschedule(PARAMS, replace(observed, gain_percent=4)) is None
+    assert should_reschedule(PARAMS, replace(observed, gain_percent=6)) == "s1: over CPU capacity for more than 30 s"
 
 
 def test_online_parameters_carry_the_triggers():
@@ -112,11 +112,11 @@ OVERLOAD = replace(QUIET, gain_percent=-400, since_look_s=0, overload_s={"s1": 3
 def test_rescheduling_follows_the_declared_triggers(name, fires):
     adapts = traits_of(name).adapts
     assert adapts.ever == any(fires)
-    for seen, expected in zip((PERIOD, DRIFT, OVERLOAD), fires, strict=True):
-        assert (should_reschedule(PARAMS, seen, adapts) is not None) == expected
-        assert should_reschedule(PARAMS, replace(seen, since_change_s=44), adapts) is None, "T holds for all"
-        if seen is not OVERLOAD:
-            assert should_reschedule(PARAMS, replace(seen, gain_percent=19), adapts) is None, "and so does R"
+    for observed, expected in zip((PERIOD, DRIFT, OVERLOAD), fires, strict=True):
+        assert (should_reschedule(PARAMS, observed, adapts) is not None) == expected
+        assert should_reschedule(PARAMS, replace(observed, since_change_s=44), adapts) is None, "T holds for all"
+        if observed is not OVERLOAD:
+            assert should_reschedule(PARAMS, replace(observed, gain_percent=19), adapts) is None, "and so does R"
 
 
 def test_one_time_scheduler_never_reschedules():

@@ -68,8 +68,8 @@ class Guarded:
         bearing = {"authorization": f"Bearer {token}"} if token is not None else {}
         content = body if isinstance(body, bytes | None) else orjson.dumps(body)
         try:
-            told = {name.replace("_", "-"): value for name, value in headers.items()}
-            connection.request(method, path, content, bearing | told)
+            extra = {name.replace("_", "-"): value for name, value in headers.items()}
+            connection.request(method, path, content, bearing | extra)
             answer = connection.getresponse()
             return answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read()
         finally:

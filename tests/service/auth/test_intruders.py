@@ -70,7 +70,7 @@ def test_every_endpoint_rejects_missing_or_invalid_tokens(service: Guarded) -> N
     service.look_again()
     good = service.secrets["operator"]
     wrong = [None, "", expired, revoked, "stormwright_" + "A" * 43, good[:-1], good + "x", good.swapcase(), "é"]
-    asked = 0
+    requests = 0
     for method, path in routes(service):
         if (method, path) in OPEN:
             continue
@@ -79,8 +79,8 @@ def test_every_endpoint_rejects_missing_or_invalid_tokens(service: Guarded) -> N
             assert (status, set(orjson.loads(body))) == (401, {"error"}), (method, path, token)
             assert headers["www-authenticate"] == "Bearer"
             assert good not in body.decode()
-            asked += 1
-    assert asked > 250
+            requests += 1
+    assert requests > 250
     assert service.delivered == []
 
 
@@ -189,8 +189,8 @@ def test_changes_and_refusals_are_noted_and_secrets_nowhere(
         service.ask("POST", "/login", body=f"token={secret}".encode())
         service.ask("POST", "/login", body=f"token={secret}1&next=/plans".encode())
         noted = service.noted()
-    told = [(each["what"], each["who"], each["role"], each["status"]) for each in reversed(noted)]
-    assert told == [
+    entries = [(each["what"], each["who"], each["role"], each["status"]) for each in reversed(noted)]
+    assert entries == [
         ("POST /v1/plans", "operator", "operator", 202),
         ("POST /v1/plans", "viewer", "viewer", 403),
         ("GET /v1/modes", "", "", 401),

@@ -26,8 +26,12 @@ def service(tmp_path: Path) -> Iterator[Guarded]:
 
 def sent(service: Guarded, path: str, cookie: str = "", site: str = "same-origin", **fields: str) -> Answer:
     """What is answered to a form."""
-    told = HTML | {"cookie": cookie, "sec_fetch_site": site, "content_type": "application/x-www-form-urlencoded"}
-    return service.ask("POST", path, body=urlencode(fields).encode(), **told)
+    sent_headers = HTML | {
+        "cookie": cookie,
+        "sec_fetch_site": site,
+        "content_type": "application/x-www-form-urlencoded",
+    }
+    return service.ask("POST", path, body=urlencode(fields).encode(), **sent_headers)
 
 
 def logged_in(service: Guarded, role: str = "operator", **fields: str) -> str:
@@ -102,12 +106,13 @@ def test_login_with_invalid_credentials_is_rejected(service: Guarded) -> None:
 
 
 @pytest.mark.parametrize(
-    "told", ["//evil.example/", "http://evil.example", "/\\evil.example", "", "x", "/\r\nx: y", "/" + "x" * 3000, "/é"]
+    "target",
+    ["//evil.example/", "http://evil.example", "/\\evil.example", "", "x", "/\r\nx: y", "/" + "x" * 3000, "/é"],
 )
-def test_login_never_redirects_to_other_sites(service: Guarded, told: str) -> None:
-    status, headers, _ = sent(service, "/login", token=service.secrets["viewer"], next=told)
+def test_login_never_redirects_to_other_sites(service: Guarded, target: str) -> None:
+    status, headers, _ = sent(service, "/login", token=service.secrets["viewer"], next=target)
     assert (status, headers["location"]) == (303, "/")
-    assert b"evil" not in service.ask("GET", f"/login?{urlencode({'next': told})}", **HTML)[2]
+    assert b"evil" not in service.ask("GET", f"/login?{urlencode({'next': target})}", **HTML)[2]
 
 
 def test_login_redirects_to_requested_page(service: Guarded) -> None:

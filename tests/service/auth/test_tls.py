@@ -156,9 +156,9 @@ def test_tls_certificate_is_renewed_without_restart(ours: Authority, others: Aut
 def test_invalid_tls_key_is_rejected(ours: Authority, content: bytes) -> None:
     pair = ours.certify(HOST)
     pair.key.write_bytes(content)
-    with pytest.raises(InputError, match="the key without a password") as told:
+    with pytest.raises(InputError, match="the key without a password") as error:
         tls_context(Tls(pair.certificate, pair.key))
-    assert told.value.source == "--tls-cert"
+    assert error.value.source == "--tls-cert"
 
 
 # A JVM ----------------------------------------------------------------------------------------------------------------
@@ -186,21 +186,21 @@ def speaks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Speaks]:
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True) as process:
         assert process.stdin
         assert process.stdout
-        told, heard = process.stdin, process.stdout
+        commands, heard = process.stdin, process.stdout
 
         def speak(address: str, **conf: object) -> tuple[str, str]:
             keys = [f"stormwright.{name.replace('_', '.')}={value}" for name, value in conf.items()]
-            told.write("\t".join([address, *keys]) + "\n")
-            told.flush()
-            asked, _, delivered = heard.readline().strip().partition("\t")
-            return asked, delivered
+            commands.write("\t".join([address, *keys]) + "\n")
+            commands.flush()
+            answer, _, delivered = heard.readline().strip().partition("\t")
+            return answer, delivered
 
         yield speak
-        told.close()
+        commands.close()
         process.wait(30)
 
 
-def kept(directory: Path, secret: str) -> Path:
+def stored_token(directory: Path, secret: str) -> Path:
     file = directory / "bridge.token"
     file.write_text(f"{secret}\n", encoding="utf-8")
     return file
@@ -209,40 +209,40 @@ def kept(directory: Path, secret: str) -> Path:
 def test_jvm_authenticates_with_token_file(speaks: Speaks, state: Path) -> None:
     with guarded(state) as service:
         address = f"http://{service.host}:{service.port}"
-        asked, delivered = speaks(address)
-        assert asked.startswith("HTTP 401")
+        answer, delivered = speaks(address)
+        assert answer.startswith("HTTP 401")
         assert delivered == "kept"
-        file = kept(state, service.secrets["bridge"])
-        asked, delivered = speaks(address, token_file=file)
-        assert asked.startswith("HTTP 400"), "it is let in, and {} is no question"
+        file = stored_token(state, service.secrets["bridge"])
+        answer, delivered = speaks(address, token_file=file)
+        assert answer.startswith("HTTP 400"), "it is let in, and {} is no question"
         assert (delivered, service.delivered) == ("delivered", [b"a record\n"])
-        kept(state, service.secrets["probe"])
+        stored_token(state, service.secrets["probe"])
         assert [each[:8] for each in speaks(address, token_file=file)] == ["HTTP 403", "delivere"]
-        asked, delivered = speaks(address, token_file=state / "none")
-        assert (asked, delivered) == (
+        answer, delivered = speaks(address, token_file=state / "none")
+        assert (answer, delivered) == (
             f"stormwright.token.file {state / 'none'} cannot be read: NoSuchFileException",
             "kept",
         )
         for wrong in ("", "two words", "one\nword\r\nx-evil: y"):
-            asked, delivered = speaks(address, token_file=kept(state, wrong))
-            assert (asked, delivered) == (f"stormwright.token.file {file} holds no token, which is one word", "kept")
+            answer, delivered = speaks(address, token_file=stored_token(state, wrong))
+            assert (answer, delivered) == (f"stormwright.token.file {file} holds no token, which is one word", "kept")
 
 
 def test_jvm_verifies_certificate_and_host_name_of_service(
     speaks: Speaks, ours: Authority, others: Authority, state: Path
 ) -> None:
     with guarded(state, tls=ours.tls(HOST), context=ours.context()) as service:
-        file = kept(state, service.secrets["bridge"])
-        asked, delivered = speaks(url(service), token_file=file, tls_ca=ours.file)
-        assert (asked[:8], delivered) == ("HTTP 400", "delivered")
+        file = stored_token(state, service.secrets["bridge"])
+        answer, delivered = speaks(url(service), token_file=file, tls_ca=ours.file)
+        assert (answer[:8], delivered) == ("HTTP 400", "delivered")
         for authority in ({}, {"tls_ca": others.file}):
-            asked, delivered = speaks(url(service), token_file=file, **authority)
-            assert "unable to find valid certification path" in asked
+            answer, delivered = speaks(url(service), token_file=file, **authority)
+            assert "unable to find valid certification path" in answer
             assert delivered == "kept"
         assert len(service.delivered) == 1
     with guarded(state / "other", tls=ours.tls("other.storm"), context=None) as service:
-        asked, delivered = speaks(url(service), token_file=file, tls_ca=ours.file)
-        assert "subject alternative" in asked.lower(), "the certificate is another host's"
+        answer, delivered = speaks(url(service), token_file=file, tls_ca=ours.file)
+        assert "subject alternative" in answer.lower(), "the certificate is another host's"
         assert (delivered, service.delivered) == ("kept", [])
 
 
@@ -250,15 +250,15 @@ def test_a_jvm_shows_its_certificate(speaks: Speaks, ours: Authority, others: Au
     with guarded(state, tls=ours.tls(HOST, others), context=ours.context()) as service:
         mine, strange = others.certify("nimbus.storm"), ours.certify("stranger.storm")
         conf = {"tls_ca": ours.file, "tls_cert": mine.certificate, "tls_key": mine.key}
-        asked, delivered = speaks(url(service), **conf)
-        assert (asked[:8], delivered) == ("HTTP 400", "delivered")
-        asked, delivered = speaks(url(service), tls_ca=ours.file)
-        assert (asked[:8], delivered) == ("HTTP 401", "kept")
-        asked, delivered = speaks(url(service), tls_ca=ours.file, tls_cert=strange.certificate, tls_key=strange.key)
-        assert not re.match(r"HTTP \d|answer", asked)
+        answer, delivered = speaks(url(service), **conf)
+        assert (answer[:8], delivered) == ("HTTP 400", "delivered")
+        answer, delivered = speaks(url(service), tls_ca=ours.file)
+        assert (answer[:8], delivered) == ("HTTP 401", "kept")
+        answer, delivered = speaks(url(service), tls_ca=ours.file, tls_cert=strange.certificate, tls_key=strange.key)
+        assert not re.match(r"HTTP \d|answer", answer)
         assert delivered == "kept"
-        asked, delivered = speaks(url(service), tls_ca=ours.file, tls_cert=mine.certificate)
-        assert "belong together" in asked
+        answer, delivered = speaks(url(service), tls_ca=ours.file, tls_cert=mine.certificate)
+        assert "belong together" in answer
         mine.key.write_text("nonsense", encoding="utf-8")
-        asked, delivered = speaks(url(service), **conf)
-        assert (f"{mine.key} holds no key in PEM" in asked, delivered) == (True, "no shipper")
+        answer, delivered = speaks(url(service), **conf)
+        assert (f"{mine.key} holds no key in PEM" in answer, delivered) == (True, "no shipper")

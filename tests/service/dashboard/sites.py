@@ -106,7 +106,7 @@ class Page(HTMLParser):
         return [each["href"] for each in self.all("a")]
 
     @property
-    def said(self) -> str:
+    def visible_text(self) -> str:
         return " ".join(" ".join(self.words).split())
 
 
@@ -152,7 +152,7 @@ class Browser:
         """The message on a form that is refused."""
         answer = self.client.post(path, data=fields, headers=headers or {"sec-fetch-site": "same-origin"})
         assert answer.status_code == status, answer.text
-        return Page(answer.text).said
+        return Page(answer.text).visible_text
 
 
 class Parrot:

@@ -52,8 +52,8 @@ def test_nodes_are_as_full_as_their_executors_make_them() -> None:
         own = shops.slot_node[shops.current_slot] == node
         assert nodes.use["cpu"][node] == pytest.approx(shops.executor_cpu_hz[own].sum() / supervisor.cpu_hz)
         assert nodes.executors[node] == own.sum()
-        asked = sum(25.0 if "orders" in name else 15.0 for name in names(shops, own)) / 100 * shops.core_hz
-        assert nodes.use["cpu-requested"][node] == pytest.approx(asked / supervisor.cpu_hz)
+        requested = sum(25.0 if "orders" in name else 15.0 for name in names(shops, own)) / 100 * shops.core_hz
+        assert nodes.use["cpu-requested"][node] == pytest.approx(requested / supervisor.cpu_hz)
 
 
 def names(shops: sw.Problem, own: np.ndarray) -> list[str]:
@@ -72,9 +72,9 @@ def test_topology_page_matches_prediction_and_marks_bottleneck(tmp_path: Path) -
     with browsing(tmp_path, shops) as browser:
         for predicted in sw.predict(shops).topologies:
             page = browser.get(f"/topologies/{predicted.topology}")
-            assert f"Limited by {predicted.bottleneck}" in page.said
-            assert f"measured throughput, trees/s {number(predicted.rate_tps)}" in page.said
-            assert f"reachable throughput, trees/s {number(predicted.reachable_tps.value)}" in page.said
+            assert f"Limited by {predicted.bottleneck}" in page.visible_text
+            assert f"measured throughput, trees/s {number(predicted.rate_tps)}" in page.visible_text
+            assert f"reachable throughput, trees/s {number(predicted.reachable_tps.value)}" in page.visible_text
             marked = page.text.count('class="component bottleneck"')
             assert marked == (predicted.bottleneck.kind == "thread" and "component" in str(predicted.bottleneck))
 
@@ -136,20 +136,20 @@ def test_graph_layers_follow_inputs_despite_cycles(edges: list[tuple[int, int]],
 
 def test_an_edge_is_as_wide_as_its_flow() -> None:
     boxes = [Box(str(number), 1, 0.5, bottleneck=False) for number in range(3)]
-    drawn = graph(boxes, [Edge(0, 1, 900.0), Edge(1, 2, 100.0), Edge(0, 2, 0.0, known=False)], "a graph")
-    widths = [float(part.split('"')[0]) for part in drawn.split('stroke-width="')[1:]]
+    svg = graph(boxes, [Edge(0, 1, 900.0), Edge(1, 2, 100.0), Edge(0, 2, 0.0, known=False)], "a graph")
+    widths = [float(part.split('"')[0]) for part in svg.split('stroke-width="')[1:]]
     assert widths[0] == max(widths)
     assert widths[1] == min(widths[:2])
-    assert 'class="flow idle"' in drawn
+    assert 'class="flow idle"' in svg
 
 
 def test_chart_breaks_line_at_measurement_gaps() -> None:
     minute = 60_000
     points = [(n * minute, 5.0) for n in range(10)] + [(n * minute, 6.0) for n in range(40, 50)]
-    drawn = chart([Line("rate", points)], "trees/s", [Mark(45 * minute, "7", "entry 7", "/history#n7")])
-    path = drawn.split('class="line l0"')[1].split('d="')[1].split('"')[0]
+    svg = chart([Line("rate", points)], "trees/s", [Mark(45 * minute, "7", "entry 7", "/history#n7")])
+    path = svg.split('class="line l0"')[1].split('d="')[1].split('"')[0]
     assert path.count("M") == 2
-    assert 'href="/history#n7"' in drawn
+    assert 'href="/history#n7"' in svg
 
 
 def test_colours_are_by_part_and_unknown_is_none() -> None:

@@ -97,10 +97,10 @@ def test_dashboard_trials_match_command_line() -> None:
     for name, row in rows.items():
         assert row.figures is not None
         assert float(cost[name].replace(",", "")) == pytest.approx(row.figures.cost.total, rel=0.005)
-    told = LiveTrials().what_if(shops, Change(rate="×2", kill_node="sup-0001"))
-    assert [row[1] for row in told.table.rows[:2]] == ["today", "then"]
-    assert float(told.table.rows[1][2].partition(",")[0].replace(",", "")) > 0
-    assert any("placed by" in note for note in told.notes)
+    prediction = LiveTrials().what_if(shops, Change(rate="×2", kill_node="sup-0001"))
+    assert [row[1] for row in prediction.table.rows[:2]] == ["today", "then"]
+    assert float(prediction.table.rows[1][2].partition(",")[0].replace(",", "")) > 0
+    assert any("placed by" in note for note in prediction.notes)
 
 
 def test_file_dashboard_reports_faults_before_serving(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
@@ -116,8 +116,8 @@ def test_occupied_address_is_reported_by_file_dashboard(capfd: pytest.CaptureFix
         taken.listen(1)
         where = taken.getsockname()[1]
         assert run(["dashboard", "ready:cluster-20", "--port", str(where)]) == 2
-    (said,) = capfd.readouterr().err.splitlines()
-    assert said.startswith(f"stormwright: {HOST}:{where}: cannot listen there: address already in use; ")
+    (line,) = capfd.readouterr().err.splitlines()
+    assert line.startswith(f"stormwright: {HOST}:{where}: cannot listen there: address already in use; ")
 
 
 @pytest.mark.slow

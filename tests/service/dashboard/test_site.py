@@ -29,7 +29,11 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     with browsing(tmp_path_factory.mktemp("state"), living(8, 10)) as browser:
         browser.post("/plans", by="anna", reason="a look")
         browser.post("/try/compare", scheduler=["even", "online"])
-        until(lambda: "answered" in browser.get("/try").said and "planning" not in browser.get("/plans").said)
+        until(
+            lambda: (
+                "answered" in browser.get("/try").visible_text and "planning" not in browser.get("/plans").visible_text
+            )
+        )
         yield browser
 
 
@@ -115,11 +119,11 @@ def test_navigation_marks_current_page(shop: Browser) -> None:
     for path, name in NAVIGATION.items():
         page = shop.get(path)
         assert [each["href"] for each in page.all("a") if each.get("aria-current") == "page"] == [path]
-        assert page.said.startswith(name), "the title of the tab"
+        assert page.visible_text.startswith(name), "the title of the tab"
 
 
 def test_each_page_names_its_command(pages: dict[str, Page]) -> None:
-    assert all("On the command line: stormwright " in page.said for page in pages.values())
+    assert all("On the command line: stormwright " in page.visible_text for page in pages.values())
     assert all("/v1/problem" in page.links for page in pages.values())
 
 
@@ -128,18 +132,18 @@ def test_pages_explain_missing_snapshot_before_first_poll(tmp_path: Path) -> Non
         for path in PLAIN:
             page = Page(browser.client.get(path).text)
             assert any(each.get("class", "").startswith("empty") for _, each, _ in page.elements) or path == "/try"
-        assert "Either Nimbus has not polled the service" in browser.get("/cluster", 503).said
-        assert "Waiting for Nimbus" in browser.get("/").said or "found" in browser.get("/").said
+        assert "Either Nimbus has not polled the service" in browser.get("/cluster", 503).visible_text
+        assert "Waiting for Nimbus" in browser.get("/").visible_text or "found" in browser.get("/").visible_text
 
 
 def test_pages_exist_for_cluster_without_running_topologies(tmp_path: Path) -> None:
     empty = problem([topology("t")])
     with browsing(tmp_path, empty) as browser:
         pages = every_page(browser)
-        assert "4 executors of t have no slot" in pages["/"].said
-        assert "No worker None of its executors has a slot" in pages["/topologies/t-1-0"].said
+        assert "4 executors of t have no slot" in pages["/"].visible_text
+        assert "No worker None of its executors has a slot" in pages["/topologies/t-1-0"].visible_text
     with browsing(tmp_path / "none", problem([], nodes=1)) as browser:
-        assert "No topologies" in every_page(browser)["/topologies"].said
+        assert "No topologies" in every_page(browser)["/topologies"].visible_text
 
 
 def test_names_are_escaped_in_pages(tmp_path: Path) -> None:
@@ -153,12 +157,12 @@ def test_names_are_escaped_in_pages(tmp_path: Path) -> None:
     )
     with browsing(tmp_path, cluster) as browser:
         browser.post("/plans", by=evil, reason=evil)
-        until(lambda: "planning" not in browser.get("/plans").said)
+        until(lambda: "planning" not in browser.get("/plans").visible_text)
         for path, page in every_page(browser).items():
             assert len(page.all("script")) == 1, path
-        assert evil in browser.get(f"/topologies/{bad.id}").said
-        assert evil in browser.get("/plans").said
-        assert evil in browser.get("/cluster/nodes/n0").said
+        assert evil in browser.get(f"/topologies/{bad.id}").visible_text
+        assert evil in browser.get("/plans").visible_text
+        assert evil in browser.get("/cluster/nodes/n0").visible_text
         assert "<script>alert" not in browser.client.get(f"/topologies?find={evil}").text
         assert "<script>alert" not in browser.client.get(f"/plans/{evil}").text
 
@@ -173,18 +177,18 @@ def test_missing_page_answers_404_with_explanation(shop: Browser) -> None:
         "/try/none",
     ):
         page = shop.get(path, 404)
-        assert "Overview" in page.said, path
-        assert "on the command line" not in page.said, path
-    assert "no node none" in shop.get("/cluster/nodes/none", 404).said
+        assert "Overview" in page.visible_text, path
+        assert "on the command line" not in page.visible_text, path
+    assert "no node none" in shop.get("/cluster/nodes/none", 404).visible_text
 
 
 def test_cross_site_forms_are_rejected(shop: Browser) -> None:
-    before = shop.get("/plans").said
-    told = {"by": "mallory", "reason": "mischief"}
-    assert "another site" in shop.refused("/plans", 403, {"sec-fetch-site": "cross-site"}, **told)
-    assert "another site" in shop.refused("/plans", 403, {"origin": "http://evil.example"}, **told)
-    assert before.split("ago")[0] in shop.get("/plans").said
-    assert "mallory" not in shop.get("/plans").said
+    before = shop.get("/plans").visible_text
+    fields = {"by": "mallory", "reason": "mischief"}
+    assert "another site" in shop.refused("/plans", 403, {"sec-fetch-site": "cross-site"}, **fields)
+    assert "another site" in shop.refused("/plans", 403, {"origin": "http://evil.example"}, **fields)
+    assert before.split("ago")[0] in shop.get("/plans").visible_text
+    assert "mallory" not in shop.get("/plans").visible_text
 
 
 def test_invalid_form_input_is_reported(shop: Browser) -> None:
@@ -199,18 +203,18 @@ def test_invalid_form_input_is_reported(shop: Browser) -> None:
 
 def test_questions_are_answered_on_their_pages(shop: Browser) -> None:
     where = shop.post("/try/what-if", rate="×1.5")
-    page = until(lambda: page if "answered" in (page := shop.get(where)).said else None)
-    assert "×1.5" in page.said
-    assert "stormwright whatif problem.json --rate '×1.5'" in page.said
+    page = until(lambda: page if "answered" in (page := shop.get(where)).visible_text else None)
+    assert "×1.5" in page.visible_text
+    assert "stormwright whatif problem.json --rate '×1.5'" in page.visible_text
 
 
 def test_commands_quote_what_people_and_topologies_are_called(shop: Browser, tmp_path: Path) -> None:
     where = shop.post("/try/what-if", kill_node="; rm -rf ~")
-    assert "stormwright whatif problem.json --kill-node '; rm -rf ~'" in shop.get(where).said
+    assert "stormwright whatif problem.json --kill-node '; rm -rf ~'" in shop.get(where).visible_text
     odd = replace(topology("t"), id="$(date)-1-0")
     with browsing(tmp_path / "odd", problem([odd], current={odd.id: on("n0", "n1")})) as browser:
-        said = browser.get(f"/topologies/{quote(odd.id, safe='')}/why").said
-        assert "stormwright explain problem.json --topology '$(date)-1-0' --executor" in said
+        text = browser.get(f"/topologies/{quote(odd.id, safe='')}/why").visible_text
+        assert "stormwright explain problem.json --topology '$(date)-1-0' --executor" in text
 
 
 def test_plan_is_created_applied_and_reverted_through_pages(tmp_path: Path) -> None:
@@ -222,20 +226,20 @@ def test_plan_is_created_applied_and_reverted_through_pages(tmp_path: Path) -> N
         with over_nimbus(nimbus) as browser:
             plan = nimbus.propose(nimbus.wants)
             page = browser.get(f"/plans/{plan}")
-            assert "Apply" in page.said
-            assert "Prediction before and after" in page.said
+            assert "Apply" in page.visible_text
+            assert "Prediction before and after" in page.visible_text
             assert browser.post(f"/plans/{plan}/apply", by="anna", reason="it pays") == f"/plans/{plan}"
             nimbus.run()
             assert nimbus.where() != before
-            assert "done" in browser.get(f"/plans/{plan}").said
+            assert "done" in browser.get(f"/plans/{plan}").visible_text
             history = browser.get("/history")
-            assert "anna" in history.said
+            assert "anna" in history.visible_text
             (form,) = [each["action"] for each in history.all("form") if each.get("method") == "post"]
             back = browser.post(form, by="anna", reason="too soon").rpartition("/")[2]
             until(lambda: settled(nimbus, back).state != "planned")
             nimbus.run()
             assert nimbus.where() == before
-            assert "Apply" not in browser.get(f"/plans/{plan}").said, "it is done"
+            assert "Apply" not in browser.get(f"/plans/{plan}").visible_text, "it is done"
             assert "is done" in browser.refused(f"/plans/{plan}/apply", 409, by="anna", reason="again")
     finally:
         nimbus.end()
@@ -246,7 +250,7 @@ def test_plan_page_lists_heaps_that_change(tmp_path: Path) -> None:
     try:
         with over_nimbus(nimbus) as browser:
             plan = nimbus.propose(np.array([4, 4, 4, 5], dtype=np.int32))
-            page = browser.get(f"/plans/{plan}").said
+            page = browser.get(f"/plans/{plan}").visible_text
             assert "t: heap of host2:6700 256 → 384 MB" in page
             assert "t: heap of host2:6701 256 → 128 MB" in page
     finally:
@@ -261,13 +265,13 @@ def test_a_node_is_drained_and_used_again_by_its_page(tmp_path: Path) -> None:
             until(lambda: not settled(nimbus, where.rpartition("/")[2]).auto_apply)
             nimbus.run()
             page = browser.get("/cluster/nodes/n0")
-            assert "host0 drained" in page.said
-            assert "anna" in page.said
-            assert "new disks" in page.said
-            assert "stormwright drain host0" in page.said
-            assert "host0 is drained by anna: new disks" in browser.get("/").said
+            assert "host0 drained" in page.visible_text
+            assert "anna" in page.visible_text
+            assert "new disks" in page.visible_text
+            assert "stormwright drain host0" in page.visible_text
+            assert "host0 is drained by anna: new disks" in browser.get("/").visible_text
             assert browser.post("/cluster/nodes/n0/uncordon", by="anna", reason="done") == "/cluster/nodes/n0"
-            assert "drained" not in browser.get("/cluster/nodes/n0").said
+            assert "drained" not in browser.get("/cluster/nodes/n0").visible_text
             assert "is not drained" in browser.refused("/cluster/nodes/n0/uncordon", 404, by="anna", reason="again")
     finally:
         nimbus.end()
@@ -279,8 +283,8 @@ def test_overview_lists_only_plans_with_moves(tmp_path: Path) -> None:
         with over_nimbus(nimbus) as browser:
             nothing = nimbus.plan_service.request(PlanRequest(by="anna", reason="a look")).id
             assert settled(nimbus, nothing).step_count == 0
-            asked = DrainRequest(by="anna", reason="new disks", wait=True)
-            drain = nimbus.plan_service.nodes.drain("n0", asked).plan
+            request = DrainRequest(by="anna", reason="new disks", wait=True)
+            drain = nimbus.plan_service.nodes.drain("n0", request).plan
             assert drain is not None
             settled(nimbus, drain.id)
             assert f"/plans/{drain.id}" in (links := browser.get("/").links)
@@ -292,7 +296,7 @@ def test_overview_lists_only_plans_with_moves(tmp_path: Path) -> None:
             ways = [f"/plans/{drain.id}/resume", f"/history/{n}/revert", f"/plans/{drain.id}/discard"]
             for path in ("/", f"/plans/{drain.id}"):
                 page = browser.get(path)
-                assert "Waiting for you" in page.said
+                assert "Waiting for you" in page.visible_text
                 assert [each["formaction"] for each in page.all("button")] == ways, "in the order of the command line"
     finally:
         nimbus.end()
@@ -312,9 +316,9 @@ def test_overview_shows_anomalies_and_holds(tmp_path: Path) -> None:
     served = replace(SERVED, hold="missing", hold_why="3 nodes of 5 are missing", anomalies=[slow.model_dump()])
     try:
         with over_nimbus(nimbus, served) as browser:
-            said = browser.get("/").said
-            assert "Nothing moves (missing): 3 nodes of 5 are missing" in said
-            assert "host0: slow; not drained: mode observe (slow-node)" in said
+            words = browser.get("/").visible_text
+            assert "Nothing moves (missing): 3 nodes of 5 are missing" in words
+            assert "host0: slow; not drained: mode observe (slow-node)" in words
     finally:
         nimbus.end()
 
@@ -322,16 +326,16 @@ def test_overview_shows_anomalies_and_holds(tmp_path: Path) -> None:
 def test_overview_reports_overloaded_node_first(tmp_path: Path) -> None:
     crowded = living(8, 1)
     with browsing(tmp_path, crowded) as browser:
-        said = browser.get("/").said
-        assert "node-0000.example" in said.partition("uses more CPU than it has")[0]
-        assert "Healthy" not in said
+        words = browser.get("/").visible_text
+        assert "node-0000.example" in words.partition("uses more CPU than it has")[0]
+        assert "Healthy" not in words
 
 
 def test_topology_page_explains_executor_placement(shop: Browser) -> None:
     where = next(each for each in shop.get("/topologies").links if each.startswith("/topologies/")) + "/why"
     assert where in shop.get(where.removesuffix("/why")).links
-    said = shop.get(f"{where}?executor=1").said
-    assert "Executor 1 " in said
-    assert "candidate slots" in said
-    assert f"--topology {where.split('/')[2]} --executor 1" in said
-    assert "has no such executor" in shop.get(f"{where}?executor=9999", 400).said
+    words = shop.get(f"{where}?executor=1").visible_text
+    assert "Executor 1 " in words
+    assert "candidate slots" in words
+    assert f"--topology {where.split('/')[2]} --executor 1" in words
+    assert "has no such executor" in shop.get(f"{where}?executor=9999", 400).visible_text

@@ -100,8 +100,8 @@ def ended(client: Client, plan: str) -> str:
 
 def test_a_plan_is_made_applied_and_reverted(nimbus: Nimbus, client: Client, running: None) -> None:
     before = nimbus.where()
-    asked = client.plan("less traffic", goals=["traffic"], least_gain_percent=0)
-    plan = client.wait_until_planned(asked.id)
+    requested = client.plan("less traffic", goals=["traffic"], least_gain_percent=0)
+    plan = client.wait_until_planned(requested.id)
     assert (plan.state, plan.by, plan.reason, plan.goal) == ("planned", "anna", "less traffic", "traffic")
     assert plan.before is not None
     assert plan.after is not None

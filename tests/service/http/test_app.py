@@ -87,9 +87,9 @@ def test_unavailable_listen_address_raises_one_clear_error(
     bridge = Bridge(make_scheduler("even"), "even")
     app = make_app(bridge, BodyRecipient(lambda _: None), lambda: STATUS, lambda: None)
     server = HttpServer(app, host, port)
-    with pytest.raises(ClusterError, match=rf"{host}:{port}: cannot listen there: .*; ") as told:
+    with pytest.raises(ClusterError, match=rf"{host}:{port}: cannot listen there: .*; ") as error:
         server.__enter__()
-    assert (host == HOST) == ("address already in use" in str(told.value))
+    assert (host == HOST) == ("address already in use" in str(error.value))
     assert caplog.records == []
     assert capfd.readouterr().err == ""
 
@@ -146,7 +146,7 @@ def test_the_cluster_with_its_measured_load_can_be_had_as_a_problem_file(port):
 
 @pytest.mark.parametrize("scheduler", ["even", "tag_aware", "predictive"])
 @pytest.mark.parametrize(
-    ("conf", "told"),
+    ("conf", "expected"),
     [
         ({"stormwright.max.executors.per.worker": "3"}, 'conf["stormwright.max.executors.per.worker"]: should be'),
         ({"stormwright.tag.workers": 5}, 'conf["stormwright.tag.workers"]: should be an object'),
@@ -158,7 +158,7 @@ def test_the_cluster_with_its_measured_load_can_be_had_as_a_problem_file(port):
     ],
 )
 def test_a_faulty_configuration_is_the_fault_of_its_topology_alone(
-    delivered: list[bytes], scheduler: str, conf: dict[str, Any], told: str
+    delivered: list[bytes], scheduler: str, conf: dict[str, Any], expected: str
 ) -> None:
     bad, good = replace(topology("bad"), conf={"kept": 1, **conf}), topology("good")
     with serving(delivered, scheduler) as port:
@@ -166,7 +166,7 @@ def test_a_faulty_configuration_is_the_fault_of_its_topology_alone(
     assert code == 200, body
     answer = orjson.loads(body)
     assert set(answer["assignments"]) == {good.id}
-    assert answer["status"][bad.id].startswith(f"stormwright: 1 fault in its configuration: {told}")
+    assert answer["status"][bad.id].startswith(f"stormwright: 1 fault in its configuration: {expected}")
 
 
 def test_slot_shown_for_two_topologies_is_resolved_by_answer(

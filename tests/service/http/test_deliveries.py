@@ -20,7 +20,7 @@ class Counting(BodyRecipient):
         object.__setattr__(self, "count", count)
 
 
-def kept(ingest: Take, use: Callable[[Deliveries], Any], count: Take = lambda _: None) -> Any:
+def run_with(ingest: Take, use: Callable[[Deliveries], Any], count: Take = lambda _: None) -> Any:
     async def run() -> Any:
         return await asyncio.wait_for(use(Deliveries(Counting(ingest, count))), 20)
 
@@ -42,11 +42,11 @@ def test_every_delivery_gets_a_reply_despite_failures(
     async def use(of: Deliveries) -> list[DeliveryRefusal | None]:
         with monkeypatch.context() as patched:
             patched.setattr(ThreadPoolExecutor, "submit", no_thread)
-            told = await asyncio.gather(of.take(b"1"), of.take(b"2"))
-        return [*told, *await asyncio.gather(of.take(b"odd"), of.take(b"too")), await of.take(b"3")]
+            refusals = await asyncio.gather(of.take(b"1"), of.take(b"2"))
+        return [*refusals, *await asyncio.gather(of.take(b"odd"), of.take(b"too")), await of.take(b"3")]
 
-    told = kept(fail_once, use)
-    assert [refusal and refusal.code for refusal in told] == [503, 503, 503, 503, None]
+    refusals = run_with(fail_once, use)
+    assert [refusal and refusal.code for refusal in refusals] == [503, 503, 503, 503, None]
     assert "can't start new thread" in caplog.text
     assert "SystemExit: 3" in caplog.text
 
@@ -59,7 +59,7 @@ def test_failed_reply_does_not_affect_other_deliveries(caplog: pytest.LogCapture
         of.hand_over(b"1", gone)
         return await of.take(b"2")
 
-    assert kept(lambda _: None, use) is None
+    assert run_with(lambda _: None, use) is None
     assert "cannot be answered: ConnectionResetError: gone" in caplog.text
 
 
@@ -78,7 +78,7 @@ def test_placement_requests_take_priority_over_deliveries(monkeypatch: pytest.Mo
         await waiting
         return time.monotonic() - begin, before
 
-    seconds, before = kept(came.extend, use)
+    seconds, before = run_with(came.extend, use)
     assert before == []
     assert came == [b"1"]
     assert 0.3 <= seconds < 3, "and as soon as it is through they go on"
@@ -91,7 +91,7 @@ def test_held_deliveries_are_released_after_timeout(monkeypatch: pytest.MonkeyPa
         with of.held():
             return await of.take(b"1")
 
-    assert kept(lambda _: None, use) is None
+    assert run_with(lambda _: None, use) is None
 
 
 def test_stored_deliveries_are_counted_and_acknowledged_in_parts() -> None:
@@ -109,7 +109,9 @@ def test_stored_deliveries_are_counted_and_acknowledged_in_parts() -> None:
                 came.append(("answered", len(answered) - before))
         assert answered == [None] * 600
 
-    kept(lambda bodies: came.append(("kept", len(bodies))), use, lambda bodies: came.append(("counted", len(bodies))))
+    run_with(
+        lambda bodies: came.append(("kept", len(bodies))), use, lambda bodies: came.append(("counted", len(bodies)))
+    )
     parts = [(what, some) for some in (250, 250, 100) for what in ("counted", "answered")]
     assert [each for each in came if each[0] != "answered"] == [("kept", 600), *parts[::2]]
     assert [each for each in came if each[0] == "answered"] == parts[1::2]
@@ -136,7 +138,7 @@ def test_placement_requests_run_between_parts_of_counting(monkeypatch: pytest.Mo
         counted.extend(bodies)
         time.sleep(0.02)
 
-    assert kept(lambda _: None, use, count) < 20
+    assert run_with(lambda _: None, use, count) < 20
     assert len(counted) == 20
 
 
@@ -145,7 +147,7 @@ def test_unstored_delivery_is_not_counted() -> None:
         raise OSError(28, "No space left on device")
 
     counted: list[bytes] = []
-    refusal = kept(full, lambda of: of.take(b"1"), counted.extend)
+    refusal = run_with(full, lambda of: of.take(b"1"), counted.extend)
     assert refusal.code == 503
     assert counted == []
 
@@ -154,7 +156,7 @@ def test_stored_delivery_is_acknowledged_despite_counting_failure(caplog: pytest
     def count(_: Sequence[bytes]) -> None:
         raise MemoryError("too much")
 
-    assert kept(lambda _: None, lambda of: of.take(b"1"), count) is None
+    assert run_with(lambda _: None, lambda of: of.take(b"1"), count) is None
     assert "missing in the live counts: MemoryError: too much" in caplog.text
 
 
@@ -168,27 +170,27 @@ def test_continuous_placement_requests_do_not_delay_each_part_of_deliveries(monk
             await asyncio.gather(*(of.take(b"%d" % number) for number in range(50)))
         return time.monotonic() - begin
 
-    assert kept(lambda _: None, use, lambda _: None) < 3
+    assert run_with(lambda _: None, use, lambda _: None) < 3
 
 
 def test_deliveries_stored_during_shutdown_are_acknowledged() -> None:
-    kept: list[bytes] = []
-    told: list[DeliveryRefusal | None] = []
+    stored: list[bytes] = []
+    refusals: list[DeliveryRefusal | None] = []
 
     async def end_while_nimbus_asks() -> None:
-        deliveries = Deliveries(BodyRecipient(kept.extend))
+        deliveries = Deliveries(BodyRecipient(stored.extend))
 
         async def ask() -> None:
             with deliveries.held():
                 await asyncio.sleep(60)
 
         for body in (b"1", b"2", b"3"):
-            deliveries.hand_over(body, told.append)
-        while not kept:
+            deliveries.hand_over(body, refusals.append)
+        while not stored:
             await asyncio.sleep(0)
         asking = asyncio.create_task(ask())
         await asyncio.sleep(0.05)
         assert not asking.done()
 
     asyncio.run(end_while_nimbus_asks())
-    assert (kept, told) == ([b"1", b"2", b"3"], [None] * 3)
+    assert (stored, refusals) == ([b"1", b"2", b"3"], [None] * 3)

@@ -29,7 +29,7 @@ from tests.pipeline.waiting import wait
 from tests.service.http.test_app import HOST, ask, snapshot
 from tests.service.http.test_metrics import STATUS
 
-ASKED = snapshot(problem([topology("a")]))
+QUESTION = snapshot(problem([topology("a")]))
 
 
 @contextmanager
@@ -59,7 +59,7 @@ def test_endless_request_head_is_cut_off(begins: str) -> None:
                 there.sendall(b"a" * 65_536)
                 sent += 65_536
         assert sent < 50 * MAX_HEAD_BYTES, "it is no longer taken"
-        assert ask(port, "/v1/schedule", ASKED)[0] == 200
+        assert ask(port, "/v1/schedule", QUESTION)[0] == 200
 
 
 def test_head_size_limit_applies_to_each_request_separately() -> None:
@@ -84,9 +84,9 @@ class Hanging:
 def given_up_after(answer: dict[str, Any]) -> float:
     """Seconds that the scheduler had, as the answer reports: what reading the question took is taken off."""
     assert answer["assignments"] == {}
-    told = re.fullmatch(r"slow had no answer within (\d\.\d) s", answer["status"]["a-1-0"])
-    assert told, answer["status"]
-    return float(told[1])
+    match = re.fullmatch(r"slow had no answer within (\d\.\d) s", answer["status"]["a-1-0"])
+    assert match, answer["status"]
+    return float(match[1])
 
 
 def took_to_give_up() -> float:
@@ -94,7 +94,7 @@ def took_to_give_up() -> float:
     hanging = Hanging()
     with serving(Bridge(hanging, "slow")) as port:
         began = time.monotonic()
-        answer = orjson.loads(ask(port, "/v1/schedule", ASKED)[1])
+        answer = orjson.loads(ask(port, "/v1/schedule", QUESTION)[1])
         took_s = time.monotonic() - began
         hanging.over.set()
     assert given_up_after(answer) <= 1.2
@@ -110,9 +110,9 @@ def test_hanging_scheduler_blocks_no_other_request():
     hanging = Hanging()
     delivered: list[bytes] = []
     with serving(Bridge(hanging, "slow"), delivered.extend) as port:
-        assert "no answer" in orjson.loads(ask(port, "/v1/schedule", ASKED)[1])["status"]["a-1-0"]
+        assert "no answer" in orjson.loads(ask(port, "/v1/schedule", QUESTION)[1])["status"]["a-1-0"]
         for _ in range(50):  # more than there are threads
-            assert "still decides" in orjson.loads(ask(port, "/v1/schedule", ASKED)[1])["status"]["a-1-0"]
+            assert "still decides" in orjson.loads(ask(port, "/v1/schedule", QUESTION)[1])["status"]["a-1-0"]
         assert ask(port, "/v1/perflog", b"{}\n")[0] == 204
         assert ask(port, "/v1/status", b"")[0] == 405
         assert not hanging.ended
@@ -131,8 +131,8 @@ def test_deadline_in_nimbus_configuration_limits_answer_time():
 
 def test_concurrent_placement_requests_are_rejected_immediately():
     hanging, first = Hanging(), []
-    asked = problem_to_dict(problem([topology("a")], conf={"stormwright.service.deadline.ms": 60_000}))
-    question = orjson.dumps({"problem": asked})
+    document = problem_to_dict(problem([topology("a")], conf={"stormwright.service.deadline.ms": 60_000}))
+    question = orjson.dumps({"problem": document})
     with serving(Bridge(hanging, "slow")) as port:
         asking = threading.Thread(target=lambda: first.append(ask(port, "/v1/schedule", question)[0]))
         asking.start()
@@ -157,7 +157,7 @@ def test_blocked_deliveries_do_not_delay_placement_requests():
         for probe in probes:
             probe.start()
         assert sleeping.wait(20)
-        assert ask(port, "/v1/schedule", ASKED)[0] == 200
+        assert ask(port, "/v1/schedule", QUESTION)[0] == 200
         assert not woken.is_set()
         may.set()
         for probe in probes:
@@ -170,8 +170,8 @@ def test_concurrent_deliveries_are_stored_in_one_batch(monkeypatch):
     first, go_on = threading.Event(), threading.Event()
     hand_over = deliveries.Deliveries.hand_over
 
-    def note(of: deliveries.Deliveries, body: bytes, told: Any) -> None:
-        hand_over(of, body, told)
+    def note(of: deliveries.Deliveries, body: bytes, reply: Any) -> None:
+        hand_over(of, body, reply)
         come.append(body)
 
     monkeypatch.setattr(deliveries.Deliveries, "hand_over", note)
@@ -306,13 +306,13 @@ def test_half_a_body_is_not_waited_for(monkeypatch):
 
 def answers(code: bytes, asking: Callable[[], bytes]) -> None:
     """Once the server has noticed what was sent before, or that somebody has hung up."""
-    told: list[bytes] = []
+    replies: list[bytes] = []
 
     def ask_again() -> bool:
-        told.append(asking()[:12])
-        return told[-1] == b"HTTP/1.1 " + code
+        replies.append(asking()[:12])
+        return replies[-1] == b"HTTP/1.1 " + code
 
-    wait(ask_again, lambda: told)
+    wait(ask_again, lambda: replies)
 
 
 def test_slow_request_bodies_use_bounded_memory(monkeypatch):
@@ -322,7 +322,7 @@ def test_slow_request_bodies_use_bounded_memory(monkeypatch):
         with socket.create_connection((HOST, port), timeout=20) as slow:
             slow.sendall(head.replace("\n", "\r\n").encode() + b"x" * 80_000)
             answers(b"503", lambda: send(port, head, b"x" * 60_000))
-            assert ask(port, "/v1/schedule", ASKED)[0] == 200
+            assert ask(port, "/v1/schedule", QUESTION)[0] == 200
         answers(b"204", lambda: send(port, head, b"x" * 90_000))
 
 
@@ -330,7 +330,7 @@ def test_many_idle_connections_do_not_shut_nimbus_out(monkeypatch):
     monkeypatch.setattr("stormwright.service.http.server.most_connections", lambda: 20)
     with serving() as port:
         idle, closed = [socket.create_connection((HOST, port), timeout=20) for _ in range(60)], []
-        assert ask(port, "/v1/schedule", ASKED)[0] == 200
+        assert ask(port, "/v1/schedule", QUESTION)[0] == 200
         for each in idle:
             with each:
                 each.settimeout(0.2)

@@ -22,7 +22,7 @@ class Place:
     of: Session | None = None
     log: list[tuple[int, bytes]] = field(default_factory=list)
     forgotten: int = 0
-    kept: tuple[StateSnapshot, bytes] | None = None
+    stored: tuple[StateSnapshot, bytes] | None = None
     #: Called around each entry that is added.
     tick: Callable[[], None] = lambda: None
 
@@ -47,11 +47,11 @@ class Session:
         self._epoch = -1
 
     def leader(self) -> Leader | None:
-        self._asked()
+        self._require_answer()
         return self._place.leader
 
     def acquire(self, address: str, now_ms: int) -> Leader | None:
-        self._asked()
+        self._require_answer()
         place = self._place
         if place.of is self:
             place.of, place.leader = None, None
@@ -64,7 +64,7 @@ class Session:
         return place.leader
 
     def renew(self) -> None:
-        self._asked()
+        self._require_answer()
         self._require()
         self._answered()
 
@@ -75,7 +75,7 @@ class Session:
 
     def append(self, number: int, entry: bytes) -> None:
         self._place.tick()
-        self._asked()
+        self._require_answer()
         self._require()
         if number != self._place.forgotten + len(self._place.log) + 1:
             raise NotLeadingError("there is such an entry")
@@ -84,32 +84,32 @@ class Session:
         self._answered()
 
     def entries(self, after: int) -> Iterator[tuple[int, bytes]]:
-        self._asked()
+        self._require_answer()
         place = self._place
         while place.forgotten <= after < place.forgotten + len(place.log):
             after += 1
             yield after, place.log[after - place.forgotten - 1][1]
 
     def latest_snapshot(self) -> StateSnapshot | None:
-        self._asked()
-        return self._place.kept[0] if self._place.kept else None
+        self._require_answer()
+        return self._place.stored[0] if self._place.stored else None
 
     def load_snapshot(self, snapshot: StateSnapshot) -> bytes:
-        self._asked()
-        assert self._place.kept
-        assert self._place.kept[0] == snapshot
-        return self._place.kept[1]
+        self._require_answer()
+        assert self._place.stored
+        assert self._place.stored[0] == snapshot
+        return self._place.stored[1]
 
     def save_snapshot(self, snapshot: StateSnapshot, content: bytes) -> None:
-        self._asked()
+        self._require_answer()
         self._require()
         place = self._place
-        before = place.kept[0].position if place.kept else 0
-        place.kept = (snapshot, content)
+        before = place.stored[0].position if place.stored else 0
+        place.stored = (snapshot, content)
         del place.log[: before - place.forgotten]
         place.forgotten = before
 
-    def _asked(self) -> None:
+    def _require_answer(self) -> None:
         if self.cut:
             raise ClusterError("the place does not answer")
         if not self.expired:

@@ -47,10 +47,10 @@ def main(hosts: str, home: Path, port: int) -> None:
     stop, settings = threading.Event(), ServiceSettings(home, "127.0.0.1", port)
     end_at_signals(stop)
     with ExitStack() as running:
-        told = running.enter_context(paired(Pair(hosts, "word", f"http://127.0.0.1:{port}"), settings, stop))
-        if told is not None:
+        joined = running.enter_context(paired(Pair(hosts, "word", f"http://127.0.0.1:{port}"), settings, stop))
+        if joined is not None:
             scheduler = make_scheduler("online")
-            service = running.enter_context(Service(told, scheduler, "online", Nimbus(home / "calls")))  # type: ignore[arg-type]
+            service = running.enter_context(Service(joined, scheduler, "online", Nimbus(home / "calls")))  # type: ignore[arg-type]
             end_at_signals(stop)
             service.run(stop)
 

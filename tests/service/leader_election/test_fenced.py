@@ -40,12 +40,12 @@ def change(nimbus: Any) -> None:
 
 
 def test_mutating_nimbus_calls_carry_an_epoch(tmp_path: Path) -> None:
-    told = tmp_path / "told"
-    with NimbusGateway([sys.executable, "-c", NOTING, str(told)], lambda: 7) as nimbus:
+    calls_file = tmp_path / "told"
+    with NimbusGateway([sys.executable, "-c", NOTING, str(calls_file)], lambda: 7) as nimbus:
         nimbus.cluster()
         change(nimbus)
         nimbus.kill("t", 0)
-    calls = [json.loads(line) for line in told.read_text().splitlines()]
+    calls = [json.loads(line) for line in calls_file.read_text().splitlines()]
     assert calls == [
         ["cluster", None],
         *([each, 7] for each in ("activate", "deactivate", "rebalance", "release", "kill")),
@@ -91,8 +91,8 @@ def test_placement_answer_contains_epoch_and_is_refused_after_lost_leadership() 
         return epochs.pop(0)
 
     questions = NimbusRequests(Bridge(make_scheduler("even"), "even", leads=leads))
-    asked = json.dumps(QUESTION).encode()
-    alone, leading, after = (questions.answer_now(asked, 0.0) for _ in range(3))
+    question = json.dumps(QUESTION).encode()
+    alone, leading, after = (questions.answer_now(question, 0.0) for _ in range(3))
     assert (alone[0], "epoch" in json.loads(alone[1])) == (200, False)
     assert (leading[0], json.loads(leading[1])["epoch"]) == (200, 7)
     assert after[0] == 503, "it was overtaken while it decided"

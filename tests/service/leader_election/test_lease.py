@@ -40,10 +40,10 @@ class Service:
 
 @given(happenings, st.tuples(clocks, clocks, clocks))
 def test_never_do_two_rely_on_leading(
-    happens: list[tuple[str, int, float]], told: tuple[tuple[float, float], ...]
+    happens: list[tuple[str, int, float]], clock_settings: tuple[tuple[float, float], ...]
 ) -> None:
     place = Place()
-    services = [Service(place, f"s{number}", *clock) for number, clock in enumerate(told)]
+    services = [Service(place, f"s{number}", *clock) for number, clock in enumerate(clock_settings)]
     for event, number, later_s in happens:
         place.pass_time(later_s)
         service = services[number]

@@ -117,12 +117,12 @@ def test_standby_shows_decisions_and_rejects_changes(both: tuple[Process, Proces
     code, refused = other.ask("/v1/schedule", QUESTION)
     assert (code, json.loads(refused)["leader"]) == (503, one.url)
     assert other.ask("/v1/perflog", {})[0] == 503
-    told = Client(other.url, by="otto")
-    for ask in (lambda: told.plan("now"), lambda: told.apply("x", "now"), lambda: told.revert(1, "now")):
+    operator = Client(other.url, by="otto")
+    for ask in (lambda: operator.plan("now"), lambda: operator.apply("x", "now"), lambda: operator.revert(1, "now")):
         with pytest.raises(ClusterError, match=f"this service stands by: ask {one.url}, which leads"):
             ask()
-    until(lambda: told.modes().frozen == "the sale", other, 5)
-    assert told.history() == asks.history()
+    until(lambda: operator.modes().frozen == "the sale", other, 5)
+    assert operator.history() == asks.history()
     status = json.loads(other.ask("/v1/status")[1])["pair"]
     assert (status["leads"], status["stands_by"]) == (one.url, True)
     leads = json.loads(one.ask("/v1/status")[1])["pair"]

@@ -51,11 +51,11 @@ def test_new_leader_completes_or_rolls_back_running_plan(begin: Begin, seed: int
         plan = pair.propose(wanted)
         then = planned(pair, plan)
         pair.until_killed = moment
-        pair.asked(lambda p=pair, n=plan: p.plan_service.apply(n, ANNA))
+        pair.requested(lambda p=pair, n=plan: p.plan_service.apply(n, ANNA))
         pair.run()
         row = pair.plan_service.plan(plan)
         if row.state == "proposed":  # killed before it was agreed that it begins
-            pair.asked(lambda p=pair, n=plan: p.plan_service.apply(n, ANNA))
+            pair.requested(lambda p=pair, n=plan: p.plan_service.apply(n, ANNA))
             pair.run()
             row = pair.plan_service.plan(plan)
         while row.state == "waiting":  # what moved as it was killed could not be measured

@@ -88,7 +88,7 @@ def _listens(port: int) -> bool:
 
 
 def _answers(port: int) -> bool:
-    with suppress(OSError), closing(socket.create_connection(("127.0.0.1", port), 1)) as asked:
-        asked.sendall(b"srvr")
-        return b"Mode" in asked.recv(4096)
+    with suppress(OSError), closing(socket.create_connection(("127.0.0.1", port), 1)) as connection:
+        connection.sendall(b"srvr")
+        return b"Mode" in connection.recv(4096)
     return False

@@ -33,19 +33,19 @@ class Calls:
     """A hook that records its events; then waits while it is `held`, and raises what it has to."""
 
     def __init__(self, raises: BaseException | None = None) -> None:
-        self._told: queue.Queue[Failure] = queue.Queue()
+        self._failures: queue.Queue[Failure] = queue.Queue()
         self._raises = raises
         self._go_on = threading.Event()
         self._go_on.set()
 
-    def __call__(self, told: Failure) -> None:
-        self._told.put(told)
+    def __call__(self, received: Failure) -> None:
+        self._failures.put(received)
         self._go_on.wait(SOON_S)
         if self._raises:
             raise self._raises
 
     def next(self) -> Failure:
-        return self._told.get(timeout=SOON_S)
+        return self._failures.get(timeout=SOON_S)
 
     def hold(self) -> None:
         self._go_on.clear()
@@ -81,9 +81,9 @@ def test_replaced_hook_receives_all_current_failures() -> None:
 def test_changed_reasons_are_reported_again() -> None:
     calls = Calls()
     with FailureHook(calls) as hook:
-        for told in (A, A_LATER, A):
-            hook.update([told])
-            assert calls.next() == told
+        for received in (A, A_LATER, A):
+            hook.update([received])
+            assert calls.next() == received
 
 
 @pytest.mark.parametrize(
@@ -141,21 +141,21 @@ def test_slow_hook_receives_only_newest_unresolved_failures() -> None:
 
 @pytest.mark.parametrize("error", [ValueError("no such server"), SystemExit("no such server")])
 def test_hook_exception_is_reported_and_next_failure_is_delivered(error: BaseException) -> None:
-    calls, said = Calls(error), queue.Queue[str]()
-    with shown(write=said.put), FailureHook(calls) as hook:
+    calls, lines = Calls(error), queue.Queue[str]()
+    with shown(write=lines.put), FailureHook(calls) as hook:
         hook.update([A])
         hook.update([A, B])
         assert [calls.next(), calls.next()] == [A, B]
-        text = said.get(timeout=SOON_S)
+        text = lines.get(timeout=SOON_S)
     assert text.startswith("--on-failure: hook for a failed: Traceback")
     assert "no such server" in text
 
 
 def test_failed_hook_call_is_reported_in_one_line() -> None:
-    calls, said = Calls(HookError("exit code 3")), queue.Queue[str]()
-    with shown(write=said.put), FailureHook(calls) as hook:
+    calls, lines = Calls(HookError("exit code 3")), queue.Queue[str]()
+    with shown(write=lines.put), FailureHook(calls) as hook:
         hook.update([A])
-        assert said.get(timeout=SOON_S) == "--on-failure: hook for a failed: exit code 3"
+        assert lines.get(timeout=SOON_S) == "--on-failure: hook for a failed: exit code 3"
 
 
 def test_broken_output_does_not_stop_delivery_of_failures() -> None:

@@ -59,9 +59,9 @@ def program(directory: Path, text: str) -> str:
 
 def test_a_program_gets_the_failure_as_a_line_of_json(tmp_path: Path) -> None:
     load_hook(program(tmp_path, f"cat > {tmp_path}/told"))(FAILURE)
-    told = (tmp_path / "told").read_text()
-    assert told.endswith("}\n")
-    assert json.loads(told) == {
+    written = (tmp_path / "told").read_text()
+    assert written.endswith("}\n")
+    assert json.loads(written) == {
         "topology_id": "a-1-0",
         "topology_name": "a",
         "scheduler": "even",

@@ -71,32 +71,32 @@ def place() -> Iterator[Place]:
     made.end()
 
 
-def tell(told: list[str], *events: ServiceEvent) -> None:
-    with Notifier(places(told)) as telling:
+def send(targets: list[str], *events: ServiceEvent) -> None:
+    with Notifier(places(targets)) as running:
         for event in events:
-            telling.notify(event)
+            running.notify(event)
         time.sleep(0.3)
 
 
 def test_each_target_type_gets_its_payload_format(place: Place) -> None:
-    tell([f"all=slack:{place.url}/services/{SECRET}?x=1"], EVENT)
+    send([f"all=slack:{place.url}/services/{SECRET}?x=1"], EVENT)
     ((path, body),) = place.got
     assert path == f"/services/{SECRET}?x=1"
     assert body == {
         "text": "*stormwright: n0: a node is slow*\nCPU per tuple is up by &lt;60 %&gt; &amp; more",
     }
-    tell([f"all=teams:{place.url}/hook"], EVENT)
+    send([f"all=teams:{place.url}/hook"], EVENT)
     (card,) = place.got[1][1]["attachments"]
     assert place.got[1][1]["type"] == "message"
     assert card["contentType"] == "application/vnd.microsoft.card.adaptive"
     assert [block["text"] for block in card["content"]["body"]] == [EVENT.title, EVENT.text]
-    tell([f"all=json:{place.url}"], EVENT)
+    send([f"all=json:{place.url}"], EVENT)
     assert place.got[2][1]["subject"] == "n0"
 
 
 def test_an_alertmanager_gets_an_alert_and_its_end(place: Place) -> None:
     over = ServiceEvent("slow-node", "n0", "is over", over=True, at_ms=EVENT.at_ms + 60_000)
-    tell([f"all=alertmanager:{place.url}"], EVENT, over)
+    send([f"all=alertmanager:{place.url}"], EVENT, over)
     (path, (one,)), (_, (other,)) = place.got
     assert path == "/api/v2/alerts"
     assert one["labels"] == other["labels"]
@@ -105,34 +105,34 @@ def test_an_alertmanager_gets_an_alert_and_its_end(place: Place) -> None:
 
 
 def test_only_selected_event_kinds_are_notified(place: Place) -> None:
-    tell([f"plan,hold=json:{place.url}"], EVENT, ServiceEvent("hold", "missing", "3 of 4"))
+    send([f"plan,hold=json:{place.url}"], EVENT, ServiceEvent("hold", "missing", "3 of 4"))
     assert [body["kind"] for _, body in place.got] == ["hold"]
 
 
 def test_failed_notification_is_retried_a_limited_number_of_times(caplog: pytest.LogCaptureFixture) -> None:
-    for statuses, times, told in (((503, 503, 200), 3, ""), ((500,), 4, "answers 500"), ((404,), 1, "answers 404")):
+    for statuses, times, expected in (((503, 503, 200), 3, ""), ((500,), 4, "answers 500"), ((404,), 1, "answers 404")):
         made = Place(*statuses)
         caplog.clear()
         try:
-            tell([f"all=slack:{made.url}/{SECRET}"], EVENT)
+            send([f"all=slack:{made.url}/{SECRET}"], EVENT)
             assert len(made.got) == times
-            assert told in caplog.text
+            assert expected in caplog.text
             assert SECRET not in caplog.text
         finally:
             made.end()
 
 
 def test_unreachable_target_blocks_no_other_notification(caplog: pytest.LogCaptureFixture) -> None:
-    held, told = threading.Event(), []
-    telling = Notifier([Target(frozenset(KINDS), "a place", lambda _: told.append(held.wait(20)))])
-    with telling:
+    held, results = threading.Event(), []
+    running = Notifier([Target(frozenset(KINDS), "a place", lambda _: results.append(held.wait(20)))])
+    with running:
         for _ in range(MAX_WAITING + 50):
-            telling.notify(EVENT)
-        assert told == [], "all have been told of, and the first still hangs"
+            running.notify(EVENT)
+        assert results == [], "all have been told of, and the first still hangs"
         held.set()
     assert "was dropped, as 100 notifications are queued" in caplog.text
     caplog.clear()
-    tell([f"all=slack:http://127.0.0.1:9/{SECRET}"], EVENT)
+    send([f"all=slack:http://127.0.0.1:9/{SECRET}"], EVENT)
     assert (
         "slack at 127.0.0.1: notification of stormwright: n0: a node is slow failed: cannot be reached" in caplog.text
     )
@@ -143,8 +143,8 @@ def test_faulty_notification_target_affects_no_other(place: Place, caplog: pytes
     def bug(_: ServiceEvent) -> None:
         raise ValueError(SECRET)
 
-    with Notifier([Target(frozenset(KINDS), "a place", bug), *places([f"all=json:{place.url}"])]) as telling:
-        telling.notify(EVENT)
+    with Notifier([Target(frozenset(KINDS), "a place", bug), *places([f"all=json:{place.url}"])]) as running:
+        running.notify(EVENT)
         place.wait(1)
         time.sleep(0.2)
     assert SECRET not in "".join(each.getMessage() for each in caplog.records if each.levelno > logging.DEBUG)
@@ -155,11 +155,11 @@ def test_a_program_and_a_function_get_events(tmp_path: Path, monkeypatch: pytest
     program = tmp_path / "page"
     program.write_text(f"#!{sys.executable}\nimport sys\nopen({str(got)!r}, 'a').write(sys.stdin.read())\n")
     program.chmod(0o755)
-    tell([f"all=program:{program}"], EVENT)
+    send([f"all=program:{program}"], EVENT)
     assert json.loads(got.read_text())["text"] == EVENT.text
     (tmp_path / "pager.py").write_text(f"def page(event):\n    open({str(got)!r}, 'w').write(event.title)\n")
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{':'.join(sys.path)}")
-    tell(["all=python:pager:page"], EVENT)
+    send(["all=python:pager:page"], EVENT)
     until = time.monotonic() + 20
     while got.read_text() != EVENT.title:
         assert time.monotonic() < until
@@ -181,20 +181,20 @@ def test_target_faults_are_reported_together_without_addresses(tmp_path: Path) -
         "all=python:no_such_module:f",
         "=slack:https://x",
     ]
-    with pytest.raises(InputError) as told:
+    with pytest.raises(InputError) as error:
         places(wrong)
-    assert SECRET not in str(told.value)
-    assert len(told.value.faults) == len(wrong)
-    assert "number 2: there is no event slow: there is all, slow-node" in str(told.value)
+    assert SECRET not in str(error.value)
+    assert len(error.value.faults) == len(wrong)
+    assert "number 2: there is no event slow: there is all, slow-node" in str(error.value)
 
 
 def test_changed_targets_apply_to_new_events_and_queued_ones_are_still_sent() -> None:
     before, after = Place(500, 200), Place(200)
     try:
-        with Notifier(places([f"all=json:{before.url}"])) as telling:
-            telling.notify(EVENT)
-            telling.change(places([f"all=json:{after.url}"]))
-            telling.notify(replace(EVENT, subject="n1"))
+        with Notifier(places([f"all=json:{before.url}"])) as running:
+            running.notify(EVENT)
+            running.change(places([f"all=json:{after.url}"]))
+            running.notify(replace(EVENT, subject="n1"))
             after.wait(1)
             before.wait(2)
         assert {body["subject"] for _, body in before.got} == {"n0"}

@@ -120,7 +120,7 @@ class Nimbus:
         runner = MoveRunner(self.move, ServiceMemory(), cast(Any, history), "forced", 0.0, self.journal)
         makers = PlanMakers("traffic", lambda _: Forced(self.wants), KEEPS)
         self.plan_service = PlanService(self.plans, self.journal, self.guard, self.now, makers)
-        self._asked = True
+        self._polled = True
         self.executor = PlanExecutor(self.plans, self.journal, self, runner, self.plan_service.approve)
 
     def _open(self) -> None:
@@ -139,9 +139,9 @@ class Nimbus:
 
     def look(self) -> Problem | None:
         """After each move, made or not, Nimbus has sent no request at first."""
-        asked, self._asked = self._asked, True
+        polled, self._polled = self._polled, True
         self.guard.holds.look(self.now())
-        return self.now() if asked and not self.away else None
+        return self.now() if polled and not self.away else None
 
     def decide(self, problem: Problem, plan: Plan) -> int:
         self._moment += 1
@@ -163,8 +163,8 @@ class Nimbus:
         while self._pending:
             topology, moment = self._pending.popitem()
             low, high = (0.9, 1.1) if self.verdict == "as predicted" else (0.5, 1.5)
-            judged = Evaluation(THROUGHPUT, 1.0, 1.0, low, high, 9, 9, self.verdict)
-            self.journal.record_evaluation(EvaluatedMove(moment, topology, judged))
+            evaluation = Evaluation(THROUGHPUT, 1.0, 1.0, low, high, 9, 9, self.verdict)
+            self.journal.record_evaluation(EvaluatedMove(moment, topology, evaluation))
         return dict.fromkeys(self.does_worse, "each tree takes longer")
 
     def frozen(self) -> str:
@@ -182,7 +182,7 @@ class Nimbus:
         names = [move.name for move in step.moves]
         ids = {move.topology for move in step.moves}
         self.tick()
-        self._asked = False
+        self._polled = False
         if self.disk_full:
             raise OSError("No space left on device")
         with self.pauses.around(names, self.activate):
@@ -294,7 +294,7 @@ class Nimbus:
                 self.again()
         raise AssertionError(f"still under way: {self.plans.summaries(ACTIVE_STATES)}")
 
-    def asked(self, ask: Any) -> Plan:
+    def requested(self, ask: Any) -> Plan:
         """What a person gets, of a service that is killed at that moment once it is back."""
         try:
             return cast(Plan, ask())

@@ -73,7 +73,7 @@ def planned(nimbus: Nimbus, plan: str) -> Where:
 
 
 def applied(nimbus: Nimbus, plan: str) -> Plan:
-    nimbus.asked(lambda: nimbus.plan_service.apply(plan, ANNA))
+    nimbus.requested(lambda: nimbus.plan_service.apply(plan, ANNA))
     nimbus.run()
     return nimbus.plan_service.plan(plan)
 
@@ -128,7 +128,7 @@ def test_killed_service_completes_or_rolls_back_plan(begin: Begin, seed: int) ->
         before = nimbus.where()
         plan = nimbus.propose(wanted)
         nimbus.until_killed = moment
-        nimbus.asked(lambda n=nimbus, p=plan: n.plan_service.apply(p, ANNA))
+        nimbus.requested(lambda n=nimbus, p=plan: n.plan_service.apply(p, ANNA))
         nimbus.run()
         row = nimbus.plan_service.plan(plan)
         if row.state == "proposed":  # killed before it was kept that it begins
@@ -276,8 +276,8 @@ def test_apply_rejects_concurrent_frozen_or_self_approved_plans(begin: Begin) ->
         nimbus.plan_service.apply(other, ANNA)
     with pytest.raises(NotFoundError, match="the history has no entry 99"):
         nimbus.plan_service.revert(99, ANNA)
-    told = [entry.text for entry in nimbus.plan_service.history().entries if entry.kind == "modes"]
-    assert told == ["no longer frozen; two_people: yes", "frozen: month end"]
+    texts = [entry.text for entry in nimbus.plan_service.history().entries if entry.kind == "modes"]
+    assert texts == ["no longer frozen; two_people: yes", "frozen: month end"]
 
 
 def test_revert_requires_second_person_under_two_person_rule(begin: Begin) -> None:
@@ -305,7 +305,7 @@ def test_plan_starts_in_one_transaction(begin: Begin) -> None:
         nimbus = begin(many()[0])
         plan = nimbus.propose(many()[1])
         nimbus.until_killed = moment
-        found = nimbus.asked(lambda plan=plan, nimbus=nimbus: nimbus.plan_service.apply(plan, ANNA))
+        found = nimbus.requested(lambda plan=plan, nimbus=nimbus: nimbus.plan_service.apply(plan, ANNA))
         entries = nimbus.journal.entries(9).entries
         assert len(entries) == (found.state == "applying"), moment
         assert [entry.n for entry in entries] == ([found.decision] if entries else [])

@@ -125,10 +125,10 @@ def test_decision_on_several_topologies_uses_most_cautious_mode(nimbus: Nimbus) 
     assert len(nimbus.plans.summaries(["proposed"])) == 1
 
 
-@pytest.mark.parametrize(("told", "kept"), [(None, "auto"), ("suggest", "suggest")])
-def test_mode_option_of_serve_overrides_stored_mode(nimbus: Nimbus, told: Mode | None, kept: Mode) -> None:
+@pytest.mark.parametrize(("option", "expected"), [(None, "auto"), ("suggest", "suggest")])
+def test_mode_option_of_serve_overrides_stored_mode(nimbus: Nimbus, option: Mode | None, expected: Mode) -> None:
     change(nimbus, default="auto")
-    assert Guard(nimbus.state, nimbus.plans, nimbus.journal, told).modes.default == kept
+    assert Guard(nimbus.state, nimbus.plans, nimbus.journal, option).modes.default == expected
 
 
 def test_newer_or_damaged_state_file_is_left_untouched(tmp_path: Path) -> None:
@@ -178,17 +178,17 @@ def test_plans_and_history_are_retained_for_90_days(nimbus: Nimbus, monkeypatch:
     nimbus.plan_service.apply(done, ANNA)
     nimbus.run()
     n = nimbus.plan_service.plan(done).decision
-    kept = nimbus.journal.add_entry("plan", "anna", "a try", plan=halted)
-    nimbus.plans.begin(halted, kept, "anna")
+    begun = nimbus.journal.add_entry("plan", "anna", "a try", plan=halted)
+    nimbus.plans.begin(halted, begun, "anna")
     nimbus.plans.happen(halted, "stopped")
     now = time.time()
     for days in (89, 91):
         monkeypatch.setattr(time, "time", lambda days=days: now + days * 86_400)
         PlanExpiry(nimbus.plans, nimbus.journal, 90).expire()
-        told = {entry.n for entry in nimbus.plan_service.history().entries}
-        assert ({n, kept} <= told) == (days == 89)
+        numbers = {entry.n for entry in nimbus.plan_service.history().entries}
+        assert ({n, begun} <= numbers) == (days == 89)
     assert [row.id for row in nimbus.plans.summaries()] == [halted]
-    assert told == {kept}
+    assert numbers == {begun}
     with pytest.raises(NotFoundError):
         nimbus.plans.plan(done)
     assert nimbus.journal.placements_before_entry(n or 0) == {}
@@ -198,10 +198,10 @@ class Slow:
     """Takes until `go`, and moves nothing."""
 
     def __init__(self) -> None:
-        self.asked, self.go = 0, threading.Event()
+        self.calls, self.go = 0, threading.Event()
 
     def schedule(self, of: Problem) -> Assignment:
-        self.asked += 1
+        self.calls += 1
         self.go.wait(10)
         return Assignment(of.current_slot)
 
@@ -214,11 +214,11 @@ def slow(nimbus: Nimbus) -> Slow:
 
 
 def test_number_of_queued_plan_requests_is_limited(nimbus: Nimbus, slow: Slow) -> None:
-    asked = [nimbus.plan_service.request(PlanRequest(by="anna", reason="a try")).id for _ in range(MAX_WAITING)]
+    requested = [nimbus.plan_service.request(PlanRequest(by="anna", reason="a try")).id for _ in range(MAX_WAITING)]
     with pytest.raises(ConflictError, match="20 plans wait to be made"):
         nimbus.plan_service.request(PlanRequest(by="anna", reason="one more"))
     slow.go.set()
-    settled(nimbus, asked[-1])
+    settled(nimbus, requested[-1])
     assert nimbus.plan_service.request(PlanRequest(by="anna", reason="one more")).state == "planning"
 
 
@@ -231,15 +231,15 @@ def test_request_for_an_unknown_topology_is_refused_at_once(nimbus: Nimbus) -> N
 
 
 def test_discarded_plan_request_is_not_computed(nimbus: Nimbus, slow: Slow) -> None:
-    asked = [nimbus.plan_service.request(PlanRequest(by="anna", reason="a try")).id for _ in range(2)]
-    nimbus.plan_service.discard(asked[1], ANNA)
+    requested = [nimbus.plan_service.request(PlanRequest(by="anna", reason="a try")).id for _ in range(2)]
+    nimbus.plan_service.discard(requested[1], ANNA)
     slow.go.set()
-    settled(nimbus, asked[0])
+    settled(nimbus, requested[0])
     after = threading.Event()
     nimbus.plan_service._queue.submit(after.set)  # noqa: SLF001
     assert after.wait(10)
-    assert slow.asked == 1
-    assert nimbus.plan_service.plan(asked[1]).state == "discarded"
+    assert slow.calls == 1
+    assert nimbus.plan_service.plan(requested[1]).state == "discarded"
 
 
 def test_anomaly_response_check_limits_decisions_to_suggestions(nimbus: Nimbus) -> None:

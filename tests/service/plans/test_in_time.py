@@ -16,19 +16,19 @@ from stormwright.service.plans.scheduler_wrappers import TimeBoundedScheduler
 
 
 def test_larger_problems_are_searched_for_longer() -> None:
-    told: list[float] = []
+    limits: list[float] = []
 
     def made(seconds: float) -> Any:
-        told.append(seconds)
+        limits.append(seconds)
         return SimpleNamespace(schedule=lambda _: Assignment(np.zeros(1, np.int32)))
 
     scheduler = TimeBoundedScheduler(made)
     for executors in (10, 1_000, 100_000):
         problem: Problem = SimpleNamespace(num_executors=executors)  # type: ignore[assignment]
         scheduler.schedule(problem)
-    assert told == sorted(told)
-    assert told[1] < 0.7
-    assert 5 < told[2] < 10
+    assert limits == sorted(limits)
+    assert limits[1] < 0.7
+    assert 5 < limits[2] < 10
 
 
 @pytest.mark.parametrize("goal", OBJECTIVES)
@@ -37,8 +37,8 @@ def test_default_optimizer_runs_within_time_bound(goal: str) -> None:
 
 
 def test_explicit_scheduler_settings_disable_default_time_bound() -> None:
-    for said in ("time_budget_s=30", "iterations=2000"):
-        assert not isinstance(by_goal("optimizer", [said], None)("throughput"), TimeBoundedScheduler)
+    for setting in ("time_budget_s=30", "iterations=2000"):
+        assert not isinstance(by_goal("optimizer", [setting], None)("throughput"), TimeBoundedScheduler)
     for name in ("online", "n_version"):
         assert not isinstance(by_goal(name, (), None)("throughput"), TimeBoundedScheduler)
     with pytest.raises(InputError, match="no_such"):

@@ -54,8 +54,8 @@ def begun(nimbus: Nimbus, plan: str) -> Plan:
     return found
 
 
-def drained(nimbus: Nimbus, node: str = "host0", asked: DrainRequest = DRAIN) -> Plan:
-    plan = nimbus.plan_service.nodes.drain(node, asked).plan
+def drained(nimbus: Nimbus, node: str = "host0", request: DrainRequest = DRAIN) -> Plan:
+    plan = nimbus.plan_service.nodes.drain(node, request).plan
     assert plan is not None
     begun(nimbus, plan.id)
     nimbus.run()
@@ -101,8 +101,8 @@ def test_drain_moves_executors_in_steps_and_revert_restores_them(nimbus: Nimbus)
     assert "n0" not in hosts(nimbus)
     # Workers that were elsewhere have not moved.
     assert all("n1:" in str(slots[2]) for slots in nimbus.where().values())
-    (told,) = nimbus.plan_service.nodes.drained().drained
-    assert (told.host, told.nodes, told.workers, told.plan) == ("host0", ("n0",), 0, plan.id)
+    (entry,) = nimbus.plan_service.nodes.drained().drained
+    assert (entry.host, entry.nodes, entry.workers, entry.plan) == ("host0", ("n0",), 0, plan.id)
     assert plan.decision is not None
     refused = begun(nimbus, nimbus.plan_service.revert(plan.decision, ANNA).id)
     assert refused.state == "failed"
@@ -139,7 +139,7 @@ def test_drain_resumes_after_service_is_killed(tmp_path: Path) -> None:
         assert plan is not None
         settled(nimbus, plan.id)
         nimbus.until_killed = moment
-        nimbus.asked(lambda plan=plan, nimbus=nimbus: nimbus.plan_service.apply(plan.id, ANNA))
+        nimbus.requested(lambda plan=plan, nimbus=nimbus: nimbus.plan_service.apply(plan.id, ANNA))
         nimbus.run()
         nimbus.until_killed = None
         assert nimbus.paused == set()
@@ -152,15 +152,15 @@ def test_cordoned_node_gets_no_new_placements(nimbus: Nimbus) -> None:
     for name, later in (("even", {"n2", "n3"}), ("online", {"n2"})):
         bridge = Bridge(make_scheduler(name), name, shown=nimbus.guard.drains.on)
         new = topology("new")
-        asked = replace(cluster(), topologies=(*cluster().topologies, new))
-        answer = bridge.answer(asked)
+        question = replace(cluster(), topologies=(*cluster().topologies, new))
+        answer = bridge.answer(question)
         assert {slot.supervisor for slot in answer.assignments[new.id].slots} == {"n3"}
         # What Nimbus showed is not changed by it.
-        seen = bridge.snapshot()
-        assert seen is not None
-        assert seen.node_usable.all()
+        snapshot = bridge.snapshot()
+        assert snapshot is not None
+        assert snapshot.node_usable.all()
         nimbus.guard.drains.uncordon("host2")
-        again = replace(asked, current=dict(asked.current))
+        again = replace(question, current=dict(question.current))
         assert {slot.supervisor for slot in bridge.answer(again).assignments[new.id].slots} == later
         nimbus.guard.drains.drain("host2", ["n2"], "anna", "new disks")
 
@@ -216,8 +216,8 @@ def test_running_drain_plan_stops_on_uncordon(nimbus: Nimbus) -> None:
     nimbus.plan_service.nodes.uncordon("host0", ANNA)
     nimbus.run()
     found = nimbus.plan_service.plan(plan.id)
-    told = "the cluster has changed: node host0 is schedulable now, and was not when the plan was made"
-    assert (found.state, found.why) == ("stopped", told)
+    expected = "the cluster has changed: node host0 is schedulable now, and was not when the plan was made"
+    assert (found.state, found.why) == ("stopped", expected)
     assert nimbus.plan_service.discard(plan.id, ANNA).state == "discarded"
 
 

@@ -64,7 +64,7 @@ def watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Watched
     nimbus.end()
 
 
-def told(watched: WatchedCluster) -> list[tuple[str, str, str, str]]:
+def anomalies_of(watched: WatchedCluster) -> list[tuple[str, str, str, str]]:
     return [(each.kind, each.node, each.action, each.waits) for each in watched.anomalies.all().anomalies]
 
 
@@ -73,13 +73,13 @@ def test_slow_node_is_only_reported_by_default(watched: WatchedCluster) -> None:
     watched.slow.nodes = SLOW
     watched.look()
     watched.look()
-    assert told(watched) == [("slow-node", "host0", "", "")]
+    assert anomalies_of(watched) == [("slow-node", "host0", "", "")]
     (event,) = watched.events
     assert event.text == "host0: CPU per tuple is up by 60% for 30 s, beyond its past and its peers"
     assert watched.nimbus.guard.drains.hosts == set()
     watched.slow.nodes = {}
     watched.look()
-    assert told(watched) == []
+    assert anomalies_of(watched) == []
     assert [(each.kind, each.subject, each.over) for each in watched.events[1:]] == [("slow-node", "host0", True)]
 
 
@@ -88,20 +88,20 @@ def test_slow_node_is_drained_once_mode_permits(watched: WatchedCluster) -> None
     watched.slow.nodes = SLOW
     watched.modes(default="observe", responses={"slow-node": "fix"})
     watched.look()
-    assert told(watched) == [("slow-node", "host0", "", "mode observe")]
+    assert anomalies_of(watched) == [("slow-node", "host0", "", "mode observe")]
     watched.modes(default="auto", responses={"slow-node": "fix"}, frozen="month end")
     watched.look()
-    assert told(watched) == [("slow-node", "host0", "", "frozen: month end")]
+    assert anomalies_of(watched) == [("slow-node", "host0", "", "frozen: month end")]
     watched.modes(default="auto", responses={"slow-node": "fix"}, topologies={"b": "suggest"})
     watched.look()
-    assert told(watched) == [("slow-node", "host0", "", "mode suggest")]
+    assert anomalies_of(watched) == [("slow-node", "host0", "", "mode suggest")]
     nimbus.rebalanced = ["b"]
     watched.modes(default="auto", responses={"slow-node": "fix"})
     watched.look()
-    assert told(watched)[0][3].startswith("another client rebalances b")
+    assert anomalies_of(watched)[0][3].startswith("another client rebalances b")
     nimbus.rebalanced = []
     watched.look()
-    assert told(watched) == [("slow-node", "host0", "host0 was drained", "")]
+    assert anomalies_of(watched) == [("slow-node", "host0", "host0 was drained", "")]
     (plan,) = nimbus.plans.summaries()
     begun(nimbus, plan.id)
     nimbus.run()
@@ -116,7 +116,12 @@ def test_automatic_drains_are_limited_to_one_node_in_ten(watched: WatchedCluster
     begun(watched.nimbus, watched.nimbus.plans.summaries()[0].id)
     watched.nimbus.run()
     watched.look()
-    assert told(watched)[1] == ("slow-node", "host1", "", "1 are drained like this already: a person has to look")
+    assert anomalies_of(watched)[1] == (
+        "slow-node",
+        "host1",
+        "",
+        "1 are drained like this already: a person has to look",
+    )
 
 
 def test_ignored_anomaly_is_neither_notified_nor_fixed(watched: WatchedCluster) -> None:
@@ -124,7 +129,7 @@ def test_ignored_anomaly_is_neither_notified_nor_fixed(watched: WatchedCluster) 
     watched.slow.nodes = SLOW
     watched.look()
     assert watched.events == []
-    assert told(watched) == [("slow-node", "host0", "", "")]
+    assert anomalies_of(watched) == [("slow-node", "host0", "", "")]
 
 
 def test_missing_node_and_its_return_are_reported(watched: WatchedCluster) -> None:
@@ -132,7 +137,7 @@ def test_missing_node_and_its_return_are_reported(watched: WatchedCluster) -> No
     watched.look()
     nimbus._start = replace(start, supervisors=start.supervisors[:3])  # noqa: SLF001
     watched.look(20)
-    assert told(watched) == []
+    assert anomalies_of(watched) == []
     watched.look(20)
     assert [(each.kind, each.subject, each.text) for each in watched.events] == [
         ("node-lost", "host3", "host3 has been away for 40 s")
@@ -148,9 +153,9 @@ def test_detected_anomaly_survives_restart_for_one_hour(watched: WatchedCluster)
     watched.slow.nodes = {}
     watched.begin()
     watched.look()
-    assert told(watched) == [("slow-node", "host0", "", "")]
+    assert anomalies_of(watched) == [("slow-node", "host0", "", "")]
     watched.modes(default="auto", responses={"slow-node": "fix"})
     watched.look()
-    assert told(watched) == [("slow-node", "host0", "host0 was drained", "")]
+    assert anomalies_of(watched) == [("slow-node", "host0", "host0 was drained", "")]
     watched.look(SLOW_NODE_EXPIRY_S)
-    assert told(watched) == []
+    assert anomalies_of(watched) == []

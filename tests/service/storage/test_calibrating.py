@@ -166,19 +166,19 @@ def test_only_newest_minute_is_retained_before_first_poll(tmp_path: Path, proble
 def test_core_speed_differences_scale_node_capacity(tmp_path: Path, problem: Problem) -> None:
     calibrating = taught(tmp_path / "costs.json", problem, Log(SPREAD, core_hz={"n2": 1.25e9}))
     stream = StreamSettings(core_hz_of=calibrating.core_hz)
-    seen = calibrating.with_speeds(problem)
-    assert [one.cpu_hz / two.cpu_hz for one, two in zip(seen.supervisors, problem.supervisors, strict=True)] == [
+    scaled = calibrating.with_speeds(problem)
+    assert [one.cpu_hz / two.cpu_hz for one, two in zip(scaled.supervisors, problem.supervisors, strict=True)] == [
         1.0,
         1.0,
         0.5,
     ]
     # Cores are as many as before.
-    assert capacity_cores(seen, stream) == capacity_cores(problem, StreamSettings())
+    assert capacity_cores(scaled, stream) == capacity_cores(problem, StreamSettings())
     assert stream.core_hz_at("n2", problem.core_hz) == problem.core_hz / 2
     assert stream.core_hz_at("n0", problem.core_hz) == problem.core_hz
     # What is made of a snapshot is made once.
-    assert calibrating.with_speeds(problem) is seen
-    assert calibrating.with_speeds(problem.with_current({})) is not seen
+    assert calibrating.with_speeds(problem) is scaled
+    assert calibrating.with_speeds(problem.with_current({})) is not scaled
 
 
 def test_core_speed_differences_apply_before_first_cost_fit(
@@ -191,8 +191,8 @@ def test_core_speed_differences_apply_before_first_cost_fit(
         calibrating.count([record])
     assert calibrating.status()["minutes"] == 0
     assert calibrating.status()["speeds"] == {"n0": 1.0, "n1": 1.0, "n2": 0.5}
-    seen = calibrating.with_speeds(problem)
-    parts = [one.cpu_hz / two.cpu_hz for one, two in zip(seen.supervisors, problem.supervisors, strict=True)]
+    scaled = calibrating.with_speeds(problem)
+    parts = [one.cpu_hz / two.cpu_hz for one, two in zip(scaled.supervisors, problem.supervisors, strict=True)]
     assert parts == [1.0, 1.0, 0.5]
     assert calibrating.core_hz == {"n2": problem.core_hz / 2}
 
@@ -205,6 +205,6 @@ def test_equal_core_speeds_leave_problem_unchanged(tmp_path: Path, problem: Prob
 
 def test_matching_declared_node_speed_is_unchanged(tmp_path: Path, problem: Problem) -> None:
     calibrating = taught(tmp_path / "costs.json", problem, Log(SPREAD, core_hz={"n2": 1.25e9}))
-    told = replace(problem, supervisors=tuple(replace(one, cpu_hz=0.8 * one.cpu_hz) for one in problem.supervisors))
-    assert calibrating.with_speeds(told) is told
+    declared = replace(problem, supervisors=tuple(replace(one, cpu_hz=0.8 * one.cpu_hz) for one in problem.supervisors))
+    assert calibrating.with_speeds(declared) is declared
     assert not calibrating.core_hz

@@ -17,10 +17,10 @@ from stormwright.service.storage.forecasts import ForecastStore
 from tests.controller.builders import problem, topology
 
 
-@pytest.mark.parametrize(("name", "kept"), [("predictive", True), ("online", False)])
-def test_forecasts_are_made_only_for_schedulers_using_them(tmp_path: Path, name: str, kept: bool) -> None:
+@pytest.mark.parametrize(("name", "expected"), [("predictive", True), ("online", False)])
+def test_forecasts_are_made_only_for_schedulers_using_them(tmp_path: Path, name: str, expected: bool) -> None:
     service = Service(ServiceSettings(tmp_path, "127.0.0.1", 0, forecast_min=7), make_scheduler(name), name, [])
-    assert bool(service._cluster.view._forecasts) is kept  # noqa: SLF001
+    assert bool(service._cluster.view._forecasts) is expected  # noqa: SLF001
     status = service.status()
     assert (status.drift, status.counts.looks) == ((), 0)
 

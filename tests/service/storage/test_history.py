@@ -35,14 +35,14 @@ TOPOLOGY = "measured-1-0"
 
 
 @pytest.fixture
-def said() -> Iterator[list[str]]:
+def log_lines() -> Iterator[list[str]]:
     lines: list[str] = []
     with shown(write=lines.append):
         yield lines
 
 
 @pytest.fixture
-def history(tmp_path: Path, said: list[str]) -> ServiceHistory:
+def history(tmp_path: Path, log_lines: list[str]) -> ServiceHistory:
     return ServiceHistory(HistorySettings(ingest_every_s=0.02), tmp_path, State(tmp_path / FILE), "online")
 
 
@@ -62,9 +62,9 @@ def wait_for(reached: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-def test_decision_move_and_outcome_are_staged(history: ServiceHistory, tmp_path: Path, said: list[str]) -> None:
-    seen = cluster(1, START_MS)
-    decision = look(seen)
+def test_decision_move_and_outcome_are_staged(history: ServiceHistory, tmp_path: Path, log_lines: list[str]) -> None:
+    observed = cluster(1, START_MS)
+    decision = look(observed)
     (move,) = decision.moves
     assert move.topology == TOPOLOGY
     there = [(slot.supervisor, slot.port) for slot in move.after.slots]
@@ -74,13 +74,13 @@ def test_decision_move_and_outcome_are_staged(history: ServiceHistory, tmp_path:
         begin_s = 1000
         of_topology = lambda records: [r | {"worker": r["worker"] | {"topology": TOPOLOGY}} for r in records]  # noqa: E731
         history.count(of_topology(seconds(begin_s, begin_s + 300, 400, 6)))
-        history.observe(seen)
-        history.record_decision(seen, decision, dry_run=False)
+        history.observe(observed)
+        history.record_decision(observed, decision, dry_run=False)
         history.record_move(TOPOLOGY, report(begin_s + 300))
         history.record_move("silent-1-0", None, "it did not drain")
         assert history.evaluation_status()["pending"] == [TOPOLOGY]
         history.count(of_topology(seconds(begin_s + 330, begin_s + 500, 400, 3, there)))
-        history.observe(seen)
+        history.observe(observed)
     finally:
         history.stop()
     (row,) = staged(tmp_path, "decisions")
@@ -96,36 +96,36 @@ def test_decision_move_and_outcome_are_staged(history: ServiceHistory, tmp_path:
     measured = {evaluation["quantity"]: evaluation["measured"] for evaluation in evaluations}
     assert measured["inter-node tuples per tree"] == 0
     assert history.evaluation_status()["calibration"] is not None
-    assert len(said) == 2
+    assert len(log_lines) == 2
     assert len(staged(tmp_path, "snapshots")) == len(staged(tmp_path, "profiles")) == 1
     assert history.status()["staged_files"] == 7
     assert history.status()["errors"] == {}
 
 
 def test_full_disk_is_reported_once_and_does_not_stop_placement(
-    history: ServiceHistory, said: list[str], monkeypatch: pytest.MonkeyPatch
+    history: ServiceHistory, log_lines: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("stormwright.base.files.os.fsync", full)
-    seen = cluster(1, START_MS)
+    observed = cluster(1, START_MS)
     for _ in range(3):
-        history.observe(seen)
-        history.record_decision(seen, look(seen), dry_run=False)
+        history.observe(observed)
+        history.record_decision(observed, look(observed), dry_run=False)
         history.record_move(TOPOLOGY, report(5))
-    assert len(said) == 1
-    assert "No space left" in said[0]
+    assert len(log_lines) == 1
+    assert "No space left" in log_lines[0]
     assert "No space left" in history.status()["errors"]["records"]["error"]
     monkeypatch.undo()
-    history.record_decision(seen, look(seen), dry_run=False)
+    history.record_decision(observed, look(observed), dry_run=False)
     assert history.status()["staged_files"] > 0
 
 
 def test_unreachable_history_tables_are_reported_once(
-    history: ServiceHistory, said: list[str], monkeypatch: pytest.MonkeyPatch
+    history: ServiceHistory, log_lines: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[int] = []
+    calls: list[int] = []
 
     monkeypatch.setattr(history, "maintain", lambda: None)
 
@@ -134,15 +134,15 @@ def test_unreachable_history_tables_are_reported_once(
 
         @property
         def conf(self) -> None:
-            asked.append(1)
+            calls.append(1)
             raise ConnectionRefusedError("Spark has ended")
 
     history.start(lambda: Gone())  # type: ignore[arg-type,return-value]
     try:
-        wait_for(lambda: len(asked) > 2)
+        wait_for(lambda: len(calls) > 2)
     finally:
         history.stop()
-    assert said == ["history: tables: ConnectionRefusedError: Spark has ended; the placement goes on without"]
+    assert log_lines == ["history: tables: ConnectionRefusedError: Spark has ended; the placement goes on without"]
     assert history.status()["errors"].keys() == {"tables"}
 
 
@@ -208,7 +208,7 @@ def test_maintenance_process_failure_is_propagated(
         history.maintain()
 
 
-def test_damaged_state_of_moves_is_replaced(history: ServiceHistory, tmp_path: Path, said: list[str]) -> None:
+def test_damaged_state_of_moves_is_replaced(history: ServiceHistory, tmp_path: Path, log_lines: list[str]) -> None:
     State(tmp_path / FILE).document("moves", replicated=False).save(json.dumps({"pending": [{"no": "move"}]}))
     history.start(lambda: None)
     history.stop()
@@ -235,7 +235,7 @@ def test_every_move_through_spare_slots_is_recorded(history: ServiceHistory, tmp
 
 
 def test_endless_ingestion_does_not_block_service_shutdown(
-    history: ServiceHistory, said: list[str], monkeypatch: pytest.MonkeyPatch
+    history: ServiceHistory, log_lines: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, over = threading.Event(), threading.Event()
 
@@ -251,6 +251,6 @@ def test_endless_ingestion_does_not_block_service_shutdown(
     history.stop()
     over.set()
     assert time.monotonic() - started < 10
-    (line,) = said
+    (line,) = log_lines
     assert "rows are still being ingested into" in line
     assert "after 0.1 s: aborted; they wait for the next start" in line

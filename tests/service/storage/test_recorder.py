@@ -15,12 +15,12 @@ from tests.history.recorded import START_MS, cluster, look
 def test_recorded_decision_omits_predictions_of_unmoved_topologies(tmp_path, monkeypatch: pytest.MonkeyPatch):
     """In a large cluster it is much; what a move promises is noted with the move."""
     rows: list[dict[str, Any]] = []
-    recorder, seen = Recorder(Staging(tmp_path), "optimizer"), cluster(0, START_MS)
+    recorder, observed = Recorder(Staging(tmp_path), "optimizer"), cluster(0, START_MS)
     monkeypatch.setattr(recorder, "_write", lambda _, __, row: rows.append(row))
-    decision = look(seen, "optimizer", objective="throughput", iterations=100)
+    decision = look(observed, "optimizer", objective="throughput", iterations=100)
     assert decision.search is not None
     assert "predicted" in decision.search.parameters
-    recorder.record_decision(seen, decision, dry_run=True)
-    kept = [json.loads(row["parameters"]) for row in rows if "parameters" in row]
-    assert [each["objective"] for each in kept] == ["throughput"]
-    assert "predicted" not in kept[0]
+    recorder.record_decision(observed, decision, dry_run=True)
+    stored = [json.loads(row["parameters"]) for row in rows if "parameters" in row]
+    assert [each["objective"] for each in stored] == ["throughput"]
+    assert "predicted" not in stored[0]

@@ -149,14 +149,14 @@ def test_negative_samples_of_custom_distributions_are_rejected():
         """Its first samples are times, later ones are not."""
 
         mean_s = 1.0
-        drawn = 0
+        sampled = 0
 
         def faults(self, path):
             return iter(())
 
         def draw(self, random, count):
-            self.drawn += count
-            return np.full(count, 1.0 if self.drawn < 5_000 else -1.0)
+            self.sampled += count
+            return np.full(count, 1.0 if self.sampled < 5_000 else -1.0)
 
     network = Network({"a": Station(Late())}, Source("a", Exponential(2.0)))
     with pytest.raises(InputError) as error:

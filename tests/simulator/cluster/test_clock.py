@@ -13,13 +13,13 @@ from stormwright.simulator.cluster.clock import VirtualClock
 
 
 def test_due_events_run_in_order_during_sleep():
-    clock, seen = VirtualClock(1000.0), list[tuple[float, str]]()
-    clock.after(2, lambda: seen.append((clock.monotonic(), "b")))
-    clock.after(1, lambda: clock.after(1, lambda: seen.append((clock.monotonic(), "c"))))
-    clock.every(1.5, lambda: seen.append((clock.monotonic(), "tick")))
+    clock, events = VirtualClock(1000.0), list[tuple[float, str]]()
+    clock.after(2, lambda: events.append((clock.monotonic(), "b")))
+    clock.after(1, lambda: clock.after(1, lambda: events.append((clock.monotonic(), "c"))))
+    clock.every(1.5, lambda: events.append((clock.monotonic(), "tick")))
     assert (clock.monotonic(), clock.time()) == (0, 1000)
     clock.sleep(4)
-    assert seen == [(1.5, "tick"), (2, "b"), (2, "c"), (3, "tick")]
+    assert events == [(1.5, "tick"), (2, "b"), (2, "c"), (3, "tick")]
     assert (clock.monotonic(), clock.time()) == (4, 1004)
 
 
@@ -70,15 +70,15 @@ def test_virtual_clock_catches_up_a_bounded_delay_only(monkeypatch):
 
 
 def test_waiting_for_a_condition_releases_its_lock():
-    clock, changed, seen = VirtualClock(0.0, speed=2), threading.Condition(), list[float]()
+    clock, changed, events = VirtualClock(0.0, speed=2), threading.Condition(), list[float]()
 
     def other() -> None:
         with changed:
-            seen.append(clock.monotonic())
+            events.append(clock.monotonic())
 
     thread = threading.Thread(target=other)
     with changed:
         thread.start()
         clock.wait(changed, 1.0)
-        assert seen == [1.0]
+        assert events == [1.0]
     thread.join()

@@ -26,9 +26,9 @@ def test_batch_of_worker_records_equals_individually_written_records(tmp_path: P
     together = RecordWriter(storm.problem, meters).records(workers, slots, spans)
     assert [*map(orjson.dumps, together)] == [*map(orjson.dumps, one_by_one)]
     assert sum(pair[3] for record in together for pair in record["pairs"]) > 0
-    told = [record["complete_latency"]["counts"] for record in together]
-    assert sum(map(bool, told)) == len(storm.problem.topologies), "the first worker with a spout tells of all trees"
-    assert all(not counts or counts[-1] > 0 for counts in told)
+    reported = [record["complete_latency"]["counts"] for record in together]
+    assert sum(map(bool, reported)) == len(storm.problem.topologies), "the first worker with a spout tells of all trees"
+    assert all(not counts or counts[-1] > 0 for counts in reported)
     for record in together:
         sources = [pair[:2] for pair in record["pairs"]]
         tasks = {task for each in record["executors"] for task in range(each["first_task"], each["last_task"] + 1)}

@@ -11,7 +11,7 @@ from stormwright.simulator.cluster.meters import Transfers
 
 def test_each_sent_tuple_is_counted_once_despite_changing_pairs():
     rng = np.random.default_rng(1)
-    sent, left, told = Transfers(20), Counter[tuple[int, int]](), Counter[tuple[int, int]]()
+    sent, left, reported = Transfers(20), Counter[tuple[int, int]](), Counter[tuple[int, int]]()
     pairs = rng.integers(0, 20, (2, 60))
     for turn in range(40):
         if turn % 7 == 6:
@@ -26,12 +26,12 @@ def test_each_sent_tuple_is_counted_once_despite_changing_pairs():
             assert np.all(found.tuples > 0)
             for source, target, many in zip(*(each.tolist() for each in found), strict=True):
                 assert source in own
-                told[source, target] += many
+                reported[source, target] += many
             assert not len(sent.take(own).tuples)
             gone = {pair: many for pair, many in left.items() if pair[0] in own}
             assert {pair: many for pair, many in gone.items() if many} == {
-                pair: many for pair, many in told.items() if many
+                pair: many for pair, many in reported.items() if many
             }
-            told.clear()
+            reported.clear()
             for pair in gone:
                 del left[pair]

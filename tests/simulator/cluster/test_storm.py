@@ -50,9 +50,9 @@ def to_node(cluster: Running, topology: int, node: str) -> Move:
 
 def test_submitted_topologies_are_placed_started_and_measured(cluster: Running) -> None:
     cluster.clock.sleep(20)
-    told = cluster.storm.nimbus.cluster()
-    assert [each["status"] for each in told["topologies"]] == ["ACTIVE", "ACTIVE"]
-    assert all(each["num_workers"] == 3 for each in told["topologies"])
+    summary = cluster.storm.nimbus.cluster()
+    assert [each["status"] for each in summary["topologies"]] == ["ACTIVE", "ACTIVE"]
+    assert all(each["num_workers"] == 3 for each in summary["topologies"])
     began, end = cluster.clock.time() * 1000 - 12_000, cluster.clock.time() * 1000
     for name in ("one-1-0", "other-1-0"):
         run = measure(cluster.records, name, began, end)
@@ -144,10 +144,10 @@ def test_a_dead_worker_is_started_again_and_a_dead_node_is_left(cluster: Running
 
 
 def test_nimbus_uses_its_own_placement_without_a_service_answer(cluster: Running) -> None:
-    def nobody(_: object) -> None:
+    def no_answer(_: object) -> None:
         raise ConnectionError
 
-    cluster.storm.nimbus.ask = nobody  # type: ignore[assignment]
+    cluster.storm.nimbus.ask = no_answer  # type: ignore[assignment]
     cluster.storm.nimbus.rebalance("one", 0)
     cluster.clock.sleep(20)
     assert all(worker.up for worker in cluster.storm.supervisors.workers.values())

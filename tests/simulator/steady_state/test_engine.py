@@ -36,8 +36,8 @@ def test_workers_start_after_a_delay_and_reach_the_predicted_rate():
     assert runs(engine, 5.9).completed.tolist() == [0]
     runs(engine, 2)
     counted = runs(engine, 10)
-    (told,) = predict(of.problem(), SPREAD).topologies
-    assert counted.completed[0] / 10 == pytest.approx(told.reachable_tps.value, rel=0.01)
+    (predicted,) = predict(of.problem(), SPREAD).topologies
+    assert counted.completed[0] / 10 == pytest.approx(predicted.reachable_tps.value, rel=0.01)
 
 
 def test_every_tuple_is_counted_at_its_source_and_target():
@@ -140,10 +140,10 @@ def test_pending_tree_count_follows_littles_law(seed: int):
 
 def test_starting_topology_does_not_affect_running_ones_until_up():
     both = two_word_counts().with_nothing_running()
-    asked = []
+    evaluated = []
 
     def under(problem, slots, offered_tps):
-        asked.append(slots.copy())
+        evaluated.append(slots.copy())
         return steadily.under(problem, slots, offered_tps)
 
     steadily = SteadyFlows(both, Costs())
@@ -152,15 +152,15 @@ def test_starting_topology_does_not_affect_running_ones_until_up():
     slots[:12] = SPREAD
     engine.place(slots)
     runs(engine, 10)
-    looked = len(asked)
+    looked = len(evaluated)
     slots[12:] = SPREAD + 1
     engine.place(slots)
     engine.activate(0, active=True)
     first = runs(engine, 5)
-    assert len(asked) == looked
+    assert len(evaluated) == looked
     assert (first.completed > 0).tolist() == [True, False]
     second = runs(engine, 5)
-    assert len(asked) == looked + 1
+    assert len(evaluated) == looked + 1
     assert (second.completed > 0).tolist() == [True, True]
     assert not engine.lost.any()
 

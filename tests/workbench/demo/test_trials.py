@@ -173,7 +173,7 @@ def test_nothing_moved_is_measured_twice():
 
 
 @pytest.mark.parametrize(
-    ("objective", "there", "kept"),
+    ("objective", "there", "stays"),
     [
         (NODES, Place(980.0, 1000.0, nodes=1), True),
         (NODES, Place(990.0, 1000.0, nodes=2), False),
@@ -185,10 +185,10 @@ def test_nothing_moved_is_measured_twice():
         (TRAFFIC, Place(500.0, 1000.0), False),
     ],
 )
-def test_objective_decides_whether_placement_stays(objective, there, kept):
+def test_objective_decides_whether_placement_stays(objective, there, stays):
     stage = Stage({HOME: HOME_PLACE, AWAY: there}, [AWAY])
     tried(stage, objective, decisions=1)
-    assert (stage.runs == AWAY) == kept
+    assert (stage.runs == AWAY) == stays
 
 
 def test_latency_is_reported_as_change_of_latency():

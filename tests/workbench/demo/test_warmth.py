@@ -25,8 +25,8 @@ SLOTS = {"t": (WorkerSlot("n0", 6700), WorkerSlot("n1", 6700))}
 def test_a_worker_runs_from_its_first_record_on():
     records = [ran("n0", second) for second in range(2, 20)] + [ran("n1", second) for second in range(5, 20)]
     assert ran_s(records, SLOTS, 20_000) == pytest.approx(15)
-    started_anew = [*records, ran("n0", 18, pid=2)]
-    assert ran_s(started_anew, SLOTS, 20_000) == pytest.approx(2)
+    restarted = [*records, ran("n0", 18, pid=2)]
+    assert ran_s(restarted, SLOTS, 20_000) == pytest.approx(2)
     assert ran_s(records, {"t": (*SLOTS["t"], WorkerSlot("n2", 6700))}, 20_000) == 0.0
     assert ran_s([], {}, 20_000) == 0.0
 

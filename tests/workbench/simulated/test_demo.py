@@ -19,14 +19,14 @@ def test_the_whole_main_job_without_storm(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "stormwright", "demo", "--simulated", *options]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    told = json.loads((tmp_path / "result.json").read_text())
-    assert told["simulated"].startswith("Simulated in virtual time, tuple by tuple")
-    assert told["lost"] == 0
-    assert told["throughput_ratio"] > 1.5
-    assert len(told["moves"]) == 2, "both topologies, in one decision"
-    assert all(move["complete"] for move in told["moves"])
-    assert (told["verdict"], [start["verdict"] for start in told["trials"]]) == ("better", [None, "better"])
-    for topology in told["topologies"]:
+    result = json.loads((tmp_path / "result.json").read_text())
+    assert result["simulated"].startswith("Simulated in virtual time, tuple by tuple")
+    assert result["lost"] == 0
+    assert result["throughput_ratio"] > 1.5
+    assert len(result["moves"]) == 2, "both topologies, in one decision"
+    assert all(move["complete"] for move in result["moves"])
+    assert (result["verdict"], [start["verdict"] for start in result["trials"]]) == ("better", [None, "better"])
+    for topology in result["topologies"]:
         assert topology["begun"] == topology["acked"] > 10_000
         # The promise was made by what the pipeline measured, and fitted; what came of it by what is simulated.
         assert topology["before"]["acked_tps"] == pytest.approx(

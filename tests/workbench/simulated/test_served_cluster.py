@@ -120,14 +120,16 @@ def test_plan_moves_virtual_topology_and_measurements_reflect_the_move(served: S
     served.done(plan.id)
     assert len(served.nodes("other-1-0")) < 3
     assert not served.cluster.storm.engine.lost.sum()  # type: ignore[attr-defined]
-    (judged,) = [each for each in served.client.show(plan.id).evaluations if "inter-node" in each.quantity]
-    assert judged.measured is not None
-    assert judged.measured < 0.9
-    assert judged.verdict == "as predicted"
+    (evaluation,) = [each for each in served.client.show(plan.id).evaluations if "inter-node" in each.quantity]
+    assert evaluation.measured is not None
+    assert evaluation.measured < 0.9
+    assert evaluation.verdict == "as predicted"
     moves = served.client.history(1).entries[0].moves
-    assert any(judged in move.evaluations for move in moves), "the history has what was promised and what was measured"
+    assert any(evaluation in move.evaluations for move in moves), (
+        "the history has what was promised and what was measured"
+    )
     page = served.page("/history")
-    assert all(text in page for text in ("to see", judged.quantity, "as predicted"))
+    assert all(text in page for text in ("to see", evaluation.quantity, "as predicted"))
     back = served.client.revert(served.client.history(1).entries[0].n, "to see")
     served.done(back.id)
     assert served.nodes("other-1-0") == {"n0", "n1", "n2"}
@@ -155,8 +157,8 @@ def running(
 
     intake = SimpleNamespace(parse=lambda lines: lines, count=count)
     settings = SimpleNamespace(state_dir=state_dir or Path(mkdtemp(prefix="virtual-")))
-    nobody = SimpleNamespace(bridge=SimpleNamespace(answer=nothing), intake=intake, settings=settings)
-    cluster.begin(cast(Service, nobody))
+    silent = SimpleNamespace(bridge=SimpleNamespace(answer=nothing), intake=intake, settings=settings)
+    cluster.begin(cast(Service, silent))
     cluster.clock.sleep(seconds)
     return cluster, records
 
@@ -170,8 +172,8 @@ def spread_out() -> Problem:
     """Both run, each worker on a node of its own."""
     problem = two()
     first, second = problem.slots[0::6], problem.slots[1::6]
-    dealt = tuple(executor % 3 for executor in range(12))
-    placed = {"one-1-0": TopologyAssignment(first, dealt), "other-1-0": TopologyAssignment(second, dealt)}
+    spread = tuple(executor % 3 for executor in range(12))
+    placed = {"one-1-0": TopologyAssignment(first, spread), "other-1-0": TopologyAssignment(second, spread)}
     return problem.with_current(placed)
 
 
@@ -200,10 +202,10 @@ def test_measured_loads_match_sums_over_records() -> None:
     for node, overhead_hz in expected.node_overhead_hz.items():
         assert overhead_hz < 0.01 * expected.node_cpu_hz[node]
     assert load.end_ms - load.start_ms == pytest.approx(15_000, abs=3_001)
-    told = cluster.loads.progress()
-    assert told["running"]
-    assert {node: each["workers"] for node, each in told["nodes"].items()} == {"n0": 2, "n1": 2, "n2": 2}
-    assert set(told["complete_latency_ms"]) == {"one-1-0", "other-1-0"}
+    progress = cluster.loads.progress()
+    assert progress["running"]
+    assert {node: each["workers"] for node, each in progress["nodes"].items()} == {"n0": 2, "n1": 2, "n2": 2}
+    assert set(progress["complete_latency_ms"]) == {"one-1-0", "other-1-0"}
 
 
 def test_rates_follow_the_trace() -> None:
