@@ -1,17 +1,18 @@
 """Names, docstrings, help texts and messages are in plain technical English.
 
-Four checks over all of `stormwright`, each with file and line of every finding: identifiers where they are defined,
-first lines of docstrings, help texts of the command line, and messages: texts of errors, faults, log records and
-printed lines.
+Six checks, each with file and line of every finding. Of all of `stormwright`: identifiers where they are defined,
+docstrings, help texts of the command line, messages (texts of errors, faults, log records and printed lines) and
+templates. Of the tests: defined names and docstrings.
 """
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 from pathlib import Path
+from textwrap import shorten
 from typing import NamedTuple
 
 import click
@@ -23,6 +24,8 @@ from stormwright.cli import cli
 
 ROOTS = [Path(package.__file__).parent for package in (stormwright, stormwright_lab)]
 FILES = [path for root in ROOTS for path in sorted(root.rglob("*.py"))]
+TEMPLATES = [path for root in ROOTS for path in sorted(root.rglob("*.j2"))]
+TESTS = Path(__file__).parent
 
 #: Words that name or say nothing: participles for nouns, people for programs, and ways around the word that is meant.
 WORDS = {"told", "tell", "tells", "telling", "asked", "said", "judged", "judging", "kept", "seen", "dealt", "drawn"}
@@ -43,6 +46,9 @@ FAULTS = re.compile(r"(Fault|Error)\Z")
 #: "What-if" is a term of the field.
 WHAT = re.compile(r"\bwhat\b(?!-if)", re.IGNORECASE)
 
+#: Expressions, tags and comments of templates.
+JINJA = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}", re.DOTALL)
+
 Definition = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -54,7 +60,7 @@ class Finding(NamedTuple):
     text: str
 
     def __str__(self) -> str:
-        return f"{self.place}: {self.word!r} in {self.text!r}"
+        return f"{self.place}: {self.word!r} in {shorten(self.text, 200)!r}"
 
 
 def parts(name: str) -> list[str]:
@@ -70,20 +76,20 @@ def smells(words: list[str], text: str) -> Iterator[str]:
 
 
 def in_text(place: str, text: str, *, what: bool = False) -> Iterator[Finding]:
-    """Yield the findings of a text; `what` counts in docstrings only."""
+    """Yield the findings of a text; `what` counts in the first line of docstrings only."""
     words = re.findall(r"[a-z]+", text.lower())
     yield from (Finding(place, word, text) for word in smells(words, text))
-    if what and WHAT.search(text):
+    if what and WHAT.search(text.partition("\n")[0]):
         yield Finding(place, "what", text)
 
 
-def modules() -> Iterator[tuple[Path, ast.Module]]:
-    for path in FILES:
+def modules(files: Iterable[Path] = FILES) -> Iterator[tuple[Path, ast.Module]]:
+    for path in files:
         yield path, ast.parse(path.read_text(encoding="utf-8"))
 
 
 def at(path: Path, line: int) -> str:
-    (root,) = (root for root in ROOTS if path.is_relative_to(root))
+    (root,) = (root for root in (*ROOTS, TESTS) if path.is_relative_to(root))
     return f"{path.relative_to(root.parent)}:{line}"
 
 
@@ -101,6 +107,13 @@ def defined(tree: ast.Module) -> Iterator[tuple[int, str]]:
                 yield node.lineno, node.attr
             case ast.alias(asname=str(name)):
                 yield node.lineno, name
+
+
+def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield every docstring of a module, with its line."""
+    for node in ast.walk(tree):
+        if isinstance(node, Definition) and (text := ast.get_docstring(node)):
+            yield node.body[0].lineno, text
 
 
 def literals(node: ast.AST) -> Iterator[ast.Constant]:
@@ -126,9 +139,8 @@ def identifier_findings() -> Iterator[Finding]:
 
 def docstring_findings() -> Iterator[Finding]:
     for path, tree in modules():
-        for node in ast.walk(tree):
-            if isinstance(node, Definition) and (text := ast.get_docstring(node)):
-                yield from in_text(at(path, node.body[0].lineno), text.split("\n")[0], what=True)
+        for line, text in docstrings(tree):
+            yield from in_text(at(path, line), text, what=True)
 
 
 def help_findings() -> Iterator[Finding]:
@@ -166,7 +178,29 @@ def message_findings() -> Iterator[Finding]:
             yield from in_text(at(path, each.lineno), str(each.value))
 
 
-CHECKS = [identifier_findings, docstring_findings, help_findings, message_findings]
+def template_findings() -> Iterator[Finding]:
+    for path in TEMPLATES:
+        text = JINJA.sub(lambda part: " " + "\n" * part[0].count("\n"), path.read_text(encoding="utf-8"))
+        for number, line in enumerate(text.split("\n"), 1):
+            yield from in_text(at(path, number), line.strip())
+
+
+def findings_in_tests() -> Iterator[Finding]:
+    for path, tree in modules(sorted(TESTS.rglob("*.py"))):
+        for line, name in defined(tree):
+            yield from (Finding(at(path, line), word, name) for word in smells(parts(name), name))
+        for line, text in docstrings(tree):
+            yield from in_text(at(path, line), text)
+
+
+CHECKS = [
+    identifier_findings,
+    docstring_findings,
+    help_findings,
+    message_findings,
+    template_findings,
+    findings_in_tests,
+]
 
 
 @pytest.mark.parametrize("findings", CHECKS, ids=lambda check: check.__name__)

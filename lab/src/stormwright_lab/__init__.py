@@ -1,3 +1,3 @@
-"""The laboratory: what compares, breaks and trains stormwright, and what no operator needs."""
+"""The laboratory: comparisons, fault injection and training of stormwright, which no operator needs."""
 
 __version__ = "0.1.0"
