@@ -44,7 +44,7 @@ class StoredTopology:
     topology
         Topology with its latest numbers of workers and executors.
     since_s
-        Time of submission.
+        Monotonic virtual time of the submission, in seconds.
     status, before
         Status, and status before the rebalance.
     assignment
@@ -89,7 +89,7 @@ class VirtualNimbus:
     Parameters
     ----------
     clock
-        Virtual time.
+        Virtual clock on which operations and delays are scheduled.
     cluster
         Supervisors and the receiver of decisions.
     ask, fallback

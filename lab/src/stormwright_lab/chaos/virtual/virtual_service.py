@@ -140,7 +140,7 @@ class VirtualService:
     Parameters
     ----------
     world
-        The cluster.
+        Virtual cluster with the clock, the disk and the Nimbus of the service.
     directory
         State directory, which outlives it.
     person
