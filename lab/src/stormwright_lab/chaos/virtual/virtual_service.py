@@ -108,7 +108,7 @@ class NimbusCalls:
     def rebalance(
         self, name: str, wait_s: int, num_workers: int | None = None, executors: Mapping[str, int] | None = None
     ) -> None:
-        """Rebalance a topology."""
+        """Rebalance a topology; takes `name`, `wait_s`, `num_workers` and `executors`."""
         self._call("rebalance", name, wait_s, num_workers, executors)
 
     def release(self, topology_id: str, supervisor: Supervisor) -> bool:
