@@ -15,8 +15,9 @@ from stormwright.base.documents import FileDocument
 from stormwright.controller.move import Mover
 from stormwright.controller.planning.order import UNLIMITED
 from stormwright.controller.planning.planner import plan_moves
-from stormwright.controller.propose import NoPlan, plan_of
+from stormwright.controller.propose import plan_of
 from stormwright.controller.reports import MoveLimits, MoveReport
+from stormwright.controller.requests import NoPlan
 from stormwright.controller.safety.pauses import Pauses
 from stormwright.controller.tally import Tally
 from stormwright.defaults import BASELINE
