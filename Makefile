@@ -49,13 +49,16 @@ MACHINE_CODE := build/.machine-code
 JAVA_SAYS := build/java-test.log
 JAVA_FAILED := build/.java-test-failed
 
-.PHONY: help demo test test-all properties chaos chaos-virtual soak java-test python-test storm-versions storm3 spark-versions lint docs fresh-docs results-status dataset site wheel audit setup deploy-tools clean missing
+.PHONY: help demo check test test-all properties chaos chaos-virtual soak java-test python-test storm-versions storm3 spark-versions lint docs fresh-docs results-status dataset site wheel audit setup deploy-tools clean missing
 
 help: ## show this
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 demo: $(PYTHON) $(MACHINE_CODE) $(JAVA) $(NETWORK) $(ARCHIVE) ## real Storm cluster: run, observe, decide, move, and show what was gained (options: ARGS="--nodes 3")
 	@$(BIN)/stormwright demo $(ARGS)
+
+check: lint $(MACHINE_CODE) ## style, types, and Python tests without Storm and Spark: what to run while writing code
+	@$(BIN)/python -m pytest -n 2 --dist loadgroup -q -m "not slow and not storm and not spark and not zookeeper" $(ARGS)
 
 test: java-test python-test ## Java and Python tests, some on a real Storm cluster (options for pytest: ARGS="-k cluster")
 	@grep -h '^Tests run' java/target/surefire-reports/*.txt

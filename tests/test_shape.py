@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +18,7 @@ MODULES = {str(path.relative_to(root.parent)): path for root in ROOTS for path i
 #: Functions with at least so many parameters describe all of them.
 MANY_PARAMETERS = 4
 
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -84,3 +86,23 @@ def test_no_two_public_classes_have_one_name():
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places.setdefault(node.name, []).append(module)
     assert {name: where for name, where in places.items() if len(where) > 1} == {}
+
+
+#: Words below which a text about a parameter cannot say more than its name.
+MIN_WORDS = 4
+
+
+def test_parameters_are_described_in_more_than_three_words():
+    """As in "Seconds after which a node counts as missing", not "The limit"."""
+    section = re.compile(r"Parameters\n-{10}\n(.*?)(?=\n\n\S[^\n]*\n-{3,}\n|\Z)", re.DOTALL)
+    entry = re.compile(r"^(\S[^\n]*)\n((?: {4}[^\n]*(?:\n|\Z))+)", re.MULTILINE)
+    short = [
+        f"{module}:{node.name}: {names}"
+        for module in MODULES
+        for node in ast.walk(tree(module))
+        if isinstance(node, (*FUNCTIONS, ast.ClassDef))
+        for parameters in section.findall(ast.get_docstring(node) or "")
+        for names, text in entry.findall(parameters)
+        if len(text.split()) < MIN_WORDS
+    ]
+    assert short == []

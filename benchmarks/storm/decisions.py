@@ -32,8 +32,8 @@ from benchmarks.kit.results import DIRECTORY, show_progress, write_results
 from stormwright.controller.objectives.objective import PlacementAim
 from stormwright.controller.objectives.outlook import THROUGHPUT, least_gain_percent
 from stormwright.controller.planning.order import MoveBudget
+from stormwright.controller.planning.valid_moves import planned_slots
 from stormwright.controller.policy import DecisionTimes, decide
-from stormwright.controller.propose import planned_slots
 from stormwright.formats import problem_from_dict
 from stormwright.history.evaluation.comparison import StartComparison, compare_starts
 from stormwright.model import Problem

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from stormwright.controller.propose import NoPlan
+from stormwright.controller.requests import NoPlan
 from stormwright.model import (
     Component,
     Grouping,

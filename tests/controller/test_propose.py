@@ -16,19 +16,10 @@ from stormwright.controller.objectives.placements import Placements
 from stormwright.controller.planning.expected_pauses import LEG_S, START_CORE_S, expected_pause, modelled_pause_s
 from stormwright.controller.planning.order import MoveBudget
 from stormwright.controller.planning.planner import plan_moves
+from stormwright.controller.planning.valid_moves import plan_valid_moves, planned_slots
 from stormwright.controller.preconditions import changes, preconditions
-from stormwright.controller.propose import (
-    Evacuate,
-    Improve,
-    NoPlan,
-    Place,
-    Repair,
-    Terms,
-    plan_of,
-    plan_valid_moves,
-    planned_slots,
-    propose,
-)
+from stormwright.controller.propose import plan_of, propose
+from stormwright.controller.requests import Evacuate, Improve, NoPlan, Place, Repair, Terms
 from stormwright.controller.stages import staged, unclear
 from stormwright.errors import InputError
 from stormwright.history.evaluation.moves import AFTER_S, LATENCY, SETTLE_S, THROUGHPUT

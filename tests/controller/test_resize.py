@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from stormwright.controller.preconditions import changes
-from stormwright.controller.propose import NoPlan, Place, Terms, propose
+from stormwright.controller.propose import propose
+from stormwright.controller.requests import NoPlan, Place, Terms
 from stormwright.errors import InputError
 from stormwright.model import ExecutorRun, LoadProfile, Problem, Topology, TopologyAssignment, WorkerSlot
 from stormwright.model.load import assumed_load

@@ -12,7 +12,8 @@ import pytest
 
 from stormwright.controller.planning.order import MoveBudget
 from stormwright.controller.policy import DecisionTimes, decide
-from stormwright.controller.propose import NoPlan, Plan
+from stormwright.controller.propose import Plan
+from stormwright.controller.requests import NoPlan
 from stormwright.history.tables.staging import Staging
 from stormwright.model import LoadProfile, Problem, TopologyLoad
 from stormwright.schedulers import make_scheduler

@@ -11,7 +11,8 @@ import pytest
 
 from stormwright.controller.objectives.outlook import Outlooks
 from stormwright.controller.objectives.refusals import FIRST_S
-from stormwright.controller.propose import NoPlan, Plan
+from stormwright.controller.propose import Plan
+from stormwright.controller.requests import NoPlan
 from stormwright.model import LoadProfile, TopologyAssignment
 from stormwright.plans.plan import Promise
 from stormwright.schedulers.toolkit.triggers import TriggerParams

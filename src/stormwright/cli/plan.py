@@ -205,7 +205,8 @@ def _of_file(file: Path, wished: dict[str, object]) -> Plan:
     from stormwright.controller.objectives.objective import LexicographicObjective
     from stormwright.controller.objectives.placements import measured_rates
     from stormwright.controller.planning.expected_pauses import expected_pause
-    from stormwright.controller.propose import Improve, NoPlan, Repair, Terms, propose
+    from stormwright.controller.propose import propose
+    from stormwright.controller.requests import Improve, NoPlan, Repair, Terms
     from stormwright.controller.safety.move_kinds import Permission, forbidden_moves
     from stormwright.defaults import REPAIR_SCHEDULER
     from stormwright.plans.modes import KindRule, Modes

@@ -10,7 +10,8 @@ from stormwright.controller.objectives.objective import PlacementAim
 from stormwright.controller.objectives.outlook import TRAFFIC, Outlook, Outlooks
 from stormwright.controller.objectives.placements import without_assumed_traffic
 from stormwright.controller.planning.order import Forbidden, MoveBudget
-from stormwright.controller.propose import Improve, NoPlan, Terms, Unattended, propose
+from stormwright.controller.propose import propose
+from stormwright.controller.requests import Improve, NoPlan, Terms, Unattended
 from stormwright.model import Problem, Scheduler
 from stormwright.plans.plan import Because, Plan
 from stormwright.schedulers.toolkit.triggers import (

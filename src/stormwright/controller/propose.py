@@ -13,217 +13,47 @@ person, a drain, or a rollback.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
+from collections.abc import Mapping
+from dataclasses import replace
 from math import isfinite
-from typing import Literal, TypeAlias
 
 import numpy as np
 
-from stormwright.controller.description import FigureSources, with_figures
+from stormwright.controller.description import with_figures
+from stormwright.controller.given import GIVEN, given_slots, require_schedulable
 from stormwright.controller.objectives.objective import (
     GIVEN_UP_PERCENT,
-    Refuses,
     too_small_heaps,
     within_heaps,
     within_live_heaps,
 )
 from stormwright.controller.objectives.outlook import HAS_ROOM, TRAFFIC, Outlook, Outlooks, least_gain_percent
 from stormwright.controller.objectives.placements import Placements, without_assumed_traffic
-from stormwright.controller.planning.order import UNLIMITED, Excluded, Forbidden, MoveBudget, MoveOrder
+from stormwright.controller.planning.order import UNLIMITED, Forbidden, MoveOrder
 from stormwright.controller.planning.planner import plan_moves
+from stormwright.controller.planning.valid_moves import plan_valid_moves, planned_slots
 from stormwright.controller.preconditions import preconditions
 from stormwright.controller.repair import FewestMoves
+from stormwright.controller.requests import (
+    Evacuate,
+    Improve,
+    NoPlan,
+    NoPlanCode,
+    Place,
+    Repair,
+    Request,
+    Terms,
+    Unattended,
+)
 from stormwright.controller.resize import other_executors, resize_steps, resized, resized_slots
-from stormwright.controller.safety.holds import HOLD_CODES, HoldCode
-from stormwright.errors import Fault, InputError, suggestion_for
-from stormwright.model import UNPLACED, Assignment, Problem, Scheduler, TopologyAssignment, WorkerSlot
+from stormwright.controller.staying import being_placed, name_of, names_blocked, out_of_scope, pinned, require_matches
+from stormwright.errors import Fault, InputError
+from stormwright.model import UNPLACED, Assignment, Problem, Scheduler
 from stormwright.model.arrays import BoolArray, IntArray
 from stormwright.model.humanize import counted, listed
-from stormwright.model.topology_config import MOVE
-from stormwright.plans.plan import Because, Origin, Plan, Search, TopologyMove
+from stormwright.plans.plan import Plan, Search
 from stormwright.predict.answer import Assumptions
 from stormwright.schedulers.toolkit.traits import declared
-
-# Requests -----------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Unattended:
-    """Requirements of the service for a plan that no person reads before it is applied.
-
-    Parameters
-    ----------
-    accepts
-        Returns why a placement with an outlook is worth the moves; None if it is not.
-    because
-        Returns the anomaly without which it would not be.
-    drifted
-        Drift of the load that is stated where nothing is worth it; empty without drift.
-    """
-
-    accepts: Callable[[Outlook], str | None]
-    because: Callable[[Outlook], Because] = lambda _: ""
-    drifted: str = ""
-
-
-@dataclass(frozen=True)
-class Improve:
-    """Move towards a better placement.
-
-    Parameters
-    ----------
-    goals
-        Of `stormwright.controller.objectives.outlook.OBJECTIVES`, the most important first; at least one.
-    topologies, nodes
-        Patterns with ``*`` of ids or names, and of ids or hosts: only such topologies move, and only such that run on
-        such a node; all where there are none.
-    min_gain_percent
-        Minimum gain in one of the goals; None for the default.
-    unattended
-        Further requirements of the service; None where a person decides.
-    """
-
-    goals: tuple[str, ...] = (TRAFFIC,)
-    topologies: tuple[str, ...] = ()
-    nodes: tuple[str, ...] = ()
-    min_gain_percent: float | None = None
-    unattended: Unattended | None = None
-
-
-@dataclass(frozen=True)
-class Repair:
-    """End all violations with the fewest moves; `goals` are those of the predictions, patterns as in `Improve`."""
-
-    goals: tuple[str, ...] = (TRAFFIC,)
-    topologies: tuple[str, ...] = ()
-    nodes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Evacuate:
-    """Empty some hosts, which are unschedulable, and do nothing else; `goals` are those of the predictions."""
-
-    hosts: frozenset[str]
-    goals: tuple[str, ...] = (TRAFFIC,)
-
-
-@dataclass(frozen=True)
-class Place:
-    """Bring topologies (ids) to given placements, whatever the gain: to those of before, or as advised.
-
-    Nodes and workers are as given, and so are the ports, unless another topology holds one: any of the node will do.
-
-    Parameters
-    ----------
-    placements
-        Placement by topology id.
-    executors
-        Topology (id) → component (id) → executors, for topologies whose placement has other numbers of them.
-    reason
-        Why, for the history and Storm's UI.
-    goals
-        Those of the predictions.
-    origin
-        ``rollback`` where topologies return.
-    refuses_cordoned
-        Whether a placement on a cordoned host is refused; else topologies return there, too.
-    """
-
-    placements: Mapping[str, TopologyAssignment]
-    executors: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    reason: str = ""
-    goals: tuple[str, ...] = (TRAFFIC,)
-    origin: Origin = "rollback"
-    refuses_cordoned: bool = False
-
-
-Request: TypeAlias = Improve | Repair | Evacuate | Place
-
-
-@dataclass(frozen=True)
-class Terms:
-    """Means and limits of a proposal.
-
-    Parameters
-    ----------
-    scheduler
-        Scheduler for `Improve`, run once.
-    keeping
-        Scheduler for `Repair` and `Evacuate`: it places executors without slots and leaves running ones alone.
-    stay
-        Topologies (ids) that do not move, with the reason.
-    budget
-        Limits of the moves.
-    refuses
-        Returns which placements are refused.
-    assumptions, gains
-        Assumptions of predictions (None for defaults), and alternative quantities to gain, as in `Outlooks`.
-    slot_name
-        Returns the name of a slot that is gone.
-    sources
-        Sources of figures for people; None for none.
-    predicts
-        Whether a placement that is given is predicted; where it is not, there are no promises.
-    """
-
-    scheduler: Scheduler | None = None
-    keeping: Scheduler | None = None
-    stay: Mapping[str, str | Forbidden] = field(default_factory=dict)
-    budget: MoveBudget = UNLIMITED
-    refuses: Refuses = lambda *_: {}
-    assumptions: Assumptions | None = None
-    gains: tuple[str, ...] = (TRAFFIC,)
-    slot_name: Callable[[WorkerSlot], str] = str
-    sources: FigureSources | None = None
-    predicts: bool = True
-
-
-#: Why there is no plan: a hold; no trigger fires; nothing runs, or what runs would lose its slots; the gain is small or
-#: unsure, or that of the part that can move now; all moves are blocked; or everything is where it should be.
-NoPlanCode: TypeAlias = (
-    HoldCode
-    | Literal[
-        "no_trigger", "nothing_runs", "no_slots", "small_gain", "part_loses", "blocked", "nothing_to_do", "impossible"
-    ]
-)
-
-
-@dataclass(frozen=True)
-class NoPlan:
-    """The reason why there is no plan.
-
-    Parameters
-    ----------
-    code, reason
-        The reason, as a code and for people.
-    search
-        What a scheduler has answered; None if none was run.
-    blocked
-        Topologies (names) that stay although they should move, each with the reason.
-    figures
-        Figures of what runs, if they were requested: a plan without steps.
-    """
-
-    code: NoPlanCode
-    reason: str
-    search: Search | None = None
-    blocked: Mapping[str, str] = field(default_factory=dict)
-    figures: Plan = field(default_factory=Plan)
-
-    @property
-    def moves(self) -> tuple[TopologyMove, ...]:
-        """No moves."""
-        return ()
-
-    @property
-    def searched(self) -> bool:
-        """Whether a better placement was looked for."""
-        return self.code not in ("no_trigger", *HOLD_CODES)
-
-
-# Proposing ----------------------------------------------------------------------------------------
 
 #: Maximum number of topologies tried one by one for a sure gain.
 MAX_STEPS = 8
@@ -275,22 +105,6 @@ def to_plan_on(problem: Problem, *, heeds_requests: bool = False) -> Problem:
     return problem if problem.load is None else without_assumed_traffic(problem)
 
 
-def require_matches(problem: Problem, topologies: Sequence[str], nodes: Sequence[str]) -> None:
-    """Check that each pattern fits a topology, or a node; InputError names those that do not."""
-    known: list[tuple[str, ...]] = [(each.name, each.id) for each in problem.topologies]
-    hosts: list[tuple[str, ...]] = [
-        (name, each.host, each.id) for name, each in zip(problem.cluster.node_names, problem.supervisors, strict=True)
-    ]
-    faults = []
-    for kind, patterns, names in (("topology", topologies, known), ("node", nodes, hosts)):
-        for pattern in patterns:
-            if not any(_matches(each, (pattern,)) for each in names):
-                there = suggestion_for(pattern, {each[0] for each in names})
-                faults.append(Fault(f"fits no {kind}{there}", pattern))
-    if faults:
-        raise InputError("plan", faults)
-
-
 class _Proposal:
     """One request about one problem."""
 
@@ -320,7 +134,7 @@ class _Proposal:
                 "no_slots", f"no move is worth it: {listed(stopped)} would be left without slots", brief=True
             )
         stay = {**too_small_heaps(problem, wanted.slot_of_executor), **terms.stay, **self._not_measured()}
-        stay |= _out_of_scope(problem, request.topologies, request.nodes)
+        stay |= out_of_scope(problem, request.topologies, request.nodes)
         cpu_limits = self._goals == (TRAFFIC,)
         if unattended is not None:
             return self._improve_unattended(wanted, unattended, stay, cpu_limits=cpu_limits)
@@ -367,7 +181,7 @@ class _Proposal:
                 "whether it stays"
             )
         if not order.steps:
-            stays = [f"{_name(problem, topology)} stays: {why}" for topology, why in order.blocked.items()]
+            stays = [f"{name_of(problem, topology)} stays: {why}" for topology, why in order.blocked.items()]
             return self._none("blocked", f"nothing can move: {listed(stays, _MAX_BLOCKED)}; {reason}", order)
         if self._goals != (TRAFFIC,) and not np.array_equal(slots, wanted):
             part = outlooks.of(slots)
@@ -385,7 +199,7 @@ class _Proposal:
             raise ValueError("a scheduler that keeps what runs is needed")
         wanted = self._searched(FewestMoves(terms.keeping))
         stay = {**too_small_heaps(problem, wanted.slot_of_executor), **terms.stay}
-        stay |= _out_of_scope(problem, request.topologies, request.nodes)
+        stay |= out_of_scope(problem, request.topologies, request.nodes)
         order = self._order(wanted, stay, cpu_limits=True)
         if not order.steps:
             text = "all better moves are blocked" if order.blocked else "the search found no better placement"
@@ -412,13 +226,13 @@ class _Proposal:
             **too_small_heaps(problem, wanted),
             **terms.stay,
             **no_room,
-            **_being_placed(problem),
+            **being_placed(problem),
         }
         workers = _changed_workers(problem, wanted)
         order = self._order(Assignment(wanted, num_workers=workers), stay, cpu_limits=False, validated=False)
         concerned = {problem.topologies[index].id for index in np.unique(problem.executor_topology[leaving]).tolist()}
         blocked = {topology: why for topology, why in order.blocked.items() if topology in concerned}
-        stays = [f"{_name(problem, topology)}: {why}" for topology, why in blocked.items()]
+        stays = [f"{name_of(problem, topology)}: {why}" for topology, why in blocked.items()]
         more = [f"and {len(stays) - _MAX_NAMED:,} more"] if len(stays) > _MAX_NAMED else []
         reasons = "; ".join(stays[:_MAX_NAMED] + more)
         if not order.steps:
@@ -435,20 +249,20 @@ class _Proposal:
         there = {topology: counts for topology, counts in request.executors.items() if topology in request.placements}
         resizing = other_executors(problem, there)
         given = {topology: each for topology, each in request.placements.items() if topology not in resizing}
-        wanted = _given_slots(problem, given, self._terms.slot_name)
+        wanted = given_slots(problem, given, self._terms.slot_name)
         workers = {
             topology: len(placement.slots)
             for topology, placement in given.items()
             if len(placement.slots) != problem.topologies[problem.topology_index[topology]].num_workers
         }
-        pinned = _pinned(problem)
-        order = plan_moves(problem, Assignment(wanted, num_workers=workers), UNLIMITED, pinned, False)
-        blocked = {**order.blocked, **{topology: why for topology, why in pinned.items() if topology in resizing}}
+        stays = pinned(problem)
+        order = plan_moves(problem, Assignment(wanted, num_workers=workers), UNLIMITED, stays, False)
+        blocked = {**order.blocked, **{topology: why for topology, why in stays.items() if topology in resizing}}
         if blocked:
-            raise InputError(_GIVEN, [Fault(str(why), topology) for topology, why in blocked.items()])
+            raise InputError(GIVEN, [Fault(str(why), topology) for topology, why in blocked.items()])
         slots = planned_slots(problem, order.moves)
         if request.refuses_cordoned:
-            _require_schedulable(problem, slots)
+            require_schedulable(problem, slots)
         if resizing:
             plan = self._resize(order, slots, request, resizing)
         elif order.steps:
@@ -465,9 +279,9 @@ class _Proposal:
         now = self._problem
         moved = now.with_current(Assignment(slots).by_topology(now))
         then = resized(moved, resizing)
-        final = resized_slots(moved, then, {topology: request.placements[topology] for topology in resizing}, _GIVEN)
+        final = resized_slots(moved, then, {topology: request.placements[topology] for topology in resizing}, GIVEN)
         if request.refuses_cordoned:
-            _require_schedulable(then, final)
+            require_schedulable(then, final)
         order = replace(order, steps=(*order.steps, *resize_steps(moved, then, final, resizing)))
         placements = Placements(then, self._assumptions())
         gain, promises = self._outlooks[self._goals[0]].of_resized(placements, final)
@@ -499,7 +313,7 @@ class _Proposal:
     def _order(
         self, wanted: Assignment, stay: Mapping[str, str | Forbidden], *, cpu_limits: bool, validated: bool = True
     ) -> MoveOrder:
-        stay, budget = {**stay, **_pinned(self._problem)}, self._terms.budget
+        stay, budget = {**stay, **pinned(self._problem)}, self._terms.budget
         if not validated:
             return plan_moves(self._problem, wanted, budget, stay, cpu_limits=cpu_limits)
         return plan_valid_moves(self._placements, wanted, budget, stay, cpu_limits=cpu_limits)
@@ -530,7 +344,7 @@ class _Proposal:
         return {topology: rate for topology, rate in rate_tps.items() if topology in (self._measured or ())}
 
     def _none(self, code: NoPlanCode, reason: str, order: MoveOrder | None = None, *, brief: bool = False) -> NoPlan:
-        blocked = {} if order is None else _names_blocked(self._problem, order)
+        blocked = {} if order is None else names_blocked(self._problem, order)
         figures = Plan(goal=",".join(self._goals), why=reason, blocked=blocked)
         if not brief:
             figures = self._described(figures, self._problem.current_slot, proves=True)
@@ -544,7 +358,7 @@ class _Proposal:
         return with_figures(plan, self._placements, slots, sources, goal)
 
 
-# Moves towards a placement ------------------------------------------------------------------------
+# Parts of a plan ----------------------------------------------------------------------------------
 
 
 def plan_of(problem: Problem, order: MoveOrder, rate_tps: Mapping[str, float] | None = None) -> Plan:
@@ -568,61 +382,9 @@ def plan_of(problem: Problem, order: MoveOrder, rate_tps: Mapping[str, float] | 
         stages=1,
         steps=steps,
         node_names={node: problem.cluster.node_names[problem.node_index[node]] for node in required.nodes},
-        blocked=_names_blocked(problem, order),
+        blocked=names_blocked(problem, order),
         preconditions=required,
     )
-
-
-#: Maximum number of attempts to plan moves that newly violate no constraint.
-_ATTEMPTS = 8
-
-
-def plan_valid_moves(
-    placements: Placements,
-    assignment: Assignment,
-    budget: MoveBudget,
-    staying: Mapping[str, str | Forbidden],
-    *,
-    cpu_limits: bool,
-) -> MoveOrder:
-    """Return the moves towards a placement, without those by which a constraint is newly violated.
-
-    Topologies that would enter a node of which a limit would be newly exceeded stay, with the limit as the reason.
-
-    Parameters
-    ----------
-    placements
-        Placements of the problem.
-    assignment, budget, staying, cpu_limits
-        Placement, limits and exceptions, as in `stormwright.controller.planning.planner.plan_moves`.
-    """
-    problem, stay = placements.problem, dict(staying)
-    order = plan_moves(problem, assignment, budget, stay, cpu_limits=cpu_limits)
-    for _ in range(_ATTEMPTS):
-        slots = planned_slots(problem, order.moves)
-        broken = placements.newly_broken(slots) if order.moves else []
-        if not broken:
-            return order
-        arrives = slots != problem.current_slot
-        for violation in broken:
-            entered = np.ones(len(slots), bool)
-            if violation.topology is not None:
-                entered = problem.executor_topology == problem.topology_index[violation.topology]
-            elif violation.supervisor is not None:
-                entered = problem.slot_node[slots] == problem.node_index[violation.supervisor]
-            for index in np.unique(problem.executor_topology[arrives & entered]).tolist():
-                stay[problem.topologies[index].id] = Forbidden(f"would newly exceed a limit: {violation}")
-        order = plan_moves(problem, assignment, budget, stay, cpu_limits=cpu_limits)
-    return MoveOrder((), order.blocked)
-
-
-def planned_slots(problem: Problem, moves: Sequence[TopologyMove]) -> IntArray:
-    """Return the slot of every executor after moves, shape (E,)."""
-    slots = problem.current_slot.copy()
-    for move in moves:
-        own = [problem.slot_index[move.after.slots[slot]] for slot in move.after.slot_of_executor]
-        slots[problem.executors_of(problem.topology_index[move.topology])] = own
-    return slots
 
 
 def _sure_step(problem: Problem, outlooks: Outlooks, wanted: IntArray) -> tuple[IntArray, Outlook] | None:
@@ -672,52 +434,6 @@ def _small_gains(found: Mapping[str, Outlook], min_gain_percent: float | None) -
     return "; ".join(why)
 
 
-# Topologies that stay -----------------------------------------------------------------------------
-
-
-def _pinned(problem: Problem) -> dict[str, str]:
-    """Return topologies (ids) that their owners do not want to be moved."""
-    return {t.id: f"{MOVE} is false in its configuration" for t in problem.topologies if t.conf.get(MOVE) is False}
-
-
-def _out_of_scope(problem: Problem, topologies: Sequence[str], nodes: Sequence[str]) -> dict[str, str]:
-    """Return topologies (ids) that patterns leave out."""
-    matching = {
-        number
-        for number, node in enumerate(problem.supervisors)
-        if _matches((problem.cluster.node_names[number], node.host, node.id), nodes)
-    }
-    stay = {}
-    for index, topology in enumerate(problem.topologies):
-        if topologies and not _matches((topology.id, topology.name), topologies):
-            stay[topology.id] = "it is not among the topologies of this plan"
-        elif nodes:
-            own = problem.current_slot[problem.executors_of(index)]
-            if not matching & set(np.unique(problem.slot_node[own[own != UNPLACED]]).tolist()):
-                stay[topology.id] = "it runs on none of the nodes of this plan"
-    return stay
-
-
-def _matches(names: tuple[str, ...], patterns: Sequence[str]) -> bool:
-    """Return whether any of several names matches a pattern."""
-    return any(fnmatchcase(name, pattern) for name in names for pattern in patterns)
-
-
-def _being_placed(problem: Problem) -> dict[str, str]:
-    """Return topologies (ids) with an executor without a slot: Nimbus would give it other slots than planned."""
-    lost = np.bincount(problem.executor_topology[problem.current_slot == UNPLACED], minlength=len(problem.topologies))
-    return {problem.topologies[index].id: "it is being placed" for index in np.flatnonzero(lost).tolist()}
-
-
-def _names_blocked(problem: Problem, order: MoveOrder) -> dict[str, str]:
-    return {_name(problem, each): str(why) for each, why in order.blocked.items() if not isinstance(why, Excluded)}
-
-
-def _name(problem: Problem, topology: str) -> str:
-    index = problem.topology_index.get(topology)
-    return topology if index is None else problem.topologies[index].name
-
-
 # Evacuations --------------------------------------------------------------------------------------
 
 
@@ -752,45 +468,3 @@ def _changed_workers(problem: Problem, wanted: IntArray) -> dict[str, int]:
         if len(used) != problem.topologies[index].num_workers:
             found[problem.topologies[index].id] = len(used)
     return found
-
-
-# Given placements ---------------------------------------------------------------------------------
-
-#: Source of faults in a placement that is given.
-_GIVEN = "the placement"
-
-
-def _given_slots(
-    problem: Problem, placements: Mapping[str, TopologyAssignment], slot_name: Callable[[WorkerSlot], str]
-) -> IntArray:
-    """Return the slot of every executor; where another topology holds a slot, another one of the same node."""
-    faults, wanted, known = list[Fault](), problem.current_slot.copy(), problem.slot_index
-    for topology, placement in placements.items():
-        index = problem.topology_index.get(topology)
-        if index is None:
-            faults.append(Fault("is gone", topology))
-            continue
-        own = problem.executors_of(index)
-        if gone := sorted(slot_name(slot) for slot in placement.slots if slot not in known):
-            faults.append(Fault(f"{', '.join(gone)} {'are' if len(gone) > 1 else 'is'} gone", topology))
-        elif len(placement.slot_of_executor) != problem.topologies[index].num_executors:
-            faults.append(Fault(f"is placed with {counted(len(placement.slot_of_executor), 'executor')}", topology))
-        elif (problem.current_slot[own] == UNPLACED).any():
-            faults.append(Fault("has executors without a slot now", topology))
-        else:
-            wanted[own] = [known[placement.slots[slot]] for slot in placement.slot_of_executor]
-    if faults:
-        raise InputError(_GIVEN, faults)
-    return wanted
-
-
-def _require_schedulable(problem: Problem, slots: IntArray) -> None:
-    """Raise InputError if an executor would enter an unschedulable host."""
-    cordoned = problem.cluster.node_blacklisted
-    comes = np.flatnonzero((slots != problem.current_slot) & (slots != UNPLACED))
-    comes = comes[cordoned[problem.slot_node[slots[comes]]]]
-    hosts = {problem.supervisors[int(node)].host for node in np.unique(problem.slot_node[slots[comes]])}
-    if hosts:
-        raise InputError(
-            _GIVEN, [Fault("is cordoned: `stormwright uncordon` it first", host) for host in sorted(hosts)]
-        )

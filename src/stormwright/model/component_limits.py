@@ -96,7 +96,7 @@ def read_component_limits(
     Parameters
     ----------
     conf
-        The topology's configuration.
+        Configuration of the topology by Storm's keys; invalid values become faults.
     component_index
         Component id → its index in the topology.
     """

@@ -34,7 +34,7 @@ def fallback_class(conf: Mapping[str, Any]) -> str:
     Parameters
     ----------
     conf
-        The cluster's configuration.
+        Storm configuration of the cluster, with its scheduler and the fallback.
     """
     named = conf.get(FALLBACK)
     if conf.get(STORM_SCHEDULER) != PLACEMENT_SCHEDULER or not isinstance(named, str) or named in (BASELINE, _NONE):

@@ -70,9 +70,9 @@ def number_wrong(value: object, low: float, high: float, wanted: str, *steps: st
     Parameters
     ----------
     value
-        Any value.
+        Value of any type; one that is no number is a fault.
     low, high
-        The range, inclusive.
+        Least and greatest valid value, both inclusive; may be infinite.
     wanted
         Description of the expected value.
     *steps
@@ -93,9 +93,9 @@ def integer_wrong(value: object, low: int, high: int, *steps: str | int) -> Iter
     Parameters
     ----------
     value
-        Any value.
+        Value of any type; truth values count as no integers.
     low, high
-        The range, inclusive.
+        Least and greatest valid value, both inclusive.
     *steps
         Location of the value.
     """
@@ -127,7 +127,7 @@ def items_wrong(
     wanted
         Description of a valid item.
     place
-        Position → location.
+        Returns the location of the item at a position.
     """
     wrong = np.flatnonzero(~sound).tolist()
     for position in wrong[:MAX_OF_ARRAY]:

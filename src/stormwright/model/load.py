@@ -218,7 +218,7 @@ def requested(topology: Topology, conf: Mapping[str, Any] | None = None) -> list
     topology
         The topology, whose configuration takes precedence.
     conf
-        The cluster's configuration.
+        Configuration of the cluster, for keys that the topology lacks; none by default.
 
     Returns
     -------

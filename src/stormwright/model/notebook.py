@@ -41,13 +41,13 @@ def problem_html(
     Parameters
     ----------
     title
-        First line.
+        Text of the first line, such as name and size of the problem.
     topologies
-        Its topologies.
+        Topologies to show; of many, only the first.
     executors
         For each topology ``cpu_hz`` and ``memory_mb`` of its executors.
     nodes
-        Its nodes.
+        Supervisors, of which adjacent ones with equal resources share a row.
     """
     parts = [paragraph(title)]
     for topology, demand in zip(topologies[:_MAX_TOPOLOGIES], executors, strict=False):

@@ -45,7 +45,7 @@ class Problem(ByContent):
     supervisors, topologies
         In the order given by Storm or by the file; schedulers break ties by it where they say so.
     name
-        Display name.
+        Name of the problem in messages and output; may be empty.
     conf
         Cluster configuration over Storm's defaults.
     blacklisted_hosts, greylisted_supervisors

@@ -112,7 +112,7 @@ def read_users(conf: Mapping[str, Any]) -> tuple[Users, tuple[ConfigFault, ...]]
     Parameters
     ----------
     conf
-        The cluster's configuration.
+        Storm configuration of the cluster, with the limits by user name.
     """
     allowed = (*LIMITED, WEIGHT_OF_USER)
     users, misfits = _by_user(conf, USERS, allowed)
@@ -319,7 +319,7 @@ def read_machines(conf: Mapping[str, Any]) -> tuple[dict[str, int], tuple[Config
     Parameters
     ----------
     conf
-        The cluster's configuration.
+        Storm configuration of the cluster, with ``isolation.scheduler.machines``.
 
     Returns
     -------

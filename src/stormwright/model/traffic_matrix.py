@@ -70,7 +70,7 @@ class Flows(NamedTuple):
     local
         Whether the grouping distinguishes only the worker from all others, shape (F,).
     tps
-        Tuples/s, shape (F,).
+        Tuples per second from the executor to the component, shape (F,).
     limit_tps
         Tuples/s that one executor of the component takes before the rest spills over, shape (F,).
     executor_component
@@ -251,7 +251,7 @@ class Traffic(ByContent):
     Parameters
     ----------
     source, target
-        Executors, shape (P,).
+        Sending and receiving executor of each pair, shape (P,).
     tps
         Tuples per second, shape (P,).
     """

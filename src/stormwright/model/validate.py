@@ -281,7 +281,7 @@ def running_wrong(running: CurrentPlacement, before: CurrentPlacement | None = N
     Parameters
     ----------
     running
-        The current assignment.
+        Current assignment of every topology, on the slots of the cluster.
     before
         One that was checked already: unchanged assignments are only checked for slots with two owners.
     """

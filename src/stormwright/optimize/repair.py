@@ -180,7 +180,7 @@ def overload_with(state: RepairState, node: int, resource: int, more: float) -> 
     Parameters
     ----------
     state
-        Read only.
+        Placement with loads and capacities of nodes; not changed.
     node, resource
         The node; `resource` is a column of `demand`.
     more
@@ -336,7 +336,7 @@ def _note_step(state: RepairState, node: int, other: int, worker: int, executor:
     Parameters
     ----------
     state
-        `best` is written.
+        Placement under repair, of which only `best` is written.
     node, other
         The overloaded node, and the other one that the step would change.
     worker, executor

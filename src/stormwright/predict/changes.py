@@ -73,7 +73,7 @@ def with_parallelism(problem: Problem, profile: Profile, costs: Costs, wanted: M
     problem, profile
         The measured problem and its profile.
     costs
-        Costs of messages.
+        Costs of messages, which are taken out of the measured CPU.
     wanted
         Topology → component → executors, by index.
     """
@@ -91,7 +91,7 @@ def rebalanced(problem: Problem, profile: Profile, costs: Costs, wanted: Mapping
     Parameters
     ----------
     problem, profile, costs, wanted
-        As for `with_parallelism`.
+        Measured problem, its profile, costs of messages, and new numbers of executors by component.
 
     Raises
     ------

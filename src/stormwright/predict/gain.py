@@ -157,7 +157,7 @@ def shrunk(predicted: float, sd: float, change: float, *, scale: float = 1.0, sh
     change
         The `cost_change` that comes with it.
     scale
-        As for `common_sd`.
+        CPU factor of the topology (`Correction.scale`): deviations from 1 increase the error.
     shared
         Whether other topologies run beside it.
     """
@@ -189,7 +189,7 @@ def at_least(
     deviations
         Number of standard deviations; 0 leaves the corrected gain.
     scale, shared
-        As for `shrunk`.
+        CPU factor of each topology (`Correction.scale`), and whether other topologies run beside it.
     """
     sd = model_sd(change)
     part = _believed(predicted, sd, change, shared=shared)

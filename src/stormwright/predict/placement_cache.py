@@ -65,7 +65,7 @@ class CacheKey(Generic[Result]):
     costs, corrections
         Costs of messages and workers, and corrections of single topologies, by id.
     routes
-        Routes of tuples.
+        Routes of tuples that the result depends on; None for none.
     near
         Fraction of all shuffled tuples that stays local.
     name

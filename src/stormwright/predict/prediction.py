@@ -147,7 +147,7 @@ class TopologyPrediction:
     bottleneck
         Limiting resource of the lower of the two.
     headroom
-        `highest_tps` by `rate_tps`.
+        Ratio of `highest_tps` to `rate_tps`: below 1 if overloaded; 0 without a rate.
     sustained
         Whether `rate_tps` is sustained; None if it is 0.
     latency_ms, p99_ms

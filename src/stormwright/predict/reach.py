@@ -102,7 +102,7 @@ def bottleneck_of(problem: Problem, profile: Profile, steady: SteadyState, topol
     Parameters
     ----------
     problem, profile
-        As for `reaches`.
+        Problem with the nodes, and the profile of its load.
     steady
         The steady state of the placement; with a limit of pending trees, the state with all of them pending counts.
     topology

@@ -230,9 +230,9 @@ def fullest_use(shares: coo_array, free: FloatArray, rate_tps: FloatArray) -> Fl
     Parameters
     ----------
     shares, free
-        Result of `limits`.
+        Use of each resource by 1 tree/s, and its free fraction, from `limits`.
     rate_tps
-        Trees/s, shape (T,).
+        Rate of each topology in trees/s, shape (T,).
     """
     topology, _, part = _used(shares, free, rate_tps)
     most = np.zeros(len(rate_tps))
@@ -246,7 +246,7 @@ def fullest_rows(shares: coo_array, free: FloatArray, rate_tps: FloatArray) -> I
     Parameters
     ----------
     shares, free, rate_tps
-        As for `fullest_use`.
+        Use of each resource by 1 tree/s, its free fraction, and rates in trees/s.
     """
     topology, row, part = _used(shares, free, rate_tps)
     order, rows = np.lexsort((-row, part)), np.full(len(rate_tps), NO_LIMIT)

@@ -70,7 +70,7 @@ class SteadyWorkers:
     Parameters
     ----------
     nodes
-        Capacities of nodes.
+        Cores, their speed, and link payload of every node, shape (N,) each.
     scopes
         Slot, node and rack of every executor.
     running

@@ -159,7 +159,7 @@ class LearnedEvaluator(PlacementEvaluator):
     problem
         Problem of the placements.
     model
-        Trained model.
+        Trained model, whose trees score the features of a placement.
     """
 
     def __init__(self, problem: Problem, model: Model) -> None:

@@ -99,7 +99,7 @@ def authors_wishes(workers: Items, nodes: Bins, beta: Sequence[float], delta: Se
     Parameters
     ----------
     workers, nodes, beta, delta
-        As for `default_wishes`.
+        Workers by topology, nodes with their places, and both parameters of every topology.
     """
     wishes = NodeTargets()
     num_nodes = int(np.count_nonzero(nodes.items))
@@ -154,7 +154,7 @@ def nodes_by_traffic(placement: PartialPlacement, rates: Rates, weights: CostWei
     placement
         Partial placement; its `node` is written, fixed workers stay.
     rates
-        Traffic between executors.
+        Directed traffic between executors, in tuples/s, heaviest pairs first.
     weights
         Cost of a tuple by distance.
     make_wishes

@@ -21,8 +21,8 @@ from stormwright.client.shapes import ModesChange
 from stormwright.controller.live_heaps import LiveHeaps
 from stormwright.controller.move import REBALANCING, Mover, Nimbus
 from stormwright.controller.objectives.refusals import RefusedPlacements
-from stormwright.controller.propose import NoPlan
 from stormwright.controller.reports import MoveReport
+from stormwright.controller.requests import NoPlan
 from stormwright.controller.safety.pauses import Pauses
 from stormwright.controller.tally import Tally
 from stormwright.defaults import REPAIR_SCHEDULER

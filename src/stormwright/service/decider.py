@@ -11,7 +11,8 @@ from stormwright.controller.objectives.outlook import TRAFFIC
 from stormwright.controller.objectives.refusals import RefusedPlacements
 from stormwright.controller.planning.order import Forbidden
 from stormwright.controller.policy import decide
-from stormwright.controller.propose import NoPlan, Place, Terms, propose
+from stormwright.controller.propose import propose
+from stormwright.controller.requests import NoPlan, Place, Terms
 from stormwright.controller.safety.holds import HOLD_CODES, Hold
 from stormwright.errors import ClusterError, InputError
 from stormwright.history.evaluation.measured import MeasurementWait, wait_texts

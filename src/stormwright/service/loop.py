@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 
 from stormwright.base.clock import WALL, Clock
-from stormwright.controller.propose import NoPlan
+from stormwright.controller.requests import NoPlan
 from stormwright.errors import StormwrightError
 from stormwright.plans.modes import AUTO, SUGGEST
 from stormwright.plans.plan import Plan

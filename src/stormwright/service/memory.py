@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from stormwright.base import clock as clocks
 from stormwright.controller.planning.order import Forbidden
 from stormwright.controller.policy import DecisionTimes
-from stormwright.controller.propose import NoPlan
 from stormwright.controller.reports import MoveReport
+from stormwright.controller.requests import NoPlan
 from stormwright.controller.safety.holds import Hold
 from stormwright.pipeline.monitoring.drift import Drift, DriftWatch
 from stormwright.plans.plan import Plan

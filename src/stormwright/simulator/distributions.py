@@ -49,7 +49,7 @@ class TwoMoments:
     Parameters
     ----------
     mean_s
-        Mean in seconds.
+        Mean time in seconds, finite and at least 0.
     scv
         Squared coefficient of variation (variance by mean²): 0 for a constant, 1 for an exponential time.
     """
@@ -93,7 +93,7 @@ class Gamma:
     Parameters
     ----------
     mean_s
-        Mean in seconds.
+        Mean time in seconds, finite and at least 0.
     scv
         Squared coefficient of variation, above 0.
     """
@@ -123,7 +123,7 @@ class LogNormal:
     Parameters
     ----------
     mean_s
-        Mean in seconds.
+        Mean time in seconds, finite and at least 0.
     scv
         Squared coefficient of variation.
     """
@@ -187,7 +187,7 @@ class Empirical:
     Parameters
     ----------
     samples_s
-        Times in seconds.
+        Measured times in seconds, at least one, each finite and at least 0.
     """
 
     def __init__(self, samples_s: Sequence[float] | FloatArray) -> None:

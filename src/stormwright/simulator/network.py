@@ -111,7 +111,7 @@ class Network:
     Parameters
     ----------
     stations
-        Stations by name.
+        Name → station, at least one; the name `NETWORK` is reserved.
     sources
         Sources of jobs; none in a closed network.
     jobs
@@ -349,11 +349,11 @@ class NetworkRun:
     Parameters
     ----------
     network
-        Network to simulate.
+        Stations, sources and initial jobs to simulate.
     seed
         Seed of the random numbers.
     events, follow_jobs
-        As in `Network.start`.
+        Whether to simulate by events, and whether to record each job's stay.
 
     Attributes
     ----------

@@ -31,7 +31,7 @@ class StationResult:
     Parameters
     ----------
     station
-        Its name.
+        Name of the station, or `NETWORK` for the whole network.
     jobs, jobs_per_s
         Mean number of jobs inside, and jobs that left per second.
     utilisation

@@ -173,7 +173,7 @@ class Trees:
     spouts, topology
         Executors of spouts, and the topology of each, shape (S,).
     topologies
-        Number of topologies.
+        Number of topologies of the problem, which is the length of `lost`.
     timeout_s
         Seconds after which a spout fails an unanswered tree.
 

@@ -123,7 +123,7 @@ class NimbusGateway(HelperJvm):
         name
             Name of the topology.
         wait_s
-            Delay in seconds.
+            Seconds for which spouts are paused before Nimbus assigns new slots.
         num_workers
             New number of workers; None for the requested number.
         executors

@@ -51,7 +51,7 @@ class FileChange:
     Parameters
     ----------
     path
-        The file.
+        Path of the file to create, replace or delete.
     before, after
         Its content; None if it does not exist.
     """
@@ -148,11 +148,11 @@ def install(storm_home: Path, storm_yaml: Path, settings: StormYamlSettings) -> 
     Parameters
     ----------
     storm_home
-        Storm installation.
+        Root directory of the Storm installation, for the jar.
     storm_yaml
-        Its configuration file.
+        Configuration file of the installation, to which our keys are added.
     settings
-        Settings to write.
+        Values of our keys, and the daemons that run on this host.
 
     Raises
     ------

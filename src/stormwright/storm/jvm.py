@@ -162,7 +162,7 @@ def java_command(
     java
         The ``java`` to start (`require_java`).
     main
-        Class to run.
+        Fully qualified name of the class with ``main``.
     class_path
         Jars and directories; a last part ``*`` stands for all jars of one.
     flags

@@ -204,7 +204,7 @@ class JavaScheduler:
         Parameters
         ----------
         name
-            ``java:CLASS`` or ``java:CLASS:STRATEGY``.
+            ``java:CLASS``, or ``java:CLASS:STRATEGY`` with a strategy for every topology.
         conf
             Laid over the configuration of the problem; a text that is JSON stands for its value.
         seed

@@ -22,7 +22,7 @@ def submission_properties(jar: Path, conf: Mapping[str, Any]) -> dict[str, objec
     Parameters
     ----------
     jar
-        Jar to upload.
+        Jar with the topology class, which the client uploads to Nimbus.
     conf
         Topology configuration that wins over the topology's own.
     """
@@ -36,11 +36,11 @@ def submit(command: Sequence[str], name: str, env: Mapping[str, str] | None = No
     Parameters
     ----------
     command
-        Argument vector.
+        Program and arguments of the client, run without a shell.
     name
         Name in error messages.
     env
-        Additional environment variables.
+        Environment variables that are added to those of this process.
 
     Raises
     ------

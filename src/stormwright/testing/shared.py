@@ -146,7 +146,7 @@ class _Examples:
     Parameters
     ----------
     most, strategies
-        As for `for_any`.
+        Number of examples of each set, and strategies by parameter of the test.
     """
 
     def __init__(self, most: int, strategies: dict[str, st.SearchStrategy[Any]]) -> None:

@@ -37,7 +37,7 @@ class WordCount:
     pending
         `topology.max.spout.pending`; None for no limit.
     rate_tps
-        Measured sentences/s.
+        Measured rate of both spouts together, in sentences per second.
     name
         Name of the topology.
     """

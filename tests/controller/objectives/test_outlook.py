@@ -12,7 +12,7 @@ from stormwright.controller.objectives.objective import PlacementAim
 from stormwright.controller.objectives.outlook import BALANCED, HAS_ROOM, LATENCY, NODES, THROUGHPUT, TRAFFIC, Outlooks
 from stormwright.controller.planning.order import MoveBudget
 from stormwright.controller.policy import DecisionTimes, decide
-from stormwright.controller.propose import NoPlan
+from stormwright.controller.requests import NoPlan
 from stormwright.model import Assignment, LoadProfile, Problem, cost_of
 from stormwright.model.humanize import readable
 from stormwright.model.requests import CPU

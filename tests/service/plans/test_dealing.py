@@ -15,7 +15,8 @@ import pytest
 from stormwright.client.shapes import ModesChange, PlanRequest
 from stormwright.controller.planning.order import UNLIMITED
 from stormwright.controller.planning.planner import plan_moves
-from stormwright.controller.propose import NoPlan, plan_of
+from stormwright.controller.propose import plan_of
+from stormwright.controller.requests import NoPlan
 from stormwright.errors import ConflictError, InputError, NotFoundError, StormwrightError
 from stormwright.model import Assignment, Problem
 from stormwright.plans.modes import Mode

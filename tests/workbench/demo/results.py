@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from stormwright.controller.propose import NoPlan
 from stormwright.controller.reports import MoveReport
+from stormwright.controller.requests import NoPlan
 from stormwright.history.evaluation.comparison import compare_starts
 from stormwright.model import TopologyAssignment, WorkerSlot
 from stormwright.testing.word_counts import WordCount

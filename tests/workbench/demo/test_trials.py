@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from stormwright.controller.objectives.outlook import LATENCY, NODES, THROUGHPUT, TRAFFIC
-from stormwright.controller.propose import NoPlan, Plan
+from stormwright.controller.propose import Plan
+from stormwright.controller.requests import NoPlan
 from stormwright.plans.plan import Move, TopologyMove
 from stormwright.predict.prediction import Interval
 from stormwright.workbench.demo.measure import TopologyRun

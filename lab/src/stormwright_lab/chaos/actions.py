@@ -43,7 +43,7 @@ class ForcedPlacement:
     Parameters
     ----------
     problem
-        Snapshot of Nimbus.
+        Cluster and its current placements, as Nimbus returned them.
     node_of
         Host → name of its node.
     """
@@ -134,9 +134,9 @@ class RunAction:
     Parameters
     ----------
     lab
-        The cluster.
+        Lab with the cluster, and with the service that makes the move.
     action
-        What moves.
+        Kind of the move: plan, drain, revert or swap.
     rng
         Selects the worker that moves.
     """

@@ -79,7 +79,7 @@ def run_campaign(
     store
         Results, to which each is added at once.
     run
-        Makes one run.
+        Runs a scenario at a moment with a seed, and returns the result.
     report
         Called with each result.
     shrink
@@ -130,7 +130,7 @@ def run_virtually(scenario: Scenario, moment: Moment, seed: int) -> RunResult:
     Parameters
     ----------
     scenario, moment, seed
-        The run.
+        Faults to inject, moment at which they begin, and seed of the schedule.
     """
     from stormwright_lab.chaos.virtual.exploration import explore
     from stormwright_lab.chaos.virtual.schedule import of_scenario

@@ -84,7 +84,7 @@ class ClusterProcesses:
     Parameters
     ----------
     cluster
-        The cluster.
+        Running local cluster; the files in its work directory name the processes.
     """
 
     def __init__(self, cluster: RunningCluster) -> None:
@@ -132,7 +132,7 @@ class InjectedFault:
     Parameters
     ----------
     fault
-        The fault.
+        Kind, target, duration and parameters, as planned.
     since_s, until_s
         Begin and end, of `time.monotonic`; no end while it is in force.
     without_effect
@@ -163,11 +163,11 @@ class FaultInjector:
     Parameters
     ----------
     cluster
-        The local cluster.
+        Local cluster whose nodes, daemons and workers are the targets.
     service
         The service beside it.
     machine
-        Commands and signals.
+        Runs commands and sends signals; by default on this machine.
     """
 
     def __init__(

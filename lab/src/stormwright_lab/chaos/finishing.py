@@ -44,7 +44,7 @@ def finish_ledgers(
     nimbus
         Pauses their topologies, which stay paused.
     workloads
-        The ledgers.
+        Ledgers to drain and to check, each with its own topology.
     limit_s
         Longest wait of each of the two steps, in seconds.
     """

@@ -84,7 +84,7 @@ class FaultNaming:
     named_s
         Seconds from its begin until a text had one of them; None if none had.
     text
-        That text.
+        First text of the status that names the fault; empty if none does.
     """
 
     fault: str

@@ -30,7 +30,7 @@ class LedgerWorkload:
     rate_tps
         Tuples/s of all spout tasks together.
     workers
-        Number of workers.
+        Number of workers that the topology requests from Storm.
     options
         Further arguments of the topology, such as ``{"numbers": 1000}``; see ``Ledger.java``.
     """
@@ -60,7 +60,7 @@ class LedgerWorkload:
         Parameters
         ----------
         cluster
-            The cluster.
+            Running local cluster, whose copy of our jar has the topology.
         conf
             Topology configuration that wins over the workload's own.
 

@@ -35,9 +35,9 @@ def write_page(path: Path, results: Sequence[RunResult]) -> None:
     Parameters
     ----------
     path
-        File to write.
+        HTML file to write; an existing one is replaced.
     results
-        All runs.
+        Results of all runs; those with violations are listed first.
     """
     failed = [each for each in results if each.violations]
     others = [each for each in results if not each.violations]

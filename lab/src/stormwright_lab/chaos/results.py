@@ -62,7 +62,7 @@ class RunResult:
     smallest
         The smallest scenario that still fails; None if it was not sought.
     details
-        Further data.
+        Further JSON values by name, such as the number of starts of the service.
     """
 
     key: RunKey

@@ -44,7 +44,7 @@ def run_scenario(lab: ChaosLab, scenario: Scenario, moment: Moment, seed: int, d
     lab
         The cluster; made healthy first.
     scenario, moment, seed
-        The run.
+        Faults to inject, moment at which they begin, and seed for the worker to move.
     directory
         Directory of its ledgers; removed if all invariants hold.
     """
@@ -72,11 +72,11 @@ class _Run:
     Parameters
     ----------
     lab
-        The cluster.
+        Lab whose cluster and service are up and healthy.
     scenario, key
-        What is run.
+        Faults, move and workload of the run, and the key of its result.
     injector
-        Injects its faults.
+        Injects the faults of the scenario and undoes them.
     directory
         Directory of its ledgers.
     """

@@ -190,7 +190,7 @@ class Scenario:
     moments
         Moments at which it is run.
     action
-        What moves.
+        Kind of the move during which the faults are injected.
     workload
         How the ledger processes its numbers.
     """
@@ -376,7 +376,7 @@ def by_chance(seed: int) -> Scenario:
     Parameters
     ----------
     seed
-        Determines everything.
+        Seed of all random choices: equal seeds give equal scenarios.
     """
     rng = random.Random(seed)  # noqa: S311 (no secret)
     known = [fault for scenario in CATALOGUE.values() for fault in scenario.faults]

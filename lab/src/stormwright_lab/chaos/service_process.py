@@ -129,7 +129,7 @@ class SupervisedService:
     Parameters
     ----------
     state
-        State directory.
+        State directory of the service, which also has its log.
     """
 
     def __init__(self, state: Path) -> None:

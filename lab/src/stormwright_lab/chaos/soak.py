@@ -84,7 +84,7 @@ def soak(settings: SoakSettings, record: SoakRecord, report: Callable[[str], Non
     Parameters
     ----------
     settings
-        Settings.
+        Duration, seed and output directory of the soak.
     record
         Record of the sessions before, to which this one is added.
     report
@@ -131,7 +131,7 @@ def fault_by_chance(rng: random.Random, *, may_end: bool) -> PlannedFault:
     Parameters
     ----------
     rng
-        Selects it.
+        Random generator that selects the fault from the catalogue.
     may_end
         Whether it may end the service or its Spark JVM.
     """
@@ -145,7 +145,7 @@ class _Session:
     Parameters
     ----------
     settings, record, report
-        As in `soak`.
+        Settings of the soak, its record, and the function that receives lines about events.
     lab
         The cluster, which runs.
     session

@@ -106,11 +106,11 @@ class SoakEvent:
     Parameters
     ----------
     elapsed_s, session
-        As in `SoakSample`.
+        Seconds of soaking before it, over all sessions, and the session's number from 1.
     kind
         ``rate``, ``plan``, ``fault`` or ``note``.
     text
-        What.
+        Description of the event for people, such as the injected fault.
     """
 
     elapsed_s: float
@@ -137,7 +137,7 @@ class LedgerResult:
     session
         Number of the session.
     emitted, acked, replays
-        Numbers.
+        Numbers emitted and acked, and emissions besides the first of each number.
     violations
         All that the oracle has found.
     ended
@@ -323,7 +323,7 @@ class SoakVerdict:
     Parameters
     ----------
     minutes
-        Minutes of soaking.
+        Minutes of soaking, over all sessions of the record.
     growths
         Growth of each measure of each process; those that were measured for too short a time are missing.
     state_mb, state_mb_an_hour
@@ -387,7 +387,7 @@ def verdict_of(record: SoakRecord, warm_up_min: float = WARM_UP_MIN) -> SoakVerd
     Parameters
     ----------
     record
-        The soak.
+        Samples, events and ledgers of all sessions of the soak.
     warm_up_min
         Minutes of each life of a process that are left out.
     """

@@ -25,9 +25,9 @@ def write_page(path: Path, record: SoakRecord, verdict: SoakVerdict) -> None:
     Parameters
     ----------
     path
-        File to write.
+        HTML file to write; an existing one is replaced.
     record, verdict
-        The soak.
+        Samples, events and ledgers of the soak, and the verdict about them.
     """
     write_report(
         path,

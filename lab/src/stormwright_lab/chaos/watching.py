@@ -79,7 +79,7 @@ class MomentWatch:
     Parameters
     ----------
     nimbus
-        Reports statuses.
+        Returns the cluster with the status of each topology.
     topologies
         Ids of the topologies that move.
     old_worker_runs
@@ -96,7 +96,7 @@ class MomentWatch:
         Parameters
         ----------
         moment
-            The moment.
+            Moment of the move to compare the current state with.
         plan
             Current state of the plan, for the moments after the move.
         """
@@ -180,7 +180,7 @@ class StatusWatch:
         Parameters
         ----------
         injected
-            The fault.
+            Fault in force or undone; texts of the status since its begin count.
         parts
             Nodes and workers of the move.
         addresses
@@ -201,7 +201,7 @@ def words_of(fault: PlannedFault, parts: MoveParts, addresses: Mapping[str, str]
     Parameters
     ----------
     fault, parts, addresses
-        As for `StatusWatch.naming`.
+        Planned fault, nodes and workers of the move, and address of each node.
     """
     by_kind = {
         FaultKind.FILL_DISK: ("disk", "space"),

@@ -172,7 +172,7 @@ class AdviceCase:
     costs, known_costs
         True costs of messages and workers, and those known to advisers.
     rate_tps
-        Required trees/s.
+        Trees per second that the recommended size has to sustain.
     p95_factor
         Required latency relative to the true one of the cheapest sufficient size; None for no limit.
     noise, seed

@@ -88,7 +88,7 @@ def placements_with_headroom(trials: MixTrials, counts: ExecutorCounts, mix: Nod
     trials
         Trials of a single topology.
     counts
-        Executors per component.
+        Number of executors of each component of the topology.
     mix
         Number of nodes per kind.
     """

@@ -97,7 +97,7 @@ class Block:
     machines
         Resources declared by nodes, in the order of their names; empty for the real ones.
     conf
-        Topology configuration.
+        Storm settings of every topology in the block, by key.
     kind
         ``steady``: throughput and latency; ``kills``: while nodes die; ``moves``: while the topologies move.
     """

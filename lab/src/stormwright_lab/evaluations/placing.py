@@ -43,9 +43,9 @@ def placement_of(cell: Cell, problem: Problem) -> CellPlacement:
     Parameters
     ----------
     cell
-        Cell to place.
+        Start to place: its variant names the scheduler, and its repeat is the seed.
     problem
-        Result of `scheduler_input`.
+        Topologies as they ran under the first variant, from `scheduler_input`.
 
     Raises
     ------

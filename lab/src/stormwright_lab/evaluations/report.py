@@ -53,7 +53,7 @@ def write_page(
     Parameters
     ----------
     path
-        File to write.
+        HTML file to write; an existing one is replaced.
     paper
         Paper of the page.
     cells
@@ -94,7 +94,7 @@ def as_dict(paper: Paper, rows: Sequence[RowVerdict], cells: Sequence[Cell], sto
     Parameters
     ----------
     paper, cells, store
-        As for `write_page`.
+        Paper of the page, its cells in this run, and their results.
     rows
         Rows with verdicts, as returned by it.
     """

@@ -41,7 +41,7 @@ class EvaluationLab(Protocol):
         Parameters
         ----------
         cell
-            Cell to measure.
+            Start to measure: its block, variant, repeat and measuring times.
         placement
             Placement of all executors; None if the first variant of its block, or the cell itself, determines it.
         rate_tps

@@ -70,7 +70,7 @@ def judge(row: PublishedRow, measured: Measurements, *, compute: bool = True) ->
     Parameters
     ----------
     row
-        Published row.
+        Published figure or table, with the claims to check.
     measured
         Measurements of the reproduction.
     compute

@@ -170,7 +170,7 @@ def requested_heap(placed: PlacedExecutors, heap: FloatArray, shared: Iterable[S
     Parameters
     ----------
     placed
-        The placement.
+        Placement with the worker of every placed executor.
     heap
         Request of each executor, shape (E,).
     shared

@@ -90,7 +90,7 @@ def takes(packing: Packing, bin_: int, count: int, cpu_hz: float, memory_mb: flo
     Parameters
     ----------
     packing
-        Read only.
+        Packing with the capacity and load of each bin; not changed.
     bin_
         Bin of the items.
     count

@@ -27,7 +27,7 @@ def may_join(rules: Rules, topology: int, executor: int, worker: int, node: int)
     Parameters
     ----------
     rules
-        Unchanged afterwards.
+        Limits and their current use; changed for the trial, then restored.
     topology, executor, worker, node
         The executor and the worker on the node.
     """

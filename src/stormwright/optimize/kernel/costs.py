@@ -88,7 +88,7 @@ def rise_of_swap(layout: Layout, a: int, b: int, hopeless: float) -> float:
     Parameters
     ----------
     layout
-        Unchanged.
+        Layout with the workers and links of executors; not changed.
     a, b
         Executors of one topology, in different workers, both on nodes.
     hopeless

@@ -91,13 +91,13 @@ def rise_of_step(rules: Rules, topology: int, executor: int, places: tuple[int, 
     Parameters
     ----------
     rules
-        Unchanged afterwards.
+        Limits and their current use; changed for the trial, then restored.
     topology, executor
         Topology and executor that change.
     places
         Current worker and its node; the other worker and its node.
     partner
-        -1 for none.
+        Executor that moves in the opposite direction; -1 for none.
     """
     own, node, to, to_node = places
     total = 0.0

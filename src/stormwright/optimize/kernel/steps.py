@@ -31,7 +31,7 @@ def takes(layout: Layout, node: int, cpu_hz: float, memory_mb: float) -> bool:
     Parameters
     ----------
     layout
-        Read only.
+        Layout with the free capacity of each node; not changed.
     node
         Target node; its ports are not checked.
     cpu_hz, memory_mb
@@ -146,11 +146,11 @@ def rise_of_rules(layout: Layout, executor: int, to: int, partner: int) -> float
     Parameters
     ----------
     layout
-        Unchanged afterwards.
+        Layout whose `rules` are changed for the trial, then restored.
     executor, to
         Executor of a limited topology, and another worker of it.
     partner
-        -1 for none.
+        Executor that moves in the opposite direction; -1 for none.
     """
     own = layout.executors[executor].worker
     places = own, layout.workers[own].node, to, layout.workers[to].node
@@ -182,11 +182,11 @@ def rise_of_carrying(layout: Layout, worker: int, to: int, other: int) -> float:
     Parameters
     ----------
     layout
-        Unchanged afterwards.
+        Layout whose `rules` are changed for the trial, then restored.
     worker, to
         The worker and the node.
     other
-        -1 for none.
+        Worker that moves in the opposite direction; -1 for none.
     """
     topology = layout.workers[worker].topology
     limited = layout.topologies[topology].limited

@@ -112,7 +112,7 @@ def match(layout: Layout, large: BoolArray, most: int, order: IndexArray, partne
     Parameters
     ----------
     layout
-        Read only.
+        Layout with the links and places of executors; not changed.
     large
         Topologies in which partners are searched, shape (T,); all others stay alone.
     most

@@ -105,9 +105,9 @@ def _grow(layout: Layout, count: int, starts: IndexArray, region: IndexArray, qu
     Parameters
     ----------
     layout
-        Read only.
+        Layout with the nodes, their racks and workers; not changed.
     count
-        Number of regions.
+        Number of regions into which the nodes are divided.
     starts
         All nodes in any order: where regions begin.
     region

@@ -32,7 +32,7 @@ def scratch(executors: int, workers: int, nodes: int, racks: int) -> dict[str, A
     Parameters
     ----------
     executors, workers, nodes, racks
-        Number of each.
+        Sizes of the layout, which determine the lengths of the arrays.
     """
     return {
         "node_scopes": np.zeros(nodes, arrays.SCOPE),
@@ -101,7 +101,7 @@ def make_layout(
         Demands, nodes and racks, and the current placement, which separates lost executors from those that could keep
         their slot.
     links
-        Traffic of executors.
+        Traffic of executors in both directions, and their flows.
     workers
         The initial placement; it may break limits.
     usable

@@ -43,7 +43,7 @@ def is_overloaded(layout: Layout, node: int, cpu_hz: float, memory_mb: float) ->
     Parameters
     ----------
     layout
-        Read only.
+        Layout with the free capacity of each node; not changed.
     node
         As it is before the step.
     cpu_hz, memory_mb
@@ -72,7 +72,7 @@ def price_of(layout: Layout, moved: int, restarted: int, node: int, to: int, cpu
     Parameters
     ----------
     layout
-        Read only.
+        Layout with the prices and the loads of nodes; not changed.
     moved, restarted
         Additional executors away from home, and additional workers that restart; may be negative.
     node, to
@@ -97,7 +97,7 @@ def note_step(layout: Layout, rise: float, moved: int, restarted: int) -> None:
     rise
         Increase of the cost of traffic, without prices.
     moved, restarted
-        As for `price_of`.
+        Additional executors away from home, and additional workers that restart; may be negative.
     """
     layout.totals[0].cost += rise
     layout.totals[0].moved += moved

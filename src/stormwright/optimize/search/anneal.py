@@ -123,7 +123,7 @@ def stretches(
         If in steps, each stretch has the same number. If in seconds, the first has 500, and each later one as many as
         fit into its part of the time at the speed so far, at least 500.
     number
-        Number of stretches.
+        Approximate number of stretches, each followed by a pause.
     first, last
         Parts of the cooling from 0 to 1, so that a search of a region goes through a part of it each time.
 

@@ -50,7 +50,7 @@ def count_regions(layout: Layout, threads: int, steps: float = 0) -> int:
     Parameters
     ----------
     layout
-        Read only.
+        Layout whose limits, prices and movable executors decide; not changed.
     threads
         Number of threads; regions are a multiple.
     steps
@@ -133,7 +133,7 @@ def search_independently(
     effort
         Steps or seconds of each thread.
     threads
-        Number of threads.
+        Number of concurrent searches, each in a thread.
     """
     rng = np.random.default_rng(layout.random)
     layouts = [layout, *(_copy(layout, rng) for _ in range(1, threads))]

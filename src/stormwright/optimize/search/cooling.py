@@ -41,7 +41,7 @@ class Cooling:
     hottest
         The first temperature, relative to that.
     times
-        Number of coolings.
+        Number of times that the temperature falls from hot to cold.
     stretches
         Stretches of one temperature in all.
     steps_an_executor

@@ -39,7 +39,7 @@ def broken_by_worker(dense: DensePlacement, worker: int, to: int) -> float:
     Parameters
     ----------
     dense
-        Unchanged afterwards.
+        Placement whose `rules` are changed for the trial, then restored.
     worker, to
         The worker and the node.
     """
@@ -57,11 +57,11 @@ def broken_by_step(dense: DensePlacement, executor: int, to: int, partner: int) 
     Parameters
     ----------
     dense
-        Unchanged afterwards.
+        Placement whose `rules` are changed for the trial, then restored.
     executor, to
         Executor of a limited topology, and another worker of it.
     partner
-        -1 for none.
+        Executor that moves in the opposite direction; -1 for none.
     """
     own = dense.worker[executor]
     places = own, dense.node[own], to, dense.node[to]

@@ -112,7 +112,7 @@ def handle(state: PlacementState, executor: int, tuples: float, more: float) -> 
     Parameters
     ----------
     state
-        The placement.
+        Placement whose executor gets the tuples and their CPU time.
     executor
         Executor that handles the tuples.
     tuples, more
@@ -133,7 +133,7 @@ def send_messages(
     Parameters
     ----------
     state
-        The placement.
+        Placement whose executor, worker, node and topology get the cost of sending.
     topology, source
         Topology and executor of the source.
     tuples, volume
@@ -157,9 +157,9 @@ def receive_messages(state: PlacementState, worker: int, tuples: float, volume: 
     Parameters
     ----------
     state
-        The placement.
+        Placement whose worker gets the CPU time of receiving.
     worker
-        Target worker.
+        Number of the worker that receives the tuples.
     tuples, volume
         Number of tuples, and their bytes together.
     """
@@ -173,9 +173,9 @@ def come_in(state: PlacementState, node: int, tuples: float, volume: float) -> N
     Parameters
     ----------
     state
-        The placement.
+        Placement whose node gets the incoming bytes.
     node
-        Target node.
+        Number of the node that receives the tuples.
     tuples, volume
         Number of tuples, and their bytes together.
     """

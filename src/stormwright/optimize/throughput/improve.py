@@ -74,7 +74,7 @@ def improve(state: PlacementState, effort: ImproveEffort) -> ImprovedPlacement:
     Parameters
     ----------
     state
-        Written.
+        Placement from which the search starts, and which it changes.
     effort
         Length of the search.
     """

@@ -87,7 +87,7 @@ class PlacementState(NamedTuple):
     free
         Executors that may move.
     cost, scoring
-        One record each.
+        Costs of messages and workers, and the objective with its score; shape (1,).
     random
         State of the random numbers, shape (1,).
     rules

@@ -77,7 +77,7 @@ def of_topology(state: PlacementState, rate: float, busiest_s: float, messages: 
     Parameters
     ----------
     state
-        The placement.
+        Placement with the objective and the costs; not changed.
     rate
         Rate of the topology, in trees/s.
     busiest_s

@@ -100,7 +100,7 @@ def make_placement_state(
     load
         Measured load, with costs and corrections.
     seats
-        The placement.
+        Worker of each executor, node of each worker, and the movable topologies.
     aim
         Objective of the score.
     seed

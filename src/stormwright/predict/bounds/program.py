@@ -95,7 +95,7 @@ class Rows:
         integral
             1 for integer unknowns, 0 for others.
         options
-            Options of `scipy.optimize.milp`.
+            Options of `scipy.optimize.milp`, such as its time limit in seconds.
         """
         from scipy.optimize import Bounds, LinearConstraint, milp  # takes longer to import than the rest
 

@@ -73,7 +73,7 @@ def fewest_nodes(case: Case, allowed: float, known: float, budget_s: float) -> f
     case
         The case at the wanted rates.
     allowed
-        Highest allowed utilisation.
+        Highest allowed utilisation of any resource, as a fraction.
     known
         Nodes of a placement that sustains the rates, inf if there is none.
     budget_s

@@ -60,7 +60,7 @@ class Arcs(NamedTuple):
     Parameters
     ----------
     source, target
-        Units, shape (A,).
+        Sending and receiving unit of each arc, shape (A,).
     tuples, size
         Tuples for each that the source handles, at least, and the least bytes of one, shape (A,).
     stays_by, stays

@@ -171,7 +171,7 @@ def row_of(
     length_s
         Length of the window, in s.
     common, cpu_us
-        As in `_Row`.
+        Amounts of the common coefficients, shape (4,), and CPU in µs/s of a core.
     """
     rates = {each: tuples / length_s for each, tuples in part.by_input.items()}
     whole = sum(part.by_input.values()) >= _MIN_REPORTED * part.handled

@@ -91,7 +91,7 @@ class ProfilePart(Profile):
     Parameters
     ----------
     chosen
-        The selected topologies.
+        Selected topologies, with the numbers of their executors and components.
     pair_at, flow_at
         Its pairs and flows, as numbers of the whole.
     """

@@ -44,7 +44,7 @@ class CachedResult(NamedTuple):
         Parameters
         ----------
         demand, others, rate_tps
-            Current inputs.
+            Demand, load of other topologies and trees/s, to compare with the previous ones.
         moved
             Topologies that have moved since, shape (T,).
         """
@@ -79,7 +79,7 @@ def unchanged(
     entry
         Cache and key of the result.
     demand, others, rate_tps
-        Current inputs.
+        Demand, load of other topologies and trees/s, to compare with the previous ones.
     """
     key, cache = entry
     found = cache.previous(key)

@@ -174,7 +174,7 @@ class Tree(NamedTuple):
         hop
             Time of a tuple along every edge, shape (D,).
         leaves
-            Ends of trees.
+            Fraction of tuples that trigger no other, and the time of their acks.
         """
         onward = Times(np.zeros_like(stay.mean), np.zeros_like(stay.mean))
         whole = stay + leaves.with_acks(onward)

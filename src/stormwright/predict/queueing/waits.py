@@ -131,7 +131,7 @@ class Stops(NamedTuple):
             Costs with the period of the quota, its pieces, the machine's cores, and the sleep and polling CPU of
             threads.
         rate_tps
-            Trees/s, shape (T,).
+            Rate of each topology in trees/s, shape (T,).
         """
         on, count = demand.thread_node != UNPLACED, len(demand.nodes.cores)
         node, quota = demand.thread_node[on], np.maximum(demand.nodes.cores, _MIN)
@@ -163,7 +163,7 @@ def with_stops(network: QueueNetwork, costs: Costs, stays: SojournTimes, rate_tp
     stays
         Sojourn times without stops.
     rate_tps
-        Trees/s, shape (T,).
+        Rate of each topology in trees/s, shape (T,).
     """
     without = network.ways(stays)
     if costs.quota_period_ms == 0:

@@ -195,7 +195,7 @@ def densest_first(problem: Problem, pull_tps: FloatArray, wanted: Sequence[Requi
     pull_tps
         Traffic of every executor with others, shape (E,).
     wanted
-        Executors to place.
+        Topologies to order, each with its executors that need workers.
     """
     tps = np.bincount(problem.executor_topology, pull_tps, len(problem.topologies))
     cpu_hz = np.array([problem.executor_cpu_hz[group.executors].sum() for group in wanted])

@@ -68,7 +68,7 @@ class Agent:
     components
         Component ids with their numbers of executors.
     nodes
-        Number of nodes.
+        Number of nodes of the clusters that the networks were trained for.
     rate_tps
         Trees/s by which rates are divided.
     """

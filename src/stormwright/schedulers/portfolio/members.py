@@ -196,7 +196,7 @@ class MemberAnswer:
     name
         Name of the member.
     answer
-        Unchanged answer.
+        Assignment as the member returned it, with reasons for unplaced executors.
     rank
         Number of violations and unplaced executors, and badness; the lowest is best.
     moves
@@ -220,9 +220,9 @@ class Portfolio:
     Parameters
     ----------
     problem
-        Problem to place.
+        Problem that the schedulers answer, with the running placement.
     evaluator
-        Evaluates answers.
+        Determines violations and badness of each answer.
 
     Attributes
     ----------

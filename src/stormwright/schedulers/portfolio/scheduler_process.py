@@ -74,7 +74,7 @@ class SchedulerProcess:
         member
             Scheduler, created in the process, as its state may not be picklable.
         problem
-            Problem to place.
+            Nodes, topologies, load and running placement; sent to the process.
         limit_s
             Seconds for all its answers, including the start of the process.
 

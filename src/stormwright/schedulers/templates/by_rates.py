@@ -61,9 +61,9 @@ def move_back(
     badness
         Badness of a placement.
     worst
-        Maximum badness.
+        Highest badness that the result may have.
     end_s
-        Deadline, by `time.perf_counter`.
+        Time of `time.perf_counter` at which the search ends; by default never.
     """
     moved = np.flatnonzero(_moved(problem, slots)).tolist()
     most_broken = len(broken_limits(problem, slots))
@@ -178,7 +178,7 @@ def quietest(problem: Problem, found: Sequence[IntArray], badness: Sequence[floa
     found
         Slots of all executors, shape (E,) each.
     badness
-        Badness of each.
+        Badness of each placement of `found`, in its order; lower is better.
     within
         Tolerance within which placements are equally good.
     """
@@ -288,9 +288,9 @@ class RateSearch:
     problem
         Problem with the running placement, if any.
     load
-        Measured load.
+        Measured load, costs of messages, and corrections of topologies.
     goal
-        Objective and options.
+        Objective, policy for workers, headroom, caution and seed of the search.
     """
 
     def __init__(self, problem: Problem, load: MeasuredLoad, goal: RateGoal) -> None:

@@ -39,7 +39,7 @@ def layout_of(
     placement
         Partial placement; read only.
     links
-        Traffic between executors.
+        Traffic between executors in both directions, and their flows.
     held
         Whether each worker of the partial placement stays.
     weights
@@ -94,7 +94,7 @@ class TrafficSearch:
     Parameters
     ----------
     prices
-        Prices besides traffic.
+        Prices of moves, restarts, used nodes and uneven CPU, and their limits.
     seed
         Seed of the random numbers.
     """

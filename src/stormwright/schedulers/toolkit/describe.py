@@ -66,12 +66,12 @@ class Description:
     honours
         Section ``Honours``: constraints that it satisfies, and other inputs that it uses.
     errors
-        Section ``Raises``, unchanged.
+        Section ``Raises`` of the docstring, unchanged; empty if missing.
     source
         The paragraph that cites the source of the rule, or the sentence that calls it generic; empty if there is
         neither.
     implementation
-        ``module:class``.
+        Class of the scheduler as ``module:class``, to find its source.
     variants
         Named parameter sets, for the setting ``variant``.
     """

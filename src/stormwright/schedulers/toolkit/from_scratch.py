@@ -58,7 +58,7 @@ class FromScratchScheduler(WrappedScheduler):
     Parameters
     ----------
     scheduler
-        Wrapped scheduler.
+        Scheduler that gets the problem without its running placement.
     name
         Name for error messages; by default that of its class.
     """
@@ -121,7 +121,7 @@ def apply_from_scratch(name: str, scheduler: Scheduler, from_scratch: bool | Non
     name
         Name for error messages.
     scheduler
-        The scheduler.
+        Scheduler to wrap; returned unchanged if it uses the running placement.
     from_scratch
         True: from scratch; False: with the running executors; None: by `default`, except for schedulers set to stay
         near the running placement.

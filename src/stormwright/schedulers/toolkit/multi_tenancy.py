@@ -158,7 +158,7 @@ class UserShares:
     problem
         Problem with the topologies of the users.
     users
-        Limits of users.
+        User → name of an amount → its limit; empty for no limits.
     running
         Topologies that run, at least in part: their usage counts.
     """
@@ -245,7 +245,7 @@ class PartAnswer:
     slots
         Slot of every executor of the whole problem, -1 also for those outside the partial problem, shape (E,).
     answer
-        Unchanged answer.
+        Assignment of the partial problem, as the scheduler returned it.
     """
 
     topologies: tuple[int, ...]
@@ -275,9 +275,9 @@ class PartialScheduler:
     Parameters
     ----------
     problem
-        The whole problem.
+        Problem with all topologies, of which parts are scheduled.
     scheduler
-        Wrapped scheduler.
+        Scheduler that is called for each part.
     running
         Topologies that run, at least in part: always included.
     in_turn
@@ -313,13 +313,13 @@ def unplaced(problem: Problem, slots: IntArray, topology: int, reasons: tuple[st
     Parameters
     ----------
     problem
-        The whole problem.
+        Problem with all topologies, by which executors are numbered.
     slots
         Slot of every executor, -1 for none, shape (E,).
     topology
         Index of the topology.
     reasons
-        Reasons.
+        Reasons to report for each of these executors.
     """
     of = problem.topologies[topology]
     lacking = np.flatnonzero(slots[problem.executors_of(topology)] == UNPLACED).tolist()

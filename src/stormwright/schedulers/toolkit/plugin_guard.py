@@ -98,7 +98,7 @@ class PluginScheduler(WrappedScheduler):
     name, params, traits
         Its name, its parameters, and the traits of its class.
     scheduler
-        Wrapped scheduler.
+        Scheduler of the other package; its exceptions become SchedulerError.
 
     Raises
     ------

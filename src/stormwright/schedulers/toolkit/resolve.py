@@ -163,7 +163,7 @@ def choose_schedulers(
     names
         Names separated by commas, or ``all``.
     settings
-        ``NAME.key=value`` texts.
+        Parameters of the schedulers, each as a text ``NAME.key=value``.
     seed
         Seed of randomised schedulers.
     jars

@@ -150,7 +150,7 @@ def should_reschedule(params: TriggerParams, view: TriggerView, adapts: Adaptati
     params
         X, P, R and T.
     view
-        Observations.
+        Overloads, gain and drift, and seconds since the last change and search.
     adapts
         Triggers of the scheduler.
     """

@@ -34,7 +34,7 @@ class WrappedScheduler:
     Parameters
     ----------
     scheduler
-        Wrapped scheduler.
+        Scheduler that the wrapper calls, and whose traits in `inherited` it gets.
     params
         Its parameters; by default its attribute `params`, which schedulers of other packages need not have.
     traits

@@ -27,8 +27,9 @@ from dataclasses import replace
 from typing import Protocol
 
 from stormwright.controller.preconditions import changes
-from stormwright.controller.propose import NoPlan, Place, Terms, propose
+from stormwright.controller.propose import propose
 from stormwright.controller.reports import MoveReport
+from stormwright.controller.requests import NoPlan, Place, Terms
 from stormwright.controller.stages import away_after, unclear
 from stormwright.errors import InputError, MoveError, MoveStoppedError, NimbusError, StormwrightError
 from stormwright.model import Problem, TopologyAssignment

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from stormwright.client.shapes import ModesChange
 from stormwright.controller.draining import DrainPolicy
 from stormwright.controller.planning.order import Forbidden
-from stormwright.controller.propose import NoPlan
+from stormwright.controller.requests import NoPlan
 from stormwright.controller.safety.holds import MAX_MISSING
 from stormwright.controller.safety.move_kinds import MoveSafety, forbidden_moves, permission_of
 from stormwright.errors import ConflictError, Fault, InputError

@@ -16,20 +16,12 @@ from stormwright.controller.description import FigureSources, SafetyOf, move_kin
 from stormwright.controller.objectives.objective import LexicographicObjective
 from stormwright.controller.objectives.placements import Placements, measured_rates
 from stormwright.controller.planning.expected_pauses import Pause, expected_pause
+from stormwright.controller.planning.valid_moves import planned_slots
 from stormwright.controller.preconditions import changes
-from stormwright.controller.propose import (
-    Evacuate,
-    Improve,
-    NoPlan,
-    Place,
-    Repair,
-    Terms,
-    planned_slots,
-    propose,
-    require_matches,
-    to_plan_on,
-)
+from stormwright.controller.propose import propose, to_plan_on
+from stormwright.controller.requests import Evacuate, Improve, NoPlan, Place, Repair, Terms
 from stormwright.controller.safety.move_kinds import KINDS, MoveSafety, move_safety
+from stormwright.controller.staying import require_matches
 from stormwright.errors import ConflictError, StormwrightError
 from stormwright.explain.explain import explanations
 from stormwright.explain.explanation import BEST, ComponentExplanation

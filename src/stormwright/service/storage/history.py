@@ -23,8 +23,9 @@ from stormwright.base.clock import WALL, Clock
 from stormwright.base.documents import Document, read_or_default
 from stormwright.controller.objectives.outlook import inter_node_tps
 from stormwright.controller.objectives.placements import without_assumed_traffic
-from stormwright.controller.propose import NoPlan, planned_slots
+from stormwright.controller.planning.valid_moves import planned_slots
 from stormwright.controller.reports import MoveReport
+from stormwright.controller.requests import NoPlan
 from stormwright.errors import StormwrightError
 from stormwright.formats import problem_to_dict
 from stormwright.formats.document.problem import load_to_dict

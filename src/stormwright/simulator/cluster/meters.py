@@ -33,7 +33,7 @@ class Transfers:
     Parameters
     ----------
     executors
-        Number of executors.
+        Number of executors of the problem, by which pairs are numbered.
     """
 
     def __init__(self, executors: int) -> None:

@@ -11,7 +11,6 @@ from stormwright.errors import NimbusError
 from stormwright.formats import problem_to_dict
 from stormwright.model import Problem, Supervisor, Topology, TopologyAssignment, WorkerSlot
 from stormwright.model.assignment import UNPLACED
-from stormwright.predict.changes import with_executors
 from stormwright.simulator.cluster.clock import VirtualClock
 from stormwright.simulator.cluster.timings import PUSH, REBALANCE, STATUS, Delay, Timings
 
@@ -42,9 +41,9 @@ class StoredTopology:
     Parameters
     ----------
     topology
-        Topology with its latest numbers of workers and executors.
+        Topology with its latest number of workers.
     since_s
-        Time of submission.
+        Monotonic virtual time of the submission, in seconds.
     status, before
         Status, and status before the rebalance.
     assignment
@@ -52,7 +51,7 @@ class StoredTopology:
     status_text
         Status text of its scheduler.
     rebalance
-        The topology as the current rebalance makes it; None without one.
+        New number of workers in the current rebalance; None for no change.
     """
 
     topology: Topology
@@ -61,7 +60,7 @@ class StoredTopology:
     before: str = ACTIVE
     assignment: TopologyAssignment | None = None
     status_text: str = ""
-    rebalance: Topology | None = None
+    rebalance: int | None = None
 
 
 class NimbusListener(Protocol):
@@ -89,7 +88,7 @@ class VirtualNimbus:
     Parameters
     ----------
     clock
-        Virtual time.
+        Virtual clock on which operations and delays are scheduled.
     cluster
         Supervisors and the receiver of decisions.
     ask, fallback
@@ -164,13 +163,20 @@ class VirtualNimbus:
         name, wait_s
             Name of the topology, and seconds until then.
         num_workers, executors
-            Its new number of workers, and of executors by component (id); None for no change.
+            Its new number of workers, and of executors by component (id), which a virtual topology cannot change; None
+            for no change.
+
+        Raises
+        ------
+        NimbusError
+            The topology is being rebalanced or killed, or executors are given.
         """
+        if executors:
+            raise _refused("rebalance", "a virtual topology has the executors that it began with")
         entry = self._entry("rebalance", name)
         if entry.status not in (ACTIVE, INACTIVE):
             raise _refused("rebalance", f"{name} is {entry.status}")
-        wanted = entry.topology if num_workers is None else replace(entry.topology, num_workers=num_workers)
-        entry.before, entry.status, entry.rebalance = entry.status, REBALANCING, with_executors(wanted, executors or {})
+        entry.before, entry.status, entry.rebalance = entry.status, REBALANCING, num_workers
         self._clock.after(self._delay(STATUS), lambda: self.listener.status(entry.topology.id))
         self._clock.after(wait_s + self._delay(REBALANCE), lambda: self._do_rebalance(entry))
 
@@ -278,7 +284,8 @@ class VirtualNimbus:
             return
         if not self.up:  # continued after its return
             return
-        entry.topology = entry.rebalance or entry.topology
+        if entry.rebalance is not None:
+            entry.topology = replace(entry.topology, num_workers=entry.rebalance)
         entry.status, entry.assignment = entry.before, None
         self.changes += 1
         self._clock.after(self._delay(STATUS), lambda: self.listener.status(entry.topology.id))

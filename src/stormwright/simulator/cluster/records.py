@@ -111,7 +111,7 @@ class RecordWriter:
     problem
         Problem with all topologies.
     meters
-        Unreported counts.
+        Counts of executors, nodes and links since their last records.
     """
 
     def __init__(self, problem: Problem, meters: Meters) -> None:

@@ -32,7 +32,7 @@ class DesiredWorkers:
     problem
         Problem with the numbering of executors.
     nimbus
-        Source of assignments.
+        Nimbus with the assignments; each of its `changes` renews the cache.
     """
 
     def __init__(self, problem: Problem, nimbus: VirtualNimbus) -> None:
@@ -91,7 +91,7 @@ class Worker:
     executors
         Its executors, numbered over the problem.
     pid
-        Unique process id.
+        Process id, different for every start of a worker.
     start_ms
         Start time, in ms since 1970.
     up
@@ -140,7 +140,7 @@ class Supervisors:
     problem
         Problem with all nodes, and all topologies that will ever exist, which numbers executors and slots.
     nimbus
-        Source of assignments.
+        Nimbus with the assignments, which records lost supervisors and their return.
     engine
         Engine that processes tuples.
     probes

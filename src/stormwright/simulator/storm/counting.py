@@ -25,7 +25,7 @@ class EngineTotals:
     Parameters
     ----------
     now_s
-        Present time.
+        Virtual time of the counts, in seconds; of a difference its duration.
     threads, topologies
         Name → values by executor, shape (E,), and by topology, shape (T,).
     pairs, latency

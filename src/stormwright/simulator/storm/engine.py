@@ -67,7 +67,7 @@ def go_on_until(cluster: ClusterState, command: int, which: int, amount: float, 
     Parameters
     ----------
     cluster
-        Cluster; updated.
+        Records of the cluster, which command and events change.
     command, which, amount
         Command, its target, and a time or factor.
     until
@@ -410,7 +410,7 @@ class Events:
         Parameters
         ----------
         time_s
-            The time.
+            Virtual time, in seconds, to advance to.
         turn
             Called after some 100,000 events each, as virtual time may hardly advance; may raise to end the simulation.
         """

@@ -64,7 +64,7 @@ class SimulatedWorkers:
     settings
         Settings with the costs.
     at_once
-        Tuples per set.
+        Number of equal tuples that one event stands for.
     """
 
     def __init__(self, problem: Problem, profile: Profile, settings: SimulatorSettings, at_once: int = 1) -> None:
@@ -134,7 +134,7 @@ def seated(
     cluster
         Records of the cluster.
     workers
-        All workers.
+        Numbers, topologies and slots of all workers, with the new ones.
     come
         Number and executors of new ones.
     """

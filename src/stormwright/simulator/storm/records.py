@@ -178,7 +178,7 @@ class ClusterState(NamedTuple):
     shares
         Shared cores: those of a node together, or one by one if the node has a quota.
     clock
-        Next event times.
+        Time of the next event of each thread, link, spout and quota.
     random
         Random state, one number.
     """

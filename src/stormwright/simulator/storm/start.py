@@ -84,7 +84,7 @@ class Edges(NamedTuple):
     Parameters
     ----------
     routes, pairs, choices
-        See `stormwright.simulator.storm.records.ClusterState`.
+        Routes and pairs of executors, and choices of shuffles, as in `ClusterState`.
     first
         First route of every executor, shape (E + 1,).
     most_sent
@@ -275,7 +275,7 @@ def start(problem: Problem, settings: SimulatorSettings, profile: Profile) -> Cl
     problem
         Problem with nodes and a load.
     settings
-        Other settings.
+        Costs, offered rates, link buffers, delays and seed of the simulation.
     profile
         Profile of the load.
     """

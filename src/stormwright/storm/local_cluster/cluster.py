@@ -36,7 +36,7 @@ class LocalCluster:
     Parameters
     ----------
     config
-        Size and limits.
+        Nodes, slots, CPU and link limits, and Storm settings of the cluster.
 
     Raises
     ------

@@ -37,7 +37,7 @@ class NodeCpu(NamedTuple):
     Parameters
     ----------
     used_s
-        CPU seconds used.
+        CPU time of its supervisor and workers together, in seconds.
     limit_cores
         CPU limit in cores.
     periods, throttled_periods

@@ -207,7 +207,7 @@ def make_plan(
     Parameters
     ----------
     config
-        Requested configuration.
+        Requested nodes, slots and limits; impossible CPU limits are dropped.
     work
         Directory of the cluster's files.
     java

@@ -231,7 +231,7 @@ class RunningCluster:
         Parameters
         ----------
         node
-            The node.
+            Name of the node, as in the plan of the cluster.
         cores, link
             As for `limit_nodes`; None for no change.
 
@@ -295,7 +295,7 @@ class RunningCluster:
         class_name
             Main class, such as ``stormwright.topologies.WordCount``.
         args
-            Arguments of ``main``.
+            Command-line arguments of the class's ``main``, in order.
         conf
             Topology configuration that wins over the topology's own.
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from stormwright.controller.propose import NoPlan
 from stormwright.controller.reports import MoveReport
+from stormwright.controller.requests import NoPlan
 from stormwright.model import Problem, TopologyAssignment
 from stormwright.model.link_speed import link_bits_per_s
 from stormwright.pipeline.streaming.progress import StreamProgress

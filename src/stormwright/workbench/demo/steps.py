@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 from stormwright.controller.draining import Draining, drain
 from stormwright.controller.objectives.outlook import TRAFFIC, Outlooks
-from stormwright.controller.propose import NoPlan
 from stormwright.controller.reports import MoveReport
+from stormwright.controller.requests import NoPlan
 from stormwright.defaults import BASELINE
 from stormwright.errors import ClusterError, MoveError
 from stormwright.model import Problem, TopologyAssignment, WorkerSlot

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
 from stormwright.controller.objectives.outlook import LATENCY
-from stormwright.controller.propose import NoPlan
+from stormwright.controller.requests import NoPlan
 from stormwright.history.evaluation.comparison import (
     StartComparison,
 )

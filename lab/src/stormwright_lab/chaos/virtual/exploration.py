@@ -49,7 +49,7 @@ class Exploration:
     Parameters
     ----------
     steps, messages
-        Their numbers.
+        Number of steps of the service, and of messages with a virtual delay.
     violations
         Invariants that do not hold.
     virtual_s
@@ -76,7 +76,7 @@ def explore(schedule: Schedule, longest_s: float = LONGEST_S) -> Exploration:
     Parameters
     ----------
     schedule
-        What happens.
+        Seed of the cluster, faults, late messages, and the move.
     longest_s
         Virtual seconds after which it should have ended.
     """

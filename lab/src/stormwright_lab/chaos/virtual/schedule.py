@@ -44,7 +44,7 @@ class ScheduledFault:
     Parameters
     ----------
     fault
-        The fault.
+        Kind, target, duration and parameters of the fault.
     when
         Number of a step of the service (each time that it waits, calls Nimbus, before and after, or stores something),
         or moment of a move.
@@ -106,9 +106,9 @@ def death(step: int, target: FaultTarget, away_s: float = 4.0, which: int = 0) -
     Parameters
     ----------
     step, which
-        As in `ScheduledFault`.
+        Step of the service at which it happens, and number that selects among several targets.
     target
-        Its target.
+        Process or node that is killed, such as a worker.
     away_s
         Seconds until it is back; of a worker that depends on its supervisor.
     """

@@ -15,8 +15,9 @@ from stormwright.base.documents import FileDocument
 from stormwright.controller.move import Mover
 from stormwright.controller.planning.order import UNLIMITED
 from stormwright.controller.planning.planner import plan_moves
-from stormwright.controller.propose import NoPlan, plan_of
+from stormwright.controller.propose import plan_of
 from stormwright.controller.reports import MoveLimits, MoveReport
+from stormwright.controller.requests import NoPlan
 from stormwright.controller.safety.pauses import Pauses
 from stormwright.controller.tally import Tally
 from stormwright.defaults import BASELINE
@@ -108,7 +109,7 @@ class NimbusCalls:
     def rebalance(
         self, name: str, wait_s: int, num_workers: int | None = None, executors: Mapping[str, int] | None = None
     ) -> None:
-        """Rebalance a topology."""
+        """Rebalance a topology; takes `name`, `wait_s`, `num_workers` and `executors`."""
         self._call("rebalance", name, wait_s, num_workers, executors)
 
     def release(self, topology_id: str, supervisor: Supervisor) -> bool:
@@ -140,7 +141,7 @@ class VirtualService:
     Parameters
     ----------
     world
-        The cluster.
+        Virtual cluster with the clock, the disk and the Nimbus of the service.
     directory
         State directory, which outlives it.
     person

@@ -34,7 +34,7 @@ def measure_kills(lab: RunningLab, cell: Cell, rate_tps: float) -> CellOutcome:
     lab
         Lab with a running cluster, for this cell alone.
     cell
-        Cell to measure.
+        Start to measure: its block, scheduler, number of kills, and their times.
     rate_tps
         Trees/s; if 0 the first variant measures the block's share of the highest rate.
 

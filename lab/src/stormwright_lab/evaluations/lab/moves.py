@@ -40,7 +40,7 @@ def measure_moves(lab: RunningLab, cell: Cell, rate_tps: float) -> CellOutcome:
     lab
         Lab with a running cluster.
     cell
-        Cell to measure.
+        Start to measure: its block, the kind of move, and the measuring times.
     rate_tps
         Trees/s; if 0 the first variant measures the block's share of the highest rate.
 

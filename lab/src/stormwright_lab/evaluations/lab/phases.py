@@ -86,7 +86,7 @@ def prepare(lab: RunningLab, problem: Problem, cell: Cell, rate_tps: float) -> f
     problem
         Problem with the running placement.
     cell
-        Cell to measure.
+        Start to measure, with its node limits, warm-up time and share of the rate.
     rate_tps
         Trees/s; if 0 the first variant measures the block's share of the highest rate.
     """

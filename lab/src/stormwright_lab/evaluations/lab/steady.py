@@ -171,7 +171,7 @@ def measure_steady(lab: MeteredLab, cell: Cell, placement: CellPlacement | None,
     lab
         Lab with a running cluster.
     cell
-        Cell to measure.
+        Start to measure: its block, variant, repeat and measuring times.
     placement
         Placement of all executors; None for that of Storm's own scheduler.
     rate_tps

@@ -194,7 +194,7 @@ def random_examples(problems: int, seed: int) -> Iterator[Group]:
     Parameters
     ----------
     problems
-        Number of problems.
+        Number of random problems; those without a usable prediction are left out.
     seed
         Seed of the random numbers; each problem depends on it and on its position only.
     """
@@ -234,7 +234,7 @@ def group_of(problem: Problem, name: str, kind: str, placements: Sequence[IntArr
     Parameters
     ----------
     problem
-        The problem.
+        Nodes, topologies and the measured load by which quality is predicted.
     name, kind
         Name and kind of the group.
     placements
@@ -252,7 +252,7 @@ def some_placements(problem: Problem, rng: np.random.Generator) -> Iterator[IntA
     Parameters
     ----------
     problem
-        Problem to place.
+        Nodes and topologies; a complete current placement is yielded first.
     rng
         Random generator of the steps.
     """

@@ -38,7 +38,7 @@ def trained(groups: Sequence[Group], made: str, seed: int) -> Model:
     Parameters
     ----------
     groups
-        Training examples.
+        Training examples, one group of placements per problem.
     made
         Description of their origin, stored in the file beside their digest.
     seed

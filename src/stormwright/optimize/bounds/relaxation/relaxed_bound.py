@@ -99,7 +99,7 @@ class Pieces:
         Parameters
         ----------
         until
-            Deadline, of `time.perf_counter`.
+            Time of `time.perf_counter` at which the solver has to end.
         whole
             False to allow fractions of pieces: solved sooner.
         """
@@ -182,7 +182,7 @@ def saved_in_pieces(topologies: Sequence[PiecedTopology], room: NodeSizes, until
     room
         The nodes, and the sizes of pieces.
     until
-        Deadline, of `time.perf_counter`.
+        Time of `time.perf_counter` at which the search has to end.
     """
     all_tps = sum(float(each.tps.sum()) / 2 for each in topologies)
     if not 0 < all_tps < np.inf:
@@ -259,7 +259,7 @@ class RelaxedBound:
     Parameters
     ----------
     relaxed
-        The problem.
+        Traffic, demands, capacities and numbers of workers of the problem.
     """
 
     def __init__(self, relaxed: Relaxation) -> None:

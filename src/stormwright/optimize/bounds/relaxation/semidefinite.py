@@ -55,7 +55,7 @@ def certificates(
     groups
         Maximum number of groups.
     until, triangles
-        As for `approach`.
+        Deadline by `time.perf_counter`, and whether triangle inequalities are used as well.
     """
     yield Certificate(tps / 2, size, 0.0)
     multipliers = Multipliers(tps, size, np.full(len(tps), limit), groups)
@@ -70,7 +70,7 @@ def best_certificate(
     Parameters
     ----------
     tps, size, limit, groups, until, triangles
-        As for `certificates`.
+        Traffic, sizes, limits of groups, deadline, and use of triangle inequalities, as for `certificates`.
     """
     found = certificates(tps, size, limit, groups, until, triangles=triangles)
     return min(found, key=lambda certificate: certificate.most_saved(limit))

@@ -222,7 +222,7 @@ def _next_choice(
     Parameters
     ----------
     sets, terms
-        As in `partitions`.
+        Possible sets by first executor, and the requirements of a combination.
     way
         `chosen` and `kind_of` at `depth` are written: where it continues from, and where it stops.
     depth
@@ -349,7 +349,7 @@ def combine_sets(puzzle: EnumerationInput, unproven: ProofGap, until: float, scr
     until
         Deadline, of `time.perf_counter`. Loops do not look at it: their steps are limited to what fits into it.
     scratch
-        Scratch arrays; written.
+        Preallocated arrays of the search for sets; overwritten.
     """
     sets = _listed(puzzle, unproven, until, scratch)
     if sets is None:

@@ -348,7 +348,7 @@ def _look_ahead(
     Parameters
     ----------
     executors, prices
-        As in `find_sets`.
+        Executors of the problem, and prices of executors, workers and nodes.
     capacity, shares_of
         Capacity of the node for the first resource, and its best price for the empty set (`divide_pairs`).
     bonus

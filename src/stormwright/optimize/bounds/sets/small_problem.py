@@ -54,7 +54,7 @@ class Kind(NamedTuple):
     ports
         Number of ports of each node.
     nodes
-        Number of nodes.
+        Number of nodes of this kind, at least 1.
     """
 
     capacity: FloatArray

@@ -32,7 +32,7 @@ def least_split_loss(executors: Executors, scratch: Scratch, members: int, limit
     scratch
         Its `members` are read, `best` is written.
     members
-        Number of members.
+        Number of executors to split, the first ones in `scratch.members`.
     limit
         Executors that a worker may have.
     """
@@ -241,7 +241,7 @@ def lost_in_workers(
     below
         Upper limit of the loss.
     scratch
-        Scratch arrays; written.
+        Preallocated arrays, of which those of `worker_split` are overwritten.
     """
     members = 0
     for executor in range(executors.tps.shape[0]):
@@ -271,7 +271,7 @@ def tabulate_losses(
     below
         Upper limit of the loss of each, shape (n,).
     scratch
-        Scratch arrays; written.
+        Preallocated arrays, of which those of `worker_split` are overwritten.
     lost
         Written, shape (n, T, most workers + 1): infinite if impossible or the loss reaches the limit.
     """
