@@ -13,7 +13,7 @@ import pytest
 
 from stormwright.service.http import deliveries, server
 from tests.service.http.test_app import HOST, ask
-from tests.service.http.test_limits import ASKED, serving
+from tests.service.http.test_limits import QUESTION, serving
 
 STORED = b"HTTP/1.1 204 No Content\r\n\r\n"
 STORED_LAST = b"HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n"
@@ -97,7 +97,7 @@ def test_pipelined_delivery_gets_no_second_reply() -> None:
 
 def test_one_connection_serves_deliveries_and_placement_requests() -> None:
     stored: list[bytes] = []
-    question = b"POST /v1/schedule HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s" % (len(ASKED), ASKED)
+    question = b"POST /v1/schedule HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s" % (len(QUESTION), QUESTION)
     with serving(ingest=stored.extend) as port, socket.create_connection((HOST, port), timeout=20) as there:
         for _ in range(2):
             there.sendall(delivery(b"{}\n"))
