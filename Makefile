@@ -58,7 +58,7 @@ demo: $(PYTHON) $(MACHINE_CODE) $(JAVA) $(NETWORK) $(ARCHIVE) ## real Storm clus
 	@$(BIN)/stormwright demo $(ARGS)
 
 check: lint $(MACHINE_CODE) ## style, types, and Python tests without Storm and Spark: what to run while writing code
-	@$(BIN)/python -m pytest -n 2 --dist loadgroup -q -m "not slow and not storm and not spark and not zookeeper" $(ARGS)
+	@$(BIN)/python -m pytest -n 2 --dist loadgroup -q -m "not long and not slow and not storm and not spark and not zookeeper" $(ARGS)
 
 test: java-test python-test ## Java and Python tests, some on a real Storm cluster (options for pytest: ARGS="-k cluster")
 	@grep -h '^Tests run' java/target/surefire-reports/*.txt
@@ -66,7 +66,7 @@ test: java-test python-test ## Java and Python tests, some on a real Storm clust
 test-all: java-test storm-versions storm3 $(BROWSER) $(DEPLOY_TOOLS) ## the same, and what takes long and rarely breaks
 	@grep -h '^Tests run' java/target/surefire-reports/*.txt
 	@echo "test: Python, in $(JOBS) processes"
-	@$(PYTEST) $(ARGS)
+	@EXAMPLES=$${EXAMPLES:-60} $(PYTEST) $(ARGS)
 
 properties: setup ## what holds for any problem, once with 20,000 drawn ones each: hours (one room: ARGS="tests/model")
 	@EXAMPLES=$${EXAMPLES:-20000} $(PYTEST) -m "hypothesis and not storm and not spark" --timeout 0 $(ARGS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 #: Of a property that says nothing else.
-USUAL = 60
+USUAL = 25
 
 
 def examples(usual: int = USUAL) -> int:

@@ -50,6 +50,7 @@ def names_in(path: Path) -> set[str]:
     )
 
 
+@pytest.mark.slow
 def test_names_imported_by_benchmarks_and_tools_exist():
     """Of all of them, those too that need a cluster; they are not looked at by mypy."""
     missing = []

@@ -22,6 +22,7 @@ def test_the_baseline_is_the_mean_over_starts(cells):
     np.testing.assert_allclose(baseline["mean"][means.index], means)
 
 
+@pytest.mark.long
 def test_placements_are_whole_and_the_records_are_those_of_their_workers(cells):
     for cell in (cells[0], cells[len(cells) // 2], cells[-1]):
         slots = cell.assignment.slot_of_executor

@@ -20,7 +20,7 @@ PAGES = sorted(
 )
 
 #: Where a module may be named from.
-FROM = (ROOT, ROOT / "src", ROOT / "src" / "stormwright")
+FROM = (ROOT, ROOT / "src", ROOT / "src" / "stormwright", ROOT / "lab" / "src" / "stormwright_lab")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -47,7 +47,7 @@ def test_no_file_has_marks_of_a_merge():
 def test_architecture_page_lists_all_or_none_of_the_subpackages():
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     for room, description in re.findall(r"^\| `(\w+)/` \| (.*) \|$", text, re.MULTILINE):
-        of_it = (ROOT / "src" / "stormwright" / room).iterdir()
+        of_it = next(start / room for start in FROM if (start / room).is_dir()).iterdir()
         there = {path.name for path in of_it if path.is_dir() and any(path.glob("*.py"))}
         named = {name for code in re.findall(r"`([\w/ ]+/)`", description) for name in code.replace("/", " ").split()}
         assert named in (set(), there), room
@@ -105,7 +105,10 @@ def test_documented_defaults_of_serve_equal_the_actual_ones():
     """As in: `--least-measured` seconds (30)."""
     named = re.findall(
         r"`(--[a-z-]+)`(?: [a-z]+)? \((\d+)\)",
-        "".join((ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8") for page in ("plans", "data")),
+        "".join(
+            (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
+            for page in ("operate", "plans", "moving", "watch", "data", "deploy")
+        ),
     )
     options = {name: option.default for option in serve.params for name in option.opts}
     assert len(named) >= 4

@@ -21,6 +21,7 @@ def printed(path: Path) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_first_steps():
     text = printed(EXAMPLES / "first_steps.py")
     ((bound, factor),) = re.findall(r"allows more than ([\d.]+) times the rates; this one ([\d.]+)", text)
@@ -29,6 +30,7 @@ def test_first_steps():
     assert "optimizer of sketch: 2 topologies" in text
 
 
+@pytest.mark.long
 def test_own_scheduler():
     text = printed(EXAMPLES / "own_scheduler.py")
     assert "one node each of sketch" in text
@@ -40,6 +42,7 @@ def test_own_scheduler():
 NOTEBOOKS = sorted(EXAMPLES.glob("*.ipynb"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_notebook_outputs_are_up_to_date(path):
     """If this fails: make docs. The notebook runs in a kernel of its own."""

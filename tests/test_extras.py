@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, packages_distributions, requires
 from pathlib import Path
 
+import pytest
 from packaging.requirements import Requirement
 
 from stormwright.cli import EXTRAS
@@ -55,6 +56,7 @@ def imported() -> dict[str, set[str]]:
     return found
 
 
+@pytest.mark.slow
 def test_each_import_is_covered_by_a_dependency_or_its_extra():
     core, extras = brought_by(PROJECT["dependencies"]), PROJECT["optional-dependencies"]
     for package, rooms in imported().items():
@@ -65,6 +67,7 @@ def test_each_import_is_covered_by_a_dependency_or_its_extra():
             assert of & (core | brought_by(extras["service"])), package
 
 
+@pytest.mark.long
 def test_each_optional_package_is_mapped_to_its_extra():
     extras = PROJECT["optional-dependencies"]
     assert set(EXTRAS.values()) <= set(extras)

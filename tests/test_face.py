@@ -244,6 +244,7 @@ def costs_document(**changed):
     return costs_to_dict(Calibration(Costs(**changed)))
 
 
+@pytest.mark.slow
 def test_simulation_equals_that_of_the_command(running, tmp_path):
     trace = tmp_path / "trace.csv"
     trace.write_text("1,2\n2,0.5,words\n", encoding="utf-8")
@@ -280,6 +281,7 @@ def test_impossible_simulations_are_rejected_with_all_faults(running):
         sw.simulate(running, sw.place(fresh, "even"))
 
 
+@pytest.mark.slow
 def test_advice_equals_that_of_the_command(measured, tmp_path):
     file = written(measured, tmp_path)
     command = printed("advise", file, "--rate", 20_000, "--headroom", 30, "--node-kind", "large=3000:8:32768:0.4")
@@ -302,6 +304,7 @@ def test_impossible_advice_is_rejected_with_all_faults(measured):
         sw.advise(measured, rate={"wrds": 1})
 
 
+@pytest.mark.long
 def test_costs_are_those_of_the_command(measured, tmp_path):
     document = costs_document(send_us=50.0)
     file = tmp_path / "costs.json"
@@ -477,6 +480,7 @@ def test_frames_without_rows_have_columns(running, measured):
         assert list(frame.columns) == result.to_frame("arrow", table).column_names == [*result.empty_columns[table]]
 
 
+@pytest.mark.long
 def test_results_are_sequences_and_frames(running):
     online = sw.place(running, "online")
     results = {
@@ -546,6 +550,7 @@ def test_notebooks_show_topologies_nodes_and_bottlenecks(running):
     assert "&lt;ring&gt;" in ring._repr_html_(), "cycles are drawn, names are escaped"
 
 
+@pytest.mark.slow
 def test_bound_of_shuffled_traffic_says_why_it_is_zero():
     """A shuffled tuple may find a target in its worker, so the bound counts it as free."""
     problem = sw.sketch({"words": "lines 2 -> split 4 -> count 4 fields"}, nodes=3)

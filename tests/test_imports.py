@@ -226,8 +226,8 @@ def test_schedule_command_imports_only_required_modules():
 def test_document_validators_are_built_only_on_demand():
     check = (
         "import stormwright.cli.schedule\n"
-        "from stormwright.formats.document.documents import Document\n"
-        "print([kind.__name__ for kind in Document.__subclasses__() if kind.__pydantic_complete__])"
+        "from stormwright.formats.document.documents import FormatDocument\n"
+        "print([kind.__name__ for kind in FormatDocument.__subclasses__() if kind.__pydantic_complete__])"
     )
     result = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"

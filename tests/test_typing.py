@@ -146,6 +146,7 @@ def found(folder: Path, checker: str) -> dict[str, list[Message]]:
     return CHECKERS[checker](folder)
 
 
+@pytest.mark.slow
 def test_examples_and_docs_have_no_type_errors(found):
     own = {name: messages for name, messages in found.items() if name not in ("revealed.py", "faults.py")}
     assert {"readme_md.py", "python_md.py", "own_scheduler.py"} <= set(own)

@@ -37,8 +37,8 @@ from benchmarks.kit.results import write_results
 MEASURES = (
     "src/stormwright/advise",
     "src/stormwright/predict",
-    "src/stormwright_lab/evaluations/advice_cases.py",
-    "src/stormwright_lab/evaluations/advice_run.py",
+    "lab/src/stormwright_lab/evaluations/advice_cases.py",
+    "lab/src/stormwright_lab/evaluations/advice_run.py",
 )
 
 #: Advisers, ours first.

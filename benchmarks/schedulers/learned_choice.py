@@ -52,7 +52,7 @@ MEASURES = (
     "src/stormwright/schedulers/learned.py",
     "src/stormwright/schedulers/n_version.py",
     "src/stormwright/schedulers/portfolio",
-    "src/stormwright_lab/evaluations/learning",
+    "lab/src/stormwright_lab/evaluations/learning",
 )
 
 RECORDS = (DIRECTORY / "prediction-cells", DIRECTORY / "storm-choices")

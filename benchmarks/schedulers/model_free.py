@@ -31,7 +31,7 @@ from stormwright.workbench.simulated.topologies import simulated_problem, simula
 
 #: Code that the page measures.
 MEASURES = (
-    "src/stormwright_lab/evaluations/learning/model_free.py",
+    "lab/src/stormwright_lab/evaluations/learning/model_free.py",
     "src/stormwright/schedulers/model_free.py",
     "src/stormwright/schedulers/portfolio/agent.py",
     "src/stormwright/simulator",

@@ -23,7 +23,7 @@ from benchmarks.kit.results import write_results
 
 #: Code that the page measures.
 MEASURES = (
-    "src/stormwright_lab/chaos/virtual",
+    "lab/src/stormwright_lab/chaos/virtual",
     "src/stormwright/simulator",
     "src/stormwright/controller/move.py",
     "src/stormwright/controller/draining.py",

@@ -52,7 +52,7 @@ log = logging.getLogger(__name__)
 
 
 #: Code that the page measures.
-MEASURES = ("src/stormwright/advise", "src/stormwright/predict", "src/stormwright_lab/evaluations/lab")
+MEASURES = ("src/stormwright/advise", "src/stormwright/predict", "lab/src/stormwright_lab/evaluations/lab")
 
 
 RUNS = DIRECTORY / "storm-advice"

@@ -34,7 +34,7 @@ MEASURES = (
     "src/stormwright/controller/planning",
     "java/src/main/java/stormwright/standby",
     "java/src/main/java/stormwright/bridge",
-    "src/stormwright_lab/chaos",
+    "lab/src/stormwright_lab/chaos",
     "src/stormwright/service/plans",
 )
 

@@ -32,12 +32,12 @@ from benchmarks.kit.results import DIRECTORY, show_progress, write_results
 
 #: Code that the page measures.
 MEASURES = (
-    "src/stormwright_lab/evaluations/intervals.py",
-    "src/stormwright_lab/evaluations/lab",
-    "src/stormwright_lab/evaluations/papers",
-    "src/stormwright_lab/evaluations/placing.py",
-    "src/stormwright_lab/evaluations/run.py",
-    "src/stormwright_lab/evaluations/verdict.py",
+    "lab/src/stormwright_lab/evaluations/intervals.py",
+    "lab/src/stormwright_lab/evaluations/lab",
+    "lab/src/stormwright_lab/evaluations/papers",
+    "lab/src/stormwright_lab/evaluations/placing.py",
+    "lab/src/stormwright_lab/evaluations/run.py",
+    "lab/src/stormwright_lab/evaluations/verdict.py",
     "src/stormwright/history/evaluation/comparison.py",
     "src/stormwright/simulator/storm",
 )

@@ -198,6 +198,7 @@ def test_quotas_are_respected_or_reported_too_small():
         advised(problem, AdviceGoals(rates={"": 800.0}, max_nodes=1))
 
 
+@pytest.mark.long
 def test_the_cheaper_of_two_kinds_is_taken():
     def kind(name: str, cores: float, price: float) -> NodeKind:
         node = replace(problem.supervisors[0], id=name, host=name, cpu_hz=cores * 3e9)
@@ -232,6 +233,7 @@ def test_latency_goal_adds_executors_or_is_reported_unreachable():
         advised(problem, AdviceGoals(rates={"": 150.0}, p95_ms=0.01))
 
 
+@pytest.mark.slow
 def test_alternatives_cost_at_most_one_node_more_than_a_search_with_their_headroom():
     problem = chain({"in": 2.0, "work": 5.0, "out": 3.0}, cores=1.0)
     goals = AdviceGoals(rates={"": 300.0})
@@ -276,6 +278,7 @@ def test_beyond_the_mix_limit_only_single_kind_mixes_are_generated():
 # Whose search is short -------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_many_topologies_get_the_same_advice_with_fewer_searches(monkeypatch):
     """Of 13 topologies each was to have a worker a node, for which no four nodes have slots: five were searched, in
     vain, before the same two nodes came out, with an executor of each component and 20.1 % free.
@@ -290,6 +293,7 @@ def test_many_topologies_get_the_same_advice_with_fewer_searches(monkeypatch):
     assert not any("finds a slot" in step for step in advice.steps)
 
 
+@pytest.mark.long
 def test_nothing_is_tried_with_fewer_executors_than_could_do(monkeypatch):
     problem = chain({"in": 2.0, "work": 5.0, "out": 3.0}, cores=1.0)
     trials = MixTrials(problem, AdviceGoals(rates={"": 300.0}), kinds_of(problem))
@@ -339,6 +343,7 @@ def test_search_finds_the_same_advice_as_brute_force(rate_tps):
 # Whatever is asked for -------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(12), deadline=None)
 @given(
     each_ms=st.tuples(*[st.floats(0.05, 6.0)] * 3),

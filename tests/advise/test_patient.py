@@ -35,6 +35,7 @@ def follow(adviser: PredictiveAdviser, parts: list[float]) -> list[tuple[Observa
     return history
 
 
+@pytest.mark.long
 def test_predictive_adviser_reaches_rate_in_one_step_and_stays():
     history = follow(PredictiveAdviser(AdviceGoals(), CASE.kinds), [1.0] * 4)
     assert [advised.changes(observation) for observation, advised in history] == [True, False, False, False]
@@ -42,6 +43,7 @@ def test_predictive_adviser_reaches_rate_in_one_step_and_stays():
     assert all(observation.reached_tps == observation.wanted_tps for observation, _ in history[1:])
 
 
+@pytest.mark.long
 def test_less_is_wanted_only_after_some_windows_and_for_the_most_of_them():
     patience = Patience(windows=4)
     history = follow(PredictiveAdviser(AdviceGoals(), CASE.kinds, patience), [1.0, 1.0, 0.3, 0.3, 0.35, 0.3, 0.3])
@@ -51,6 +53,7 @@ def test_less_is_wanted_only_after_some_windows_and_for_the_most_of_them():
     assert history[6][0].reached_tps == history[6][0].wanted_tps
 
 
+@pytest.mark.long
 def test_a_dip_of_a_window_changes_nothing():
     history = follow(
         PredictiveAdviser(AdviceGoals(), CASE.kinds, Patience(windows=3)), [1.0, 1.0, 0.3, 1.0, 0.3, 0.3, 1.0]
@@ -105,6 +108,7 @@ def test_before_a_season_is_known_nothing_is_taken_away_for_long():
     assert pace.to_leave_for() == 100.0
 
 
+@pytest.mark.long
 def test_ineffective_scale_up_is_reported_reverted_and_not_retried_at_once():
     """A bolt waits for a database that takes no more: executors more reach no higher rate."""
     adviser = PredictiveAdviser(AdviceGoals(), CASE.kinds, Patience(windows=3))

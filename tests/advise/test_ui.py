@@ -68,6 +68,7 @@ def test_probe_measurements_take_precedence_over_storm_ui():
     assert with_ui(measured, read_ui(other, measured, "ui.json")) is measured
 
 
+@pytest.mark.long
 def test_advice_uses_storm_ui_metrics_without_probes():
     """At 7 times the rate count keeps 3.5 threads busy: five executors would have two tasks in one, 1.2 threads."""
     result = read_ui(ANSWER, problem(), "ui.json")

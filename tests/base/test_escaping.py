@@ -30,6 +30,7 @@ def test_nothing_steers_a_terminal(text: str, printed: str) -> None:
     assert printable(text) == printed
 
 
+@pytest.mark.long
 @given(st.text(st.characters(), max_size=20))
 def test_printable_text_is_one_line_of_valid_utf8(text: str) -> None:
     printed = printable(text)
@@ -44,6 +45,7 @@ PLAIN = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(PLAIN)
 def test_short_values_are_shown_as_python_repr(value: object) -> None:
     text = repr(value)
@@ -54,6 +56,7 @@ def test_short_values_are_shown_as_python_repr(value: object) -> None:
         assert shown(value).endswith("…")
 
 
+@pytest.mark.long
 @given(PLAIN.filter(lambda value: not isinstance(value, str)))
 def test_long_values_begin_with_their_python_repr(value: object) -> None:
     # Which quotes stand around a text depends on all of it.

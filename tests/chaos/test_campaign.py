@@ -90,6 +90,7 @@ def test_page_has_every_run(tmp_path: Path) -> None:
     assert "skipped: no netem" in page
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["kill-nimbus", "swap-kill-service", "revert-kill-nimbus", "drain-kill-moving-worker"])
 def test_scenario_runs_in_virtual_time(name: str) -> None:
     found = run_virtually(CATALOGUE[name], Moment.PAUSED, 2)

@@ -129,6 +129,7 @@ def test_faults_that_end_a_process_are_left_out() -> None:
     assert any(ends_service(fault_by_chance(rng, may_end=True)) for _ in range(300))
 
 
+@pytest.mark.slow
 def test_page_is_written(tmp_path: Path) -> None:
     record = record_of(tmp_path, lambda _: 200, minutes=14)
     record.events.append(SoakEvent(60.0, 1, "fault", "kill <nimbus>"))

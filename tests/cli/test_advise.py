@@ -34,6 +34,7 @@ def test_advice_reports_counts_reasons_and_commands(run, file):
     assert shlex.split(line)[1:4] == ["storm", "rebalance", "words"]
 
 
+@pytest.mark.long
 def test_advice_json_is_complete_and_equals_output_file(run, file, tmp_path):
     written = tmp_path / "advice.json"
     code, out, _ = run("advise", file, "--times", "×3", "--json", "--output", written)
@@ -128,6 +129,7 @@ def test_apply_is_rejected_when_advised_nodes_are_missing(run, file):
     assert "the cluster has not these nodes yet: large-1; add them first" in err
 
 
+@pytest.mark.long
 def test_costs_in_a_file_count(run, file, tmp_path):
     costs = tmp_path / "costs.json"
     costs.write_text('{"schema": "stormwright-calibration/1", "costs": {"worker_cores": 2.5}}')
@@ -138,6 +140,7 @@ def test_costs_in_a_file_count(run, file, tmp_path):
     assert run("advise", file, "--costs", costs)[0] == 2
 
 
+@pytest.mark.long
 def test_ui_answers_in_files_count(run, file, tmp_path):
     answer = {
         "id": "words-1-0",

@@ -20,12 +20,14 @@ CASES = all_cases()
 SMALL, LARGER = CASES["s01_excl18_n5"], CASES["m03_5topo100_n12_r2"]
 
 
+@pytest.mark.long
 def test_a_small_problem_is_proven(run):
     code, out, _ = run("bound", SMALL, "--objective", "traffic", "--search", 0.5, "--seconds", 60)
     assert code == 0
     assert "cost 4,441, proven to be the least" in out
 
 
+@pytest.mark.slow
 def test_bound_of_larger_problem_reports_gap(run):
     by_traffic = ("--objective", "traffic", "--search", 0.2, "--seconds", 1)
     code, out, _ = run("bound", LARGER, *by_traffic, "--json")
@@ -38,6 +40,7 @@ def test_bound_of_larger_problem_reports_gap(run):
     assert "no placement costs less than" in out
 
 
+@pytest.mark.slow
 def test_optimizer_reports_optimality_proof(run):
     settings = ("--set", "bound=true", "--set", "bound_budget_s=60")
     code, out, _ = run("schedule", SMALL, "--scheduler", "optimizer", *settings, "--json")
@@ -60,6 +63,7 @@ def word_count(tmp_path):
     return path
 
 
+@pytest.mark.slow
 def test_rates_are_proven(run, word_count):
     code, out, _ = run("bound", word_count, "--objective", "throughput", "--search", 0.5, "--seconds", 20)
     assert code == 0
@@ -70,6 +74,7 @@ def test_rates_are_proven(run, word_count):
     assert found["factor"] <= found["bound"] == pytest.approx(found["factor"] * (1 + found["gap"]))
 
 
+@pytest.mark.long
 def test_nodes_are_proven(run, word_count):
     code, out, _ = run("bound", word_count, "--objective", "nodes", "--search", 0.5)
     assert code == 0
@@ -78,6 +83,7 @@ def test_nodes_are_proven(run, word_count):
     assert "no placement on these nodes sustains the measured rates with 99% of everything free" in out
 
 
+@pytest.mark.slow
 def test_bound_objective_is_throughput_by_default(run, word_count, tmp_path):
     """As `optimizer` decides; the first line and the JSON say so."""
     quickly = ("--search", 0.2, "--seconds", 0.5)
@@ -108,6 +114,7 @@ def test_latency_objective_has_no_bound(run, word_count):
     assert "'latency' is not one of 'traffic', 'throughput', 'nodes'" in err
 
 
+@pytest.mark.long
 def test_bound_reports_assumed_load(run, tmp_path):
     path = tmp_path / "assumed.json"
     write_problem(path, replace(WordCount().problem(), load=None))
@@ -115,6 +122,7 @@ def test_bound_reports_assumed_load(run, tmp_path):
     assert "the load was not measured, but assumed" in out
 
 
+@pytest.mark.long
 def test_at_a_prompt():
     problem = WordCount(nodes=2, cores=0.4).problem().with_current({})
     found = sw.bound(problem, sw.place(problem, "even"), objective="throughput", seconds=5)

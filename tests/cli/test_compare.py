@@ -100,6 +100,7 @@ def test_compare_reports_unplaced_executors_with_reasons(run):
     assert re.search(r"even: \d+ of \S+ unplaced: .*\d", out)
 
 
+@pytest.mark.slow
 def test_compare_all_mentions_omitted_java_schedulers(run):
     _, out, _ = run("compare", PARTLY_RUNNING, "--schedulers", "all")
     assert "\nall has no Java schedulers: --schedulers all,java:ResourceAwareScheduler adds one\n" in out

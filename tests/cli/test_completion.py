@@ -84,6 +84,7 @@ def test_completion_scripts_have_valid_syntax(run, shell):
     subprocess.run([shell, "-n"], input=out, text=True, check=True)
 
 
+@pytest.mark.slow
 def test_bash_completion_script_completes_scheduler_names(run, tmp_path):
     program = tmp_path / "stormwright"
     program.write_text(f'#!/bin/sh\nexec {sys.executable} -m stormwright "$@"\n', encoding="utf-8")

@@ -31,6 +31,7 @@ def better():
     return replace(result, topologies=[replace(topology, before=before)])
 
 
+@pytest.mark.long
 def test_demo_prints_and_writes_all_results(run, calls, tmp_path):
     code, out, _ = run("demo", "--output", tmp_path / "new")
     assert code == 0
@@ -44,6 +45,7 @@ def test_demo_prints_and_writes_all_results(run, calls, tmp_path):
     assert (calls[1].scheduler_name, calls[1].cluster.link) == ("even", "1mbit")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("arguments", "from_scratch", "expected"),
     [
@@ -67,6 +69,7 @@ def test_demo_moves_even_placement_regardless_of_gain(run, calls, tmp_path, argu
     assert ("nothing will ever move" in out) == bool(expected)
 
 
+@pytest.mark.slow
 def test_demo_looks_back_only_for_own_scheduler_unless_overridden(run, calls, tmp_path):
     for arguments, look_back in (
         ([], True),
@@ -87,6 +90,7 @@ def test_number_of_rounds_and_decisions_has_limits(run, calls, option, number):
     assert not calls
 
 
+@pytest.mark.long
 def test_demo_reports_rollback_as_success(run, calls, monkeypatch, tmp_path):
     result = rolled_back()
     monkeypatch.setattr(running, "run_demo", lambda settings, then: result)
@@ -99,6 +103,7 @@ def test_demo_reports_rollback_as_success(run, calls, monkeypatch, tmp_path):
     assert "corrected from 36 to 52 µs" in out
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("lost", "expected"), [(0, "nothing improved"), (3, "tuples were lost")])
 def test_demo_exit_code_reports_failure(run, calls, monkeypatch, tmp_path, lost, expected):
     result = demo_result()
@@ -117,6 +122,7 @@ def test_demo_rejects_invalid_sizes(run, calls):
     assert "must be a rate such as 40mbit" in err
 
 
+@pytest.mark.long
 def test_demo_keep_serves_dashboard_until_interrupted(run, calls, monkeypatch, tmp_path):
     done = []
     nimbus = SimpleNamespace(activate=lambda name: done.append(f"activate {name}"))

@@ -323,6 +323,7 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(
     conf=st.dictionaries(KEYS, VALUES, max_size=5),
     flow=st.sampled_from([False, None]),

@@ -29,6 +29,7 @@ def examples(tmp_path_factory):
     return path
 
 
+@pytest.mark.slow
 def test_learn_writes_model_used_by_learned_scheduler(run, examples, tmp_path):
     model = tmp_path / "model.json"
     code, out, _ = run("learn", "--problems", "0", "--examples", str(examples), "-o", str(model), "--json")
@@ -49,6 +50,7 @@ def test_learn_writes_model_used_by_learned_scheduler(run, examples, tmp_path):
     assert "by what was learned" in out
 
 
+@pytest.mark.slow
 def test_the_same_again_is_the_same_file(run, examples, tmp_path):
     for name in ("first.json", "again.json"):
         assert run("learn", "--problems", "0", "--examples", str(examples), "-o", str(tmp_path / name))[0] == 0
@@ -56,6 +58,7 @@ def test_the_same_again_is_the_same_file(run, examples, tmp_path):
     assert read_model(tmp_path / "first.json").data["made"] == f"{len(read_examples(examples))} groups of files"
 
 
+@pytest.mark.long
 def test_learn_uses_cells_of_a_sweep(run, examples, tmp_path):
     of = random_problem(np.random.default_rng(2), "drawn").with_nothing_running()
     write_problem(tmp_path / "problem.json", of)
@@ -106,6 +109,7 @@ def test_learn_rejects_invalid_options(run, tmp_path, options, why):
     assert not (tmp_path / "model.json").exists()
 
 
+@pytest.mark.long
 def test_learn_stores_examples_when_too_few_for_a_model(run, tmp_path):
     examples, model = tmp_path / "kept.json", tmp_path / "model.json"
     code, _, err = run("learn", "--problems", "1", "--keep", examples, "-o", model)

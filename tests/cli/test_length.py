@@ -32,6 +32,7 @@ def assert_short(out: str, most: int = MAX_LINES) -> None:
     assert max(map(len, lines)) <= LONGEST, max(lines, key=len)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -66,6 +67,7 @@ def test_convert_prints_a_line(run, tmp_path):
     assert_short(out, 1)
 
 
+@pytest.mark.slow
 def test_option_all_prints_every_line(run):
     short, whole = (run("predict", CLUSTER, *options)[1] for options in ((), ("--all",)))
     assert len(whole.splitlines()) > 10 * len(short.splitlines())
@@ -73,6 +75,7 @@ def test_option_all_prints_every_line(run):
     assert all(each["topology"] in whole for each in topologies)
 
 
+@pytest.mark.slow
 def test_plan_of_file_names_at_most_three_topologies_and_all_with_steps(run):
     arguments = ("plan", CLUSTER, "--goal", "traffic", "--set", "iterations=20000", "--gain", 0)
     document = json.loads(run(*arguments, "--json")[1])
@@ -85,6 +88,7 @@ def test_plan_of_file_names_at_most_three_topologies_and_all_with_steps(run):
     assert len(whole.splitlines()) > len(document["steps"])
 
 
+@pytest.mark.long
 def test_advice_prints_a_screen(capsys):
     """Its search takes minutes for this cluster, so the advice is made up."""
     problem = read_problem(CLUSTER)

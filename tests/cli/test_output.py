@@ -44,6 +44,7 @@ def program(*arguments: object, streams: str = "", **how) -> subprocess.Complete
 # Links -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", ["convert", "schedule"])
 def test_standard_output_by_another_name_gets_the_file_and_nothing_else(tmp_path, small_file, verb):
     """`/dev/stdout` is such a link; here one of our own, which would be destroyed in its place."""
@@ -59,6 +60,7 @@ def test_standard_output_by_another_name_gets_the_file_and_nothing_else(tmp_path
     assert "small: " in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", [["convert"], ["schedule", *EVEN, "--output"]])
 def test_a_hyphen_is_standard_output(tmp_path, small_file, verb):
     """As it is standard input where a file is read."""
@@ -69,6 +71,7 @@ def test_a_hyphen_is_standard_output(tmp_path, small_file, verb):
     assert not (tmp_path / "-").exists()
 
 
+@pytest.mark.slow
 def test_standard_output_is_called_so(small_file):
     """As standard input is, and not by the name that it has in the file system."""
     assert program("convert", small_file, "-").stderr.endswith("written to standard output\n")
@@ -78,6 +81,7 @@ def test_standard_output_is_called_so(small_file):
     assert done.stderr == "stormwright: standard output: 1 fault\n  cannot be written: No space left on device\n"
 
 
+@pytest.mark.slow
 def test_convert_appends_to_redirected_output(tmp_path, small_file):
     link, out = tmp_path / "stdout", tmp_path / "out"
     link.symlink_to("/proc/self/fd/1")
@@ -143,6 +147,7 @@ def test_output_below_a_file(run, small_file):
 # Standard streams --------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments", [["schedule", *EVEN, "--json"], ["compare", "--schedulers", "even", "--json"], ["convert", "OUT"]]
 )
@@ -154,18 +159,21 @@ def test_a_problem_on_standard_input(tmp_path, small_file, arguments):
     assert json.loads(done.stdout if verb != "convert" else (tmp_path / "out.json").read_text())
 
 
+@pytest.mark.slow
 def test_standard_input_is_not_overwritten(small_file):
     done = program("convert", "-", small_file, streams=f"< '{small_file}'")
     assert done.returncode == 2
     assert "is read here, and would be overwritten" in done.stderr
 
 
+@pytest.mark.slow
 def test_bad_standard_input():
     done = program("schedule", "-", input="{}")
     assert done.returncode == 2
     assert done.stderr.startswith("stormwright: standard input: 3 faults\n")
 
 
+@pytest.mark.slow
 def test_closed_streams(tmp_path, small_file):
     """What is written goes to its file and nowhere else, though numbers 0 to 2 were free."""
     even = (*EVEN, "--json")
@@ -179,6 +187,7 @@ def test_closed_streams(tmp_path, small_file):
     assert program("schedule", "-", streams="<&-").returncode == 2
 
 
+@pytest.mark.slow
 def test_unencodable_characters_are_escaped_in_output(tmp_path):
     path = tmp_path / "names.json"
     path.write_bytes(
@@ -300,6 +309,7 @@ sys.exit(run(sys.argv[1:]))
 """
 
 
+@pytest.mark.slow
 def test_failed_report_write_preserves_previous_report(tmp_path, small_file):
     report = tmp_path / "report.html"
     report.write_text("the old one")
@@ -311,6 +321,7 @@ def test_failed_report_write_preserves_previous_report(tmp_path, small_file):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["report.html", "small.json"]
 
 
+@pytest.mark.slow
 def test_a_package_without_room_leaves_nothing_in_the_way(tmp_path):
     words = [sys.executable, "-c", FULL, "new-scheduler", "crowd", "--directory", tmp_path]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
@@ -337,6 +348,7 @@ def test_lines_of_a_table_end_where_their_text_ends():
     assert [line for line in table.lines() if line.endswith(" ")] == []
 
 
+@pytest.mark.slow
 def test_full_standard_error_leaves_the_exit_code(tmp_path):
     """Of a fault, and of standard output that is full, too."""
     assert program("schedule", tmp_path / "none.json", streams="2>/dev/full").returncode == 2

@@ -39,6 +39,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.long
 def test_plan_of_file_reports_moves_and_expected_gains(run, file):
     code, out, _ = run("plan", file, "--goal", "traffic", "--steps")
     assert code == 0
@@ -54,6 +55,7 @@ def test_plan_of_file_reports_moves_and_expected_gains(run, file):
     assert plan["after"]["reachable_tps"]["low"] <= plan["after"]["reachable_tps"]["value"]
 
 
+@pytest.mark.long
 def test_plan_of_file_lists_heaps_that_change(run, tmp_path):
     load = replace(assumed_load(A, 3e9), live_heap_mb=np.full(4, 20.0))
     profile = LoadProfile({A.id: load}, start_ms=0, end_ms=1000)
@@ -69,6 +71,7 @@ def test_plan_of_file_lists_heaps_that_change(run, tmp_path):
     assert moved["heaps"]
 
 
+@pytest.mark.long
 def test_large_figures_are_printed_in_full(run, tmp_path):
     words = sketch("lines 2 -> split 4 -> count 4 fields")
     write_problem(tmp_path / "words.json", words.with_current(place_with(words, "even").by_topology(words)))
@@ -77,6 +80,7 @@ def test_large_figures_are_printed_in_full(run, tmp_path):
     assert re.search(r" \d{1,3}(,\d{3})+ \(\d{1,3}(,\d{3})+ to \d{1,3}(,\d{3})+\)", figure), figure
 
 
+@pytest.mark.long
 def test_exit_codes_as_terraform_has_them(run, file, tmp_path):
     assert run("plan", file, "--goal", "traffic", "--detailed-exitcode")[0] == 2
     assert run("plan", file, "--only", "overloaded", "--detailed-exitcode")[0] == 0
@@ -118,6 +122,7 @@ def test_options_without_effect_are_refused(run, file):
     assert "--scheduler: has no effect: a running service decides" in run("plan", "--scheduler", "even")[2]
 
 
+@pytest.mark.long
 def test_plan_and_apply_work_against_running_service(run, nimbus: Nimbus, port: int, running: None) -> None:  # noqa: F811
     before = nimbus.where()
     where = ("--service", f"http://{HOST}:{port}", "--by", "anna")
@@ -143,6 +148,7 @@ def test_plan_and_apply_work_against_running_service(run, nimbus: Nimbus, port: 
     assert f"plan {plan} is done: only one that is planned or proposed is applied" in err
 
 
+@pytest.mark.long
 def test_waiting_message_is_printed_once_while_plan_is_made(run, port: int, monkeypatch) -> None:  # noqa: F811
     where, looks = ("--service", f"http://{HOST}:{port}"), iter(["planning", "planning"])
     show = Client.show
@@ -247,6 +253,7 @@ def test_unreachable_service_is_reported(run) -> None:
     assert "no service answers there (Connection refused): `stormwright serve` starts one, --service names " in err
 
 
+@pytest.mark.slow
 def test_a_node_is_drained_listed_and_uncordoned(run, port: int, monkeypatch) -> None:  # noqa: F811
     where = ("--service", f"http://127.0.0.1:{port}", "--by", "anna")
     assert run("drain", *where)[1] == "no node is drained\n"

@@ -37,6 +37,7 @@ def test_predict_covers_current_placement(run, file):
     assert topology["bottleneck"] == {"kind": "cpu", "node": "n0", "text": "the CPU of node n0"}
 
 
+@pytest.mark.long
 def test_predict_compares_assignment_with_current_placement(run, file, tmp_path):
     answer = tmp_path / "answer.json"
     run("schedule", file, "--scheduler", "online", "--output", answer)
@@ -46,6 +47,7 @@ def test_predict_compares_assignment_with_current_placement(run, file, tmp_path)
     assert "with the assignment: at its highest rate limited by" in out
 
 
+@pytest.mark.long
 def test_nothing_runs(run, tmp_path):
     path = tmp_path / "words.json"
     write_problem(path, WordCount().problem().with_current({}))
@@ -61,6 +63,7 @@ def test_nothing_runs(run, tmp_path):
     assert "as in --scheduler optimizer, or an assignment, as `stormwright schedule FILE --output ASSIGNMENT`" in err
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("word_count", "factor", "why"),
     [
@@ -121,6 +124,7 @@ def test_conflicting_parallelism_options_are_rejected(run, file):
         assert message in err
 
 
+@pytest.mark.long
 def test_several_changes_together(run, file):
     code, out, _ = run(
         "whatif", file, "--rate", "×1.5", "--rate", "words=x2", "--link", "1gbit", "--add-nodes", 1, "--json"
@@ -135,6 +139,7 @@ def test_several_changes_together(run, file):
     assert "placed by even" in out
 
 
+@pytest.mark.long
 def test_whatif_ignores_current_placement_unless_keep_running(run, tmp_path):
     file = tmp_path / "together.json"
     problem = WordCount().problem()
@@ -161,6 +166,7 @@ def test_highest_and_given_rates_are_printed_separately(run, file):
     assert highest < out.index("trees/s if spouts were not limited") < given < out.index("trees/s requested")
 
 
+@pytest.mark.slow
 def test_a_rate_within_the_interval_is_perhaps_not_sustained(run, file):
     """Its ends: what is sustained by all of it, by a part, by nothing of it."""
     _, out, _ = run("predict", "--all", file, "--json")
@@ -193,6 +199,7 @@ def test_notes_name_their_column(capsys):
     assert "note: the moon is full" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_predict_reports_assumed_load_before_predictions(run, tmp_path):
     path = tmp_path / "assumed.json"
     write_problem(path, replace(WordCount().problem(), load=None))
@@ -207,6 +214,7 @@ def test_predict_reports_assumed_load_before_predictions(run, tmp_path):
     assert "its load was not measured" in first
 
 
+@pytest.mark.long
 def test_whatif_predicts_given_assignment(run, file, tmp_path):
     spread, answer, again = (tmp_path / name for name in ("spread.json", "answer.json", "again.json"))
     write_problem(spread, WordCount(cores=0.4).problem().with_current({}))

@@ -168,6 +168,7 @@ def test_bad_arguments(run, arguments, message):
 # What is printed and written ---------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_schedule_summary_shows_before_and_after(run):
     code, out, _ = run("schedule", PARTLY_RUNNING)
     assert code == 0
@@ -201,6 +202,7 @@ def test_every_worker_is_a_line(run):
     assert out.splitlines()[-1] == f"and {len(workers) - 3} more workers; --all shows them, --output writes them"
 
 
+@pytest.mark.long
 def test_supervisors_on_one_host_are_distinguished(run, tmp_path):
     document = small("supervisors", 0, "host", value="h")
     document["supervisors"][1]["host"] = "h"
@@ -268,6 +270,7 @@ def test_parameters_reach_the_scheduler(run):
     assert (parameters["alpha"], parameters["gamma"]) == (0.0, 1.25)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", ["throughput", "latency", "nodes"])
 def test_schedule_shows_predicted_rates_before_and_after(run, tmp_path, objective):
     """As `predict` has it for both placements."""
@@ -297,6 +300,7 @@ def test_schedule_shows_predicted_rates_before_and_after(run, tmp_path, objectiv
     assert "predicted:\n  one-1-0: at most " in place(problem, objective=objective, iterations=3000).summary()
 
 
+@pytest.mark.slow
 def test_predictions_of_search_are_reused(monkeypatch):
     problem = two_word_counts(cores=0.4)
     problem = problem.with_current(Assignment(np.array([0, 2, 4] * 4 + [1, 3, 5] * 4)).by_topology(problem))
@@ -333,6 +337,7 @@ def test_from_scratch_replaces_running_topologies(run, tmp_path):
     )
 
 
+@pytest.mark.long
 def test_problem_file_alone(run, small_file):
     code, out, _ = run("schedule", small_file)
     assert code == 0
@@ -393,6 +398,7 @@ def test_missing_extra_names_pip_command(run, monkeypatch, small_file, module, e
 # As a program ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_closed_output_pipe_ends_with_exit_code_141(small_file):
     reading, writing = os.pipe()
     os.close(reading)
@@ -406,6 +412,7 @@ def test_closed_output_pipe_ends_with_exit_code_141(small_file):
     assert (result.returncode, result.stderr) == (141, b"")
 
 
+@pytest.mark.long
 def test_full_disk(small_file):
     with Path("/dev/full").open("wb") as full:
         result = subprocess.run(
@@ -418,6 +425,7 @@ def test_full_disk(small_file):
     assert result.stderr == b"stormwright: No space left on device\n"
 
 
+@pytest.mark.slow
 def test_interrupt_is_quiet(tmp_path):
     pipe = tmp_path / "never-written"
     os.mkfifo(pipe)

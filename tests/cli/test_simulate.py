@@ -176,6 +176,7 @@ def test_sets_of_tuples_are_as_large_as_fits(run, file):
     assert "25 tuples are simulated as one: latencies are longer" in out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("left_out", [0, 2], ids=["placed", "partly placed"])
 def test_simulation_is_interruptible_however_many_tuples_there_are(tmp_path, left_out):
     """Virtual time hardly advances at 10¹⁸ tuples/s, so signals are looked at after a number of events."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from stormwright.cli.plans import next_commands
 from stormwright.client import Client
 from stormwright.client.shapes import Concern, Overview
@@ -15,6 +17,7 @@ from tests.service.http.test_api import HOST, nimbus, port, running  # noqa: F40
 from tests.service.plans.nimbus import Nimbus
 
 
+@pytest.mark.long
 def test_status_reports_findings_pending_plans_and_recent_actions(
     run,
     nimbus: Nimbus,  # noqa: F811

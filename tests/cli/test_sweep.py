@@ -58,6 +58,7 @@ def test_spark_master_is_read_from_environment(run, tmp_path, monkeypatch):
     assert "'nowhere'" in err
 
 
+@pytest.mark.long
 def test_unreachable_spark_master_is_one_message(run, tmp_path, monkeypatch):
     monkeypatch.setattr(remote, "ANSWERS_S", 0.5)
     for master in ("spark://127.0.0.1:9", "sc://127.0.0.1:9"):

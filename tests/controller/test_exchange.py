@@ -173,6 +173,7 @@ def test_undrained_topology_cancels_the_swap(storm: FakeStorm, swap: Callable[..
     assert storm.runs == RUNS
 
 
+@pytest.mark.long
 def test_lost_slot_returns_other_half_of_swap(storm: FakeStorm, swap: Callable[..., list[MoveReport]]) -> None:
     """Nimbus no longer shows n1: a, whose slots the rebalance has taken, gets them again."""
     storm.lost = {"n1"}
@@ -217,6 +218,7 @@ def test_half_stored_swap_is_completed_by_next_answer() -> None:
         assert bridge.answer(now.with_current({})).assignments == {}, "no order is left over"
 
 
+@pytest.mark.long
 def test_swap_is_cancelled_for_good_when_nimbus_stops_polling(
     storm: FakeStorm, swap: Callable[..., list[MoveReport]]
 ) -> None:

@@ -126,6 +126,7 @@ def run(
     return report
 
 
+@pytest.mark.long
 def test_pause_drain_swap_resume(
     move: Move, bridge: Bridge, tally: Tally, pauses: Pauses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -139,6 +140,7 @@ def test_pause_drain_swap_resume(
     assert report.moved_executors == 4
 
 
+@pytest.mark.slow
 def test_unchanged_worker_gets_time_to_discover_new_workers(
     bridge: Bridge, pauses: Pauses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -176,6 +178,7 @@ def test_unchanged_worker_gets_time_to_discover_new_workers(
     assert ended[1] - ended[0] >= 0.7
 
 
+@pytest.mark.long
 def test_rebalance_passes_chosen_number_of_workers(move: Move, bridge: Bridge, tally: Tally, pauses: Pauses) -> None:
     storm = FakeStorm(tally)
     assert run(move.with_workers({T.id: 3}), storm, bridge, tally, pauses).complete
@@ -191,6 +194,7 @@ def test_unreachable_supervisor_does_not_delay_the_move(
     assert any("host0: the stop request to the supervisor failed" in line for line in caplog.messages)
 
 
+@pytest.mark.long
 def test_surviving_old_worker_makes_the_move_incomplete(
     move: Move, bridge: Bridge, tally: Tally, pauses: Pauses
 ) -> None:
@@ -212,6 +216,7 @@ def test_surviving_old_worker_makes_the_move_incomplete(
     assert storm.calls[-1] == "activate t"
 
 
+@pytest.mark.long
 def test_late_polls_after_reactivation_never_move_the_topology(
     move: Move, bridge: Bridge, tally: Tally, pauses: Pauses
 ) -> None:
@@ -227,6 +232,7 @@ def test_late_polls_after_reactivation_never_move_the_topology(
     assert ask(bridge) == {}, "so it is not sent back later"
 
 
+@pytest.mark.long
 def test_placement_made_by_storm_without_answer_is_ordered_again(
     move: Move, bridge: Bridge, tally: Tally, pauses: Pauses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -251,6 +257,7 @@ def test_placement_made_by_storm_without_answer_is_ordered_again(
     assert report.complete
 
 
+@pytest.mark.long
 def test_move_is_not_complete_before_nimbus_was_answered(
     move: Move, bridge: Bridge, tally: Tally, pauses: Pauses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -288,6 +295,7 @@ def test_pending_trees_stop_the_move_and_resume_the_spouts(
     assert storm.calls == ["deactivate t", "activate t"]
 
 
+@pytest.mark.long
 def test_pending_trees_are_replayed_if_the_policy_of_the_topology_says_so(
     move: Move, bridge: Bridge, tally: Tally, pauses: Pauses
 ) -> None:
@@ -303,6 +311,7 @@ def short_turns(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"stormwright.controller.draining.{name}", seconds)
 
 
+@pytest.mark.long
 def test_tuple_retained_by_paused_spout_is_flushed_by_reactivation(
     move: Move, bridge: Bridge, tally: Tally, pauses: Pauses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -321,6 +330,7 @@ def test_tuple_retained_by_paused_spout_is_flushed_by_reactivation(
     assert tally.totals("t-1-0").failed == 0
 
 
+@pytest.mark.long
 def test_drain_of_bolt_holding_tuples_is_limited_to_few_turns(
     move: Move, bridge: Bridge, tally: Tally, pauses: Pauses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -338,6 +348,7 @@ def test_a_refusal_of_nimbus_resumes_the_spouts(move: Move, bridge: Bridge, tall
     assert storm.calls[-1] == "activate t"
 
 
+@pytest.mark.long
 def test_topology_with_silent_workers_is_not_moved(move: Move, bridge: Bridge, pauses: Pauses) -> None:
     storm = FakeStorm(Tally())
     with pytest.raises(MoveError, match="1 of 1 workers do not report"):
@@ -349,6 +360,7 @@ def test_topology_with_silent_workers_is_not_moved(move: Move, bridge: Bridge, p
         run(move, storm, bridge, Tally(), pauses, stop=stop)
 
 
+@pytest.mark.long
 def test_move_after_service_start_waits_for_worker_reports(move: Move, bridge: Bridge, pauses: Pauses) -> None:
     tally = Tally()
     storm = FakeStorm(tally)

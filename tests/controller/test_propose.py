@@ -267,6 +267,7 @@ def test_each_placement_is_predicted_once(monkeypatch: pytest.MonkeyPatch) -> No
     assert len(evaluated) == len({tuple(each) for each in evaluated}) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("slots", [[0] * 4 + [1] * 4, [0, 0, 2, 2, 4, 4, 1, 1]])
 def test_no_placement_is_better_than_a_plan_by_more_than_its_gap(slots: list[int]) -> None:
     now, rng = two(), np.random.default_rng(1)
@@ -459,6 +460,7 @@ def test_pause_is_modelled_by_legs_and_by_starts_on_the_smallest_node() -> None:
     assert step_of_json(step_to_json(step)).starts_per_core == step.starts_per_core
 
 
+@pytest.mark.slow
 def test_fewest_nodes_surely_sustain_the_measured_rates() -> None:
     """Nodes filled up to the headroom would not: then the plan is for more nodes than that, and not for none."""
     problem = read_problem(Path("ready:cluster-20"))

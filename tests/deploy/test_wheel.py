@@ -47,6 +47,7 @@ def wheel() -> Path:
     return built()
 
 
+@pytest.mark.slow
 def test_two_builds_are_equal(wheel):
     first = wheel.read_bytes()
     assert built().read_bytes() == first

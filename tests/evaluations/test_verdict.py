@@ -36,6 +36,7 @@ def test_confidence_intervals_equal_those_of_scipy():
     assert difference.value == pytest.approx(np.mean(A) - np.mean(B))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("true", [0.3, 1.0, 3.0])
 def test_intervals_of_ratios_contain_the_true_ratio_in_95_percent_of_cases(true):
     rng = np.random.default_rng(5)
@@ -150,6 +151,7 @@ def test_tables_of_top_storm_are_reproduced_without_a_cluster(where):
     assert judge(row, {}).verdict == IN_MAGNITUDE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["top-storm", "adaptive", "tag-aware"])
 def test_published_numbers_computable_without_java_are_reproduced(name):
     claims = [

@@ -130,6 +130,7 @@ def test_moving_the_last_executor_of_a_worker_removes_the_worker():
 # Against the oracle ------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @given(problems(), st.data())
 def test_move_cost_equals_oracle_cost(of, data):
     slots = data.draw(slots_of(of)).tolist()
@@ -157,6 +158,7 @@ def test_move_cost_equals_oracle_cost(of, data):
     assert position == sum(slot != UNPLACED for slot in slots)
 
 
+@pytest.mark.slow
 @given(problems(), st.data())
 def test_obstacles_equal_brute_force_obstacles(of, data):
     slots = data.draw(slots_of(of)).tolist()

@@ -31,6 +31,7 @@ def test_overload_text_lists_amounts_and_causing_components():
     assert overloads(of, np.array([0, 0, -1, -1], np.int32)) == []
 
 
+@pytest.mark.long
 @given(problems(), st.data())
 def test_overloads_equal_brute_force_overloads(of, data):
     slots = data.draw(slots_of(of)).tolist()

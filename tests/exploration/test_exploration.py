@@ -31,12 +31,14 @@ def quiet(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.CRITICAL, "stormwright")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(SCHEDULES))
 def test_invariants_hold_for_schedules_by_chance(seed: int) -> None:
     schedule = by_chance(seed, STEPS, MESSAGES)
     assert explore(schedule).text == "", smallest(schedule, lambda smaller: bool(explore(smaller).violations))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("first", range(3))
 def test_safety_properties_hold_for_sampled_single_deaths(first: int) -> None:
     """At every step of every world: `benchmarks/simulator/exploration.py`."""
@@ -45,6 +47,7 @@ def test_safety_properties_hold_for_sampled_single_deaths(first: int) -> None:
     assert [(str(each), found) for each in some if (found := explore(each).text)] == []
 
 
+@pytest.mark.long
 def test_same_schedule_is_the_same_run() -> None:
     schedule = by_chance(5, STEPS, MESSAGES)
     one, other = explore(schedule), explore(schedule)
@@ -81,6 +84,7 @@ def test_fault_of_a_scenario_is_scheduled_at_its_moment() -> None:
     assert all(each.faults[0].fault == PlannedFault(FaultKind.KILL, FaultTarget.MOVING_WORKER) for each in schedules)
 
 
+@pytest.mark.long
 def test_exploration_detects_a_move_without_drain(monkeypatch: pytest.MonkeyPatch) -> None:
     def undrained(topologies: Sequence[object], *_: object) -> list[object]:
         return []
@@ -89,6 +93,7 @@ def test_exploration_detects_a_move_without_drain(monkeypatch: pytest.MonkeyPatc
     assert [each.invariant for each in explore(Schedule(1)).violations] == [Invariant.TREES]
 
 
+@pytest.mark.slow
 def test_exploration_shrinks_a_forgotten_pause_to_one_death(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stormwright.controller.safety.pauses.Pauses._write", lambda *_: None)
 

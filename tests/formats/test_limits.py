@@ -96,6 +96,7 @@ def test_too_deeply_nested_topology_is_excluded_without_affecting_others():
 # Faults ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_many_faults_are_counted():
     with quickly(20), pytest.raises(InputError) as caught:
         problem_from_dict({**SMALL, **NO_NODES, "supervisors": [{} for _ in range(200_000)]})

@@ -126,6 +126,7 @@ def make(package):
     return run(package, "make")
 
 
+@pytest.mark.slow
 def test_change_in_another_module_invalidates_the_cache(package):
     for value in (1, 22):
         write_callee(package, value)
@@ -133,10 +134,12 @@ def test_change_in_another_module_invalidates_the_cache(package):
         assert run(package)[:2] == [3 * value, 1], "kept on disk"
 
 
+@pytest.mark.slow
 def test_integers_of_any_width_share_one_signature(package):
     assert run(package) == [3, 0, 1]
 
 
+@pytest.mark.slow
 def test_prebuilt_code_is_loaded_and_nothing_written(package):
     assert make(package) == [3, 0, 1]
     assert len(prebuilt_files(package)) == 2
@@ -145,6 +148,7 @@ def test_prebuilt_code_is_loaded_and_nothing_written(package):
     assert before == {path: path.stat().st_mtime_ns for path in package.rglob("*.nb?")}
 
 
+@pytest.mark.slow
 def test_cached_function_can_be_inlined_into_callers(package):
     """And what is seldom called stays apart, once, what often is does not."""
     (package / "pack" / "room" / "outer.py").write_text(OUTER, encoding="utf-8")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,6 +11,7 @@ from stormwright.testing import oracles
 from stormwright.testing.strategies import problems, slots_of
 
 
+@pytest.mark.slow
 @given(problems(), st.data())
 def test_by_topology_lists_distinct_slots_in_order_of_first_executor(problem, data):
     slots = data.draw(slots_of(problem))

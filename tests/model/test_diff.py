@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,6 +19,7 @@ def workers(problem, slots):
     return found
 
 
+@pytest.mark.long
 @given(problems(), st.data())
 def test_moves_and_workers(problem, data):
     before, after = data.draw(slots_of(problem)), data.draw(slots_of(problem))

@@ -38,6 +38,7 @@ def same(one: Problem, other: Problem, names: tuple[str, ...]) -> bool:
     return all(getattr(one, name) is getattr(other, name) for name in names)
 
 
+@pytest.mark.long
 @given(problems())
 def test_new_placement_shares_cluster_workload_and_load(of):
     moved = of.with_current({})
@@ -45,6 +46,7 @@ def test_new_placement_shares_cluster_workload_and_load(of):
     assert moved.current_slot is not of.current_slot
 
 
+@pytest.mark.long
 @given(problems())
 def test_another_load_shares_all_but_the_load(of):
     loaded = of.with_load(LoadProfile({}))
@@ -52,6 +54,7 @@ def test_another_load_shares_all_but_the_load(of):
     assert loaded.executor_cpu_hz is not of.executor_cpu_hz
 
 
+@pytest.mark.long
 @given(problems())
 def test_changed_supervisors_share_workload_and_load(of):
     turned = replace(of, supervisors=of.supervisors[::-1])
@@ -79,6 +82,7 @@ def test_assumed_traffic_is_made_once_for_all_loads_and_not_for_cpu():
     assert made == [], "streams were looked at"
 
 
+@pytest.mark.slow
 def test_cost_of_a_new_placement_is_independent_of_cluster_size():
     components = (Component("a", "spout", 500), Component("b", "bolt", 500))
     runs = default_executor_runs(components)
@@ -136,6 +140,7 @@ def test_assignment_to_missing_supervisor_counts_as_unplaced():
     assert gone.current_slot.tolist() == [-1, -1]
 
 
+@pytest.mark.long
 @given(st.data())
 def test_current_slots_are_independent_of_earlier_placements(data):
     """Placements by turns, some sound and some not: two topologies in a slot, executors beyond the end."""

@@ -13,6 +13,7 @@ from stormwright.testing import oracles
 from stormwright.testing.strategies import problems
 
 
+@pytest.mark.long
 @given(problems())
 def test_arrays_agree_with_the_objects(problem):
     named = oracles.executors(problem)
@@ -30,6 +31,7 @@ def test_arrays_agree_with_the_objects(problem):
     assert np.array_equal(problem.node_rack[:, None] == problem.node_rack[None, :], same)
 
 
+@pytest.mark.long
 @given(problems())
 def test_current_slot_by_name(problem):
     for (topology, executor), slot in zip(oracles.executors(problem), problem.current_slot, strict=True):
@@ -39,6 +41,7 @@ def test_current_slot_by_name(problem):
         assert (problem.slots[slot] if slot != UNPLACED else None) == (runs_in if runs_in in problem.slots else None)
 
 
+@pytest.mark.long
 @given(problems())
 def test_loads_are_measured_or_assumed(problem):
     assert len(problem.executor_cpu_hz) == len(problem.executor_memory_mb) == problem.num_executors
@@ -60,6 +63,7 @@ def test_an_assignment_of_an_unknown_topology_is_nothing():
     assert problem.current_slot.tolist() == []
 
 
+@pytest.mark.long
 @given(problems())
 def test_problem_without_load_or_placement_retains_its_supervisors(problem):
     nothing = problem.with_current({}).with_load(LoadProfile({}))
@@ -67,6 +71,7 @@ def test_problem_without_load_or_placement_retains_its_supervisors(problem):
     assert nothing.supervisors == problem.supervisors
 
 
+@pytest.mark.long
 @given(problems())
 def test_shared_arrays_cannot_be_written_to(problem):
     shared = [problem.executor_offset, problem.executor_topology, problem.slot_node, problem.current_slot]

@@ -42,6 +42,7 @@ def test_failed_write_leaves_no_readable_file(tmp_path: Path, monkeypatch: pytes
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.long
 def test_threads_share_files_and_lose_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     gap_s = 0.01
     monkeypatch.setattr("stormwright.perflog.landing.GAP_S", gap_s)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import orjson
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,6 +14,7 @@ from stormwright.testing.strategies import problems
 from tests.examples import examples
 
 
+@pytest.mark.long
 @given(data=st.data())
 @settings(max_examples=examples(40), deadline=None)
 def test_any_problem_can_be_predicted(data):

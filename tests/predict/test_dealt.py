@@ -37,6 +37,7 @@ def assert_says_the_pairs(pairs: StreamRates, distributions: Distributions, exec
         assert found == pytest.approx(of, rel=1e-9, abs=1e-12)
 
 
+@pytest.mark.long
 @given(data=st.data())
 @settings(max_examples=50, deadline=None)
 def test_distributions_and_remaining_pairs_cover_all_pairs(data):

@@ -58,6 +58,7 @@ def reach_of(problem: Problem, slots: np.ndarray | None = None) -> float:
     return predict(problem, slots).topologies[0].reachable_tps.value
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("measured", [800.0, 1_500.0, 3_000.0])
 @pytest.mark.parametrize("used", [0.2, 1.0])
 def test_rate_with_all_trees_pending_is_the_highest_rate_of_what_runs(measured, used):
@@ -68,6 +69,7 @@ def test_rate_with_all_trees_pending_is_the_highest_rate_of_what_runs(measured, 
     assert reach_of(pending(problem, 1.0)) == pytest.approx(rate, rel=0.01)
 
 
+@pytest.mark.long
 def test_what_cpu_does_not_explain_are_waits():
     """Its nodes have CPU to spare, so a placement of less CPU gains little."""
     problem = pending(full(placed(WordCount(cores=0.4, rate_tps=1_500.0, pending=200, link_bps=1e9)), 0.2), 1.0)
@@ -77,6 +79,7 @@ def test_what_cpu_does_not_explain_are_waits():
     assert reach_of(problem, TOGETHER) == pytest.approx(1_500, rel=0.05)
 
 
+@pytest.mark.long
 def test_cores_that_other_work_of_the_machine_took_were_not_available():
     """Threads could run and had no core, though the node is far from its quota: it is as good as full."""
     problem = full(placed(WordCount(cores=0.4, rate_tps=3_000.0, pending=200, link_bps=1e9)), 0.3)
@@ -89,6 +92,7 @@ def test_cores_that_other_work_of_the_machine_took_were_not_available():
     assert contended.bottleneck.kind == "cpu"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("used", [0.05, 0.1])
 def test_costs_of_lone_tuples_do_not_limit_the_rate_of_full_queues(used):
     """At few trees/s nearly all CPU is polling, which the model takes for work: nodes are far from full."""
@@ -108,6 +112,7 @@ def test_without_pending_trees_nothing_is_scaled():
     assert predict(problem).topologies[0].scale == 1.0
 
 
+@pytest.mark.slow
 @given(st.floats(0.02, 1.0))
 def test_highest_rate_is_between_the_measured_one_and_that_of_the_model(part):
     problem = placed(WordCount(cores=0.4, rate_tps=2_000.0, pending=200))
@@ -115,6 +120,7 @@ def test_highest_rate_is_between_the_measured_one_and_that_of_the_model(part):
     assert rate * 0.99 <= found <= reach_of(problem) * 1.01
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("part", "of_model"), [(1.0, 0.0), (0.96, 0.02), (0.86, 0.5), (0.8, 0.9), (0.5, 0.99)])
 def test_the_fewer_trees_are_pending_the_more_the_model_counts(part, of_model):
     """At 70 % of their highest rate topologies on nodes with a quota had up to 86 % of their trees pending."""
@@ -124,6 +130,7 @@ def test_the_fewer_trees_are_pending_the_more_the_model_counts(part, of_model):
     assert counts == pytest.approx(of_model, abs=0.1)
 
 
+@pytest.mark.slow
 def test_a_little_less_pending_changes_the_highest_rate_little():
     problem = placed(WordCount(cores=0.4, rate_tps=4_000.0, pending=200, link_bps=1e9))
     found = [reach_of(pending(problem, part)) for part in np.arange(1.0, 0.5, -0.01)]
@@ -155,6 +162,7 @@ def polling_costs() -> dict:
     }
 
 
+@pytest.mark.slow
 def test_scale_of_what_runs_applies_to_other_placements():
     problem = full(placed(WordCount(cores=0.4, rate_tps=4_000.0, pending=200, link_bps=1e9)))
     waiting = pending(problem, 1.0)
@@ -164,6 +172,7 @@ def test_scale_of_what_runs_applies_to_other_placements():
     assert predict(waiting, TOGETHER).topologies[0].scale == predict(waiting).topologies[0].scale
 
 
+@pytest.mark.long
 def test_less_cpu_is_not_claimed_where_something_else_is_the_limit():
     """All trees are pending and the links are full: that a node could do more is no error of its costs."""
     problem = placed(WordCount(cores=16.0, link_bps=2e6, rate_tps=2_000.0, pending=200))
@@ -192,6 +201,7 @@ def saturated(part: float = 1.0, rate_tps: float = 4_000.0) -> Problem:
     return pending(full(placed(WordCount(cores=0.4, rate_tps=rate_tps, pending=200, link_bps=1e9))), part)
 
 
+@pytest.mark.long
 def test_scale_is_learned_where_trees_wait_and_holds_where_they_do_not():
     """By day it is saturated; at night, at a tenth of the rate, its highest rate is still predicted."""
     day, topology = saturated(), saturated().topologies[0].id
@@ -211,6 +221,7 @@ def test_scale_is_learned_where_trees_wait_and_holds_where_they_do_not():
     assert errors[0] < errors[1] / 2
 
 
+@pytest.mark.slow
 def test_learned_scale_is_corrected_by_the_newest_rate():
     """Scales that were learned too high or too low do not matter to what runs now."""
     day = saturated()
@@ -233,6 +244,7 @@ def test_learned_scales_are_retained_until_their_topology_is_gone():
     assert read.scales == {"words": LearnedScale(0.5, 0.01)}
 
 
+@pytest.mark.long
 def test_base_costs_leave_room_for_what_was_measured():
     """On small nodes costs of young workers would take all: what completes trees there is not predicted to do none."""
     problem = full(pending(placed(WordCount(cores=0.1, rate_tps=1_500.0, pending=200)), 1.0))

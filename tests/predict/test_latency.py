@@ -207,6 +207,7 @@ def merged(parts: Sequence[Problem]) -> Problem:
     return Problem(parts[0].supervisors, topologies, load=loads)
 
 
+@pytest.mark.long
 @given(parts=st.lists(chains(), min_size=2, max_size=4), data=st.data())
 @settings(max_examples=examples(20), deadline=None)
 def test_latency_of_some_topologies_is_as_among_all(parts: list[Problem], data: st.DataObject):

@@ -47,6 +47,7 @@ def assert_same(one: SteadyState, other: SteadyState) -> None:
     assert one.given.ways.latency.mean == pytest.approx(other.given.ways.latency.mean, rel=1e-9, abs=1e-15)
 
 
+@pytest.mark.slow
 @given(data=st.data())
 @settings(max_examples=examples(40), deadline=None)
 def test_incremental_routes_equal_routes_computed_from_scratch(data):
@@ -64,6 +65,7 @@ def test_incremental_routes_equal_routes_computed_from_scratch(data):
         assert_same(fresh, known)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("pending", [5, 100_000, None])
 def test_incremental_rates_equal_full_rates_with_spill_and_uneven_spouts(pending):
     problem = WordCount(cores=0.4, pending=pending).problem()
@@ -97,6 +99,7 @@ def assert_next_to_equal(one: SteadyState, other: SteadyState) -> None:
         close("variance", ours.variance, known.variance)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(examples(2)))
 def test_rates_after_a_move_sequence_equal_independent_predictions(seed):
     """Several topologies on nodes that they share: some of them move, again and again, and lose a slot and get one."""
@@ -124,6 +127,7 @@ def test_rates_after_a_move_sequence_equal_independent_predictions(seed):
         assert_next_to_equal(known, fresh)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("pending", [3, 40, None])
 @pytest.mark.parametrize("costs", [Costs(), Costs(quota_period_ms=100.0, machine_cores=2.0)])
 def test_topologies_unaffected_by_a_move_are_not_recomputed(pending, costs, monkeypatch):
@@ -143,6 +147,7 @@ def test_topologies_unaffected_by_a_move_are_not_recomputed(pending, costs, monk
         assert any(one is not None and one[0].tolist() == [True, False] for one in known_before)
 
 
+@pytest.mark.slow
 @given(data=st.data())
 @settings(max_examples=examples(40), deadline=None)
 def test_some_topologies_by_themselves_are_as_among_all(data):

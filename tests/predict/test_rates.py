@@ -54,6 +54,7 @@ def water_filling(shares, free, weights):
     return np.array([fixed[t] for t in range(count)])
 
 
+@pytest.mark.long
 @given(st.data())
 @settings(max_examples=examples(40), deadline=None)
 def test_highest_rates_equal_linear_program_solution(data):
@@ -118,6 +119,7 @@ def test_workers_on_one_node_use_no_link():
     assert demand.thread_s.sum() > steady_of(WordCount(), ALL_IN_ONE).demand.thread_s.sum()
 
 
+@pytest.mark.slow
 @given(measured=placements, target=placements)
 @settings(max_examples=examples(40), deadline=None)
 def test_measured_anywhere_the_same_is_predicted(measured, target):
@@ -144,6 +146,7 @@ def test_measured_anywhere_the_same_is_predicted(measured, target):
     assert again.highest_tps == pytest.approx(steady_of(word_count, target, costs).highest_tps, rel=0.02)
 
 
+@pytest.mark.long
 @given(slots=placements, factor=st.floats(1.0, 4.0))
 @settings(max_examples=examples(40), deadline=None)
 def test_more_of_anything_never_lowers_the_highest_rate(slots, factor):
@@ -153,6 +156,7 @@ def test_more_of_anything_never_lowers_the_highest_rate(slots, factor):
         assert np.all(steady_of(more, slots).highest_tps >= before.highest_tps * (1 - 1e-9))
 
 
+@pytest.mark.slow
 @given(slots=placements, pending=st.sampled_from([1, 5, 50, 1000]))
 @settings(max_examples=examples(60), deadline=None)
 def test_nothing_is_ever_fuller_than_full(slots, pending):
@@ -165,6 +169,7 @@ def test_nothing_is_ever_fuller_than_full(slots, pending):
     assert steady.pending.rate_tps * steady.pending.ways.cycle.mean <= 2 * pending * (1 + 1e-2)
 
 
+@pytest.mark.long
 @given(slots=placements, seed=st.integers(0, 5))
 @settings(max_examples=20, deadline=None)
 def test_rates_are_independent_of_node_numbering(slots, seed):

@@ -40,6 +40,7 @@ NO_COSTS = Costs(serialise_us=0, serialise_us_per_kb=0, send_us=0, send_us_per_k
 uses = st.lists(st.lists(st.integers(1, 30), min_size=3, max_size=3), min_size=1, max_size=5)
 
 
+@pytest.mark.long
 @given(uses)
 def test_fair_rates_equal_optimizer_solution(use):
     use = np.array(use) / 10
@@ -72,6 +73,7 @@ def exact_rates(use, pending):
     return np.array([rates[(pending, pending), kind] for kind in range(2)])
 
 
+@pytest.mark.long
 def test_closed_network_with_many_pending_trees_approaches_fair_rates():
     """The first class uses mostly the first queue, the second mostly the second, and both a little of the other."""
     use = np.array([[1.0, 0.1], [0.2, 0.6], [0.3, 0.3]])

@@ -16,6 +16,7 @@ from stormwright.testing.strategies import problems
 from tests.examples import examples
 
 
+@pytest.mark.slow
 @given(data=st.data())
 @settings(max_examples=examples(60), deadline=None)
 def test_incremental_flow_spread_equals_the_model(data):

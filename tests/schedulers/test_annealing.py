@@ -28,6 +28,7 @@ def schedule(of: Problem, **settings: object):
     return make_scheduler("annealing", settings).schedule(of)
 
 
+@pytest.mark.slow
 def test_tiny_problems_against_the_optimum():
     """It finds the optimum of problems this small, nearly always."""
     assert part_optimal(schedule, oracles.cost) >= 0.9

@@ -28,6 +28,7 @@ def worth(of: Problem, slots: Sequence[int], hop_cycles: float = HOP_CYCLES) -> 
     return statistics.fmean(busy) + statistics.pstdev(busy)
 
 
+@pytest.mark.slow
 def test_tiny_problems_against_the_optimum():
     """It finds the optimum of problems this small, mostly."""
     assert part_optimal(schedule, worth) >= 0.8

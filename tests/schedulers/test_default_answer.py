@@ -32,6 +32,7 @@ def reached(of: Problem, placement: sw.Assignment) -> float:
     return min(one.reachable_tps.value / one.measured_tps for one in sw.predict(of, placement).topologies)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("case", "supervisors", "trees_tps"), [(CRAWLER, 4, 23.1), (SMALL, 2, 19.9), (TWO, 2, 19.9)], ids=lambda each: each
 )
@@ -44,6 +45,7 @@ def test_public_topologies_reach_what_even_reaches(case, supervisors, trees_tps)
     assert violations(of, found.slot_of_executor) == []
 
 
+@pytest.mark.long
 def test_isolated_topology_uses_all_its_machines():
     """As Storm's IsolationScheduler divides the workers: two on each of the two machines."""
     of = public(ISOLATED, 4, "storm.yaml")
@@ -64,6 +66,7 @@ def test_default_answer_is_never_below_even_on_random_topologies(seed):
         assert reached(of, found) >= reached(of, even) * (1 - 1e-3)
 
 
+@pytest.mark.slow
 def test_a_running_placement_that_does_not_sustain_the_rates_is_left_for_one_that_reaches_what_even_reaches():
     of = public(CRAWLER, 4)
     runs = of.with_current(sw.place(of, objective="traffic").by_topology(of))
@@ -73,6 +76,7 @@ def test_a_running_placement_that_does_not_sustain_the_rates_is_left_for_one_tha
     assert np.array_equal(sw.place(settled).slot_of_executor, settled.current_slot), "a good placement stays"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("path", small_cases(), ids=case_name)
 def test_default_answer_keeps_limits_and_reaches_more_than_the_one_by_traffic(path):
     of = case_problem(path)
@@ -82,6 +86,7 @@ def test_default_answer_keeps_limits_and_reaches_more_than_the_one_by_traffic(pa
     assert reached(of, found) >= reached(of, by_traffic) * (1 - 1e-3)
 
 
+@pytest.mark.long
 def test_numbers_of_workers_are_as_requested_unless_a_service_measured_the_load():
     of = public(CRAWLER, 4)
     assert len(np.unique(sw.place(of).slot_of_executor)) == 8
@@ -102,6 +107,7 @@ def test_topologies_without_any_traffic_are_placed_by_traffic():
     assert sw.place(of).parameters["objective"] == "traffic"
 
 
+@pytest.mark.slow
 def test_prices_and_limits_of_moves_decide_by_traffic():
     of = public(TWO, 2)
     for settings in ({"max_moves": 3}, {"node_price": 1.0}, {"bound": True}):
@@ -116,6 +122,7 @@ def test_nothing_is_searched_if_nothing_known_limits_the_rates():
     assert found.throughput.factor > 1e6
 
 
+@pytest.mark.long
 def test_a_placement_that_does_not_sustain_the_rates_is_marked():
     of = public(CRAWLER, 4)
     slow = sw.place(of, objective="traffic")

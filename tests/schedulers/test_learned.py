@@ -33,6 +33,7 @@ def some_groups(count=12, rows=20, seed=0):
         )
 
 
+@pytest.mark.long
 def test_learned_placement_respects_limits_and_has_a_reason():
     found = make_scheduler("learned").schedule(WORD_COUNT)
     assert violations(WORD_COUNT, found.slot_of_executor) == []
@@ -70,6 +71,7 @@ def costs_without_workers():
     return {"schema": "stormwright-calibration/1", "costs": {"worker_cores": 0.0}}
 
 
+@pytest.mark.long
 def test_exported_trees_equal_library_predictions():
     from sklearn.ensemble import GradientBoostingRegressor  # other processes are not to wait for it
 
@@ -86,6 +88,7 @@ def test_exported_trees_equal_library_predictions():
     assert np.allclose(scores - scores.mean(), expected - expected.mean(), atol=1e-4)
 
 
+@pytest.mark.long
 def test_training_learns_to_avoid_bad_placements():
     model = trained(list(some_groups(40)), "made", 0)
     for group in some_groups(10, seed=1):
@@ -93,6 +96,7 @@ def test_training_learns_to_avoid_bad_placements():
         assert worst < 0.25 * group.badness.max()
 
 
+@pytest.mark.long
 def test_the_same_examples_make_the_same_model(tmp_path):
     first, again = (trained(list(some_groups()), "made", 0).as_dict() for _ in range(2))
     assert first == again

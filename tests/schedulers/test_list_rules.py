@@ -108,6 +108,7 @@ def delays(of: Problem, node: list[int], weight: list[float]) -> float:
     return sum(weight[owner[e]] * of.executor_cpu_hz[e] / of.node_cpu_hz[k] / (1 - use[k]) for e, k in enumerate(node))
 
 
+@pytest.mark.long
 @settings(deadline=None, max_examples=examples(60))
 @given(
     old=st.lists(st.tuples(st.integers(0, 2), st.integers(1, 6)), min_size=1, max_size=4),
@@ -141,6 +142,7 @@ def test_invalid_weight_is_rejected():
         make_scheduler("least_weighted_delay").schedule(of)
 
 
+@pytest.mark.long
 @settings(deadline=None, max_examples=examples(60))
 @given(
     there=st.lists(st.integers(0, 2), min_size=1, max_size=5),

@@ -171,6 +171,7 @@ def test_missing_metis_error_includes_the_install_command(name, monkeypatch):
         make_scheduler(name).schedule(of)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
     [

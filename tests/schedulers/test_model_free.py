@@ -59,6 +59,7 @@ def test_a_load_beyond_the_limit_of_even_is_refused(chain: sw.Problem, monkeypat
         train_agent(VirtualTopology(chain))
 
 
+@pytest.mark.slow
 def test_an_agent_learns_an_assignment_with_a_fifth_of_the_latency_under_even(
     chain: sw.Problem, tmp_path: Path
 ) -> None:

@@ -196,6 +196,7 @@ def member(name):
     return Member(Members(name, "", 0, "auto", "n_version"), name, 0.0)
 
 
+@pytest.mark.slow
 def test_member_failing_in_its_process_leaves_other_members_usable(packaged, capfd):
     found = answered(SMALL, schedulers="interrupted,odd,wrong,right,ending,even")
     assert found.parameters["chosen"] == "right"
@@ -210,6 +211,7 @@ def test_member_failing_in_its_process_leaves_other_members_usable(packaged, cap
     assert capfd.readouterr().err == ""
 
 
+@pytest.mark.slow
 def test_hanging_member_is_killed_with_its_child_processes(packaged, held):
     with SchedulerProcess() as apart:
         apart.schedule(member("right"), SMALL, 60)
@@ -219,6 +221,7 @@ def test_hanging_member_is_killed_with_its_child_processes(packaged, held):
         assert held()
 
 
+@pytest.mark.slow
 def test_member_hanging_during_construction_is_killed(packaged, held):
     with SchedulerProcess() as apart:
         apart.schedule(member("right"), SMALL, 60)
@@ -232,6 +235,7 @@ def test_member_hanging_during_construction_is_killed(packaged, held):
         make_scheduler("n_version", {"schedulers": "building", "settings": "building.speed=3"})
 
 
+@pytest.mark.long
 def test_the_limit_is_of_all_answers_of_a_member(packaged, monkeypatch):
     clock = itertools.count(step=10)
     with SchedulerProcess() as apart:
@@ -241,6 +245,7 @@ def test_the_limit_is_of_all_answers_of_a_member(packaged, monkeypatch):
             [apart.schedule(member("right"), SMALL, 200) for _ in range(20)]
 
 
+@pytest.mark.slow
 def test_hanging_member_terminates_with_its_parent_process(packaged, held):
     lines = (
         "from tests.schedulers.test_n_version import SMALL, SchedulerProcess, member",
@@ -309,6 +314,7 @@ def test_invalid_member_settings_are_rejected():
         make_scheduler("n_version", {"schedulers": "online", "settings": "online.alpha=7"})
 
 
+@pytest.mark.long
 def test_a_time_budget_is_shared():
     answered(WORD_COUNT, schedulers="optimizer", settings="optimizer.iterations=100")  # compiled from here on
     begun = time.perf_counter()

@@ -42,6 +42,7 @@ def test_cost_and_validity_of_the_answer_by_the_oracle(path):
     assert oracles.cost(placed, slots) >= read_case(path)["reference"]["lower_bound"] * (1 - 1e-9)
 
 
+@pytest.mark.slow
 def test_tiny_problems_against_the_optimum():
     """Places whatever can be placed, never claims less than the optimum, and is near it on the whole."""
     ratios = []
@@ -114,6 +115,7 @@ def test_less_beta_never_takes_more_nodes(path):
     assert used == sorted(used)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("first", range(0, 300, 50))
 def test_lower_beta_never_uses_more_nodes(first):
     """Topologies that fill up to a half of the slots, and up to all CPU, of clusters of unequal nodes."""

@@ -45,6 +45,7 @@ def case(prefix: str):
     return case_problem(path), read_case(path)["reference"]
 
 
+@pytest.mark.long
 def test_tiny_problems_against_the_optimum():
     """It finds the optimum of problems this small, nearly always."""
     assert part_optimal(schedule, oracles.cost) >= 0.95
@@ -77,6 +78,7 @@ def test_proven_optima(name):
     assert cost == pytest.approx(reference["cost"], rel=1e-9)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("executors", [1_000, 2_100])
 def test_a_very_large_topology_is_placed_whole_within_its_limits(executors):
     """It is searched by levels, whether it has tables or none and was grown."""
@@ -101,6 +103,7 @@ def test_seed_and_iterations_decide_the_answer():
     assert first.parameters["iterations_made"] >= 20_000
 
 
+@pytest.mark.slow
 def test_clock_is_unused_without_a_time_budget(monkeypatch):
     """The answer is the same however slow the machine."""
     of, _ = case("m01")
@@ -227,6 +230,7 @@ def drifted(prefix: str) -> Problem:
     return of.with_load(LoadProfile(loads))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("prefix", ["m01", "m03", "l04"])
 def test_no_more_than_the_cap_moves_and_more_moves_are_worth_more(prefix):
     of = drifted(prefix)
@@ -241,6 +245,7 @@ def test_no_more_than_the_cap_moves_and_more_moves_are_worth_more(prefix):
     assert all(later <= 1.01 * sooner for sooner, later in pairwise(costs))
 
 
+@pytest.mark.long
 def test_higher_move_price_causes_fewer_moves():
     of = drifted("l04")
     moved = []

@@ -52,6 +52,7 @@ def test_few_steps_are_enough(settings, seed):
     assert oracles.cost(of, slots) <= oracles.cost(of, schedule(of, iterations=60).slot_of_executor.tolist())
 
 
+@pytest.mark.long
 def test_repeated_schedule_is_stable_beside_an_unplaced_topology():
     """The first topology finds no place, and then waits behind the second: that has the nodes to itself."""
     apart = topology("a", 3, 5, **{RAS_CONSTRAINTS: [["c", "c"]], SPREAD_COMPONENTS: ["c"]})

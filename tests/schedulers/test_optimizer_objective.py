@@ -52,6 +52,7 @@ def moved(before: Sequence[int], after: Sequence[int]) -> int:
     return sum(a != b for a, b in zip(before, after, strict=True))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("node", "imbalanced"), [(50.0, 0.0), (0.0, 300.0), (0.0, 1e5), (1e4, 0.0), (40.0, 400.0)])
 def test_nodes_and_balance_on_tiny_problems_against_the_optimum(node, imbalanced):
     def objective(of: Problem, slots: Sequence[int]) -> float:
@@ -76,6 +77,7 @@ def test_running_workers_move_according_to_prices():
     assert nodes_used(of, schedule(together, imbalance_price=1.0).slot_of_executor.tolist()) == 3
 
 
+@pytest.mark.long
 def test_more_for_balance_is_more_balance_and_more_for_nodes_fewer_nodes():
     of = case_problem(next(path for path in case_files("placement") if case_name(path).startswith("l04")))
     uneven, many = [], []
@@ -99,6 +101,7 @@ def three_workers(seed: int) -> tuple[Problem, list[tuple[int, ...]]]:
     return of, list(valid_placements(of))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prices", [{}, {"move_price": 7.0, "restart_price": 20.0}, {"max_moves": 2}])
 def test_restarts_on_tiny_problems_against_the_optimum(prices):
     reached = []
@@ -127,6 +130,7 @@ def test_restarts_on_tiny_problems_against_the_optimum(prices):
     assert np.mean(reached) >= 0.95
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("prefix", ["m01", "m03", "l04"])
 def test_no_more_than_the_cap_restarts_and_more_restarts_are_worth_more(prefix):
     of = case_problem(next(path for path in case_files("placement") if case_name(path).startswith(prefix)))

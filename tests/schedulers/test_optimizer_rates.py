@@ -45,6 +45,7 @@ def reached_by_weight(problem: Problem, slots: np.ndarray, weights: tuple[float,
     return min(one.reachable_tps.value / one.measured_tps / weight for one, weight in by_weight)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("weights", [(1.0, 2.0), (2.0, 1.0)])
 def test_a_topology_with_more_weight_gets_the_larger_node(weights):
     plain = two_word_counts(nodes=2, cores=0.4).with_current({})
@@ -58,6 +59,7 @@ def test_a_topology_with_more_weight_gets_the_larger_node(weights):
     assert reached_by_weight(problem, found, weights) >= 1.5 * reached_by_weight(problem, mirrored, weights)
 
 
+@pytest.mark.slow
 def test_one_node_outperforms_three_if_messages_cost_more_than_work():
     """As was measured: a third of the hardware does more work, in less time."""
     problem = spread(WordCount(nodes=3, cores=0.4).problem())
@@ -82,6 +84,7 @@ def test_latency_resolves_ties_among_placements_on_fewest_nodes():
     assert few.reachable_tps.value >= 0.99 * together.reachable_tps.value
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("objective", ["throughput", "latency", "nodes"])
 def test_how_many_workers_is_a_choice(objective):
     problem = spread(WordCount(nodes=3, cores=0.4).problem())
@@ -115,6 +118,7 @@ def test_ties_are_resolved_by_least_inter_node_traffic():
     assert quietest(problem, [apart, near, beside], [1.0, 1.002, 1.002], 1e-3) == 0
 
 
+@pytest.mark.long
 def test_optimal_running_placement_stays():
     problem = spread(WordCount(nodes=3, cores=0.4).problem())
     first = placed(problem, objective="throughput")
@@ -123,6 +127,7 @@ def test_optimal_running_placement_stays():
     assert np.array_equal(placed(runs, objective="throughput").slot_of_executor, first.slot_of_executor)
 
 
+@pytest.mark.slow
 def test_throughput_is_the_default_objective_and_workers_are_free_for_measured_loads():
     problem = spread(WordCount(nodes=3, cores=0.4).problem())
     assert placed(problem).parameters["objective"] == "throughput"
@@ -144,6 +149,7 @@ def test_bound_for_latency_objective_is_rejected():
         make_scheduler("optimizer", {"objective": "latency", "bound": True})
 
 
+@pytest.mark.slow
 def test_optimality_proof_is_included_on_request():
     problem = spread(WordCount(nodes=3, cores=0.4).problem())
     proof = placed(problem, objective="throughput", bound=True).parameters["proof"]
@@ -174,6 +180,7 @@ def test_parameters_without_effect_are_refused(settings, needs):
         make_scheduler("optimizer", settings)
 
 
+@pytest.mark.long
 def test_rate_search_respects_memory_and_ports():
     problem = WordCount(nodes=3, cores=0.4).problem()
     small = tuple(replace(node, resources={**node.resources, "memory.mb": 1024.0}) for node in problem.supervisors)
@@ -185,6 +192,7 @@ def test_rate_search_respects_memory_and_ports():
         assert len(set(problem.slot_node[slots])) >= 2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("objective", ["throughput", "latency", "nodes"])
 def test_worker_executor_limit_is_respected(objective):
     """Not when a topology is gathered, nor because it runs like that."""
@@ -245,6 +253,7 @@ def test_expired_time_budget_evaluates_current_placement_without_search(monkeypa
     assert len(evaluated) == 2
 
 
+@pytest.mark.long
 def test_with_few_steps_for_many_executors_the_best_starts_are_searched(monkeypatch):
     problem = spread(WordCount(nodes=3, cores=0.4).problem())
     load = MeasuredLoad(Profile.of(problem))
@@ -264,6 +273,7 @@ def test_with_few_steps_for_many_executors_the_best_starts_are_searched(monkeypa
     assert len(set(first.tolist())) == 1  # all in one worker is better than what runs
 
 
+@pytest.mark.long
 def test_running_placement_stays_if_gain_is_within_prediction_error():
     problem = spread(WordCount(nodes=3, cores=0.4).problem())
     bold, cautious = (placed(problem, objective="throughput", caution=each).slot_of_executor for each in (0.0, 5.0))
@@ -271,6 +281,7 @@ def test_running_placement_stays_if_gain_is_within_prediction_error():
     assert np.array_equal(cautious, EVEN)
 
 
+@pytest.mark.long
 def test_no_node_in_use_is_left_idle_for_throughput():
     """One worker does more by prediction: by how much is not known well where so much changes."""
     problem = spread(WordCount(nodes=3, cores=0.4, link_bps=2e6).problem())
@@ -283,6 +294,7 @@ def test_no_node_in_use_is_left_idle_for_throughput():
     assert len(set(problem.slot_node[bold].tolist())) < 3
 
 
+@pytest.mark.long
 def test_balanced_takes_the_least_cpu_for_a_tree_and_sustains_the_rate():
     problem = spread(WordCount(nodes=3, cores=0.4, rate_tps=3_000.0).problem())
     found = placed(problem, objective="balanced").slot_of_executor

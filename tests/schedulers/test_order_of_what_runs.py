@@ -31,6 +31,7 @@ def alike() -> Problem:
     return running(of, [0, 1, 2, 6, 7, 8, -1, -1, -1])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", [name for name in scheduler_names() if name not in RANDOM_STEPS])
 def test_sums_over_running_topologies_are_independent_of_order(name):
     of = alike()
@@ -43,6 +44,7 @@ def test_sums_over_running_topologies_are_independent_of_order(name):
     assert len(found) == 1
 
 
+@pytest.mark.slow
 def test_search_objective_is_independent_of_topology_order():
     """To the last digit, or a search would take it for better than it is."""
     of, ants, genes = alike(), set(), set()

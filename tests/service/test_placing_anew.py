@@ -34,6 +34,7 @@ def nodes(storm: VirtualStorm) -> set[str]:
     return {slot.supervisor for slot in storm.runs.slots}
 
 
+@pytest.mark.slow
 def test_from_scratch_scheduler_moves_only_once(storm: VirtualStorm, services: list[Deciding], tmp_path: Path) -> None:
     service = Deciding(storm, tmp_path, FromScratchScheduler(make_scheduler("binpack")))
     services.append(service)
@@ -46,6 +47,7 @@ def test_from_scratch_scheduler_moves_only_once(storm: VirtualStorm, services: l
     assert len(storm.moves) == 1
 
 
+@pytest.mark.slow
 def test_changed_move_budget_applies_from_next_look(
     storm: VirtualStorm, services: list[Deciding], tmp_path: Path
 ) -> None:
@@ -59,6 +61,7 @@ def test_changed_move_budget_applies_from_next_look(
     assert service.moved(300).moves
 
 
+@pytest.mark.slow
 def test_scheduler_keeping_current_placement_never_moves(
     storm: VirtualStorm, services: list[Deciding], tmp_path: Path
 ) -> None:
@@ -69,6 +72,7 @@ def test_scheduler_keeping_current_placement_never_moves(
     assert storm.moves == []
 
 
+@pytest.mark.long
 def test_overload_triggered_scheduler_waits_for_overloaded_node(
     storm: VirtualStorm, services: list[Deciding], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -90,6 +94,7 @@ def test_overload_triggered_scheduler_waits_for_overloaded_node(
     assert service.moved(60).reason.startswith("host1: over CPU capacity for more than 30 s")
 
 
+@pytest.mark.slow
 def test_ignored_overload_moves_nothing(
     storm: VirtualStorm, services: list[Deciding], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

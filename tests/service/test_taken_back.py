@@ -53,6 +53,7 @@ def nodes(runs: TopologyAssignment) -> set[str]:
     return {slot.supervisor for slot in runs.slots}
 
 
+@pytest.mark.long
 def test_nothing_is_decided_before_enough_was_measured(monkeypatch: pytest.MonkeyPatch, begin: Begin) -> None:
     storm = VirtualStorm(monkeypatch, half_as_good)
     service = begin(storm)
@@ -79,6 +80,7 @@ def test_load_of_topologies_that_are_gone_is_not_called_stale(monkeypatch: pytes
         assert decision.code == hold
 
 
+@pytest.mark.long
 def test_worse_placement_is_rolled_back_and_remembered(monkeypatch: pytest.MonkeyPatch, begin: Begin) -> None:
     storm = VirtualStorm(monkeypatch, half_as_good)
     service = begin(storm)
@@ -112,6 +114,7 @@ def test_worse_placement_is_rolled_back_and_remembered(monkeypatch: pytest.Monke
     assert nodes(storm.runs) == {"n2"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("behind_s", [0.0, 5.0])
 def test_worse_placement_is_known_within_a_minute_of_a_move_that_took_one(
     monkeypatch: pytest.MonkeyPatch, begin: Begin, behind_s: float
@@ -128,6 +131,7 @@ def test_worse_placement_is_known_within_a_minute_of_a_move_that_took_one(
     assert storm.now_s - storm.swap_s - moved_s <= 60
 
 
+@pytest.mark.long
 def test_slow_move_to_an_equal_place_is_not_taken_back(monkeypatch: pytest.MonkeyPatch, begin: Begin) -> None:
     monkeypatch.setattr(Outlooks, "promises", lambda _, __, topologies: {each: Promise() for each in topologies})
     storm = VirtualStorm(monkeypatch, as_good, swap_s=60)
@@ -137,6 +141,7 @@ def test_slow_move_to_an_equal_place_is_not_taken_back(monkeypatch: pytest.Monke
     assert len(storm.moves) == 1
 
 
+@pytest.mark.long
 def test_restarted_service_rolls_back_move_made_before_kill(monkeypatch: pytest.MonkeyPatch, begin: Begin) -> None:
     storm = VirtualStorm(monkeypatch, half_as_good)
     begin(storm).moved(300)
@@ -157,6 +162,7 @@ def test_given_placement_is_applied_regardless_of_gain(monkeypatch: pytest.Monke
     assert service.refused.reasons(storm.now_s * 1000) == {}
 
 
+@pytest.mark.slow
 def test_rolled_back_placement_is_refused_with_its_stored_worth(monkeypatch: pytest.MonkeyPatch, begin: Begin) -> None:
     """Unless another one promises more than that by more than predictions err."""
     storm = VirtualStorm(monkeypatch, as_good)
@@ -182,6 +188,7 @@ def test_rolled_back_placement_is_refused_with_its_stored_worth(monkeypatch: pyt
     assert service.run(200) is None, "the same placement is not tried again"
 
 
+@pytest.mark.slow
 def test_equally_good_placement_stays_and_is_evaluated(monkeypatch: pytest.MonkeyPatch, begin: Begin) -> None:
     storm = VirtualStorm(monkeypatch, as_good)
     service = begin(storm)
@@ -197,6 +204,7 @@ def test_equally_good_placement_stays_and_is_evaluated(monkeypatch: pytest.Monke
     assert found["inter-node tuples per tree"]["predicted"] == 0
 
 
+@pytest.mark.slow
 def test_load_drop_after_move_causes_no_rollback(monkeypatch: pytest.MonkeyPatch, begin: Begin) -> None:
     storm = VirtualStorm(monkeypatch, as_good)
     service = begin(storm)
@@ -206,6 +214,7 @@ def test_load_drop_after_move_causes_no_rollback(monkeypatch: pytest.MonkeyPatch
     assert nodes(storm.runs) == {"n2"}
 
 
+@pytest.mark.long
 def test_where_the_rate_is_limited_from_outside_longer_trees_are_worse(
     monkeypatch: pytest.MonkeyPatch, begin: Begin
 ) -> None:
@@ -217,6 +226,7 @@ def test_where_the_rate_is_limited_from_outside_longer_trees_are_worse(
     assert nodes(storm.runs) == nodes(SPREAD)
 
 
+@pytest.mark.slow
 def test_foreign_move_is_not_rolled_back(monkeypatch: pytest.MonkeyPatch, begin: Begin) -> None:
     storm = VirtualStorm(monkeypatch, half_as_good)
     service = begin(storm)
@@ -226,6 +236,7 @@ def test_foreign_move_is_not_rolled_back(monkeypatch: pytest.MonkeyPatch, begin:
     assert decisions == [None] * 100
 
 
+@pytest.mark.slow
 def test_blocked_rollback_is_retried_only_once_a_minute(monkeypatch: pytest.MonkeyPatch, begin: Begin) -> None:
     storm = VirtualStorm(monkeypatch, half_as_good)
     service = begin(storm, triggers=TriggerParams(period_s=10, cool_down_s=300))
@@ -241,6 +252,7 @@ def test_blocked_rollback_is_retried_only_once_a_minute(monkeypatch: pytest.Monk
     assert nodes(storm.runs) == {"n2"}
 
 
+@pytest.mark.slow
 def test_pending_rollback_proposal_is_not_repeated(monkeypatch: pytest.MonkeyPatch, begin: Begin) -> None:
     storm = VirtualStorm(monkeypatch, half_as_good)
     service = begin(storm)
@@ -264,6 +276,7 @@ def test_pending_rollback_proposal_is_not_repeated(monkeypatch: pytest.MonkeyPat
     assert len(found(round(ROLLBACK_RETRY_S))) == 1
 
 
+@pytest.mark.slow
 def test_rollback_to_drained_node_is_blocked(monkeypatch: pytest.MonkeyPatch, begin: Begin) -> None:
     storm = VirtualStorm(monkeypatch, half_as_good)
     service = begin(storm)

@@ -32,6 +32,7 @@ for line in sys.stdin:
 """
 
 
+@pytest.mark.slow
 def test_unanswered_call_times_out_and_next_call_starts_new_jvm(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -134,6 +134,7 @@ def test_jvm_log_size_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
             jvm.ask({"words": "that was it"}, SOON_S)
 
 
+@pytest.mark.long
 def test_the_time_limit_ends_children_too(tmp_path: Path) -> None:
     """A child has the standard output open that the answer is waited for on."""
     begin = time.monotonic()
@@ -165,6 +166,7 @@ def test_child_left_after_an_answer_ends_with_the_jvm(tmp_path: Path) -> None:
     assert all_gone(pids)
 
 
+@pytest.mark.long
 def test_a_long_answer_is_read_in_no_long_time() -> None:
     with Jvm([sys.executable, "-c", FLOOD]) as jvm:
         jvm.ask({}, SOON_S)

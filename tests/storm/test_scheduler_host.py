@@ -262,6 +262,7 @@ def mine(jar: Path) -> Iterator[SchedulerHost]:
         yield host
 
 
+@pytest.mark.slow
 def test_a_class_in_a_jar_of_the_users(mine: SchedulerHost) -> None:
     problem = case_problem(SMALL)
     answer = JavaScheduler("mine.OneSlot", conf={"my.text": "yes"}, host=mine).schedule(problem)
@@ -284,11 +285,13 @@ def test_scheduler_exception_is_reported_with_its_causes(mine: SchedulerHost) ->
         JavaScheduler("mine.Fails", host=mine).schedule(case_problem(SMALL))
 
 
+@pytest.mark.long
 def test_unknown_slots_in_answer_are_rejected(mine: SchedulerHost) -> None:
     with pytest.raises(InputError, match=r"java:mine.NoSuchSlot: 1 fault\n  the problem has no slot .*nowhere"):
         JavaScheduler("mine.NoSuchSlot", host=mine).schedule(case_problem(SMALL))
 
 
+@pytest.mark.slow
 def test_terminated_jvm_is_reported_and_replaced_for_next_request(mine: SchedulerHost) -> None:
     with pytest.raises(
         SchedulerError, match=r"^java:mine.Ends: the JVM that runs it has ended: exit code 3: that was it"
@@ -302,11 +305,13 @@ def test_leftover_child_does_not_delay_error_of_ended_jvm(mine: SchedulerHost) -
         JavaScheduler("mine.Leaves", conf={TIME_LIMIT_CONF: 60}, host=mine).schedule(case_problem(SMALL))
 
 
+@pytest.mark.slow
 def test_leftover_threads_do_not_retain_a_failed_jvm(mine: SchedulerHost) -> None:
     with pytest.raises(SchedulerError, match=r"^java:mine.Stays: the JVM that runs it has ended: exit code 1"):
         JavaScheduler("mine.Stays", conf={TIME_LIMIT_CONF: 60}, host=mine).schedule(case_problem(SMALL))
 
 
+@pytest.mark.slow
 def test_busy_jvm_ends_with_its_parent_process(jar: Path, tmp_path: Path) -> None:
     """A program that is killed cannot end anything, and a JVM in which a scheduler works reads no end of its input."""
     mark = tmp_path / "working"
@@ -319,6 +324,7 @@ def test_busy_jvm_ends_with_its_parent_process(jar: Path, tmp_path: Path) -> Non
     assert eventually(lambda: not runs(jvm))
 
 
+@pytest.mark.long
 def test_slow_java_scheduler_times_out(jar: Path) -> None:
     with SchedulerHost(host_command([jar])) as host:
         with pytest.raises(SchedulerError, match=r"^java:mine.Sleeps: no answer within 0.5 s; --set .*limit.s=SECONDS"):
@@ -408,6 +414,7 @@ def test_isolation_scheduler_without_machines_names_the_setting() -> None:
         resolve_scheduler("java:IsolationScheduler").schedule(problem)
 
 
+@pytest.mark.slow
 def test_exception_of_scheduler_class_is_one_message(capsys: pytest.CaptureFixture[str], jar: Path) -> None:
     code, out, err = run(capsys, "schedule", SMALL, "--scheduler", "java:mine.Fails", "--jar", jar)
     assert (code, out) == (2, "")

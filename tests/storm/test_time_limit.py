@@ -66,6 +66,7 @@ class Failing:
         raise self._error
 
 
+@pytest.mark.long
 def test_hanging_plugin_does_not_block_standard_output():
     done = subprocess.run([sys.executable, "-c", HANGING_GUEST], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.splitlines() == ["slow had no answer within 0.2 s", "of a child"] * 2 + ["and later"]

@@ -34,6 +34,7 @@ RECORDED_JAVA = 17
 CHANGED = {"IsolationScheduler", "DefaultScheduler"}
 
 
+@pytest.mark.slow
 def test_even_is_that_of_the_usual_storm() -> None:
     with SchedulerHost(host_command()) as host:
         agreement = compare_even(host, drawn_problems(60, seed=2))

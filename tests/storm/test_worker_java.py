@@ -173,6 +173,7 @@ def node(tmp_path: Path, worker_classes: Path) -> Iterator[Node]:
     wait_until(lambda: not node.clear())
 
 
+@pytest.mark.long
 def test_standby_becomes_the_next_worker(node: Node) -> None:
     first = node.start("a-1-1", TEST_VARIABLE="one")
     assert first.state()["standby"] == "false"
@@ -190,6 +191,7 @@ def test_standby_becomes_the_next_worker(node: Node) -> None:
     wait_until(lambda: not standby.exists())
 
 
+@pytest.mark.slow
 def test_kill_of_a_worker_that_was_a_standby_ends_the_process_of_the_supervisor(node: Node) -> None:
     node.start("a-1-1")
     node.await_ready()
@@ -198,6 +200,7 @@ def test_kill_of_a_worker_that_was_a_standby_ends_the_process_of_the_supervisor(
     assert worker.process.wait(10) == 128 + signal.SIGKILL
 
 
+@pytest.mark.slow
 def test_failure_to_become_a_worker_is_followed_by_a_cold_start(node: Node) -> None:
     node.start("a-1-1")
     node.await_ready()
@@ -207,6 +210,7 @@ def test_failure_to_become_a_worker_is_followed_by_a_cold_start(node: Node) -> N
     assert "ended while it became the worker" in node.log()
 
 
+@pytest.mark.long
 def test_standby_that_does_not_answer_is_replaced_by_a_cold_start(node: Node) -> None:
     node.start("a-1-1")
     (standby,) = node.await_ready()
@@ -220,6 +224,7 @@ def test_standby_that_does_not_answer_is_replaced_by_a_cold_start(node: Node) ->
     wait_until(lambda: not Path(f"/proc/{pid}").exists())
 
 
+@pytest.mark.slow
 def test_idle_standby_that_is_killed_is_reaped_and_replaced(node: Node) -> None:
     node.start("a-1-1")
     (standby,) = node.await_ready()
@@ -229,6 +234,7 @@ def test_idle_standby_that_is_killed_is_reaped_and_replaced(node: Node) -> None:
     assert node.start("b-2-2").state()["standby"] == "true"
 
 
+@pytest.mark.slow
 def test_standby_that_loads_while_its_supervisor_is_started_again_is_replaced(node: Node) -> None:
     first = subprocess.Popen(["sleep", "600"])
     node.standbys.mkdir(mode=0o700)
@@ -244,6 +250,7 @@ def test_standby_that_loads_while_its_supervisor_is_started_again_is_replaced(no
     assert node.start("b-2-2").state()["standby"] == "true"
 
 
+@pytest.mark.slow
 def test_one_standby_becomes_one_of_two_workers_that_start_at_once(node: Node) -> None:
     node.start("a-1-1")
     node.await_ready()
@@ -251,6 +258,7 @@ def test_one_standby_becomes_one_of_two_workers_that_start_at_once(node: Node) -
     assert sorted(worker.state()["standby"] for worker in workers) == ["false", "true"]
 
 
+@pytest.mark.slow
 def test_two_standbys_are_loaded_where_two_are_configured(node: Node) -> None:
     node.count = 2
     node.start("a-1-1")
@@ -258,24 +266,28 @@ def test_two_standbys_are_loaded_where_two_are_configured(node: Node) -> None:
     assert [node.start(name).state()["standby"] for name in ("b-2-2", "c-3-3")] == ["true", "true"]
 
 
+@pytest.mark.long
 def test_zero_standbys_switch_them_off(node: Node) -> None:
     node.count = 0
     assert node.start("a-1-1").end() == 7
     assert not node.standbys.exists()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("option", ["-Dtest.port=6700", "-XX:+AlwaysPreTouch"])
 def test_options_that_fit_one_worker_only_have_no_standby(node: Node, option: str) -> None:
     assert node.start("a-1-1", option).state()["standby"] == "false"
     assert not list(node.standbys.glob("options/*"))
 
 
+@pytest.mark.slow
 def test_worker_with_other_options_starts_cold(node: Node) -> None:
     node.start("a-1-1")
     node.await_ready()
     assert node.start("b-2-2", "-Dtest.option=other").state()["standby"] == "false"
 
 
+@pytest.mark.slow
 def test_worker_with_another_start_environment_starts_cold(node: Node) -> None:
     node.start("a-1-1")
     node.await_ready()
@@ -290,6 +302,7 @@ def shared_memory() -> Iterator[Path]:
         yield Path(directory)
 
 
+@pytest.mark.slow
 def test_log_of_collections_on_another_file_system_starts_cold(shared_memory: Path, node: Node) -> None:
     assert shared_memory.stat().st_dev != node.root.stat().st_dev
     node.elsewhere = shared_memory / "standby"
@@ -299,6 +312,7 @@ def test_log_of_collections_on_another_file_system_starts_cold(shared_memory: Pa
     assert "its directory is on another file system than the standbys, set STORMWRIGHT_STANDBY_DIR" in node.log()
 
 
+@pytest.mark.slow
 def test_larger_heap_than_that_of_the_standby_starts_cold_and_is_learnt(node: Node) -> None:
     node.start("a-1-1", heap="100m")
     node.await_ready()
@@ -307,12 +321,14 @@ def test_larger_heap_than_that_of_the_standby_starts_cold_and_is_learnt(node: No
     assert node.start("c-3-3", heap="800m").state()["standby"] == "true"
 
 
+@pytest.mark.slow
 def test_heap_in_gigabytes_has_standbys(node: Node) -> None:
     node.start("a-1-1", heap="1g")
     node.await_ready()
     assert node.start("b-2-2", heap="2g").state()["standby"] == "true"
 
 
+@pytest.mark.slow
 def test_worker_ends_when_it_uses_more_than_its_heap_although_its_standby_has_more(node: Node) -> None:
     node.start("a-1-1", heap="200m")
     node.await_ready()
@@ -322,6 +338,7 @@ def test_worker_ends_when_it_uses_more_than_its_heap_although_its_standby_has_mo
     assert worker.process.wait(30) == 9
 
 
+@pytest.mark.long
 def test_idle_standby_ends_with_its_supervisor(node: Node) -> None:
     supervisor = subprocess.Popen(["sleep", "600"])
     node.standbys.mkdir(mode=0o700)
@@ -334,6 +351,7 @@ def test_idle_standby_ends_with_its_supervisor(node: Node) -> None:
     assert worker.end() == 7
 
 
+@pytest.mark.slow
 def test_untried_version_of_storm_switches_standbys_off(node: Node, tmp_path: Path) -> None:
     classes = tmp_path / "version"
     classes.mkdir()
@@ -346,6 +364,7 @@ def test_untried_version_of_storm_switches_standbys_off(node: Node, tmp_path: Pa
     assert node.start("b-2-2", f"-Xbootclasspath/a:{classes}").state()["standby"] == "false"
 
 
+@pytest.mark.long
 def test_directory_that_belongs_to_another_user_is_not_used(node: Node) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can give directories away")

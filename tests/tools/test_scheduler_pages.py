@@ -49,6 +49,7 @@ def test_nothing_else_is_published(made):
     assert {path.name for path in PUBLISHED.iterdir()} == {*made, PROBLEM}
 
 
+@pytest.mark.slow
 def test_pages_of_removed_schedulers_are_deleted(tmp_path):
     (tmp_path / PROBLEM).write_bytes((PUBLISHED / PROBLEM).read_bytes())
     for name in ("gone.md", "gone.svg"):

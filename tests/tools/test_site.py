@@ -124,6 +124,7 @@ NO_KEYS = {
         ("stormwright.all", "stormwright.config", "stormwright.given", "stormwright.output_is_stdout"),
         "keys of click's context",
     ),
+    "stormwright.verbs": "group of entry points",
     **dict.fromkeys(
         (
             "storm.home",
@@ -175,6 +176,7 @@ def test_options_page_has_every_option_and_variable():
             assert option.name == "check" or f"`{variable(option)}`" in page
 
 
+@pytest.mark.slow
 def test_each_error_has_a_page_with_remedy_and_example():
     for error in error_classes():
         assert f"reference/errors/{error.__name__}.md" in generated_pages()

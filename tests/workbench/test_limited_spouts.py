@@ -53,6 +53,7 @@ def test_requested_rate_is_sustained_and_has_latency(recorded):
     assert found.latency_ms.low <= found.latency_ms.value < found.p99_ms.value
 
 
+@pytest.mark.long
 def test_unsustainable_rates_have_no_latency(recorded):
     found = what_if(recorded.problem, Changes(rates={"": 3.0}))
     (today,), (then,) = found.today.topologies, found.then.topologies
@@ -66,6 +67,7 @@ def test_unsustainable_rates_have_no_latency(recorded):
     assert slower.latency_ms.value < today.latency_ms.value
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("workers", ["exactly", "free"])
 @pytest.mark.parametrize("from_scratch", [True, False])
 def test_a_placement_for_latency_is_quicker_and_bears_the_rate(recorded, workers, from_scratch):

@@ -128,6 +128,7 @@ def use_all():
     run_schedulers([path for path in sorted(case_files("peer")) if path.name.startswith(("m13", "m19", "m23", "m37"))])
 
 
+@pytest.mark.slow
 def test_nothing_compiles_once_machine_code_is_made():
     machine_code.make()  # nothing to do after the set-up
     code = "from tests.workbench.test_machine_code import use_all; use_all()"

@@ -39,6 +39,7 @@ def installed(tmp_path_factory):
     return root, environment
 
 
+@pytest.mark.long
 def test_its_own_tests_pass(installed):
     root, environment = installed
     (root / "tests" / "conftest.py").write_text(FEW, encoding="utf-8")
@@ -57,6 +58,7 @@ def test_its_own_tests_pass(installed):
     assert [reason for reason in reasons if not reason.startswith(promises)] == []
 
 
+@pytest.mark.long
 def test_generated_scheduler_is_found_by_command_line(installed):
     _, environment = installed
     program = [sys.executable, "-c", "from stormwright.cli import main; main()", "schedulers", "crowd_shy2", "--all"]

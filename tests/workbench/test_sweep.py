@@ -157,6 +157,7 @@ def test_sweep_rows_match_compare_output(tmp_path: Path) -> None:
         assert row["cores"] > 0
 
 
+@pytest.mark.long
 def test_placements_are_simulated_under_each_trace(tmp_path: Path) -> None:
     (tmp_path / "half.csv").write_text("0,0.5\n")
     simulate = {"seconds": 300, "traces": ["half.csv"]}
@@ -199,6 +200,7 @@ def test_trace_faults_are_reported_with_their_location(tmp_path: Path) -> None:
         read_cells(write_spec(tmp_path, simulate={"seconds": 0}))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_stand_in")
 def test_failures_are_rows_and_time_is_limited(tmp_path: Path) -> None:
     grid = {"end": ["answer", "raise", "die", "hang"]}
@@ -217,6 +219,7 @@ def test_failures_are_rows_and_time_is_limited(tmp_path: Path) -> None:
     assert answer["cost"] > 0
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_stand_in")
 def test_a_limited_cell_is_decided_whatever_threads_hold_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A fork would wait for ever for a lock that a thread held when it was made."""
@@ -317,6 +320,7 @@ def test_summary_matches_manual_calculation() -> None:
     assert [one.seconds for one in found] == [4.0, 1.5, None]
 
 
+@pytest.mark.long
 def test_sweep_report_is_one_page_with_all_schedulers_and_failures(tmp_path: Path) -> None:
     page = tmp_path / "deep" / "sweep.html"
     write_sweep_report(page, "of a test", TABLE, summaries(TABLE))

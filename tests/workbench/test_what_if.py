@@ -127,6 +127,7 @@ def test_parallelism_of_a_topology_that_does_not_run_is_placed_by_the_default_sc
     assert (found.assignment.scheduler, found.today, found.rebalanced) == ("optimizer", None, ())
 
 
+@pytest.mark.long
 def test_whatif_scheduler_ignores_current_placement_unless_configured():
     problem = WordCount().problem()
     together = problem.with_current(Assignment(np.zeros(12, np.int32)).by_topology(problem))

@@ -27,7 +27,7 @@ from stormwright.controller.objectives.objective import (
     within_heaps,
     within_live_heaps,
 )
-from stormwright.controller.objectives.outlook import HAS_ROOM, TRAFFIC, Outlook, Outlooks, least_gain_percent
+from stormwright.controller.objectives.outlook import TRAFFIC, Outlook, Outlooks, least_gain_percent
 from stormwright.controller.objectives.placements import Placements, without_assumed_traffic
 from stormwright.controller.planning.order import UNLIMITED, Forbidden, MoveOrder
 from stormwright.controller.planning.planner import plan_moves
@@ -143,10 +143,10 @@ class _Proposal:
         if not order.steps:
             text = "all better moves are blocked" if order.blocked else "the search found no better placement"
             if not order.blocked and any(each.of(problem.current_slot).has_room for each in self._outlooks.values()):
-                text = HAS_ROOM
+                text = self._has_room
             return self._none("blocked" if order.blocked else "small_gain", text, order)
         found = {goal: each.of(slots) for goal, each in self._outlooks.items()}
-        if why := _small_gains(found, request.min_gain_percent):
+        if why := _small_gains(found, request.min_gain_percent, self._has_room):
             return self._none("small_gain", why, order)
         return self._plan(order, slots, self._gain(slots))
 
@@ -169,7 +169,7 @@ class _Proposal:
                 answer = replace(answer, slot_of_executor=slots)
         if reason is None or not outlook.is_sure:
             unsure = "the gain is within the error of predictions" if reason and not outlook.is_sure else ""
-            figures = (HAS_ROOM,) if outlook.has_room else (outlook.text, unsure, outlook.less)
+            figures = (self._has_room,) if outlook.has_room else (outlook.text, unsure, outlook.less)
             why = "; ".join(filter(None, (unattended.drifted, *figures)))
             return self._none("small_gain", f"no move is worth it: {why}")
         refused = terms.refuses(problem, wanted, outlook.worth, outlooks.rate_tps)
@@ -202,7 +202,9 @@ class _Proposal:
         stay |= out_of_scope(problem, request.topologies, request.nodes)
         order = self._order(wanted, stay, cpu_limits=True)
         if not order.steps:
-            text = "all better moves are blocked" if order.blocked else "the search found no better placement"
+            broken = self._placements.broken(problem.current_slot)
+            text = "no other placement violates less" if broken else "no limit is exceeded"
+            text = "all better moves are blocked" if order.blocked else text
             return self._none("blocked" if order.blocked else "nothing_to_do", text, order)
         slots = planned_slots(problem, order.moves)
         return self._plan(order, slots, self._gain(slots), proves=False)
@@ -322,6 +324,14 @@ class _Proposal:
         gain = "; ".join(each.of(slots).text for each in self._outlooks.values())
         return gain if self._problem.load else f"{gain}; no load was measured, so it is assumed"
 
+    @property
+    def _has_room(self) -> str:
+        """Why no move is worth it where rates can double (`Outlook.has_room`)."""
+        kind = "assumed" if self._measured is None else "measured"
+        text = f"every running topology already reaches at least twice its {kind} rate"
+        waiting = [name_of(self._problem, topology) for topology in being_placed(self._problem)]
+        return f"{text}; {listed(waiting)} has executors without slots, which Nimbus places" if waiting else text
+
     def _not_measured(self) -> dict[str, str]:
         if self._measured is None:
             return {}
@@ -413,7 +423,7 @@ def _stopped(problem: Problem, slots: IntArray) -> list[str]:
     return [problem.topologies[index].name for index in np.unique(lost).tolist()]
 
 
-def _small_gains(found: Mapping[str, Outlook], min_gain_percent: float | None) -> str:
+def _small_gains(found: Mapping[str, Outlook], min_gain_percent: float | None, has_room: str) -> str:
     """Return why a placement is not worth the moves, by its gain in each goal; empty if it is."""
     why = []
     for goal, outlook in found.items():
@@ -421,7 +431,7 @@ def _small_gains(found: Mapping[str, Outlook], min_gain_percent: float | None) -
         if outlook.gain_percent >= least and outlook.gain_percent > 0:
             return ""
         if outlook.has_room:
-            why.append(HAS_ROOM)
+            why.append(has_room)
             continue
         less = f"; {outlook.less}" if outlook.less else ""
         if isfinite(outlook.gain_percent):

@@ -145,6 +145,7 @@ sys.exit(cli.run(sys.argv[1:]))
 """
 
 
+@pytest.mark.slow
 def test_sighup_reloads_configuration_without_restart(tmp_path):
     file = tmp_path / "serve.toml"
     same = f'storm-home = "{tmp_path}"\nstate = "{tmp_path}/state"\nscheduler = "even"\nlog-format = "json"\n'

@@ -145,6 +145,7 @@ def test_new_leader_keeps_modes_changed_by_users_over_its_own_options(agreed: Pl
     assert (then.mode, then.modes) == (None, {})
 
 
+@pytest.mark.long
 def test_standby_stopped_before_election_never_leads(agreed: Place, tmp_path: Path) -> None:
     assert Session(agreed).acquire("http://b", 0)
     stop = threading.Event()

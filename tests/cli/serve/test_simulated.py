@@ -34,7 +34,7 @@ def file(tmp_path):
         (["--keep-raw", 2], "--keep-raw: has no effect: a virtual cluster is measured without Spark: leave it out"),
         (["--trace", "nowhere.csv"], "nowhere.csv: 1 fault\n  cannot be read: No such file or directory"),
         (["--trace", "TRACE"], "line 2: no such topology: oter; did you mean other?"),
-        (["--speed", 0], "Invalid value for '--speed': 0.0 is not in the range 0<x<=1000000.0."),
+        (["--speed", 0], "Invalid value for '--speed': 0.0 is not in the range above 0 to 1,000,000."),
         (["--speed", "nan"], "Invalid value for '--speed': nan"),
         (["--scheduler", "onlin"], "onlin"),
     ],
@@ -59,6 +59,7 @@ def test_faults_are_refused_before_the_service_logs_its_start(run, file):
     assert err.startswith("stormwright: serve: 1 fault")
 
 
+@pytest.mark.slow
 def test_signal_during_start_is_logged_and_ends_the_service_at_once(tmp_path, file):
     """The simulated service first compiles, or loads, the search and the simulator."""
     command = [sys.executable, "-m", "stormwright", "serve", "--simulated", file, "--port", str(free_port())]
@@ -102,6 +103,7 @@ def test_check_option_covers_simulated_cluster(run, file):
     assert f"a virtual cluster of {file}" in out
 
 
+@pytest.mark.long
 def test_simulated_cluster_runs_without_java_and_removes_temporary_state(file, tmp_path):
     port, environment = free_port(), {**os.environ, "PATH": str(tmp_path), "TMPDIR": str(tmp_path)}
     environment.pop("JAVA_HOME", None)

@@ -59,6 +59,7 @@ def test_later_objective_starts_from_earlier_result_and_its_nodes() -> None:
     assert answer.slot_of_executor.tolist() == TOGETHER, "two nodes are not one"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("goals", [("nodes", "throughput"), ("throughput", "nodes"), ("latency", "nodes", "traffic")])
 def test_optimizer_with_several_objectives_matches_single_first_objective(goals: tuple[str, ...]) -> None:
     now = spread()

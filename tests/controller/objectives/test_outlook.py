@@ -55,6 +55,7 @@ def apart() -> Problem:
     return running(NODE_FULL, APART)
 
 
+@pytest.mark.long
 def test_throughput_objective_uses_predicted_throughput() -> None:
     apart = running(replace(NODE_FULL, rate_tps=8_000.0), APART)
     outlook = Outlooks(apart, THROUGHPUT).of(TOGETHER)
@@ -107,6 +108,7 @@ def test_throughput_gain_is_averaged_by_topology_weight(weights: tuple[float, fl
     assert Outlooks(both, THROUGHPUT).of(new).gain_percent == pytest.approx(gain)
 
 
+@pytest.mark.long
 def test_heavier_topology_may_gain_beyond_twice_the_measured_rate() -> None:
     both, new = two_that_change_places(400.0, (1.0, 9.0))
     (fast, slow), (slower, faster) = (reachable_tps(both, slots) for slots in (both.current_slot, new))
@@ -126,6 +128,7 @@ def test_latency_objective_uses_predicted_latency(apart: Problem) -> None:
     assert outlook.text == f"predicted latency {readable(now.value)} → {readable(new.value)} ms"
 
 
+@pytest.mark.long
 def test_fewer_nodes_count_as_gain_only_if_rate_is_sustained() -> None:
     enough = running(WordCount(rate_tps=10.0), APART)
     outlook = Outlooks(enough, NODES).of(TOGETHER)
@@ -198,6 +201,7 @@ def decided(
     )
 
 
+@pytest.mark.long
 def test_move_saving_traffic_but_losing_throughput_needs_traffic_objective() -> None:
     problem = running(replace(NODE_FULL, rate_tps=2_500.0, link_bps=None), APART)
     assert Outlooks(problem, THROUGHPUT, CHEAP).of(TOGETHER).gain_percent < 0
@@ -207,6 +211,7 @@ def test_move_saving_traffic_but_losing_throughput_needs_traffic_objective() -> 
     assert refused.code == "small_gain"
 
 
+@pytest.mark.long
 def test_consolidation_accounts_for_saved_message_cpu() -> None:
     """Messages between nodes take a part of that CPU."""
     problem = running(replace(NODE_FULL, rate_tps=1_600.0), APART)
@@ -247,6 +252,7 @@ def test_where_no_trigger_fires_nothing_is_predicted(apart, monkeypatch) -> None
     assert not Outlooks(apart.with_current({}), THROUGHPUT).can_gain
 
 
+@pytest.mark.long
 def test_least_cpu_for_a_tree_is_balanced() -> None:
     enough = running(WordCount(rate_tps=10.0), APART)
     outlook = Outlooks(enough, BALANCED).of(TOGETHER)
@@ -257,6 +263,7 @@ def test_least_cpu_for_a_tree_is_balanced() -> None:
     assert Outlooks(busy, BALANCED, CHEAP).of(TOGETHER).gain_percent == -inf
 
 
+@pytest.mark.long
 def test_uncertain_decision_moves_only_topologies_with_certain_gain() -> None:
     """The first would be much better off on one node; the second, where more was wanted of it, worse."""
     both = two_word_counts(cores=0.4, rate_tps=8_000.0)
@@ -285,6 +292,7 @@ def test_room_beside_a_full_node_is_not_reported() -> None:
     assert HAS_ROOM not in decided(beside, TOGETHER, THROUGHPUT).reason
 
 
+@pytest.mark.slow
 def test_decision_is_a_trial_where_the_model_explains_little_of_what_runs() -> None:
     both = two_word_counts(cores=0.4, rate_tps=1_500.0, link_bps=1e9)
     slots = np.array([0, 2, 0, 2, 4, 0, 2, 4, 0, 2, 4, 0, 1, 3, 1, 3, 5, 1, 3, 5, 1, 3, 5, 1], np.int32)

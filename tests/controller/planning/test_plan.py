@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -112,6 +113,7 @@ def test_moves_beyond_budget_are_blocked() -> None:
     assert [str(why) for why in plan.blocked.values()] == ["move budget: 4 executors, 1 left"]
 
 
+@pytest.mark.long
 @given(st.lists(st.integers(0, 5), min_size=8, max_size=8), st.lists(st.integers(0, 5), min_size=8, max_size=8))
 def test_every_plan_step_is_executable_by_storm(before: list[int], after: list[int]) -> None:
     """No move ever goes into a slot that another topology holds at that moment, and nodes are as wished."""

@@ -28,6 +28,7 @@ def wanders(problem: Problem, wanted: Assignment) -> set[str]:
     return {t.id for t in problem.topologies} - judge.arrived(wanted)
 
 
+@pytest.mark.slow
 @given(st.integers(0, 10**6))
 def test_every_step_keeps_every_limit_and_all_arrive(seed: int) -> None:
     """Both placements keep all limits, so at the worst all change places at one go."""
@@ -39,6 +40,7 @@ def test_every_step_keeps_every_limit_and_all_arrive(seed: int) -> None:
     assert judge.arrived(wanted) == {t.id for t in problem.topologies}
 
 
+@pytest.mark.slow
 @given(st.integers(0, 10**6), st.integers(1, 6), st.integers(4, 40), st.integers(0, 3))
 def test_excluded_topologies_are_named_and_the_rest_arrive(
     seed: int, topologies: int, executors: int, staying: int
@@ -74,6 +76,7 @@ def test_copied_rooms_share_worker_lookup() -> None:
     assert set(again.workers(0)) == set(of.current_slot[of.executors_of(0)].tolist())
 
 
+@pytest.mark.slow
 @given(st.integers(0, 10**6))
 def test_plan_steps_name_their_prerequisites(seed: int) -> None:
     """Without those that it names, and all that need them, no step goes where another is or where there is no room."""
@@ -90,6 +93,7 @@ def test_plan_steps_name_their_prerequisites(seed: int) -> None:
         assert PlacementJudge(problem).follow(replace(plan, steps=tuple(made))).faults == []
 
 
+@pytest.mark.slow
 @given(st.integers(0, 10**6))
 def test_no_smaller_group_could_change_places(seed: int) -> None:
     """Tried out: of the topologies that move together no fewer than these could have."""
@@ -123,6 +127,7 @@ def test_nothing_moves_with_no_budget() -> None:
     assert not np.any([isinstance(why, Excluded) for why in plan.blocked.values()])
 
 
+@pytest.mark.long
 @given(st.integers(0, 10**6), st.integers(1, 3))
 def test_topologies_moved_aside_stay_within_small_budget(seed: int, topologies: int) -> None:
     problem, wanted = random_problem(seed)

@@ -137,6 +137,7 @@ def test_cases_are_read_and_written_back(path):
         }
 
 
+@pytest.mark.long
 @given(problems())
 def test_problem_round_trip_preserves_content(problem):
     document = problem_to_dict(problem)

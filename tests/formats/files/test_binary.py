@@ -51,6 +51,7 @@ def faults(data: bytes) -> list[tuple[str, str]]:
     return [(fault.path, fault.message) for fault in error.value.faults]
 
 
+@pytest.mark.slow
 @given(problems())
 def test_arrays_and_back_is_the_same_problem(problem):
     again = problem_from_archive(io.BytesIO(problem_to_bytes(problem)), "again")
@@ -158,6 +159,7 @@ def test_foreign_zips_are_no_problems(tmp_path, capsys):
     assert "document: array missing" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_binary_output_of_convert_is_readable_by_other_commands(tmp_path, capsys):
     path = case_files("placement")[0]
     there, back = tmp_path / "there.npz", tmp_path / "back.json.gz"
@@ -214,6 +216,7 @@ def test_archive_of_an_older_version_has_no_waits():
     assert problem.load.end_ms == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("suffix", ["json", "json.gz", "npz"])
 def test_prediction_of_a_file_is_that_of_the_service(tmp_path, suffix):
     """How much of the CPU of trees the model may leave unexplained depends on the CPU of whole nodes."""

@@ -51,6 +51,7 @@ def as_nimbus_sends(of: Any) -> dict[str, Any]:
     return document
 
 
+@pytest.mark.long
 @given(st.lists(problems(), min_size=1, max_size=3))
 def test_by_lines_is_as_a_whole_whatever_came_before(snapshots):
     reader = SnapshotReader()

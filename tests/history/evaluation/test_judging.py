@@ -44,6 +44,7 @@ def test_confidence_interval_has_nominal_coverage() -> None:
     assert held / RUNS == pytest.approx(0.95, abs=0.02)
 
 
+@pytest.mark.slow
 def test_wrong_prediction_is_detected_in_nearly_all_cases() -> None:
     rng = np.random.default_rng(3)
     assert verdicts(rng, predicted=0.4, true=0.6, sizes=(24, 12)).count(LESS) > 0.99 * RUNS

@@ -55,6 +55,7 @@ def alarms(
     return found / runs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("noise", "alike"), [(0.02, 0.0), (0.1, 0.0), (0.3, 0.0), (0.1, 0.6), (0.3, 0.8)])
 def test_neutral_move_is_rarely_reported_as_worse(noise: float, alike: float) -> None:
     """All looks together, windows that depend on each other included."""

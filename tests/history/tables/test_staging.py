@@ -161,6 +161,7 @@ def test_a_disk_without_room_loses_nothing_and_stops_nothing(tmp_path: Path, mon
     assert taken(staging) == sorted(moment for n in range(3) for moment in panes(n)["pane_ms"].to_pylist())
 
 
+@pytest.mark.long
 def test_staged_rows_are_ingested_by_one_process_at_a_time(tmp_path: Path) -> None:
     staging = Staging(tmp_path / "history")
     other = (

@@ -129,6 +129,7 @@ def test_executors_per_heap_is_unlimited_where_it_follows_requests() -> None:
     assert executors_per_heap(measured([500.0, 500.0]), 0) is None
 
 
+@pytest.mark.slow
 @given(problems(), st.data())
 def test_heaps_equal_the_oracle(of: Problem, data: st.DataObject) -> None:
     slots = data.draw(slots_of(of))

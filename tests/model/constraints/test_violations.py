@@ -24,6 +24,7 @@ def texts(of, slots):
     return list(map(str, violations(of, slots)))
 
 
+@pytest.mark.long
 @given(problems(), st.data())
 def test_placement_without_violations_is_valid_for_the_oracle(of, data):
     slots = data.draw(slots_of(of))
@@ -57,6 +58,7 @@ def test_shared_slot():
     assert texts(of, np.zeros(2, np.int32)) == ["h0:6700: shared by a, b"]
 
 
+@pytest.mark.slow
 @given(problems(), st.data())
 def test_component_separation_violations_equal_oracle(of, data):
     slots = data.draw(slots_of(of))

@@ -36,6 +36,7 @@ def as_dict(traffic):
     return found
 
 
+@pytest.mark.long
 @given(problems(), st.data())
 def test_traffic_under_a_placement_equals_oracle(problem, data):
     slots = data.draw(slots_of(problem))
@@ -43,6 +44,7 @@ def test_traffic_under_a_placement_equals_oracle(problem, data):
     assert as_dict(traffic_under(problem, slots)) == pytest.approx(expected)
 
 
+@pytest.mark.long
 @given(problems(), st.data())
 def test_cost_by_class_equals_oracle(problem, data):
     slots = data.draw(slots_of(problem))
@@ -60,6 +62,7 @@ def test_cost_by_class_equals_oracle(problem, data):
     assert cost.total == pytest.approx(oracles.cost(problem, slots.tolist()))
 
 
+@pytest.mark.long
 @given(problems(), st.data())
 def test_weights_are_a_choice(problem, data):
     slots = data.draw(slots_of(problem))
@@ -67,11 +70,13 @@ def test_weights_are_a_choice(problem, data):
     assert cost.total == pytest.approx(cost.inter_worker + 2 * cost.inter_node + 3 * cost.inter_rack)
 
 
+@pytest.mark.long
 @given(problems())
 def test_measured_traffic_equals_oracle_traffic_of_current_placement(problem):
     assert as_dict(measured_traffic(problem)) == pytest.approx(oracles.traffic(problem, problem.current_slot.tolist()))
 
 
+@pytest.mark.long
 @given(problems(), st.data())
 def test_symmetric_matrix_holds_both_directions(problem, data):
     traffic = traffic_under(problem, data.draw(slots_of(problem)))

@@ -156,6 +156,7 @@ def test_many_wrong_numbers_are_counted():
         problem(nodes(9.0), (topology("t", 13, 1), load(13, cpu_ghz=-1.0)))
 
 
+@pytest.mark.long
 @given(problems())
 def test_valid_problem_survives_a_round_trip(of):
     assert problem_from_dict(problem_to_dict(of)).num_executors == of.num_executors

@@ -68,6 +68,7 @@ def best_slots(of):
     return min(valid, key=lambda slots: oracles.cost(of, slots), default=None)
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(13), deadline=None)
 @given(small_problems())
 def test_no_placement_costs_less_than_a_bound(of):
@@ -141,6 +142,7 @@ def test_bound_from_poor_placement_is_at_most_that_of_a_better_one(seed, monkeyp
     assert bound_cost(of, poor, FOREVER).cost <= oracles.cost(of, good.tolist()) + 1e-9
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(20), deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(2, 6), st.integers(1, 3), st.booleans())
 def test_certificates_hold_for_every_partition(seed, count, groups, triangles):
@@ -159,6 +161,7 @@ def test_certificates_hold_for_every_partition(seed, count, groups, triangles):
             assert certificate.most_saved(largest) >= most - 1e-9
 
 
+@pytest.mark.slow
 def test_triangle_constraints_tighten_the_certificate():
     """Of what lies between the bound without and the most that a search keeps, more than a tenth."""
     rng = np.random.default_rng(1)
@@ -232,12 +235,14 @@ def test_bound_computation_respects_its_time_limit(count):
     assert used_s < 1.5 + 4 * step_s
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("path", CASES, ids=case_name)
 def test_no_bound_is_above_the_best_known(path):
     of, reference = case_problem(path), read_case(path)["reference"]
     assert 0 < RelaxedBound(Relaxation.of(of, CostWeights())).run(1.0) <= reference["cost"] * (1 + 1e-9)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("prefix", ["s01", "s03", "s08"])
 def test_known_optima_are_proven(prefix):
     path = next(path for path in CASES if case_name(path).startswith(prefix))
@@ -249,6 +254,7 @@ def test_known_optima_are_proven(prefix):
     assert proof.cost == pytest.approx(reference["cost"], rel=1e-6)
 
 
+@pytest.mark.long
 def test_a_worse_placement_is_not_proven_but_the_optimum_found():
     of = next(of for of in map(tiny, range(30)) if (least(of, oracles.cost) or 0) > 0)
     optimum = least(of, oracles.cost)
@@ -259,6 +265,7 @@ def test_a_worse_placement_is_not_proven_but_the_optimum_found():
     assert proof.cost == pytest.approx(optimum, rel=1e-6)
 
 
+@pytest.mark.long
 def test_executors_with_negligible_cpu_are_counted_in_pieces():
     """Together they take more than a step of the sizes of pieces, each less than a solver distinguishes from 0."""
     tiny = 0.9e-9
@@ -313,6 +320,7 @@ def test_relaxed_bound_is_valid_for_nodes_with_zero_or_unlimited_cpu(cpu_ghz, re
     assert proof.optimal == (best is not None)
 
 
+@pytest.mark.long
 def test_failed_linear_program_leaves_the_previous_bound():
     """As HiGHS does with a few numbers far apart."""
     of = next(of for of in map(tiny, range(30)) if (least(of, oracles.cost) or 0) > 0)

@@ -143,6 +143,7 @@ def runs(draw):
     return cpu_hz, pairs, limits
 
 
+@pytest.mark.long
 @given(runs(), st.booleans())
 def test_greedy_accounting_is_exact_and_respects_limits(run, near):
     cpu_hz, pairs, limits = run
@@ -215,6 +216,7 @@ def plain_problems(draw):
     return plain, sorted(pairs, key=lambda pair: -pair[2])
 
 
+@pytest.mark.slow
 @given(plain_problems(), st.lists(st.booleans(), min_size=1, max_size=3))
 def test_greedy_choices_equal_plain_reference_rule(of, passes):
     plain, pairs = of

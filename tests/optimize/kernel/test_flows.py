@@ -29,6 +29,7 @@ def without_limits_of_workers(problem: Problem) -> Problem:
     return replace(problem, topologies=tuple(topologies))
 
 
+@pytest.mark.long
 @given(
     problems(running=False).map(roomy).map(without_limits_of_workers),
     st.integers(0, 3),
@@ -58,6 +59,7 @@ def test_incremental_cost_equals_model_cost_for_overloaded_pipelines():
     assert not any(unlimited)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(3))
 def test_pipelines_are_laid_side_by_side(seed):
     problem = shuffled_pipelines(12, seed)

@@ -57,6 +57,7 @@ def dense(layout):
     return table
 
 
+@pytest.mark.long
 @given(placed(), st.integers(1, 4), st.randoms(use_true_random=False))
 def test_matching_by_plain_loops(layout, most, random):
     table, worker = dense(layout), layout.executors["worker"].tolist()
@@ -75,6 +76,7 @@ def test_matching_by_plain_loops(layout, most, random):
     assert partner.tolist() == [wanted[one] for one in range(len(worker))]
 
 
+@pytest.mark.long
 @given(placed(), st.integers(0, 9))
 def test_coarsening_preserves_sums_of_traffic_and_demand(layout, seed):
     start.add_up_cost(layout)

@@ -40,6 +40,7 @@ def disturbed_layout(problem):
     return layout
 
 
+@pytest.mark.slow
 def test_no_move_and_no_exchange_lowers_the_cost_further():
     problem = case_problem(FEW_TOPOLOGIES)
     layout = disturbed_layout(problem)

@@ -68,6 +68,7 @@ def keeps_heaps(counts: IntArray) -> BoolArray:
     return allowed
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("conf", "cluster", "keeps", "start"),
     [

@@ -76,6 +76,7 @@ def use_of(
     return np.asarray(shares @ silent) + (1 - free)
 
 
+@pytest.mark.slow
 @given(data=st.data())
 @settings(suppress_health_check=[HealthCheck.filter_too_much])  # of many problems no tree is measured
 def test_incremental_resource_use_equals_prediction(data):
@@ -177,6 +178,7 @@ def test_idle_cost_of_silent_topologies_is_independent_of_rates():
     assert found.worker.tolist() == of.executors["worker"].tolist()
 
 
+@pytest.mark.slow
 def test_throughput_search_finds_the_optimum():
     """Of all ways to put splits and counts on two nodes, the rest being where it is best."""
     problem = WordCount(nodes=2, cores=0.4, link_bps=None).problem()
@@ -197,6 +199,7 @@ def test_throughput_search_finds_the_optimum():
     assert UNPLACED not in found.worker
 
 
+@pytest.mark.long
 def test_many_nodes_are_searched_for_the_better():
     """A step that makes one of them the worst adds next to nothing to the sum over all."""
     many = 60

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -44,6 +45,7 @@ def brief(runs: list[Run]) -> list[tuple[int, int, float]]:
     return [(run.start_s, run.end_s, run.peak_cores) for run in runs]
 
 
+@pytest.mark.long
 @settings(max_examples=examples(300), deadline=None)
 @given(cores=Cores, after_s=st.sampled_from([1, 2.5, 4, 7]), data=st.data())
 def test_batch_order_does_not_change_episodes(cores: list[float | None], after_s: float, data: st.DataObject) -> None:

@@ -88,6 +88,7 @@ def test_one_reachable_master_of_several_suffices() -> None:
         remote.require_master(SparkTarget(f"spark://127.0.0.1:9,127.0.0.1:{server.getsockname()[1]}"))
 
 
+@pytest.mark.long
 def test_foreign_server_at_spark_connect_address_is_reported_hiding_token(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote, "ANSWERS_S", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -178,6 +179,7 @@ def test_path_existence_is_checked_through_spark(spark: SparkSession, tmp_path: 
     assert not exists(spark, f"{tmp_path.as_uri()}/missing")
 
 
+@pytest.mark.slow
 def test_package_avoids_apis_missing_in_spark_connect() -> None:
     unknown, uses = {"rdd", "sparkContext", "_jvm", "_sc", "_jdf", "_jsparkSession"}, {}
     for module in ROOT.rglob("*.py"):

@@ -55,6 +55,7 @@ def test_only_the_end_of_spark_ends_batches(tmp_path: Path, error: Exception, en
     assert (loop.error or "").startswith("Spark has ended: ") == ended
 
 
+@pytest.mark.slow
 def test_batch_that_is_too_large_shrinks_until_it_succeeds(tmp_path: Path) -> None:
     sizes: list[int] = []
 

@@ -162,6 +162,7 @@ def _load(rng: np.random.Generator, topology: Topology, kinds: list[str], acked:
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(examples(6)))
 def test_no_placement_is_better_than_a_bound(seed):
     """Any way of sharing out slots, with several workers of a topology on a node, and whatever spills over."""
@@ -174,6 +175,7 @@ def test_no_placement_is_better_than_a_bound(seed):
         assert best * full <= 1 + 1e-9
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(examples(6)))
 def test_throughput_bound_holds_for_source_specific_costs(seed):
     of, rng = tiny(seed), np.random.default_rng(seed)
@@ -184,6 +186,7 @@ def test_throughput_bound_holds_for_source_specific_costs(seed):
     assert best * prove.least_full(case_of(of, corrections=known), 1 / best, SHORT) <= 1 + 1e-9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(100, 100 + examples(4)))
 def test_of_all_placements_of_a_small_problem_the_best_is_near_to_its_bounds(seed):
     of = tiny(seed, most_topologies=1)
@@ -205,6 +208,7 @@ def test_of_all_placements_of_a_small_problem_the_best_is_near_to_its_bounds(see
 ALL_IN_ONE = np.zeros(12, np.int32)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("nodes", [1, 3])
 def test_word_count_in_one_worker_is_proven_optimal(nodes):
     problem = WordCount(nodes=nodes, cores=0.4).problem()
@@ -214,6 +218,7 @@ def test_word_count_in_one_worker_is_proven_optimal(nodes):
     assert 1 - prove.SAME <= best * full <= 1
 
 
+@pytest.mark.slow
 def test_weights_count():
     """Of two alike on two nodes, one that is to get twice as much can get no more than where it has one to itself."""
     plain = two_word_counts(nodes=2, cores=0.4)
@@ -227,6 +232,7 @@ def test_weights_count():
     assert full > 1.2 * prove.least_full(case_of(plain, costs), np.inf, 3.0)
 
 
+@pytest.mark.slow
 def test_problem_too_large_for_linear_program_gets_a_weaker_bound(monkeypatch):
     problem = WordCount(nodes=3, cores=0.4).problem()
     case, found = case_of(problem), []
@@ -245,6 +251,7 @@ def test_bound_computation_respects_its_time_limit():
     assert time.perf_counter() - begin < 10.0
 
 
+@pytest.mark.long
 def test_thread_bound_of_a_large_problem_is_proven_quickly():
     """Each stage is as busy as the threads of its executors bear: 0.8 of them, as the pipelines are made."""
     case = case_of(shuffled_pipelines(400, seed=1), Costs())

@@ -47,6 +47,7 @@ def test_generated_records_are_valid():
         assert not isinstance(parse(encode(record)), RejectedLine)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("costs", OTHERS)
 def test_one_minute_of_records_yields_costs_within_their_intervals(costs):
     seeds, log = 20, Log(SPREAD, **costs)
@@ -111,6 +112,7 @@ def test_without_messages_nothing_is_learned_of_them():
     assert found.costs.worker_cores == pytest.approx(0.06, rel=0.1)
 
 
+@pytest.mark.slow
 def test_second_placement_narrows_cost_intervals():
     apart, together = Log(SPREAD, serialise_us=3.0), Log(TOGETHER, serialise_us=3.0)
     one = fitted(apart.records(1))
@@ -123,12 +125,14 @@ def test_second_placement_narrows_cost_intervals():
     assert hour.figures["serialise_us"].high - hour.figures["serialise_us"].low <= width[1]
 
 
+@pytest.mark.slow
 def test_fitted_costs_follow_changed_costs():
     before, after = Log(SPREAD, serialise_us=2.0), Log(SPREAD, serialise_us=5.0)
     found = fitted(*(before.records(s) for s in range(3)), *(after.records(s) for s in range(25)))
     assert found.costs.serialise_us == pytest.approx(5.0, rel=0.1)
 
 
+@pytest.mark.slow
 def test_minutes_of_high_rates_count():
     """Of few messages each costs more; what they cost where many come is what a highest rate goes by."""
     high, low = Log(SPREAD, receive_us=1.5), Log(SPREAD, receive_us=4.0, rate_tps=2_000.0)
@@ -137,6 +141,7 @@ def test_minutes_of_high_rates_count():
         assert found.costs.receive_us == pytest.approx(1.5, rel=0.15)
 
 
+@pytest.mark.long
 def test_records_without_ackers_still_count_towards_the_fit():
     streams = [[source, name.strip("_"), *rest] for source, name, *rest in STREAMS]
     silent = [
@@ -161,6 +166,7 @@ def test_slow_cores_take_longer_for_the_same():
     assert found.costs.receive_us == pytest.approx(1.9, rel=0.1)
 
 
+@pytest.mark.long
 def test_quota_period_is_that_of_most_nodes():
     assert fitted(Log(SPREAD).records(1)).costs.quota_period_ms == 0  # a probe of before tells none
     held = {"quota_period_us": 50_000, "processors": 8}
@@ -253,6 +259,7 @@ def test_two_workers_on_one_node_yield_message_costs_but_no_link_costs():
     assert found.costs.overhead_bytes == pytest.approx(17.0, rel=0.1)  # by the other node
 
 
+@pytest.mark.long
 def test_two_topologies_share_message_cost_evidence():
     one, other = Log(SPREAD), Log(distributed(("n1", 6701), ("n0", 6701)), topology="other-2-0")
     alone, both = fitted(one.records(1)), fitted([*one.records(1), *without_links(other.records(2))])

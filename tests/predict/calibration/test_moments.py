@@ -61,6 +61,7 @@ def test_unobserved_coefficient_retains_its_prior():
     assert found.covariance[2, 2] == pytest.approx(4.0)
 
 
+@pytest.mark.long
 def test_data_overrides_a_wrong_prior():
     prior, inside = Prior(np.array([0.1, 20.0, 5.0]), np.array([0.01, 0.1, 0.1])), []
     for seed in range(200):

@@ -120,6 +120,7 @@ def test_invalid_pools_are_ignored():
     assert queue(of, "pools") == [1, 0]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("order", ["fair_share", "pools"])
 def test_an_order_by_users_takes_no_time_in_users_squared(order):
     """Nimbus waits 1.5 s: 2,000 topologies of as many users took 2.4 s by fair shares and 43 s by pools."""

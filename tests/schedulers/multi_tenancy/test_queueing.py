@@ -243,6 +243,7 @@ class LastFirst:
         return Assignment(slots, tuple(each for each, slot in zip(entries, slots, strict=True) if slot == UNPLACED))
 
 
+@pytest.mark.long
 def test_reasons_for_many_unplaced_topologies_take_subquadratic_time():
     """Nimbus waits 1.5 s, of which 2,000 topologies that found no slot took 35 s."""
     of = problem(nodes(9, ports=0), *((topology(f"t{n}", 5, 1), load(5)) for n in range(2000)))

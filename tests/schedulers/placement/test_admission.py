@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import product
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -25,6 +26,7 @@ def test_worker_too_large_for_any_node_is_rejected_by_admission():
     assert len(admit(placement, find_wanted_workers(placement, keep_running=True), soft_cpu=True)) == 1
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(100), deadline=None)
 @given(
     cpu_tenths=st.lists(st.integers(1, 9), min_size=1, max_size=5),

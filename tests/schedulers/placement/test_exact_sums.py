@@ -14,6 +14,7 @@ from stormwright.schedulers.placement.partial_placement import addends
 AMOUNTS = st.lists(st.floats(0, 1e15), max_size=40) | st.lists(st.floats(0, 1e-300), max_size=5)
 
 
+@pytest.mark.long
 @given(AMOUNTS, st.randoms(use_true_random=False))
 def test_exact_sum_is_independent_of_order(amounts, random):
     rounded = addends(np.array(amounts)).tolist()

@@ -51,6 +51,7 @@ def test_no_more_nodes_than_workers():
     assert placing.can_take(1).tolist() == [False, True]
 
 
+@pytest.mark.long
 @given(
     choices=st.lists(st.integers(0, 3), min_size=8, max_size=8),
     workers=st.integers(1, 6),

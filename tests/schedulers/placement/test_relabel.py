@@ -76,6 +76,7 @@ def placements(draw):
     return running(of, found[0]), np.array(found[1], np.int32)
 
 
+@pytest.mark.long
 @given(placements())
 def test_as_much_stays_as_can(case):
     of, slots = case
@@ -85,6 +86,7 @@ def test_as_much_stays_as_can(case):
     assert (staying, len(changes.unchanged_workers)) == best_by_trying(of, slots)
 
 
+@pytest.mark.long
 @given(placements())
 def test_relabeling_preserves_the_placement_structure(case):
     of, slots = case
@@ -97,6 +99,7 @@ def test_relabeling_preserves_the_placement_structure(case):
     assert len(violations(of, after)) == len(violations(of, slots))
 
 
+@pytest.mark.long
 @given(st.dictionaries(st.tuples(st.integers(0, 4), st.integers(0, 4)), st.integers(1, 9).map(float), min_size=1))
 def test_heaviest_matching_equals_dense_solver(worth):
     from scipy.optimize import linear_sum_assignment

@@ -167,6 +167,7 @@ def copy(placement: PartialPlacement) -> PartialPlacement:
     return replace(placement, worker=placement.worker.copy(), reasons={}, **lists)
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(150), deadline=None)
 @given(placement=tight_drafts())
 def test_repair_ends_without_an_improving_step(placement):
@@ -178,6 +179,7 @@ def test_repair_ends_without_an_improving_step(placement):
     assert all(overload(each) >= left - 1e-12 for each in neighbours(placement))
 
 
+@pytest.mark.long
 @settings(max_examples=examples(50), deadline=None)
 @given(placement=tight_drafts())
 def test_frequency_of_clock_checks_does_not_affect_repair(placement):
@@ -189,6 +191,7 @@ def test_frequency_of_clock_checks_does_not_affect_repair(placement):
     assert (placement.node, placement.worker.tolist()) == (other.node, other.worker.tolist())
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(150), deadline=None)
 @given(placement=tight_drafts(), late=st.booleans())
 def test_room_is_made_for_whole_topologies_or_reasons_are_given(placement, late):
@@ -208,6 +211,7 @@ def test_room_is_made_for_whole_topologies_or_reasons_are_given(placement, late)
         assert all(placement.fixed[worker] for worker, at in enumerate(placement.node) if at == node)
 
 
+@pytest.mark.long
 @settings(max_examples=examples(50), deadline=None)
 @given(placement=tight_drafts())
 def test_topology_removed_by_repair_does_not_fit_its_original_workers(placement):
@@ -252,7 +256,7 @@ def test_a_hopeless_cluster_takes_few_steps(monkeypatch):
             super().__init__(*args, **kwargs)
             repairs.append(self)
 
-    monkeypatch.setattr(repair, "Repair", EngineCounts)
+    monkeypatch.setattr(repair, "PlacementRepair", EngineCounts)
     make_room(placement)
     assert len(placement.reasons) == 24
     assert sum(each.steps for each in repairs) <= 1200

@@ -63,6 +63,7 @@ def with_feasibility() -> st.SearchStrategy[tuple[Problem, bool]]:
     return few.map(lambda of: (of, is_feasible(of)))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["online", "round_robin", "binpack", "offline", "genetic", "optimizer"])
 @for_any(examples(40), known=with_feasibility())
 def test_topology_is_placed_iff_a_feasible_placement_exists(name, known):
@@ -71,6 +72,7 @@ def test_topology_is_placed_iff_a_feasible_placement_exists(name, known):
     assert (not answer.unplaced) == feasible
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(of=small_problems())
 def test_worker_bound_rejects_only_infeasible_topologies(of):
@@ -240,6 +242,7 @@ def test_fewest_workers_equals_brute_force_result(data, count):
         assert found == executors.sum()
 
 
+@pytest.mark.long
 def test_topology_with_2000_incompatible_components_is_placed_in_seconds():
     components = tuple(Component(f"c{n}", "spout" if n == 0 else "bolt", 1) for n in range(2_000))
     topology = Topology(

@@ -105,6 +105,7 @@ def test_topology_is_not_put_back_over_a_limit():
     assert placement.node_of_executor().tolist() == [1, 0]
 
 
+@pytest.mark.long
 @given(problems(), st.data())
 def test_staying_never_costs_more_and_keeps_compositions(of, data):
     """From any draft that puts every executor somewhere."""
@@ -129,6 +130,7 @@ def test_staying_never_costs_more_and_keeps_compositions(of, data):
         assert slot == UNPLACED or owners.setdefault(slot, worker) == worker
 
 
+@pytest.mark.long
 @given(problems())
 def test_running_workers_are_the_slots_with_executors(of):
     found = running_workers(of)

@@ -46,6 +46,7 @@ def cost(problem: Problem, worker, node) -> float:
     return oracles.cost(problem, [slot[w] for w in worker])
 
 
+@pytest.mark.slow
 @given(problem=problems(flow_limits=False, running=False, max_topologies=2, max_nodes=4))
 def test_incremental_cost_of_executor_moves_equals_oracle(problem):
     problem = wide(problem)
@@ -64,6 +65,7 @@ def test_incremental_cost_of_executor_moves_equals_oracle(problem):
             assert difference == pytest.approx(cost(problem, moved, placement.node) - before, abs=1e-6)
 
 
+@pytest.mark.long
 @given(problem=problems(flow_limits=False, running=False, max_topologies=2, max_nodes=4))
 def test_incremental_cost_of_worker_moves_equals_oracle(problem):
     problem = wide(problem)

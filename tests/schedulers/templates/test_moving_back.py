@@ -34,6 +34,7 @@ def placed(slots) -> np.ndarray:
     return np.repeat(np.fromiter(slots, int), EXECUTORS).astype(np.int32)
 
 
+@pytest.mark.long
 @given(st.sets(st.integers(0, TOPOLOGIES - 1), min_size=1, max_size=TOPOLOGIES))
 def test_only_useless_moves_are_reverted(worth_it):
     problem = several()

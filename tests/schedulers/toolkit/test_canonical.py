@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from stormwright.model import UNPLACED, Assignment
 from stormwright.schedulers.even import EvenScheduler
@@ -16,6 +17,7 @@ from tests.examples import examples
 from tests.schedulers.builders import load, nodes, problem, topology
 
 
+@pytest.mark.long
 @for_any(examples(30), of=problems())
 def test_positions_as_names_do_not_depend_on_names(of):
     found, other = named_by_position(of), named_by_position(renamed(of))
@@ -26,6 +28,7 @@ def test_positions_as_names_do_not_depend_on_names(of):
     assert np.array_equal(*answers)
 
 
+@pytest.mark.long
 @for_any(examples(30), of=problems(flows=False))
 def test_sorted_pairs_do_not_depend_on_their_order(of):
     if of.load is not None:

@@ -51,6 +51,7 @@ def keeps_isolated(of: Problem, slots, machines: dict[str, int]) -> bool:
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["online", "round_robin", "binpack", "tag_aware", "annealing"])
 @settings(max_examples=examples(30), deadline=None)
 @given(of=problems(running=False), machines=st.dictionaries(st.sampled_from(["t0", "t1"]), st.integers(1, 3)))
@@ -63,6 +64,7 @@ def test_isolated_topologies_are_alone(name, of, machines):
     assert broken == []
 
 
+@pytest.mark.long
 @settings(max_examples=examples(30), deadline=None)
 @given(of=problems(), machines=st.dictionaries(st.sampled_from(["t0", "t1"]), st.integers(1, 3), min_size=1))
 def test_nothing_new_shares_a_host_with_an_isolated_topology(of, machines):
@@ -80,6 +82,7 @@ def test_nothing_new_shares_a_host_with_an_isolated_topology(of, machines):
         assert not any(arrived & hosts(of, slots, other) for other in isolated_others)
 
 
+@pytest.mark.long
 @given(problems(), st.data())
 def test_isolation_violations_equal_set_based_check(of, data):
     machines = {"t0": 1, "t2": 2}

@@ -163,6 +163,7 @@ def test_plugins_are_found_and_cannot_replace_ours(plugins):
     assert not isinstance(make_scheduler("even"), Dice)
 
 
+@pytest.mark.slow
 def test_no_scheduler_is_known_by_name_outside_its_file():
     """But in the table of names, where the default is described, and where papers are quoted."""
     known = {*registry.SCHEDULERS, "java:"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import assume, given
 
 from stormwright.model import Problem, measured_traffic
@@ -12,6 +13,7 @@ from tests.schedulers.builders import load, nodes, topology
 from tests.schedulers.builders import problem as problem_of
 
 
+@pytest.mark.long
 @given(problem=problems())
 def test_traffic_rows_sums_and_parts_equal_dense_matrix(problem: Problem):
     count = problem.num_executors

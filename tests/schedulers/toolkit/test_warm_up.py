@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 from stormwright.schedulers.toolkit.traits import warm_up
 from tests.case_files import small_cases
 
@@ -32,6 +34,7 @@ assert compiled() == after_warming_up, (after_warming_up, compiled())
 """
 
 
+@pytest.mark.slow
 def test_real_problems_compile_nothing_more():
     cases = [str(path) for path in small_cases()[::4]]
     assert cases

@@ -61,6 +61,7 @@ def named(path: str) -> str:
     return re.sub(r"\{button\}", "apply", re.sub(r"\{n\}", "7", re.sub(r"\{(?!button|n\})\w+\}", "none", path)))
 
 
+@pytest.mark.long
 def test_every_endpoint_rejects_missing_or_invalid_tokens(service: Guarded) -> None:
     now_s = time.time()
     tokens = Tokens(service.directory / FILE, lambda: now_s)
@@ -84,6 +85,7 @@ def test_every_endpoint_rejects_missing_or_invalid_tokens(service: Guarded) -> N
     assert service.delivered == []
 
 
+@pytest.mark.long
 def test_each_role_is_limited_to_its_permissions(service: Guarded) -> None:
     for method, path in routes(service):
         if (method, path) in OPEN or path == LIVE:
@@ -206,6 +208,7 @@ def test_changes_and_refusals_are_noted_and_secrets_nowhere(
             assert one not in text
 
 
+@pytest.mark.long
 def test_token_guessing_is_throttled_without_blocking_valid_users(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

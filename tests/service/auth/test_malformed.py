@@ -21,6 +21,7 @@ def held() -> tuple[int, int]:
     return len(list(Path("/proc/self/fd").iterdir())), threading.active_count()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("asks", [True, False])
 def test_malformed_requests_end_nothing(asks: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     rng = random.Random(7)  # noqa: S311 (no secret)

@@ -87,6 +87,7 @@ def test_nothing_but_tls_is_spoken(ours: Authority, state: Path) -> None:
         assert service.ask("GET", "/v1/health")[0] == 200
 
 
+@pytest.mark.long
 def test_connection_without_tls_handshake_is_closed_after_timeout(
     ours: Authority, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -118,6 +119,7 @@ def test_with_an_authority_nimbus_and_probes_show_its_certificates(
             service.ask("POST", "/v1/perflog", body=b"a\n")
 
 
+@pytest.mark.long
 def test_tls_certificate_is_renewed_without_restart(ours: Authority, others: Authority, state: Path) -> None:
     pair = ours.certify(HOST)
     tls = Tls(pair.certificate, pair.key)
@@ -206,6 +208,7 @@ def stored_token(directory: Path, secret: str) -> Path:
     return file
 
 
+@pytest.mark.long
 def test_jvm_authenticates_with_token_file(speaks: Speaks, state: Path) -> None:
     with guarded(state) as service:
         address = f"http://{service.host}:{service.port}"
@@ -228,6 +231,7 @@ def test_jvm_authenticates_with_token_file(speaks: Speaks, state: Path) -> None:
             assert (answer, delivered) == (f"stormwright.token.file {file} holds no token, which is one word", "kept")
 
 
+@pytest.mark.long
 def test_jvm_verifies_certificate_and_host_name_of_service(
     speaks: Speaks, ours: Authority, others: Authority, state: Path
 ) -> None:
@@ -246,6 +250,7 @@ def test_jvm_verifies_certificate_and_host_name_of_service(
         assert (delivered, service.delivered) == ("kept", [])
 
 
+@pytest.mark.long
 def test_a_jvm_shows_its_certificate(speaks: Speaks, ours: Authority, others: Authority, state: Path) -> None:
     with guarded(state, tls=ours.tls(HOST, others), context=ours.context()) as service:
         mine, strange = others.certify("nimbus.storm"), ours.certify("stranger.storm")

@@ -67,6 +67,7 @@ def names(shops: sw.Problem, own: np.ndarray) -> list[str]:
     return found
 
 
+@pytest.mark.long
 def test_topology_page_matches_prediction_and_marks_bottleneck(tmp_path: Path) -> None:
     shops = living(8, 10)
     with browsing(tmp_path, shops) as browser:

@@ -89,6 +89,7 @@ def test_live_events_announce_changes(tmp_path: Path) -> None:
         assert known.version() != before
 
 
+@pytest.mark.long
 def test_dashboard_trials_match_command_line() -> None:
     shops = living(4, 6)
     table = LiveTrials().compare(shops, ["even", "online"]).table

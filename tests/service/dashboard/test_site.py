@@ -58,6 +58,7 @@ def pages(shop: Browser) -> dict[str, Page]:
     return every_page(shop)
 
 
+@pytest.mark.slow
 def test_all_links_resolve_and_all_views_are_linked(pages: dict[str, Page]) -> None:
     paths = {path.partition("?")[0] for path in pages}
     for pattern in VIEWS:
@@ -122,6 +123,7 @@ def test_navigation_marks_current_page(shop: Browser) -> None:
         assert page.visible_text.startswith(name), "the title of the tab"
 
 
+@pytest.mark.slow
 def test_each_page_names_its_command(pages: dict[str, Page]) -> None:
     assert all("On the command line: stormwright " in page.visible_text for page in pages.values())
     assert all("/v1/problem" in page.links for page in pages.values())
@@ -136,6 +138,7 @@ def test_pages_explain_missing_snapshot_before_first_poll(tmp_path: Path) -> Non
         assert "Waiting for Nimbus" in browser.get("/").visible_text or "found" in browser.get("/").visible_text
 
 
+@pytest.mark.slow
 def test_pages_exist_for_cluster_without_running_topologies(tmp_path: Path) -> None:
     empty = problem([topology("t")])
     with browsing(tmp_path, empty) as browser:
@@ -146,6 +149,7 @@ def test_pages_exist_for_cluster_without_running_topologies(tmp_path: Path) -> N
         assert "No topologies" in every_page(browser)["/topologies"].visible_text
 
 
+@pytest.mark.slow
 def test_names_are_escaped_in_pages(tmp_path: Path) -> None:
     evil = "<script>alert(1)</script>\"'&"
     named = topology("t")

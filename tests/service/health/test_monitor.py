@@ -381,6 +381,7 @@ def test_monitor_without_gateway_has_no_findings() -> None:
     assert not monitor.findings()
 
 
+@pytest.mark.long
 def test_watching_goes_on_after_a_failure(caplog: pytest.LogCaptureFixture) -> None:
     failed = threading.Event()
     again = threading.Event()

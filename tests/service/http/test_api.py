@@ -98,6 +98,7 @@ def ended(client: Client, plan: str) -> str:
     return found.state
 
 
+@pytest.mark.long
 def test_a_plan_is_made_applied_and_reverted(nimbus: Nimbus, client: Client, running: None) -> None:
     before = nimbus.where()
     requested = client.plan("less traffic", goals=["traffic"], least_gain_percent=0)
@@ -284,6 +285,7 @@ def test_a_page_of_another_site_can_change_nothing(port: int, client: Client) ->
     assert client.plans().plans == ()
 
 
+@pytest.mark.long
 def test_whatever_is_sent_nothing_breaks(port: int) -> None:
     rng = random.Random(1)  # noqa: S311 (no secret)
     parts = [b"{}", b"[]", b"null", b"", b'"x"', b"{", b"\xff\xfe", b"9" * 400, b"[" * 4000]

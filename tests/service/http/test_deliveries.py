@@ -117,6 +117,7 @@ def test_stored_deliveries_are_counted_and_acknowledged_in_parts() -> None:
     assert [each for each in came if each[0] == "answered"] == parts[1::2]
 
 
+@pytest.mark.long
 def test_placement_requests_run_between_parts_of_counting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deliveries, "HELD_S", 5.0)
     monkeypatch.setattr(deliveries, "TAKEN_AT_ONCE", 1)

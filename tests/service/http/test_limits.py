@@ -101,11 +101,13 @@ def took_to_give_up() -> float:
     return took_s
 
 
+@pytest.mark.long
 def test_placement_request_is_answered_within_nimbus_timeout():
     """A machine with other work may keep any one answer back; what is slow for its own reasons is so each time."""
     assert any(took_to_give_up() < 1.5 for _ in range(5))
 
 
+@pytest.mark.long
 def test_hanging_scheduler_blocks_no_other_request():
     hanging = Hanging()
     delivered: list[bytes] = []
@@ -285,6 +287,7 @@ def test_half_a_head_is_not_waited_for(sent, monkeypatch):
         assert there.recv(100) == b""
 
 
+@pytest.mark.long
 def test_half_a_second_request_is_not_waited_for_either(monkeypatch):
     monkeypatch.setattr(server, "HEAD_S", 0.3)
     whole = b"POST /v1/perflog HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}"
@@ -326,6 +329,7 @@ def test_slow_request_bodies_use_bounded_memory(monkeypatch):
         answers(b"204", lambda: send(port, head, b"x" * 90_000))
 
 
+@pytest.mark.slow
 def test_many_idle_connections_do_not_shut_nimbus_out(monkeypatch):
     monkeypatch.setattr("stormwright.service.http.server.most_connections", lambda: 20)
     with serving() as port:

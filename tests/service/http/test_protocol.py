@@ -136,6 +136,7 @@ def test_half_a_delivery_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> N
     assert stored == []
 
 
+@pytest.mark.long
 def test_half_deliveries_of_many_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deliveries, "MAX_BEGUN_BYTES", 100_000)
     stored: list[bytes] = []

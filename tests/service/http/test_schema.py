@@ -7,10 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from stormwright.service.auth.middleware import TokenBucket
 from tests.service.auth.guarded import guarded
 
 
+@pytest.mark.slow
 def test_everything_is_answered(tmp_path: Path) -> None:
     with guarded(tmp_path) as service:
         service.door.failures = service.door.costly = TokenBucket(10**9, 1e-9)

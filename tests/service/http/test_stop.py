@@ -24,6 +24,7 @@ def nothing_collected() -> Iterator[None]:
     gc.enable()
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("nothing_collected")
 def test_slow_reader_is_disconnected_on_stop() -> None:
     body = bytes(50 * 2**20)

@@ -38,6 +38,7 @@ class Service:
         return True
 
 
+@pytest.mark.long
 @given(happenings, st.tuples(clocks, clocks, clocks))
 def test_never_do_two_rely_on_leading(
     happens: list[tuple[str, int, float]], clock_settings: tuple[tuple[float, float], ...]

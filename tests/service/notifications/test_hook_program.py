@@ -82,6 +82,7 @@ def test_output_of_failed_hook_program_is_reported(tmp_path: Path) -> None:
         load_hook(program(tmp_path, "kill -9 $$"))(FAILURE)
 
 
+@pytest.mark.long
 def test_hanging_hook_program_is_killed_with_its_children(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hook_program, "LIMIT_S", 2.0)
     hook = load_hook(program(tmp_path, f"echo trying; sleep 60 & echo $! > {tmp_path}/child; wait"))
@@ -106,6 +107,7 @@ def test_unstartable_hook_program_is_reported(tmp_path: Path) -> None:
 # Python functions --------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_exception_of_hook_function_is_reported(modules: Path) -> None:
     with pytest.raises(HookError, match=r"(?s)^exit code 1: Traceback .* in fails.*ValueError: no such server$"):
         load_hook("functions:fails")(FAILURE)
@@ -113,11 +115,13 @@ def test_exception_of_hook_function_is_reported(modules: Path) -> None:
         load_hook("functions:leaves")(FAILURE)
 
 
+@pytest.mark.long
 def test_a_crash_is_of_its_own_process(modules: Path) -> None:
     with pytest.raises(HookError, match=r"^ended by signal 6"):
         load_hook("functions:crashes")(FAILURE)
 
 
+@pytest.mark.long
 def test_the_example_sends_to_sentry(modules: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (modules / "sentry_sdk.py").write_text(SENTRY)
     monkeypatch.setenv("SENTRY_DSN", "https://key@sentry.test/1")
@@ -133,6 +137,7 @@ def test_the_example_sends_to_sentry(modules: Path, monkeypatch: pytest.MonkeyPa
     assert flushed[1][0] < hook_program.LIMIT_S
 
 
+@pytest.mark.long
 def test_sentry_example_reports_missing_requirements(modules: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SENTRY_DSN", raising=False)
     (modules / "sentry_sdk.py").write_text("raise ModuleNotFoundError('No module named sentry_sdk')")
@@ -162,6 +167,7 @@ def test_invalid_hook_name_is_rejected(name: str, message: str) -> None:
     assert message in str(caught.value)
 
 
+@pytest.mark.long
 def test_serve_rejects_missing_hook_function_at_startup(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code = cli.run(
         ["serve", "--state", str(tmp_path), "--storm-home", str(tmp_path), "--on-failure", "no_such_module:f"]

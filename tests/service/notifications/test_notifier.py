@@ -78,6 +78,7 @@ def send(targets: list[str], *events: ServiceEvent) -> None:
         time.sleep(0.3)
 
 
+@pytest.mark.long
 def test_each_target_type_gets_its_payload_format(place: Place) -> None:
     send([f"all=slack:{place.url}/services/{SECRET}?x=1"], EVENT)
     ((path, body),) = place.got
@@ -109,6 +110,7 @@ def test_only_selected_event_kinds_are_notified(place: Place) -> None:
     assert [body["kind"] for _, body in place.got] == ["hold"]
 
 
+@pytest.mark.long
 def test_failed_notification_is_retried_a_limited_number_of_times(caplog: pytest.LogCaptureFixture) -> None:
     for statuses, times, expected in (((503, 503, 200), 3, ""), ((500,), 4, "answers 500"), ((404,), 1, "answers 404")):
         made = Place(*statuses)
@@ -150,6 +152,7 @@ def test_faulty_notification_target_affects_no_other(place: Place, caplog: pytes
     assert SECRET not in "".join(each.getMessage() for each in caplog.records if each.levelno > logging.DEBUG)
 
 
+@pytest.mark.long
 def test_a_program_and_a_function_get_events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     got = tmp_path / "got"
     program = tmp_path / "page"
@@ -166,6 +169,7 @@ def test_a_program_and_a_function_get_events(tmp_path: Path, monkeypatch: pytest
         time.sleep(0.05)
 
 
+@pytest.mark.long
 def test_target_faults_are_reported_together_without_addresses(tmp_path: Path) -> None:
     file = tmp_path / "url"
     file.write_text("https://hooks.example/" + SECRET + "\n")

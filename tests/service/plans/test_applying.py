@@ -111,6 +111,7 @@ def test_apply_follows_plan_and_revert_restores_placement(begin: Begin, seed: in
     assert nimbus.is_back(before)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(PLANS))
 def test_killed_service_completes_or_rolls_back_plan(begin: Begin, seed: int) -> None:
     cluster, wanted = moving(seed)
@@ -299,6 +300,7 @@ def test_revert_requires_second_person_under_two_person_rule(begin: Begin) -> No
     assert nimbus.where() != there
 
 
+@pytest.mark.long
 def test_plan_starts_in_one_transaction(begin: Begin) -> None:
     """Killed at any moment of it, there is an entry in the history where the plan is under way, and none where not."""
     for moment in range(12):
@@ -312,6 +314,7 @@ def test_plan_starts_in_one_transaction(begin: Begin) -> None:
     assert found.state == "applying"
 
 
+@pytest.mark.slow
 def test_service_killed_during_revert_completes_or_rolls_back(begin: Begin) -> None:
     cluster, wanted = many()
     for moment in range(0, 60, 7):

@@ -95,6 +95,7 @@ def test_auto_moves_and_not_while_frozen_or_outside_of_its_windows(nimbus: Nimbu
     assert len(service.acted) == 1
 
 
+@pytest.mark.long
 def test_suggestion_waits_for_approval_and_is_not_repeated(nimbus: Nimbus) -> None:
     service = Service(nimbus)
     change(nimbus, default="suggest", topologies={"t5": "observe"})
@@ -161,6 +162,7 @@ def test_failed_transaction_leaves_no_changes(tmp_path: Path) -> None:
     assert State(tmp_path / FILE).read("PRAGMA journal_mode")[0][0] == "wal"
 
 
+@pytest.mark.long
 def test_expired_proposal_is_replaced(nimbus: Nimbus, monkeypatch: pytest.MonkeyPatch) -> None:
     service = Service(nimbus)
     change(nimbus, default="suggest")
@@ -173,6 +175,7 @@ def test_expired_proposal_is_replaced(nimbus: Nimbus, monkeypatch: pytest.Monkey
     assert len(nimbus.plans.proposed()) == 1
 
 
+@pytest.mark.long
 def test_plans_and_history_are_retained_for_90_days(nimbus: Nimbus, monkeypatch: pytest.MonkeyPatch) -> None:
     change(nimbus, default="suggest")
     done, halted = (nimbus.propose(many()[1]) for _ in range(2))
@@ -192,7 +195,7 @@ def test_plans_and_history_are_retained_for_90_days(nimbus: Nimbus, monkeypatch:
     assert numbers == {begun}
     with pytest.raises(NotFoundError):
         nimbus.plans.plan(done)
-    assert nimbus.journal.placements_before_entry(n or 0) == {}
+    assert nimbus.journal.before_entry(n or 0).placements == {}
 
 
 class Slow:
@@ -214,6 +217,7 @@ def slow(nimbus: Nimbus) -> Slow:
     return made
 
 
+@pytest.mark.long
 def test_number_of_queued_plan_requests_is_limited(nimbus: Nimbus, slow: Slow) -> None:
     requested = [nimbus.plan_service.request(PlanRequest(by="anna", reason="a try")).id for _ in range(MAX_WAITING)]
     with pytest.raises(ConflictError, match="20 plans wait to be made"):

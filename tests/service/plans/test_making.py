@@ -6,6 +6,8 @@ import subprocess
 import sys
 import time
 
+import pytest
+
 PROGRAM = """
 import threading, time
 from types import SimpleNamespace
@@ -23,6 +25,7 @@ print("over", flush=True)
 """
 
 
+@pytest.mark.slow
 def test_running_search_does_not_block_service_shutdown() -> None:
     began = time.monotonic()
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=100, check=False)

@@ -35,6 +35,7 @@ class Searches:
         return Assignment(self._found.pop(0))
 
 
+@pytest.mark.slow
 def test_placement_found_before_is_returned_while_nothing_better_is_found():
     problem = mixed()
     assert Outlooks(problem, THROUGHPUT).of(APART).at_least_percent > 0
@@ -43,6 +44,7 @@ def test_placement_found_before_is_returned_while_nothing_better_is_found():
         assert np.array_equal(scheduler.schedule(problem).slot_of_executor, APART)
 
 
+@pytest.mark.long
 def test_ten_searches_of_one_load_give_one_answer():
     """Nodes are alike, so placements that are as good as each other are found in turn."""
     problem, other = mixed(), np.repeat([4, 2], 12).astype(np.int32)
@@ -51,6 +53,7 @@ def test_ten_searches_of_one_load_give_one_answer():
     assert answers == {tuple(APART.tolist())}
 
 
+@pytest.mark.slow
 def test_better_placement_replaces_the_last_answer():
     problem, half = mixed(), MIXED.copy()
     half[:12] = 0
@@ -61,6 +64,7 @@ def test_better_placement_replaces_the_last_answer():
         assert np.array_equal(scheduler.schedule(problem).slot_of_executor, wanted)
 
 
+@pytest.mark.long
 def test_placement_found_before_is_predicted_under_the_present_load():
     """A placement that gained when it was found gains nothing once it runs, and neither does going back."""
     problem = mixed()
@@ -70,6 +74,7 @@ def test_placement_found_before_is_predicted_under_the_present_load():
     assert np.array_equal(scheduler.schedule(there).slot_of_executor, APART)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("objective", [THROUGHPUT, TRAFFIC])
 def test_placement_that_no_longer_fits_is_not_returned(objective):
     problem = mixed()
@@ -80,6 +85,7 @@ def test_placement_that_no_longer_fits_is_not_returned(objective):
     assert np.array_equal(answer.slot_of_executor, MIXED)
 
 
+@pytest.mark.long
 def test_incomplete_answers_are_passed_on():
     nowhere = np.full(24, UNPLACED, np.int32)
     memory = PlacementMemory(THROUGHPUT)
@@ -96,6 +102,7 @@ def test_published_schedulers_have_no_memory():
     assert by_goal("anything") is own
 
 
+@pytest.mark.long
 def test_searches_for_one_objective_share_what_they_found():
     found = [APART, MIXED]
     _, by_goal = with_memory(Searches(), lambda _: Searches(found.pop(0)), THROUGHPUT)

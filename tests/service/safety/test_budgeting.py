@@ -42,6 +42,7 @@ def test_fixed_budget_is_fully_available_at_once(tmp_path: Path) -> None:
     state.close()
 
 
+@pytest.mark.long
 def test_rollback_halves_move_budget(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     bad = lambda runs: Place(500.0, 40.0) if runs.slots[0].supervisor == "n2" else Place(1000.0, 20.0)  # noqa: E731
     storm = VirtualStorm(monkeypatch, bad)

@@ -39,6 +39,7 @@ def test_missing_nodes_or_foreign_rebalance_prevent_moves(nimbus: Nimbus) -> Non
     assert len(service.acted) == 1
 
 
+@pytest.mark.long
 def test_hold_blocks_new_plans_and_pauses_running_ones(nimbus: Nimbus) -> None:
     plan = nimbus.propose(many()[1])
     nimbus.rebalanced = ["t0"]
@@ -71,6 +72,7 @@ def test_known_number_of_nodes_survives_restart(nimbus: Nimbus) -> None:
     assert again.look(whole) is None
 
 
+@pytest.mark.long
 def test_skipped_look_reports_its_reason(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     storm = VirtualStorm(monkeypatch, lambda _: Place(1000.0, 20.0))
     service = Deciding(storm, tmp_path, AllOn(2))

@@ -154,6 +154,7 @@ def test_excess_records_are_sampled_by_node(tmp_path: Path, problem: Problem, mo
         assert max(seconds) - min(seconds) == (len(seconds) - 1) * 1000
 
 
+@pytest.mark.long
 def test_only_newest_minute_is_retained_before_first_poll(tmp_path: Path, problem: Problem) -> None:
     calibrating = CostCalibration(FileDocument(tmp_path / "costs.json"))
     for record in Log(SPREAD).records(1, seconds=300):

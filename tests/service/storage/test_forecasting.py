@@ -25,6 +25,7 @@ def test_forecasts_are_made_only_for_schedulers_using_them(tmp_path: Path, name:
     assert (status.drift, status.counts.looks) == ((), 0)
 
 
+@pytest.mark.long
 def test_rising_load_is_forecast_higher_and_survives_restart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stormwright.service.storage.forecasts.REFRESH_S", 0.0)
     t = topology("t")

@@ -62,6 +62,7 @@ def wait_for(reached: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
+@pytest.mark.long
 def test_decision_move_and_outcome_are_staged(history: ServiceHistory, tmp_path: Path, log_lines: list[str]) -> None:
     observed = cluster(1, START_MS)
     decision = look(observed)
@@ -102,6 +103,7 @@ def test_decision_move_and_outcome_are_staged(history: ServiceHistory, tmp_path:
     assert history.status()["errors"] == {}
 
 
+@pytest.mark.long
 def test_full_disk_is_reported_once_and_does_not_stop_placement(
     history: ServiceHistory, log_lines: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,6 +12,7 @@ from stormwright.service.storage.history import Recorder
 from tests.history.recorded import START_MS, cluster, look
 
 
+@pytest.mark.long
 def test_recorded_decision_omits_predictions_of_unmoved_topologies(tmp_path, monkeypatch: pytest.MonkeyPatch):
     """In a large cluster it is much; what a move promises is noted with the move."""
     rows: list[dict[str, Any]] = []

@@ -213,6 +213,7 @@ def test_all_public_names_exist():
 # Theory -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_quantiles_of_mm1_stays_are_exponential():
     """The stay in M/M/1, first come, first served, is exponential with the rate μ - λ."""
     network = Network({"a": Station(Exponential(0.7))}, Source("a", POISSON))
@@ -225,6 +226,7 @@ def quantiles(row):
     return row.p50_s, row.p95_s, row.p99_s
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("servers", [2, 5])
 def test_mmc_matches_erlang_c(servers):
     load, offered = 0.8, 0.8 * servers
@@ -251,6 +253,7 @@ def services():
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", services())
 def test_mg1_matches_pollaczek_khinchine(name):
     service, scv = services()[name]
@@ -264,6 +267,7 @@ def test_mg1_matches_pollaczek_khinchine(name):
     near(network, 300_000, lambda found: [found["a"].stay_s, found["a"].jobs], [stay_s, stay_s])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("phases", [1, 3])
 def test_gm1_stays_are_exponential(phases):
     """In G/M/1 the stay is exponential with the rate μ (1 - σ), where σ = A*(μ (1 - σ)) of Erlang's arrivals."""
@@ -274,6 +278,7 @@ def test_gm1_stays_are_exponential(phases):
     near(network, 200_000, lambda found: [found["a"].stay_s, found["a"].p95_s], [stay_s, stay_s * np.log(20)])
 
 
+@pytest.mark.slow
 def test_jackson_network_has_product_form():
     """Three stations with feedback and two sources: each as if it were alone, at the rates of the traffic equations."""
     routes = np.array([[0.0, 0.5, 0.3], [0.2, 0.0, 0.5], [0.1, 0.0, 0.0]])
@@ -298,6 +303,7 @@ def test_jackson_network_has_product_form():
     near(network, 150_000, lambda found: found[NETWORK].stay_s, sum(expected) / arrivals.sum())
 
 
+@pytest.mark.long
 def test_intervals_cover_the_mean_about_as_often_as_they_claim():
     network = Network({"a": Station(Exponential(0.5))}, Source("a", POISSON))
     rows = [network.run(20_000, warm_up_s=100, seed=seed)["a"] for seed in range(100)]

@@ -130,6 +130,7 @@ def test_simulated_networks_match_queueing_theory(name):
     assert np.all(tolerance <= 0.06 * np.maximum(THEORY[name], 0.1)), "long enough to tell"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", NETWORKS)
 def test_pure_python_networks_match_queueing_theory(name, by_plain_python):
     check(name, by_plain_python[name])

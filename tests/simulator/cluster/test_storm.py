@@ -77,6 +77,7 @@ def test_its_records_hold_as_much_cpu_as_nodes_have(cluster: Running) -> None:
     assert used.max() > 0.9 * 0.4, "one is the limit"
 
 
+@pytest.mark.long
 def test_safe_move_loses_no_tuples_and_takes_a_realistic_time(cluster: Running) -> None:
     """4 to 6 s of zero throughput were measured of a rebalance, and 2 to 10 s of a safe move."""
     began = cluster.clock.time() * 1000
@@ -91,6 +92,7 @@ def test_safe_move_loses_no_tuples_and_takes_a_realistic_time(cluster: Running) 
     assert {slot.supervisor for slot in cluster.bridge.snapshot().current["one-1-0"].slots} == {"n1"}
 
 
+@pytest.mark.long
 def test_a_rebalance_without_a_drain_loses_tuples(cluster: Running) -> None:
     step = to_node(cluster, 0, "n1")
     cluster.bridge.order("one-1-0", Order(step.moves[0].after, "x"))
@@ -102,6 +104,7 @@ def test_a_rebalance_without_a_drain_loses_tuples(cluster: Running) -> None:
     assert totals.begun - totals.acked > 100
 
 
+@pytest.mark.long
 def test_simulated_nimbus_rejects_invalid_calls_like_storm(cluster: Running) -> None:
     nimbus = cluster.storm.nimbus
     with pytest.raises(NimbusError, match="gone is not alive") as refused:
@@ -129,6 +132,7 @@ def test_supervisor_without_workers_of_the_topology_can_be_released(cluster: Run
     assert cluster.storm.nimbus.release("one-1-0", Supervisor("n9", "n9", (), 1e9))
 
 
+@pytest.mark.long
 def test_a_dead_worker_is_started_again_and_a_dead_node_is_left(cluster: Running) -> None:
     cluster.storm.supervisors.kill("n0", 6700)
     cluster.clock.sleep(15)
@@ -225,6 +229,7 @@ def test_first_worker_on_a_node_waits_for_the_files_of_its_topology() -> None:
     assert storm.supervisors.running[problem.executors_of(0)].all(), "its node has the files"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("poll_s", "seconds"), [(1.0, 1.0), (10.0, 10.0)])
 def test_new_worker_is_connected_once_running_ones_have_polled_its_address(
     tmp_path: Path, poll_s: float, seconds: float

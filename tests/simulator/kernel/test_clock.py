@@ -17,7 +17,7 @@ def test_clock_orders_events_by_time_then_by_number(count):
     chance = np.random.default_rng(count)
     few = np.array([0.0, 5e-324, 1e-9, 1.0, np.nextafter(1.0, 2.0), 1e300, NEVER])
     times = chance.choice(few, count)
-    of = clock.Clock.of(times)
+    of = clock.ActorTimes.of(times)
     for _ in range(300):
         who, time = int(chance.integers(count)), float(chance.choice(few))
         set_time(of, who, time)

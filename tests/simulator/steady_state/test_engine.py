@@ -97,6 +97,7 @@ def begun(found: list[EngineCounts]) -> int:
     return sum(int(each.tuples[np.isin(each.source, SPOUTS) & np.isin(each.target, ACKERS)].sum()) for each in found)
 
 
+@pytest.mark.long
 def test_a_dead_worker_a_slow_node_and_another_rate():
     engine, _ = words(rate=1000, cores=0.4)
     engine.place(SPREAD)

@@ -138,6 +138,7 @@ def test_every_tree_completes_without_failures():
     assert not of.cluster.threads["count"].any()
 
 
+@pytest.mark.long
 def test_trees_of_a_dead_worker_time_out_and_are_replayed():
     of = word_count(startup_s=5.0)
     of.until(2.0)
@@ -155,6 +156,7 @@ def test_trees_of_a_dead_worker_time_out_and_are_replayed():
     assert of.counts.topologies["replayed"].sum() == of.counts.topologies["timed_out"].sum()
 
 
+@pytest.mark.long
 def test_naive_move_stalls_until_tree_timeout_and_safe_move_does_not():
     """As measured of Storm: 30 to 60 s of zero throughput, as what is pending never ends."""
     done = {}
@@ -200,6 +202,7 @@ def test_plain_python_reads_the_fields_of_records():
     assert [name for kind in kinds for name in kind.names if hasattr(np.void, name)] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("quota", [False, True])
 def test_both_twins_do_the_same(quota):
     assert eventful(0.01, quota) == plainly("tests.simulator.storm.cases", "eventful", 0.01, quota)

@@ -34,6 +34,7 @@ def trees(events: Events, seconds: float) -> int:
     return int(events.counts.topologies["completed"].sum() - before)
 
 
+@pytest.mark.long
 def test_cold_worker_completes_half_of_the_trees_until_its_cpu_time_is_used() -> None:
     warm, cold = started(None), started(HALF)
     assert trees(cold, 0.5) == pytest.approx(trees(warm, 0.5) / 2, rel=0.05)

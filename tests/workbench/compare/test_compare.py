@@ -39,6 +39,7 @@ class Fixed:
 # Figures -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @given(problems())
 def test_figures_match_oracle(of):
     slots = make_scheduler("online").schedule(of).slot_of_executor
@@ -139,6 +140,7 @@ def test_without_traffic_rows_are_sorted_by_cost_and_have_no_rate():
     assert [row.as_dict()["reachable"] for row in found] == [None, None]
 
 
+@pytest.mark.slow
 def test_a_crawler_is_not_placed_where_its_rate_is_not_sustained():
     """Case 01: by traffic, one executor of `parse` gets the stream of 13 of `fetch`."""
     of = imported(CASES / "01-default-answer-not-sustained" / "input" / "crawler.yaml", None, 4)

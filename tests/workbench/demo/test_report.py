@@ -16,6 +16,7 @@ from tests.workbench.demo.results import demo_result, rolled_back
 SETTINGS = SimpleNamespace(cluster=LocalClusterConfig(link="25mbit", cores_per_node=0.4))
 
 
+@pytest.mark.long
 def test_report_shows_measured_beside_predicted_values():
     result = demo_result()
     rows = {}
@@ -31,12 +32,14 @@ def test_report_shows_measured_beside_predicted_values():
     assert not rows["n0: CPU of 0.4 cores, %"].better, "what a node uses is neither good nor bad"
 
 
+@pytest.mark.long
 def test_nodes_without_limits_show_cores_used_by_workers():
     rows = {row.label: row for row in table(demo_result(limits=False))}
     assert rows["n0: cores used by its workers"].before == "0.38"
     assert not any("%" in label and label.startswith("n0") for label in rows)
 
 
+@pytest.mark.long
 def test_the_bottleneck_is_named_as_measured_and_as_predicted():
     before, after = limits(demo_result())
     assert before == "under even: fullest was the CPU of node n0, 95%; predicted limit: the CPU of node n0 (words)"
@@ -45,6 +48,7 @@ def test_the_bottleneck_is_named_as_measured_and_as_predicted():
     assert slow.endswith("predicted limit: its spouts, which begin 500 trees/s (words)")
 
 
+@pytest.mark.long
 def test_result_json_contains_all_displayed_values():
     found = json.loads(json.dumps(as_dict(demo_result())))
     (topology,) = found["topologies"]
@@ -58,6 +62,7 @@ def test_result_json_contains_all_displayed_values():
     assert found["youngest_worker_ran_s"] == {"before": 31.0, "after": 31.0}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("limited", [True, False])
 def test_html_report_is_complete_and_self_contained(tmp_path, limited):
     """Also where nodes have no limits: then it says so, and there are no bars."""
@@ -80,6 +85,7 @@ def test_html_report_is_complete_and_self_contained(tmp_path, limited):
         assert outside not in text
 
 
+@pytest.mark.long
 def test_page_and_document_show_every_measurement_and_the_verdict(tmp_path):
     result = rolled_back()
     write_html(result, SETTINGS, tmp_path / "report.html")
@@ -125,6 +131,7 @@ def test_nothing_measured_is_a_picture_too():
     assert chart.y_ticks[0][1] == "0"
 
 
+@pytest.mark.long
 def test_ratio_is_no_gain_where_the_placement_is_the_same():
     """Workers that are a minute older do more: 1.23 was printed as if the placement had gained it."""
     moved = demo_result()
@@ -136,6 +143,7 @@ def test_ratio_is_no_gain_where_the_placement_is_the_same():
         assert outcomes(same) == []
 
 
+@pytest.mark.long
 def test_every_topology_that_moved_has_its_promise_and_its_outcome():
     result = demo_result()
     (line,) = outcomes(result)

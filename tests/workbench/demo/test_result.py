@@ -9,6 +9,7 @@ import pytest
 from tests.workbench.demo.results import demo_result
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("changes", "gained"),
     [
@@ -30,6 +31,7 @@ def test_improvement_requires_gain_without_throughput_loss(changes, gained):
     assert replace(result, topologies=[replace(result.topologies[0], before=before, after=after)]).improved is gained
 
 
+@pytest.mark.long
 def test_difference_counts_as_improvement_only_after_moves():
     result = demo_result()
     topology = result.topologies[0]

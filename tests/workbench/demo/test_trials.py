@@ -198,6 +198,7 @@ def test_latency_is_reported_as_change_of_latency():
     assert trial.text.startswith("mean latency promised −50 %, measured −50 % (95 % interval −7")
 
 
+@pytest.mark.long
 def test_equal_placements_are_mostly_undecided_and_never_lose_track():
     """With starts that differ as real ones do, over whole demonstrations."""
     rng = np.random.default_rng(1)

@@ -74,6 +74,7 @@ def demonstrated(state: Path, look_back: bool) -> tuple[DemoResult, DemoSettings
         return demonstrate(settings, cluster, service), settings, service.status().refused
 
 
+@pytest.mark.slow
 def test_worse_placement_is_rolled_back_without_loss_and_not_retried(tmp_path):
     result, settings, refused = demonstrated(tmp_path, look_back=True)
     found = json.loads(json.dumps(as_dict(result)))
@@ -98,6 +99,7 @@ def test_worse_placement_is_rolled_back_without_loss_and_not_retried(tmp_path):
         assert expected in page
 
 
+@pytest.mark.slow
 def test_worse_placement_without_look_back_stays_and_is_reported(tmp_path):
     result, _, refused = demonstrated(tmp_path, look_back=False)
     assert (result.verdict, result.lost, result.succeeded) == ("worse", 0, False)

@@ -110,6 +110,7 @@ def served(tmp_path: Path) -> Iterator[Served]:
     assert not list((tmp_path / "history").glob("**/*.parquet")), "nobody takes them in"
 
 
+@pytest.mark.long
 def test_plan_moves_virtual_topology_and_measurements_reflect_the_move(served: Served) -> None:
     assert "topolog" in served.page("/topologies")
     assert served.nodes("one-1-0") == {"n0"}
@@ -135,6 +136,7 @@ def test_plan_moves_virtual_topology_and_measurements_reflect_the_move(served: S
     assert served.nodes("other-1-0") == {"n0", "n1", "n2"}
 
 
+@pytest.mark.slow
 def test_a_node_is_drained(served: Served) -> None:
     begun = served.client.drain("n0", "a disk")
     assert begun.plan is not None
@@ -208,6 +210,7 @@ def test_measured_loads_match_sums_over_records() -> None:
     assert set(progress["complete_latency_ms"]) == {"one-1-0", "other-1-0"}
 
 
+@pytest.mark.long
 def test_rates_follow_the_trace() -> None:
     problem = spread_out()
 
@@ -222,6 +225,7 @@ def test_rates_follow_the_trace() -> None:
     assert [rate(cluster, each) for each in ("one-1-0", "other-1-0")] == pytest.approx([500, 2_000], rel=0.01)
 
 
+@pytest.mark.long
 def test_workers_of_large_clusters_report_less_often_but_stay_alive(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

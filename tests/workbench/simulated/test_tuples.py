@@ -126,6 +126,7 @@ def test_killed_worker_loses_tuples_until_it_is_up_and_their_trees_are_replayed(
     assert watched.sum("completed") - completed > 10 * RATE_TPS
 
 
+@pytest.mark.long
 def test_naive_move_loses_tuples_and_replays_their_trees(watched: Watched) -> None:
     problem, wanted = watched.elsewhere(watched.bolt_worker())
     placed = Assignment(wanted).by_topology(problem)
@@ -137,6 +138,7 @@ def test_naive_move_loses_tuples_and_replays_their_trees(watched: Watched) -> No
     assert watched.sum("replayed") == watched.sum("timed_out") >= lost
 
 
+@pytest.mark.long
 def test_safe_move_neither_loses_nor_replays_a_tree(watched: Watched) -> None:
     worker = watched.bolt_worker()
     problem, wanted = watched.elsewhere(worker)
@@ -150,6 +152,7 @@ def test_safe_move_neither_loses_nor_replays_a_tree(watched: Watched) -> None:
     assert watched.sum("completed") > 10 * RATE_TPS
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("nodes", "kind"), [(20, Events), (1_000, SteadyEngine)])
 def test_served_cluster_follows_tuples_unless_there_are_too_many(nodes: int, kind: type) -> None:
     choice = EngineChoice.of(read_problem(Path(f"ready:cluster-{nodes}")), 1.0, 6.0)

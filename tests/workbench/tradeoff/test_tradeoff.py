@@ -31,6 +31,7 @@ def test_steps_are_spread():
     assert steps_up_to(1000)[-3:] == [100, 200, 500]
 
 
+@pytest.mark.long
 def test_cost_falls_with_more_moves_and_limits_are_respected():
     of = chain()
     found = tradeoff(of, [0, 1, 2, 3, 4], seconds=0.1)
@@ -52,6 +53,7 @@ def test_restarted_workers_include_source_and_target_of_moves():
     assert (found.points[0].moved, found.points[0].restarted) == (1, 2), "the worker it leaves and the one it joins"
 
 
+@pytest.mark.long
 def test_more_restarts_cost_no_more():
     """With one restart a worker can only change its slot, which puts both on one node."""
     found = tradeoff(chain(), restarts=[0, 1, 2], seconds=0.1)
@@ -62,6 +64,7 @@ def test_more_restarts_cost_no_more():
     ]
 
 
+@pytest.mark.long
 def test_both_limits_hold_together():
     found = tradeoff(chain(), [1, 8], [1, 2], seconds=0.1)
     assert [point.limits for point in found.points] == [
@@ -76,6 +79,7 @@ def test_both_limits_hold_together():
     assert len(found.curves()) == 2
 
 
+@pytest.mark.long
 def test_both_curves_by_default():
     found = tradeoff(chain(), seconds=0.05)
     assert [limits.limits for limits in found.points] == [
@@ -86,6 +90,7 @@ def test_both_curves_by_default():
     assert [len(points) for _, points in found.curves()] == [5, 3]
 
 
+@pytest.mark.long
 def test_placements_violating_limits_are_reported():
     of = problem(nodes(0.5, 1), (topology("t", 8, 2), load(8, PAIRS)))
     found = tradeoff(running(of, [0] * 7 + [4]), [0, 2], seconds=0.1)
@@ -101,6 +106,7 @@ def test_nothing_runs():
         tradeoff(problem(nodes(1, 1), (topology("t", 8, 2), load(8, PAIRS))))
 
 
+@pytest.mark.long
 def test_verb(tmp_path, capsys):
     path, page = tmp_path / "p.npz", tmp_path / "curve.html"
     write_problem(path, chain())

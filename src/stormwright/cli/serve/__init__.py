@@ -59,7 +59,7 @@ _SECONDS = options.FiniteRange(0, 1e6)
     default=TRIGGER_OVERLOAD_S,
     show_default=True,
     type=_SECONDS,
-    help="Seconds at or over CPU capacity after which a node's overload exclusive_lock justifies a move.",
+    help="Seconds at or over CPU capacity after which a node's overload alone justifies a move.",
 )
 @click.option(
     "--alarm-after",

@@ -116,9 +116,6 @@ SURE_PERCENT = 2.0
 #: Part of the measured CPU that the model has to explain for a decision to rest on it.
 _EXPLAINED = (0.7, 1.4)
 
-#: Reason why no move is worth it, if `Outlook.has_room`.
-HAS_ROOM = "every topology already reaches at least twice its measured rate"
-
 #: Part of a node's CPU beyond which no text says that there is room; no decision depends on it.
 _MOSTLY = 0.8
 

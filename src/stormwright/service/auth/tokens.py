@@ -203,7 +203,7 @@ class Tokens:
         self.look()
 
     def _write(self, content: bytes) -> None:
-        """All of it or nothing, for the owner exclusive_lock to read."""
+        """Write all of it or nothing, for the owner alone to read."""
         part = self.path.with_name(f"{self.path.name}.part")
         try:
             part.unlink(missing_ok=True)
