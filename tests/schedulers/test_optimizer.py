@@ -9,6 +9,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+import stormwright as sw
 from stormwright.model import (
     UNPLACED,
     Component,
@@ -268,3 +269,10 @@ def test_an_overloaded_node_is_emptied_within_the_cap():
 def test_status_names_the_scheduler():
     answer = schedule(problem(nodes(1, ports=2), (topology("t", 4, 3), load(4))))
     assert answer.status["t"] == "optimizer: 3 worker slots wanted, 2 free on 1 usable node together"
+
+
+def test_problem_without_nodes_is_answered_with_the_reason():
+    none = sw.sketch({"words": "lines 2 -> count 2"}, nodes=1)
+    found = make_scheduler("optimizer").schedule(replace(none, supervisors=()))
+    assert (found.slot_of_executor == UNPLACED).all()
+    assert "0 usable nodes" in str(found.unplaced[0].reasons)

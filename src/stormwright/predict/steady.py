@@ -256,8 +256,6 @@ def fullest_rows(shares: coo_array, free: FloatArray, rate_tps: FloatArray) -> I
 
 def _used(shares: coo_array, free: FloatArray, rate_tps: FloatArray) -> tuple[IndexArray, IndexArray, FloatArray]:
     """Return topologies, the resources that they use, and their utilisation at given rates."""
-    if not shares.shape[0]:  # a cluster without nodes
-        return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0)
     used, entries = shares @ rate_tps, shares
     part = np.divide(used, free, out=np.where(used > 0, np.inf, 0.0), where=free > 0)
     there = entries.data > 0

@@ -250,7 +250,7 @@ class OptimizerScheduler:
         objective = self.params.objective
         if objective == "auto":
             objective = "traffic" if self.params.needs_traffic else wanted_of(problem)
-        if objective == "traffic":
+        if objective == "traffic" or not problem.slots:  # without slots there is no rate
             return self._by_traffic(problem)
         return self._by_rates(problem, objective)
 
