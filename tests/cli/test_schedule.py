@@ -84,7 +84,7 @@ def test_node_without_cpu_is_reported_as_text(run, tmp_path):
     )
     write_problem(tmp_path / "none.json", replace(of, supervisors=nodes))
     out = run("schedule", tmp_path / "none.json", "--scheduler", "even")[1]
-    line = next(line for line in out.splitlines() if line.startswith("CPU of the fullest node"))
+    line = next(line for line in out.splitlines() if line.startswith("CPU of executors, fullest node"))
     assert line.endswith("  it has none")
 
 
@@ -105,7 +105,7 @@ def test_schedule_reports_assumed_load_and_fullest_node(run, tmp_path):
     assert note not in out
     slots = make_scheduler("even").schedule(of).slot_of_executor
     used = np.bincount(of.slot_node[slots], of.executor_cpu_hz, len(of.supervisors)) / of.node_cpu_hz
-    assert f"{used.max():.1%}" in next(line for line in out.splitlines() if "CPU of the fullest node" in line)
+    assert f"{used.max():.1%}" in next(line for line in out.splitlines() if "CPU of executors, fullest node" in line)
 
 
 @pytest.mark.parametrize("kind", RUBBISH)
@@ -246,7 +246,7 @@ def test_schedule_json_contains_every_printed_figure(run, tmp_path, scheduler, c
         ("cost", [readable(side["cost"]["total"]) for side in sides]),
         ("workers", [f"{side['workers']:,}" for side in sides]),
         ("nodes used", [f"{side['nodes_used']:,}" for side in sides]),
-        ("CPU of the fullest node", [f"{side['fullest_cpu']:.1%}" for side in sides]),
+        ("CPU of executors, fullest node", [f"{side['fullest_cpu']:.1%}" for side in sides]),
     ):
         row = next(line for line in text.splitlines() if line.startswith(f"{label}  "))
         assert row.removeprefix(label).split() == shown

@@ -120,7 +120,7 @@ _TRAFFIC = {
 _FIGURES: dict[str, Callable[[Problem, IntArray], str]] = {
     "workers": lambda _, slots: f"{len(used_slots(slots)):,}",
     "nodes used": lambda problem, slots: f"{len(set(problem.slot_node[used_slots(slots)].tolist())):,}",
-    "CPU of the fullest node": lambda problem, slots: _percent(fullest_cpu(problem, slots)),
+    "CPU of executors, fullest node": lambda problem, slots: _percent(fullest_cpu(problem, slots)),
 }
 
 
