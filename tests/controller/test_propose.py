@@ -20,9 +20,10 @@ from stormwright.controller.planning.valid_moves import plan_valid_moves, planne
 from stormwright.controller.preconditions import changes, preconditions
 from stormwright.controller.propose import plan_of, propose
 from stormwright.controller.requests import Evacuate, Improve, NoPlan, Place, Repair, Terms
-from stormwright.controller.stages import staged, unclear
+from stormwright.controller.stages import staged
 from stormwright.errors import InputError
 from stormwright.history.evaluation.moves import AFTER_S, LATENCY, SETTLE_S, THROUGHPUT
+from stormwright.history.evaluation.outcome import unclear
 from stormwright.history.evaluation.verdict import Evaluation
 from stormwright.model import Assignment, LoadProfile, Problem, Supervisor
 from stormwright.model.arrays import IntArray

@@ -30,8 +30,9 @@ from stormwright.controller.preconditions import changes
 from stormwright.controller.propose import propose
 from stormwright.controller.reports import MoveReport
 from stormwright.controller.requests import NoPlan, Place, Terms
-from stormwright.controller.stages import away_after, unclear
+from stormwright.controller.stages import away_after
 from stormwright.errors import InputError, MoveError, MoveStoppedError, NimbusError, StormwrightError
+from stormwright.history.evaluation.outcome import unclear
 from stormwright.model import Problem, TopologyAssignment
 from stormwright.model.assignment import where
 from stormwright.plans.plan import STOPPED, Plan, Step
