@@ -35,7 +35,7 @@ SMALL = {
     "schedulers.scale": "--executors 1000 --nodes 50 --pairs 10000 --runs 1 --schedulers even,online",
     "simulator.recorded_cells": "--only star --seconds 0.2",
     "simulator.transients": "simulate --starts 1",
-    "simulator.speed": "--hops 20000 --simpy 2000 --flat 200000",
+    "simulator.speed": "--hops 20000 --flat 200000",
 }
 
 

@@ -56,7 +56,6 @@ REVEALED = {
     "sw.advise(problem, rate=1)": "stormwright.advise.search.advice.Advice",
     'sw.sweep(problems=problem, schedulers="even")': "stormwright.workbench.sweep.result.SweepResult",
     'sw.schedulers()["even"]': "stormwright.schedulers.toolkit.describe.Description",
-    "Network({}).run(1.0)": "stormwright.simulator.network_result.NetworkResult",
 }
 
 #: Lines that are faults.
@@ -66,10 +65,9 @@ FAULTS = (
     "sw.predict(problem, problem)",
     "number: int = sw.schedulers()",
     "sw.simulate(problem, seconds='long')",
-    "Network({'a': 1})",
 )
 
-BEGIN = "import stormwright as sw\nfrom stormwright.simulator import Network\nproblem = sw.Problem((), ())\n"
+BEGIN = "import stormwright as sw\nproblem = sw.Problem((), ())\n"
 
 
 class Message(NamedTuple):

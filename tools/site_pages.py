@@ -28,7 +28,6 @@ SOURCES = ROOT / "src" / "stormwright"
 PACKAGES = {
     "stormwright": "Problems, placements, comparisons and predictions: `import stormwright as sw`.",
     "stormwright.model": "Problems and their parts, as schedulers read them.",
-    "stormwright.simulator": "Queueing networks in virtual time.",
     "stormwright.client": "A client of a running service.",
     "stormwright.formats": "Problem files and placements.",
 }

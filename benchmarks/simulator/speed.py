@@ -1,10 +1,10 @@
-"""How fast virtual time is on one core, beside SimPy in the same run.
+"""How fast virtual time is on one core.
 
-    python -m benchmarks.simulator.speed [--hops 5000000] [--simpy 60000] [--flat 20000000]
+    python -m benchmarks.simulator.speed [--hops 5000000] [--flat 20000000]
 
-A hop is a service that was completed: of a bare network at a station, of Storm a tuple that an executor has handled
-(its ackers are executors too; messaging threads and links are not counted). Rates are by CPU time of this process, so
-that what else the machine does counts little, and machine code is ready before. Two cores: two processes at once, the
+A hop is a tuple that an executor has handled (its ackers are executors too; messaging threads and links are not
+counted). Rates are by CPU time of this process, so that what else the machine does counts little, and machine code is
+ready before. Two cores: two processes at once, the
 hops of both by the longer time, over those of one alone. A day of 5,000 nodes is one of the engine that spreads what
 happens in an interval evenly: an hour of minutes with four moves, 24 times; with tuples it would be 10¹⁴ hops.
 """
@@ -19,14 +19,11 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import simpy
 
 from benchmarks.kit.results import write_results
 from stormwright.predict.costs import Costs
-from stormwright.simulator import Exponential, Network, Source, Station, TwoMoments
 from stormwright.simulator.precompile import ready_simulator
 from stormwright.simulator.settings import SimulatorSettings
 from stormwright.simulator.steady_engine import SteadyEngine, SteadySettings
@@ -37,9 +34,6 @@ from stormwright.workbench.ready_problems import read_problem
 #: Code that the page measures.
 MEASURES = ("src/stormwright/simulator",)
 
-#: The network that all are compared on: two stations one after the other, exponential times, poisson arrivals.
-FIRST_S, SECOND_S = 0.5, 0.7
-
 #: Runs, of which the fastest counts: the others were disturbed.
 _RUNS = 3
 
@@ -47,25 +41,16 @@ _RUNS = 3
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--hops", type=int, default=5_000_000)
-    parser.add_argument("--simpy", type=int, default=60_000, help="hops of SimPy")
     parser.add_argument("--flat", type=int, default=20_000_000, help="hops over which memory is to be flat")
-    parser.add_argument("--alone", action="store_true", help="one run of the bare network, for two processes at once")
+    parser.add_argument("--alone", action="store_true", help="one run, of which there are two at once")
     options = parser.parse_args()
     ready_simulator()
     if options.alone:
-        print(_seconds(_bare(options.hops, events=True)))
+        (_, make), *_ = _clusters()
+        print(_seconds(lambda: _storm(make, options.hops)))
         return
-    events = options.hops / min(_cpu_s(_bare(options.hops, events=True)) for _ in range(_RUNS))
-    fast = options.hops / min(_cpu_s(_bare(options.hops, events=False)) for _ in range(_RUNS))
-    constant = options.hops / min(_cpu_s(_bare(options.hops, events=False, varies=0.0)) for _ in range(_RUNS))
-    beside = options.simpy / _cpu_s(lambda: _by_simpy(options.simpy))
     storm = {name: max(_storm(of, options.hops) for _ in range(_RUNS)) for name, of in _clusters()}
     rows = [
-        ("bare FIFO network, event by event", "≥ 15 M hops/s", _million(events)),
-        ("the same by SimPy", "", f"{beside:,.0f} hops/s"),
-        ("ours by SimPy's", "≥ 200 ×", f"{events / beside:,.0f} ×"),
-        ("the same without events (chosen by itself)", "≥ 50 M hops/s", _million(fast)),
-        ("… with constant times of service", "", _million(constant)),
         *((f"Storm: {name}", "≥ 5 M hops/s", _million(rate)) for name, rate in storm.items()),
         ("a minute of 9,000 trees/s of a word count on 12 executors", "≤ 0.5 s on 40", f"{_minute_s():.2f} s of CPU"),
         ("the same, 10 like tuples at once", "≤ 0.5 s on 40", f"{_minute_s(10):.2f} s of CPU"),
@@ -75,35 +60,6 @@ def main() -> None:
     ]
     details = {"load average": os.getloadavg()}
     write_results("simulator-speed", "Hops per second of virtual time, on one core", rows, details)
-
-
-def _bare(hops: int, *, events: bool, varies: float = 1.0) -> Callable[[], None]:
-    first, second = TwoMoments(FIRST_S, varies), TwoMoments(SECOND_S, varies)
-    stations = {"first": Station(first, routes={"second": 1.0}), "second": Station(second)}
-    of = Network(stations, Source("first", Exponential(1.0))).start(events=events)
-    of.until(hops=1_000)
-    return lambda: of.until(hops=1_000 + hops)
-
-
-def _by_simpy(hops: int) -> None:
-    """The same network as SimPy's users write it."""
-    environment, chance, done = simpy.Environment(), np.random.default_rng(1), [0]
-    servers = [simpy.Resource(environment) for _ in range(2)]
-
-    def job() -> Iterator[Any]:
-        for server, mean_s in zip(servers, (FIRST_S, SECOND_S), strict=True):
-            with server.request() as request:
-                yield request
-                yield environment.timeout(chance.exponential(mean_s))
-            done[0] += 1
-
-    def source() -> Iterator[Any]:
-        while done[0] < hops:
-            yield environment.timeout(chance.exponential(1.0))
-            environment.process(job())
-
-    environment.process(source())
-    environment.run()
 
 
 def _clusters() -> Iterator[tuple[str, Callable[[], Events]]]:

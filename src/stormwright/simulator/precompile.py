@@ -7,13 +7,11 @@ from functools import cache
 import numpy as np
 
 from stormwright.model import Problem
-from stormwright.simulator.network import ready_network
 from stormwright.simulator.settings import SimulatorSettings
 from stormwright.simulator.storm.engine import Events
 
 
 @cache
 def ready_simulator() -> None:
-    """Load the machine code, which is the same for all networks and clusters."""
-    ready_network()
+    """Load the machine code, which is the same for all clusters."""
     Events(Problem((), ()), np.empty(0, np.int32), SimulatorSettings()).until(0.0)
