@@ -318,7 +318,7 @@ def test_changes_since_planning_are_reported() -> None:
     after = steps[-1].moves[0].after
     there = now.with_current({**now.current, A.id: after})
     assert changes(required, there, {}) == [f"{A.id} runs somewhere else"]
-    assert changes(required, there, {A.id: after}) == []
+    assert changes(required, there, {A.id: steps[-1].moves[0]}) == []
     other = now.with_current({**now.current, B.id: on("n2")})
     assert changes(required, other, {}) == ["host2:6700 is held by b-1-0, and was free"]
     fewer = two(nodes=2)

@@ -116,6 +116,30 @@ def test_plan_that_has_resized_a_topology_is_not_taken_for_a_change_of_the_clust
     plan = resize(now, placed, 2)
     resized = with_executors(A, {"b-bolt": 2})
     after = replace(now, topologies=(resized, B), current={A.id: placed}, load=None)
-    assert changes(plan.preconditions, after, {A.id: placed}) == []
+    assert changes(plan.preconditions, after, {A.id: plan.moves[0]}) == []
     assert changes(plan.preconditions, after, {}) == [f"{A.id} has other executors"]
     np.testing.assert_array_equal(after.current_slot[:3], [1, 1, 1])
+
+
+def test_topology_is_resized_where_it_runs_although_the_host_is_cordoned() -> None:
+    now = replace(running(), blacklisted_hosts=frozenset({"host0"}))
+    (move,) = resize(now, place([("n0", 6701)], [0, 0, 0]), 2, refuses_cordoned=True).moves
+    assert move.after.slots == (WorkerSlot("n0", 6701),)
+    elsewhere = replace(now, current={A.id: on("n1", "n2")})
+    with pytest.raises(InputError, match="host0: is cordoned"):
+        resize(elsewhere, place([("n0", 6701)], [0, 0, 0]), 2, refuses_cordoned=True)
+
+
+def test_executors_that_change_place_among_components_are_no_change_of_the_cluster() -> None:
+    """With as many executors as before in all."""
+    spout = replace(A.components[0], parallelism=1)
+    of = replace(
+        A, components=(spout, A.components[1]), executor_runs=(ExecutorRun(0, 1, 1, 2), ExecutorRun(1, 3, 3, 2))
+    )
+    now = problem([of], current={of.id: on("n0", "n1")})
+    placed, counts = place([("n0", 6701)], [0, 0, 0, 0]), {"a-spout": 2, "b-bolt": 2}
+    found = propose(now, Place({of.id: placed}, {of.id: counts}), Terms())
+    assert isinstance(found, Plan)
+    after = replace(now, topologies=(with_executors(of, counts),), current={of.id: placed})
+    assert changes(found.preconditions, after, {of.id: found.moves[0]}) == []
+    assert changes(found.preconditions, replace(now, current={of.id: placed}), {of.id: found.moves[0]}) != []

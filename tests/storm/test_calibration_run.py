@@ -11,7 +11,7 @@ from stormwright.perflog.records import RejectedLine, parse_lines
 from stormwright.workbench import calibration_run
 from stormwright.workbench.calibration_run import run_calibration
 
-pytestmark = pytest.mark.storm
+pytestmark = [pytest.mark.storm, pytest.mark.slow]
 
 
 def free_port(host: str) -> int:

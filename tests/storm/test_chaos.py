@@ -12,7 +12,7 @@ from stormwright_lab.chaos.scenarios import FaultKind, FaultTarget, Moment, Plan
 
 from stormwright.storm.local_cluster import RunningCluster
 
-pytestmark = [pytest.mark.storm, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.storm, pytest.mark.timeout(300), pytest.mark.slow]
 
 BOTH = Scenario(
     "worker-and-service",

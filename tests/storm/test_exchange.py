@@ -8,7 +8,7 @@ from stormwright_lab.exchange import ExchangeResult, run_exchange
 from stormwright.schedulers import make_scheduler
 from stormwright.workbench.demo.settings import DemoSettings, parse_submissions
 
-pytestmark = [pytest.mark.storm, pytest.mark.spark]
+pytestmark = [pytest.mark.storm, pytest.mark.spark, pytest.mark.slow]
 
 #: The spouts are slowed down: what is tested is that it works, on a machine that is busy with other tests.
 TOPOLOGIES = ["word-count:name=one,rate=300,workers=1", "word-count:name=other,rate=300,workers=1"]

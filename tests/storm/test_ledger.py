@@ -15,7 +15,7 @@ from stormwright_lab.chaos.ledger_workload import LedgerWorkload
 
 from stormwright.storm.local_cluster import RunningCluster
 
-pytestmark = [pytest.mark.storm, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.storm, pytest.mark.timeout(300), pytest.mark.slow]
 
 Eventually = Callable[[Callable[[], bool], str], None]
 

@@ -12,7 +12,7 @@ import urllib.request
 
 import pytest
 
-pytestmark = pytest.mark.storm
+pytestmark = [pytest.mark.storm, pytest.mark.slow]
 
 
 def test_up_status_down(place):

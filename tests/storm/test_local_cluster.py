@@ -13,7 +13,7 @@ import pytest
 from stormwright.errors import ClusterError
 from stormwright.storm.local_cluster.network import why_no_namespaces
 
-pytestmark = pytest.mark.storm
+pytestmark = [pytest.mark.storm, pytest.mark.slow]
 
 _SEND = """
 import socket

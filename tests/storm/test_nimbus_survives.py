@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
-pytestmark = pytest.mark.storm
+pytestmark = [pytest.mark.storm, pytest.mark.slow]
 
 #: Nimbus asks every 5 s here, and after three failures only every 20 s.
 PATIENCE_S = 60

@@ -41,7 +41,13 @@ _BAR = 20
 
 
 def print_advice(
-    problem: Problem, advice: Advice, orders: Sequence[RebalanceOrder], warnings: Sequence[Saturation], *, priced: bool
+    problem: Problem,
+    advice: Advice,
+    orders: Sequence[RebalanceOrder],
+    warnings: Sequence[Saturation],
+    *,
+    priced: bool,
+    applies: bool = False,
 ) -> None:
     """Print the advice, its reasons, alternatives, and the commands that carry it out.
 
@@ -53,13 +59,15 @@ def print_advice(
         Advice, the rebalances that apply it, and expected saturations.
     priced
         Whether prices are given; else they are cores.
+    applies
+        Whether it is applied by a plan: the commands that would do it are not printed then.
     """
     say_problem(problem)
     say(_verdict(advice, orders, priced=priced))
     lines = [line for topology in advice.topologies for line in _topology(topology)]
     for line in cut_short(lines, _MAX_TOPOLOGIES):
         say(line)
-    for line in cut_short([f"next: {order.command}" for order in orders], _MAX_ORDERS):
+    for line in cut_short([f"next: {order.command}" for order in orders if not applies], _MAX_ORDERS):
         say(line)
     for line in cut_short([_warned(warning) for warning in warnings], _MAX_ORDERS):
         say(line)
@@ -310,7 +318,9 @@ def command(
     if output:
         write_json(output, document)
     if not as_json:
-        print_advice(problem, advice, orders, warnings, priced=bool(made))
+        print_advice(problem, advice, orders, warnings, priced=bool(made), applies=applies)
+        if applies and not orders:
+            say("nothing to apply: every topology has the advised executors and workers")
     if applies and orders:
         _apply(ctx, advice, orders, _Change(address, by, reason), document if as_json else None)
     elif as_json:

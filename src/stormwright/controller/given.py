@@ -18,7 +18,22 @@ GIVEN = "the placement"
 def given_slots(
     problem: Problem, placements: Mapping[str, TopologyAssignment], slot_name: Callable[[WorkerSlot], str]
 ) -> IntArray:
-    """Return the slot of every executor; where another topology holds a slot, another one of the same node."""
+    """Return the slot of every executor, shape (E,); `choose_ports` changes ports that others hold.
+
+    Parameters
+    ----------
+    problem
+        The cluster, and the running placement.
+    placements
+        Placement by topology id.
+    slot_name
+        Returns the name of a slot that is gone.
+
+    Raises
+    ------
+    InputError
+        A topology or a slot is gone, or a placement does not fit its topology.
+    """
     faults, wanted, known = list[Fault](), problem.current_slot.copy(), problem.slot_index
     for topology, placement in placements.items():
         index = problem.topology_index.get(topology)
@@ -28,8 +43,8 @@ def given_slots(
         own = problem.executors_of(index)
         if gone := sorted(slot_name(slot) for slot in placement.slots if slot not in known):
             faults.append(Fault(f"{', '.join(gone)} {'are' if len(gone) > 1 else 'is'} gone", topology))
-        elif len(placement.slot_of_executor) != problem.topologies[index].num_executors:
-            faults.append(Fault(f"is placed with {counted(len(placement.slot_of_executor), 'executor')}", topology))
+        elif wrong := placement_fault(placement, problem.topologies[index].num_executors):
+            faults.append(Fault(wrong, topology))
         elif (problem.current_slot[own] == UNPLACED).any():
             faults.append(Fault("has executors without a slot now", topology))
         else:
@@ -39,11 +54,37 @@ def given_slots(
     return wanted
 
 
-def require_schedulable(problem: Problem, slots: IntArray) -> None:
-    """Raise InputError if an executor would enter an unschedulable host."""
+def placement_fault(placement: TopologyAssignment, executors: int) -> str:
+    """Return why a placement does not fit a topology with a number of executors; empty if it does."""
+    placed = placement.slot_of_executor
+    if len(placed) != executors:
+        return f"is placed with {counted(len(placed), 'executor')}, and has {executors:,}: fetch the problem again"
+    if any(not 0 <= slot < len(placement.slots) for slot in placed):
+        return "has an executor without a slot in its placement"
+    return ""
+
+
+def require_schedulable(problem: Problem, slots: IntArray, running: Problem | None = None) -> None:
+    """Raise InputError if a worker would start on an unschedulable host.
+
+    Parameters
+    ----------
+    problem
+        The cluster, and the running placement.
+    slots
+        Wanted slot of every executor, shape (E,).
+    running
+        The problem before topologies got other numbers of executors, if they do: in `problem` they do not run.
+    """
     cordoned = problem.cluster.node_blacklisted
     comes = np.flatnonzero((slots != problem.current_slot) & (slots != UNPLACED))
     comes = comes[cordoned[problem.slot_node[slots[comes]]]]
-    hosts = {problem.supervisors[int(node)].host for node in np.unique(problem.slot_node[slots[comes]])}
+    hosts = set()
+    for executor in comes.tolist():
+        node = problem.supervisors[int(problem.slot_node[slots[executor]])]
+        topology = problem.topologies[problem.executor_topology[executor]].id
+        now = running.current.get(topology) if running else None
+        if now is None or node.id not in {slot.supervisor for slot in now.slots}:
+            hosts.add(node.host)
     if hosts:
         raise InputError(GIVEN, [Fault("is cordoned: `stormwright uncordon` it first", host) for host in sorted(hosts)])

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
 
-from stormwright.model import Problem, Topology, TopologyAssignment, WorkerSlot
+from stormwright.model import Problem, Topology, WorkerSlot
 from stormwright.model.assignment import where
 from stormwright.model.humanize import readable
-from stormwright.plans.plan import Move, Preconditions, RequiredNode, RequiredTopology
+from stormwright.plans.plan import Move, Preconditions, RequiredNode, RequiredTopology, TopologyMove
+from stormwright.predict.changes import executors_of
 
 #: Relative change of a rate from which a plan no longer applies, and the absolute one in trees/s for almost idle
 #: topologies.
@@ -54,7 +55,7 @@ def preconditions(problem: Problem, steps: Sequence[Move], rate_tps: Mapping[str
 def changes(
     preconditions: Preconditions,
     problem: Problem,
-    moved: Mapping[str, TopologyAssignment],
+    moved: Mapping[str, TopologyMove],
     rate_tps: Mapping[str, float] | None = None,
 ) -> list[str]:
     """Return violated preconditions, a sentence each; empty if the plan is still valid.
@@ -66,7 +67,7 @@ def changes(
     problem
         Problem with the current nodes, placement and topologies.
     moved
-        Placement by topology id, of topologies already moved by the plan.
+        Moves that the plan has made already, by topology id.
     rate_tps
         Trees/s as measured; None where loads are not compared, as they are no measure between two steps.
     """
@@ -120,27 +121,31 @@ def _changed_topology(
     topology: str,
     was: RequiredTopology,
     problem: Problem,
-    moved: TopologyAssignment | None,
+    moved: TopologyMove | None,
     rate_tps: Mapping[str, float] | None,
 ) -> Iterator[str]:
     index = problem.topology_index.get(topology)
     if index is None:
         yield f"{topology} is gone"
         return
-    resized = moved is not None and len(moved.slot_of_executor) != len(was.executors[0])
-    now_executors = _executors(problem.topologies[index])
-    if len(now_executors[0]) != len(moved.slot_of_executor) if resized and moved else now_executors != was.executors:
+    of = problem.topologies[index]
+    if moved is not None and moved.executors:
+        now = executors_of(of)
+        as_wanted = all(now.get(component) == count for component, count in moved.executors.items())
+    else:
+        as_wanted = _executors(of) == was.executors
+    if not as_wanted:
         yield f"{topology} has other executors"
-    elif where(problem.current.get(topology)) != where(moved or was.where):
+    elif where(problem.current.get(topology)) != where(moved.after if moved else was.where):
         yield f"{topology} runs somewhere else"
     before = was.rate_tps
     if rate_tps is None or before is None:
         return
-    now = rate_tps.get(topology)
-    if now is None:
+    now_tps = rate_tps.get(topology)
+    if now_tps is None:
         yield f"{topology} is no longer measured"
-    elif abs(now - before) > max(OTHER_LOAD * before, IDLE_TPS):
-        yield f"{topology} does {readable(now)} trees/s, and did {readable(before)}"
+    elif abs(now_tps - before) > max(OTHER_LOAD * before, IDLE_TPS):
+        yield f"{topology} does {readable(now_tps)} trees/s, and did {readable(before)}"
 
 
 def _executors(topology: Topology) -> tuple[tuple[int, ...], tuple[int, ...]]:

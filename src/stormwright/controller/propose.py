@@ -279,12 +279,13 @@ class _Proposal:
     ) -> Plan:
         """Return the plan that makes moves, and then gives topologies other numbers of executors."""
         now = self._problem
-        moved = now.with_current(Assignment(slots).by_topology(now))
+        moved = now.with_moved(Assignment(slots).by_topology(now))
         then = resized(moved, resizing)
         final = resized_slots(moved, then, {topology: request.placements[topology] for topology in resizing}, GIVEN)
         if request.refuses_cordoned:
-            require_schedulable(then, final)
-        order = replace(order, steps=(*order.steps, *resize_steps(moved, then, final, resizing)))
+            require_schedulable(then, final, moved)
+        earlier = {move.topology for move in order.moves}
+        order = replace(order, steps=(*order.steps, *resize_steps(moved, then, final, resizing, earlier)))
         placements = Placements(then, self._assumptions())
         gain, promises = self._outlooks[self._goals[0]].of_resized(placements, final)
         if not self._terms.predicts:

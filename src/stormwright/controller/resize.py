@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 
 import numpy as np
 
+from stormwright.controller.given import placement_fault
 from stormwright.controller.planning.expected_pauses import starts_per_core
 from stormwright.errors import Fault, InputError, suggestion_for
 from stormwright.model import UNPLACED, Problem, Topology, TopologyAssignment, WorkerSlot
 from stormwright.model.answer import name_slots
 from stormwright.model.arrays import IntArray
-from stormwright.model.humanize import counted
 from stormwright.plans.plan import Leg, Move, TopologyMove
 from stormwright.predict.answer import Assumptions
 from stormwright.predict.changes import executors_of, rebalanced
@@ -95,25 +96,25 @@ def resized_slots(
     """
     slots, faults = after.current_slot.copy(), list[Fault]()
     taken = set(slots[slots != UNPLACED].tolist())
-    held = set(before.current_slot[before.current_slot != UNPLACED].tolist())
+    occupied = set(before.current_slot[before.current_slot != UNPLACED].tolist())
     for topology, placement in placements.items():
         index = after.topology_index[topology]
-        if len(placement.slot_of_executor) != after.topologies[index].num_executors:
-            faults.append(Fault(f"is placed with {counted(len(placement.slot_of_executor), 'executor')}", topology))
-            continue
-        if UNPLACED in placement.slot_of_executor:
-            faults.append(Fault("has an executor without a slot in its placement", topology))
+        if wrong := placement_fault(placement, after.topologies[index].num_executors):
+            faults.append(Fault(wrong, topology))
             continue
         if (before.current_slot[before.executors_of(before.topology_index[topology])] == UNPLACED).any():
             faults.append(Fault("has executors without a slot now", topology))
             continue
         ports = list[int]()
+        # Others that are resized hold their slots until their own step.
+        held = set(before.current_slot[before.executors_of(index)].tolist())
+        others = occupied - held
         running = {tasks: slot for slot, tasks in _tasks(before.topologies[index], before.current[topology]).items()}
         planned = _tasks(after.topologies[index], placement)
         for slot in placement.slots:
             same = running.get(planned[slot])
             stays = same is not None and same.supervisor == slot.supervisor
-            port = after.slot_index[same] if same and stays else _port(after, slot, taken, held)
+            port = after.slot_index[same] if same and stays else _port(after, slot, taken | others, held)
             if port is not None:
                 ports.append(port)
                 taken.add(port)
@@ -137,7 +138,11 @@ def _port(problem: Problem, wished: WorkerSlot, taken: set[int], held: set[int])
 
 
 def resize_steps(
-    before: Problem, after: Problem, slots: IntArray, wanted: Mapping[str, Mapping[str, int]]
+    before: Problem,
+    after: Problem,
+    slots: IntArray,
+    wanted: Mapping[str, Mapping[str, int]],
+    earlier: Collection[str] = (),
 ) -> tuple[Move, ...]:
     """Return a step for each resized topology.
 
@@ -149,8 +154,11 @@ def resize_steps(
         Slot of every executor after resizing, from `resized_slots`.
     wanted
         Topology (id) → component (id) → executors, for the resized topologies.
+    earlier
+        Topologies (ids) that move before, and may make room.
     """
-    return tuple(_step(before, after, slots, topology, executors) for topology, executors in wanted.items())
+    steps = (_step(before, after, slots, topology, executors) for topology, executors in wanted.items())
+    return tuple(replace(step, after=frozenset(earlier)) for step in steps)
 
 
 def _step(before: Problem, after: Problem, slots: IntArray, topology: str, executors: Mapping[str, int]) -> Move:

@@ -63,7 +63,7 @@ def propose_rollback(problem: Problem, worse: Worse) -> Plan | NoPlan:
     if before is None or any(slot not in problem.slot_index for slot in before.slots):
         return NoPlan("impossible", f"{reason}; but it stays, as a node that it was on is gone")
     try:
-        found = propose(problem, Place({topology: before}, reason=reason), Terms())
+        found = propose(problem, Place({topology: before}, {topology: worse.moved.executors}, reason), Terms())
     except InputError as error:
         return NoPlan("impossible", f"{reason}; but it stays, {error.faults[0].message}")
     return found if isinstance(found, Plan) else NoPlan("nothing_to_do", f"{reason}; but it stays, as it is there")

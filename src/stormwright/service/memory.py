@@ -123,10 +123,12 @@ class ServiceMemory:
         return taken
 
     def record(self, decision: Plan | NoPlan, now_s: float) -> None:
-        """Record a decision; if it moves nothing the next one waits."""
-        self.last_search_s = now_s
+        """Record a decision; if it moves nothing the next search waits, unless nothing was searched."""
         self.decision = decision
         self.counts.looks += 1
+        if isinstance(decision, NoPlan) and decision.code == "impossible":
+            return
+        self.last_search_s = now_s
         if isinstance(decision, Plan):
             self.counts.decisions += 1
         else:

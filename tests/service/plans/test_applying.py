@@ -15,9 +15,12 @@ from stormwright.client.shapes import ChangeRequest, ModesChange
 from stormwright.controller.description import FigureSources
 from stormwright.controller.objectives.outlook import Outlook
 from stormwright.controller.objectives.placements import Placements
+from stormwright.controller.planning.order import UNLIMITED
+from stormwright.controller.planning.planner import plan_moves
+from stormwright.controller.propose import plan_of
 from stormwright.controller.stages import staged
 from stormwright.errors import ConflictError, NotFoundError
-from stormwright.model import Problem
+from stormwright.model import Assignment, Problem
 from stormwright.model.arrays import IntArray
 from stormwright.model.assignment import where
 from stormwright.plans.plan import Plan
@@ -236,6 +239,35 @@ def test_to_freeze_stops_the_plan_under_way(begin: Begin) -> None:
     assert (row.state, row.why) == ("stopped", "stopped on request: everything is frozen: month end")
     with pytest.raises(ConflictError, match="everything is frozen"):
         nimbus.plan_service.resume(plan, ANNA)
+
+
+def test_to_freeze_stops_an_automatic_plan_between_two_moves(begin: Begin, monkeypatch) -> None:
+    """Its steps are made in one go; docs/plans.md promises that nothing more moves."""
+    nimbus = begin(many()[0])
+    now = nimbus.now()
+    order = plan_moves(now, Assignment(many()[1]), UNLIMITED, cpu_limits=False)
+    freeze, moves = ModesChange(frozen="month end", by="anna", reason="accounts"), nimbus.move
+
+    def move(*given):
+        made = moves(*given)
+        nimbus.plan_service.change_modes(freeze)
+        return made
+
+    monkeypatch.setattr(nimbus.executor._runner, "_move", move)  # noqa: SLF001
+    assert len(order.steps) > 1
+    nimbus.executor.execute(plan_of(now, order).model_copy(update={"reason": "better"}))
+    (plan,) = nimbus.plans.summaries(most=10)
+    assert (plan.state, plan.why) == ("stopped", "stopped on request: everything is frozen: month end")
+    assert 0 < plan.steps_completed < len(order.steps)
+
+
+def test_person_with_the_name_of_the_service_is_none(begin: Begin) -> None:
+    """As where the command line runs as the user of the service: such a plan is evaluated as any other."""
+    nimbus = begin(many()[0])
+    plan = nimbus.propose(many()[1])
+    nimbus.plan_service.apply(plan, ChangeRequest(by="stormwright", reason="a try"))
+    row = nimbus.plan_service.plan(plan)
+    assert (row.approved_by, row.is_unattended) == ("stormwright (person)", False)
 
 
 def test_undrained_topology_stops_plan_without_partial_moves(begin: Begin) -> None:

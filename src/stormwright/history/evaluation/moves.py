@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from math import sqrt
 from typing import Any
@@ -224,6 +224,8 @@ class MovedTopology:
         Where it was and is; None where that is not known, so that it stays there.
     rolls_back
         Whether the move was a rollback, which is never rolled back itself.
+    executors
+        Numbers of executors before it by component (id), where it changed them.
     """
 
     decision_ms: int
@@ -234,6 +236,7 @@ class MovedTopology:
     before: TopologyAssignment | None = None
     after: TopologyAssignment | None = None
     rolls_back: bool = False
+    executors: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

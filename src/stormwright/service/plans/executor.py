@@ -33,10 +33,11 @@ from stormwright.controller.requests import NoPlan, Place, Terms
 from stormwright.controller.stages import away_after
 from stormwright.errors import InputError, MoveError, MoveStoppedError, NimbusError, StormwrightError
 from stormwright.history.evaluation.outcome import unclear
-from stormwright.model import Problem, TopologyAssignment
+from stormwright.model import Problem
 from stormwright.model.assignment import where
-from stormwright.plans.plan import STOPPED, Plan, Step
+from stormwright.plans.plan import STOPPED, Plan, Step, TopologyMove
 from stormwright.plans.states import PlanEvent, StepState
+from stormwright.predict.changes import executors_of
 from stormwright.service.memory import ServiceMemory
 from stormwright.service.notifications.notifier import ServiceEvent
 from stormwright.service.on_change import OnChange
@@ -101,8 +102,9 @@ class MoveRunner:
         stop: threading.Event | None = None,
         on_state: Callable[[int, StepState], None] = lambda *_: None,
         failed_before: Collection[str] = (),
+        frozen: Callable[[], bool] = lambda: False,
     ) -> list[MoveReport]:
-        """Make steps in order until `stop` is set.
+        """Make steps in order until `stop` is set, or everything is frozen.
 
         Parameters
         ----------
@@ -116,6 +118,8 @@ class MoveRunner:
             Called with the number of a step and its new state, before it begins and once it has ended.
         failed_before
             Topologies (ids) that could not be moved by earlier steps of the plan.
+        frozen
+            Returns whether the plan is to stop; heeded before a step on which no topology on a detour depends.
 
         Raises
         ------
@@ -127,6 +131,8 @@ class MoveRunner:
         failed = set(failed_before)
         for number, step in enumerate(steps):
             if stop is not None and stop.is_set():
+                break
+            if frozen() and not away_after(steps[:number]):
                 break
             moving = {move.topology for move in step.moves}
             try:
@@ -341,7 +347,7 @@ class PlanExecutor:
                 self._plans.set_step(plan.id, steps[number].number, state)
 
         try:
-            reports = self._runner.run(plan, steps, stop, store, failed)
+            reports = self._runner.run(plan, steps, stop, store, failed, lambda: self._plans.stop_requested(plan.id))
         except (MoveError, NimbusError) as error:
             if plan.is_unattended:
                 self._plans.happen(plan.id, "failed", str(error))
@@ -349,7 +355,12 @@ class PlanExecutor:
                 self._plans.note(plan.id, str(error))
             raise
         if plan.is_unattended and not (stop is not None and stop.is_set()):
-            self._end_stage(plan)
+            if self._plans.stop_requested(plan.id) and any(
+                step.state == "planned" for step in self._plans.plan(plan.id).steps
+            ):
+                self._plans.happen(plan.id, "stopped", self._why_stopped(), stop=0)
+            else:
+                self._end_stage(plan)
         return reports
 
     def _settle(self, plan: Plan, begun: Step, problem: Problem, away: Collection[str]) -> bool:
@@ -358,11 +369,12 @@ class PlanExecutor:
             self._halt(plan, f"{', '.join(gone)}: gone as it was moved", back=True)
             return False
         is_at = {move.topology: where(problem.current.get(move.topology)) for move in begun.moves}
+        resized = all(_has_executors(problem, move.topology, move.executors) for move in begun.moves)
         if any(not slots or None in slots for slots in is_at.values()):
             if plan.stop_requested:
                 self._halt(plan, self._why_stopped(), back=True)
             return False  # Nimbus has yet to place them
-        if all(is_at[move.topology] == where(move.after) for move in begun.moves):
+        if resized and all(is_at[move.topology] == where(move.after) for move in begun.moves):
             self._plans.set_step(plan.id, begun.number, "moved")
             self._plans.note(plan.id, "")
             return False
@@ -467,6 +479,12 @@ class PlanExecutor:
         return bool(why)
 
 
-def _moved(plan: Plan) -> dict[str, TopologyAssignment]:
-    """Return the placement to which the plan has brought topologies so far."""
-    return {move.topology: move.after for step in plan.steps if step.state == "moved" for move in step.moves}
+def _has_executors(problem: Problem, topology: str, executors: Mapping[str, int]) -> bool:
+    """Return whether components (ids) of a topology have the given numbers of executors."""
+    now = executors_of(problem.topologies[problem.topology_index[topology]])
+    return all(now.get(component) == count for component, count in executors.items())
+
+
+def _moved(plan: Plan) -> dict[str, TopologyMove]:
+    """Return the moves that the plan has made so far, the last one of each topology."""
+    return {move.topology: move for step in plan.steps if step.state == "moved" for move in step.moves}

@@ -194,6 +194,11 @@ def _shaped(of: ComponentExplanation) -> shapes.Explanation:
 # Plan service -------------------------------------------------------------------------------------
 
 
+def _person(name: str) -> str:
+    """Return the name of a person, whom nothing takes for the service."""
+    return f"{name} (person)" if name == SERVICE else name
+
+
 def _wish(request: shapes.PlanRequest, goals: tuple[str, ...]) -> Improve | Repair | Place:
     if request.placements:
         return Place(request.placements, request.executors, request.reason, goals, "person", refuses_cordoned=True)
@@ -280,7 +285,9 @@ class PlanService(PlanQueries):
         wish = _wish(request, goals)
         if (now := self._problem()) is not None:
             require_matches(now, request.topologies, request.nodes)
-        plan = self._plans.add("person", ",".join(goals), request.by, request.reason, request.model_dump(mode="json"))
+        plan = self._plans.add(
+            "person", ",".join(goals), _person(request.by), request.reason, request.model_dump(mode="json")
+        )
 
         def make(problem: Problem, sources: FigureSources) -> Plan | NoPlan:
             return propose(
@@ -307,7 +314,9 @@ class PlanService(PlanQueries):
             if under_way := self._evacuation(host):
                 return self.plan(under_way)
             self._queue.require_room()
-            plan = self._plans.add("drain", goal, request.by, reason, {"host": host}, auto_apply=not request.wait)
+            plan = self._plans.add(
+                "drain", goal, _person(request.by), reason, {"host": host}, auto_apply=not request.wait
+            )
 
         def make(problem: Problem, sources: FigureSources) -> Plan | NoPlan:
             forbidden = self._guard.forbidden(problem, rates=measured_rates)
@@ -347,7 +356,7 @@ class PlanService(PlanQueries):
         self._require_free()
         self._queue.require_room()
         goal, reason = self._makers.goal, f"entry {n} of the history: {change.reason}"
-        plan = self._plans.add("rollback", goal, change.by, reason, {"n": n}, auto_apply=True)
+        plan = self._plans.add("rollback", goal, _person(change.by), reason, {"n": n}, auto_apply=True)
 
         def make(problem: Problem, sources: FigureSources) -> Plan | NoPlan:
             terms = Terms(slot_name=slot_name, sources=replace(sources, in_stages=False))
@@ -416,9 +425,9 @@ class PlanService(PlanQueries):
         found = self._plans.plan(plan)
         if found.state not in OPEN_STATES:
             raise ConflictError(f"plan {plan} is {found.state}: only one that is planned or proposed is applied")
-        if self._guard.modes.two_people and change.by == found.by:
+        if self._guard.modes.two_people and found.by in (change.by, _person(change.by)):
             raise ConflictError(f"plan {plan} was requested by {found.by}: another person has to apply it")
-        self._start(found, change.by, f"{found.reason}; {change.reason}")
+        self._start(found, _person(change.by), f"{found.reason}; {change.reason}")
         return self.plan(plan)
 
     def stop(self, plan: str, change: shapes.ChangeRequest) -> Plan:

@@ -158,6 +158,10 @@ class PlanStore:
                 (plan, stage),
             )
 
+    def stop_requested(self, plan: str) -> bool:
+        """Return whether a plan (id) is to stop as soon as no topology is on a detour."""
+        return any(row["stop"] for row in self._state.read("SELECT stop FROM plans WHERE id = ?", plan))
+
     def request_stop(self, plan: str) -> None:
         """Request a plan to stop as soon as no topology is on a detour."""
         with self._state.change() as to:

@@ -563,6 +563,7 @@ class ServiceHistory:
                     whole[0].before if whole else None,
                     whole[-1].after if whole else None,
                     rolls_back=self._decision.origin == "rollback",
+                    executors=whole[0].executors_before if whole else {},
                 )
             )
         )
