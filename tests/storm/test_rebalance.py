@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import Counter
 from pathlib import Path
@@ -54,23 +55,30 @@ def test_topology_gets_executors_and_workers_by_a_plan_and_gives_them_back(storm
     )
     of_service = ServiceSettings(tmp_path, storm_cluster.service_host, storm_cluster.service_port)
     with Service(of_service, settings.scheduler, settings.scheduler_name, storm_cluster.gateway_command()) as service:
+        stop = threading.Event()
+        loop = threading.Thread(target=service.run, args=(stop, 0.5))
+        loop.start()
         client = Client(f"http://{storm_cluster.service_host}:{storm_cluster.service_port}", "anna")
-        (topology,) = submit(settings, storm_cluster, service).values()
-        before = snapshot_of(service)
-        had = runs(before, topology)
-        assert (had[0]["count"], had[1]) == (3, 2)
-        slot = before.current[topology].slots[0]
-        wanted = TopologyAssignment((slot,), (0,) * (before.num_executors - 1))
-        plan = client.plan("fewer", placements={topology: wanted}, executors={topology: {"count": 2}})
-        made = client.wait_until_planned(plan.id)
-        client.apply(made.id, "a test")
-        assert followed(client, made.id).state == "done"
-        now = runs(snapshot_of(service), topology)
-        assert now == (had[0] - Counter(count=1), 1)
-        (entry,) = client.history(1).entries
-        back = client.revert(entry.n, "as it was")
-        assert followed(client, back.id).state == "done"
-        assert runs(snapshot_of(service), topology) == had
+        try:
+            (topology,) = submit(settings, storm_cluster, service).values()
+            before = snapshot_of(service)
+            had = runs(before, topology)
+            assert (had[0]["count"], had[1]) == (3, 2)
+            slot = before.current[topology].slots[0]
+            wanted = TopologyAssignment((slot,), (0,) * (before.num_executors - 1))
+            plan = client.plan("fewer", placements={topology: wanted}, executors={topology: {"count": 2}})
+            made = client.wait_until_planned(plan.id)
+            client.apply(made.id, "a test")
+            assert followed(client, made.id).state == "done"
+            now = runs(snapshot_of(service), topology)
+            assert now == (had[0] - Counter(count=1), 1)
+            (entry,) = client.history(1).entries
+            back = client.revert(entry.n, "as it was")
+            assert followed(client, back.id).state == "done"
+            assert runs(snapshot_of(service), topology) == had
+        finally:
+            stop.set()
+            loop.join()
         finish(service, [topology])
         totals = service.tally.totals(topology)
         assert (service.tally.unaccounted(topology), totals.failed) == (0, 0)

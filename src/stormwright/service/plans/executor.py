@@ -134,9 +134,10 @@ class MoveRunner:
                 break
             if frozen() and not away_after(steps[:number]):
                 break
-            moving = {move.topology for move in step.moves}
+            moving, begun = {move.topology for move in step.moves}, False
             try:
                 _require_room(step, failed)
+                begun = True
                 on_state(number, "moving")
                 reports += self._make(plan, step, stop)
                 on_state(number, "moved")
@@ -151,7 +152,8 @@ class MoveRunner:
                 self._journal.record_failure(plan.decision or 0, step, str(error))
                 failed |= moving
             finally:
-                self._record_pause(step, reports)
+                if begun:
+                    self._record_pause(step, reports)
         if failure:
             raise failure
         return reports
@@ -304,6 +306,9 @@ class PlanExecutor:
     def _apply(self, plan: Plan, problem: Problem, stop: threading.Event | None) -> None:
         steps = plan.steps_of(plan.stage)
         pending = [each for each in steps if each.state in ("planned", "moving")]
+        if not pending and any(each.state == "failed" for each in steps):  # the service ended before it could say so
+            self._plans.happen(plan.id, "failed", plan.why or "not all of it could be moved")
+            return
         if not pending:
             self._end_stage(plan)
             return
