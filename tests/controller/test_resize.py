@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from stormwright.controller.planning.valid_moves import planned_slots
 from stormwright.controller.preconditions import changes
 from stormwright.controller.propose import propose
 from stormwright.controller.requests import NoPlan, Place, Terms
@@ -143,3 +144,10 @@ def test_executors_that_change_place_among_components_are_no_change_of_the_clust
     after = replace(now, topologies=(with_executors(of, counts),), current={of.id: placed})
     assert changes(found.preconditions, after, {of.id: found.moves[0]}) == []
     assert changes(found.preconditions, replace(now, current={of.id: placed}), {of.id: found.moves[0]}) != []
+
+
+def test_traffic_of_resized_topologies_is_not_compared_by_executor() -> None:
+    """As the history records it: there are other executors after the move."""
+    now = running()
+    plan = resize(now, place([("n0", 6701)], [0, 0, 0]), 2)
+    np.testing.assert_array_equal(planned_slots(now, plan.moves), now.current_slot)

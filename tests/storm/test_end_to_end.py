@@ -21,7 +21,7 @@ from stormwright.workbench.demo.settings import DemoSettings, parse_submissions
 pytestmark = [pytest.mark.storm, pytest.mark.spark]
 
 #: The spouts are slowed down: what is tested is that all of it works, on a machine that is busy with other tests.
-TOPOLOGY = "word-count:name=moved,rate=300"
+TOPOLOGY = "word-count:name=moved,rate=1000"
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def settings(storm_cluster) -> DemoSettings:
     return DemoSettings(
         cluster=storm_cluster.plan.config,
         submissions=parse_submissions([TOPOLOGY]),
-        scheduler=make_scheduler("optimizer", {"workers": "free"}, objective="traffic"),
+        scheduler=make_scheduler("optimizer", objective="latency"),
         scheduler_name="optimizer",
         warm_up_s=15,
         measure_s=10,
@@ -46,7 +46,7 @@ def result(storm_cluster, settings) -> DemoResult:
 
 def test_no_tuple_is_lost_or_failed(result):
     (topology,) = result.topologies
-    assert topology.begun > 5_000
+    assert topology.begun > 10_000
     assert (topology.lost, topology.failed) == (0, 0), _when_trees_failed(result)
     assert topology.acked == topology.begun
 
@@ -70,10 +70,11 @@ def test_topology_runs_in_decided_slots(result):
 
 
 def test_the_topology_has_as_many_workers_as_were_chosen(result):
-    """Fewer than it asks for, which the rebalance sends to Nimbus."""
+    """How many are best depends on how busy the machine is; another number is set by the rebalance."""
     (move,) = result.decision.moves
     assert len(move.before.slots) == 3
-    assert len(move.after.slots) == move.num_workers < 3
+    assert len(move.after.slots) == (move.num_workers or 3)
+    assert len(result.after.placement[move.topology].slots) == len(move.after.slots)
 
 
 def test_tuples_stay_on_their_node_after_the_move(result):
@@ -152,13 +153,13 @@ def test_report_is_one_self_contained_file(result, settings, tmp_path):
     document = as_dict(result)
     assert document["lost"] == 0
     assert set(document["nodes"]) == {"node1", "node2", "node3"}
-    # The spouts begin 300 trees/s, which a machine that other tests keep busy may not sustain on its quotas.
+    # The spouts begin 1000 trees/s, which a machine that other tests keep busy may not sustain on its quotas.
     (topology,) = document["topologies"]
     for phase in ("before", "after"):
         promised = topology[phase]["predicted"]
         rate = promised["acked_tps"]["value"]
-        assert 0 < rate <= 300
-        assert (rate == 300) == ("300 trees/s" in promised["bottleneck"])
+        assert 0 < rate <= 1000
+        assert (rate == 1000) == ("1,000 trees/s" in promised["bottleneck"])
 
 
 def test_workers_are_as_warm_after_the_move_as_before(result):

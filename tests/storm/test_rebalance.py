@@ -79,6 +79,6 @@ def test_topology_gets_executors_and_workers_by_a_plan_and_gives_them_back(storm
         finally:
             stop.set()
             loop.join()
-        finish(service, [topology])
+        finish(service, ["resized"])
         totals = service.tally.totals(topology)
         assert (service.tally.unaccounted(topology), totals.failed) == (0, 0)

@@ -57,9 +57,14 @@ def plan_valid_moves(
 
 
 def planned_slots(problem: Problem, moves: Sequence[TopologyMove]) -> IntArray:
-    """Return the slot of every executor after moves, shape (E,)."""
+    """Return the slot of every executor after moves, shape (E,).
+
+    Topologies that get other numbers of executors are left where they are: `problem` has those of before.
+    """
     slots = problem.current_slot.copy()
     for move in moves:
+        if move.executors:
+            continue
         own = [problem.slot_index[move.after.slots[slot]] for slot in move.after.slot_of_executor]
         slots[problem.executors_of(problem.topology_index[move.topology])] = own
     return slots
