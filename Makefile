@@ -142,10 +142,10 @@ site: $(SITE) ## the documentation in build/site, readable without a network; `s
 # Of the commit, so that two builds of one commit are equal.
 wheel $(SITE): export SOURCE_DATE_EPOCH := $(or $(shell git log -1 --format=%ct 2>/dev/null),1767225600)
 wheel: $(PYTHON) $(MACHINE_CODE) $(JAVA) $(SITE) ## wheels in build/wheel: the product with jar, documentation and machine code, and its laboratory
-	@rm -rf build/wheel build/lib build/bdist.*
+	@rm -rf build/wheel build/lib build/bdist.* lab/build
 	@$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir build/wheel . ./lab
 	@$(BIN)/python tools/complete_wheel.py build/wheel/stormwright-*.whl $(JAR) build/site
-	@rm -rf build/lib build/bdist.* && ls build/wheel/*.whl
+	@rm -rf build/lib build/bdist.* lab/build && ls build/wheel/*.whl
 
 audit: $(PYTHON) ## known vulnerabilities of the pinned Python packages; asks PyPI
 	@$(BIN)/python -m pip_audit --strict --disable-pip --require-hashes --requirement requirements.lock
