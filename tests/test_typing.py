@@ -14,7 +14,6 @@ from typing import NamedTuple
 import pytest
 
 import stormwright as sw
-from stormwright import simulator
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = Path(sw.__file__).parent
@@ -164,7 +163,7 @@ def test_faults_are_errors(found):
     assert sorted(set(lines)) == [len(BEGIN.splitlines()) + 1 + index for index in range(len(FAULTS))]
 
 
-@pytest.mark.parametrize("package", [sw, simulator], ids=lambda package: package.__name__)
+@pytest.mark.parametrize("package", [sw], ids=lambda package: package.__name__)
 def test_names_for_type_checkers_and_at_runtime_are_the_same(package):
     tree = ast.parse(Path(package.__file__).read_text(encoding="utf-8"))
     (typed,) = [node.body for node in tree.body if isinstance(node, ast.If)]

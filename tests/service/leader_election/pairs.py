@@ -18,7 +18,7 @@ from tests.service.plans.nimbus import MortalState, Nimbus
 #: Of what a service is made anew when another one takes over.
 _PARTS = (
     *("state", "pauses", "plans", "journal", "guard", "plan_service", "executor", "lease", "_directory", "_dead"),
-    *("_asked", "until_killed"),
+    *("_polled", "until_killed"),
 )
 
 
