@@ -16,7 +16,7 @@ from stormwright.model import ExecutorRun, LoadProfile, Problem, Topology, Topol
 from stormwright.model.load import assumed_load
 from stormwright.plans.json import step_of_json, step_to_json
 from stormwright.plans.plan import Plan
-from stormwright.predict.changes import executors_of, with_executors
+from stormwright.predict.changes import with_executors
 from tests.controller.builders import on, place, problem, topology
 
 B = topology("b")
@@ -50,7 +50,7 @@ def resize(now: Problem, placed: TopologyAssignment, executors: int, **more: obj
 def test_executors_share_tasks_as_storm_has_them() -> None:
     """As `Utils.partitionFixed` of Storm 2.8.3: the first executors get one task more."""
     of = with_executors(A, {"b-bolt": 4})
-    assert executors_of(of) == {"a-spout": 1, "b-bolt": 4}
+    assert of.executor_counts == {"a-spout": 1, "b-bolt": 4}
     sizes = of.executor_end_task - of.executor_start_task + 1
     assert sizes.tolist() == [1, 2, 2, 1, 1]
     with pytest.raises(InputError, match="has 6 tasks, so from 1 to 6 executors, got 7"):
@@ -79,9 +79,22 @@ def test_worker_with_the_same_tasks_in_its_slot_goes_on() -> None:
     assert move.stopped_workers == (WorkerSlot("n1", 6700),)
 
 
+def test_worker_that_goes_on_keeps_its_slot_from_one_that_is_placed_before_it() -> None:
+    """On a node that has no other slot than those of the topology."""
+    now = running(**{A.id: place([("n0", 6700), ("n0", 6701)], [0, 1, 1, 1])})
+    (move,) = resize(now, place([("n0", 6700), ("n0", 6701)], [1, 0, 0]), 2).moves
+    assert move.unchanged_workers == (WorkerSlot("n0", 6700),)
+    assert move.started_workers == (WorkerSlot("n0", 6701),)
+
+
 def test_new_workers_avoid_ports_that_workers_of_their_topology_still_answer_on() -> None:
     (move,) = resize(running(), place([("n0", 6700), ("n1", 6700)], [0, 0, 1]), 2).moves
     assert {slot.port for slot in move.started_workers} == {6701}
+
+
+def test_executors_without_a_placement_are_refused() -> None:
+    with pytest.raises(InputError, match="a-1-0: has numbers of executors, and no placement"):
+        propose(running(), Place({}, {A.id: {"b-bolt": 2}}), Terms())
 
 
 @pytest.mark.parametrize(

@@ -86,9 +86,11 @@ class Client:
             "least_gain_percent": least_gain_percent,
             "allow": list(allow),
         }
+        # Only where they are given: services of before know neither.
         if placements:
             request["placements"] = {topology: placement_to_dict(each) for topology, each in placements.items()}
-            request["executors"] = {topology: dict(each) for topology, each in (executors or {}).items()}
+        if executors:
+            request["executors"] = {topology: dict(each) for topology, each in executors.items()}
         return self._ask("POST", "/v1/plans", Plan, request)
 
     def wait_until_planned(self, plan: str, limit_s: float = 600.0, waits: Callable[[], None] | None = None) -> Plan:

@@ -18,7 +18,10 @@ GIVEN = "the placement"
 def given_slots(
     problem: Problem, placements: Mapping[str, TopologyAssignment], slot_name: Callable[[WorkerSlot], str]
 ) -> IntArray:
-    """Return the slot of every executor, shape (E,); `choose_ports` changes ports that others hold.
+    """Return the slot of every executor, shape (E,).
+
+    Ports that other topologies hold are replaced when the moves are planned
+    (`stormwright.controller.planning.hops.choose_ports`).
 
     Parameters
     ----------
@@ -79,12 +82,11 @@ def require_schedulable(problem: Problem, slots: IntArray, running: Problem | No
     cordoned = problem.cluster.node_blacklisted
     comes = np.flatnonzero((slots != problem.current_slot) & (slots != UNPLACED))
     comes = comes[cordoned[problem.slot_node[slots[comes]]]]
+    entered = np.unique(np.stack([problem.executor_topology[comes], problem.slot_node[slots[comes]]]), axis=1)
     hosts = set()
-    for executor in comes.tolist():
-        node = problem.supervisors[int(problem.slot_node[slots[executor]])]
-        topology = problem.topologies[problem.executor_topology[executor]].id
-        now = running.current.get(topology) if running else None
-        if now is None or node.id not in {slot.supervisor for slot in now.slots}:
-            hosts.add(node.host)
+    for topology, node in entered.T.tolist():
+        now = running.current.get(problem.topologies[topology].id) if running else None
+        if now is None or problem.supervisors[node].id not in {slot.supervisor for slot in now.slots}:
+            hosts.add(problem.supervisors[node].host)
     if hosts:
         raise InputError(GIVEN, [Fault("is cordoned: `stormwright uncordon` it first", host) for host in sorted(hosts)])

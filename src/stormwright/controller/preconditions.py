@@ -8,7 +8,6 @@ from stormwright.model import Problem, Topology, WorkerSlot
 from stormwright.model.assignment import where
 from stormwright.model.humanize import readable
 from stormwright.plans.plan import Move, Preconditions, RequiredNode, RequiredTopology, TopologyMove
-from stormwright.predict.changes import executors_of
 
 #: Relative change of a rate from which a plan no longer applies, and the absolute one in trees/s for almost idle
 #: topologies.
@@ -130,22 +129,26 @@ def _changed_topology(
         return
     of = problem.topologies[index]
     if moved is not None and moved.executors:
-        now = executors_of(of)
-        as_wanted = all(now.get(component) == count for component, count in moved.executors.items())
+        as_planned = has_executors(of, moved.executors)
     else:
-        as_wanted = _executors(of) == was.executors
-    if not as_wanted:
+        as_planned = _executors(of) == was.executors
+    if not as_planned:
         yield f"{topology} has other executors"
     elif where(problem.current.get(topology)) != where(moved.after if moved else was.where):
         yield f"{topology} runs somewhere else"
     before = was.rate_tps
     if rate_tps is None or before is None:
         return
-    now_tps = rate_tps.get(topology)
-    if now_tps is None:
+    now = rate_tps.get(topology)
+    if now is None:
         yield f"{topology} is no longer measured"
-    elif abs(now_tps - before) > max(OTHER_LOAD * before, IDLE_TPS):
-        yield f"{topology} does {readable(now_tps)} trees/s, and did {readable(before)}"
+    elif abs(now - before) > max(OTHER_LOAD * before, IDLE_TPS):
+        yield f"{topology} does {readable(now)} trees/s, and did {readable(before)}"
+
+
+def has_executors(topology: Topology, executors: Mapping[str, int]) -> bool:
+    """Return whether components (ids) have the given numbers of executors."""
+    return executors.items() <= topology.executor_counts.items()
 
 
 def _executors(topology: Topology) -> tuple[tuple[int, ...], tuple[int, ...]]:

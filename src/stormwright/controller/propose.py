@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from math import isfinite
+from typing import Any
 
 import numpy as np
 
@@ -248,8 +249,11 @@ class _Proposal:
 
     def place(self, request: Place) -> Plan | NoPlan:
         problem = self._problem
-        there = {topology: counts for topology, counts in request.executors.items() if topology in request.placements}
-        resizing = other_executors(problem, there)
+        if unplaced := request.executors.keys() - request.placements.keys():
+            raise InputError(
+                GIVEN, [Fault("has numbers of executors, and no placement", each) for each in sorted(unplaced)]
+            )
+        resizing = other_executors(problem, request.executors)
         given = {topology: each for topology, each in request.placements.items() if topology not in resizing}
         wanted = given_slots(problem, given, self._terms.slot_name)
         workers = {
@@ -287,15 +291,11 @@ class _Proposal:
         earlier = {move.topology for move in order.moves}
         order = replace(order, steps=(*order.steps, *resize_steps(moved, then, final, resizing, earlier)))
         placements = Placements(then, self._assumptions())
-        gain, promises = self._outlooks[self._goals[0]].of_resized(placements, final)
-        if not self._terms.predicts:
-            gain, promises = "", {}
-        moving = {move.topology for move in order.moves}
-        own = {
-            "goal": ",".join(self._goals),
-            "gain": gain,
-            "promises": {topology: each for topology, each in promises.items() if topology in moving},
-        }
+        own: dict[str, Any] = {"goal": ",".join(self._goals)}
+        if self._terms.predicts:
+            gain, promises = self._outlooks[self._goals[0]].of_resized(placements, final)
+            moving = {move.topology for move in order.moves}
+            own |= {"gain": gain, "promises": {each: promises[each] for each in promises if each in moving}}
         plan = plan_of(now, order, self._measured_rates()).model_copy(update=own)
         sources = self._terms.sources
         return plan if sources is None else with_figures(plan, self._placements, final, sources, then=placements)
@@ -331,7 +331,7 @@ class _Proposal:
         kind = "assumed" if self._measured is None else "measured"
         text = f"every running topology already reaches at least twice its {kind} rate"
         waiting = [name_of(self._problem, topology) for topology in being_placed(self._problem)]
-        return f"{text}; {listed(waiting)} has executors without slots, which Nimbus places" if waiting else text
+        return f"{text}; Nimbus has yet to give slots to all executors of {listed(waiting)}" if waiting else text
 
     def _not_measured(self) -> dict[str, str]:
         if self._measured is None:

@@ -15,7 +15,7 @@ from stormwright.model.answer import name_slots
 from stormwright.model.arrays import IntArray
 from stormwright.plans.plan import Leg, Move, TopologyMove
 from stormwright.predict.answer import Assumptions
-from stormwright.predict.changes import executors_of, rebalanced
+from stormwright.predict.changes import rebalanced
 from stormwright.predict.flow.profile import Profile
 
 #: First and last task of each executor of a worker.
@@ -42,7 +42,7 @@ def other_executors(problem: Problem, wanted: Mapping[str, Mapping[str, int]]) -
         if topology not in problem.topology_index:
             faults.append(Fault(f"no such topology{suggestion_for(topology, problem.topology_index)}", topology))
             continue
-        now = executors_of(problem.topologies[problem.topology_index[topology]])
+        now = problem.topologies[problem.topology_index[topology]].executor_counts
         faults += [
             Fault(f"no such component{suggestion_for(each, now)}", f"{topology}/{each}")
             for each in counts
@@ -66,8 +66,8 @@ def resized(problem: Problem, wanted: Mapping[str, Mapping[str, int]]) -> Proble
     counts: dict[int, dict[int, int]] = {}
     for topology, executors in wanted.items():
         index = problem.topology_index[topology]
-        number = {each.id: place for place, each in enumerate(problem.topologies[index].components)}
-        counts[index] = {number[component]: count for component, count in executors.items()}
+        component_index = problem.topologies[index].component_index
+        counts[index] = {component_index[component]: count for component, count in executors.items()}
     return rebalanced(problem, Profile.of(problem), Assumptions.of(problem).costs, counts)
 
 
@@ -105,21 +105,22 @@ def resized_slots(
         if (before.current_slot[before.executors_of(before.topology_index[topology])] == UNPLACED).any():
             faults.append(Fault("has executors without a slot now", topology))
             continue
-        ports = list[int]()
         # Others that are resized hold their slots until their own step.
         held = set(before.current_slot[before.executors_of(index)].tolist())
-        others = occupied - held
         running = {tasks: slot for slot, tasks in _tasks(before.topologies[index], before.current[topology]).items()}
         planned = _tasks(after.topologies[index], placement)
+        ports = {
+            slot: after.slot_index[same]
+            for slot in placement.slots
+            if (same := running.get(planned[slot])) is not None and same.supervisor == slot.supervisor
+        }
+        taken.update(ports.values())
         for slot in placement.slots:
-            same = running.get(planned[slot])
-            stays = same is not None and same.supervisor == slot.supervisor
-            port = after.slot_index[same] if same and stays else _port(after, slot, taken | others, held)
-            if port is not None:
-                ports.append(port)
+            if slot not in ports and (port := _port(after, slot, taken | (occupied - held), held)) is not None:
+                ports[slot] = port
                 taken.add(port)
         if len(ports) == len(placement.slots):
-            slots[after.executors_of(index)] = [ports[each] for each in placement.slot_of_executor]
+            slots[after.executors_of(index)] = [ports[placement.slots[each]] for each in placement.slot_of_executor]
         else:
             faults.append(Fault("should run where no slot is free for it", topology))
     if faults:
@@ -170,7 +171,7 @@ def _step(before: Problem, after: Problem, slots: IntArray, topology: str, execu
     stopped = tuple(slot for slot in running if slot not in unchanged)
     started = tuple(slot for slot in planned if slot not in unchanged)
     vacated = {slot.supervisor for slot in running} - {slot.supervisor for slot in planned}
-    now = executors_of(old)
+    now = old.executor_counts
     move = TopologyMove(
         topology=topology,
         name=old.name,

@@ -64,9 +64,11 @@ def being_placed(problem: Problem) -> dict[str, str]:
 
 
 def names_blocked(problem: Problem, order: MoveOrder) -> dict[str, str]:
+    """Return the names of topologies that should move and stay, with the reason; without those excluded by request."""
     return {name_of(problem, each): str(why) for each, why in order.blocked.items() if not isinstance(why, Excluded)}
 
 
 def name_of(problem: Problem, topology: str) -> str:
+    """Return the name of a topology (id), or the id of one that is gone."""
     index = problem.topology_index.get(topology)
     return topology if index is None else problem.topologies[index].name

@@ -124,7 +124,7 @@ def with_executors(topology: Topology, executors: Mapping[str, int]) -> Topology
     InputError
         There is no such component, or as for `rebalanced`.
     """
-    index = {component.id: number for number, component in enumerate(topology.components)}
+    index = topology.component_index
     faults = [
         Fault(f"no such component{suggestion_for(name, index)}", f"{topology.id}/{name}")
         for name in executors
@@ -139,12 +139,6 @@ def with_executors(topology: Topology, executors: Mapping[str, int]) -> Topology
     if faults:
         raise InputError("executors", faults)
     return _redistributed(topology, wanted)
-
-
-def executors_of(topology: Topology) -> dict[str, int]:
-    """Return the number of executors by component (id)."""
-    counts = np.bincount(topology.executor_component, minlength=len(topology.components)).tolist()
-    return {component.id: count for component, count in zip(topology.components, counts, strict=True)}
 
 
 def _redistribution_fault(topology: Topology, component: int, count: int) -> str:

@@ -266,7 +266,7 @@ class Decider:
             if self._guard.verdict(found)[0] != OBSERVE:
                 self._refuse(problem, topology, worse.why, worse.moved.promise)
             self._rollback_tried_s[topology] = now_s
-            self._note(problem, found, now_s)
+            self._note(problem, found, now_s, searched=False)
             return found
         return None
 
@@ -289,9 +289,10 @@ class Decider:
             return Hold("silent", f"Nimbus last called {self._view.age_s():.0f} s ago: is it running?")
         return None
 
-    def _note(self, problem: Problem, decision: Plan | NoPlan, now_s: float) -> None:
+    def _note(self, problem: Problem, decision: Plan | NoPlan, now_s: float, *, searched: bool = True) -> None:
+        """Record a decision; a rollback, which may be tried again each minute, puts off no search."""
         memory = self._memory
-        memory.record(decision, now_s)
+        memory.record(decision, now_s, searched=searched)
         if memory.drifts and problem.load is not None:
             memory.drift_watch.restart(problem.load.end_ms)
         self._history.record_decision(problem, decision, self._guard.verdict(decision)[0] != AUTO)

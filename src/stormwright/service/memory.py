@@ -122,14 +122,12 @@ class ServiceMemory:
         taken, self.resumed = self.resumed, set()
         return taken
 
-    def record(self, decision: Plan | NoPlan, now_s: float) -> None:
-        """Record a decision; if it moves nothing the next search waits, unless nothing was searched."""
+    def record(self, decision: Plan | NoPlan, now_s: float, *, searched: bool = True) -> None:
+        """Record a decision; after a search the next one waits, longer if it moved nothing."""
         self.decision = decision
         self.counts.looks += 1
-        if isinstance(decision, NoPlan) and decision.code == "impossible":
-            return
-        self.last_search_s = now_s
-        if isinstance(decision, Plan):
-            self.counts.decisions += 1
-        else:
-            self.last_idle_search_s = now_s
+        self.counts.decisions += isinstance(decision, Plan)
+        if searched:
+            self.last_search_s = now_s
+            if not isinstance(decision, Plan):
+                self.last_idle_search_s = now_s

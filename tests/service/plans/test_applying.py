@@ -24,6 +24,7 @@ from stormwright.model import Assignment, Problem
 from stormwright.model.arrays import IntArray
 from stormwright.model.assignment import where
 from stormwright.plans.plan import Plan
+from tests.controller.builders import on, problem, topology
 from tests.service.plans.nimbus import ANNA, Killed, Nimbus, Where, random_cluster, settled
 
 #: Random plans: more of them by hand.
@@ -259,6 +260,19 @@ def test_to_freeze_stops_an_automatic_plan_between_two_moves(begin: Begin, monke
     (plan,) = nimbus.plans.summaries(most=10)
     assert (plan.state, plan.why) == ("stopped", "stopped on request: everything is frozen: month end")
     assert 0 < plan.steps_completed < len(order.steps)
+
+
+def test_plan_that_is_stopped_on_a_detour_goes_on_to_its_end(begin: Begin) -> None:
+    a, b = topology("a", workers=1), topology("b", workers=1)
+    nimbus = begin(problem([a, b], nodes=3, slots=1, current={a.id: on("n0"), b.id: on("n1")}))
+    plan = nimbus.propose(np.array([1] * 4 + [0] * 4, np.int32))
+    assert not all(move.arrives for move in nimbus.plans.plan(plan).moves)
+    nimbus.plan_service.apply(plan, ANNA)
+    nimbus.executor.advance()
+    nimbus.plan_service.stop(plan, ANNA)
+    nimbus.run()
+    assert nimbus.plan_service.plan(plan).state in ("stopped", "done")
+    assert nimbus.runs == {a.id: on("n1"), b.id: on("n0")}
 
 
 def test_person_with_the_name_of_the_service_is_none(begin: Begin) -> None:

@@ -260,25 +260,16 @@ class Outlooks:
         slot_of_executor
             Their placement, shape (E,) of that problem.
         """
-        limits = FlowLayout.of(self._problem).pending
-        new = {each.topology: each for each in then.predicted(slot_of_executor).topologies}
-        pairs = [
-            (index, one, new[one.topology])
-            for index, one in enumerate(self.placements.predicted(self._problem.current_slot).topologies)
-            if one.measured_tps > 0 and one.reachable_tps.value > 0
-        ]
-        if not pairs:
+        if not (pairs := self._pairs(slot_of_executor, then)):
             return "no tuple tree was measured", {}
-        old_tps, new_tps = (
-            sum(each.reachable_tps.value for each in side) for side in ([p[1] for p in pairs], [p[2] for p in pairs])
-        )
-        several = " of all together" * (len(pairs) > 1)
-        text = f"reachable throughput {readable(old_tps)} → {readable(new_tps)} trees/s{several}"
-        return text, {old.topology: _promise(old, other, float(limits[index])) for index, old, other in pairs}
+        limits, index = FlowLayout.of(self._problem).pending, self._problem.topology_index
+        promises = {now.topology: _promise(now, new, float(limits[index[now.topology]])) for now, new in pairs}
+        return self._of_throughput(slot_of_executor, pairs).text, promises
 
-    def _pairs(self, slot_of_executor: IntArray) -> _Pairs:
+    def _pairs(self, slot_of_executor: IntArray, then: Placements | None = None) -> _Pairs:
         """Return the current and the new prediction of each running topology with a measured load."""
-        now, new = (self.placements.predicted(slots) for slots in (self._problem.current_slot, slot_of_executor))
+        now = self.placements.predicted(self._problem.current_slot)
+        new = (then or self.placements).predicted(slot_of_executor)
         both = zip(now.topologies, new.topologies, strict=True)
         return [(one, other) for one, other in both if one.measured_tps > 0 and one.reachable_tps.value > 0]
 

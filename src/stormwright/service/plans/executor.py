@@ -26,7 +26,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from stormwright.controller.preconditions import changes
+from stormwright.controller.preconditions import changes, has_executors
 from stormwright.controller.propose import propose
 from stormwright.controller.reports import MoveReport
 from stormwright.controller.requests import NoPlan, Place, Terms
@@ -37,7 +37,6 @@ from stormwright.model import Problem
 from stormwright.model.assignment import where
 from stormwright.plans.plan import STOPPED, Plan, Step, TopologyMove
 from stormwright.plans.states import PlanEvent, StepState
-from stormwright.predict.changes import executors_of
 from stormwright.service.memory import ServiceMemory
 from stormwright.service.notifications.notifier import ServiceEvent
 from stormwright.service.on_change import OnChange
@@ -102,9 +101,9 @@ class MoveRunner:
         stop: threading.Event | None = None,
         on_state: Callable[[int, StepState], None] = lambda *_: None,
         failed_before: Collection[str] = (),
-        frozen: Callable[[], bool] = lambda: False,
+        stops: Callable[[Sequence[Step]], bool] = lambda _: False,
     ) -> list[MoveReport]:
-        """Make steps in order until `stop` is set, or everything is frozen.
+        """Make steps in order until `stop` is set, or the plan stops.
 
         Parameters
         ----------
@@ -118,8 +117,8 @@ class MoveRunner:
             Called with the number of a step and its new state, before it begins and once it has ended.
         failed_before
             Topologies (ids) that could not be moved by earlier steps of the plan.
-        frozen
-            Returns whether the plan is to stop; heeded before a step on which no topology on a detour depends.
+        stops
+            Returns whether the plan stops here, after the given steps, which were made.
 
         Raises
         ------
@@ -127,12 +126,11 @@ class MoveRunner:
             The last failure; later steps that do not need the failed one have been tried nevertheless.
         """
         reports: list[MoveReport] = []
+        made: list[Step] = []
         failure: StormwrightError | None = None
         failed = set(failed_before)
         for number, step in enumerate(steps):
-            if stop is not None and stop.is_set():
-                break
-            if frozen() and not away_after(steps[:number]):
+            if (stop is not None and stop.is_set()) or stops(made):
                 break
             moving, begun = {move.topology for move in step.moves}, False
             try:
@@ -140,6 +138,7 @@ class MoveRunner:
                 begun = True
                 on_state(number, "moving")
                 reports += self._make(plan, step, stop)
+                made.append(step)
                 on_state(number, "moved")
             except MoveStoppedError as error:
                 on_state(number, "planned")
@@ -346,13 +345,19 @@ class PlanExecutor:
         if not plan.is_unattended:
             steps = [replace(step, after=frozenset()) for step in steps]  # those that it waits for have been made
 
+        earlier = [step for step in plan.steps_of(plan.stage) if step.state == "moved"]
+
+        def stops(made: Sequence[Step]) -> bool:
+            # Whether an attended plan stops is decided before each of its steps.
+            return plan.is_unattended and self._plans.stop_requested(plan.id) and not away_after([*earlier, *made])
+
         def store(number: int, state: StepState) -> None:
             # After a failure of an attended plan only the next snapshot tells where its topologies are.
             if state != "failed" or plan.is_unattended:
                 self._plans.set_step(plan.id, steps[number].number, state)
 
         try:
-            reports = self._runner.run(plan, steps, stop, store, failed, lambda: self._plans.stop_requested(plan.id))
+            reports = self._runner.run(plan, steps, stop, store, failed, stops)
         except (MoveError, NimbusError) as error:
             if plan.is_unattended:
                 self._plans.happen(plan.id, "failed", str(error))
@@ -374,7 +379,8 @@ class PlanExecutor:
             self._halt(plan, f"{', '.join(gone)}: gone as it was moved", back=True)
             return False
         is_at = {move.topology: where(problem.current.get(move.topology)) for move in begun.moves}
-        resized = all(_has_executors(problem, move.topology, move.executors) for move in begun.moves)
+        index = problem.topology_index
+        resized = all(has_executors(problem.topologies[index[each.topology]], each.executors) for each in begun.moves)
         if any(not slots or None in slots for slots in is_at.values()):
             if plan.stop_requested:
                 self._halt(plan, self._why_stopped(), back=True)
@@ -482,12 +488,6 @@ class PlanExecutor:
         else:
             self._log_changed.over()
         return bool(why)
-
-
-def _has_executors(problem: Problem, topology: str, executors: Mapping[str, int]) -> bool:
-    """Return whether components (ids) of a topology have the given numbers of executors."""
-    now = executors_of(problem.topologies[problem.topology_index[topology]])
-    return all(now.get(component) == count for component, count in executors.items())
 
 
 def _moved(plan: Plan) -> dict[str, TopologyMove]:

@@ -200,7 +200,7 @@ def _person(name: str) -> str:
 
 
 def _wish(request: shapes.PlanRequest, goals: tuple[str, ...]) -> Improve | Repair | Place:
-    if request.placements:
+    if request.placements or request.executors:
         return Place(request.placements, request.executors, request.reason, goals, "person", refuses_cordoned=True)
     if request.only is not None:
         return Repair(goals, request.topologies, request.nodes)
