@@ -103,14 +103,9 @@ def run_searches():
 
 
 def run_simulations():
-    """Virtual clusters and networks of every kind that tests have."""
-    from tests.simulator.bare.test_theory import NETWORKS, batches
+    """Virtual clusters with and without quotas."""
     from tests.simulator.storm.cases import eventful
 
-    for name in NETWORKS:
-        for events in (False, True):
-            with no_compiling(name):
-                batches(name, 1_000, events)
     for quota in (True, False):
         with no_compiling("a cluster"):
             eventful(0.5, quota)
