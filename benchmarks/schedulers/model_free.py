@@ -96,7 +96,7 @@ def main() -> None:
 
 def _problem(text: str) -> Problem:
     """Return a topology at a part of the highest rate that it reaches under Storm's own scheduler."""
-    problem = simulated_problem(simulated_topologies(parse_submissions([text])), NODES, CORES, LINK)
+    problem = simulated_problem(simulated_topologies(parse_submissions([text])), [CORES] * NODES, [LINK] * NODES)
     environment = VirtualTopology(problem)
     low, high = 0.01, 50.0
     for _ in range(20):

@@ -3,9 +3,9 @@
     python -m benchmarks.tests.tiers [--mutants 200] [--processes 2]
 
 All tests but those on a real cluster run once under coverage, each as a context of its own (half an hour). Then
-expressions of lines that tests reach are changed, and the tests that reach the line run, those of `make test` before the
-slow ones. Resumable: both are stored in ``build/tiers``. Left out: lines that only an import reaches, modules that are
-compiled to machine code, whose lines coverage does not see, and what only processes of their own reach.
+expressions of lines that tests reach are changed, and the tests that reach the line run, those of `make test` before
+the slow ones. Resumable: both are stored in ``build/tiers``. Left out: lines that only an import reaches, modules
+that are compiled to machine code, whose lines coverage does not see, and what only processes of their own reach.
 """
 
 from __future__ import annotations
@@ -226,7 +226,7 @@ def fails(tests: list[str], copy: Path) -> bool:
     """Whether one of the tests fails, or takes much too long."""
     folders = [copy / "src", copy / "lab" / "src", copy]
     settings = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, folders)), "PYTHONDONTWRITEBYTECODE": "1"}
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:cov"]
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "no:cov"]
     try:
         ended = subprocess.run(
             [*command, *tests[:MAX_TESTS]], cwd=copy, env=settings, capture_output=True, timeout=MAX_S, check=False

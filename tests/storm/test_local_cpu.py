@@ -169,13 +169,13 @@ def test_missing_cpu_limits_are_an_error_only_if_requested(kernel, tmp_path, mon
     monkeypatch.setattr(state, "place", lambda: tmp_path / "place")
     monkeypatch.setattr("stormwright.storm.local_cluster.cluster.require_java", lambda: "java")
     with (
-        pytest.raises(ClusterError, match=rf"nodes cannot be held to 0\.4 cores: {refusal}"),
+        pytest.raises(ClusterError, match=rf"nodes cannot be held to their cores: {refusal}"),
         LocalCluster(LocalClusterConfig(cores_per_node=0.4)),
     ):
         pass
     config = LocalClusterConfig(cores_per_node=0.4, cpu_limits="auto")
     plan = make_plan(config, tmp_path, "java", "asked for", refusal)
-    assert (plan.cores, plan.config.declared_cores) == (None, 2.0)
+    assert (plan.limits_cpu, plan.nodes[0].declared_cores) == (False, 2.0)
     running = RunningCluster(plan, os.getpid())
     assert running.node_cpu() == {}
     assert f"; without CPU limits: {refusal}" in running.describe_network()

@@ -37,7 +37,7 @@ def test_local_cluster_without_root_uses_loopback_without_limits(tmp_path, monke
     assert "root" in reason
     plan = make_plan(LocalClusterConfig(nodes=2, slots=3, link="40mbit"), tmp_path, "java", reason)
     assert not plan.namespaces
-    assert plan.link is None
+    assert not plan.limits_links
     assert len({node.address for node in plan.nodes}) == 2
     assert all(node.address.startswith("127.0.0.") for node in plan.nodes)
     ports = [plan.nimbus_port, plan.zookeeper_port]
@@ -82,6 +82,34 @@ def test_workers_on_less_than_a_core_compile_quickly(tmp_path, cores, quick):
     """The second compiler took 20 to 39 % of the CPU of workers on 0.4 cores that had run for a minute."""
     plan = make_plan(LocalClusterConfig(cores_per_node=cores), tmp_path, "java", "")
     assert ("-XX:TieredStopAtLevel=1" in storm_conf(plan, "node1")["worker.childopts"]) is quick
+
+
+def test_nodes_have_limits_of_their_own(tmp_path):
+    config = LocalClusterConfig(
+        cores_per_node=(1.5, 0.4, 0.25),
+        link=("60mbit", "20mbit", "60mbit"),
+        declared_cores=(1.5, 2.0, 0.25),
+        racks=("a", "a", "b"),
+    )
+    plan = make_plan(config, tmp_path, "java", "")
+    plan.save()
+    assert ClusterPlan.load(tmp_path) == plan
+    assert [(node.cores, node.link, node.rack) for node in plan.nodes] == [
+        (1.5, "60mbit", "a"),
+        (0.4, "20mbit", "a"),
+        (0.25, "60mbit", "b"),
+    ]
+    read = [storm_conf(plan, node.name) for node in plan.nodes]
+    assert [conf["supervisor.cpu.capacity"] for conf in read] == [150.0, 200.0, 25.0], "one is declared wrongly"
+    assert [conf["supervisor.scheduler.meta"]["stormwright.link"] for conf in read] == list(config.link)
+    assert ["-XX:TieredStopAtLevel=1" in conf["worker.childopts"] for conf in read] == [False, True, True]
+    assert read[0]["stormwright.racks"] == {node.address: node.rack for node in plan.nodes}
+
+
+def test_limits_of_nodes_have_one_value_for_each():
+    with pytest.raises(InputError) as caught:
+        LocalClusterConfig(nodes=4, cores_per_node=(0.7, 0.4, 0.25), link=("60mbit",) * 3, racks=("a",))
+    assert {fault.path for fault in caught.value.faults} == {"$.cores_per_node", "$.link", "$.racks"}
 
 
 def test_own_scheduler_of_storm_can_be_retained(tmp_path):

@@ -37,14 +37,22 @@ def command() -> None:
 @click.option(
     "--link",
     default="40mbit",
+    type=options.PerNode(str),
     show_default=True,
-    help="Bandwidth limit of each node's link, in both directions; none for no limit.",
+    help="Bandwidth limit of every node's link, in both directions, or of each (60mbit,20mbit,60mbit); none for no "
+    "limit.",
 )
 @click.option(
     "--cores-per-node",
-    type=float,
-    help="CPU limit of each node, in cores.  [default: no limit; 2 cores are declared]",
+    type=options.PerNode(float),
+    help="CPU limit of every node, in cores, or of each (0.7,0.4,0.25).  [default: no limit; 2 cores are declared]",
 )
+@click.option(
+    "--declared-cores",
+    type=options.PerNode(float),
+    help="Cores that every node declares to schedulers, or each, to try a wrong storm.yaml.  [default: its CPU limit]",
+)
+@click.option("--racks", help="Rack of each node, separated by commas (a,a,b).  [default: one rack]")
 @click.option(
     "--standbys",
     default=1,
@@ -63,8 +71,10 @@ def command() -> None:
 def up(
     nodes: int,
     slots: int,
-    link: str,
-    cores_per_node: float | None,
+    link: str | tuple[str, ...],
+    cores_per_node: float | tuple[float, ...] | None,
+    declared_cores: float | tuple[float, ...] | None,
+    racks: str | None,
     standbys: int,
     service_port: int,
     as_json: bool,
@@ -78,6 +88,8 @@ def up(
         slots=slots,
         link=None if link == "none" else link,
         cores_per_node=cores_per_node,
+        declared_cores=declared_cores,
+        racks=tuple(rack.strip() for rack in racks.split(",")) if racks else (),
         standbys=standbys,
         service_port=service_port,
     )

@@ -45,13 +45,15 @@ if TYPE_CHECKING:
 @click.option("--slots", default=6, type=options.WholeRange(), show_default=True, help="Worker slots per node.")
 @click.option(
     "--link",
-    help=f"Bandwidth limit of each node's link.  [default: {LINK}; {LINK_OF_SHARED_CORES} where nodes share cores]",
+    type=options.PerNode(str),
+    help=f"Bandwidth limit of every node's link, or of each (60mbit,20mbit,60mbit).  [default: {LINK}; "
+    f"{LINK_OF_SHARED_CORES} where nodes share cores]",
 )
 @click.option(
     "--cores-per-node",
-    type=float,
-    help=f"CPU limit of each node, in cores; 0 for no limit.  [default: up to {CORES:g}; no limit where this "
-    "machine does not support one]",
+    type=options.PerNode(float),
+    help=f"CPU limit of every node, in cores, or of each (0.7,0.4,0.25); 0 for no limit.  [default: up to "
+    f"{CORES:g}; no limit where this machine does not support one]",
 )
 @click.option(
     "--warm-up",
@@ -106,8 +108,8 @@ def command(
     specs: tuple[str, ...],
     nodes: int,
     slots: int,
-    link: str | None,
-    cores_per_node: float | None,
+    link: str | tuple[str, ...] | None,
+    cores_per_node: float | tuple[float, ...] | None,
     warm_up_s: float,
     measure_s: float,
     look_back: bool | None,

@@ -109,6 +109,23 @@ TOKEN_FILE = "stormwright.token-file"  # noqa: S105 (a name)
 PATH, OUTPUT_PATH = click.Path(path_type=Path), _OutputPath(path_type=Path)
 
 
+class PerNode(click.ParamType[Any]):
+    """A value for all nodes, or one for each, separated by commas."""
+
+    def __init__(self, of: type[float] | type[str]) -> None:
+        self._of, self.name = of, "VALUE[,…]"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """See click."""
+        if not isinstance(value, str):
+            return value
+        try:
+            values = tuple(self._of(each.strip()) for each in value.split(","))
+        except ValueError:
+            self.fail(f"{value!r} is no number, and no numbers separated by commas", param, ctx)
+        return values if len(values) > 1 else values[0]
+
+
 #: Magnitude from which a limit of a range is that of a data type, and says nothing to a reader.
 _ENDLESS = 2**60
 

@@ -39,5 +39,5 @@ def test_the_whole_main_job_without_storm(tmp_path: Path) -> None:
 
 def test_a_virtual_cluster_is_the_same_whatever_this_machine_has() -> None:
     config = virtual_cluster(4, 3, None, None)
-    assert (config.nodes, config.slots, config.link, config.declared_cores) == (4, 3, "25mbit", 0.4)
-    assert virtual_cluster(4, 3, "1gbit", 0.0).declared_cores == 2
+    assert (config.nodes, config.slots, config.link, config.cores_per_node) == (4, 3, "25mbit", 0.4)
+    assert virtual_cluster(4, 3, "1gbit", 0.0).declared == (2.0,) * 4

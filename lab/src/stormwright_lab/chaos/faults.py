@@ -211,7 +211,7 @@ class FaultInjector:
         on_link = fault.kind in (FaultKind.CUT, FaultKind.SLOW_LINK, FaultKind.REFUSE)
         if on_link and not plan.namespaces:
             return f"nodes have no links: {plan.loopback_reason}"
-        if fault.target in NODES and fault.kind in (FaultKind.KILL, FaultKind.SLOW_CPU) and plan.cores is None:
+        if fault.target in NODES and fault.kind in (FaultKind.KILL, FaultKind.SLOW_CPU) and not plan.limits_cpu:
             return f"nodes have no control groups: {plan.no_cpu_limit_reason or 'started without a limit of cores'}"
         if "delay_ms" in fault.parameters and (why := self._why_no_netem()):
             return why
@@ -370,13 +370,14 @@ class FaultInjector:
         if fault.target is FaultTarget.SERVICE:
             self._beside("tc", "qdisc", "replace", "dev", "host", "root", *limit_arguments(rate))
             return lambda: self._beside("tc", "qdisc", "del", "dev", "host", "root")
-        node, usual = self._node(fault.target, parts), self._cluster.plan.link
+        node = self._node(fault.target, parts)
+        usual = self._cluster.plan.node(node).link
         self._cluster.limit_node(node, link=rate)
         return lambda: self._cluster.limit_node(node, link=usual)
 
     def _delay(self, node: str, fault: PlannedFault) -> Undo:
         details = [f"{fault.parameters['delay_ms']}ms", "loss", f"{fault.parameters.get('loss_percent', 0)}%"]
-        usual = self._cluster.plan.link
+        usual = self._cluster.plan.node(node).link
         self._beside("tc", "qdisc", "replace", "dev", node, "root", "netem", "delay", *details)
         back = limit_arguments(usual) if usual else ("pfifo_fast",)
         return lambda: self._beside("tc", "qdisc", "replace", "dev", node, "root", *back)
@@ -390,7 +391,8 @@ class FaultInjector:
         return ""
 
     def _slow_cpu(self, fault: PlannedFault, parts: MoveParts) -> Undo:
-        node, usual = self._node(fault.target, parts), self._cluster.plan.cores
+        node = self._node(fault.target, parts)
+        usual = self._cluster.plan.node(node).cores
         self._cluster.limit_node(node, cores=float(fault.parameters["cores"]))
         return lambda: self._cluster.limit_node(node, cores=usual)
 

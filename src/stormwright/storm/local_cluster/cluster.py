@@ -112,19 +112,19 @@ class LocalCluster:
         return make_plan(self._config, state.work_dir(), java, reason, self._why_no_cpu_limits())
 
     def _why_no_cpu_limits(self) -> str:
-        nodes, cores = self._config.nodes, self._config.cores_per_node
-        if cores is None:
+        cores = [each for each in self._config.cores if each is not None]
+        if not cores:
             return ""
-        reason = cpu.why_no_limits(state.work_dir(), cores)
+        reason = cpu.why_no_limits(state.work_dir(), max(cores))
         if reason and self._config.cpu_limits == "groups":
-            raise ClusterError(f"nodes cannot be held to {cores:g} cores: {reason}, or leave --cores-per-node out")
-        if not reason and cores > cpu.fitting_cores(nodes):
+            raise ClusterError(f"nodes cannot be held to their cores: {reason}, or leave --cores-per-node out")
+        if not reason and sum(cores) > cpu.fitting_cores(1):
             log.warning(
-                "%d nodes of %g cores leave too little of this machine to the service and Spark, which may then be the "
-                "limit; %g cores each fit",
-                nodes,
-                cores,
-                cpu.fitting_cores(nodes),
+                "%d nodes of %g cores together leave too little of this machine to the service and Spark, which may "
+                "then be the limit; %g cores each fit",
+                len(cores),
+                sum(cores),
+                cpu.fitting_cores(len(cores)),
             )
         return reason
 

@@ -78,21 +78,24 @@ def storm_conf(plan: ClusterPlan, daemon: str) -> dict[str, Any]:
         "storm.local.hostname": plan.nimbus_host,
         **_TIMING,
         "worker.heap.memory.mb": 384,
-        "worker.childopts": [*_worker_flags(config.cores_per_node), *_archive(), "-Xmx%HEAP-MEM%m"],
+        "worker.childopts": [*_worker_flags(plan, daemon), *_archive(), "-Xmx%HEAP-MEM%m"],
         "topology.worker.max.heap.size.mb": 384.0,
         "stormwright.service.url": f"http://{plan.service_host}:{config.service_port}",
         "stormwright.probe.service.url": f"http://{plan.service_host}:{config.service_port}",
     }
     if config.scheduler:
         conf["storm.scheduler"] = "stormwright.PlacementScheduler"
-    for node in plan.nodes:
-        if node.name == daemon:
-            conf |= _supervisor_conf(plan, node)
+    if config.racks:
+        conf["storm.network.topography.plugin"] = "stormwright.RackMapping"
+        conf["stormwright.racks"] = {node.address: node.rack for node in plan.nodes}
+    if plan.is_node(daemon):
+        conf |= _supervisor_conf(plan, plan.node(daemon))
     return conf | dict(config.storm_conf)
 
 
-def _worker_flags(cores: float | None) -> Sequence[str]:
-    """Return JVM flags of workers; below one core the second compiler costs more than it gains."""
+def _worker_flags(plan: ClusterPlan, daemon: str) -> Sequence[str]:
+    """Return JVM flags of a node's workers; below one core the second compiler costs more than it gains."""
+    cores = plan.node(daemon).cores if plan.is_node(daemon) else None
     return LIGHT if cores is not None and cores < 1 else FULL
 
 
@@ -101,13 +104,13 @@ def _archive() -> list[str]:
 
 
 def _supervisor_conf(plan: ClusterPlan, node: Node) -> dict[str, Any]:
-    link = {LINK: plan.link} if plan.link else {}
+    link = {LINK: node.link} if node.link else {}
     return {
         "storm.local.hostname": node.address,
         "supervisor.slots.ports": list(node.ports),
         "supervisor.thrift.port": node.thrift_port,
         "supervisor.scheduler.meta": {THRIFT_PORT_META: str(node.thrift_port), **link},
-        "supervisor.cpu.capacity": plan.config.declared_cores * 100.0,
+        "supervisor.cpu.capacity": node.declared_cores * 100.0,
         "supervisor.memory.capacity.mb": plan.config.memory_mb_per_node - _STANDBY_MB * plan.config.standbys,
     }
 

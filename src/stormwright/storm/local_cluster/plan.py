@@ -9,14 +9,16 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeVar
 
-from stormwright.errors import Fault, InputError
+from stormwright.errors import ClusterError, Fault, InputError
 from stormwright.model.link_speed import link_bits_per_s
 from stormwright.storm.local_cluster.network import free_ports, free_subnet
 
 # Configuration ------------------------------------------------------------------------------------
 # Configuration of a local cluster, validated on creation.
+
+_T = TypeVar("_T")
 
 NetworkKind = Literal["auto", "namespaces", "loopback"]
 CpuLimits = Literal["auto", "groups"]
@@ -40,10 +42,16 @@ class LocalClusterConfig:
     nodes, slots
         Supervisors, and worker slots of each.
     link
-        Rate limit of each node's link, both ways, in the words of ``tc`` (``"40mbit"``); None for no limit.
+        Rate limit of each node's link, both ways, in the words of ``tc`` (``"40mbit"``), of all nodes or of each; None
+        for no limit.
     cores_per_node
-        Cores that each node, its supervisor and workers together, is held to and declares to schedulers, 0.05 to 1024;
-        None for no limit, and 2 declared.
+        Cores that each node, its supervisor and workers together, is held to, 0.05 to 1024, of all nodes or of each;
+        None for no limit.
+    declared_cores
+        Cores that each node declares to schedulers, of all nodes or of each; None for those that it is held to, or 2
+        without a limit. Others than it is held to are a wrong ``storm.yaml``, as operators have.
+    racks
+        Rack of each node; empty for one rack of all.
     cpu_limits
         ``"groups"`` (a node is a control group; an error if impossible), or ``"auto"`` (if impossible, nodes
         have no limit).
@@ -71,8 +79,10 @@ class LocalClusterConfig:
 
     nodes: int = 3
     slots: int = 4
-    link: str | None = "40mbit"
-    cores_per_node: float | None = None
+    link: str | tuple[str, ...] | None = "40mbit"
+    cores_per_node: float | tuple[float, ...] | None = None
+    declared_cores: float | tuple[float, ...] | None = None
+    racks: tuple[str, ...] = ()
     cpu_limits: CpuLimits = "groups"
     memory_mb_per_node: float = 4096.0
     standbys: int = 1
@@ -83,30 +93,67 @@ class LocalClusterConfig:
     start_timeout_s: float = 180.0
 
     def __post_init__(self) -> None:
+        for name in ("link", "cores_per_node", "declared_cores", "racks"):
+            if isinstance(given := getattr(self, name), list):  # from JSON
+                object.__setattr__(self, name, tuple(given))
+        cores, declared = _values(self.cores_per_node), _values(self.declared_cores)
+        low, high = _CORES
         checks = {
             "nodes": (1 <= self.nodes <= MAX_NODES, f"must be 1 to {MAX_NODES}, is {self.nodes}"),
             "slots": (1 <= self.slots <= 100, f"must be 1 to 100, is {self.slots}"),
             "link": (
-                self.link is None or link_bits_per_s(self.link) > 0,
+                all(link_bits_per_s(link) > 0 for link in _values(self.link)),
                 f"must be a rate such as 40mbit, 512kbit or 1gbit, is {self.link!r}",
             ),
             "cores_per_node": (
-                self.cores_per_node is None or _CORES[0] <= self.cores_per_node <= _CORES[1],
-                f"must be {_CORES[0]:g} to {_CORES[1]:g} cores, is {self.cores_per_node}",
+                all(low <= each <= high for each in cores),
+                f"must be {low:g} to {high:g} cores, is {', '.join(f'{each:g}' for each in cores)}",
             ),
+            "declared_cores": (all(each > 0 for each in declared), f"must be more than 0, is {self.declared_cores}"),
             "memory_mb_per_node": (self.memory_mb_per_node > 0, f"must be more than 0, is {self.memory_mb_per_node}"),
             "standbys": (0 <= self.standbys <= 10, f"must be 0 to 10, is {self.standbys}"),
             "service_port": (1 <= self.service_port <= 65535, f"must be 1 to 65535, is {self.service_port}"),
             "start_timeout_s": (self.start_timeout_s > 0, f"must be more than 0, is {self.start_timeout_s}"),
         }
         faults = [Fault(message, f"$.{name}") for name, (sound, message) in checks.items() if not sound]
+        for name in ("link", "cores_per_node", "declared_cores", "racks"):
+            given = getattr(self, name)
+            if isinstance(given, tuple) and given and len(given) != self.nodes:
+                faults.append(Fault(f"has {len(given)} values for {self.nodes} nodes: give one for each", f"$.{name}"))
         if faults:
             raise InputError("local cluster", faults)
 
     @property
-    def declared_cores(self) -> float:
-        """Cores that a node declares to schedulers."""
-        return self.cores_per_node or UNLIMITED_CORES
+    def cores(self) -> tuple[float | None, ...]:
+        """Cores that each node is held to; None without a limit."""
+        return _of_nodes(self.cores_per_node, self.nodes)
+
+    @property
+    def links(self) -> tuple[str | None, ...]:
+        """Rate limit of each node's link; None without one."""
+        return _of_nodes(self.link, self.nodes)
+
+    @property
+    def declared(self) -> tuple[float, ...]:
+        """Cores that each node declares to schedulers."""
+        if self.declared_cores is not None:
+            return _of_nodes(self.declared_cores, self.nodes)
+        return tuple(UNLIMITED_CORES if cores is None else cores for cores in self.cores)
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether all nodes are alike."""
+        return len({*zip(self.cores, self.links, strict=True)}) == 1
+
+
+def _values(given: _T | tuple[_T, ...] | None) -> tuple[_T, ...]:
+    """Return values of all nodes or of each as a tuple."""
+    return () if given is None else given if isinstance(given, tuple) else (given,)
+
+
+def _of_nodes(given: _T | tuple[_T, ...], nodes: int) -> tuple[_T, ...]:
+    """Return a value for each node."""
+    return given if isinstance(given, tuple) else (given,) * nodes
 
 
 # Plan ---------------------------------------------------------------------------------------------
@@ -119,12 +166,19 @@ FIRST_WORKER_PORT = 6700
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One node: its supervisor's address, thrift port and worker slots."""
+    """One node: its supervisor's address, thrift port and worker slots, and its limits.
+
+    `cores` and `link` are None without a limit, `rack` is empty where there are no racks.
+    """
 
     name: str
     address: str
     thrift_port: int
     ports: tuple[int, ...]
+    cores: float | None = None
+    declared_cores: float = UNLIMITED_CORES
+    link: str | None = None
+    rack: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,14 +208,27 @@ class ClusterPlan:
         return not self.loopback_reason
 
     @property
-    def link(self) -> str | None:
-        """The rate limit in force; None without one."""
-        return self.config.link if self.namespaces else None
+    def limits_links(self) -> bool:
+        """Whether nodes have links with a rate limit."""
+        return any(node.link is not None for node in self.nodes)
 
     @property
-    def cores(self) -> float | None:
-        """CPU limit of each node in cores; None without one."""
-        return self.config.cores_per_node
+    def limits_cpu(self) -> bool:
+        """Whether nodes are held to their cores."""
+        return any(node.cores is not None for node in self.nodes)
+
+    def node(self, name: str) -> Node:
+        """Return a node by its name.
+
+        Raises
+        ------
+        ClusterError
+            There is none of that name.
+        """
+        for node in self.nodes:
+            if node.name == name:
+                return node
+        raise ClusterError(f"{name}: there is no such node; there are {', '.join(node.name for node in self.nodes)}")
 
     def is_node(self, daemon: str) -> bool:
         """Return whether a daemon is the supervisor of a node."""
@@ -261,11 +328,16 @@ def _loopback_plan(
         nimbus_host="127.0.0.2",
         nimbus_port=nimbus,
         zookeeper_port=zookeeper,
-        nodes=_nodes(config, "127.0.0", thrift, ports),
+        nodes=_nodes(replace(config, link=None), "127.0.0", thrift, ports),
     )
 
 
 def _nodes(
     config: LocalClusterConfig, subnet: str, thrift: Sequence[int], ports: Sequence[tuple[int, ...]]
 ) -> tuple[Node, ...]:
-    return tuple(Node(f"node{i + 1}", f"{subnet}.{11 + i}", thrift[i], ports[i]) for i in range(config.nodes))
+    of_nodes = zip(thrift, ports, config.cores, config.declared, config.links, strict=True)
+    racks = config.racks or ("",) * config.nodes
+    return tuple(
+        Node(f"node{number}", f"{subnet}.{10 + number}", *limits, racks[number - 1])
+        for number, limits in enumerate(of_nodes, 1)
+    )

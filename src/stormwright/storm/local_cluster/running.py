@@ -56,7 +56,9 @@ def describe(cluster: RunningCluster) -> dict[str, Any]:
             {
                 "name": node.name,
                 "address": node.address,
-                "link": plan.link,
+                "link": node.link,
+                "declared_cores": node.declared_cores,
+                "rack": node.rack,
                 "ports": list(node.ports),
                 "registered": node.address in supervisors,
                 "used_workers": supervisors.get(node.address, {}).get("used_workers", 0),
@@ -69,6 +71,12 @@ def describe(cluster: RunningCluster) -> dict[str, Any]:
         "topologies": known.get("topologies", []),
         "nimbus_error": error,
     }
+
+
+def limits_text(values: Sequence[str | None], unit: str) -> str:
+    """Return limits of nodes as text: one for all, or one for each."""
+    texts = [f"{value}{unit}" if value else "nothing" for value in values]
+    return f"{texts[0]} each" if len(set(texts)) == 1 else ", ".join(texts)
 
 
 def _cpu(late: NodeCpu, early: NodeCpu, seconds: float) -> dict[str, float]:
@@ -151,13 +159,14 @@ class RunningCluster:
     def describe_network(self) -> str:
         """Return one line about the links and the CPU of the nodes."""
         if self.plan.namespaces:
-            limit = f"each limited to {self.plan.link} both ways" if self.plan.link else "without limits"
-            links = f"{len(self.plan.nodes)} network namespaces in {self.plan.subnet}.0/24, links {limit}"
+            limits = limits_text([node.link for node in self.plan.nodes], " both ways")
+            links = f"{len(self.plan.nodes)} network namespaces in {self.plan.subnet}.0/24, links limited to {limits}"
         else:
             links = f"{len(self.plan.nodes)} loopback addresses, without link limits: {self.plan.loopback_reason}"
         if self.plan.no_cpu_limit_reason:
             return f"{links}; without CPU limits: {self.plan.no_cpu_limit_reason}"
-        return links if self.plan.cores is None else f"{links}; each node held to {self.plan.cores:g} cores"
+        cores = [f"{node.cores:g}" for node in self.plan.nodes if node.cores is not None]
+        return f"{links}; nodes held to {limits_text(cores, ' cores')}" if cores else links
 
     def warden_pid(self) -> int:
         """Return the process id of the warden, with which the cluster ends.
@@ -187,7 +196,7 @@ class RunningCluster:
 
     def command_on_node(self, node: str) -> tuple[str, ...]:
         """Return the prefix of a command that runs on a node and ends with the cluster."""
-        in_group = () if self.plan.cores is None else cpu.in_group(self.plan.work, node)
+        in_group = cpu.in_group(self.plan.work, node) if self.plan.limits_cpu else ()
         if not self.plan.namespaces:
             return in_group
         holder = self._holders()[node]
@@ -217,35 +226,35 @@ class RunningCluster:
         ClusterError
             The cluster has ended, or was started without limits.
         """
-        if self.plan.cores is None or self.plan.link is None:
-            raise ClusterError("nodes without limits of CPU and link cannot be given others")
-        for node, holder in self._holders().items():
-            cpu.hold_group(self.plan.work, node, cores, weight)
-            network.limit_node(node, self.warden_pid(), holder, link)
-        self.plan = replace(self.plan, config=replace(self.plan.config, cores_per_node=cores, link=link))
-        self.plan.save()
+        for node in self.plan.nodes:
+            self.limit_node(node.name, cores=cores, link=link, weight=weight)
 
-    def limit_node(self, node: str, *, cores: float | None = None, link: str | None = None) -> None:
-        """Change limits of one node at run time, which `limit_nodes` changes of all.
+    def limit_node(self, name: str, *, cores: float | None = None, link: str | None = None, weight: int = 1) -> None:
+        """Change limits of one node at run time; declared resources stay.
 
         Parameters
         ----------
-        node
+        name
             Name of the node, as in the plan of the cluster.
-        cores, link
+        cores, link, weight
             As for `limit_nodes`; None for no change.
 
         Raises
         ------
         ClusterError
-            The cluster has ended, or was started without that limit.
+            The cluster has ended, was started without that limit, or has no such node.
         """
-        if (cores is not None and self.plan.cores is None) or (link is not None and self.plan.link is None):
+        node = self.plan.node(name)
+        if (cores is not None and node.cores is None) or (link is not None and node.link is None):
             raise ClusterError("nodes without limits of CPU and link cannot be given others")
         if cores is not None:
-            cpu.hold_group(self.plan.work, node, cores)
+            cpu.hold_group(self.plan.work, name, cores, weight)
+            node = replace(node, cores=cores)
         if link is not None:
-            network.limit_node(node, self.warden_pid(), self._holders()[node], link)
+            network.limit_node(name, self.warden_pid(), self._holders()[name], link)
+            node = replace(node, link=link)
+        self.plan = replace(self.plan, nodes=tuple(node if each.name == name else each for each in self.plan.nodes))
+        self.plan.save()
 
     def kill_processes(self, node: str) -> None:
         """Kill all processes of a node once; its supervisor is started again.
@@ -255,7 +264,7 @@ class RunningCluster:
         ClusterError
             The cluster was started without CPU limits.
         """
-        if self.plan.cores is None:
+        if not self.plan.limits_cpu:
             raise ClusterError("nodes that are not held to cores cannot be killed")
         cpu.kill_group(self.plan.work, node)
 
@@ -267,10 +276,9 @@ class RunningCluster:
         ClusterError
             The cluster has ended, was started without CPU limits, or has no such node.
         """
-        if self.plan.cores is None:
+        if not self.plan.limits_cpu:
             raise ClusterError("nodes that are not held to cores cannot be killed")
-        if node not in {each.name for each in self.plan.nodes}:
-            raise ClusterError(f"{node}: there is no such node")
+        self.plan.node(node)
         self.warden_pid()
         # A supervisor that ends soon after its start is not started again.
         deadline = time.monotonic() + _DYING_S
@@ -316,10 +324,8 @@ class RunningCluster:
         ClusterError
             If the cluster has ended.
         """
-        cores = self.plan.cores
-        if cores is None:
-            return {}
-        return {node.name: cpu.read_group(self.plan.work, node.name, cores) for node in self.plan.nodes}
+        held = [(node.name, node.cores) for node in self.plan.nodes if node.cores is not None]
+        return {name: cpu.read_group(self.plan.work, name, cores) for name, cores in held}
 
     def net_bytes(self) -> dict[str, LinkBytes]:
         """Return bytes over every node's link since the cluster came up; empty on loopback."""

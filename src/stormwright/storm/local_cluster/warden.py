@@ -73,14 +73,14 @@ class Warden:
             network.lay_master(self._plan.nimbus_host)
             for node in self._plan.nodes:
                 self._holders[node.name] = holder = self._hold_namespace(node.name)
-                network.lay_node(node.name, node.address, holder, self._plan.link)
+                network.lay_node(node.name, node.address, holder, node.link)
                 self._record(node=node.name, holder=holder)
             self._record(network="laid")
         else:
             ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-        if self._plan.cores is not None:
-            for node in self._plan.nodes:
-                cpu.make_group(self._plan.work, node.name, self._plan.cores)
+        for node in self._plan.nodes:
+            if node.cores is not None:
+                cpu.make_group(self._plan.work, node.name, node.cores)
         for daemon in daemons.names(self._plan):
             self._start_daemon(daemon)
 
@@ -97,7 +97,7 @@ class Warden:
 
     def _start_daemon(self, daemon: str) -> None:
         prefix = network.in_namespace(self._holders[daemon]) if daemon in self._holders else ()
-        if self._plan.cores is not None and self._plan.is_node(daemon):
+        if self._plan.limits_cpu and self._plan.is_node(daemon):
             prefix = (*prefix, *cpu.in_group(self._plan.work, daemon))
         home = self._plan.daemon_dir(daemon)
         with (home / "logs" / "printed.log").open("ab") as printed:
@@ -124,7 +124,7 @@ class Warden:
                 if received == _KEEP:
                     owner = []
             self._reap()
-            if self._plan.cores is None:
+            if not self._plan.limits_cpu:
                 self._settle_workers()
 
     def _settle_workers(self) -> None:

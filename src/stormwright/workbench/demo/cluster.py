@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class DemoNode(Protocol):
-    """A node: its name, and the host that its workers report."""
+    """A node: its name, the host that its workers report, and the rate limit of its link; None for no limit."""
 
     @property
     def name(self) -> str: ...
@@ -26,15 +26,15 @@ class DemoNode(Protocol):
     @property
     def address(self) -> str: ...
 
+    @property
+    def link(self) -> str | None: ...
+
 
 class DemoPlan(Protocol):
-    """Nodes, and the rate limit of each one's link; None for no limit."""
+    """Plan of a cluster: its nodes."""
 
     @property
     def nodes(self) -> Sequence[DemoNode]: ...
-
-    @property
-    def link(self) -> str | None: ...
 
 
 class VirtualCluster(Protocol):

@@ -80,9 +80,8 @@ class NodeMeter:
         """Return the use of each node since the creation of the meter, by name."""
         cpu, link = self._cluster.node_cpu(), self._cluster.net_bytes()
         seconds = self._clock.monotonic() - self._begun
-        speed = self._cluster.plan.link
         used: dict[str, NodeUse] = {}
-        for node in (each.name for each in self._cluster.plan.nodes):
+        for node, speed in ((each.name, each.link) for each in self._cluster.plan.nodes):
             lately = cpu[node].since(self._cpu[node]) if node in cpu else None
             sent, received = (
                 ((late - early) * 8e-6 / seconds for late, early in zip(link[node], self._bytes[node], strict=True))
@@ -128,9 +127,12 @@ def with_worker_cores(
 
 def with_node_names(problem: Problem, cluster: DemoCluster) -> Problem:
     """Return the problem with the names of nodes in place of their addresses, and the speeds of links."""
-    names = {node.address: node.name for node in cluster.plan.nodes}
-    speed = link_bits_per_s(cluster.plan.link) if cluster.plan.link else None
-    nodes = [replace(node, host=names.get(node.host, node.host), link_bps=speed) for node in problem.supervisors]
+    known = {node.address: node for node in cluster.plan.nodes}
+    nodes = []
+    for node in problem.supervisors:
+        if here := known.get(node.host):
+            node = replace(node, host=here.name, link_bps=link_bits_per_s(here.link) if here.link else None)
+        nodes.append(node)
     return replace(problem, supervisors=tuple(sorted(nodes, key=lambda node: node.host)))
 
 

@@ -203,12 +203,14 @@ def placement_name(result: DemoResult, trial: int) -> str:
 
 def network_line(settings: DemoSettings) -> str:
     """Return a line that relates network to CPU here, compared with a usual cluster."""
-    link = settings.cluster.link
-    if link is None:
+    cluster = settings.cluster
+    links = [link for link in cluster.links if link is not None]
+    if not links:
         return "links are not limited: expect little gain"
-    ratio = link_bits_per_s(link) / 1e6 / settings.cluster.declared_cores
-    core = "declared core" if settings.cluster.cores_per_node is None else "core"
-    return f"{link} a node, {ratio:.0f} Mbit/s a {core} (a usual node, 1 Gbit/s for 16 cores: 62)"
+    ratio = sum(map(link_bits_per_s, links)) / 1e6 / sum(cluster.declared)
+    core = "declared core" if cluster.cores_per_node is None else "core"
+    speeds = ", ".join(dict.fromkeys(links))
+    return f"{speeds} a node, {ratio:.0f} Mbit/s a {core} (a usual node, 1 Gbit/s for 16 cores: 62)"
 
 
 def as_dict(result: DemoResult) -> dict[str, Any]:

@@ -50,7 +50,9 @@ def demo_cluster(*, slots: int = 6, **sizes: Any) -> LocalClusterConfig:
         return LocalClusterConfig(slots=slots, **sizes, service_port=probing.getsockname()[1])
 
 
-def fair_cluster(nodes: int, slots: int, link: str | None, cores_per_node: float | None) -> LocalClusterConfig:
+def fair_cluster(
+    nodes: int, slots: int, link: str | tuple[str, ...] | None, cores_per_node: float | tuple[float, ...] | None
+) -> LocalClusterConfig:
     """Return a cluster of nodes with CPU limits that leave enough to the service and Spark.
 
     Where nodes cannot be held to CPU of their own, they share the machine's cores, and the log says why.
@@ -60,9 +62,9 @@ def fair_cluster(nodes: int, slots: int, link: str | None, cores_per_node: float
     nodes, slots
         Number of nodes, and worker slots of each.
     link
-        Speed of each node's link; None for one that fits.
+        Speed of links, of all nodes or of each; None for one that fits.
     cores_per_node
-        Cores of each; None for what fits, 0 for no limit.
+        Cores, of all nodes or of each; None for those that fit, 0 for no limit.
 
     Raises
     ------

@@ -28,7 +28,8 @@ from stormwright.simulator.storm.engine import Events
 from stormwright.storm.bridge import NimbusAnswer
 from stormwright.storm.local_cluster import LocalClusterConfig
 from stormwright.storm.local_cluster.cpu import NodeCpu
-from stormwright.storm.local_cluster.running import LinkBytes
+from stormwright.storm.local_cluster.plan import UNLIMITED_CORES
+from stormwright.storm.local_cluster.running import LinkBytes, limits_text
 from stormwright.workbench.demo.result import DemoResult
 from stormwright.workbench.demo.run import demo_cluster, run_demo_on
 from stormwright.workbench.demo.settings import CORES, LINK, DemoSettings, Submission
@@ -38,7 +39,9 @@ from stormwright.workbench.simulated.topologies import simulated_problem, simula
 # The demonstration on a virtual cluster.
 
 
-def virtual_cluster(nodes: int, slots: int, link: str | None, cores_per_node: float | None) -> LocalClusterConfig:
+def virtual_cluster(
+    nodes: int, slots: int, link: str | tuple[str, ...] | None, cores_per_node: float | tuple[float, ...] | None
+) -> LocalClusterConfig:
     """Return size and limits of a virtual cluster, by default those of the demonstration.
 
     Parameters
@@ -46,9 +49,9 @@ def virtual_cluster(nodes: int, slots: int, link: str | None, cores_per_node: fl
     nodes, slots
         Number of nodes, and worker slots of each.
     link
-        Speed of each node's link; None for that of the demonstration.
+        Speed of links, of all nodes or of each; None for that of the demonstration.
     cores_per_node
-        Cores of each; None for those of the demonstration, 0 for two.
+        Cores, of all nodes or of each; None for those of the demonstration, 0 for two.
 
     Raises
     ------
@@ -154,9 +157,11 @@ _CONF = {"task.refresh.poll.secs": 1}
 
 @dataclass(frozen=True)
 class SimulatedNode:
-    """A node with the same name for workers and users."""
+    """A node with the same name for workers and users, its cores, and the rate limit of its link."""
 
     name: str
+    cores: float
+    link: str | None
 
     @property
     def address(self) -> str:
@@ -166,10 +171,9 @@ class SimulatedNode:
 
 @dataclass(frozen=True)
 class SimulatedPlan:
-    """Nodes, and the rate limit of each one's link."""
+    """Plan of a virtual cluster: its nodes."""
 
     nodes: tuple[SimulatedNode, ...]
-    link: str | None
 
 
 def by_tuples(
@@ -237,12 +241,11 @@ class SimulatedCluster:
         conf: Mapping[str, Any] | None = None,
     ) -> None:
         topologies = simulated_topologies(list(submissions), conf)
-        names = [f"node{number}" for number in range(1, config.nodes + 1)]
-        self.plan = SimulatedPlan(tuple(map(SimulatedNode, names)), config.link)
+        cores = [UNLIMITED_CORES if each is None else each for each in config.cores]
         self.origin, self._config = origin, config
-        problem = simulated_problem(
-            topologies, config.nodes, config.declared_cores, config.link, config.slots, config.memory_mb_per_node
-        )
+        problem = simulated_problem(topologies, cores, config.links, config.slots, config.memory_mb_per_node)
+        names = [node.host for node in problem.supervisors]
+        self.plan = SimulatedPlan(tuple(map(SimulatedNode, names, cores, config.links)))
         problem = replace(problem, conf=_CONF)
         self.clock = VirtualClock(time.time())
         offered = {each.topology.id: each.offered_tps for each in topologies}
@@ -288,22 +291,22 @@ class SimulatedCluster:
         """Return the CPU used by workers; waiting times are not counted."""
         used = self.storm.used()
         return {
-            node.name: NodeCpu(cpu_s, self._config.declared_cores, 0, 0)
+            node.name: NodeCpu(cpu_s, node.cores, 0, 0)
             for node, cpu_s in zip(self.plan.nodes, used.cpu_s.tolist(), strict=True)
         }
 
     def net_bytes(self) -> dict[str, LinkBytes]:
         """Return the bytes over links with a limit."""
-        if self.plan.link is None:
-            return {}
         sent, received = self.storm.used().link_bytes.round().astype(int).tolist()
-        return {node.name: LinkBytes(*each) for node, *each in zip(self.plan.nodes, sent, received, strict=True)}
+        of_nodes = zip(self.plan.nodes, sent, received, strict=True)
+        return {node.name: LinkBytes(*each) for node, *each in of_nodes if node.link is not None}
 
     def describe_network(self) -> str:
         """Return one line about the links and the CPU of the nodes."""
-        limit = f"each limited to {self.plan.link} both ways" if self.plan.link else "without limits"
-        cores = f"each node held to {self._config.declared_cores:g} cores"
-        return f"{len(self.plan.nodes)} virtual ones, links {limit}; {cores}"
+        nodes = self.plan.nodes
+        links = limits_text([node.link for node in nodes], " both ways")
+        cores = limits_text([f"{node.cores:g}" for node in nodes], " cores")
+        return f"{len(nodes)} virtual ones, links limited to {links}; nodes held to {cores}"
 
 
 def evenly(problem: Problem) -> NimbusAnswer:

@@ -330,33 +330,33 @@ def _spread_evenly(
 
 def simulated_problem(
     found: Sequence[TopologyModel],
-    nodes: int,
-    cores: float,
-    link: str | None,
+    cores: Sequence[float],
+    links: Sequence[str | None],
     slots: int = _SLOTS,
     memory_mb: float = _NODE_MB,
 ) -> Problem:
-    """Return topologies on equal nodes, with the load that they have in one worker; nothing runs.
+    """Return topologies on nodes, with the load that they have in one worker; nothing runs.
 
     Parameters
     ----------
     found
         Topologies with their loads, from `simulated_topologies`.
-    nodes
-        Number of nodes, named ``node1`` upwards.
-    cores, link, slots, memory_mb
-        Of each node: cores, speed of the link in ``tc`` syntax (None for no limit), worker slots, and memory.
+    cores, links
+        Cores of each node, which are named ``node1`` upwards, and speed of its link in ``tc`` syntax; None for no
+        limit.
+    slots, memory_mb
+        Worker slots and memory of every node.
     """
     supervisors = tuple(
         Supervisor(
-            f"node{number + 1}",
-            f"node{number + 1}",
+            f"node{number}",
+            f"node{number}",
             tuple(range(FIRST_WORKER_PORT, FIRST_WORKER_PORT + slots)),
-            cores * DEFAULT_CORE_HZ,
-            resources={"cpu.pcore.percent": 100 * cores, "memory.mb": memory_mb},
+            own * DEFAULT_CORE_HZ,
+            resources={"cpu.pcore.percent": 100 * own, "memory.mb": memory_mb},
             link_bps=link_bits_per_s(link) if link else None,
         )
-        for number in range(nodes)
+        for number, (own, link) in enumerate(zip(cores, links, strict=True), 1)
     )
     load = LoadProfile({each.topology.id: each.load for each in found})
     problem = Problem(supervisors, tuple(each.topology for each in found), name="simulated", load=load)

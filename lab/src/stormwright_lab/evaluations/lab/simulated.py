@@ -112,7 +112,7 @@ def problem_of(block: Block, kind: BlockKind) -> Problem:
     cores = cores_of(kind) if block.cores is None else block.cores
     slots = block.slots if kind == "steady" else SLOTS
     found = simulated_topologies(parse_submissions(list(block.topologies)), block.conf)
-    problem = simulated_problem(found, NODES[kind], cores, block.link, slots)
+    problem = simulated_problem(found, [cores] * NODES[kind], [block.link] * NODES[kind], slots)
     topologies = tuple(replace(topology, num_workers=block.workers) for topology in problem.topologies)
     return replace(problem, topologies=topologies)
 
