@@ -30,6 +30,7 @@ from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import IntArray
 from stormwright.storm.gateway import NimbusGateway
 from stormwright.storm.local_cluster import LocalCluster, RunningCluster
+from stormwright.storm.local_cluster.plan import of_nodes
 from stormwright.workbench.demo.measure import measure
 from stormwright.workbench.demo.run import demo_cluster
 from stormwright.workbench.demo.settings import parse_submissions
@@ -67,7 +68,7 @@ class Cell:
     topologies
         As ``--topology`` takes them.
     cores, link
-        Of every node.
+        Of all nodes, or of each.
     jvm
         One of `JVM_OPTIONS`.
     developed_on
@@ -77,8 +78,8 @@ class Cell:
     """
 
     topologies: tuple[str, ...]
-    cores: float
-    link: str
+    cores: float | tuple[float, ...]
+    link: str | tuple[str, ...]
     jvm: str = "first compiler"
     developed_on: bool = False
     limited: bool = False
@@ -87,7 +88,13 @@ class Cell:
     def name(self) -> str:
         """For files and tables."""
         kinds = "+".join(each.partition(":")[0] for each in self.topologies) + "-limited" * self.limited
-        return f"{kinds}.{self.cores:g}.{self.link}.{self.jvm.replace(' ', '-')}"
+        cores = "-".join(f"{each:g}" for each in of_nodes(self.cores, 1))
+        return f"{kinds}.{cores}.{'-'.join(of_nodes(self.link, 1))}.{self.jvm.replace(' ', '-')}"
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether all nodes are alike."""
+        return not isinstance(self.cores, tuple) and not isinstance(self.link, tuple)
 
 
 class _Placing(Watch):
@@ -195,8 +202,8 @@ class Bench:
                 self._watch.wanted.pop(name, None)
             time.sleep(GONE_S)
 
-    def limit(self, cores: float, link: str, weight: int) -> None:
-        """Hold every node to cores and a link; `weight` counts where the machine has too little."""
+    def limit(self, cores: float | tuple[float, ...], link: str | tuple[str, ...], weight: int) -> None:
+        """Hold nodes to cores and links, all or each; `weight` counts where the machine has too little."""
         self._cluster.limit_nodes(cores, link, weight)
 
     def hold(self, tps: float) -> None:
@@ -212,7 +219,7 @@ class Bench:
         """The cluster."""
         return self._cluster
 
-    def measured(self, problem: Problem, cores: float, seconds: float) -> dict[str, Any]:
+    def measured(self, problem: Problem, cores: float | tuple[float, ...], seconds: float) -> dict[str, Any]:
         """Measure what runs for some seconds: rates, the problem as placed, and all records of the stretch."""
         first = PlanQueries.of(self._cluster).as_dict()
         time.sleep(seconds)
@@ -252,7 +259,7 @@ class Bench:
         return placed is not None and {(slot.supervisor, slot.port) for slot in placed.slots} <= heard
 
     def _measured(
-        self, cores: float, problem: Problem, first: Mapping[str, Any], last: Mapping[str, Any]
+        self, cores: float | tuple[float, ...], problem: Problem, first: Mapping[str, Any], last: Mapping[str, Any]
     ) -> dict[str, Any]:
         span = first["at_ms"], last["at_ms"]
         machine = between(dict(first), dict(last), cores)
@@ -267,10 +274,10 @@ class Bench:
         cpu_s = sum(node["cores"] for node in machine["nodes"].values())
         tps = [found["acked_tps"] for found in topologies.values()]
         log.info(
-            "    %s trees/s, CPU %s of %g, %.1f µs a tree, others %.2f cores%s",
+            "    %s trees/s, CPU %s of %s, %.1f µs a tree, others %.2f cores%s",
             " ".join(f"{each:,.0f}" for each in tps),
             " ".join(f"{node['cores']:.2f}" for node in machine["nodes"].values()),
-            cores,
+            " ".join(f"{each:g}" for each in of_nodes(cores, 1)),
             1e6 * cpu_s / sum(tps),
             machine["other_cores"],
             ", disturbed" if machine["disturbed"] else "",

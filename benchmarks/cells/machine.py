@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from stormwright.storm.local_cluster import RunningCluster
+from stormwright.storm.local_cluster.plan import of_nodes
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _IDLE, _IOWAIT, _STEAL = 3, 4, 7  # columns of /proc/stat
@@ -58,7 +59,7 @@ class PlanQueries:
         return asdict(self)
 
 
-def between(first: dict[str, Any], last: dict[str, Any], quota: float) -> dict[str, Any]:
+def between(first: dict[str, Any], last: dict[str, Any], quota: float | tuple[float, ...]) -> dict[str, Any]:
     """Cores, throttling and bytes/s of the nodes between two readings, and what others had of the machine.
 
     Parameters
@@ -66,7 +67,7 @@ def between(first: dict[str, Any], last: dict[str, Any], quota: float) -> dict[s
     first, last
         Readings.
     quota
-        Cores that each node is held to.
+        Cores that nodes are held to, all or each.
     """
     seconds = (last["at_ms"] - first["at_ms"]) / 1e3
     nodes = {}
@@ -80,6 +81,7 @@ def between(first: dict[str, Any], last: dict[str, Any], quota: float) -> dict[s
         }
     busy, idle, stolen = ((last[name] - first[name]) / seconds for name in ("busy_s", "idle_s", "stolen_s"))
     own = sum(node["cores"] for node in nodes.values())
+    quotas = of_nodes(quota, len(nodes))
     return {
         "nodes": nodes,
         "other_cores": max(busy - own, 0.0),
@@ -87,5 +89,8 @@ def between(first: dict[str, Any], last: dict[str, Any], quota: float) -> dict[s
         "stolen_cores": stolen,
         # A node that used up its quota time and again did not get what its quota allows.
         "disturbed": stolen > 0.05
-        or any(node["throttled_share"] > 0.5 and node["cores"] < 0.85 * quota for node in nodes.values()),
+        or any(
+            node["throttled_share"] > 0.5 and node["cores"] < 0.85 * held
+            for node, held in zip(nodes.values(), quotas, strict=True)
+        ),
     }

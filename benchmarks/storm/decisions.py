@@ -37,7 +37,7 @@ from stormwright.controller.policy import DecisionTimes, decide
 from stormwright.formats import problem_from_dict
 from stormwright.history.evaluation.comparison import StartComparison, compare_starts
 from stormwright.model import Problem
-from stormwright.model.arrays import IntArray
+from stormwright.model.arrays import IndexArray, IntArray
 from stormwright.model.requests import CPU
 from stormwright.predict.answer import Assumptions, predict
 from stormwright.predict.calibration.calibration import calibrated, learn
@@ -77,7 +77,7 @@ PHASES = ("first", "beside", "next", "nodes")
 LIMITED, HELD = 0.4, 0.98
 
 #: Placements that are measured beside Even and what is decided, where they differ from these.
-BESIDE = ("online", "r_storm", ONE)
+BESIDE = ("online", "r_storm", "top_storm", "proportional", "strongest", ONE)
 
 #: Starts of a cell that is not moved.
 _UNMOVED_STARTS = 2
@@ -110,6 +110,32 @@ CELLS = (
     Cell(("sol:bytes=2000", "word-count"), 0.4, "40mbit", _DEFAULT, developed_on=True),
 )
 
+#: Nodes of unlike CPU, and of unlike links besides.
+_CORES, _OTHER_CORES = (0.7, 0.4, 0.25), (0.3, 0.6, 0.45)
+_LINKS = ("60mbit", "20mbit", "60mbit")
+
+#: The same on nodes that are unlike; the first four alone and the first three together were looked at.
+UNLIKE = (
+    Cell(("word-count:spouts=4,split=8,count=8",), _CORES, "60mbit", _C1, developed_on=True),
+    Cell(("linear:bytes=100,work_us=20",), _CORES, "60mbit", _C1, developed_on=True),
+    Cell(("diamond:bytes=300",), _OTHER_CORES, "60mbit", _C1, developed_on=True),
+    Cell(("star:bytes=1000,work_us=10",), _CORES, _LINKS, _C1, developed_on=True),
+    Cell(("page-load:bytes=200,work_us=30",), _CORES, "60mbit", _C1),
+    Cell(("processing:bytes=200,work_us=5",), _OTHER_CORES, _LINKS, _C1),
+    Cell(("advertising:bytes=100",), _CORES, "60mbit", _C1),
+    Cell(("rolling-top-words",), _OTHER_CORES, "60mbit", _C1),
+    Cell(("exclamation",), _CORES, _LINKS, _C1),
+    Cell(("sol:bytes=2000",), _OTHER_CORES, "60mbit", _C1, developed_on=True),
+    Cell(("word-count",), _OTHER_CORES, _LINKS, _C1, developed_on=True),
+    Cell(("page-load:bytes=200,work_us=30",), _OTHER_CORES, _LINKS, _C1),
+    Cell(("word-count", "word-count"), _CORES, "60mbit", _C1, developed_on=True),
+    Cell(("word-count", "linear:bytes=100,work_us=20"), _OTHER_CORES, "60mbit", _C1, developed_on=True),
+    Cell(("sol:bytes=2000", "diamond:bytes=300"), _CORES, _LINKS, _C1, developed_on=True),
+    Cell(("processing:bytes=200,work_us=5", "page-load:bytes=200,work_us=30"), _CORES, "60mbit", _C1),
+    Cell(("exclamation", "rolling-top-words"), _OTHER_CORES, _LINKS, _C1),
+    Cell(("advertising:bytes=100", "star:bytes=1000,work_us=10"), _CORES, "60mbit", _C1),
+)
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -117,9 +143,10 @@ def main() -> None:
     parser.add_argument("--only", default="", help="only cells with this in their name")
     parser.add_argument("--minutes", type=float, default=600.0, help="begin no start later than that")
     parser.add_argument("--starts", type=int, default=3, help="of Even and of what is decided; others get one")
+    parser.add_argument("--unlike", action="store_true", help="the cells of unlike nodes")
     parser.add_argument("--phases", default=",".join(PHASES), help="which of them, in this order")
     options = parser.parse_args()
-    cells = [cell for cell in CELLS if options.only in cell.name]
+    cells = [cell for cell in (*CELLS, *UNLIKE) if options.only in cell.name and cell.is_uniform != options.unlike]
     if options.what == "list":
         for cell in cells:
             print(cell.name)
@@ -129,6 +156,7 @@ def main() -> None:
         run(cells, options.phases.split(","), options.starts, time.monotonic() + 60 * options.minutes)
     else:
         compare()
+        compare_unlike()
 
 
 # Running ------------------------------------------------------------------------------------------
@@ -222,7 +250,10 @@ def known_problem(cell: Cell, starts: Sequence[Mapping[str, Any]]) -> Problem:
     """What a service knows after starts: what ran in the first of them, its load, and costs fitted to all records."""
     first, *others = starts
     problem = with_load(problem_from_dict(first["problem"]), first["records"], cell.cores, cell.link, following=True)
-    nodes = (replace(each, resources={**each.resources, CPU: 100 * cell.cores}) for each in problem.supervisors)
+    nodes = (
+        replace(each, resources={**each.resources, CPU: 100 * each.cpu_hz / problem.core_hz})
+        for each in problem.supervisors
+    )
     problem = replace(problem, supervisors=tuple(nodes))
     if others and problem.load:
         known = Evidence()
@@ -272,10 +303,14 @@ def _placements(cell: Cell, even: Mapping[str, Any]) -> dict[str, list[list[tupl
     """Placements by name, each different one once; Even is None."""
     problem = known_problem(cell, [even])
     found: dict[str, IntArray] = {EVEN: problem.current_slot, DECIDED: decided_slots(problem)}
-    for name in ("online", "r_storm"):
+    for name in ("online", "r_storm", *([] if cell.is_uniform else ["top_storm"])):
         found[name] = make_scheduler(name).schedule(problem).slot_of_executor
+    nodes = np.argsort(-problem.node_cpu_hz, kind="stable")
+    if not cell.is_uniform:
+        found |= {"proportional": in_proportion(problem, nodes), "strongest": in_proportion(problem, nodes[:-1])}
     if len(cell.topologies) == 1:
-        found[ONE] = np.zeros(problem.num_executors, np.int32)
+        first = int(np.flatnonzero(problem.slot_node == nodes[0])[0])
+        found[ONE] = np.full(problem.num_executors, first, np.int32)
     different: dict[tuple[int, ...], str] = {}
     for name, slots in found.items():
         if np.all(slots >= 0):
@@ -284,6 +319,21 @@ def _placements(cell: Cell, even: Mapping[str, Any]) -> dict[str, list[list[tupl
     # What was started goes on, whatever would be decided by now.
     started = {name: of[0]["slots"] for name, of in read_starts(cell).items() if name in (DECIDED, *BESIDE)}
     return {EVEN: None, **placements, **started}
+
+
+def in_proportion(problem: Problem, nodes: IndexArray) -> IntArray:
+    """Return a placement by hand: executors of each component in proportion to the cores of nodes, a worker on each."""
+    slots = np.empty(problem.num_executors, np.int32)
+    shares = problem.node_cpu_hz[nodes] / problem.node_cpu_hz[nodes].sum()
+    for number, topology in enumerate(problem.topologies):
+        own = problem.executors_of(number)
+        ports = [int(np.flatnonzero(problem.slot_node == node)[number]) for node in nodes]
+        placed = np.zeros(len(nodes))
+        for executor, _ in sorted(enumerate(topology.executor_component.tolist()), key=lambda each: (each[1], each[0])):
+            node = int(np.argmax(shares * (placed.sum() + 1) - placed))
+            placed[node] += 1
+            slots[own][executor] = ports[node]
+    return slots
 
 
 def _stored_slots(problem: Problem, slots: IntArray) -> list[list[tuple[int, int]]]:
@@ -343,12 +393,33 @@ class CellResult:
         return max((name for name in OURS if name in self.starts), key=lambda name: _rate(self.starts[name]))
 
 
-def compare() -> None:
-    """All cells that have starts of Even."""
-    results = [CellResult(cell) for cell in CELLS if _file(cell, EVEN, 0).exists()]
+def measured_cells(cells: Sequence[Cell]) -> tuple[list[CellResult], list[CellResult]]:
+    """Cells that have starts of Even: of lone topologies, and of several together."""
+    results = [CellResult(cell) for cell in cells if _file(cell, EVEN, 0).exists()]
     results = [one for one in results if len(one.starts[EVEN]) > 1]
     alone = [one for one in results if len(one.cell.topologies) == 1]
-    more = [one for one in results if one not in alone]
+    return alone, [one for one in results if one not in alone]
+
+
+def compare_unlike() -> None:
+    """The cells of unlike nodes."""
+    alone, more = measured_cells(UNLIKE)
+    results = [*alone, *more]
+    if not results:
+        return
+    rows = [*_decision_rows("alone", alone, "≥ 1.4"), *_decision_rows("together", more, "≥ 2.2")]
+    if moved := [one for one in results if one.moved]:
+        rows += _promise_rows(moved)
+    rows += [*_final_rows("alone", alone, "≥ 1.5"), *_final_rows("together", more, "")]
+    rows += [_floor_row(results), *(_cell_row(one) for one in results)]
+    title = "First decisions on nodes of unlike CPU and links, on a real cluster"
+    write_results("storm-decisions-unlike", title, rows, {"cells": [_details(one) for one in results]})
+
+
+def compare() -> None:
+    """The cells of nodes that are alike."""
+    alone, more = measured_cells(CELLS)
+    results = [*alone, *more]
     rows = [*_decision_rows("alone", alone, "≥ 1.15"), *_decision_rows("together", more, "≥ 1.6")]
     moved = [one for one in results if one.moved]
     if moved:

@@ -126,18 +126,18 @@ class LocalClusterConfig:
     @property
     def cores(self) -> tuple[float | None, ...]:
         """Cores that each node is held to; None without a limit."""
-        return _of_nodes(self.cores_per_node, self.nodes)
+        return of_nodes(self.cores_per_node, self.nodes)
 
     @property
     def links(self) -> tuple[str | None, ...]:
         """Rate limit of each node's link; None without one."""
-        return _of_nodes(self.link, self.nodes)
+        return of_nodes(self.link, self.nodes)
 
     @property
     def declared(self) -> tuple[float, ...]:
         """Cores that each node declares to schedulers."""
         if self.declared_cores is not None:
-            return _of_nodes(self.declared_cores, self.nodes)
+            return of_nodes(self.declared_cores, self.nodes)
         return tuple(UNLIMITED_CORES if cores is None else cores for cores in self.cores)
 
     @property
@@ -151,8 +151,8 @@ def _values(given: _T | tuple[_T, ...] | None) -> tuple[_T, ...]:
     return () if given is None else given if isinstance(given, tuple) else (given,)
 
 
-def _of_nodes(given: _T | tuple[_T, ...], nodes: int) -> tuple[_T, ...]:
-    """Return a value for each node."""
+def of_nodes(given: _T | tuple[_T, ...], nodes: int) -> tuple[_T, ...]:
+    """Return a value for each of a number of nodes: the given one for all, or the given ones."""
     return given if isinstance(given, tuple) else (given,) * nodes
 
 

@@ -13,7 +13,7 @@ from stormwright.storm.gateway import NimbusGateway
 from stormwright.storm.jvm import STORMWRIGHT_JAR
 from stormwright.storm.local_cluster import cpu, daemons, network, state
 from stormwright.storm.local_cluster.cpu import NodeCpu
-from stormwright.storm.local_cluster.plan import ClusterPlan
+from stormwright.storm.local_cluster.plan import ClusterPlan, of_nodes
 from stormwright.storm.local_cluster.processes import MARK, only_child, outer_pids
 from stormwright.storm.local_cluster.state import daemon_pids, exit_codes, namespace_holders, read_events
 from stormwright.storm.submitting import submission_properties, submit
@@ -209,15 +209,15 @@ class RunningCluster:
         here = outer_pids(self.warden_pid())
         return {node: here[pid] for node, pid in namespace_holders(read_events(self.plan)).items()}
 
-    def limit_nodes(self, cores: float, link: str, weight: int = 1) -> None:
+    def limit_nodes(self, cores: float | tuple[float, ...], link: str | tuple[str, ...], weight: int = 1) -> None:
         """Change the CPU and link limits of every node at run time; declared resources stay.
 
         Parameters
         ----------
         cores
-            CPU limit of each node in cores, at least 0.05.
+            CPU limit in cores, at least 0.05, of all nodes or of each.
         link
-            Rate limit of each node's link, both ways, in ``tc`` syntax.
+            Rate limit of links, both ways, in ``tc`` syntax, of all nodes or of each.
         weight
             CPU weight of nodes relative to another process if the machine is overloaded, 1 to 100.
 
@@ -226,8 +226,9 @@ class RunningCluster:
         ClusterError
             The cluster has ended, or was started without limits.
         """
-        for node in self.plan.nodes:
-            self.limit_node(node.name, cores=cores, link=link, weight=weight)
+        count = len(self.plan.nodes)
+        for node, own, speed in zip(self.plan.nodes, of_nodes(cores, count), of_nodes(link, count), strict=True):
+            self.limit_node(node.name, cores=own, link=speed, weight=weight)
 
     def limit_node(self, name: str, *, cores: float | None = None, link: str | None = None, weight: int = 1) -> None:
         """Change limits of one node at run time; declared resources stay.

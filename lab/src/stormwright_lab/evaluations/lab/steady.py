@@ -18,6 +18,7 @@ from stormwright.model.topology_config import UNAWARE_SHUFFLE
 from stormwright.perflog.records import LogRecord
 from stormwright.predict.calibration.windows import WARM_S, WINDOW_S
 from stormwright.storm.local_cluster import RunningCluster
+from stormwright.storm.local_cluster.plan import of_nodes
 from stormwright.workbench.demo.measure import NodeMeter, NodeUse, compiler_share, fullest, measure
 from stormwright_lab.evaluations.cell_store import CellOutcome
 from stormwright_lab.evaluations.cells import Cell
@@ -110,7 +111,13 @@ def _nodes_only(records: Sequence[LogRecord], core_hz: float) -> LoadProfile:
     )
 
 
-def with_load(problem: Problem, records: Sequence[LogRecord], cores: float, link: str, following: bool) -> Problem:
+def with_load(
+    problem: Problem,
+    records: Sequence[LogRecord],
+    cores: float | tuple[float, ...],
+    link: str | tuple[str, ...],
+    following: bool,
+) -> Problem:
     """Return a problem with the load and fitted costs from records, and nodes limited to `cores`.
 
     Parameters
@@ -120,7 +127,7 @@ def with_load(problem: Problem, records: Sequence[LogRecord], cores: float, link
     records
         Records of a period with warm workers.
     cores, link
-        Limits of each node during the records.
+        Limits of nodes during the records, of all or of each in the order of their hosts.
     following
         Streams that follow the placement, as for `facts_of`.
     """
@@ -132,7 +139,13 @@ def with_load(problem: Problem, records: Sequence[LogRecord], cores: float, link
     from stormwright.predict.calibration.windows import Windows
 
     core_hz = problem.core_hz
-    nodes = tuple(replace(node, cpu_hz=cores * core_hz, link_bps=link_bits_per_s(link)) for node in problem.supervisors)
+    count = len(problem.supervisors)
+    order = sorted(range(count), key=lambda number: problem.supervisors[number].host)
+    limits = dict(zip(order, zip(of_nodes(cores, count), of_nodes(link, count), strict=True), strict=True))
+    nodes = tuple(
+        replace(node, cpu_hz=limits[n][0] * core_hz, link_bps=link_bits_per_s(limits[n][1]))
+        for n, node in enumerate(problem.supervisors)
+    )
     loads = {}
     for topology in problem.topologies:
         own = (record for record in records if record["worker"]["topology"] == topology.id)
