@@ -544,7 +544,8 @@ def sweep(
     _require_arrow()
     from tempfile import TemporaryDirectory
 
-    from stormwright.pipeline.spark.target import SparkTarget, is_uri
+    from stormwright.pipeline.spark.location import is_uri
+    from stormwright.pipeline.spark.target import SparkTarget
     from stormwright.workbench.sweep.cells import read_cells
     from stormwright.workbench.sweep.parts import SweepExtent, sweep_of_parts
     from stormwright.workbench.sweep.result import SweepResult, run_here

@@ -22,12 +22,8 @@ import numpy as np
 
 from stormwright.controller.description import with_figures
 from stormwright.controller.given import GIVEN, given_slots, require_schedulable
-from stormwright.controller.objectives.objective import (
-    GIVEN_UP_PERCENT,
-    too_small_heaps,
-    within_heaps,
-    within_live_heaps,
-)
+from stormwright.controller.objectives.bounds import too_small_heaps, within_heaps, within_live_heaps
+from stormwright.controller.objectives.objective import GIVEN_UP_PERCENT
 from stormwright.controller.objectives.outlook import TRAFFIC, Outlook, Outlooks, least_gain_percent
 from stormwright.controller.objectives.placements import Placements, without_assumed_traffic
 from stormwright.controller.planning.order import UNLIMITED, Forbidden, MoveOrder

@@ -6,7 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from stormwright.controller.objectives.objective import PlacementAim, out_of_bounds
+from stormwright.controller.objectives.bounds import out_of_bounds
+from stormwright.controller.objectives.objective import PlacementAim
 from stormwright.controller.objectives.outlook import TRAFFIC
 from stormwright.controller.objectives.refusals import RefusedPlacements
 from stormwright.controller.planning.order import Forbidden

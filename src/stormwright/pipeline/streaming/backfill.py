@@ -26,7 +26,7 @@ from stormwright.pipeline.parsing.source import read_landed, read_records
 from stormwright.pipeline.plan import large_batch
 from stormwright.pipeline.settings import StreamSettings
 from stormwright.pipeline.spark.file_systems import exists
-from stormwright.pipeline.spark.target import Location, address, inside, is_uri
+from stormwright.pipeline.spark.location import Location, address, inside, is_uri
 from stormwright.pipeline.streaming.progress import LiveState
 
 # Output directory ---------------------------------------------------------------------------------

@@ -29,8 +29,9 @@ from stormwright.model import Problem
 from stormwright.service.auth.roles import HEALTH
 from stormwright.service.dashboard.site import Site, wants_pages
 from stormwright.service.http.asgi import App, Bodies
+from stormwright.service.http.cluster_metrics import DETAILS
 from stormwright.service.http.deliveries import MAX_DELIVERY_BYTES, MAX_WAITING_BYTES, PERFLOG, Deliveries, Recipient
-from stormwright.service.http.metrics import CONTENT_TYPE, DETAILS, metrics_text
+from stormwright.service.http.metrics import CONTENT_TYPE, metrics_text
 from stormwright.service.status import ServiceStatus
 from stormwright.storm.bridge import Bridge, NimbusAnswer
 

@@ -20,7 +20,7 @@ from stormwright.service.dashboard.scene import Scene
 from stormwright.service.dashboard.state import DashboardState
 from stormwright.service.dashboard.topology_graph import Box, Edge, graph
 from stormwright.service.dashboard.views.page import Column, Listing, Page, Query, waiting
-from stormwright.service.plans.plan_service import explained
+from stormwright.service.plans.explanations import explained
 
 # Explanations -------------------------------------------------------------------------------------
 # Why executors of a topology are where they are, or have no slot.
