@@ -360,7 +360,7 @@ def _warnings(problem: Problem, past: _HistorySource) -> tuple[Saturation, ...]:
     if past.state_dir is None:
         return ()
     from stormwright.advise.season import expected_saturations
-    from stormwright.cli.history import HistoryLocation, opened
+    from stormwright.cli.history_location import HistoryLocation, opened
     from stormwright.cli.moments import parse_stretch
     from stormwright.history.reports import hourly_trees
     from stormwright.pipeline.streaming.backfill import TimeStretch

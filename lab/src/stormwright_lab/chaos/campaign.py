@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Protocol
 
 from stormwright.errors import StormwrightError
+from stormwright_lab.chaos.catalogue import by_chance, scenarios_named
 from stormwright_lab.chaos.invariants import Invariant, InvariantViolation
 from stormwright_lab.chaos.ledger_files import LedgerKind
 from stormwright_lab.chaos.results import RunKey, RunResult, RunStore
-from stormwright_lab.chaos.scenarios import Moment, Scenario, by_chance, scenarios_named, smallest
+from stormwright_lab.chaos.scenarios import Moment, Scenario
+from stormwright_lab.chaos.shrinking import smallest
 
 log = logging.getLogger(__name__)
 

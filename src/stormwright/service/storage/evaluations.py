@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
@@ -17,10 +17,6 @@ from stormwright.history.evaluation.observed_traffic import ObservedTraffic
 from stormwright.model import Problem
 from stormwright.model.assignment import where
 from stormwright.perflog.records import LogRecord
-
-if TYPE_CHECKING:
-    pass
-
 
 #: Seconds per window of observation, and between two saves of the measured time.
 WINDOW_S, SAVE_EVERY_S = 5.0, 10.0

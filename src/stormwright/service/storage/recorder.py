@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
@@ -22,10 +22,6 @@ from stormwright.history.tables.definitions import DECISIONS, EVALUATIONS, MOVES
 from stormwright.history.tables.staging import Staging
 from stormwright.model import LoadProfile, Problem, cost_of
 from stormwright.plans.plan import Plan, TopologyMove
-
-if TYPE_CHECKING:
-    pass
-
 
 #: Seconds between two profiles if no decision needs one in between.
 PROFILE_EVERY_S = 60.0
