@@ -21,20 +21,10 @@ from stormwright.errors import Fault, InputError
 from stormwright.model.humanize import counted, in_utc, readable
 from stormwright.model.problem import size_of
 
-# Options ------------------------------------------------------------------------------------------
-# Where the tables are, and where Spark runs: options of every verb of the history.
+#: Rows of a table that people read; --json has all.
+MAX_ROWS = 200
 
-
-# Audit log ----------------------------------------------------------------------------------------
-# The log of changes and refusals, as people read it.
-
-
-# Journal ------------------------------------------------------------------------------------------
-# Changes by a service, as text.
-
-
-# Tables -------------------------------------------------------------------------------------------
-# Maintenance of the history's tables: ingest, compact, retain.
+_MB = 1e6
 
 
 @click.command()
@@ -133,14 +123,6 @@ def _keep_days(keep: tuple[str, ...]) -> dict[str, int]:
     if faults:
         raise InputError("days to keep", faults)
     return found
-
-
-# Queries ------------------------------------------------------------------------------------------
-
-#: Rows of a table that people read; --json has all.
-MAX_ROWS = 200
-
-_MB = 1e6
 
 
 @click.command()
@@ -321,9 +303,6 @@ def at(moment: str, where: HistoryLocation, output: Path | None, as_json: bool) 
 
 def _number(value: float | None) -> str:
     return "–" if value is None else readable(value)
-
-
-# The verb -----------------------------------------------------------------------------------------
 
 
 @click.group(cls=Verbs, invoke_without_command=True)

@@ -29,29 +29,17 @@ from stormwright.predict.prediction import Prediction
 from stormwright.schedulers.templates.by_rates import RateGoal, RateSearch
 from stormwright.schedulers.templates.proof_by_rates import RateBounds, proof_by_rates, throughput_proof
 
-# Summary ------------------------------------------------------------------------------------------
-# Predicted figures of a placement for comparison, and its score.
-#
-# The score is a number from 0 to 100 in three ranges, so that no gain outweighs a broken limit or a rate that is not
-# sustained:
-#
-# 1. up to 33, where executors have no slot or a limit is broken: in proportion to the others;
-# 2. up to 67, where a measured rate is not sustained: in proportion to the sustained part, in the mean over topologies;
-# 3. above, by *room* and *near* in equal parts: room is 1 where the fullest of all CPUs, links and threads is at most
-#    half full, 0 where it is full, in between in proportion; near is the part of all traffic that stays within a node.
-#
-# So 100 is a placement that carries its load with capacity to spare and sends nothing between nodes. The figures beside
-# a score contain all its inputs.
-
-
-# Bounds -------------------------------------------------------------------------------------------
-# Distance of a plan from the optimum, as far as it can be proven quickly.
-
 #: Seconds for a proof: enough for bounds from sums at any size, and for solving a small program.
 PROOF_S = 0.2
 
 #: Percent of nodes and links to keep free for the objective of few nodes.
 _HEADROOM = 0.2
+
+#: Maximum number of staying topologies listed by name.
+_MAX_NAMED = 100
+
+#: Relative loss from which a figure of a plan counts as worse.
+_WORSE = 0.01
 
 
 @dataclass(frozen=True)
@@ -88,16 +76,6 @@ def proven(placements: Placements, goal: str, slots: IntArray) -> _Proof:
         search = RateSearch(problem, MeasuredLoad(profile, assumptions.costs, assumptions.corrections), wish)
         found = proof_by_rates(search, slots, PROOF_S)
     return _Proof(None if found["gap"] is None else 100 * found["gap"], proof_text(found))
-
-
-# Heaps --------------------------------------------------------------------------------------------
-# Heaps of workers that start.
-
-
-# Description --------------------------------------------------------------------------------------
-
-#: Maximum number of staying topologies listed by name.
-_MAX_NAMED = 100
 
 
 class SafetyOf(Protocol):
@@ -216,10 +194,6 @@ def with_figures(
         "duration_s": sum(pauses) + evaluated * (SETTLE_S + AFTER_S),
     }
     return plan.model_copy(update=figures)
-
-
-#: Relative loss from which a figure of a plan counts as worse.
-_WORSE = 0.01
 
 
 def _worse(before: Side, after: Side) -> Iterator[str]:

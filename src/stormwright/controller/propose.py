@@ -365,9 +365,6 @@ class _Proposal:
         return with_figures(plan, self._placements, slots, sources, goal)
 
 
-# Parts of a plan ----------------------------------------------------------------------------------
-
-
 def plan_of(problem: Problem, order: MoveOrder, rate_tps: Mapping[str, float] | None = None) -> Plan:
     """Return a plan that makes moves, in one stage.
 
@@ -439,9 +436,6 @@ def _small_gains(found: Mapping[str, Outlook], min_gain_percent: float | None, h
         if outlook.gain_percent < -GIVEN_UP_PERCENT:
             break  # what is more important gets worse
     return "; ".join(why)
-
-
-# Evacuations --------------------------------------------------------------------------------------
 
 
 def _elsewhere(problem: Problem, keeping: Scheduler, leaving: BoolArray) -> Assignment:

@@ -13,21 +13,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import orjson
 
-from stormwright.perflog.schema import (
-    CPU_SLACK_NS,
-    MAX_CPU_PER_WALL,
-    RECORD,
-    Structure,
-)
+from stormwright.perflog.schema import CPU_SLACK_NS, MAX_CPU_PER_WALL, RECORD, Structure
 from stormwright.perflog.validation import UNTYPED, VALID, validator
-
-# Validation ---------------------------------------------------------------------------------------
-# Functions that check values against the types and ranges of the schema, built once and called thousands of times a
-# second. A result is a number, and that of a value with parts is the worst of theirs. Lists are checked as a whole, by
-# built-in functions, as long as nothing is wrong with them.
-
-
-# Records ------------------------------------------------------------------------------------------
 
 #: A record, never modified after reading.
 LogRecord: TypeAlias = Mapping[str, Any]

@@ -123,9 +123,6 @@ def _smallest(run: Runner, planned: Planned, result: RunResult) -> Scenario:
     return smallest(planned.scenario, fails)
 
 
-# Virtual time -------------------------------------------------------------------------------------
-
-
 def run_virtually(scenario: Scenario, moment: Moment, seed: int) -> RunResult:
     """Run a scenario in virtual time; one without a counterpart there is skipped.
 
@@ -159,9 +156,6 @@ def why_not_virtual(scenario: Scenario) -> str:
     if scenario.workload is not LedgerKind.DRAIN:
         return "topologies of the virtual cluster have no state, windows or batches"
     return next(filter(None, map(why_no_counterpart, scenario.faults)), "")
-
-
-# Real time ----------------------------------------------------------------------------------------
 
 
 @contextmanager

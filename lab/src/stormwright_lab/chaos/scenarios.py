@@ -31,7 +31,7 @@ from typing import Any, Self, TypeVar
 from stormwright.errors import Fault, InputError
 from stormwright_lab.chaos.ledger_files import LedgerKind
 
-# Faults -------------------------------------------------------------------------------------------
+_Known = TypeVar("_Known", bound=StrEnum)
 
 
 class FaultKind(StrEnum):
@@ -142,9 +142,6 @@ class PlannedFault:
         return cls(kind, target, **numbers, parameters=dict(raw.get("parameters", {})))
 
 
-# Scenarios ----------------------------------------------------------------------------------------
-
-
 class Moment(StrEnum):
     """Step of a move at which the faults begin."""
 
@@ -250,9 +247,6 @@ class Scenario:
         )
 
 
-_Known = TypeVar("_Known", bound=StrEnum)
-
-
 def _value(known: type[_Known], raw: Mapping[str, Any], name: str, default: _Known | None = None) -> _Known:
     given = raw.get(name, default)
     try:
@@ -260,12 +254,3 @@ def _value(known: type[_Known], raw: Mapping[str, Any], name: str, default: _Kno
     except ValueError:
         fault = Fault(f"must be one of {', '.join(known)}; got {given!r}", f"$.{name}")
         raise InputError("scenario", [fault]) from None
-
-
-# Catalogue ----------------------------------------------------------------------------------------
-
-
-# Chance -------------------------------------------------------------------------------------------
-
-
-# Shrinking ----------------------------------------------------------------------------------------

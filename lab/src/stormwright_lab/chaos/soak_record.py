@@ -19,7 +19,6 @@ RECORD = "soak.jsonl"
 
 #: Processes of a soak.
 PROCESSES = ("service", "spark")
-# Samples ------------------------------------------------------------------------------------------
 
 
 class ProcessSample(NamedTuple):
@@ -172,9 +171,6 @@ def _size(path: Path) -> int:
     return found
 
 
-# Record -------------------------------------------------------------------------------------------
-
-
 @dataclass
 class SoakRecord:
     """All samples, events and results of a soak, in a directory.
@@ -251,6 +247,3 @@ def _is_whole(path: Path) -> bool:
     with path.open("rb") as file:
         file.seek(-1, os.SEEK_END)
         return file.read(1) == b"\n"
-
-
-# Verdict ------------------------------------------------------------------------------------------

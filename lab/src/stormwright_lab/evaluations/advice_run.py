@@ -21,12 +21,6 @@ from stormwright_lab.advisers.rules import AdaStorm, Dhalion, Ds2, Stela
 from stormwright_lab.evaluations.advice_cases import AdviceCase, AdviceWorld, PredictedWorld
 from stormwright_lab.evaluations.exhaustive_search import exhaustive_minimum
 
-# Exhaustive search --------------------------------------------------------------------------------
-# The true minimum by exhaustive search, for problems of a dozen executors on a few nodes.
-
-
-# Comparison of advisers ---------------------------------------------------------------------------
-
 #: Of what is wanted, the part with which a rate counts as reached.
 _REACHED = 0.99
 
@@ -56,9 +50,6 @@ def advisers(case: AdviceCase, p95_ms: float | None = None) -> dict[str, Adviser
         "Stela": Stela(),
         "AdaStorm": AdaStorm(p95_ms),
     }
-
-
-# Beside an exhaustive search ---------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -138,9 +129,6 @@ def compare_with_exhaustive_search(case: AdviceCase, world: AdviceWorld) -> Advi
 def _initial_executors(case: AdviceCase, executors: int) -> dict[str, int]:
     """Return `executors` for each component, or as many as it has tasks."""
     return {one.id: min(executors, one.parallelism) for one in case.base.topologies[0].components}
-
-
-# Over time -------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,7 @@ from stormwright.cli.doctor.facts import Facts, Finding
 from stormwright.cli.doctor.installation_checks import installation_findings
 from stormwright.cli.doctor.service_checks import service_findings
 
-# Service ------------------------------------------------------------------------------------------
-# Checks of a running service: connections in both directions, clocks, records.
-
-
-# All checks ---------------------------------------------------------------------------------------
-# All checks, over all facts.
+OLDEST_PYTHON = (3, 11)
 
 
 def all_findings(facts: Facts) -> list[Finding]:
@@ -24,12 +19,6 @@ def all_findings(facts: Facts) -> list[Finding]:
     if facts.service is not None:
         found += service_findings(facts, facts.service)
     return found
-
-
-# Checks -------------------------------------------------------------------------------------------
-
-
-OLDEST_PYTHON = (3, 11)
 
 
 def java(facts: Facts) -> Finding:

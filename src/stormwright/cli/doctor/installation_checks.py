@@ -53,7 +53,6 @@ STORM_LINES = ("2.6", "2.7", "2.8", "3.0")
 #: Age in seconds at which the service ignores the last snapshot of Nimbus.
 MAX_MONITOR_S = 60
 
-
 _CLASS = re.compile(r"[A-Za-z_$][\w$]*(\.[A-Za-z_$][\w$]*)*")
 
 

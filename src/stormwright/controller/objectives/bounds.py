@@ -1,4 +1,7 @@
-"""Bounds of placements: tags, heaps for their measured use, and limits of the cluster's own scheduler."""
+"""Bounds of placements: tags, heaps for their measured use, and limits of the cluster's own scheduler.
+
+The bridge to Nimbus refuses such placements as well, but for heaps, and only after the topology was paused.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Objectives of placements and the bounds on where topologies may go."""
+"""Objectives of placements: one quantity to improve, or several in the order of their importance."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from stormwright.model.arrays import IntArray
 from stormwright.predict.answer import Assumptions
 from stormwright.schedulers.toolkit.triggers import ONLINE, Adaptation
 
-# Several objectives -------------------------------------------------------------------------------
-# Goals in order of importance.
-
 #: Percent of the current value by which a later goal may worsen an earlier one: the accuracy of predictions.
 GIVEN_UP_PERCENT = 1.0
+
+#: Problem, wanted slots, their worth, and measured trees/s, by topology id → why topologies do not go there
+#: (`stormwright.controller.objectives.refusals.RefusedPlacements.stay`).
+Refuses = Callable[[Problem, IntArray, Mapping[str, float], Mapping[str, float]], Mapping[str, str | Forbidden]]
 
 
 class LexicographicObjective:
@@ -69,20 +70,6 @@ def _is_as_good(problem: Problem, goal: str, slots: IntArray, other: IntArray) -
     outlooks = Outlooks(problem, goal)
     gains = [outlooks.of(each).gain_percent for each in (slots, other)]
     return gains[1] >= gains[0] - GIVEN_UP_PERCENT
-
-
-# Bounds -------------------------------------------------------------------------------------------
-# Placements that a scheduler may want but that are refused: missing tags, heaps too small for their measured use, or
-# limits of the cluster's own scheduler.
-#
-# The bridge to Nimbus refuses such placements as well, but for heaps, and only after the topology was paused.
-
-
-# Objective ----------------------------------------------------------------------------------------
-
-#: Problem, wanted slots, their worth, and measured trees/s, by topology id → why topologies do not go there
-#: (`stormwright.controller.objectives.refusals.RefusedPlacements.stay`).
-Refuses = Callable[[Problem, IntArray, Mapping[str, float], Mapping[str, float]], Mapping[str, str | Forbidden]]
 
 
 @dataclass(frozen=True)

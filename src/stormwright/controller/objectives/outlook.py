@@ -28,10 +28,6 @@ from stormwright.predict.workers import nodes_of
 #: nodes.
 THROUGHPUT, LATENCY, NODES, BALANCED, TRAFFIC = OBJECTIVES = ("throughput", "latency", "nodes", "balanced", "traffic")
 
-# Gains --------------------------------------------------------------------------------------------
-# Gains of a placement over the current one, in the quantities used by the authors of schedulers.
-
-
 #: Default minimum gain of a move in percent: of traffic as in the paper, else a little more than the error of
 #: predictions.
 _MIN_TRAFFIC_PERCENT, _MIN_PERCENT = 20.0, 10.0

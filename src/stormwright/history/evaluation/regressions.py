@@ -9,12 +9,7 @@ from math import sqrt
 import numpy as np
 from scipy.special import stdtrit
 
-from stormwright.history.evaluation.verdict import (
-    MIN_WINDOWS,
-    MIN_WORTH,
-    Threshold,
-    ratio_interval,
-)
+from stormwright.history.evaluation.verdict import MIN_WINDOWS, MIN_WORTH, Threshold, ratio_interval
 from stormwright.history.evaluation.window import Sample, connected, of_like_age, warm
 from stormwright.model.arrays import FloatArray
 

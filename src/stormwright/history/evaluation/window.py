@@ -1,4 +1,7 @@
-"""Counts and figures of one topology in one window of time."""
+"""Counts and figures of one topology in one window of time.
+
+Windows represent a placement only while no young JVM loads classes and compiles: the others are not warm.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +12,6 @@ from typing import Any
 
 from stormwright.perflog.crossing import Crossing
 from stormwright.perflog.schema import LATENCY_EDGES_MS
-
-# Observation --------------------------------------------------------------------------------------
-# Activity of topologies, window by window, counted from arriving records.
-#
-# The pipeline's loads spread what follows the placement by the model of Storm's groupings. To judge that model, what
-# really crossed between nodes is counted here: a record has the number of tuples for each target task. Completed trees
-# and their latencies are counted as well, to compare a placement with its prediction.
-
-
-# Warm-up ------------------------------------------------------------------------------------------
-# Windows that represent a placement: not those in which young JVMs load classes and compile.
 
 #: Seconds of a worker's life that never count: it connects to its peers and works off what has piled up meanwhile.
 CONNECTING_S = 10.0
@@ -32,6 +24,16 @@ COMPILING, LONGEST_S = 0.1, 120.0
 
 #: Workers of an age differ in it by no more than this, in seconds.
 LIKE_AGE_S = 10.0
+
+#: What a tree in each bucket of complete latency is taken to have needed: the middle, in the sense of ratios.
+_STEP = sqrt(LATENCY_EDGES_MS[1] / LATENCY_EDGES_MS[0])
+_MIDDLE_MS = (*(edge / _STEP for edge in LATENCY_EDGES_MS), LATENCY_EDGES_MS[-1] * _STEP)
+
+#: What trees are taken to have needed that needed less than the first bucket tells apart.
+SHORTEST_MS = _MIDDLE_MS[0]
+
+#: Supervisor and port.
+Slot = tuple[str, int]
 
 
 def is_warm(age_s: float, compiling: float | None) -> bool:
@@ -85,19 +87,6 @@ def of_like_age(young: Sequence[Sample], after: Sequence[Sample]) -> tuple[list[
 
 def _mean_age(samples: Sequence[Sample], otherwise: float) -> float:
     return sum(sample.age_s for sample in samples) / len(samples) if samples else otherwise
-
-
-# Window -------------------------------------------------------------------------------------------
-
-#: What a tree in each bucket of complete latency is taken to have needed: the middle, in the sense of ratios.
-_STEP = sqrt(LATENCY_EDGES_MS[1] / LATENCY_EDGES_MS[0])
-_MIDDLE_MS = (*(edge / _STEP for edge in LATENCY_EDGES_MS), LATENCY_EDGES_MS[-1] * _STEP)
-
-#: What trees are taken to have needed that needed less than the first bucket tells apart.
-SHORTEST_MS = _MIDDLE_MS[0]
-
-#: Supervisor and port.
-Slot = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,28 +17,8 @@ from stormwright.pipeline.measurement.node_loads import NodeLoad, capacity_cores
 from stormwright.pipeline.measurement.overload import NodeSeries
 from stormwright.pipeline.measurement.stream_traffic import executor_work, stream_traffic
 from stormwright.pipeline.measurement.topology_activity import TopologyActivity, latency_histogram, topology_activity
-from stormwright.pipeline.measurement.windows import (
-    by_topology,
-    kind_of,
-    newest_window,
-    window_facts,
-    worker_records,
-)
+from stormwright.pipeline.measurement.windows import by_topology, kind_of, newest_window, window_facts, worker_records
 from stormwright.pipeline.settings import StreamSettings
-
-# Work per tuple -----------------------------------------------------------------------------------
-# Work of executors: time per tuple, and output by stream and target.
-
-
-# Activity -----------------------------------------------------------------------------------------
-# Activity of a whole topology: tuples, trees, complete latency.
-
-
-# Nodes --------------------------------------------------------------------------------------------
-# Load and capacity of nodes: CPU, and memory of their workers.
-
-
-# Measurement --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from stormwright.model import Problem
-from stormwright.pipeline.measurement.windows import (
-    kind_of,
-)
+from stormwright.pipeline.measurement.windows import kind_of
 from stormwright.pipeline.settings import StreamSettings
 
 

@@ -12,10 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stormwright.model.arrays import IntArray
-from stormwright.pipeline.measurement.windows import (
-    kind_of,
-    numbers,
-)
+from stormwright.pipeline.measurement.windows import kind_of, numbers
 
 #: The grouping that sends every tuple to each of its targets.
 _TO_EACH = "all"

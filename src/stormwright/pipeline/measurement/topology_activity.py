@@ -10,10 +10,7 @@ import pyarrow as pa
 from stormwright.model import Topology
 from stormwright.model.arrays import FloatArray
 from stormwright.perflog.schema import LATENCY_EDGES_MS
-from stormwright.pipeline.measurement.windows import (
-    kind_of,
-    numbers,
-)
+from stormwright.pipeline.measurement.windows import kind_of, numbers
 
 
 @dataclass(frozen=True)

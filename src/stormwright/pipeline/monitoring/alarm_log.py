@@ -15,7 +15,6 @@ from stormwright.base.documents import Document, FileDocument, read_or_default
 
 log = logging.getLogger(__name__)
 
-
 #: Events of an episode.
 RAISED, ENDED = "raised", "ended"
 

@@ -11,12 +11,6 @@ from stormwright.errors import Fault, InputError
 #: Setting that has the same meaning for all targets and can be changed in a running session.
 EVERYWHERE = {"spark.sql.session.timeZone": "UTC"}
 
-# Locations ----------------------------------------------------------------------------------------
-# Locations of tables: directories of this machine, or URIs of any Hadoop file system.
-
-
-# Where Spark runs ---------------------------------------------------------------------------------
-
 #: Environment variable equivalent to ``--master``.
 MASTER_VARIABLE = "STORMWRIGHT_SPARK_MASTER"
 
@@ -34,6 +28,9 @@ _CONNECT = re.compile(r"sc://[^\s/;]+(/\S*)?")
 _SUBMITTED = ("yarn", "k8s://")
 
 _WANTED = "should be local[N], spark://HOST:PORT or sc://HOST:PORT"
+
+#: Ends of the names of settings that are sizes of memory, with which a JVM does not start if they are wrong.
+_SIZES = (".memory", ".memoryOverhead")
 
 
 @dataclass(frozen=True)
@@ -112,10 +109,6 @@ def _master_faults(master: str) -> list[Fault]:
     if any(form.fullmatch(master) for form in (_LOCAL, _STANDALONE, _CONNECT)):
         return []
     return [Fault(f"{_WANTED}, got {master!r}", "--master")]
-
-
-#: Ends of the names of settings that are sizes of memory, with which a JVM does not start if they are wrong.
-_SIZES = (".memory", ".memoryOverhead")
 
 
 def _setting_fault(key: str, value: str) -> Fault | None:

@@ -26,16 +26,6 @@ from stormwright.pipeline.spark.query_supervisor import SupervisedQuery
 from stormwright.pipeline.streaming.kafka_connector import CONNECTOR
 from stormwright.pipeline.streaming.kafka_landing import MessageLanding
 
-# Connector ----------------------------------------------------------------------------------------
-# The jars of Spark's Kafka connector, which are no part of Spark.
-
-
-# Landing ------------------------------------------------------------------------------------------
-# From messages to a landed file.
-
-
-# Query --------------------------------------------------------------------------------------------
-
 #: Name of the query.
 QUERY = "kafka"
 

@@ -1,4 +1,4 @@
-"""Charts as SVG: time series, heat maps, cells and meters."""
+"""Charts of time series as SVG."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from markupsafe import Markup
 
 from stormwright.service.dashboard.svg import add, drawing, link, markup, num, titled
 
-# Elements -----------------------------------------------------------------------------------------
-# Elements of SVG: attributes are numbers and names of this code, texts are escaped.
-
-
-# Heat map -----------------------------------------------------------------------------------------
-# Traffic from place to place as coloured cells.
-
-
-# Cells --------------------------------------------------------------------------------------------
-# Nodes as cells, rack by rack, coloured by how full each is.
-
-
-# Small multiples ----------------------------------------------------------------------------------
-
 _SPARK_WIDE, _SPARK_HIGH = 168, 44
+
+_LEFT, _RIGHT, _TOP, _BOTTOM = 62, 12, 26, 26
+
+#: Widths and heights: beside another, and alone across a page.
+BESIDE, ACROSS = (560, 200), (1100, 220)
+
+#: From here on, marks at the side are whole numbers.
+_WHOLE = 40
+
+#: A gap of so many usual steps is none that a line bridges.
+_GAP = 5
+
+#: Least value of an axis for a prefix, the prefix, and its factor.
+_PREFIXES = ((1e9, "G", 1e9), (1e6, "M", 1e6), (1e4, "k", 1e3))
 
 
 def spark(points: Sequence[tuple[int, float]], first_ms: int, last_ms: int, label: str) -> Markup:
@@ -54,24 +54,6 @@ def spark(points: Sequence[tuple[int, float]], first_ms: int, last_ms: int, labe
     if places:
         add(svg, "path", "line l0", d=_path(places, _step(line, x)))
     return markup(svg)
-
-
-# Meter --------------------------------------------------------------------------------------------
-# A part in use, as a bar beside its figure.
-
-
-# Charts -------------------------------------------------------------------------------------------
-
-_LEFT, _RIGHT, _TOP, _BOTTOM = 62, 12, 26, 26
-
-#: Widths and heights: beside another, and alone across a page.
-BESIDE, ACROSS = (560, 200), (1100, 220)
-
-#: From here on, marks at the side are whole numbers.
-_WHOLE = 40
-
-#: A gap of so many usual steps is none that a line bridges.
-_GAP = 5
 
 
 @dataclass(frozen=True)
@@ -146,10 +128,6 @@ def chart(lines: Sequence[Line], unit: str, marks: Sequence[Mark] = (), size: tu
     for number, line in enumerate(lines):
         add(svg, "path", f"line l{number % 6}", d=_path([(x(at), y(v)) for at, v in line.points], _step(line, x)))
     return markup(svg)
-
-
-#: Least value of an axis for a prefix, the prefix, and its factor.
-_PREFIXES = ((1e9, "G", 1e9), (1e6, "M", 1e6), (1e4, "k", 1e3))
 
 
 def axis_label(value: float, top: float) -> str:

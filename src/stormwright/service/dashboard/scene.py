@@ -17,16 +17,6 @@ from stormwright.predict.prediction import Prediction, TopologyPrediction
 from stormwright.service.dashboard.flows import Flow, Heat, component_flows
 from stormwright.service.dashboard.node_figures import MeasuredNode, NodeFigures, RequestedResources, core_hz, in_slots
 
-# Flows --------------------------------------------------------------------------------------------
-# Traffic between components of a topology, and between nodes.
-
-
-# Nodes --------------------------------------------------------------------------------------------
-# How full nodes are: CPU, link and memory, measured and requested.
-
-
-# Scene --------------------------------------------------------------------------------------------
-
 
 @dataclass(frozen=True, eq=False)
 class Scene:

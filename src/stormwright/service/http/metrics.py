@@ -22,22 +22,6 @@ from stormwright.service.storage.database import State
 
 log = logging.getLogger(__name__)
 
-
-# Families -----------------------------------------------------------------------------------------
-# Metrics as Prometheus' client has them, under the names and with the labels that ours have.
-
-
-# Cluster ------------------------------------------------------------------------------------------
-# The cluster as metrics, labelled as Storm's own reporters name things: topology, component, task, host, port.
-#
-# By default there are some for each topology and each node, which a cluster has few thousands of. What is finer is
-# asked for with ``/metrics?detail=``, and left out where it would be more than `MAX_SAMPLES`.
-
-
-# Plans and modes ----------------------------------------------------------------------------------
-# Modes, plans and what was done as metrics.
-
-
 #: Name of a metric → what it says, its labels, and the rows that it is counted from.
 _COUNTED: dict[str, tuple[str, Sequence[str], str]] = {
     "plans": (
@@ -52,6 +36,12 @@ _COUNTED: dict[str, tuple[str, Sequence[str], str]] = {
         "SELECT kind, iif(failure = '', 'done', 'failed'), count(*) FROM moves JOIN decisions USING (n) GROUP BY 1, 2",
     ),
 }
+
+#: What Prometheus is told the text is.
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+#: Of the metric that tells of several services which one leads.
+LEADS = "1 where this service leads, 0 where it stands by; none where it is alone."
 
 
 def of_modes(modes: Modes, topologies: Iterable[tuple[str, str]]) -> Iterator[Metric]:
@@ -80,10 +70,6 @@ def of_state(state: State) -> Iterator[Metric]:
             log.warning("%s cannot be counted for /metrics: %s", name, error)
         else:
             yield gauge(name, text, tuple(labels), samples)
-
-
-# Registry -----------------------------------------------------------------------------------------
-# What a running service adds to its status in ``/metrics``.
 
 
 class Figures:
@@ -118,16 +104,6 @@ class Figures:
         yield from of_state(self._state)
         if scene:
             yield from of_cluster(scene.problem, scene.by_topology, detail)
-
-
-# Metrics ------------------------------------------------------------------------------------------
-
-#: What Prometheus is told the text is.
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-
-
-#: Of the metric that tells of several services which one leads.
-LEADS = "1 where this service leads, 0 where it stands by; none where it is alone."
 
 
 def metrics_text(status: ServiceStatus, more: Iterable[Metric] = ()) -> bytes:

@@ -44,11 +44,6 @@ from stormwright.service.plans.store import PlanStore
 
 log = logging.getLogger(__name__)
 
-# Moves --------------------------------------------------------------------------------------------
-
-
-# Plans --------------------------------------------------------------------------------------------
-
 #: Maximum number of tries to roll a stage back, and seconds between them.
 TRIES, AGAIN_S = 5, 30.0
 

@@ -18,7 +18,6 @@ from stormwright.service.storage.history import ServiceHistory
 
 log = logging.getLogger(__name__)
 
-
 #: Makes a step, for the reason that Storm's UI shows, unless the event is set before anything has changed.
 MakeStep = Callable[[Step, str, threading.Event | None], Sequence[MoveReport]]
 

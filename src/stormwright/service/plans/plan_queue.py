@@ -22,7 +22,6 @@ log = logging.getLogger(__name__)
 #: Proposes a plan for the cluster of now.
 MakePlan = Callable[[Problem, FigureSources], Plan | NoPlan]
 
-
 #: Maximum number of plans that wait to be made; more are the mistake of a script.
 MAX_WAITING = 20
 

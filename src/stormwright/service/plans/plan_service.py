@@ -34,21 +34,11 @@ from stormwright.service.safety.nodes import NodeService
 
 log = logging.getLogger(__name__)
 
-
 #: Seconds for which measured rates are compared with those of open plans before they are computed again.
 _RATES_S = 10.0
 
 #: Number of plans whose preconditions are cached.
 _MAX_PRECONDITIONS = 64
-
-
-# Queue --------------------------------------------------------------------------------------------
-
-
-# Explanations -------------------------------------------------------------------------------------
-
-
-# Plan service -------------------------------------------------------------------------------------
 
 
 def _person(name: str) -> str:

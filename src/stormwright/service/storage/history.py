@@ -37,17 +37,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-
-# Recorder -----------------------------------------------------------------------------------------
-# Rows of the history: snapshots, load profiles, decisions, moves, evaluations.
-
-
-# Evaluations --------------------------------------------------------------------------------------
-# Measured time of topologies and evaluations of moves, stored over restarts of the service.
-
-
-# History ------------------------------------------------------------------------------------------
-
 #: Directory below the state directory for staged rows, and by default for the tables.
 DIRECTORY = "history"
 

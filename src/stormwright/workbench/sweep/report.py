@@ -13,12 +13,6 @@ from stormwright.model.humanize import counted
 from stormwright.workbench.report import blank_figure, svg_of, write_report
 from stormwright.workbench.sweep.summary import CellRow, Summary, label, relative_costs
 
-# Summary ------------------------------------------------------------------------------------------
-# Summary of a sweep per scheduler and parameters.
-
-
-# Report -------------------------------------------------------------------------------------------
-
 #: Rows of the first plot; the table has all.
 _MAX_SHOWN = 40
 

@@ -29,9 +29,8 @@ from stormwright_lab.evaluations.placing import CellPlacement, named
 if TYPE_CHECKING:
     import pyarrow as pa
 
-
-# Loads from records -------------------------------------------------------------------------------
-# Loads from records, as a service would measure them.
+#: Windows of warm workers from which costs are fitted; one of them may have begun too early.
+_COST_WINDOWS = 3
 
 
 def facts_of(records: Iterable[LogRecord], spin: float = 0.0, following: bool = True) -> pa.Table:
@@ -145,12 +144,6 @@ def with_load(problem: Problem, records: Sequence[LogRecord], cores: float, link
     costs = costs_to_dict(calibrated(known)) if learned else {}
     load = replace(_nodes_only(records, core_hz), topologies=loads, end_ms=1, costs=costs)
     return replace(problem, supervisors=nodes).with_load(load)
-
-
-# Measurement --------------------------------------------------------------------------------------
-
-#: Windows of warm workers from which costs are fitted; one of them may have begun too early.
-_COST_WINDOWS = 3
 
 
 class MeteredLab(RunningLab, Protocol):
