@@ -10,7 +10,6 @@ query costs a few milliseconds a second as long as no node is.
 
 from __future__ import annotations
 
-import logging
 import math
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -33,8 +32,6 @@ from stormwright.pipeline.monitoring.alarm_log import ENDED, RAISED, Alarm, Alar
 from stormwright.pipeline.monitoring.episodes import EPISODE, NodeEpisodes, NodeSecond, Run, final_after_s, follow
 from stormwright.pipeline.settings import StreamSettings
 from stormwright.pipeline.spark.query_supervisor import SupervisedQuery
-
-log = logging.getLogger(__name__)
 
 #: A line of these files, as Spark reads it.
 SECOND = "supervisor string, at long, cores double, capacity_cores double"
