@@ -75,6 +75,7 @@ TEXTS = [
     *(ROOT / "src/stormwright").glob("service/dashboard/templates/*.j2"),
     *(ROOT / "src/stormwright").glob("service/dashboard/views/*.py"),
     ROOT / "src/stormwright/cli/plans.py",
+    ROOT / "src/stormwright/controller/objectives/gains.py",
     ROOT / "src/stormwright/controller/objectives/outlook.py",
 ]
 

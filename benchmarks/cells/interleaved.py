@@ -33,7 +33,7 @@ from stormwright.storm.local_cluster import LocalCluster, RunningCluster
 from stormwright.storm.local_cluster.plan import of_nodes
 from stormwright.workbench.demo.measure import measure
 from stormwright.workbench.demo.run import demo_cluster
-from stormwright.workbench.demo.settings import parse_submissions
+from stormwright.workbench.demo.submissions import parse_submissions
 
 log = logging.getLogger("cells")
 

@@ -39,6 +39,7 @@ MEASURES = (
     "src/stormwright/predict",
     "lab/src/stormwright_lab/evaluations/advice_cases.py",
     "lab/src/stormwright_lab/evaluations/advice_run.py",
+    "lab/src/stormwright_lab/evaluations/exhaustive_search.py",
 )
 
 #: Advisers, ours first.

@@ -35,11 +35,12 @@ from benchmarks.service.nimbus_question import TOPOLOGY_ID, Cluster
 from stormwright.base.documents import FileDocument
 from stormwright.controller.tally import Tally
 from stormwright.explain.obstacles import status_texts
-from stormwright.history.evaluation.window import ObservedTraffic
+from stormwright.history.evaluation.observed_traffic import ObservedTraffic
 from stormwright.perflog.columns import RecordLanding
 from stormwright.schedulers import make_scheduler
 from stormwright.service.http.app import NimbusRequests, make_app
-from stormwright.service.http.server import HttpServer, most_connections
+from stormwright.service.http.connections import most_connections
+from stormwright.service.http.server import HttpServer
 from stormwright.service.intake import Intake
 from stormwright.service.storage.calibration import CostCalibration
 from stormwright.storm.bridge import Bridge

@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator
 from itertools import chain, count
 
-from stormwright_lab.chaos.scenarios import smallest
+from stormwright_lab.chaos.shrinking import smallest
 from stormwright_lab.chaos.virtual.exploration import explore
 from stormwright_lab.chaos.virtual.schedule import Schedule, by_chance, every_death
 

@@ -23,7 +23,8 @@ from stormwright_lab.chaos.invariants import NAMED_WITHIN_S, FaultNaming, Invari
 from stormwright_lab.chaos.results import RunResult, RunStore, p95
 from stormwright_lab.chaos.scenarios import Action, FaultKind, FaultTarget, Moment
 from stormwright_lab.chaos.soak import SoakSettings, soak
-from stormwright_lab.chaos.soak_record import SoakRecord, verdict_of
+from stormwright_lab.chaos.soak_record import SoakRecord
+from stormwright_lab.chaos.soak_verdict import verdict_of
 
 from benchmarks.kit.results import DIRECTORY, show_progress, stamp, write_results
 

@@ -62,6 +62,7 @@ MEASURES = (
     "java/src/main/java/stormwright/standby",
     "java/src/main/java/stormwright/bridge",
     "src/stormwright/controller/safety/move_kinds.py",
+    "src/stormwright/controller/safety/move_permissions.py",
     "src/stormwright/plans/modes.py",
 )
 

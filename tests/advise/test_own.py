@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from stormwright_lab.evaluations.advice_run import exhaustive_minimum
+from stormwright_lab.evaluations.exhaustive_search import exhaustive_minimum
 
 from stormwright.advise.search.advise import advised
 from stormwright.advise.search.cheapest import CheapestSearch

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 from stormwright_lab.chaos.campaign import CHANCE, planned_runs, run_campaign, run_virtually
+from stormwright_lab.chaos.catalogue import CATALOGUE
 from stormwright_lab.chaos.invariants import FaultNaming, Invariant, InvariantViolation
 from stormwright_lab.chaos.report import write_page
 from stormwright_lab.chaos.results import RUNS, RunKey, RunResult, RunStore, verdict_text
-from stormwright_lab.chaos.scenarios import CATALOGUE, FaultKind, Moment, Scenario
+from stormwright_lab.chaos.scenarios import FaultKind, Moment, Scenario
 
 from stormwright.errors import ClusterError
 

@@ -10,9 +10,10 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from stormwright_lab.chaos.catalogue import CATALOGUE
 from stormwright_lab.chaos.faults import FaultError, FaultInjector, FaultyMachine, MoveParts
 from stormwright_lab.chaos.invariants import WorkerPlace
-from stormwright_lab.chaos.scenarios import CATALOGUE, FaultKind, FaultTarget, PlannedFault
+from stormwright_lab.chaos.scenarios import FaultKind, FaultTarget, PlannedFault
 from stormwright_lab.chaos.service_process import CLOCK
 
 from stormwright.errors import ClusterError

@@ -6,19 +6,9 @@ import json
 from dataclasses import replace
 
 import pytest
-from stormwright_lab.chaos.scenarios import (
-    CATALOGUE,
-    POSSIBLE,
-    Action,
-    FaultKind,
-    FaultTarget,
-    Moment,
-    PlannedFault,
-    Scenario,
-    by_chance,
-    scenarios_named,
-    smallest,
-)
+from stormwright_lab.chaos.catalogue import CATALOGUE, by_chance, scenarios_named
+from stormwright_lab.chaos.scenarios import POSSIBLE, Action, FaultKind, FaultTarget, Moment, PlannedFault, Scenario
+from stormwright_lab.chaos.shrinking import smallest
 
 from stormwright.errors import InputError
 

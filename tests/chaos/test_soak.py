@@ -18,13 +18,11 @@ from stormwright_lab.chaos.soak_record import (
     SoakEvent,
     SoakRecord,
     SoakSample,
-    SoakVerdict,
     sample_of,
     state_sizes,
-    verdict_of,
-    windows,
 )
 from stormwright_lab.chaos.soak_report import PAGE, write_page
+from stormwright_lab.chaos.soak_verdict import SoakVerdict, verdict_of, windows
 
 
 def record_of(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from stormwright_lab.chaos.scenarios import CATALOGUE
+from stormwright_lab.chaos.catalogue import CATALOGUE
 
 
 def test_scenarios_are_listed(run):

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from stormwright.storm.local_cluster import RunningCluster
-from stormwright.workbench.demo.settings import TOPOLOGIES
+from stormwright.workbench.demo.submissions import TOPOLOGIES
 
 
 @pytest.fixture

@@ -11,7 +11,8 @@ from stormwright.model import LoadProfile
 from stormwright.model.load import assumed_load
 from stormwright.plans.modes import Modes
 from stormwright.service.dashboard.scene import Scene
-from stormwright.service.http.metrics import DETAILS, Figures, metrics_text
+from stormwright.service.http.cluster_metrics import DETAILS
+from stormwright.service.http.metrics import Figures, metrics_text
 from stormwright.service.plans.journal import Journal
 from stormwright.service.plans.store import PlanStore
 from stormwright.service.storage.database import FILE, State

@@ -7,8 +7,10 @@ import os
 from collections.abc import Sequence
 
 import pytest
+from stormwright_lab.chaos.catalogue import CATALOGUE
 from stormwright_lab.chaos.invariants import Invariant
-from stormwright_lab.chaos.scenarios import CATALOGUE, FaultKind, FaultTarget, Moment, PlannedFault, smallest
+from stormwright_lab.chaos.scenarios import FaultKind, FaultTarget, Moment, PlannedFault
+from stormwright_lab.chaos.shrinking import smallest
 from stormwright_lab.chaos.virtual.exploration import explore
 from stormwright_lab.chaos.virtual.schedule import (
     Schedule,

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from stormwright.controller.objectives.outlook import inter_node_tps
+from stormwright.controller.objectives.gains import inter_node_tps
 from stormwright.controller.objectives.placements import without_assumed_traffic
 from stormwright.errors import InputError
 from stormwright.formats import problem_to_dict

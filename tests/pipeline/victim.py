@@ -16,7 +16,7 @@ from typing import Any
 
 from stormwright.pipeline.parsing.quarantine import Quarantine
 from stormwright.pipeline.settings import KafkaTopic, StreamSettings
-from stormwright.pipeline.streaming import kafka, sink
+from stormwright.pipeline.streaming import kafka_landing, sink
 from stormwright.pipeline.streaming.stream import LoadStream
 from tests.pipeline.kafka_broker import CONNECTOR
 
@@ -39,10 +39,10 @@ POINTS: dict[str, tuple[Any, str, bool]] = {
 
 #: The same of a batch of messages from Kafka.
 KAFKA_POINTS: dict[str, tuple[Any, str, bool]] = {
-    "before messages are staged": (kafka, "write_whole", True),
-    "before the mark is written": (kafka.MessageLanding, "_set_mark", True),
-    "after the mark is written": (kafka.MessageLanding, "_set_mark", False),
-    "after messages have landed": (kafka.MessageLanding, "land", False),
+    "before messages are staged": (kafka_landing, "write_whole", True),
+    "before the mark is written": (kafka_landing.MessageLanding, "_set_mark", True),
+    "after the mark is written": (kafka_landing.MessageLanding, "_set_mark", False),
+    "after messages have landed": (kafka_landing.MessageLanding, "land", False),
 }
 
 

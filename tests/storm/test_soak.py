@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 from stormwright_lab.chaos.soak import SoakSettings, soak
-from stormwright_lab.chaos.soak_record import SoakRecord, verdict_of
+from stormwright_lab.chaos.soak_record import SoakRecord
+from stormwright_lab.chaos.soak_verdict import verdict_of
 
 pytestmark = [pytest.mark.storm, pytest.mark.slow, pytest.mark.timeout(900)]
 

@@ -24,8 +24,9 @@ from stormwright.schedulers.toolkit.resolve import choose_schedulers
 from stormwright.workbench.comparison import compare
 from stormwright.workbench.generated_problems import READY
 from stormwright.workbench.sweep.cells import Sweep, SweepCell, SweepProblem, read_cells
-from stormwright.workbench.sweep.report import own_cells, summaries, write_sweep_report
+from stormwright.workbench.sweep.report import write_sweep_report
 from stormwright.workbench.sweep.run import WAVE_S, part, small_jobs, to_do, wave_size
+from stormwright.workbench.sweep.summary import own_cells, summaries
 from stormwright.workbench.sweep.table import LocalTable
 from stormwright.workbench.sweep.work import ROW, SweepPart, decide
 from tests.workbench import stand_in

@@ -29,15 +29,13 @@ if TYPE_CHECKING:
     from stormwright.advise.season import Saturation
     from stormwright.model import Problem
 
-
-# Tables -------------------------------------------------------------------------------------------
-# Advice as tables and sentences.
-
 #: Maximum number of rows of a table, of lines about topologies, and of commands and warnings, without ``--all``.
 _MAX_ROWS, _MAX_TOPOLOGIES, _MAX_ORDERS = 3, 2, 3
 
 #: Number of characters of a bar.
 _BAR = 20
+
+_NAMED = re.compile(r"(?:(?P<name>.+)=)?[x×*]?(?P<value>\d+(?:\.\d+)?)", re.ASCII)
 
 
 def print_advice(
@@ -173,11 +171,6 @@ def _warned(one: Saturation) -> str:
         f"warning: {one.topology} {how} to its limit at {when}: {readable(one.expected_tps)} trees/s as a {one.season} "
         f"before ({far}), and what runs sustains {readable(one.highest_tps)}; then {one.limit} is full"
     )
-
-
-# Advise -------------------------------------------------------------------------------------------
-
-_NAMED = re.compile(r"(?:(?P<name>.+)=)?[x×*]?(?P<value>\d+(?:\.\d+)?)", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -360,7 +353,7 @@ def _warnings(problem: Problem, past: _HistorySource) -> tuple[Saturation, ...]:
     if past.state_dir is None:
         return ()
     from stormwright.advise.season import expected_saturations
-    from stormwright.cli.history import HistoryLocation, opened
+    from stormwright.cli.history_location import HistoryLocation, opened
     from stormwright.cli.moments import parse_stretch
     from stormwright.history.reports import hourly_trees
     from stormwright.pipeline.streaming.backfill import TimeStretch

@@ -2,210 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import asdict, dataclass
-from functools import wraps
-from itertools import islice
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from stormwright.cli import options
-from stormwright.cli.asking import client_of
+from stormwright.cli.history_location import HistoryLocation, opened, place
+from stormwright.cli.journal import MAX, print_audit, print_entries
 from stormwright.cli.lines import say
 from stormwright.cli.moments import RANGE_HELP, parse_moment, parse_stretch
 from stormwright.cli.options import Verbs
 from stormwright.cli.output import numbers_table, prepare_output, print_json, print_table, text_table
 from stormwright.cli.progress import shown
-from stormwright.client.shapes import HistoryEntry, MoveEntry
-from stormwright.errors import Fault, InputError, StormwrightError
+from stormwright.errors import Fault, InputError
 from stormwright.model.humanize import counted, in_utc, readable
 from stormwright.model.problem import size_of
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+#: Rows of a table that people read; --json has all.
+MAX_ROWS = 200
 
-    from stormwright.history.tables.store import Store
-
-
-# Options ------------------------------------------------------------------------------------------
-# Where the tables are, and where Spark runs: options of every verb of the history.
-
-
-@dataclass(frozen=True)
-class HistoryLocation:
-    """Location of the tables, and of Spark, from the options."""
-
-    state_dir: Path | None
-    uri: str | None
-    kind: str
-    master: str | None
-    spark_conf: tuple[str, ...]
-
-
-def place(function: Callable[..., None]) -> Callable[..., None]:
-    """Add ``--state``, ``--history``, ``--history-format`` and the options of Spark, as one argument `where`."""
-
-    @wraps(function)
-    def placed(
-        *args: Any,
-        state_dir: Path | None,
-        uri: str | None,
-        kind: str,
-        master: str | None,
-        spark_conf: tuple[str, ...],
-        **others: Any,
-    ) -> None:
-        """Call the verb with `where`: `state_dir`, `uri`, `kind`, `master`, `spark_conf`; pass `args`, `others`."""
-        function(*args, where=HistoryLocation(state_dir, uri, kind, master, spark_conf), **others)
-
-    decorated = options.spark(placed)
-    for option in (
-        click.option("--history-format", "kind", default="parquet", show_default=True, help="Format of the tables."),
-        click.option(
-            "--history", "uri", metavar="URI", help="Directory of the tables, if the service was started with one."
-        ),
-        click.option("--state", "state_dir", type=options.PATH, help="State directory of the service."),
-    ):
-        decorated = option(decorated)
-    return decorated
-
-
-@contextmanager
-def opened(where: HistoryLocation, to_read: bool = True) -> Iterator[tuple[SparkSession, Store]]:
-    """Yield Spark and the tables; raise if `to_read` and there are none."""
-    state_dir, uri, kind = where.state_dir, where.uri, where.kind
-    if state_dir is None and uri is None:
-        raise InputError("history", [Fault("is required: it locates the tables", "--state or --history")])
-    if state_dir is not None and not state_dir.is_dir():
-        raise InputError("--state", [Fault("no such directory", str(state_dir))])
-    from stormwright.history.tables.definitions import TABLES
-    from stormwright.history.tables.session import history_session
-    from stormwright.history.tables.store import check_format, open_store, tables_below
-    from stormwright.pipeline.spark.target import SparkTarget
-
-    place = uri or tables_below(state_dir or Path())
-    target = SparkTarget.parsed(where.master, where.spark_conf)
-    check_format(kind)
-    if to_read and uri is None and not Path(place.removeprefix("file://")).is_dir():
-        raise _nothing_at(place)  # without starting Spark
-    with history_session(kind, target, place) as spark:
-        store = open_store(spark, place, kind)
-        if to_read and not any(store.days(table) for table in TABLES.values()):
-            raise _nothing_at(place)
-        yield spark, store
-
-
-def _nothing_at(place: str) -> InputError:
-    wanted = (
-        "nothing is recorded there; `history ingest --state DIR` takes in what a service has staged; one of a virtual "
-        "cluster stages nothing; see its journal with `stormwright history`"
-    )
-    return InputError("history", [Fault(wanted, place)])
-
-
-# Audit log ----------------------------------------------------------------------------------------
-# The log of changes and refusals, as people read it.
-
-
-def print_audit(state_dir: Path, limit: int, as_json: bool) -> None:
-    """Print the newest lines of a service's log of changes and refusals.
-
-    Raises
-    ------
-    StormwrightError
-        The log cannot be read.
-    """
-    from stormwright.service.auth.audit import FILE, audit_lines
-
-    path = state_dir / FILE
-    try:
-        found = list(islice(audit_lines(path), limit))
-    except OSError as error:
-        raise StormwrightError(f"{error.filename or path} cannot be read: {error.strerror}") from error
-    if as_json:
-        print_json({"audit": found})
-        return
-    table = text_table("at", "who", "role", "from", "what", "status", "why")
-    for each in found:
-        why = each.get("why") or each.get("reason") or ""
-        who = each.get("who") or each.get("by") or "unknown"
-        cells = (each.get("at"), who, each.get("role"), each.get("from"), each.get("what"), each.get("status"), why)
-        table.add_row(*("" if cell is None else cell for cell in cells))
-    print_table(table)
-
-
-# Journal ------------------------------------------------------------------------------------------
-# Changes by a service, as text.
-
-#: Maximum number of entries.
-MAX = 1000
-
-#: Mode → its description.
-_AUTOMATION = {
-    "observe": "it moves nothing automatically",
-    "suggest": "it makes plans, which people apply",
-    "auto": "it moves what pays",
-}
-
-
-def print_entries(address: str, by: str, limit: int, as_json: bool) -> None:
-    """Print the newest entries of a service's history.
-
-    Parameters
-    ----------
-    address, by
-        Address of the service, and the user's name.
-    limit
-        Maximum number of entries.
-    as_json
-        Whether to print them as JSON.
-    """
-    client = client_of(address, by)
-    found = client.history(limit)
-    if as_json:
-        print_json(found.model_dump(mode="json"))
-        return
-    if not found.entries:
-        say("no entries yet: moves, reverts and changes of mode are listed here, with their outcome")
-        mode = client.modes().default
-        say(f"the mode is {mode}: {_AUTOMATION[mode]}; `stormwright plan` shows possible moves")
-        return
-    table = text_table("n", "at", "entry", "who", "why", "outcome")
-    for each in found.entries:
-        kind = f"plan {each.plan} ({each.kind})" if each.plan else each.kind
-        table.add_row(each.n, in_utc(each.at_ms), kind, each.who, each.reason, evaluations_of(each))
-    print_table(table)
-    if found.more:
-        say(f"there are older ones: --limit {min(2 * limit, MAX)}" if limit < MAX else "there are older ones")
-
-
-def evaluations_of(done: HistoryEntry) -> str:
-    """Return the outcome of an entry in one line."""
-    return "; ".join(_outcome_parts(done)) or done.text
-
-
-def _outcome_parts(done: HistoryEntry) -> Iterator[str]:
-    for move in done.moves:
-        if move.failure:
-            yield f"{move.name}: {move.failure}"
-        elif move.evaluations:
-            yield f"{move.name}: {', '.join(_entry_outcome(move))}"
-        else:
-            pause = "" if move.pause_s is None else f", paused {move.pause_s:.0f} s"
-            yield f"{move.name} moved{pause}"
-
-
-def _entry_outcome(move: MoveEntry) -> Iterator[str]:
-    for each in move.evaluations:
-        measured = "unknown" if each.measured is None else f"×{each.measured:.2f}"
-        yield f"{each.quantity} {measured} (promised ×{each.predicted:.2f}): {each.verdict_text}"
-
-
-# Tables -------------------------------------------------------------------------------------------
-# Maintenance of the history's tables: ingest, compact, retain.
+_MB = 1e6
 
 
 @click.command()
@@ -304,14 +123,6 @@ def _keep_days(keep: tuple[str, ...]) -> dict[str, int]:
     if faults:
         raise InputError("days to keep", faults)
     return found
-
-
-# Queries ------------------------------------------------------------------------------------------
-
-#: Rows of a table that people read; --json has all.
-MAX_ROWS = 200
-
-_MB = 1e6
 
 
 @click.command()
@@ -492,9 +303,6 @@ def at(moment: str, where: HistoryLocation, output: Path | None, as_json: bool) 
 
 def _number(value: float | None) -> str:
     return "–" if value is None else readable(value)
-
-
-# The verb -----------------------------------------------------------------------------------------
 
 
 @click.group(cls=Verbs, invoke_without_command=True)

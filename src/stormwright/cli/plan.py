@@ -207,7 +207,7 @@ def _of_file(file: Path, wished: dict[str, object]) -> Plan:
     from stormwright.controller.planning.expected_pauses import expected_pause
     from stormwright.controller.propose import propose
     from stormwright.controller.requests import Improve, NoPlan, Repair, Terms
-    from stormwright.controller.safety.move_kinds import Permission, forbidden_moves
+    from stormwright.controller.safety.move_permissions import Permission, forbidden_moves
     from stormwright.defaults import REPAIR_SCHEDULER
     from stormwright.plans.modes import KindRule, Modes
     from stormwright.schedulers.toolkit.from_scratch import apply_from_scratch, only_adaptive

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from stormwright.cli import options
-from stormwright.cli.history import HistoryLocation, opened, place
+from stormwright.cli.history_location import HistoryLocation, opened, place
 from stormwright.cli.lines import say, say_lines
 from stormwright.cli.moments import RANGE_HELP, parse_stretch
 from stormwright.cli.output import cut_short, numbers_table, print_json, print_table

@@ -9,7 +9,7 @@ import click
 
 from stormwright.cli import options
 from stormwright.cli.asking import client_of
-from stormwright.cli.history import evaluations_of
+from stormwright.cli.journal import evaluations_of
 from stormwright.cli.lines import say, shows_all
 from stormwright.cli.output import cut_short, print_json
 from stormwright.cli.plans import next_lines, progress_line, shortened

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from stormwright.pipeline.spark.target import SparkTarget
     from stormwright.workbench.sweep.cells import Sweep
-    from stormwright.workbench.sweep.report import CellRow, Summary
+    from stormwright.workbench.sweep.summary import CellRow, Summary
     from stormwright.workbench.sweep.table import CellTable
 
 _SOME_FAILED = 1
@@ -79,7 +79,7 @@ def command(
     """
     from stormwright.pipeline.spark.target import SparkTarget
     from stormwright.workbench.sweep.cells import read_cells
-    from stormwright.workbench.sweep.report import own_cells, summaries
+    from stormwright.workbench.sweep.summary import own_cells, summaries
 
     target = SparkTarget.parsed(master, spark_conf)
     sweep = read_cells(spec, bool(from_scratch))

@@ -22,12 +22,8 @@ import numpy as np
 
 from stormwright.controller.description import with_figures
 from stormwright.controller.given import GIVEN, given_slots, require_schedulable
-from stormwright.controller.objectives.objective import (
-    GIVEN_UP_PERCENT,
-    too_small_heaps,
-    within_heaps,
-    within_live_heaps,
-)
+from stormwright.controller.objectives.bounds import too_small_heaps, within_heaps, within_live_heaps
+from stormwright.controller.objectives.objective import GIVEN_UP_PERCENT
 from stormwright.controller.objectives.outlook import TRAFFIC, Outlook, Outlooks, least_gain_percent
 from stormwright.controller.objectives.placements import Placements, without_assumed_traffic
 from stormwright.controller.planning.order import UNLIMITED, Forbidden, MoveOrder
@@ -369,9 +365,6 @@ class _Proposal:
         return with_figures(plan, self._placements, slots, sources, goal)
 
 
-# Parts of a plan ----------------------------------------------------------------------------------
-
-
 def plan_of(problem: Problem, order: MoveOrder, rate_tps: Mapping[str, float] | None = None) -> Plan:
     """Return a plan that makes moves, in one stage.
 
@@ -443,9 +436,6 @@ def _small_gains(found: Mapping[str, Outlook], min_gain_percent: float | None, h
         if outlook.gain_percent < -GIVEN_UP_PERCENT:
             break  # what is more important gets worse
     return "; ".join(why)
-
-
-# Evacuations --------------------------------------------------------------------------------------
 
 
 def _elsewhere(problem: Problem, keeping: Scheduler, leaving: BoolArray) -> Assignment:

@@ -1,7 +1,7 @@
 """Definition of a performance log record; everything else that knows its shape is derived from it.
 
 A record is one JSON object on one line: the activity of one worker in one interval. `RECORD` describes it as a small
-tree of types. `json_schema` derives the JSON Schema from it, `stormwright.perflog.records` the validation of a line,
+tree of types. `json_schema` derives the JSON Schema from it, `stormwright.perflog.validation` the checks of a line,
 `sample_record` a record to try things with, and `stormwright.pipeline.parsing.parsed` the Spark type.
 """
 

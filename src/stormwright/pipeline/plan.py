@@ -40,7 +40,7 @@ from stormwright.pipeline.parsing.clean import (
 )
 from stormwright.pipeline.parsing.source import is_columnar, read_files, read_rows, rows_in
 from stormwright.pipeline.settings import StreamSettings
-from stormwright.pipeline.spark.target import Location
+from stormwright.pipeline.spark.location import Location
 from stormwright.pipeline.streaming.prepared import PreparedPanes
 from stormwright.pipeline.streaming.progress import LiveState
 

@@ -39,7 +39,7 @@ class Side(Shape):
     violations
         Violated constraints, a sentence each.
     score
-        0 to 100, as defined in `stormwright.controller.description`.
+        0 to 100, as defined in `stormwright.controller.placement_figures`.
     """
 
     reachable_tps: Range

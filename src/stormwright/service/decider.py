@@ -6,7 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from stormwright.controller.objectives.objective import PlacementAim, out_of_bounds
+from stormwright.controller.objectives.bounds import out_of_bounds
+from stormwright.controller.objectives.objective import PlacementAim
 from stormwright.controller.objectives.outlook import TRAFFIC
 from stormwright.controller.objectives.refusals import RefusedPlacements
 from stormwright.controller.planning.order import Forbidden
@@ -31,7 +32,11 @@ from stormwright.service.settings import ServiceSettings
 from stormwright.service.storage.history import ServiceHistory
 from stormwright.service.view import View
 
-# Drift --------------------------------------------------------------------------------------------
+#: Maximum age of a snapshot in seconds. Nimbus calls every 10 s by default, and less often while the service is away.
+SNAPSHOT_S = 60.0
+
+#: Seconds between two tries to roll a move back.
+ROLLBACK_RETRY_S = 60.0
 
 
 def drift_text(drifts: Sequence[Drift], problem: Problem) -> str:
@@ -49,9 +54,6 @@ def _one(drift: Drift, problem: Problem) -> str:
     return f"{drift.what} of {where} {100 * drift.change:+.0f} % since {since:%H:%M:%S} UTC"
 
 
-# Rollback -----------------------------------------------------------------------------------------
-
-
 def propose_rollback(problem: Problem, worse: Worse) -> Plan | NoPlan:
     """Return the rollback of a topology to its placement before the move, or the reason why it has to stay.
 
@@ -67,15 +69,6 @@ def propose_rollback(problem: Problem, worse: Worse) -> Plan | NoPlan:
     except InputError as error:
         return NoPlan("impossible", f"{reason}; but it stays, {error.faults[0].message}")
     return found if isinstance(found, Plan) else NoPlan("nothing_to_do", f"{reason}; but it stays, as it is there")
-
-
-# Decider ------------------------------------------------------------------------------------------
-
-#: Maximum age of a snapshot in seconds. Nimbus calls every 10 s by default, and less often while the service is away.
-SNAPSHOT_S = 60.0
-
-#: Seconds between two tries to roll a move back.
-ROLLBACK_RETRY_S = 60.0
 
 
 class Decider:

@@ -18,8 +18,8 @@ from stormwright.model.arrays import IntArray
 from stormwright.model.fallback import fallback_class
 from stormwright.storm.occupancy import Occupancy, Order, change_places, checked_slots
 
-# Time limit ---------------------------------------------------------------------------------------
-# A scheduler with a time limit, isolated from failures.
+#: Seconds after which an unused order expires.
+ORDER_S = 120.0
 
 
 class TimeLimited:
@@ -93,12 +93,6 @@ class _Call(threading.Thread):
         if self.is_alive():
             stdout.release_thread(self)
         return not self.is_alive()
-
-
-# Bridge -------------------------------------------------------------------------------------------
-
-#: Seconds after which an unused order expires.
-ORDER_S = 120.0
 
 
 @dataclass(frozen=True)

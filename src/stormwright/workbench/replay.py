@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from stormwright.controller.objectives.outlook import inter_node_tps
+from stormwright.controller.objectives.gains import inter_node_tps
 from stormwright.controller.objectives.placements import without_assumed_traffic
 from stormwright.errors import Fault, InputError, StormwrightError
 from stormwright.history.decisions import answers, decision_times, problem_of

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from stormwright.cli.doctor import checks, gather
+from stormwright.cli.doctor import checks, gather, installation_checks
 from stormwright.cli.doctor.facts import Facts, Installation, Jar
 from stormwright.jit import cache
 from stormwright.jit.cache import CompiledPackage
@@ -28,14 +28,14 @@ def test_installation_checks_pass_on_valid_installation():
         checks.python(FACTS),
         checks.java(FACTS),
         checks.compiled_code(FACTS),
-        checks.storm_version(STORM),
-        checks.jar(STORM),
-        checks.same_jar(FACTS, STORM),
-        checks.scheduler_class(STORM, CONF),
-        checks.credentials(STORM, CONF),
-        checks.fallback(CONF),
-        checks.monitor_frequency(CONF),
-        checks.hook(CONF),
+        installation_checks.storm_version(STORM),
+        installation_checks.jar(STORM),
+        installation_checks.same_jar(FACTS, STORM),
+        installation_checks.scheduler_class(STORM, CONF),
+        installation_checks.credentials(STORM, CONF),
+        installation_checks.fallback(CONF),
+        installation_checks.monitor_frequency(CONF),
+        installation_checks.hook(CONF),
     ]
     assert [(each.verdict, each.fix) for each in found] == [("ok", "")] * len(found)
 
@@ -43,18 +43,20 @@ def test_installation_checks_pass_on_valid_installation():
 def test_credential_check_requires_readable_token_and_ca_files():
     conf = CONF | {"stormwright.token.file": "/t", "stormwright.tls.ca": "/ca"}
     installed = replace(STORM, conf=conf, credentials={"stormwright.token.file": "", "stormwright.tls.ca": ""})
-    found = checks.credentials(installed, conf)
+    found = installation_checks.credentials(installed, conf)
     assert (found.verdict, found.text) == ("ok", "stormwright.token.file /t, stormwright.tls.ca /ca")
-    found = checks.credentials(replace(installed, credentials={"stormwright.tls.ca": "/ca: No such file"}), conf)
+    found = installation_checks.credentials(
+        replace(installed, credentials={"stormwright.tls.ca": "/ca: No such file"}), conf
+    )
     assert (found.verdict, found.text) == ("wrong", "stormwright.tls.ca /ca: No such file")
     assert "token create" in found.fix
 
 
 @pytest.mark.parametrize(("jars", "expected"), [([], "no jar in"), ([JAR, replace(JAR, version="1.2.2")], "several")])
 def test_jar_check_requires_exactly_one_jar_of_right_version(jars, expected):
-    found = checks.jar(replace(STORM, jars=jars))
+    found = installation_checks.jar(replace(STORM, jars=jars))
     assert (found.verdict, expected in found.text, "stormwright install" in found.fix) == ("wrong", True, True)
-    assert checks.same_jar(FACTS, replace(STORM, jars=jars)).verdict == "unknown"
+    assert installation_checks.same_jar(FACTS, replace(STORM, jars=jars)).verdict == "unknown"
 
 
 @pytest.mark.parametrize(
@@ -66,7 +68,7 @@ def test_jar_check_requires_exactly_one_jar_of_right_version(jars, expected):
     ],
 )
 def test_same_jar_check_compares_installed_and_packaged_jar(jar, built, verdict):
-    assert checks.same_jar(replace(FACTS, built=built), replace(STORM, jars=[jar])).verdict == verdict
+    assert installation_checks.same_jar(replace(FACTS, built=built), replace(STORM, jars=[jar])).verdict == verdict
 
 
 @pytest.mark.parametrize(
@@ -79,7 +81,7 @@ def test_same_jar_check_compares_installed_and_packaged_jar(jar, built, verdict)
     ],
 )
 def test_scheduler_class_check_requires_class_and_service_address(options, expected):
-    found = checks.scheduler_class(STORM, CONF | options)
+    found = installation_checks.scheduler_class(STORM, CONF | options)
     assert (found.verdict, expected in found.text, "stormwright install" in found.fix) == ("wrong", True, True)
 
 
@@ -98,14 +100,14 @@ def test_scheduler_class_check_requires_class_and_service_address(options, expec
     ],
 )
 def test_storm_version_check_accepts_only_supported_versions(version, verdict):
-    assert checks.storm_version(replace(STORM, storm_version=version)).verdict == verdict
+    assert installation_checks.storm_version(replace(STORM, storm_version=version)).verdict == verdict
 
 
 @pytest.mark.parametrize(
     ("seconds", "verdict"), [(10, "ok"), (59, "ok"), (60, "wrong"), (0, "wrong"), ("10", "wrong"), (True, "wrong")]
 )
 def test_monitor_frequency_check_requires_interval_below_load_expiry(seconds, verdict):
-    assert checks.monitor_frequency({"nimbus.monitor.freq.secs": seconds}).verdict == verdict
+    assert installation_checks.monitor_frequency({"nimbus.monitor.freq.secs": seconds}).verdict == verdict
 
 
 @pytest.mark.parametrize(
@@ -118,7 +120,7 @@ def test_monitor_frequency_check_requires_interval_below_load_expiry(seconds, ve
     ],
 )
 def test_hook_check_requires_monitoring_hook_and_its_target(options, verdict):
-    assert checks.hook(CONF | options).verdict == verdict
+    assert installation_checks.hook(CONF | options).verdict == verdict
 
 
 @pytest.mark.parametrize(
@@ -135,7 +137,7 @@ def test_hook_check_requires_monitoring_hook_and_its_target(options, verdict):
     ],
 )
 def test_fallback_check_requires_known_scheduler_class(fallback, verdict):
-    assert checks.fallback({"stormwright.fallback": fallback}).verdict == verdict
+    assert installation_checks.fallback({"stormwright.fallback": fallback}).verdict == verdict
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from stormwright.cli.doctor import checks
+from stormwright.cli.doctor import installation_checks, service_checks
 from stormwright.cli.doctor.checks import all_findings
 from stormwright.cli.doctor.facts import ServiceFacts
 from tests.cli.doctor.test_of_installation import FACTS, STORM
@@ -20,36 +20,36 @@ def with_pipeline(**fields):
 
 
 def verdicts(service):
-    return [each.verdict for each in checks.record_gaps(service)]
+    return [each.verdict for each in service_checks.record_gaps(service)]
 
 
 def test_service_checks_pass_on_healthy_service():
     found = [
-        checks.reached(SERVICE),
-        checks.same_version(FACTS, SERVICE),
-        checks.nimbus_calls(SERVICE),
-        checks.clock_skew(SERVICE),
-        *checks.record_gaps(SERVICE),
-        checks.measured(SERVICE),
-        checks.nimbus_reached(STORM),
+        service_checks.reached(SERVICE),
+        service_checks.same_version(FACTS, SERVICE),
+        service_checks.nimbus_calls(SERVICE),
+        service_checks.clock_skew(SERVICE),
+        *service_checks.record_gaps(SERVICE),
+        service_checks.measured(SERVICE),
+        installation_checks.nimbus_reached(STORM),
     ]
     assert [(each.verdict, each.fix) for each in found] == [("ok", "")] * len(found)
 
 
 def test_doctor_checks_connections_in_both_directions():
-    assert checks.reached(replace(SERVICE, why_not="refused")).verdict == "wrong"
-    found = checks.reached(replace(SERVICE, why_not="say who you are", requires_token=True))
+    assert service_checks.reached(replace(SERVICE, why_not="refused")).verdict == "wrong"
+    found = service_checks.reached(replace(SERVICE, why_not="say who you are", requires_token=True))
     assert (found.verdict, "--token-file" in found.fix) == ("wrong", True)
     assert [
-        checks.nimbus_calls(replace(SERVICE, called_by_nimbus=called_by_nimbus)).verdict
+        service_checks.nimbus_calls(replace(SERVICE, called_by_nimbus=called_by_nimbus)).verdict
         for called_by_nimbus in (False, None)
     ] == [
         "wrong",
         "unknown",
     ]
-    assert checks.nimbus_reached(replace(STORM, nimbus={"a:1": False, "b:1": True})).verdict == "ok"
-    assert checks.nimbus_reached(replace(STORM, nimbus={"a:1": False})).verdict == "wrong"
-    assert checks.nimbus_reached(replace(STORM, nimbus={})).verdict == "unknown"
+    assert installation_checks.nimbus_reached(replace(STORM, nimbus={"a:1": False, "b:1": True})).verdict == "ok"
+    assert installation_checks.nimbus_reached(replace(STORM, nimbus={"a:1": False})).verdict == "wrong"
+    assert installation_checks.nimbus_reached(replace(STORM, nimbus={})).verdict == "unknown"
 
 
 @pytest.mark.parametrize(
@@ -57,13 +57,13 @@ def test_doctor_checks_connections_in_both_directions():
     [(-1.9, "ok", ""), (-3.0, "wrong", "3 s behind"), (60.0, "wrong", "60 s ahead of"), (None, "unknown", "")],
 )
 def test_clocks_go_together(skew_s, verdict, expected):
-    found = checks.clock_skew(replace(SERVICE, skew_s=skew_s))
+    found = service_checks.clock_skew(replace(SERVICE, skew_s=skew_s))
     assert (found.verdict, expected in found.text) == (verdict, True)
 
 
 def test_versions_are_the_same():
-    assert checks.same_version(FACTS, replace(SERVICE, version="1.2.2")).verdict == "wrong"
-    assert checks.same_version(FACTS, replace(SERVICE, version=None)).verdict == "unknown"
+    assert service_checks.same_version(FACTS, replace(SERVICE, version="1.2.2")).verdict == "wrong"
+    assert service_checks.same_version(FACTS, replace(SERVICE, version=None)).verdict == "unknown"
 
 
 @pytest.mark.parametrize(
@@ -84,12 +84,12 @@ def test_record_gap_check_verdict_follows_pipeline_status(fields, expected):
 def test_empty_service_status_yields_unknown_verdict():
     silent = replace(SERVICE, status={})
     assert verdicts(silent) == ["unknown"]
-    assert checks.measured(silent).verdict == "unknown"
+    assert service_checks.measured(silent).verdict == "unknown"
 
 
 def test_measured_check_names_topologies_without_reports():
     waiting = replace(SERVICE, status={"waits": [f"t{n}: not measured" for n in range(5)]})
-    found = checks.measured(waiting)
+    found = service_checks.measured(waiting)
     assert (found.verdict, found.text) == (
         "unknown",
         "t0: not measured; t1: not measured; t2: not measured; and 2 more",
@@ -98,13 +98,16 @@ def test_measured_check_names_topologies_without_reports():
 
 def test_standby_service_reports_address_of_leader():
     leads = replace(SERVICE, status={"pair": {"leads": "http://a:7070", "epoch": 3}})
-    assert checks.stands_by(SERVICE) is None
-    assert checks.stands_by(leads) is None
+    assert service_checks.stands_by(SERVICE) is None
+    assert service_checks.stands_by(leads) is None
     stands_by = replace(SERVICE, status={"pair": {"leads": "http://a:7070", "stands_by": True}})
-    found = checks.stands_by(stands_by)
+    found = service_checks.stands_by(stands_by)
     assert found is not None
     assert (found.verdict, "http://a:7070 leads" in found.text) == ("ok", True)
-    assert checks.stands_by(replace(SERVICE, status={"pair": {"leads": None, "stands_by": True}})).verdict == "wrong"
+    assert (
+        service_checks.stands_by(replace(SERVICE, status={"pair": {"leads": None, "stands_by": True}})).verdict
+        == "wrong"
+    )
     named = [each.check for each in all_findings(replace(FACTS, service=stands_by))]
     assert "leads" in named
     assert "Nimbus calls the service" not in named

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stormwright.controller.objectives.objective import out_of_bounds, within_heaps, within_live_heaps
+from stormwright.controller.objectives.bounds import out_of_bounds, within_heaps, within_live_heaps
 from stormwright.controller.planning.order import Forbidden, MoveBudget
 from stormwright.controller.planning.planner import plan_moves
 from stormwright.model import Assignment, LoadProfile, Problem

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stormwright.controller.objectives.outlook import gain_in
+from stormwright.controller.objectives.gains import gain_in
 from stormwright.model import UNPLACED
 from stormwright.schedulers.toolkit.triggers import BALANCE, NODES, TRAFFIC
 from tests.schedulers.builders import load, nodes, problem, running, topology

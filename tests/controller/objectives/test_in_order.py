@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from stormwright.controller.objectives.gains import inter_node_tps, nodes_used
 from stormwright.controller.objectives.objective import GIVEN_UP_PERCENT, LexicographicObjective
-from stormwright.controller.objectives.outlook import Outlooks, inter_node_tps, nodes_used
+from stormwright.controller.objectives.outlook import Outlooks
 from stormwright.model import Assignment, LoadProfile, Problem, cost_of
 from stormwright.model.load import assumed_load
 from stormwright.schedulers import make_scheduler

@@ -11,15 +11,8 @@ import pytest
 
 from stormwright.cli.options import MOVE_KINDS
 from stormwright.controller.reports import MoveLimits
-from stormwright.controller.safety.move_kinds import (
-    KINDS,
-    MoveSafety,
-    forbidden_moves,
-    move_safety,
-    needed_kinds,
-    permission_of,
-    restarted_shares,
-)
+from stormwright.controller.safety.move_kinds import KINDS, MoveSafety, move_safety, restarted_shares
+from stormwright.controller.safety.move_permissions import forbidden_moves, needed_kinds, permission_of
 from stormwright.model import Component, Grouping, Topology, TopologyAssignment, WorkerSlot, default_executor_runs
 from stormwright.model.topology import ComponentCode
 from stormwright.plans.modes import KindRule, Modes

@@ -23,8 +23,8 @@ from stormwright.history.evaluation.moves import (
     MoveEvaluator,
     predicted_ratios,
 )
+from stormwright.history.evaluation.observed_traffic import ObservedTraffic
 from stormwright.history.evaluation.verdict import AS_PREDICTED, LESS, UNCLEAR
-from stormwright.history.evaluation.window import ObservedTraffic
 from stormwright.model import LoadProfile, TopologyLoad, cost_of
 from stormwright.plans.plan import Promise
 from stormwright.workbench.demo.measure import measure

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from stormwright.history.evaluation.measured import MIN_WINDOWS, MeasuredTopologies, MeasurementWait, wait_texts
-from stormwright.history.evaluation.window import ObservedTraffic
+from stormwright.history.evaluation.observed_traffic import ObservedTraffic
 from stormwright.model import Problem
 from tests.controller.builders import on, problem, record, topology
 

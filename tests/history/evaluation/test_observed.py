@@ -7,7 +7,7 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stormwright.history.evaluation.window import ObservedTraffic
+from stormwright.history.evaluation.observed_traffic import ObservedTraffic
 from stormwright.perflog.crossing import TaskNodes
 from tests.controller.builders import record
 

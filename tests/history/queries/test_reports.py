@@ -17,7 +17,7 @@ from stormwright.history.reports import run_sql, table_summaries, topology_repor
 from stormwright.history.tables.definitions import FACTS, TABLES
 from stormwright.history.tables.store import ParquetStore, day_at
 from stormwright.perflog.schema import LATENCY_EDGES_MS
-from stormwright.pipeline.measurement.measurement import LatencyHistogram
+from stormwright.pipeline.measurement.topology_activity import LatencyHistogram
 from stormwright.pipeline.streaming.backfill import TimeStretch
 from tests.history.samples import DAY_MS, START_MS, Row, facts, frame
 

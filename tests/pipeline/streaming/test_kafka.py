@@ -14,7 +14,9 @@ from pyspark.sql import SparkSession
 from stormwright.errors import InputError, MissingDependencyError, StormwrightError
 from stormwright.perflog.columns import ParsedRows, parsed_rows, read_landed_file
 from stormwright.pipeline.settings import KafkaTopic, StreamSettings
-from stormwright.pipeline.streaming.kafka import KafkaStream, MessageLanding, connector_conf
+from stormwright.pipeline.streaming.kafka import KafkaStream
+from stormwright.pipeline.streaming.kafka_connector import connector_conf
+from stormwright.pipeline.streaming.kafka_landing import MessageLanding
 from stormwright.pipeline.streaming.stream import LoadStream
 from tests.pipeline.kafka_broker import CONNECTOR, Broker, Topic, has_jars
 from tests.pipeline.kills import START_MS, Victim, assert_exact_messages, booked, made_messages, messages

@@ -11,10 +11,13 @@ import pytest
 
 import stormwright as sw
 from stormwright.model import cost_of
-from stormwright.service.dashboard.charts import Line, Mark, chart, use_class, without_domain
+from stormwright.service.dashboard.charts import Line, Mark, chart
+from stormwright.service.dashboard.flows import MAX_PLACES, Heat, component_flows
+from stormwright.service.dashboard.heat_map import without_domain
 from stormwright.service.dashboard.rendering import number, span
-from stormwright.service.dashboard.scene import MAX_PLACES, Heat, Scene, component_flows
+from stormwright.service.dashboard.scene import Scene
 from stormwright.service.dashboard.state import CachedValue
+from stormwright.service.dashboard.svg import use_class
 from stormwright.service.dashboard.topology_graph import Box, Edge, graph, layered
 from tests.service.dashboard.living import living
 from tests.service.dashboard.sites import browsing, until

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from stormwright.client import Client
-from stormwright.controller.objectives.outlook import inter_node_tps
+from stormwright.controller.objectives.gains import inter_node_tps
 from stormwright.errors import ClusterError, ConflictError, InputError, NotFoundError
 from stormwright.model import Problem, cost_of
 from stormwright.model.arrays import IntArray

@@ -23,7 +23,8 @@ from stormwright.plans.modes import Mode
 from stormwright.plans.plan import Plan
 from stormwright.service.loop import Loop
 from stormwright.service.plans.guard import Guard
-from stormwright.service.plans.plan_service import MAX_WAITING, PlanMakers
+from stormwright.service.plans.plan_queue import MAX_WAITING
+from stormwright.service.plans.plan_service import PlanMakers
 from stormwright.service.plans.store import PROPOSED_S, PlanExpiry
 from stormwright.service.storage.database import FILE, MIGRATIONS, State
 from tests.service.plans.nimbus import ANNA, Nimbus, settled

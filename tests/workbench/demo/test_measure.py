@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stormwright.history.evaluation.window import ObservedTraffic
+from stormwright.history.evaluation.observed_traffic import ObservedTraffic
 from stormwright.workbench.demo.measure import acked_series, longest_silence_s, measure
 from tests.controller.builders import record
 

@@ -15,11 +15,20 @@ _MIN_HELD_BACK = 0.01
 #: Tolerance of rounding in a quotient that is a whole number.
 _ROUNDING = 1e-9
 
-# AdaStorm -----------------------------------------------------------------------------------------
-# AdaStorm: the least configuration that meets throughput and latency by models learned from history.
-
 #: Parts of the wanted rate and of the latency that count as met.
 _MET = 0.99
+
+#: Least utilisation to plan for, if the limit of latency allows none.
+_MIN_BUSY = 0.05
+
+#: A change that raised the rate by less than this part did not help.
+_HELPED = 0.01
+
+#: Minimum ratio of incoming to handled tuples of a congested component.
+_CONGESTED = 1.0 + 1e-6
+
+#: Prefix of Storm's own components, including ackers, which are no sinks.
+_SYSTEM = "__"
 
 
 class AdaStorm:
@@ -140,10 +149,6 @@ class AdaStorm:
         return min(max([ceil(base_s * tps / free - _ROUNDING), *(count + 1 for count in too_few)]), tasks)
 
 
-#: Least utilisation to plan for, if the limit of latency allows none.
-_MIN_BUSY = 0.05
-
-
 def _line(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
     """Return base and slope of the least-squares line, neither below 0; the mean if all points have one abscissa."""
     x, y = np.array(points).T
@@ -153,13 +158,6 @@ def _line(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
     if base >= 0:
         return base, slope
     return 0.0, float(np.dot(x, y) / np.dot(x, x))
-
-
-# Dhalion ------------------------------------------------------------------------------------------
-# Dhalion: symptoms, a diagnosis, and one change at a time; ineffective changes are not repeated.
-
-#: A change that raised the rate by less than this part did not help.
-_HELPED = 0.01
 
 
 class Dhalion:
@@ -225,10 +223,6 @@ class Dhalion:
         return TargetSize(observation.executors, why="no change needed")
 
 
-# DS2 ----------------------------------------------------------------------------------------------
-# DS2: number of executors from the true processing rate of one.
-
-
 class Ds2:
     """V. Kalavri, J. Liagouris, M. Hoffmann, D. Dimitrova, M. Forshaw, T. Roscoe, "Three steps is all you need: fast,
     accurate, automatic scaling decisions for distributed streaming dataflows", OSDI 2018, pages 783 to 798 (without a
@@ -260,16 +254,6 @@ class Ds2:
             if 0 < each.true_tps < inf
         }
         return TargetSize(within_tasks(counts, observation), why="offered rate by the true rate of an executor")
-
-
-# Stela --------------------------------------------------------------------------------------------
-# Stela: executors of one more machine go where they raise the throughput of sinks most.
-
-#: Minimum ratio of incoming to handled tuples of a congested component.
-_CONGESTED = 1.0 + 1e-6
-
-#: Prefix of Storm's own components, including ackers, which are no sinks.
-_SYSTEM = "__"
 
 
 class Stela:

@@ -29,8 +29,6 @@ _PLANNED_S, _ENDED_S = 90.0, 150.0
 #: Reasons of requests, which the history shows.
 _REASON = "chaos"
 
-# Placement ----------------------------------------------------------------------------------------
-
 
 class NoFreeSlotError(ClusterError):
     """The selected worker cannot move; another one may."""
@@ -123,9 +121,6 @@ class ForcedPlacement:
                 + spread([pair[0] if slot == pair[1] else slot for slot in second])
             ),
         )
-
-
-# Action -------------------------------------------------------------------------------------------
 
 
 class RunAction:

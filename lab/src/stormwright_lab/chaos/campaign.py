@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Protocol
 
 from stormwright.errors import StormwrightError
+from stormwright_lab.chaos.catalogue import by_chance, scenarios_named
 from stormwright_lab.chaos.invariants import Invariant, InvariantViolation
 from stormwright_lab.chaos.ledger_files import LedgerKind
 from stormwright_lab.chaos.results import RunKey, RunResult, RunStore
-from stormwright_lab.chaos.scenarios import Moment, Scenario, by_chance, scenarios_named, smallest
+from stormwright_lab.chaos.scenarios import Moment, Scenario
+from stormwright_lab.chaos.shrinking import smallest
 
 log = logging.getLogger(__name__)
 
@@ -121,9 +123,6 @@ def _smallest(run: Runner, planned: Planned, result: RunResult) -> Scenario:
     return smallest(planned.scenario, fails)
 
 
-# Virtual time -------------------------------------------------------------------------------------
-
-
 def run_virtually(scenario: Scenario, moment: Moment, seed: int) -> RunResult:
     """Run a scenario in virtual time; one without a counterpart there is skipped.
 
@@ -157,9 +156,6 @@ def why_not_virtual(scenario: Scenario) -> str:
     if scenario.workload is not LedgerKind.DRAIN:
         return "topologies of the virtual cluster have no state, windows or batches"
     return next(filter(None, map(why_no_counterpart, scenario.faults)), "")
-
-
-# Real time ----------------------------------------------------------------------------------------
 
 
 @contextmanager

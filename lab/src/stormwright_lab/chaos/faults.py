@@ -34,8 +34,6 @@ RESTARTABLE_S = 16.0
 #: Name of the file that fills the disk of the service's state.
 FILLING = "filling"
 
-# Cluster ------------------------------------------------------------------------------------------
-
 
 @dataclass(frozen=True)
 class MoveParts:
@@ -116,9 +114,6 @@ class ClusterProcesses:
         """Return ``/proc`` of the cluster's process namespace."""
         warden = self._cluster.warden_pid() if self._cluster.plan.namespaces else None
         return Path("/proc", str(warden), "root", "proc") if warden else Path("/proc")
-
-
-# Injection ----------------------------------------------------------------------------------------
 
 
 class FaultError(ClusterError):

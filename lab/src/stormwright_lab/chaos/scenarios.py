@@ -1,4 +1,4 @@
-"""Scenarios of chaos tests as data: faults, moments of a move, actions and workloads; the catalogue; shrinking.
+"""Scenarios of chaos tests as data: faults, moments of a move, actions and workloads.
 
 The kinds of faults are those of Toxiproxy (down, latency, bandwidth, timeout, reset_peer) and Chaos Mesh (PodChaos,
 NetworkChaos, StressChaos, IOChaos, TimeChaos), as far as they concern processes, links, CPU, disk and clock:
@@ -23,17 +23,15 @@ The same data drives the local cluster (`stormwright_lab.chaos.run`) and virtual
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
-from fnmatch import fnmatchcase
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from stormwright.errors import Fault, InputError
 from stormwright_lab.chaos.ledger_files import LedgerKind
 
-# Faults -------------------------------------------------------------------------------------------
+_Known = TypeVar("_Known", bound=StrEnum)
 
 
 class FaultKind(StrEnum):
@@ -82,14 +80,14 @@ class FaultTarget(StrEnum):
 SUPERVISORS = (FaultTarget.SOURCE_SUPERVISOR, FaultTarget.TARGET_SUPERVISOR)
 WORKERS = (FaultTarget.MOVING_WORKER, FaultTarget.UNCHANGED_WORKER)
 NODES = (FaultTarget.SOURCE_NODE, FaultTarget.TARGET_NODE, FaultTarget.OTHER_NODE)
-_DAEMONS = (FaultTarget.NIMBUS, FaultTarget.ZOOKEEPER, *SUPERVISORS)
-_HELPERS = (FaultTarget.GATEWAY, FaultTarget.SPARK, FaultTarget.STANDBY)
+DAEMONS = (FaultTarget.NIMBUS, FaultTarget.ZOOKEEPER, *SUPERVISORS)
+HELPERS = (FaultTarget.GATEWAY, FaultTarget.SPARK, FaultTarget.STANDBY)
 
 #: Kind → its possible targets.
 POSSIBLE: Mapping[FaultKind, Sequence[FaultTarget]] = {
     FaultKind.KILL: tuple(FaultTarget),
-    FaultKind.STOP: (FaultTarget.SERVICE, *_DAEMONS, *WORKERS, *_HELPERS),
-    FaultKind.RESTART: (FaultTarget.SERVICE, *_DAEMONS),
+    FaultKind.STOP: (FaultTarget.SERVICE, *DAEMONS, *WORKERS, *HELPERS),
+    FaultKind.RESTART: (FaultTarget.SERVICE, *DAEMONS),
     FaultKind.CUT: (FaultTarget.SERVICE, *NODES),
     FaultKind.SLOW_LINK: (FaultTarget.SERVICE, *NODES),
     FaultKind.SLOW_CPU: NODES,
@@ -142,9 +140,6 @@ class PlannedFault:
         kind, target = _value(FaultKind, raw, "kind"), _value(FaultTarget, raw, "target")
         numbers = {name: float(raw.get(name, 0.0)) for name in ("duration_s", "delay_s")}
         return cls(kind, target, **numbers, parameters=dict(raw.get("parameters", {})))
-
-
-# Scenarios ----------------------------------------------------------------------------------------
 
 
 class Moment(StrEnum):
@@ -252,9 +247,6 @@ class Scenario:
         )
 
 
-_Known = TypeVar("_Known", bound=StrEnum)
-
-
 def _value(known: type[_Known], raw: Mapping[str, Any], name: str, default: _Known | None = None) -> _Known:
     given = raw.get(name, default)
     try:
@@ -262,155 +254,3 @@ def _value(known: type[_Known], raw: Mapping[str, Any], name: str, default: _Kno
     except ValueError:
         fault = Fault(f"must be one of {', '.join(known)}; got {given!r}", f"$.{name}")
         raise InputError("scenario", [fault]) from None
-
-
-# Catalogue ----------------------------------------------------------------------------------------
-
-
-def _single(
-    kind: FaultKind, target: FaultTarget, duration_s: float = 0.0, name: str = "", **parameters: Any
-) -> Scenario:
-    return Scenario(name or f"{kind}-{target}", (PlannedFault(kind, target, duration_s, parameters=parameters),))
-
-
-def _singles() -> Iterator[Scenario]:
-    kill, stop, restart = FaultKind.KILL, FaultKind.STOP, FaultKind.RESTART
-    yield _single(kill, FaultTarget.SERVICE, 1.0)
-    yield _single(kill, FaultTarget.SERVICE, 15.0, "kill-service-for-long")
-    yield _single(stop, FaultTarget.SERVICE, 8.0)
-    yield _single(stop, FaultTarget.SERVICE, 25.0, "stop-service-for-long")
-    yield _single(restart, FaultTarget.SERVICE, 1.0)
-    for target in (*_DAEMONS, *WORKERS, *_HELPERS):
-        yield _single(kill, target)
-        yield _single(stop, target, 12.0)
-    for target in _DAEMONS:
-        yield _single(restart, target)
-    for target in NODES:
-        yield _single(kill, target, 10.0)
-        yield _single(FaultKind.CUT, target, 12.0)
-        yield _single(FaultKind.SLOW_LINK, target, 12.0, rate="24kbit")
-        yield _single(FaultKind.SLOW_CPU, target, 12.0, cores=0.2)
-    yield _single(FaultKind.SLOW_LINK, FaultTarget.SOURCE_NODE, 12.0, "lossy-source-node", delay_ms=200, loss_percent=5)
-    yield _single(FaultKind.SLOW_LINK, FaultTarget.TARGET_NODE, 12.0, "lossy-target-node", delay_ms=200, loss_percent=5)
-    yield _single(FaultKind.CUT, FaultTarget.SERVICE, 12.0)
-    yield _single(FaultKind.SLOW_LINK, FaultTarget.SERVICE, 12.0, rate="32kbit")
-    yield _single(FaultKind.REFUSE, FaultTarget.SERVICE, 12.0)
-    yield _single(FaultKind.REFUSE, FaultTarget.NIMBUS, 12.0)
-    yield _single(FaultKind.FILL_DISK, FaultTarget.SERVICE, 12.0)
-    yield _single(FaultKind.SET_CLOCK, FaultTarget.SERVICE, 15.0, "clock-back", seconds=-3600)
-    yield _single(FaultKind.SET_CLOCK, FaultTarget.SERVICE, 15.0, "clock-ahead", seconds=3600)
-    yield _single(FaultKind.DAMAGE, FaultTarget.SERVICE, 1.0, "half-written-record", file="landing")
-    yield _single(FaultKind.DAMAGE, FaultTarget.SERVICE, 1.0, "damaged-forecasts", file="minutes.arrow")
-
-
-def _several() -> Iterator[Scenario]:
-    def both(name: str, *faults: PlannedFault) -> Scenario:
-        return Scenario(name, faults)
-
-    kill = FaultKind.KILL
-    service, nimbus = PlannedFault(kill, FaultTarget.SERVICE, 1.0), PlannedFault(kill, FaultTarget.NIMBUS)
-    yield both("service-and-nimbus", service, nimbus)
-    yield both("service-and-moving-worker", service, PlannedFault(kill, FaultTarget.MOVING_WORKER))
-    yield both("nimbus-and-target-supervisor", nimbus, PlannedFault(kill, FaultTarget.TARGET_SUPERVISOR, delay_s=1.0))
-    yield both(
-        "cut-target-then-service",
-        PlannedFault(FaultKind.CUT, FaultTarget.TARGET_NODE, 12.0),
-        replace(service, delay_s=3.0),
-    )
-    yield both("zookeeper-and-nimbus", PlannedFault(kill, FaultTarget.ZOOKEEPER), nimbus)
-    yield both("service-twice", service, replace(service, delay_s=6.0))
-    yield both(
-        "full-disk-and-service",
-        PlannedFault(FaultKind.FILL_DISK, FaultTarget.SERVICE, 12.0),
-        replace(service, delay_s=2.0),
-    )
-
-
-def _others() -> Iterator[Scenario]:
-    """Yield other workloads and actions."""
-    kill = FaultKind.KILL
-    for workload in (LedgerKind.CHECKPOINT, LedgerKind.WINDOW, LedgerKind.BATCH):
-        for target, duration_s in (
-            (FaultTarget.SERVICE, 1.0),
-            (FaultTarget.MOVING_WORKER, 0.0),
-            (FaultTarget.UNCHANGED_WORKER, 0.0),
-        ):
-            yield Scenario(f"{workload}-kill-{target}", (PlannedFault(kill, target, duration_s),), workload=workload)
-    for action in (Action.DRAIN, Action.REVERT, Action.SWAP):
-        for target, duration_s in (
-            (FaultTarget.SERVICE, 1.0),
-            (FaultTarget.NIMBUS, 0.0),
-            (FaultTarget.MOVING_WORKER, 0.0),
-        ):
-            yield Scenario(f"{action}-kill-{target}", (PlannedFault(kill, target, duration_s),), action=action)
-
-
-#: All named scenarios, by name.
-CATALOGUE: Mapping[str, Scenario] = {each.name: each for each in (*_singles(), *_several(), *_others())}
-
-
-def scenarios_named(pattern: str) -> list[Scenario]:
-    """Return the scenarios of the catalogue whose names match a pattern with ``*``.
-
-    Raises
-    ------
-    InputError
-        There is none.
-    """
-    found = [each for name, each in CATALOGUE.items() if fnmatchcase(name, pattern)]
-    if not found:
-        fault = Fault("matches no scenario; `stormwright chaos list` lists them", pattern)
-        raise InputError("scenario", [fault])
-    return found
-
-
-# Chance -------------------------------------------------------------------------------------------
-
-#: Faults of a scenario by chance, at most, and the longest delay and duration of one, in seconds.
-_MAX_FAULTS, _LATEST_S, _LONGEST_S = 3, 8.0, 20.0
-
-
-def by_chance(seed: int) -> Scenario:
-    """Return a scenario by chance: one to three faults, each of a single scenario, at one moment.
-
-    Parameters
-    ----------
-    seed
-        Seed of all random choices: equal seeds give equal scenarios.
-    """
-    rng = random.Random(seed)  # noqa: S311 (no secret)
-    known = [fault for scenario in CATALOGUE.values() for fault in scenario.faults]
-    faults = []
-    for _ in range(rng.randint(1, _MAX_FAULTS)):
-        fault = rng.choice(known)
-        duration_s = round(rng.uniform(1.0, _LONGEST_S), 1) if fault.duration_s else 0.0
-        faults.append(replace(fault, duration_s=duration_s, delay_s=round(rng.uniform(0.0, _LATEST_S), 1)))
-    actions = (Action.PLAN, Action.PLAN, Action.DRAIN, Action.REVERT, Action.SWAP)
-    return Scenario(f"chance-{seed}", tuple(faults), (rng.choice(tuple(Moment)),), rng.choice(actions))
-
-
-# Shrinking ----------------------------------------------------------------------------------------
-
-
-class Reducible(Protocol):
-    """Something that fails and may have smaller variants."""
-
-    def smaller(self) -> Iterator[Self]: ...
-
-
-_Case = TypeVar("_Case", bound=Reducible)
-
-
-def smallest(case: _Case, fails: Callable[[_Case], bool]) -> _Case:
-    """Return the smallest variant of a failing case that still fails; each part left is necessary.
-
-    Parameters
-    ----------
-    case
-        A scenario or schedule that fails.
-    fails
-        Runs a smaller one, and returns whether it fails too.
-    """
-    while (found := next(filter(fails, case.smaller()), None)) is not None:
-        case = found
-    return case

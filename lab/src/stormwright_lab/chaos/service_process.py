@@ -42,8 +42,6 @@ GATEWAY, SPARK = "stormwright.NimbusGateway", "org.apache.spark.deploy.SparkSubm
 
 _PR_SET_PDEATHSIG = 1
 
-# Composition --------------------------------------------------------------------------------------
-
 
 class AdjustableClock(WallClock):
     """Clock of this machine, changed by the seconds in a file.
@@ -118,9 +116,6 @@ def serve(state: Path) -> None:
         for number in (signal.SIGINT, signal.SIGTERM):  # after Spark, which sets its own
             signal.signal(number, lambda *_: stop.set())
         service.run(stop)
-
-
-# Supervision --------------------------------------------------------------------------------------
 
 
 class SupervisedService:

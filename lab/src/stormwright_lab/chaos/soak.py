@@ -20,13 +20,14 @@ from pathlib import Path
 from stormwright.controller.move import ACTIVE
 from stormwright.errors import ClusterError, InputError, NimbusError, StormwrightError
 from stormwright_lab.chaos.actions import ForcedPlacement, NoFreeSlotError, RunAction
+from stormwright_lab.chaos.catalogue import CATALOGUE
 from stormwright_lab.chaos.faults import FaultError, FaultInjector
 from stormwright_lab.chaos.finishing import finish_ledgers
 from stormwright_lab.chaos.lab import ChaosLab, until
 from stormwright_lab.chaos.ledger import read_ledger
 from stormwright_lab.chaos.ledger_workload import LedgerWorkload
 from stormwright_lab.chaos.run import CONF
-from stormwright_lab.chaos.scenarios import CATALOGUE, Action, FaultKind, FaultTarget, PlannedFault
+from stormwright_lab.chaos.scenarios import Action, FaultKind, FaultTarget, PlannedFault
 from stormwright_lab.chaos.service_process import SPARK
 from stormwright_lab.chaos.soak_record import (
     LedgerResult,

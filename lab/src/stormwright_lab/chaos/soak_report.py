@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from stormwright import __version__
 from stormwright.workbench.report import blank_figure, svg_of, write_report
-from stormwright_lab.chaos.soak_record import PROCESSES, SoakRecord, SoakVerdict
+from stormwright_lab.chaos.soak_record import PROCESSES, SoakRecord
+from stormwright_lab.chaos.soak_verdict import SoakVerdict
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -19,7 +19,13 @@ from stormwright_lab.chaos.invariants import FaultNaming, WorkerPlace
 from stormwright_lab.chaos.ledger_files import LedgerKind, read_counts, read_journals
 from stormwright_lab.chaos.scenarios import NODES, SUPERVISORS, WORKERS, FaultKind, FaultTarget, Moment, PlannedFault
 
-# Acks ---------------------------------------------------------------------------------------------
+#: Status of a topology while it is paused.
+_INACTIVE = "INACTIVE"
+
+_ORDER = tuple(Moment)
+
+#: Text of a status that cannot be had: as ``stormwright status`` prints it.
+UNREACHABLE = "no service answers"
 
 
 def acks(directory: Path, kind: LedgerKind) -> dict[int, int]:
@@ -58,19 +64,10 @@ class AckWatch:
         return bool(now) and all(number > self._since.get(task, 0) for task, number in now.items())
 
 
-# Moments ------------------------------------------------------------------------------------------
-
-
 class Statuses(Protocol):
     """The call to Nimbus that moments need."""
 
     def cluster(self) -> Mapping[str, Any]: ...
-
-
-#: Status of a topology while it is paused.
-_INACTIVE = "INACTIVE"
-
-_ORDER = tuple(Moment)
 
 
 class MomentWatch:
@@ -115,12 +112,6 @@ class MomentWatch:
             self._moment = max(self._moment, at_least, key=_ORDER.index)
         elif statuses and self._moment is not Moment.BEFORE:
             self._moment = Moment.RESUMING
-
-
-# Status -------------------------------------------------------------------------------------------
-
-#: Text of a status that cannot be had: as ``stormwright status`` prints it.
-UNREACHABLE = "no service answers"
 
 
 class StatusText(NamedTuple):

@@ -23,11 +23,44 @@ from stormwright.predict.flow.profile import Profile
 from stormwright.predict.steady import PlacedLoad, SteadyState, steady_state
 from stormwright.schedulers import make_scheduler
 
-# True costs ---------------------------------------------------------------------------------------
-# True behaviour of topologies: currently by `predict`; an event simulator or a cluster can replace it.
-
 #: Fraction of the highest rate that a saturated topology begins: at 1 waiting times are infinite.
 _JUST_BELOW = 1 - 1e-3
+
+#: Shapes: chains as `sketch` takes them with the tasks of each component, and its work for a tuple in ms of a core.
+_SHAPES: Mapping[str, tuple[Sequence[str], Mapping[str, tuple[int, float]]]] = {
+    "linear": (
+        ("spout -> parse -> enrich -> store",),
+        {"spout": (2, 0.15), "parse": (5, 0.9), "enrich": (5, 0.6), "store": (3, 0.25)},
+    ),
+    "diamond": (
+        ("spout -> left -> join fields", "spout -> right -> join fields"),
+        {"spout": (2, 0.15), "left": (5, 0.8), "right": (4, 0.45), "join": (4, 0.3)},
+    ),
+    "star": (
+        ("in-a -> hub -> out-a", "in-b -> hub -> out-b"),
+        {"in-a": (2, 0.2), "in-b": (2, 0.2), "hub": (5, 0.5), "out-a": (3, 0.3), "out-b": (3, 0.2)},
+    ),
+    "word-count": (
+        ("lines -> split -> count fields",),
+        {"lines": (2, 0.2), "split": (5, 0.9), "count": (6, 1.2)},
+    ),
+    "page-load": (
+        ("views -> parse -> filter -> by-page fields -> total global",),
+        {"views": (2, 0.1), "parse": (5, 0.9), "filter": (3, 0.2), "by-page": (4, 0.5), "total": (1, 0.1)},
+    ),
+}
+
+#: Trees/s at which these take about two cores.
+_RATE_TPS = 1_200.0
+
+#: Errors of known costs, and of measurements of executors: deviations of logarithms.
+_COSTS_OFF, _NOISE = 0.2, 0.02
+
+#: Deviation of the logarithm of what tasks of a skewed component get.
+_SKEW = 0.5
+
+#: Deviation of the logarithm of the rates of a day.
+_TRACE_NOISE = 0.05
 
 
 class AdviceWorld(Protocol):
@@ -116,45 +149,6 @@ class PredictedWorld:
     def _blurred(self, amounts: FloatArray) -> FloatArray:
         blurred: FloatArray = amounts * np.exp(self.noise * self._random.standard_normal(len(amounts)))
         return blurred
-
-
-# Advice cases -------------------------------------------------------------------------------------
-
-#: Shapes: chains as `sketch` takes them with the tasks of each component, and its work for a tuple in ms of a core.
-_SHAPES: Mapping[str, tuple[Sequence[str], Mapping[str, tuple[int, float]]]] = {
-    "linear": (
-        ("spout -> parse -> enrich -> store",),
-        {"spout": (2, 0.15), "parse": (5, 0.9), "enrich": (5, 0.6), "store": (3, 0.25)},
-    ),
-    "diamond": (
-        ("spout -> left -> join fields", "spout -> right -> join fields"),
-        {"spout": (2, 0.15), "left": (5, 0.8), "right": (4, 0.45), "join": (4, 0.3)},
-    ),
-    "star": (
-        ("in-a -> hub -> out-a", "in-b -> hub -> out-b"),
-        {"in-a": (2, 0.2), "in-b": (2, 0.2), "hub": (5, 0.5), "out-a": (3, 0.3), "out-b": (3, 0.2)},
-    ),
-    "word-count": (
-        ("lines -> split -> count fields",),
-        {"lines": (2, 0.2), "split": (5, 0.9), "count": (6, 1.2)},
-    ),
-    "page-load": (
-        ("views -> parse -> filter -> by-page fields -> total global",),
-        {"views": (2, 0.1), "parse": (5, 0.9), "filter": (3, 0.2), "by-page": (4, 0.5), "total": (1, 0.1)},
-    ),
-}
-
-#: Trees/s at which these take about two cores.
-_RATE_TPS = 1_200.0
-
-#: Errors of known costs, and of measurements of executors: deviations of logarithms.
-_COSTS_OFF, _NOISE = 0.2, 0.02
-
-#: Deviation of the logarithm of what tasks of a skewed component get.
-_SKEW = 0.5
-
-#: Deviation of the logarithm of the rates of a day.
-_TRACE_NOISE = 0.05
 
 
 @dataclass(frozen=True)

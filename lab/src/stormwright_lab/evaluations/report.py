@@ -120,9 +120,6 @@ def as_dict(paper: Paper, rows: Sequence[RowVerdict], cells: Sequence[Cell], sto
     }
 
 
-# Pictures -------------------------------------------------------------------------------------------
-
-
 def _pictures(paper: Paper, measured: Measurements) -> Iterator[tuple[str, str]]:
     orders = [claim for row in paper.rows for claim in row.claims if isinstance(claim, OrderClaim)]
     points = [(claim, ratio) for claim in orders if (ratio := _ratio(claim, measured)) is not None]

@@ -41,7 +41,7 @@ _pattern = click.option(
 def list_scenarios(pattern: str, as_json: bool) -> None:
     """List the scenarios."""
     from stormwright_lab.chaos.campaign import why_not_virtual
-    from stormwright_lab.chaos.scenarios import scenarios_named
+    from stormwright_lab.chaos.catalogue import scenarios_named
 
     found = scenarios_named(pattern)
     if as_json:
@@ -187,8 +187,9 @@ def soak(ctx: click.Context, minutes: float, warm_up_min: float, seed: int, outp
     from stormwright.workbench.report import blank_figure, check_report
     from stormwright_lab.chaos.soak import SoakSettings
     from stormwright_lab.chaos.soak import soak as run_soak
-    from stormwright_lab.chaos.soak_record import SoakRecord, verdict_of
+    from stormwright_lab.chaos.soak_record import SoakRecord
     from stormwright_lab.chaos.soak_report import PAGE, write_page
+    from stormwright_lab.chaos.soak_verdict import verdict_of
 
     check_report()
     blank_figure(1, 1)

@@ -10,7 +10,7 @@ import click
 
 from stormwright.base.files import name_of_output
 from stormwright.cli import options
-from stormwright.cli.history import HistoryLocation, opened, place
+from stormwright.cli.history_location import HistoryLocation, opened, place
 from stormwright.cli.lines import say
 from stormwright.cli.output import prepare_output, print_json
 from stormwright.cli.progress import shown

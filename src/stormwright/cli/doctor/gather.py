@@ -18,7 +18,8 @@ from urllib.parse import urlsplit
 from stormwright import __version__
 from stormwright.base.java import OLDEST, find_java
 from stormwright.cli.asking import token_from_environment
-from stormwright.cli.doctor.facts import Facts, Installation, Jar, ServiceFacts, path_of, seeds_of, storm_yaml
+from stormwright.cli.doctor.facts import Facts, Installation, Jar, ServiceFacts
+from stormwright.cli.storm_yaml import path_of, seeds_of, storm_yaml
 from stormwright.client import Client
 from stormwright.client.client import bearing
 from stormwright.errors import MissingDependencyError

@@ -101,7 +101,7 @@ def _jar(storm_home: Path) -> str:
 
 
 def _nimbus(storm_home: Path) -> str:
-    from stormwright.cli.doctor.facts import nimbus_of, path_of, storm_yaml
+    from stormwright.cli.storm_yaml import nimbus_of, path_of, storm_yaml
     from stormwright.storm.gateway import NimbusGateway, gateway_command
 
     where, path = nimbus_of(storm_yaml(storm_home) or {}), path_of(storm_home)

@@ -52,7 +52,7 @@ def beginning(values: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _nimbus(storm_home: Path) -> str:
-    from stormwright.cli.doctor.facts import nimbus_of, storm_yaml
+    from stormwright.cli.storm_yaml import nimbus_of, storm_yaml
 
     conf = storm_yaml(storm_home)
     return nimbus_of(conf) if conf is not None else "as in its storm.yaml"

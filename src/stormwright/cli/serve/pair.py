@@ -23,10 +23,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-
-# Options ------------------------------------------------------------------------------------------
-# The options of one of several services beside a cluster.
-
 #: Decorator: the options of leader election.
 pair_options = options.group(
     click.option(
@@ -61,9 +57,6 @@ pair_options = options.group(
         "--port]",
     ),
 )
-
-
-# Leader election ----------------------------------------------------------------------------------
 
 #: What stands for the ZooKeeper of the Storm cluster; and where services agree there, below which each cluster has its
 #: own path.
@@ -191,7 +184,7 @@ def _wait_until_leader(settings: ServiceSettings, store: Any, lease: Any, stop: 
 
 
 def _of_storm(storm_home: Path, over_tls: bool, faults: list[Fault]) -> str:
-    from stormwright.cli.doctor.facts import path_of, storm_yaml
+    from stormwright.cli.storm_yaml import path_of, storm_yaml
 
     conf = storm_yaml(storm_home)
     servers = conf.get("storm.zookeeper.servers") if conf else None

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import exp, inf, isfinite, log
 
 import numpy as np
 
+from stormwright.controller.objectives.gains import gain_in, inter_node_tps, nodes_used
 from stormwright.controller.objectives.placements import TOLERANCE, Placements
 from stormwright.history.evaluation.moves import predicted_ratios
-from stormwright.model import UNPLACED, Cost, Problem, cost_of
+from stormwright.model import UNPLACED, Cost, Problem
 from stormwright.model.arrays import IntArray
 from stormwright.model.humanize import listed, readable
 from stormwright.plans.plan import Promise
@@ -21,86 +22,11 @@ from stormwright.predict.flow.layout import FlowLayout
 from stormwright.predict.gain import ONE_SIDED, RateGain, rate_gain, together
 from stormwright.predict.prediction import TopologyPrediction
 from stormwright.predict.workers import nodes_of
-from stormwright.schedulers.toolkit.triggers import BALANCE
 
 #: Objectives: the highest rate; the lowest latency of a tuple tree at the measured rate; the fewest nodes that sustain
 #: the measured rates; the least CPU for a tuple tree at those rates; or, as in the papers, the least traffic between
 #: nodes.
 THROUGHPUT, LATENCY, NODES, BALANCED, TRAFFIC = OBJECTIVES = ("throughput", "latency", "nodes", "balanced", "traffic")
-
-# Gains --------------------------------------------------------------------------------------------
-# Gains of a placement over the current one, in the quantities used by the authors of schedulers.
-
-
-@dataclass(frozen=True)
-class Gain:
-    """A gain in percent of the current placement, its description, and the figures behind it."""
-
-    percent: float
-    gained: str
-    text: str
-
-
-def gain_in(kind: str, problem: Problem, slots: IntArray) -> Gain:
-    """Return the gain of a placement in one quantity.
-
-    Parameters
-    ----------
-    kind
-        Quantity of the gain, one of `stormwright.schedulers.toolkit.triggers.GAINS`.
-    problem
-        Problem with the current placement, to which the gain is relative.
-    slots
-        Slot of every executor, -1 for none, shape (E,).
-    """
-    return _KINDS[kind](problem, slots)
-
-
-def inter_node_tps(cost: Cost) -> float:
-    """Return the traffic between nodes, within and across racks."""
-    return cost.inter_node + cost.inter_rack
-
-
-def nodes_used(problem: Problem, slots: IntArray) -> int:
-    """Return the number of nodes with an executor."""
-    return len(np.unique(problem.slot_node[slots[slots != UNPLACED]]))
-
-
-def _in_traffic(problem: Problem, slots: IntArray) -> Gain:
-    now_tps, new_tps = (inter_node_tps(cost_of(problem, each)) for each in (problem.current_slot, slots))
-    percent = 100 * (now_tps - new_tps) / now_tps if now_tps > 0 else 0.0
-    text = f"inter-node traffic {readable(now_tps)} → {readable(new_tps)} tuples/s"
-    return Gain(percent, f"inter-node traffic falls by {percent:.0f} %", text)
-
-
-def _in_nodes(problem: Problem, slots: IntArray) -> Gain:
-    now, new = (nodes_used(problem, each) for each in (problem.current_slot, slots))
-    percent = 100 * (now - new) / now if now else 0.0
-    return Gain(percent, f"{now - new} of {now} nodes are no longer needed", f"nodes {now} → {new}")
-
-
-def _in_balance(problem: Problem, slots: IntArray) -> Gain:
-    now_hz, new_hz = (_busiest_hz(problem, each) for each in (problem.current_slot, slots))
-    percent = 100 * (now_hz - new_hz) / now_hz if now_hz > 0 else 0.0
-    text = f"CPU of the busiest workers {now_hz / 1e9:.2f} → {new_hz / 1e9:.2f} GHz"
-    return Gain(percent, f"CPU of the busiest workers falls by {percent:.0f} %", text)
-
-
-def _busiest_hz(problem: Problem, slots: IntArray) -> float:
-    """Return the CPU of the busiest worker of each topology, summed, in Hz; a slot holds one topology."""
-    placed = np.flatnonzero(slots != UNPLACED)
-    worker_hz = np.bincount(slots[placed], problem.executor_cpu_hz[placed], len(problem.slots))
-    busiest_hz = np.zeros(len(problem.topologies))
-    np.maximum.at(busiest_hz, problem.executor_topology[placed], worker_hz[slots[placed]])
-    return float(busiest_hz.sum())
-
-
-_KINDS: Mapping[str, Callable[[Problem, IntArray], Gain]] = {
-    TRAFFIC: _in_traffic,
-    NODES: _in_nodes,
-    BALANCE: _in_balance,
-}
-
 
 #: Default minimum gain of a move in percent: of traffic as in the paper, else a little more than the error of
 #: predictions.

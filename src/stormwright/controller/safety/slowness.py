@@ -23,9 +23,6 @@ import numpy as np
 
 from stormwright.pipeline.monitoring.cusum import cusum_threshold
 
-# Work per tuple -----------------------------------------------------------------------------------
-# Time per tuple of each component on each node, window by window, from the performance log.
-
 #: Length of a window in seconds, and how many windows later records of it still count.
 WINDOW_S, LATE_WINDOWS = 5, 1
 
@@ -43,6 +40,22 @@ ComponentKey = tuple[str, str]
 
 #: Measures per tuple: CPU time, and time in `execute` without waiting for a core.
 CPU, TIME = 0, 1
+
+#: Display names of the measures of a slow node.
+MEASURES = {CPU: "CPU per tuple", TIME: "time per tuple"}
+
+#: Minimum windows of a reference, and the maximum weight: older ones fade.
+MIN_WINDOWS, MAX_WINDOWS = 6, 120
+
+#: Deviations assumed until they are known, by `CPU` and `TIME` (docs/results/slow-nodes.md), and the windows
+#: that the assumption counts for; older windows lose weight.
+_ASSUMED, _ASSUMED_WINDOWS, _DECAY = (0.1, 0.5), 10.0, 0.99
+
+#: Error of the reference in deviations, and the deviations by which noise stays below its allowance.
+_REFERENCE_OFF, _MIN_DRIFT = 3.0, 0.75
+
+#: Cap of successive differences in deviations; and of one window as a part of the alarm threshold.
+_OUTLIER, _OF_ALARM = 3.0, 1 / 4
 
 
 class WorkSample(NamedTuple):
@@ -148,25 +161,6 @@ def _of_others(by_node: Mapping[str, tuple[float, float]]) -> dict[str, tuple[fl
         others = [logs for other, logs in by_node.items() if other != node]
         found[node] = median(logs[CPU] for logs in others), median(logs[TIME] for logs in others)
     return found
-
-
-# Slowness -----------------------------------------------------------------------------------------
-
-#: Display names of the measures of a slow node.
-MEASURES = {CPU: "CPU per tuple", TIME: "time per tuple"}
-
-#: Minimum windows of a reference, and the maximum weight: older ones fade.
-MIN_WINDOWS, MAX_WINDOWS = 6, 120
-
-#: Deviations assumed until they are known, by `CPU` and `TIME` (docs/results/slow-nodes.md), and the windows
-#: that the assumption counts for; older windows lose weight.
-_ASSUMED, _ASSUMED_WINDOWS, _DECAY = (0.1, 0.5), 10.0, 0.99
-
-#: Error of the reference in deviations, and the deviations by which noise stays below its allowance.
-_REFERENCE_OFF, _MIN_DRIFT = 3.0, 0.75
-
-#: Cap of successive differences in deviations; and of one window as a part of the alarm threshold.
-_OUTLIER, _OF_ALARM = 3.0, 1 / 4
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from stormwright.history.evaluation.window import ObservedTraffic, Slot
+from stormwright.history.evaluation.observed_traffic import ObservedTraffic
+from stormwright.history.evaluation.window import Slot
 from stormwright.model import Problem
 from stormwright.model.humanize import counted, listed
 

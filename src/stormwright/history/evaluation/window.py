@@ -1,136 +1,17 @@
-"""Counts and figures of one topology in one window of time."""
+"""Counts and figures of one topology in one window of time.
+
+Windows represent a placement only while no young JVM loads classes and compiles: the others are not warm.
+"""
 
 from __future__ import annotations
 
-import threading
-from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping, Reversible, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import sqrt
 from typing import Any
 
-from stormwright.base.clock import WALL, Clock
-from stormwright.perflog.crossing import Crossing, TaskNodes, crossing
-from stormwright.perflog.records import MAX_CLOCK_AHEAD_MS, LogRecord
+from stormwright.perflog.crossing import Crossing
 from stormwright.perflog.schema import LATENCY_EDGES_MS
-
-# Observation --------------------------------------------------------------------------------------
-# Activity of topologies, window by window, counted from arriving records.
-#
-# The pipeline's loads spread what follows the placement by the model of Storm's groupings. To judge that model, what
-# really crossed between nodes is counted here: a record has the number of tuples for each target task. Completed trees
-# and their latencies are counted as well, to compare a placement with its prediction.
-
-#: Seconds of closed windows that are kept of a topology, and the age below which a worker is young.
-HISTORY_S, YOUNG_S = 600.0, 300.0
-
-#: A window is closed when a record begins so long after its end: what has not come by then is left out.
-GRACE_S = 5.0
-
-
-class ObservedTraffic:
-    """Counts records, each once, in windows that do not overlap; thread-safe.
-
-    Parameters
-    ----------
-    window_s
-        Length of a window.
-    clock
-        Clock of the service.
-    """
-
-    def __init__(self, window_s: float = 10.0, clock: Clock = WALL) -> None:
-        self._clock = clock
-        self.window_ms = round(window_s * 1000)
-        self._max_windows = round(HISTORY_S / window_s)
-        self._open: dict[str, dict[int, EvaluationWindow]] = {}
-        self._closed: dict[str, deque[EvaluationWindow]] = {}
-        self._generations: dict[str, dict[int, _Generation]] = {}
-        self._node_of: dict[str, TaskNodes] = {}
-        self._lock = threading.Lock()
-
-    def add(self, records: Iterable[LogRecord]) -> None:
-        """Count new records; those of a clock that is ahead would close windows too soon."""
-        latest_ms = self._clock.time() * 1000 + MAX_CLOCK_AHEAD_MS
-        with self._lock:
-            for record in records:
-                if record["start_ms"] <= latest_ms:
-                    self._count(record)
-
-    def windows(self, topology: str) -> list[EvaluationWindow]:
-        """Return closed windows of a topology, oldest first."""
-        with self._lock:
-            return list(self._closed.get(topology, ()))
-
-    def since(self, topology: str, start_ms: float) -> list[EvaluationWindow]:
-        """Return closed windows of a topology that begin at `start_ms` or later, oldest first."""
-        with self._lock:
-            return list(_newest(self._closed.get(topology, ()), start_ms))[::-1]
-
-    def young(self, topology: str) -> list[list[EvaluationWindow]]:
-        """Return the closed windows in which the youngest worker was younger than `YOUNG_S`, by generation.
-
-        A generation is the windows with the same youngest worker, oldest window first; the newest generation comes
-        first. Generations are retained for `HISTORY_S` after their last window, so that the one before a move is there
-        at its end, when windows of new workers may have closed.
-        """
-        with self._lock:
-            generations = self._generations.get(topology, {})
-            return [list(generations[born_ms].young) for born_ms in sorted(generations, reverse=True)]
-
-    def forget(self, known: Iterable[str]) -> None:
-        """Forget all topologies but the known ones."""
-        known_topologies = set(known)
-        with self._lock:
-            for by_topology in (self._open, self._closed, self._generations, self._node_of):
-                for gone in by_topology.keys() - known_topologies:
-                    del by_topology[gone]
-
-    def _count(self, record: LogRecord) -> None:
-        topology = record["worker"]["topology"]
-        node_of = self._node_of.setdefault(topology, TaskNodes())
-        node_of.add(record)
-        start_ms = record["start_ms"] // self.window_ms * self.window_ms
-        closed = self._closed.get(topology)
-        if closed and start_ms <= closed[-1].start_ms:
-            return  # it came too late
-        window = self._open.setdefault(topology, {}).setdefault(start_ms, EvaluationWindow(start_ms))
-        window.add(record, crossing(record, node_of))
-        self._close(topology, record["start_ms"])
-
-    def _close(self, topology: str, now_ms: int) -> None:
-        still_open = self._open[topology]
-        latest_ms = now_ms - self.window_ms - GRACE_S * 1000
-        for start_ms in sorted(start_ms for start_ms in still_open if start_ms < latest_ms):
-            window = still_open.pop(start_ms)
-            self._closed.setdefault(topology, deque(maxlen=self._max_windows)).append(window)
-            generations = self._generations.setdefault(topology, {})
-            generation = generations.setdefault(window.born_ms, _Generation())
-            generation.newest_ms = start_ms
-            if window.age_s < YOUNG_S:
-                generation.young.append(window)
-            for born_ms in [each for each, old in generations.items() if old.newest_ms < start_ms - HISTORY_S * 1000]:
-                del generations[born_ms]
-
-
-@dataclass
-class _Generation:
-    """Windows with the same youngest worker: those in which it was young, and the start of the newest of all."""
-
-    young: list[EvaluationWindow] = field(default_factory=list)
-    newest_ms: int = 0
-
-
-def _newest(windows: Reversible[EvaluationWindow], start_ms: float) -> Iterator[EvaluationWindow]:
-    """Yield windows, newest first."""
-    for window in reversed(windows):
-        if window.start_ms < start_ms:
-            return
-        yield window
-
-
-# Warm-up ------------------------------------------------------------------------------------------
-# Windows that represent a placement: not those in which young JVMs load classes and compile.
 
 #: Seconds of a worker's life that never count: it connects to its peers and works off what has piled up meanwhile.
 CONNECTING_S = 10.0
@@ -143,6 +24,16 @@ COMPILING, LONGEST_S = 0.1, 120.0
 
 #: Workers of an age differ in it by no more than this, in seconds.
 LIKE_AGE_S = 10.0
+
+#: What a tree in each bucket of complete latency is taken to have needed: the middle, in the sense of ratios.
+_STEP = sqrt(LATENCY_EDGES_MS[1] / LATENCY_EDGES_MS[0])
+_MIDDLE_MS = (*(edge / _STEP for edge in LATENCY_EDGES_MS), LATENCY_EDGES_MS[-1] * _STEP)
+
+#: What trees are taken to have needed that needed less than the first bucket tells apart.
+SHORTEST_MS = _MIDDLE_MS[0]
+
+#: Supervisor and port.
+Slot = tuple[str, int]
 
 
 def is_warm(age_s: float, compiling: float | None) -> bool:
@@ -196,19 +87,6 @@ def of_like_age(young: Sequence[Sample], after: Sequence[Sample]) -> tuple[list[
 
 def _mean_age(samples: Sequence[Sample], otherwise: float) -> float:
     return sum(sample.age_s for sample in samples) / len(samples) if samples else otherwise
-
-
-# Window -------------------------------------------------------------------------------------------
-
-#: What a tree in each bucket of complete latency is taken to have needed: the middle, in the sense of ratios.
-_STEP = sqrt(LATENCY_EDGES_MS[1] / LATENCY_EDGES_MS[0])
-_MIDDLE_MS = (*(edge / _STEP for edge in LATENCY_EDGES_MS), LATENCY_EDGES_MS[-1] * _STEP)
-
-#: What trees are taken to have needed that needed less than the first bucket tells apart.
-SHORTEST_MS = _MIDDLE_MS[0]
-
-#: Supervisor and port.
-Slot = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)

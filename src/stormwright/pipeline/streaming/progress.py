@@ -15,8 +15,13 @@ from stormwright.pipeline.measurement.windows import PANES, by_pane, first_of_ea
 from stormwright.pipeline.parsing.clean import RECORD_KEYS, LineCounts
 from stormwright.pipeline.settings import StreamSettings
 
-# Progress -----------------------------------------------------------------------------------------
-# Progress of a stream of loads, for programs.
+#: The file was moved here, with its old time, or a clock was set back.
+OVERTAKEN = "late: files that landed long after this one were read before it"
+
+_TEXTS = {f"worker_{part.name}" for part in WORKER.fields if part.name in IDENTITY and part.type == Text()}
+
+#: Schema of the records in a pane.
+SOURCE_RECORDS = pa.schema([(name, pa.string() if name in _TEXTS else pa.int64()) for name in RECORD_KEYS])
 
 
 class StreamProgress(TypedDict):
@@ -87,17 +92,6 @@ def with_names(progress: StreamProgress, name: Callable[[str], str]) -> StreamPr
         }
         named["alarms"] = {**alarms, **named_alarms}
     return named
-
-
-# State --------------------------------------------------------------------------------------------
-
-#: The file was moved here, with its old time, or a clock was set back.
-OVERTAKEN = "late: files that landed long after this one were read before it"
-
-_TEXTS = {f"worker_{part.name}" for part in WORKER.fields if part.name in IDENTITY and part.type == Text()}
-
-#: Schema of the records in a pane.
-SOURCE_RECORDS = pa.schema([(name, pa.string() if name in _TEXTS else pa.int64()) for name in RECORD_KEYS])
 
 
 @dataclass(frozen=True)

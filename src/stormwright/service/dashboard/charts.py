@@ -1,231 +1,31 @@
-"""Charts as SVG: time series, heat maps, cells and meters."""
+"""Charts of time series as SVG."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from math import ceil, floor, isnan, log10
-from urllib.parse import quote
-from xml.etree.ElementTree import Element, SubElement, tostring
+from math import ceil, floor, log10
 
-import numpy as np
 from markupsafe import Markup
 
-from stormwright.model.arrays import FloatArray, IndexArray
-from stormwright.model.cluster import Cluster
-from stormwright.service.dashboard.scene import Heat
-
-# Elements -----------------------------------------------------------------------------------------
-# Elements of SVG: attributes are numbers and names of this code, texts are escaped.
-
-#: Parts from which on a colour is used; the classes of the style sheet are ``u0`` to ``u4``, ``over`` and ``unknown``.
-_STEPS = (0.2, 0.4, 0.6, 0.8)
-
-
-def use_class(part: float) -> str:
-    """The class of the style sheet that has the colour of a part in use; NaN is unknown."""
-    if isnan(part):
-        return "unknown"
-    return "over" if part > 1 + 1e-9 else f"u{sum(part >= step for step in _STEPS)}"
-
-
-def drawing(width: float, height: float, title: str, kind: str = "") -> Element:
-    """Return an SVG element with an accessible title.
-
-    Parameters
-    ----------
-    width, height
-        Size in pixels; also the coordinate system of the drawing.
-    title
-        Short description of the content, for screen readers.
-    kind
-        CSS class besides ``drawing``; empty for none.
-    """
-    about = {"viewBox": f"0 0 {num(width)} {num(height)}", "width": num(width), "height": num(height), "role": "img"}
-    return Element("svg", about | {"aria-label": title, "class": f"drawing {kind}".strip()})
-
-
-def add(parent: Element, tag: str, kind: str = "", text: str = "", **values: float | str) -> Element:
-    """A new element in another.
-
-    Parameters
-    ----------
-    parent
-        Element to which the new one is appended.
-    tag, kind, text
-        What it is, its class, and what stands in it.
-    **values
-        Its attributes; underscores in their names are hyphens.
-    """
-    attributes = {name.strip("_").replace("_", "-"): v if isinstance(v, str) else num(v) for name, v in values.items()}
-    found = SubElement(parent, tag, ({"class": kind} if kind else {}) | attributes)
-    if text:
-        found.text = text
-    return found
-
-
-def titled(element: Element, text: str) -> Element:
-    """Return the element with a tooltip."""
-    SubElement(element, "title").text = text
-    return element
-
-
-def link(parent: Element, href: str, label: str) -> Element:
-    """A link in a drawing; `href` is a path that this code has quoted."""
-    return SubElement(parent, "a", {"href": href, "aria-label": label})
-
-
-def markup(element: Element) -> Markup:
-    """The drawing as a part of a page."""
-    return Markup(tostring(element, encoding="unicode"))  # noqa: S704 (the tree is escaped as it is written)
-
-
-def num(value: float) -> str:
-    """A number in as few digits as a screen shows."""
-    return f"{value:.1f}".rstrip("0").rstrip(".")
-
-
-def shortened(text: str, most: int) -> str:
-    """The beginning of a text that is too long."""
-    return text if len(text) <= most else f"{text[: most - 1]}…"
-
-
-# Heat map -----------------------------------------------------------------------------------------
-# Traffic from place to place as coloured cells.
-
-_CELL, _HEAT_GAP, _SIDE, _HEAD, _LETTER, _MAX = 22, 2, 8, 10, 7.6, 15
-
-#: Width of the cells together, the largest one, and the smallest one with a figure in it.
-_HEAT_SIZE, _LARGEST_CELL, _WITH_FIGURES = 440, 88, 56
-
-
-def heat_map(heat: Heat) -> Markup:
-    """Draw traffic from rows to columns; the stronger the colour, the more. The diagonal is not coloured."""
-    count = len(heat.names)
-    size = min(max(_HEAT_SIZE // max(count, 1), _CELL), _LARGEST_CELL)
-    step = size + _HEAT_GAP
-    names = [shortened(name, _MAX) for name in without_domain(heat.names)]
-    side = max(map(len, names), default=0) * _LETTER + _SIDE
-    crossing = heat.tps.copy()
-    np.fill_diagonal(crossing, 0)
-    most = float(crossing.max()) if crossing.size else 0.0
-    svg = drawing(side + count * step, side + _HEAD + count * step, f"traffic between {count} {heat.kind}s", "heat")
-    for number, name in enumerate(names):
-        middle = (number + 0.5) * step - 1 + 4
-        add(svg, "text", "faint", name, x=side - _SIDE, y=side + _HEAD + middle, text_anchor="end")
-        turned = f"rotate(-90 {side + middle:.0f} {side})"
-        add(svg, "text", "faint", name, x=side + middle, y=side, transform=turned)
-    for row in range(count):
-        for column in range(count):
-            tps = float(heat.tps[row, column])
-            kind = "self" if row == column else _heat_step(tps, most)
-            x, y = side + column * step, side + _HEAD + row * step
-            cell = add(svg, "rect", kind, x=x, y=y, width=size, height=size, rx=2)
-            if tps:
-                titled(cell, f"{heat.names[row]} → {heat.names[column]}: {tps:,.0f} tuples/s")
-            if tps and size >= _WITH_FIGURES:
-                colour = "" if kind == "self" else f"on-u{max(int(kind[1]) - 1, 0)}"
-                add(svg, "text", colour, axis_label(tps, tps), x=x + size / 2, y=y + size / 2 + 4, text_anchor="middle")
-    return markup(svg)
-
-
-def heat_steps(heat: Heat) -> list[tuple[str, str]]:
-    """Return class and text of each colour of a heat map, for its legend."""
-    crossing = heat.tps.copy()
-    np.fill_diagonal(crossing, 0)
-    most = float(crossing.max()) if crossing.size else 0.0
-    ends = [most * ((step + 1) / 5) ** 2 for step in range(5)]
-    return [(f"h{step + 1}", f"up to {axis_label(end, end)}") for step, end in enumerate(ends)] if most else []
-
-
-def without_domain(hosts: Sequence[str]) -> Sequence[str]:
-    """Names of hosts without the domain that all of them share."""
-    domains = {name.partition(".")[2] for name in hosts if "." in name}
-    if len(domains) != 1:
-        return hosts
-    return [name.removesuffix(f".{domain}") for domain in domains for name in hosts]
-
-
-def _heat_step(tps: float, most: float) -> str:
-    """By the square root: of little, too, one sees that it is there."""
-    return "h0" if tps <= 0 or most <= 0 else f"h{min(int((tps / most) ** 0.5 * 5) + 1, 5)}"
-
-
-# Cells --------------------------------------------------------------------------------------------
-# Nodes as cells, rack by rack, coloured by how full each is.
-
-#: On a page with up to so many nodes each cell is a link of its own; of more, those of a colour are one shape.
-MAX_LINKS = 400
-
-#: Up to so many nodes each cell has its figure in it.
-MAX_FIGURES = 64
-
-_NODE_CELL, _NODE_GAP, _IN_ROW = 14, 3, 40
-
-#: Up to so many light cells are a block, with so many in a row, of which a page has many.
-_BLOCK, _BLOCK_ROW, _SMALL, _SMALL_GAP = 100, 17, 10, 2
-
-#: Width, height and number in a row of cells with figures.
-_WIDE, _HIGH, _FEW_IN_ROW = 48, 32, 5
-
-
-def cells(nodes: IndexArray, part: FloatArray, cluster: Cluster, what: str, on_page: int) -> Markup:
-    """The cells of some nodes.
-
-    Parameters
-    ----------
-    nodes
-        Indices of the nodes to draw, in order.
-    part
-        In use of every node, shape (N,).
-    cluster
-        Cluster of all N nodes, for their names and ids.
-    what
-        Name of the quantity that the part is of.
-    on_page
-        How many nodes the page has in all.
-    """
-    if on_page <= MAX_LINKS:
-        return _linked(nodes, part, cluster, what)
-    block = len(nodes) <= _BLOCK
-    size, gap, in_row = (_SMALL, _SMALL_GAP, _BLOCK_ROW) if block else (_NODE_CELL, _NODE_GAP, _IN_ROW)
-    step, rows = size + gap, -(-len(nodes) // in_row)
-    svg = drawing(in_row * step - gap, rows * step - gap, f"{what} of {len(nodes):,} nodes", "cells many")
-    shapes: dict[str, list[str]] = {}
-    for number, value in enumerate(part[nodes].tolist()):
-        row, column = divmod(number, in_row)
-        shape = (
-            f"M{column * step} {row * step + size / 2:g}h{size}"  # a stroke as wide as a cell: half the bytes of a box
-        )
-        shapes.setdefault(use_class(value), []).append(shape)
-    for kind, found in shapes.items():
-        add(svg, "path", kind, d="".join(found), stroke_width=size)
-    return markup(svg)
-
-
-def _linked(nodes: IndexArray, part: FloatArray, cluster: Cluster, what: str) -> Markup:
-    figures = len(nodes) <= MAX_FIGURES
-    wide, high, in_row = (_WIDE, _HIGH, _FEW_IN_ROW) if figures else (_NODE_CELL, _NODE_CELL, _IN_ROW)
-    columns, rows = min(max(len(nodes), 1), in_row), -(-max(len(nodes), 1) // in_row)
-    width, height = columns * (wide + _NODE_GAP) - _NODE_GAP, rows * (high + _NODE_GAP) - _NODE_GAP
-    svg = drawing(width, height, f"{what} of {len(nodes):,} nodes", "cells")
-    del svg.attrib["role"], svg.attrib["aria-label"]  # it holds links, each with its own
-    for number, node in enumerate(nodes.tolist()):
-        row, column = divmod(number, in_row)
-        x, y, kind = column * (wide + _NODE_GAP), row * (high + _NODE_GAP), use_class(part[node])
-        figure = "–" if kind == "unknown" else f"{part[node]:.0%}"
-        label = f"{cluster.node_names[node]}: {what} {figure}"
-        to = link(svg, f"/cluster/nodes/{quote(cluster.supervisors[node].id, safe='')}", label)
-        titled(add(to, "rect", kind, x=x, y=y, width=wide, height=high, rx=2 + 2 * figures), label)
-        if figures:
-            add(to, "text", f"on-{kind}", figure, x=x + wide / 2, y=y + high / 2 + 4)
-    return markup(svg)
-
-
-# Small multiples ----------------------------------------------------------------------------------
+from stormwright.service.dashboard.svg import add, drawing, link, markup, num, titled
 
 _SPARK_WIDE, _SPARK_HIGH = 168, 44
+
+_LEFT, _RIGHT, _TOP, _BOTTOM = 62, 12, 26, 26
+
+#: Widths and heights: beside another, and alone across a page.
+BESIDE, ACROSS = (560, 200), (1100, 220)
+
+#: From here on, marks at the side are whole numbers.
+_WHOLE = 40
+
+#: A gap of so many usual steps is none that a line bridges.
+_GAP = 5
+
+#: Least value of an axis for a prefix, the prefix, and its factor.
+_PREFIXES = ((1e9, "G", 1e9), (1e6, "M", 1e6), (1e4, "k", 1e3))
 
 
 def spark(points: Sequence[tuple[int, float]], first_ms: int, last_ms: int, label: str) -> Markup:
@@ -254,40 +54,6 @@ def spark(points: Sequence[tuple[int, float]], first_ms: int, last_ms: int, labe
     if places:
         add(svg, "path", "line l0", d=_path(places, _step(line, x)))
     return markup(svg)
-
-
-# Meter --------------------------------------------------------------------------------------------
-# A part in use, as a bar beside its figure.
-
-_WIDTH, _HEIGHT = 72, 8
-
-
-def meter(part: float | None, whole: str) -> Markup:
-    """Return a bar that is full at 1; `whole` names the total.
-
-    The figure stands beside it, so no reader needs the colour.
-    """
-    known = part is not None and not isnan(part)
-    value = part if part is not None and known else 0.0
-    svg = drawing(_WIDTH, _HEIGHT, f"{whole}: {value:.0%}" if known else f"{whole}: unknown", "meter")
-    add(svg, "rect", "track", width=_WIDTH, height=_HEIGHT, rx=2)
-    if known and value > 0:
-        add(svg, "rect", use_class(value), width=max(min(value, 1.0) * _WIDTH, 2), height=_HEIGHT, rx=2)
-    return markup(svg)
-
-
-# Charts -------------------------------------------------------------------------------------------
-
-_LEFT, _RIGHT, _TOP, _BOTTOM = 62, 12, 26, 26
-
-#: Widths and heights: beside another, and alone across a page.
-BESIDE, ACROSS = (560, 200), (1100, 220)
-
-#: From here on, marks at the side are whole numbers.
-_WHOLE = 40
-
-#: A gap of so many usual steps is none that a line bridges.
-_GAP = 5
 
 
 @dataclass(frozen=True)
@@ -362,10 +128,6 @@ def chart(lines: Sequence[Line], unit: str, marks: Sequence[Mark] = (), size: tu
     for number, line in enumerate(lines):
         add(svg, "path", f"line l{number % 6}", d=_path([(x(at), y(v)) for at, v in line.points], _step(line, x)))
     return markup(svg)
-
-
-#: Least value of an axis for a prefix, the prefix, and its factor.
-_PREFIXES = ((1e9, "G", 1e9), (1e6, "M", 1e6), (1e4, "k", 1e3))
 
 
 def axis_label(value: float, top: float) -> str:

@@ -16,7 +16,7 @@ from stormwright.base.clock import WALL
 from stormwright.errors import MissingDependencyError
 from stormwright.model.humanize import counted, duration, in_utc, readable
 from stormwright.service.auth.roles import Visitor, allowed
-from stormwright.service.dashboard.charts import meter
+from stormwright.service.dashboard.node_cells import meter
 from stormwright.service.dashboard.state import DashboardState
 from stormwright.service.dashboard.views.page import Page
 

@@ -9,7 +9,7 @@ from xml.etree.ElementTree import Element
 from markupsafe import Markup
 
 from stormwright.model.humanize import counted
-from stormwright.service.dashboard.charts import add, drawing, markup, num, shortened, titled, use_class
+from stormwright.service.dashboard.svg import add, drawing, markup, num, shortened, titled, use_class
 
 _WIDTH, _HEIGHT, _ACROSS, _DOWN, _MARGIN = 150, 58, 84, 26, 16
 _NAME, _THINNEST, _THICKEST = 17, 1.5, 11.0

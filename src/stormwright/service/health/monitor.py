@@ -20,7 +20,8 @@ from stormwright.service.health.nimbus import (
     rest_of_sentence,
     supervisor_texts,
 )
-from stormwright.service.health.workers import NAMED, WorkerReports, warming_texts, worker_texts
+from stormwright.service.health.worker_texts import NAMED, warming_texts, worker_texts
+from stormwright.service.health.workers import WorkerReports
 from stormwright.service.on_change import OnChange
 
 log = logging.getLogger(__name__)

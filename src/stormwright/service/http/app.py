@@ -29,13 +29,11 @@ from stormwright.model import Problem
 from stormwright.service.auth.roles import HEALTH
 from stormwright.service.dashboard.site import Site, wants_pages
 from stormwright.service.http.asgi import App, Bodies
+from stormwright.service.http.cluster_metrics import DETAILS
 from stormwright.service.http.deliveries import MAX_DELIVERY_BYTES, MAX_WAITING_BYTES, PERFLOG, Deliveries, Recipient
-from stormwright.service.http.metrics import CONTENT_TYPE, DETAILS, metrics_text
+from stormwright.service.http.metrics import CONTENT_TYPE, metrics_text
 from stormwright.service.status import ServiceStatus
 from stormwright.storm.bridge import Bridge, NimbusAnswer
-
-# NimbusRequests of Nimbus ------------------------------------------------------------------------------
-# Nimbus's questions, on a path of their own: nothing else that the service does keeps them waiting.
 
 #: How long Nimbus waits, in ms: where it says so in its configuration, and where it does not.
 DEADLINE_MS = "stormwright.service.deadline.ms"
@@ -50,9 +48,31 @@ _MIN_S = 0.05
 #: Executors in a question, ten times what the service is built for: each takes memory, which few bytes could ask for.
 MAX_EXECUTORS = 1_000_000
 
+#: Ten times what Nimbus sends of a cluster of 1,000 topologies, 100,000 executors and 5,000 nodes.
+MAX_QUESTION_BYTES = 96 * 2**20
+
+_JSON = "application/json"
+
+#: Told to who asks for ``/``.
+_ENDPOINTS = {
+    "POST /v1/schedule": "a problem, as Nimbus asks; the answer is an assignment",
+    f"POST {PERFLOG.decode()}": "records of the performance log, a line each",
+    "GET /v1/status": "what the service does, and what it measured last",
+    "GET /v1/problem": "the cluster as it is now, with the load that was measured: a problem file",
+    "GET /metrics": f"figures for Prometheus; ?detail={'|'.join(DETAILS[1:])} adds finer ones",
+}
+
+_OPERATING = {
+    "GET /v1/overview": "health, proposed changes, latest changes, and plans that wait for approval",
+    "GET /v1/openapi.json": "plans, history and modes: what operates the service, described",
+}
+
+#: Minimum seconds for which a text is used again, and that time as a multiple of the time that it took to make.
+_RECENT_S, _TIMES = 0.25, 4.0
+
 
 class NimbusRequests:
-    """Answers Nimbus, one question at a time, on one thread.
+    """Answers Nimbus, one question at a time, on one thread, so that no other work of the service delays it.
 
     Parameters
     ----------
@@ -118,28 +138,6 @@ def _answer_bytes(answer: NimbusAnswer, epoch: int | None) -> bytes:
 
 def _error(text: str) -> bytes:
     return orjson.dumps({"error": text})
-
-
-# App ----------------------------------------------------------------------------------------------
-
-#: Ten times what Nimbus sends of a cluster of 1,000 topologies, 100,000 executors and 5,000 nodes.
-MAX_QUESTION_BYTES = 96 * 2**20
-
-_JSON = "application/json"
-
-#: Told to who asks for ``/``.
-_ENDPOINTS = {
-    "POST /v1/schedule": "a problem, as Nimbus asks; the answer is an assignment",
-    f"POST {PERFLOG.decode()}": "records of the performance log, a line each",
-    "GET /v1/status": "what the service does, and what it measured last",
-    "GET /v1/problem": "the cluster as it is now, with the load that was measured: a problem file",
-    "GET /metrics": f"figures for Prometheus; ?detail={'|'.join(DETAILS[1:])} adds finer ones",
-}
-
-_OPERATING = {
-    "GET /v1/overview": "health, proposed changes, latest changes, and plans that wait for approval",
-    "GET /v1/openapi.json": "plans, history and modes: what operates the service, described",
-}
 
 
 @dataclass(frozen=True)
@@ -229,10 +227,6 @@ def make_app(
     )
 
     return Endpoints(app, deliveries)
-
-
-#: Minimum seconds for which a text is used again, and that time as a multiple of the time that it took to make.
-_RECENT_S, _TIMES = 0.25, 4.0
 
 
 class RecentText:

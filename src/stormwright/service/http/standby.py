@@ -26,7 +26,8 @@ from stormwright.service.http.api import routes_of
 from stormwright.service.http.app import Endpoints
 from stormwright.service.http.deliveries import BodyRecipient, Deliveries
 from stormwright.service.http.endpoints import ENDPOINTS
-from stormwright.service.http.metrics import CONTENT_TYPE, LEADS, ReadyMetrics, gauge
+from stormwright.service.http.metric_families import gauge
+from stormwright.service.http.metrics import CONTENT_TYPE, LEADS, ReadyMetrics
 from stormwright.service.leader_election.standby import StandbyService
 from stormwright.service.plans.journal import Journal
 from stormwright.service.plans.plan_service import PlanService

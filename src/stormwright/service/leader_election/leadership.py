@@ -13,12 +13,9 @@ from stormwright.service.leader_election.lease import Lease
 from stormwright.service.leader_election.replicated_state import ReplicatedState, stop_replicating
 from stormwright.service.storage.database import State
 
-# Fencing ------------------------------------------------------------------------------------------
-# Nimbus, for a service that may have lost its leadership without knowing it.
-
 
 class LeaderOnlyNimbus:
-    """Nimbus with changes refused unless this service leads.
+    """Nimbus with changes refused unless this service leads: it may have lost its leadership without knowing it.
 
     Parameters
     ----------
@@ -60,9 +57,6 @@ class LeaderOnlyNimbus:
         """See `Nimbus`."""
         self._require()
         return self._nimbus.release(topology_id, supervisor)
-
-
-# Leadership ---------------------------------------------------------------------------------------
 
 
 class Leadership(Protocol):

@@ -1,4 +1,7 @@
-"""The state of a service, replicated to all services of a cluster."""
+"""The state of a service, replicated to all services of a cluster.
+
+Every transaction is an entry of a log, which all services apply in the same order.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +23,6 @@ from stormwright.service.storage.database import ENTRY_TABLES, FILE, MIGRATIONS,
 
 log = logging.getLogger(__name__)
 
-
-# Log entries --------------------------------------------------------------------------------------
-# Transactions as entries of a log that every service applies in the same order.
-
 #: Finished plans, and entries of the journal, in a snapshot for services that join later.
 MAX_PLANS, MAX_ENTRIES = 100, 500
 
@@ -43,6 +42,12 @@ COMPACTION: Sequence[Statement] = (
     (f"DELETE FROM plans WHERE id IN ({_OLD_PLANS})", ()),  # noqa: S608 (as above)
     *((f"DELETE FROM {table} WHERE {_IS_OLD_ENTRY}", ()) for table in ENTRY_TABLES),  # noqa: S608 (names are ours)
 )
+
+#: Entries after which another snapshot is saved, so that joining services have few entries to read.
+SNAPSHOT_EVERY = 1000
+
+_NAME = "pair"
+_SAVE = "INSERT OR REPLACE INTO documents VALUES (?, ?)"
 
 
 class OtherVersionError(StormwrightError):
@@ -64,15 +69,6 @@ def decode_entry(entry: bytes) -> list[Statement]:
             f"{len(MIGRATIONS)}): restart it, or upgrade it to this version first"
         )
     return [(text, values) for text, values in document["statements"]]
-
-
-# Replicated state ---------------------------------------------------------------------------------
-
-#: Entries after which another snapshot is saved, so that joining services have few entries to read.
-SNAPSHOT_EVERY = 1000
-
-_NAME = "pair"
-_SAVE = "INSERT OR REPLACE INTO documents VALUES (?, ?)"
 
 
 class ReplicatedState:

@@ -14,7 +14,8 @@ from stormwright.controller.draining import DrainPolicy
 from stormwright.controller.planning.order import Forbidden
 from stormwright.controller.requests import NoPlan
 from stormwright.controller.safety.holds import MAX_MISSING
-from stormwright.controller.safety.move_kinds import MoveSafety, forbidden_moves, permission_of
+from stormwright.controller.safety.move_kinds import MoveSafety
+from stormwright.controller.safety.move_permissions import forbidden_moves, permission_of
 from stormwright.errors import ConflictError, Fault, InputError
 from stormwright.model import UNPLACED, Problem, Topology
 from stormwright.model.humanize import in_utc

@@ -7,191 +7,38 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import islice
-from queue import SimpleQueue
 
 from stormwright.client import shapes
 from stormwright.client.shapes import DrainRequest
-from stormwright.controller.description import FigureSources, SafetyOf, move_kinds, with_figures
+from stormwright.controller.description import FigureSources, with_figures
 from stormwright.controller.objectives.objective import LexicographicObjective
 from stormwright.controller.objectives.placements import Placements, measured_rates
-from stormwright.controller.planning.expected_pauses import Pause, expected_pause
 from stormwright.controller.planning.valid_moves import planned_slots
 from stormwright.controller.preconditions import changes
 from stormwright.controller.propose import propose, to_plan_on
 from stormwright.controller.requests import Evacuate, Improve, NoPlan, Place, Repair, Terms
-from stormwright.controller.safety.move_kinds import KINDS, MoveSafety, move_safety
+from stormwright.controller.safety.move_kinds import KINDS, MoveSafety
 from stormwright.controller.staying import require_matches
 from stormwright.errors import ConflictError, StormwrightError
-from stormwright.explain.explain import explanations
-from stormwright.explain.explanation import BEST, ComponentExplanation
-from stormwright.model import Assignment, Problem, Scheduler, Topology
+from stormwright.model import Problem, Scheduler, Topology
 from stormwright.plans.modes import Modes, unmatched_patterns
 from stormwright.plans.plan import SERVICE, Plan, PlanSummary, Preconditions
 from stormwright.plans.states import HALTED_STATES, IN_PROGRESS_STATES, OPEN_STATES
+from stormwright.service.plans.explanations import explained
 from stormwright.service.plans.guard import Guard
 from stormwright.service.plans.journal import Journal
+from stormwright.service.plans.plan_queue import MakePlan, PlanQueue
 from stormwright.service.plans.queries import PlanQueries
 from stormwright.service.plans.store import PlanStore
 from stormwright.service.safety.nodes import NodeService
 
 log = logging.getLogger(__name__)
 
-
 #: Seconds for which measured rates are compared with those of open plans before they are computed again.
 _RATES_S = 10.0
 
-#: Proposes a plan for the cluster of now.
-MakePlan = Callable[[Problem, FigureSources], Plan | NoPlan]
-
 #: Number of plans whose preconditions are cached.
 _MAX_PRECONDITIONS = 64
-
-
-# Queue --------------------------------------------------------------------------------------------
-
-#: Maximum number of plans that wait to be made; more are the mistake of a script.
-MAX_WAITING = 20
-
-
-class PlanQueue:
-    """Makes requested plans in order, one at a time, in a thread of its own.
-
-    Parameters
-    ----------
-    plans, journal
-        Stored plans, and past pauses.
-    problem
-        Returns what runs now, with the newest load.
-    safety_of
-        Returns how a topology can be moved.
-    """
-
-    def __init__(
-        self,
-        plans: PlanStore,
-        journal: Journal,
-        problem: Callable[[], Problem | None],
-        safety_of: SafetyOf = move_safety,
-    ) -> None:
-        self._plans, self._journal, self._problem, self._safety_of = plans, journal, problem, safety_of
-        self._work: SimpleQueue[Callable[[], None]] = SimpleQueue()
-        self._closed = False
-        # A daemon thread: a search may take minutes, and the end of the service does not wait for it.
-        threading.Thread(target=self._run, name="stormwright-plans", daemon=True).start()
-
-    def close(self) -> None:
-        """Make no more plans; one that is being made fails at the next start of the service."""
-        self._closed = True
-        self._work.put(lambda: None)
-
-    def require_room(self) -> None:
-        """Raise ConflictError if `MAX_WAITING` plans wait to be made."""
-        if len(self._plans.states(["planning"], MAX_WAITING)) == MAX_WAITING:
-            raise ConflictError(f"{MAX_WAITING} plans wait to be made: try again when some of them are")
-
-    def submit(self, work: Callable[[], None]) -> None:
-        """Run a function after those submitted before."""
-        self._work.put(work)
-
-    def make(self, plan: str, make: MakePlan) -> None:
-        """Propose a plan (by id) for the current cluster on this thread; on an error its state is ``failed``."""
-        try:
-            if self._plans.summary(plan).state != "planning":
-                return  # discarded while others were made
-            found = make(self.now(), self.sources)
-            self._plans.save(plan, found.figures if isinstance(found, NoPlan) else found)
-        except StormwrightError as error:
-            self._plans.happen(plan, "failed", error.line)
-        except Exception as error:  # a bug of a scheduler
-            if self._closed:
-                return
-            log.exception("plan %s could not be made", plan)
-            self._plans.happen(plan, "failed", f"{type(error).__name__}: {error}")
-
-    def now(self) -> Problem:
-        """Return the current problem; raises ConflictError before the first poll of Nimbus."""
-        problem = self._problem()
-        if problem is None:
-            raise ConflictError("Nimbus has not polled the service yet: try again in 10 s")
-        return problem
-
-    @property
-    def sources(self) -> FigureSources:
-        """Sources of the figures of plans."""
-        return FigureSources(self._pause, self._safety_of)
-
-    def _pause(self, name: str, modelled_s: float) -> Pause:
-        return expected_pause(modelled_s, self._journal.pause_parts(name), self._journal.pause_parts())
-
-    def _run(self) -> None:
-        while True:
-            work = self._work.get()
-            if self._closed:
-                return
-            try:
-                work()
-            except Exception:  # such as a full disk: the plan then fails at the next start
-                if not self._closed:
-                    log.exception("a plan could not be stored")
-
-
-# Explanations -------------------------------------------------------------------------------------
-
-#: Maximum number of explanations in one answer: each considers all nodes.
-_MAX = 20
-
-
-def explained(
-    problem: Problem, topology: str | None, executor: int | None, safety_of: SafetyOf = move_safety
-) -> shapes.Explanations:
-    """Explain the slot of one executor, or of all unplaced executors (of one topology).
-
-    Parameters
-    ----------
-    problem
-        Problem with the current placement and the newest load.
-    topology, executor
-        As `stormwright.explain.explain.explain` has them.
-    safety_of
-        Returns how a topology can be moved.
-
-    Raises
-    ------
-    InputError
-        There is no such topology or executor.
-    """
-    runs = Assignment(problem.current_slot, scheduler="stormwright")
-    each = explanations(problem, runs, topology, executor, only_unplaced=executor is None)
-    found = list(islice(each, _MAX + 1))
-    kinds = move_kinds(problem, {each.topology for each in found[:_MAX]}, safety_of)
-    return shapes.Explanations(explanations=tuple(map(_shaped, found[:_MAX])), more=len(found) > _MAX, kinds=kinds)
-
-
-def _shaped(of: ComponentExplanation) -> shapes.Explanation:
-    best = of.open_nodes[:BEST] if of.slot else []
-    return shapes.Explanation(
-        topology=of.topology,
-        component=of.component,
-        executors=of.executors,
-        slot=of.slot,
-        text=of.histogram if of.slot else of.status_text,
-        shortages=of.shortages,
-        ruled_out=tuple(shapes.ExcludedNodes(nodes=each.nodes, kind=each.kind, text=str(each)) for each in of.counts),
-        best=tuple(
-            shapes.OtherNode(
-                node=each.node,
-                supervisor=each.supervisor,
-                host=each.host,
-                cost_change=each.cost_change or 0.0,
-                joins=each.worker,
-            )
-            for each in best
-        ),
-    )
-
-
-# Plan service -------------------------------------------------------------------------------------
 
 
 def _person(name: str) -> str:

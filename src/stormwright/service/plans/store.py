@@ -27,8 +27,6 @@ from stormwright.plans.states import (
 from stormwright.service.plans.journal import Journal
 from stormwright.service.storage.database import State
 
-# Plans --------------------------------------------------------------------------------------------
-
 #: Columns of a plan without its document.
 _COLUMNS = (
     "id, created_ms, origin, goal, author, reason, request, auto_apply, state, why, stage, stop, tries, approved_by, "
@@ -40,6 +38,11 @@ _FROM_DOCUMENT = ("topologies", "step_count", "stages", "score_before", "score_a
 
 #: Number of cached plans: fields of summaries, and complete ones.
 _MAX_SUMMARIES, _MAX_PLANS = 1000, 8
+
+#: Seconds after which a proposal that nobody applied is discarded, because the load has changed.
+PROPOSED_S = 3600.0
+
+_DAY_MS = 86_400_000
 
 
 class PlanStore:
@@ -303,14 +306,6 @@ def _columns(row: Row, now_s: float) -> dict[str, Any]:
         "age_s": max(now_s - row["created_ms"] / 1000, 0.0),
         "auto_apply": bool(row["auto_apply"]) and row["state"] in ("planning", "planned"),
     }
-
-
-# Expiry -------------------------------------------------------------------------------------------
-
-#: Seconds after which a proposal that nobody applied is discarded, because the load has changed.
-PROPOSED_S = 3600.0
-
-_DAY_MS = 86_400_000
 
 
 class PlanExpiry:

@@ -15,9 +15,6 @@ from stormwright.errors import ClusterError, Fault, InputError
 from stormwright.model.link_speed import link_bits_per_s
 from stormwright.storm.local_cluster.network import free_ports, free_subnet
 
-# Configuration ------------------------------------------------------------------------------------
-# Configuration of a local cluster, validated on creation.
-
 _T = TypeVar("_T")
 
 NetworkKind = Literal["auto", "namespaces", "loopback"]
@@ -31,6 +28,11 @@ _CORES = (0.05, 1024.0)
 
 #: The octets left for nodes in the cluster's subnet, and plenty for one machine.
 MAX_NODES = 64
+
+NIMBUS_PORT = 6627
+ZOOKEEPER_PORT = 2181
+SUPERVISOR_PORT = 6628
+FIRST_WORKER_PORT = 6700
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,14 +156,6 @@ def _values(given: _T | tuple[_T, ...] | None) -> tuple[_T, ...]:
 def of_nodes(given: _T | tuple[_T, ...], nodes: int) -> tuple[_T, ...]:
     """Return a value for each of a number of nodes: the given one for all, or the given ones."""
     return given if isinstance(given, tuple) else (given,) * nodes
-
-
-# Plan ---------------------------------------------------------------------------------------------
-
-NIMBUS_PORT = 6627
-ZOOKEEPER_PORT = 2181
-SUPERVISOR_PORT = 6628
-FIRST_WORKER_PORT = 6700
 
 
 @dataclass(frozen=True, slots=True)

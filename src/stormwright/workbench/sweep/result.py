@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from stormwright.base.tables import Tabular, TextTable, paragraph
 from stormwright.model.humanize import counted
 from stormwright.workbench.sweep.cells import Sweep, SweepCell
-from stormwright.workbench.sweep.report import Summary, own_cells, summaries
+from stormwright.workbench.sweep.summary import Summary, own_cells, summaries
 from stormwright.workbench.sweep.table import CellTable
 from stormwright.workbench.sweep.work import SweepPart, decide
 

@@ -9,8 +9,8 @@ from prometheus_client.core import Metric
 
 from stormwright.model import LoadProfile, TopologyLoad
 from stormwright.model.load import assumed_load
-from stormwright.service.http import metrics
-from stormwright.service.http.metrics import DETAILS, of_cluster
+from stormwright.service.http import cluster_metrics
+from stormwright.service.http.cluster_metrics import DETAILS, of_cluster
 from tests.controller.builders import on, place, problem, topology
 
 #: What Storm's own reporters tell metrics apart by; a supervisor's id is what our API calls a node.
@@ -78,7 +78,7 @@ def test_detailed_metrics_use_label_names_of_storm(busy, detail, expected):
 
 @pytest.mark.parametrize("detail", DETAILS)
 def test_number_of_metric_samples_is_limited(monkeypatch, detail):
-    monkeypatch.setattr(metrics, "MAX_SAMPLES", 5)
+    monkeypatch.setattr(cluster_metrics, "MAX_SAMPLES", 5)
     large = problem([topology(f"t{i}", bolts=50) for i in range(8)], slots=8)
     by_default = len(samples(of_cluster(large, {})))
     assert by_default <= 6 * len(large.topologies) + 3 * len(large.supervisors), "none is of an executor"

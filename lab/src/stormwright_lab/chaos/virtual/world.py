@@ -49,6 +49,8 @@ _SLOW_S, _RESTART_S = 2.0, 4.0
 
 _ORDER = tuple(Moment)
 
+_EVEN = make_scheduler(BASELINE)
+
 
 class Killed(BaseException):
     """The service's process is gone; no code of it runs any more."""
@@ -372,11 +374,6 @@ class VirtualWorld:
             for entry in self.nimbus.entries.values()
             if entry.assignment
         }
-
-
-# Clusters -----------------------------------------------------------------------------------------
-
-_EVEN = make_scheduler(BASELINE)
 
 
 def evenly(problem: Problem) -> NimbusAnswer:

@@ -31,7 +31,7 @@ from stormwright.simulator.storm.counting import EngineTotals
 from stormwright.simulator.storm.engine import Events
 from stormwright.storm.bridge import Bridge
 from stormwright.workbench.demo.run import demo_cluster
-from stormwright.workbench.demo.settings import parse_submissions
+from stormwright.workbench.demo.submissions import parse_submissions
 from stormwright.workbench.simulated.cluster import SimulatedCluster, SimulatedNode, by_tuples
 from stormwright.workbench.simulated.topologies import RATE_TPS, simulated_problem, simulated_topologies
 from stormwright_lab.evaluations.cell_store import CellOutcome
@@ -45,6 +45,15 @@ from stormwright_lab.evaluations.placing import CellPlacement, named, slots_of
 
 #: Virtual seconds until queues are as full as they stay.
 _FILL_S = 2.0
+
+#: Trees/s that spouts of a virtual topology begin with; changed afterwards. And those that stand for the maximum.
+_OFFERED_TPS, _MAXIMUM_TPS = 1_000, 200_000
+
+#: Seconds until all workers report.
+_REPORT_S = 120.0
+
+#: Of Nimbus, as in the real lab.
+_MONITOR_S, _SUPERVISOR_S = 2.0, 20.0
 
 
 class SimulatedLab:
@@ -85,9 +94,6 @@ class SimulatedLab:
         if cell.is_first:
             document = problem_to_dict(replace(_measured(start, counts), supervisors=problem.supervisors))
         return CellOutcome(figures, {}, named(problem, slots), document, rate_tps)
-
-
-# Placements at rest -------------------------------------------------------------------------------
 
 
 class _Start(NamedTuple):
@@ -193,18 +199,6 @@ def _figures(start: _Start, events: Events, counts: EngineTotals) -> dict[str, f
     figures |= {"nodes": float(len(used)), "workers": float(len(np.unique(start.slots)))}
     figures |= {"cpu_percent": fmean(shares), "cpu_sd_percent": pstdev(shares), "used_cpu_percent": fmean(busiest)}
     return figures
-
-
-# Failures and moves -------------------------------------------------------------------------------
-
-#: Trees/s that spouts of a virtual topology begin with; changed afterwards. And those that stand for the maximum.
-_OFFERED_TPS, _MAXIMUM_TPS = 1_000, 200_000
-
-#: Seconds until all workers report.
-_REPORT_S = 120.0
-
-#: Of Nimbus, as in the real lab.
-_MONITOR_S, _SUPERVISOR_S = 2.0, 20.0
 
 
 class VirtualRun:

@@ -19,7 +19,8 @@ from stormwright.perflog.records import LogRecord
 from stormwright.predict.calibration.windows import WARM_S, WINDOW_S
 from stormwright.storm.local_cluster import RunningCluster
 from stormwright.storm.local_cluster.plan import of_nodes
-from stormwright.workbench.demo.measure import NodeMeter, NodeUse, compiler_share, fullest, measure
+from stormwright.workbench.demo.measure import compiler_share, measure
+from stormwright.workbench.demo.node_use import NodeMeter, NodeUse, fullest
 from stormwright_lab.evaluations.cell_store import CellOutcome
 from stormwright_lab.evaluations.cells import Cell
 from stormwright_lab.evaluations.definitions import Block
@@ -29,9 +30,8 @@ from stormwright_lab.evaluations.placing import CellPlacement, named
 if TYPE_CHECKING:
     import pyarrow as pa
 
-
-# Loads from records -------------------------------------------------------------------------------
-# Loads from records, as a service would measure them.
+#: Windows of warm workers from which costs are fitted; one of them may have begun too early.
+_COST_WINDOWS = 3
 
 
 def facts_of(records: Iterable[LogRecord], spin: float = 0.0, following: bool = True) -> pa.Table:
@@ -157,12 +157,6 @@ def with_load(
     costs = costs_to_dict(calibrated(known)) if learned else {}
     load = replace(_nodes_only(records, core_hz), topologies=loads, end_ms=1, costs=costs)
     return replace(problem, supervisors=nodes).with_load(load)
-
-
-# Measurement --------------------------------------------------------------------------------------
-
-#: Windows of warm workers from which costs are fitted; one of them may have begun too early.
-_COST_WINDOWS = 3
 
 
 class MeteredLab(RunningLab, Protocol):

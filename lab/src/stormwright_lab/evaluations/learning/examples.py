@@ -25,9 +25,6 @@ from stormwright.schedulers.portfolio.model import digest_of
 from stormwright.schedulers.toolkit.limits import with_room_for_cpu
 from stormwright.schedulers.toolkit.resolve import scheduler_keeping_running
 
-# Random problems ----------------------------------------------------------------------------------
-# Random problems, each with a load as if it had been measured under Storm's own placement.
-
 #: Nominal measuring time of each load; only its presence matters.
 _MEASURED_MS: Final = 60_000
 
@@ -40,9 +37,19 @@ _CORES: Final = (0.25, 0.5, 1.0, 2.0, 4.0)
 
 _GBIT: Final = 1e9
 
+EXAMPLES_SCHEMA: Final = "stormwright-examples/1"
+
+#: Maximum badness: worse placements need not be distinguished.
+_MAX_BAD: Final = 2.0
+
+#: Steps away from answers that are looked at besides, of each problem; and how far they go.
+_STEPS, _FAR = 12, 4
+
 
 def random_problem(rng: np.random.Generator, name: str) -> Problem:
     """Return a random problem: one to four topologies on three to twelve nodes, fast or slow links.
+
+    Its load is as if it had been measured under Storm's own placement.
 
     Parameters
     ----------
@@ -134,17 +141,6 @@ def _times(load: TopologyLoad, factor: float) -> TopologyLoad:
     """Return the load at another rate."""
     amounts = ("cpu_hz", "pair_tps", "flow_tps", "pair_bytes_per_s", "flow_bytes_per_s")
     return replace(load, **{name: getattr(load, name) * factor for name in amounts})
-
-
-# Examples -----------------------------------------------------------------------------------------
-
-EXAMPLES_SCHEMA: Final = "stormwright-examples/1"
-
-#: Maximum badness: worse placements need not be distinguished.
-_MAX_BAD: Final = 2.0
-
-#: Steps away from answers that are looked at besides, of each problem; and how far they go.
-_STEPS, _FAR = 12, 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -280,9 +276,6 @@ def _away(placements: Sequence[IntArray], variants: Variants, rng: np.random.Gen
         for _ in range(int(rng.integers(1, _FAR + 1))):
             slots = next(variants.of(slots, 1), slots)
         yield slots
-
-
-# Files ---------------------------------------------------------------------------------------------
 
 
 def examples_to_dict(groups: Iterable[Group], made: str) -> dict[str, Any]:

@@ -38,13 +38,21 @@ from stormwright.simulator.storm.engine import Events
 
 log = logging.getLogger(__name__)
 
-# Virtual cluster ----------------------------------------------------------------------------------
-
 #: Reward of an assignment under which trees take ten times as long as under Storm's scheduler, or do not get through.
 MIN_REWARD = -10.0
 
 #: Part of the trees that has to be completed, and standard deviations by which fewer may be offered by chance.
 _COMPLETED, _DEVIATIONS = 0.9, 3.0
+
+#: Sizes of the paper: units of hidden layers, transitions remembered, those of a batch, share of new weights in target
+#: networks, and discount of later rewards.
+_UNITS, _BUFFER, _BATCH, _TARGET_SHARE, _DISCOUNT = (64, 32), 1_000, 32, 0.01, 0.99
+
+#: Step by which the actor's proposal follows the gradient of the critic.
+_STEP = 0.1
+
+#: Probability of a random change of the proposal at the first step of control, and of the last one.
+_EXPLORES, _EXPLORES_LAST = 0.8, 0.05
 
 
 class Environment(Protocol):
@@ -131,19 +139,6 @@ class VirtualTopology:
         if not np.isfinite(time_ms):
             return MIN_REWARD
         return max(-time_ms / self._even_ms[key], MIN_REWARD)
-
-
-# Training -----------------------------------------------------------------------------------------
-
-#: Sizes of the paper: units of hidden layers, transitions remembered, those of a batch, share of new weights in target
-#: networks, and discount of later rewards.
-_UNITS, _BUFFER, _BATCH, _TARGET_SHARE, _DISCOUNT = (64, 32), 1_000, 32, 0.01, 0.99
-
-#: Step by which the actor's proposal follows the gradient of the critic.
-_STEP = 0.1
-
-#: Probability of a random change of the proposal at the first step of control, and of the last one.
-_EXPLORES, _EXPLORES_LAST = 0.8, 0.05
 
 
 @dataclass(frozen=True)

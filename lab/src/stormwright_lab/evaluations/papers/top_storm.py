@@ -77,12 +77,15 @@ _TRAFFIC_FIGURES = {
     "exclamation": {1: "11", 2: "12", 3: "13", 4: "14", 5: "15", 6: "18"},
 }
 
+_NO_CURVE = "The figure's curve over 1,500 s is not in the text at hand, so only the order is held against ours."
+
+_MORE_BETWEEN = (
+    "In configuration 3 both use two nodes, and R-Storm sends 12 tuples between them for each tree, TOP-Storm 7."
+)
+
 
 def _name(topology: str, configuration: int) -> str:
     return f"{topology}-{configuration}"
-
-
-# On the model ---------------------------------------------------------------------------------------
 
 
 def _used(scheduler: str, topology: str, configuration: int, what: str) -> float:
@@ -129,23 +132,12 @@ def _required(configuration: int, what: str) -> float:
     return problem.topologies[0].num_workers if what == "slots" else len(problem.supervisors[0].ports)
 
 
-# Rows -----------------------------------------------------------------------------------------------
-
-
 def _traffic_row(topology: str, configuration: int) -> PublishedRow:
     block = _name(topology, configuration)
     claims: list[Claim] = [OrderClaim(block, "inter_node_per_acked", TOP_STORM, DEFAULT, more=False)]
     claims.append(ReportedFigure(block, "inter_node_tps"))
     says = f"Traffic of {topology} in configuration {configuration}: least between nodes under TOP-Storm"
     return PublishedRow(f"Fig. {_TRAFFIC_FIGURES[topology][configuration]}", says, tuple(claims), _NO_CURVE)
-
-
-_NO_CURVE = "The figure's curve over 1,500 s is not in the text at hand, so only the order is held against ours."
-
-
-_MORE_BETWEEN = (
-    "In configuration 3 both use two nodes, and R-Storm sends 12 tuples between them for each tree, TOP-Storm 7."
-)
 
 
 def _throughput_row(where: str, topology: str) -> PublishedRow:

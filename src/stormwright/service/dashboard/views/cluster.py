@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from stormwright.errors import NotFoundError
-from stormwright.service.dashboard.charts import MAX_LINKS, cells
-from stormwright.service.dashboard.scene import USES, Scene, slots_of
+from stormwright.service.dashboard.node_cells import MAX_LINKS, cells
+from stormwright.service.dashboard.node_figures import USES, slots_of
+from stormwright.service.dashboard.scene import Scene
 from stormwright.service.dashboard.state import DashboardState
 from stormwright.service.dashboard.views.page import Column, Listing, Page, Query, waiting
 

@@ -7,7 +7,8 @@ from statistics import median
 from markupsafe import Markup
 
 from stormwright.model.humanize import readable
-from stormwright.service.dashboard.charts import ACROSS, Line, Mark, chart, heat_map, heat_steps, spark
+from stormwright.service.dashboard.charts import ACROSS, Line, Mark, chart, spark
+from stormwright.service.dashboard.heat_map import heat_map, heat_steps
 from stormwright.service.dashboard.scene import Scene
 from stormwright.service.dashboard.state import DashboardState, Point
 from stormwright.service.dashboard.views.page import Page, waiting
