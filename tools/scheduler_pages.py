@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from stormwright.defaults import BASELINE
-from stormwright.explain.drawing import component_colours, component_legend, draw, placement_svg
+from stormwright.explain.drawing import component_colours, component_legend, draw
+from stormwright.explain.svg import placement_svg
 from stormwright.formats import read_problem
 from stormwright.model import CostWeights, Problem
 from stormwright.model.arrays import IntArray

@@ -31,7 +31,7 @@ from stormwright.storm.gateway import NimbusGateway
 from stormwright.storm.local_cluster import LocalCluster, RunningCluster
 from stormwright.workbench.demo.measure import measure
 from stormwright.workbench.demo.run import demo_cluster
-from stormwright.workbench.demo.settings import parse_submissions
+from stormwright.workbench.demo.topologies import parse_submissions
 
 log = logging.getLogger("cells")
 

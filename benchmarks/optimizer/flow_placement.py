@@ -32,8 +32,9 @@ from stormwright.storm.local_cluster import LocalCluster
 from stormwright.testing.pipelines import shuffled_pipelines
 from stormwright.workbench.demo.measure import measure
 from stormwright.workbench.demo.run import demo_cluster
-from stormwright.workbench.demo.settings import DemoSettings, parse_submissions
+from stormwright.workbench.demo.settings import DemoSettings
 from stormwright.workbench.demo.steps import measured_problem, submit
+from stormwright.workbench.demo.topologies import parse_submissions
 
 #: Code that the page measures.
 MEASURES = (

@@ -22,7 +22,8 @@ from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.toolkit.from_scratch import apply_from_scratch, unless_moving
 from stormwright.workbench.demo.result import as_dict
 from stormwright.workbench.demo.run import fair_cluster, run_demo
-from stormwright.workbench.demo.settings import DemoSettings, parse_submissions
+from stormwright.workbench.demo.settings import DemoSettings
+from stormwright.workbench.demo.topologies import parse_submissions
 
 #: Code that the page measures.
 MEASURES = (

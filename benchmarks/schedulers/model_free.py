@@ -26,7 +26,7 @@ from stormwright.model.arrays import IntArray
 from stormwright.predict.changes import with_rates
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.portfolio.agent import Agent
-from stormwright.workbench.demo.settings import parse_submissions
+from stormwright.workbench.demo.topologies import parse_submissions
 from stormwright.workbench.simulated.topologies import simulated_problem, simulated_topologies
 
 #: Code that the page measures.

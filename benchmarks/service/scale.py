@@ -38,8 +38,10 @@ from stormwright.explain.obstacles import status_texts
 from stormwright.history.evaluation.window import ObservedTraffic
 from stormwright.perflog.columns import RecordLanding
 from stormwright.schedulers import make_scheduler
-from stormwright.service.http.app import NimbusRequests, make_app
-from stormwright.service.http.server import HttpServer, most_connections
+from stormwright.service.http.app import make_app
+from stormwright.service.http.connections import most_connections
+from stormwright.service.http.nimbus_requests import NimbusRequests
+from stormwright.service.http.server import HttpServer
 from stormwright.service.intake import Intake
 from stormwright.service.storage.calibration import CostCalibration
 from stormwright.storm.bridge import Bridge

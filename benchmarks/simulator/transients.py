@@ -58,7 +58,7 @@ from stormwright.storm.local_cluster import LocalCluster, LocalClusterConfig, Ru
 from stormwright.storm.local_cluster.processes import outer_pids
 from stormwright.workbench.demo.measure import acked_series, longest_silence_s
 from stormwright.workbench.demo.run import demo_cluster
-from stormwright.workbench.demo.settings import parse_submissions
+from stormwright.workbench.demo.topologies import parse_submissions
 from stormwright.workbench.simulated.cluster import BACKLOG_S, SimulatedCluster
 
 #: Cluster and topology: nodes, their slots, cores and links; trees/s of all spouts, less than half of the limit.

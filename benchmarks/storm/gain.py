@@ -23,7 +23,8 @@ from benchmarks.kit.runs import Run, make_or_compare
 from stormwright.schedulers import make_scheduler
 from stormwright.workbench.demo.result import as_dict
 from stormwright.workbench.demo.run import demo_cluster, run_demo
-from stormwright.workbench.demo.settings import CORES, LINK, DemoSettings, parse_submissions
+from stormwright.workbench.demo.settings import CORES, LINK, DemoSettings
+from stormwright.workbench.demo.topologies import parse_submissions
 
 #: Code that the page measures.
 MEASURES = (

@@ -38,8 +38,9 @@ from stormwright.storm.jvm import FULL, LIGHT, WORKER_ARCHIVE
 from stormwright.storm.local_cluster import LocalCluster, RunningCluster
 from stormwright.workbench.demo.measure import longest_silence_s
 from stormwright.workbench.demo.run import LIMITS, demo_cluster
-from stormwright.workbench.demo.settings import DemoSettings, parse_submissions
+from stormwright.workbench.demo.settings import DemoSettings
 from stormwright.workbench.demo.steps import finish, snapshot_of, submit
+from stormwright.workbench.demo.topologies import parse_submissions
 
 #: Code that the page measures.
 MEASURES = (

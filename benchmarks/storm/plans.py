@@ -40,7 +40,7 @@ from stormwright.service.composition import Service
 from stormwright.service.settings import ServiceSettings
 from stormwright.storm.local_cluster import LocalCluster, RunningCluster
 from stormwright.workbench.demo.run import demo_cluster
-from stormwright.workbench.demo.settings import parse_submissions
+from stormwright.workbench.demo.topologies import parse_submissions
 
 #: The longest that is waited for anything, in seconds.
 PATIENCE_S = 600.0

@@ -29,8 +29,9 @@ from stormwright.service.settings import ServiceSettings
 from stormwright.storm.local_cluster import LocalCluster, RunningCluster
 from stormwright.storm.local_cluster.processes import outer_pids, stat
 from stormwright.workbench.demo.run import LIMITS, demo_cluster
-from stormwright.workbench.demo.settings import DemoSettings, parse_submissions
+from stormwright.workbench.demo.settings import DemoSettings
 from stormwright.workbench.demo.steps import submit
+from stormwright.workbench.demo.topologies import parse_submissions
 
 #: Code that the page measures.
 MEASURES = (

@@ -15,7 +15,8 @@ from benchmarks.kit.results import show_progress, write_results
 from stormwright.schedulers import make_scheduler
 from stormwright.storm.local_cluster import LocalCluster
 from stormwright.workbench.demo.run import demo_cluster
-from stormwright.workbench.demo.settings import DemoSettings, parse_submissions
+from stormwright.workbench.demo.settings import DemoSettings
+from stormwright.workbench.demo.topologies import parse_submissions
 
 #: Code that the page measures.
 MEASURES = (

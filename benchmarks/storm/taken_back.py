@@ -30,7 +30,7 @@ from stormwright.service.composition import Service
 from stormwright.service.settings import ServiceSettings
 from stormwright.storm.local_cluster import LocalCluster
 from stormwright.workbench.demo.run import DemoSettings, demo_cluster, finish, submit
-from stormwright.workbench.demo.settings import parse_submissions
+from stormwright.workbench.demo.topologies import parse_submissions
 
 #: Code that the page measures.
 MEASURES = (

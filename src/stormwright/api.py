@@ -18,7 +18,8 @@ import numpy as np
 from stormwright.base.tables import Tabular
 from stormwright.defaults import DEFAULT_SCHEDULER
 from stormwright.errors import Fault, InputError, MissingDependencyError, StormwrightError, collected
-from stormwright.explain.drawing import component_colours, component_legend, draw, is_small, placement_svg
+from stormwright.explain.drawing import component_colours, component_legend, draw, is_small
+from stormwright.explain.svg import placement_svg
 from stormwright.model import UNPLACED, Assignment, Cost, Problem, cost_of, diff, violations
 from stormwright.model.answer import slots_in
 from stormwright.model.faults import is_integer, is_number
@@ -544,7 +545,8 @@ def sweep(
     _require_arrow()
     from tempfile import TemporaryDirectory
 
-    from stormwright.pipeline.spark.target import SparkTarget, is_uri
+    from stormwright.pipeline.spark.locations import is_uri
+    from stormwright.pipeline.spark.target import SparkTarget
     from stormwright.workbench.sweep.cells import read_cells
     from stormwright.workbench.sweep.parts import SweepExtent, sweep_of_parts
     from stormwright.workbench.sweep.result import SweepResult, run_here

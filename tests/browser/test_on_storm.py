@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from stormwright.storm.local_cluster import LocalCluster, LocalClusterConfig, RunningCluster, fitting_cores
-from stormwright.workbench.demo.settings import parse_submissions
+from stormwright.workbench.demo.topologies import parse_submissions
 from tests.browser.chromium import IN_CHROMIUM, LOOKS, check_access, tab
 
 pytestmark = [*IN_CHROMIUM, pytest.mark.storm, pytest.mark.spark, pytest.mark.timeout(2400)]

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from stormwright.storm.local_cluster import RunningCluster
-from stormwright.workbench.demo.settings import TOPOLOGIES
+from stormwright.workbench.demo.topologies import TOPOLOGIES
 
 
 @pytest.fixture

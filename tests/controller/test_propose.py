@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stormwright.controller.description import FigureSources, side_of, with_figures
+from stormwright.controller.description import FigureSources, with_figures
 from stormwright.controller.objectives.outlook import Outlook, Outlooks
 from stormwright.controller.objectives.placements import Placements
+from stormwright.controller.placement_summary import side_of
 from stormwright.controller.planning.expected_pauses import LEG_S, START_CORE_S, expected_pause, modelled_pause_s
 from stormwright.controller.planning.order import MoveBudget
 from stormwright.controller.planning.planner import plan_moves

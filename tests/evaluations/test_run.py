@@ -15,7 +15,7 @@ from stormwright_lab.evaluations.run import SAME, measurements, run_cells
 
 from stormwright.errors import ClusterError, InputError
 from stormwright.schedulers.toolkit.resolve import is_java, resolve_scheduler
-from stormwright.workbench.demo.settings import parse_submissions
+from stormwright.workbench.demo.topologies import parse_submissions
 from tests.evaluations.labs import BLOCK, PAPER, StandIn
 
 CELLS = cells_of(PAPER, CellTimes())

@@ -18,7 +18,7 @@ from stormwright.history.tables.staging import Staging
 from stormwright.model import LoadProfile, Problem, TopologyLoad
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.toolkit.triggers import TriggerParams
-from stormwright.service.storage.history import Recorder
+from stormwright.service.storage.recorder import Recorder
 from tests.controller.builders import on, place, problem, topology
 
 #: 2026-11-20T23:59:00Z: the looks are on two days.

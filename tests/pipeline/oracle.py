@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from stormwright.model import LoadProfile, Problem, Topology
-from stormwright.pipeline.measurement.measurement import executor_work, stream_traffic
+from stormwright.pipeline.measurement.executor_work import executor_work, stream_traffic
 from stormwright.pipeline.parsing.clean import LATE
 
 Record = Mapping[str, Any]

@@ -15,7 +15,8 @@ from stormwright.errors import MoveError, MoveStoppedError
 from stormwright.model import Assignment
 from stormwright.plans.plan import Plan, Step
 from stormwright.service.memory import ServiceMemory
-from stormwright.service.plans.executor import MoveRunner, PlanExecutor
+from stormwright.service.plans.executor import PlanExecutor
+from stormwright.service.plans.move_runner import MoveRunner
 from tests.controller.builders import on, problem, topology
 
 

@@ -22,9 +22,10 @@ from stormwright.plans.plan import Move
 from stormwright.schedulers.toolkit.triggers import TriggerParams
 from stormwright.service.decider import Decider
 from stormwright.service.memory import ServiceMemory
-from stormwright.service.plans.executor import MoveRunner, PlanExecutor
+from stormwright.service.plans.executor import PlanExecutor
 from stormwright.service.plans.guard import Guard
 from stormwright.service.plans.journal import Journal
+from stormwright.service.plans.move_runner import MoveRunner
 from stormwright.service.plans.outcomes import MoveOutcomes
 from stormwright.service.plans.plan_service import PlanMakers, PlanService
 from stormwright.service.plans.store import PlanStore

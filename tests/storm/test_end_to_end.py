@@ -16,7 +16,8 @@ from stormwright.schedulers import make_scheduler
 from stormwright.workbench.demo.report import write_html
 from stormwright.workbench.demo.result import DemoResult, as_dict
 from stormwright.workbench.demo.run import run_demo_on
-from stormwright.workbench.demo.settings import DemoSettings, parse_submissions
+from stormwright.workbench.demo.settings import DemoSettings
+from stormwright.workbench.demo.topologies import parse_submissions
 
 pytestmark = [pytest.mark.storm, pytest.mark.spark]
 

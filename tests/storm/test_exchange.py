@@ -6,7 +6,8 @@ import pytest
 from stormwright_lab.exchange import ExchangeResult, run_exchange
 
 from stormwright.schedulers import make_scheduler
-from stormwright.workbench.demo.settings import DemoSettings, parse_submissions
+from stormwright.workbench.demo.settings import DemoSettings
+from stormwright.workbench.demo.topologies import parse_submissions
 
 pytestmark = [pytest.mark.storm, pytest.mark.spark, pytest.mark.slow]
 

@@ -15,8 +15,8 @@ from stormwright.formats import problem_from_dict
 from stormwright.model import Assignment, Problem, TopologyAssignment, WorkerSlot, violations
 from stormwright.model.arrays import IntArray
 from stormwright.model.constraints.resources import ResourceOveruse
+from stormwright.model.constraints.separation import CrowdedNode, IncompatibleExecutors
 from stormwright.model.constraints.slots import CrowdedWorker
-from stormwright.model.constraints.violations import CrowdedNode, IncompatibleExecutors
 from stormwright.model.topology_config import MACHINES
 from stormwright.schedulers import make_scheduler
 from stormwright.service.http.app import make_app

@@ -16,8 +16,9 @@ from stormwright.plans.states import IN_PROGRESS_STATES
 from stormwright.schedulers import make_scheduler
 from stormwright.service.composition import Service
 from stormwright.service.settings import ServiceSettings
-from stormwright.workbench.demo.settings import DemoSettings, parse_submissions
+from stormwright.workbench.demo.settings import DemoSettings
 from stormwright.workbench.demo.steps import finish, snapshot_of, submit
+from stormwright.workbench.demo.topologies import parse_submissions
 
 pytestmark = [pytest.mark.storm, pytest.mark.spark]
 

@@ -30,7 +30,7 @@ from stormwright.model import (
 )
 from stormwright.model.constraints.constraint import PlacedExecutors
 from stormwright.model.constraints.heaps import WorkerHeaps
-from stormwright.model.constraints.violations import CrowdedNode, IncompatibleExecutors
+from stormwright.model.constraints.separation import CrowdedNode, IncompatibleExecutors
 from stormwright.schedulers.toolkit.resolve import resolve_scheduler
 from stormwright.storm.jvm import STORM_HOME
 from stormwright.storm.scheduler_host import TIME_LIMIT_CONF, JavaScheduler, SchedulerHost, host_command

@@ -10,7 +10,8 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from stormwright.explain.drawing import component_colours, component_legend, draw, placement_svg
+from stormwright.explain.drawing import component_colours, component_legend, draw
+from stormwright.explain.svg import placement_svg
 from stormwright.formats import read_problem
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.toolkit.registry import SCHEDULERS

@@ -16,7 +16,9 @@ from stormwright.errors import Fault, InputError
 from stormwright.formats.document.assignment import parse_placement
 from stormwright.formats.document.documents import ProblemDocument, SupervisorDocument, TopologyDocument
 from stormwright.formats.document.faults import FaultList, join_path, shown
-from stormwright.formats.document.problem import LOAD_FIELDS, parse_supervisor, parse_topology, problem_from_dict
+from stormwright.formats.document.load import LOAD_FIELDS
+from stormwright.formats.document.problem import parse_supervisor, problem_from_dict
+from stormwright.formats.document.topology import parse_topology
 from stormwright.model import UNPLACED, Problem, Supervisor, Topology, TopologyAssignment
 from stormwright.model.problem import CHECKED
 from stormwright.model.topology_config import conf_misfits, storm_misfits

@@ -21,7 +21,8 @@ from stormwright.history.tables.definitions import DECISIONS, EVALUATIONS, FACTS
 from stormwright.history.tables.store import DAY, DayRange, Store
 from stormwright.model.arrays import FloatArray
 from stormwright.perflog.schema import LATENCY_EDGES_MS
-from stormwright.pipeline.measurement.measurement import LatencyHistogram, capacity_cores
+from stormwright.pipeline.measurement.measurement import LatencyHistogram
+from stormwright.pipeline.measurement.node_load import capacity_cores
 from stormwright.pipeline.monitoring.episodes import FOREVER_S, Capacity, episodes
 from stormwright.pipeline.settings import StreamSettings
 from stormwright.pipeline.streaming.backfill import TimeStretch

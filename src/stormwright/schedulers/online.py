@@ -31,8 +31,9 @@ from stormwright.schedulers.placement.partial_placement import PartialPlacement
 from stormwright.schedulers.placement.repair import make_room
 from stormwright.schedulers.placement.staying import choose_slots, restore_cheaper, swap_nodes
 from stormwright.schedulers.templates.waiting import CompletePlan, answer, plan_with_last_resort
+from stormwright.schedulers.toolkit.configured_values import topology_values
 from stormwright.schedulers.toolkit.limits import max_executors_per_worker, most_executors
-from stormwright.schedulers.toolkit.params import ParameterSet, param, topology_values
+from stormwright.schedulers.toolkit.params import ParameterSet, param
 from stormwright.schedulers.toolkit.traffic import Rates
 from stormwright.schedulers.toolkit.triggers import ONLINE, TriggerParams
 

@@ -30,7 +30,7 @@ from stormwright.explain.obstacles import status_texts
 from stormwright.history.tables.ingest import ClosedPanes
 from stormwright.model import Problem
 from stormwright.perflog.columns import RecordLanding
-from stormwright.pipeline.monitoring.alarms import Alarm
+from stormwright.pipeline.monitoring.alarm_log import Alarm
 from stormwright.pipeline.streaming.progress import with_names
 from stormwright.pipeline.streaming.stream import LoadStream
 from stormwright.plans.plan import Plan, Step
@@ -59,9 +59,10 @@ from stormwright.service.loop import Loop
 from stormwright.service.memory import ServiceMemory
 from stormwright.service.notifications.hook_program import FailureHook
 from stormwright.service.notifications.notifier import Notifier, ServiceEvent, Target
-from stormwright.service.plans.executor import MakeStep, MoveRunner, PlanExecutor
+from stormwright.service.plans.executor import PlanExecutor
 from stormwright.service.plans.guard import Guard
 from stormwright.service.plans.journal import Journal
+from stormwright.service.plans.move_runner import MakeStep, MoveRunner
 from stormwright.service.plans.outcomes import MoveOutcomes
 from stormwright.service.plans.plan_service import PlanMakers, PlanService
 from stormwright.service.plans.scheduler_wrappers import with_memory

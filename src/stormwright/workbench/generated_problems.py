@@ -16,7 +16,7 @@ from stormwright.formats.storm.submission import ACKERS, WORKERS, UserComponent,
 from stormwright.model import Grouping, LoadProfile, Problem, Supervisor, TopologyAssignment, TopologyLoad
 from stormwright.model.cluster import DEFAULT_CORE_HZ
 from stormwright.schedulers import make_scheduler
-from stormwright.workbench.demo.settings import TOPOLOGIES, Submission
+from stormwright.workbench.demo.topologies import TOPOLOGIES, Submission
 from stormwright.workbench.simulated.topologies import RATE_TPS, TopologyModel, simulated_topologies
 
 # Generated clusters -------------------------------------------------------------------------------

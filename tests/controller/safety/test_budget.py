@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stormwright.controller.planning.order import MoveBudget
-from stormwright.controller.safety.holds import AdaptiveBudget, long_pause
+from stormwright.controller.safety.move_budget import AdaptiveBudget, long_pause
 
 MAX = MoveBudget(max_topologies=10, max_executors=500)
 

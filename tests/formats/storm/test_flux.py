@@ -15,7 +15,7 @@ import pytest
 from stormwright.errors import InputError
 from stormwright.formats import read_problem
 from stormwright.formats.document.faults import FaultList
-from stormwright.formats.document.problem import topology_to_dict
+from stormwright.formats.document.topology import topology_to_dict
 from stormwright.formats.files.json_files import read_json
 from stormwright.formats.storm.conf import Layer, StormConf
 from stormwright.formats.storm.flux import read_flux

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stormwright.history.evaluation.moves import FALSE_ALARMS, LOOKS, worse
+from stormwright.history.evaluation.regression import FALSE_ALARMS, LOOKS, worse
 from stormwright.history.evaluation.verdict import Threshold, promised_for
 from stormwright.history.evaluation.window import Sample
 from stormwright.plans.plan import Promise

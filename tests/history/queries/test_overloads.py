@@ -16,7 +16,7 @@ from stormwright.history.tables.staging import Staging
 from stormwright.history.tables.store import ParquetStore
 from stormwright.model import Problem
 from stormwright.pipeline.streaming.backfill import TimeStretch
-from stormwright.service.storage.history import Recorder
+from stormwright.service.storage.recorder import Recorder
 from tests.controller.builders import problem, topology
 from tests.history.recorded import START_MS, Clockwork
 from tests.pipeline.generator import dice

@@ -8,16 +8,10 @@ import pytest
 
 from stormwright.model import Problem, Supervisor
 from stormwright.perflog.schema import LATENCY_EDGES_MS
+from stormwright.pipeline.measurement.executor_work import ExecutorWork, executor_work, stream_traffic
 from stormwright.pipeline.measurement.load_profile import topology_load, unknown_tuples
-from stormwright.pipeline.measurement.measurement import (
-    ExecutorWork,
-    LatencyHistogram,
-    Measurement,
-    executor_work,
-    node_loads,
-    stream_traffic,
-    topology_activity,
-)
+from stormwright.pipeline.measurement.measurement import LatencyHistogram, Measurement, topology_activity
+from stormwright.pipeline.measurement.node_load import node_loads
 from stormwright.pipeline.measurement.overload import NodeSeries
 from stormwright.pipeline.measurement.panes import KEYS, VALUES
 from stormwright.pipeline.measurement.windows import (

@@ -13,7 +13,8 @@ from pyspark.sql import SparkSession
 
 from stormwright.model import Problem, Supervisor
 from stormwright.pipeline.measurement.overload import NodeSeries
-from stormwright.pipeline.monitoring.alarms import Alarm, AlarmLog, AlarmStream, SecondsFeed
+from stormwright.pipeline.monitoring.alarm_log import Alarm, AlarmLog
+from stormwright.pipeline.monitoring.alarms import AlarmStream, SecondsFeed
 from stormwright.pipeline.monitoring.episodes import Capacity, episodes
 from stormwright.pipeline.streaming.backfill import backfill
 from stormwright.pipeline.streaming.stream import LoadStream, StreamSettings

@@ -16,8 +16,9 @@ from stormwright.pipeline.settings import StreamSettings
 from stormwright.pipeline.spark import remote
 from stormwright.pipeline.spark import session as spark_options
 from stormwright.pipeline.spark.file_systems import exists
+from stormwright.pipeline.spark.locations import address, inside, is_uri, local_path
 from stormwright.pipeline.spark.session import batch_session
-from stormwright.pipeline.spark.target import SparkTarget, address, inside, is_uri, local_path
+from stormwright.pipeline.spark.target import SparkTarget
 from stormwright.pipeline.streaming.stream import LoadStream
 
 ROOT = Path(stormwright.__file__).parent

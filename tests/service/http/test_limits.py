@@ -19,10 +19,11 @@ import pytest
 from stormwright.formats import problem_to_dict
 from stormwright.model import Assignment, Problem
 from stormwright.schedulers import make_scheduler
-from stormwright.service.http import asgi, deliveries, server
+from stormwright.service.http import asgi, connections, deliveries
 from stormwright.service.http.app import MAX_QUESTION_BYTES, make_app
 from stormwright.service.http.deliveries import BodyRecipient
-from stormwright.service.http.server import MAX_HEAD_BYTES, HttpServer
+from stormwright.service.http.probe_protocol import MAX_HEAD_BYTES
+from stormwright.service.http.server import HttpServer
 from stormwright.storm.bridge import Bridge
 from tests.controller.builders import problem, topology
 from tests.pipeline.waiting import wait
@@ -281,7 +282,7 @@ def test_invalid_placement_request_gets_one_clear_message(body):
 
 @pytest.mark.parametrize("sent", [b"", b"POST /v1/sch", b"POST /v1/schedule HTTP/1.1\r\nHost: x\r\nContent-Le"])
 def test_half_a_head_is_not_waited_for(sent, monkeypatch):
-    monkeypatch.setattr(server, "HEAD_S", 0.3)
+    monkeypatch.setattr(connections, "HEAD_S", 0.3)
     with serving() as port, socket.create_connection((HOST, port), timeout=20) as there:
         there.sendall(sent)
         assert there.recv(100) == b""
@@ -289,7 +290,7 @@ def test_half_a_head_is_not_waited_for(sent, monkeypatch):
 
 @pytest.mark.long
 def test_half_a_second_request_is_not_waited_for_either(monkeypatch):
-    monkeypatch.setattr(server, "HEAD_S", 0.3)
+    monkeypatch.setattr(connections, "HEAD_S", 0.3)
     whole = b"POST /v1/perflog HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}"
     with serving() as port, socket.create_connection((HOST, port), timeout=20) as there:
         for _ in range(2):

@@ -11,7 +11,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from stormwright.service.http import deliveries, server
+from stormwright.service.http import connections, deliveries, probe_protocol
 from tests.service.http.test_app import HOST, ask
 from tests.service.http.test_limits import QUESTION, serving
 
@@ -53,13 +53,13 @@ def test_connection_close_is_honored_after_reply(head: str, version: str) -> Non
 
 def test_single_placement_request_is_read_in_large_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[tuple[bytes, int]] = []
-    on_body = server.ProbeProtocol.on_body
+    on_body = probe_protocol.ProbeProtocol.on_body
 
-    def noted(self: server.ProbeProtocol, body: bytes) -> None:
+    def noted(self: probe_protocol.ProbeProtocol, body: bytes) -> None:
         read.append((self.url, self.transport.max_size))
         on_body(self, body)
 
-    monkeypatch.setattr(server.ProbeProtocol, "on_body", noted)
+    monkeypatch.setattr(probe_protocol.ProbeProtocol, "on_body", noted)
     head = b"POST /v1/schedule HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n"
     with serving() as port, ExitStack() as open_ones:
         first, second = (open_ones.enter_context(socket.create_connection((HOST, port), timeout=20)) for _ in range(2))
@@ -76,7 +76,7 @@ def test_single_placement_request_is_read_in_large_chunks(monkeypatch: pytest.Mo
         _until(lambda: len(read) == 4)
         third.sendall(delivery(b"{}\n"))
         _until(lambda: len(read) == 5)
-    long, usual = server.QUESTION_READ_BYTES, server.READ_BYTES
+    long, usual = probe_protocol.QUESTION_READ_BYTES, probe_protocol.READ_BYTES
     assert [size for _, size in read] == [long, usual, long, long, usual]
 
 
@@ -112,7 +112,7 @@ def test_one_connection_serves_deliveries_and_placement_requests() -> None:
 
 def test_nonstandard_deliveries_use_general_request_handling() -> None:
     stored: list[bytes] = []
-    long = b" " * server.MAX_BYTES + b"\n"
+    long = b" " * probe_protocol.MAX_BYTES + b"\n"
     chunked = b"POST /v1/perflog HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n{}\n\r\n0\r\n\r\n"
     with serving(ingest=stored.extend) as port:
         assert ask(port, "/v1/perflog", long)[0] == 204
@@ -128,7 +128,7 @@ def test_nonstandard_deliveries_use_general_request_handling() -> None:
 
 
 def test_half_a_delivery_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "HEAD_S", 0.3)
+    monkeypatch.setattr(connections, "HEAD_S", 0.3)
     stored: list[bytes] = []
     with serving(ingest=stored.extend) as port, socket.create_connection((HOST, port), timeout=20) as there:
         there.sendall(delivery(b'{"seq": 1}\n')[:-3])

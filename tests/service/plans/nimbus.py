@@ -33,9 +33,10 @@ from stormwright.plans.plan import Plan, Step
 from stormwright.plans.states import ACTIVE_STATES
 from stormwright.schedulers.toolkit.resolve import scheduler_keeping_running
 from stormwright.service.memory import ServiceMemory
-from stormwright.service.plans.executor import MoveRunner, PlanExecutor
+from stormwright.service.plans.executor import PlanExecutor
 from stormwright.service.plans.guard import Guard
 from stormwright.service.plans.journal import Journal
+from stormwright.service.plans.move_runner import MoveRunner
 from stormwright.service.plans.plan_service import PlanMakers, PlanService
 from stormwright.service.plans.store import PlanStore
 from stormwright.service.storage.database import FILE, State, Transaction

@@ -13,7 +13,7 @@ from stormwright.base.clock import WallClock
 from stormwright.base.documents import FileDocument
 from stormwright.formats import problem_from_dict, problem_to_dict
 from stormwright.model import LoadProfile, Problem
-from stormwright.pipeline.measurement.measurement import capacity_cores
+from stormwright.pipeline.measurement.node_load import capacity_cores
 from stormwright.pipeline.settings import StreamSettings
 from stormwright.predict.answer import Assumptions
 from stormwright.predict.calibration.windows import Windows

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from stormwright.history.tables.staging import Staging
-from stormwright.service.storage.history import Recorder
+from stormwright.service.storage.recorder import Recorder
 from tests.history.recorded import START_MS, cluster, look
 
 

@@ -9,7 +9,8 @@ from stormwright.controller.requests import NoPlan
 from stormwright.history.evaluation.comparison import compare_starts
 from stormwright.model import TopologyAssignment, WorkerSlot
 from stormwright.testing.word_counts import WordCount
-from stormwright.workbench.demo.measure import NodeUse, measure
+from stormwright.workbench.demo.measure import measure
+from stormwright.workbench.demo.node_use import NodeUse
 from stormwright.workbench.demo.promise import promise
 from stormwright.workbench.demo.result import DemoResult, Phase, TopologyResult
 from stormwright.workbench.demo.settings import Criterion, MeasuredStart, MeasuredStretch

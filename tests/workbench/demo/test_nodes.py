@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from stormwright.storm.local_cluster import LinkBytes, NodeCpu
-from stormwright.workbench.demo.measure import NodeMeter, NodeUse, fullest, with_worker_cores
+from stormwright.workbench.demo.node_use import NodeMeter, NodeUse, fullest, with_worker_cores
 from tests.controller.builders import record
 
 

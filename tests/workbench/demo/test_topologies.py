@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from stormwright.errors import InputError
-from stormwright.workbench.demo.settings import SHAPES, TOPOLOGIES, parse_submissions
+from stormwright.workbench.demo.topologies import SHAPES, TOPOLOGIES, parse_submissions
 
 _JAVA = Path(__file__).parents[3] / "java/src/main/java"
 

@@ -20,7 +20,8 @@ from stormwright.simulator.steady_flows import SteadyFlows
 from stormwright.workbench.demo.report import write_html
 from stormwright.workbench.demo.result import DemoResult, as_dict, verdicts
 from stormwright.workbench.demo.run import LIMITS, demonstrate
-from stormwright.workbench.demo.settings import DemoSettings, parse_submissions
+from stormwright.workbench.demo.settings import DemoSettings
+from stormwright.workbench.demo.topologies import parse_submissions
 from stormwright.workbench.simulated.cluster import SimulatedCluster, virtual_cluster
 from stormwright.workbench.simulated.loads import CountedLoads
 

@@ -13,7 +13,7 @@ from stormwright.errors import InputError
 from stormwright.formats import problem_from_dict
 from stormwright.predict.flow.layout import MAX_SPOUT_PENDING
 from stormwright.testing.word_counts import WordCount
-from stormwright.workbench.demo.settings import SHAPES, parse_submissions
+from stormwright.workbench.demo.topologies import SHAPES, parse_submissions
 from stormwright.workbench.simulated.topologies import simulated_topologies
 
 #: Starts of a real cluster.

@@ -29,7 +29,7 @@ from stormwright.simulator.steady_engine import SteadyEngine
 from stormwright.simulator.storm.engine import Events
 from stormwright.storm.bridge import Bridge, NimbusAnswer
 from stormwright.testing.word_counts import two_word_counts
-from stormwright.workbench.demo.settings import parse_submissions
+from stormwright.workbench.demo.topologies import parse_submissions
 from stormwright.workbench.ready_problems import read_problem
 from stormwright.workbench.simulated.cluster import SimulatedCluster, virtual_cluster
 from stormwright.workbench.simulated.served_cluster import EngineChoice, ServedCluster

@@ -22,7 +22,7 @@ import numpy as np
 
 from stormwright.model.arrays import BoolArray, FloatArray, IntArray, is_amount
 from stormwright.model.constraints.constraint import RELATIVE_TOLERANCE, PlacedExecutors, PlacedWorkers, Violation
-from stormwright.model.constraints.resources import requested_amounts, requested_heap, shared_memory
+from stormwright.model.constraints.requests import requested_amounts, requested_heap, shared_memory
 from stormwright.model.requests import ON_HEAP
 from stormwright.model.topology_config import HEAP_HEADROOM
 

@@ -14,7 +14,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from stormwright.errors import Fault, InputError, MissingDependencyError, StormwrightError
-from stormwright.pipeline.spark.target import Location, SparkTarget, address, first_line
+from stormwright.pipeline.spark.locations import Location, address
+from stormwright.pipeline.spark.target import SparkTarget, first_line
 
 # Jars ---------------------------------------------------------------------------------------------
 

@@ -25,8 +25,9 @@ from stormwright.errors import Fault, InputError, StormwrightError
 from stormwright.pipeline.settings import StreamSettings
 from stormwright.pipeline.spark import remote
 from stormwright.pipeline.spark.file_systems import jars_error, with_jars
+from stormwright.pipeline.spark.locations import Location
 from stormwright.pipeline.spark.scratch import scratch
-from stormwright.pipeline.spark.target import EVERYWHERE, Location, SparkTarget, first_line
+from stormwright.pipeline.spark.target import EVERYWHERE, SparkTarget, first_line
 
 # Options ------------------------------------------------------------------------------------------
 # Spark's settings for the two kinds of work, each with its reason: a lean live stream, and batches.

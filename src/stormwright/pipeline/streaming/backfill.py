@@ -26,8 +26,8 @@ from stormwright.pipeline.parsing.source import read_landed, read_records
 from stormwright.pipeline.plan import large_batch
 from stormwright.pipeline.settings import StreamSettings
 from stormwright.pipeline.spark.file_systems import exists
-from stormwright.pipeline.spark.target import Location, address, inside, is_uri
-from stormwright.pipeline.streaming.progress import LiveState
+from stormwright.pipeline.spark.locations import Location, address, inside, is_uri
+from stormwright.pipeline.streaming.live_state import LiveState
 
 # Output directory ---------------------------------------------------------------------------------
 # Output of a backfill: a separate directory, as its content is replaced.

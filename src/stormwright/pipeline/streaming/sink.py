@@ -25,7 +25,7 @@ from stormwright.pipeline.parsing.quarantine import Quarantine
 from stormwright.pipeline.parsing.source import remove_files, waiting_files
 from stormwright.pipeline.plan import StreamBatch
 from stormwright.pipeline.settings import StreamSettings
-from stormwright.pipeline.streaming.progress import LiveState, Pane
+from stormwright.pipeline.streaming.live_state import LiveState, Pane
 
 # Closed panes -------------------------------------------------------------------------------------
 # Interface for storing closed panes of a stream.

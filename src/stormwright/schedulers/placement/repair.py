@@ -12,7 +12,7 @@ import numpy as np
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import IndexArray
 from stormwright.model.constraints.constraint import RELATIVE_TOLERANCE, PlacedExecutors
-from stormwright.model.constraints.resources import RequestLimits, Requests
+from stormwright.model.constraints.requests import RequestLimits, Requests
 from stormwright.optimize import repair
 from stormwright.optimize.kernel.records import NOWHERE
 from stormwright.schedulers.placement.admission import RequiredWorkers, leave_out, movable_workers

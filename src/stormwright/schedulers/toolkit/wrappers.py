@@ -11,8 +11,9 @@ from stormwright.model import UNPLACED, Assignment, Problem, Scheduler, Unplaced
 from stormwright.model.arrays import IntArray, frozen
 from stormwright.model.constraints.isolation import isolated
 from stormwright.model.topology_config import MACHINES, WEIGHT
+from stormwright.schedulers.toolkit.configured_values import node_values
 from stormwright.schedulers.toolkit.limits import num_workers
-from stormwright.schedulers.toolkit.params import Params, node_values
+from stormwright.schedulers.toolkit.params import Params
 from stormwright.schedulers.toolkit.traits import Traits
 
 # Wrapped schedulers -------------------------------------------------------------------------------

@@ -10,7 +10,8 @@ from typing import Any
 from stormwright.base.documents import read_or_default
 from stormwright.client.shapes import Anomalies, Anomaly, DrainRequest
 from stormwright.controller.safety.holds import Hold
-from stormwright.controller.safety.slowness import SlowNode, SlowNodes, WorkWindows
+from stormwright.controller.safety.slowness import SlowNode, SlowNodes
+from stormwright.controller.safety.work_samples import WorkWindows
 from stormwright.errors import StormwrightError
 from stormwright.model import Problem
 from stormwright.plans.modes import AUTO, FIX, IGNORE, AnomalyKind, response_to

@@ -10,7 +10,8 @@ from pathlib import Path
 from stormwright.explain.drawing import COLOURS
 from stormwright.model import Problem, TopologyAssignment
 from stormwright.predict.prediction import Interval
-from stormwright.workbench.demo.measure import acked_series, fullest
+from stormwright.workbench.demo.measure import acked_series
+from stormwright.workbench.demo.node_use import fullest
 from stormwright.workbench.demo.promise import PlacementPromise
 from stormwright.workbench.demo.result import (
     DemoResult,

@@ -13,7 +13,8 @@ from stormwright.model.link_speed import link_bits_per_s
 from stormwright.pipeline.streaming.progress import StreamProgress
 from stormwright.plans.plan import Plan
 from stormwright.predict.prediction import NodePrediction
-from stormwright.workbench.demo.measure import NodeUse, TopologyRun, fullest
+from stormwright.workbench.demo.measure import TopologyRun
+from stormwright.workbench.demo.node_use import NodeUse, fullest
 from stormwright.workbench.demo.promise import PlacementPromise, TopologyPromise
 from stormwright.workbench.demo.settings import DemoSettings, MeasuredStart, MeasuredStretch
 from stormwright.workbench.demo.trials import DemoVerdict, PlacementTrial, verdict_of

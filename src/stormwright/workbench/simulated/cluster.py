@@ -31,7 +31,8 @@ from stormwright.storm.local_cluster.cpu import NodeCpu
 from stormwright.storm.local_cluster.running import LinkBytes
 from stormwright.workbench.demo.result import DemoResult
 from stormwright.workbench.demo.run import demo_cluster, run_demo_on
-from stormwright.workbench.demo.settings import CORES, LINK, DemoSettings, Submission
+from stormwright.workbench.demo.settings import CORES, LINK, DemoSettings
+from stormwright.workbench.demo.topologies import Submission
 from stormwright.workbench.simulated.topologies import simulated_problem, simulated_topologies
 
 # Demonstration ------------------------------------------------------------------------------------

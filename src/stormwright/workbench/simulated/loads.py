@@ -15,7 +15,8 @@ from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
 from stormwright.model.load import cpu_hz_of, requested
 from stormwright.model.topology import PLACEMENT_FOLLOWING
 from stormwright.pipeline.measurement.load_profile import executor_cpu_hz, executor_pending, flow_limit_tps
-from stormwright.pipeline.measurement.measurement import LatencyHistogram, NodeLoad
+from stormwright.pipeline.measurement.measurement import LatencyHistogram
+from stormwright.pipeline.measurement.node_load import NodeLoad
 from stormwright.pipeline.streaming.progress import StreamProgress
 from stormwright.simulator.cluster.records import HEAP_BYTES, Streams
 from stormwright.simulator.cluster.storm import VirtualStorm
