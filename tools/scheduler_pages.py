@@ -78,9 +78,6 @@ def _text(blocks: Iterator[str]) -> str:
     return "\n\n".join([_MADE, *blocks]) + "\n"
 
 
-# Pages -------------------------------------------------------------------------------------------
-
-
 def _page(description: Description, figures: Mapping[str, PlacementFigures]) -> Iterator[str]:
     name = description.name
     yield from _head(description)
@@ -163,9 +160,6 @@ def _variants_table(variants: Mapping[str, ParameterSet]) -> str:
         )
         lines.append(f"| `variant={name}` | {values} | {_cell(variant.text)} |")
     return "\n".join(lines)
-
-
-# Index -------------------------------------------------------------------------------------------
 
 
 def _index(problem: Problem, descriptions: Mapping[str, Description], figures: Mapping[str, PlacementFigures]) -> str:

@@ -165,9 +165,6 @@ def graded(
     )
 
 
-# Partitioners -------------------------------------------------------------------------------------
-
-
 def place_parts(problem: Problem, nodes: NDArray[Any], cut: Partitioner, seed: int) -> Assignment:
     """A placement in which executors go where their part of the graph does, as far as limits allow."""
     exchanged = exchanged_in(problem)
@@ -272,9 +269,6 @@ def in_integers(weight: NDArray[Any]) -> NDArray[Any]:
 
 KAHYPAR = mtkahypar.initialize(1)
 PARTITIONERS: dict[str, Partitioner] = {"METIS": cut_with_metis, "Mt-KaHyPar": cut_with_mt_kahypar}
-
-
-# Plot ---------------------------------------------------------------------------------------------
 
 
 def plot(every: Sequence[Sequence[Measured]]) -> str:

@@ -43,8 +43,6 @@ SUFFIX = ".arrow"
 
 _WORKER = ("topology", "supervisor", "port", "pid", "start_ms")
 
-# Rows ---------------------------------------------------------------------------------------------
-
 
 def landed_rows(spark: SparkSession, landing: Path, settings: StreamSettings, *, live: bool) -> DataFrame:
     """Return the rows of a landing directory, as a stream or as they are now; `reason` is set for late records too."""
@@ -55,9 +53,6 @@ def landed_rows(spark: SparkSession, landing: Path, settings: StreamSettings, *,
     if not settings.keep_raw_s:
         reader = reader.option("cleanSource", "delete")
     return late_marked(reader.parquet(str(landing)), settings.late_s)
-
-
-# Native -------------------------------------------------------------------------------------------
 
 
 def native_facts(rows: DataFrame, settings: StreamSettings) -> DataFrame:
@@ -71,8 +66,6 @@ def native_facts(rows: DataFrame, settings: StreamSettings) -> DataFrame:
     found = facts.select("event", "fact.*").groupBy(pane, *KEYS).agg(*sums())
     return found.select(F.unix_millis("pane.start").alias("pane_ms"), *KEYS, *VALUES)
 
-
-# Processor ----------------------------------------------------------------------------------------
 
 #: Input of the processor: a row per line. `rejected` are lines that are no record, or a late one.
 INPUT = ("worker", "pane_ms", "seq", "start_ms", "rejected", "facts")
@@ -187,8 +180,6 @@ def with_facts(changed: DataFrame) -> DataFrame:
     facts = F.explode_outer(F.from_json("facts", f"array<{fact.simpleString()}>")).alias("fact")
     return changed.select("worker", *_COUNTS, "pane_ms", facts).select("worker", *_COUNTS, "pane_ms", "fact.*")
 
-
-# Queries and results ------------------------------------------------------------------------------
 
 #: Name of a query → its facts.
 QUERIES = {"native": native_facts, "processor": processor_facts}

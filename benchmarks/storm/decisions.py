@@ -131,9 +131,6 @@ def main() -> None:
         compare()
 
 
-# Running ------------------------------------------------------------------------------------------
-
-
 def run(cells: Sequence[Cell], phases: Sequence[str], starts: int, until_s: float) -> None:
     """Make the starts that are missing, phase after phase."""
     with Bench.up() as bench:
@@ -215,9 +212,6 @@ def _file(cell: Cell, name: str, number: int) -> Path:
     return RECORDS / f"{cell.name}.{name}.{number}.json.gz"
 
 
-# Deciding -----------------------------------------------------------------------------------------
-
-
 def known_problem(cell: Cell, starts: Sequence[Mapping[str, Any]]) -> Problem:
     """What a service knows after starts: what ran in the first of them, its load, and costs fitted to all records."""
     first, *others = starts
@@ -288,9 +282,6 @@ def _placements(cell: Cell, even: Mapping[str, Any]) -> dict[str, list[list[tupl
 
 def _stored_slots(problem: Problem, slots: IntArray) -> list[list[tuple[int, int]]]:
     return [slots_of(problem, slots[problem.executors_of(n)]) for n in range(len(problem.topologies))]
-
-
-# Comparing ----------------------------------------------------------------------------------------
 
 
 class CellResult:

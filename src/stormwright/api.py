@@ -50,9 +50,6 @@ if TYPE_CHECKING:
 #: Costs of messages and workers: a file that ``stormwright calibrate`` wrote, or its content.
 CostsInput: TypeAlias = "str | Path | Mapping[str, Any] | StoredCosts"
 
-# Placement ----------------------------------------------------------------------------------------
-# A scheduler's answer together with its problem, for inspection.
-
 
 class PlacedExecutor(NamedTuple):
     """An executor and where it runs; node and port are None without a slot."""
@@ -177,9 +174,6 @@ class Placement(Assignment, Tabular):
         lead = f"cost {self.cost.total:,.1f}"
         drawing = draw(self.problem, self.scheduler, lead, self.slot_of_executor, colours)
         return placement_svg(drawing, list(component_legend(self.problem, colours)))
-
-
-# Functions ----------------------------------------------------------------------------------------
 
 
 def read_problem(path: str | Path) -> Problem:

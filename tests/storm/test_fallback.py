@@ -109,8 +109,6 @@ def test_fallback_scheduler_places_same_as_storm_class_alone(host: SchedulerHost
     ) == placed_by(without, rest)
 
 
-# On a real Nimbus ----------------------------------------------------------------------------------
-
 RESOURCE_AWARE = "org.apache.storm.scheduler.resource.ResourceAwareScheduler"
 
 #: Six executors of 128 MB: two workers of 384 MB, which is all that a heap may have on a local cluster.

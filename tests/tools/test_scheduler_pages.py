@@ -79,9 +79,6 @@ def test_page_figures_equal_oracle(made, word_count, name):
     assert (cells["limits"] == "kept") == oracles.is_valid(word_count, slots)
 
 
-# Pictures ----------------------------------------------------------------------------------------
-
-
 def parsed(svg):
     return ElementTree.fromstring(svg)  # noqa: S314 - our own
 

@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from stormwright.model import Problem
 
 
-# Tables -------------------------------------------------------------------------------------------
-# Advice as tables and sentences.
-
 #: Maximum number of rows of a table, of lines about topologies, and of commands and warnings, without ``--all``.
 _MAX_ROWS, _MAX_TOPOLOGIES, _MAX_ORDERS = 3, 2, 3
 
@@ -174,8 +171,6 @@ def _warned(one: Saturation) -> str:
         f"before ({far}), and what runs sustains {readable(one.highest_tps)}; then {one.limit} is full"
     )
 
-
-# Advise -------------------------------------------------------------------------------------------
 
 _NAMED = re.compile(r"(?:(?P<name>.+)=)?[x×*]?(?P<value>\d+(?:\.\d+)?)", re.ASCII)
 

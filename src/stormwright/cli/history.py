@@ -30,10 +30,6 @@ if TYPE_CHECKING:
     from stormwright.history.tables.store import Store
 
 
-# Options ------------------------------------------------------------------------------------------
-# Where the tables are, and where Spark runs: options of every verb of the history.
-
-
 @dataclass(frozen=True)
 class HistoryLocation:
     """Location of the tables, and of Spark, from the options."""
@@ -106,10 +102,6 @@ def _nothing_at(place: str) -> InputError:
     return InputError("history", [Fault(wanted, place)])
 
 
-# Audit log ----------------------------------------------------------------------------------------
-# The log of changes and refusals, as people read it.
-
-
 def print_audit(state_dir: Path, limit: int, as_json: bool) -> None:
     """Print the newest lines of a service's log of changes and refusals.
 
@@ -136,9 +128,6 @@ def print_audit(state_dir: Path, limit: int, as_json: bool) -> None:
         table.add_row(*("" if cell is None else cell for cell in cells))
     print_table(table)
 
-
-# Journal ------------------------------------------------------------------------------------------
-# Changes by a service, as text.
 
 #: Maximum number of entries.
 MAX = 1000
@@ -202,10 +191,6 @@ def _entry_outcome(move: MoveEntry) -> Iterator[str]:
     for each in move.evaluations:
         measured = "unknown" if each.measured is None else f"×{each.measured:.2f}"
         yield f"{each.quantity} {measured} (promised ×{each.predicted:.2f}): {each.verdict_text}"
-
-
-# Tables -------------------------------------------------------------------------------------------
-# Maintenance of the history's tables: ingest, compact, retain.
 
 
 @click.command()
@@ -305,8 +290,6 @@ def _keep_days(keep: tuple[str, ...]) -> dict[str, int]:
         raise InputError("days to keep", faults)
     return found
 
-
-# Queries ------------------------------------------------------------------------------------------
 
 #: Rows of a table that people read; --json has all.
 MAX_ROWS = 200
@@ -492,9 +475,6 @@ def at(moment: str, where: HistoryLocation, output: Path | None, as_json: bool) 
 
 def _number(value: float | None) -> str:
     return "–" if value is None else readable(value)
-
-
-# The verb -----------------------------------------------------------------------------------------
 
 
 @click.group(cls=Verbs, invoke_without_command=True)

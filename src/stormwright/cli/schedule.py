@@ -32,9 +32,6 @@ from stormwright.schedulers.toolkit.resolve import ANY_JAVA, resolve_scheduler, 
 from stormwright.schedulers.toolkit.traits import warm_up
 from stormwright.workbench.ready_problems import read_problem
 
-# Figures ------------------------------------------------------------------------------------------
-# Figures of a placement, as JSON.
-
 
 def figures_of(problem: Problem, assignment: Assignment) -> dict[str, Any]:
     """Return the figures of the current and the new placement, moves, violations, and assumptions.
@@ -95,8 +92,6 @@ def fullest_cpu(problem: Problem, slots: IntArray) -> float:
     with np.errstate(divide="ignore", invalid="ignore"):
         return float(np.max(np.where(used > 0, used / problem.node_cpu_hz, 0.0), initial=0.0))
 
-
-# Schedule -----------------------------------------------------------------------------------------
 
 _SOME_UNPLACED = 1
 

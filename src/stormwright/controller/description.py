@@ -31,9 +31,6 @@ from stormwright.predict.prediction import Prediction
 from stormwright.schedulers.templates.by_rates import RateGoal, RateSearch
 from stormwright.schedulers.templates.proof_by_rates import RateBounds, proof_by_rates, throughput_proof
 
-# Bounds -------------------------------------------------------------------------------------------
-# Distance of a plan from the optimum, as far as it can be proven quickly.
-
 #: Seconds for a proof: enough for bounds from sums at any size, and for solving a small program.
 PROOF_S = 0.2
 
@@ -76,9 +73,6 @@ def proven(placements: Placements, goal: str, slots: IntArray) -> _Proof:
         found = proof_by_rates(search, slots, PROOF_S)
     return _Proof(None if found["gap"] is None else 100 * found["gap"], proof_text(found))
 
-
-# Heaps --------------------------------------------------------------------------------------------
-# Heaps of workers that start.
 
 #: Needed part of a heap from which it is scarce, and the maximum number of heaps listed for a topology.
 _SCARCE, _MAX_HEAPS = 0.8, 20
@@ -141,8 +135,6 @@ def _started(now: PlacedExecutors, then: PlacedExecutors) -> dict[int, int | Non
 def _finite(mb: float) -> float | None:
     return float(mb) if isfinite(mb) else None
 
-
-# Description --------------------------------------------------------------------------------------
 
 #: Maximum number of staying topologies listed by name.
 _MAX_NAMED = 100

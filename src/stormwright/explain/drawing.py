@@ -12,8 +12,6 @@ from stormwright.model.arrays import FloatArray, IntArray
 from stormwright.model.constraints.constraint import node_sum
 from stormwright.model.humanize import amount
 
-# Drawing ------------------------------------------------------------------------------------------
-
 #: Distinct on screen and in print, also for most colour-blind readers (Okabe and Ito's palette).
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
 
@@ -64,9 +62,6 @@ class Drawing:
     figures: dict[str, FloatArray]
 
 
-# Colours -----------------------------------------------------------------------------------------
-
-
 def is_small(problem: Problem) -> bool:
     """Return whether the picture can show every executor."""
     return problem.num_executors <= MAX_EXECUTORS_SHOWN and len(problem.supervisors) <= MAX_NODES_SHOWN
@@ -97,9 +92,6 @@ def component_legend(problem: Problem, colours: list[list[str]]) -> Iterator[tup
         left -= len(shown)
         if shown:
             yield topology.name, shown
-
-
-# Placements --------------------------------------------------------------------------------------
 
 
 def draw(problem: Problem, name: str, lead: str, slots: IntArray, colours: list[list[str]] | None = None) -> Drawing:

@@ -11,8 +11,6 @@ import numpy as np
 from stormwright.model.arrays import BoolArray, FloatArray
 from stormwright.model.humanize import amount, amount_range
 
-# Counts of obstacles ------------------------------------------------------------------------------
-
 
 @dataclass(frozen=True)
 class Obstacle:
@@ -127,8 +125,6 @@ def status_text(scheduler: str, reasons: Sequence[str], component: str, counts: 
     nodes = f"{component}: {histogram(counts, total, FREE_FOR_ONE) or 'there are 0 nodes'}"
     return f"{scheduler or 'scheduler'}: {'; '.join([*reasons, nodes])}"
 
-
-# Explanation --------------------------------------------------------------------------------------
 
 #: Number of cheapest nodes in a report.
 BEST = 5

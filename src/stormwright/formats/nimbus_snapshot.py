@@ -23,16 +23,14 @@ from stormwright.model import UNPLACED, Problem, Supervisor, Topology, TopologyA
 from stormwright.model.problem import CHECKED
 from stormwright.model.topology_config import conf_misfits, storm_misfits
 
-# Snapshots ----------------------------------------------------------------------------------------
+log = logging.getLogger(__name__)
+
+
 # A snapshot of Nimbus: a problem document in which some faults are those of one topology alone.
 #
 # 1. A configuration: it is written by the user who submits a topology.
 # 2. A slot that another topology has already: Nimbus stores assignments one by one, and may end between two that change
 #    places with each other. Storm 2.8.3 shows a scheduler one of the two in it, and the other without.
-
-log = logging.getLogger(__name__)
-
-
 def snapshot_from_dict(document: object, source: str = "snapshot") -> tuple[Problem, dict[str, tuple[str, ...]]]:
     """Return the problem of `document` (parsed JSON), and topology id → faults of its configuration.
 
@@ -99,8 +97,6 @@ def without_misfits(topology: object, unfit: dict[str, tuple[str, ...]]) -> obje
     faulty = {misfit.steps[0] for misfit in misfits}
     return {**topology, "conf": {key: value for key, value in conf.items() if key not in faulty}}
 
-
-# Incremental reader -------------------------------------------------------------------------------
 
 SOURCE = "snapshot of Nimbus"
 

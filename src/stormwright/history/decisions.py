@@ -21,9 +21,6 @@ from stormwright.model import LoadProfile, Problem
 from stormwright.model.humanize import in_utc
 from stormwright.pipeline.streaming.backfill import TimeStretch
 
-# State at a moment --------------------------------------------------------------------------------
-# The scheduler's input at a past moment: problems rebuilt from the history's snapshots and profiles.
-
 
 def known_at(store: Store, moment_ms: int) -> Problem:
     """Return the cluster and its placement with the last measured load, as known at a moment.
@@ -64,8 +61,6 @@ def problem_of(snapshot: str, profile: Mapping[str, Any] | None, name: str) -> P
         )
     )
 
-
-# Decisions ----------------------------------------------------------------------------------------
 
 #: Tasks of one job.
 PARTITIONS = 8

@@ -27,9 +27,6 @@ from stormwright.pipeline.monitoring.episodes import FOREVER_S, Capacity, episod
 from stormwright.pipeline.settings import StreamSettings
 from stormwright.pipeline.streaming.backfill import TimeStretch
 
-# Overloads ----------------------------------------------------------------------------------------
-# Overload episodes of nodes, from the history.
-
 #: The service's own: what it raises alarms by is what is reported.
 _SETTINGS = StreamSettings()
 
@@ -96,9 +93,6 @@ def _cores(state: Mapping[str, Any]) -> Mapping[str, float]:
     return capacity_cores(problem_from_dict(document, "snapshot of the history"), _SETTINGS)
 
 
-# Rates --------------------------------------------------------------------------------------------
-# Trees begun by topologies, hour by hour, from the history.
-
 _HOUR_MS = 3_600_000
 
 #: Length of the panes of facts, in seconds.
@@ -141,9 +135,6 @@ def hourly_trees(
             rates[number - first] = rate
         series[topology] = first, rates
     return series
-
-
-# Reports ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -36,9 +36,6 @@ def number_of(conf: Mapping[str, Any], key: str, default: float, *, zero: bool =
     return float(value) if sound and value is not None and (value or zero) else default
 
 
-# Favoured hosts -----------------------------------------------------------------------------------
-# Hosts that a topology would rather have, or rather not, as its configuration names them.
-
 #: Keys of a topology's configuration: lists of hosts.
 FAVOURED_HOSTS = "topology.scheduler.favored.nodes"
 UNFAVOURED_HOSTS = "topology.scheduler.unfavored.nodes"
@@ -77,12 +74,9 @@ def read_favoured_hosts(conf: Mapping[str, Any]) -> tuple[FavouredHosts, tuple[C
     return FavouredHosts(hosts(FAVOURED_HOSTS), hosts(UNFAVOURED_HOSTS)), tuple(misfits)
 
 
-# Topology config ----------------------------------------------------------------------------------
-
 #: A topology's own hard limit on executors per worker, in its configuration.
 MAX_EXECUTORS_PER_WORKER = "stormwright.max.executors.per.worker"
 
-# Topology config ----------------------------------------------------------------------------------
 
 #: Forecast load of a topology in parts of the load that it has now.
 FORECAST_GROWTH = "stormwright.forecast.growth"

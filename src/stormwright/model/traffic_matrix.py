@@ -16,9 +16,6 @@ from stormwright.model.problem import Problem
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-# Distance -----------------------------------------------------------------------------------------
-# Where executors are: what is near to what.
-
 
 class Scopes(NamedTuple):
     """Slot, node and rack of every executor, -1 for none; shape (E,) each."""
@@ -40,9 +37,6 @@ def scopes_of(problem: Problem, slot_of_executor: IntArray) -> Scopes:
     """
     node = np.append(problem.slot_node, UNPLACED)[slot_of_executor]
     return Scopes(slot_of_executor, node, np.append(problem.node_rack, UNPLACED)[node])
-
-
-# Traffic matrix -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)

@@ -31,11 +31,6 @@ from stormwright.perflog.schema import (
     WholeNumber,
 )
 
-# Validation ---------------------------------------------------------------------------------------
-# Functions that check values against the types and ranges of the schema, built once and called thousands of times a
-# second. A result is a number, and that of a value with parts is the worst of theirs. Lists are checked as a whole, by
-# built-in functions, as long as nothing is wrong with them.
-
 #: Results: valid; right types, but a part is missing or out of range; a wrong type somewhere.
 VALID, OUT_OF_RANGE, UNTYPED = range(3)
 
@@ -44,6 +39,9 @@ _Validator: TypeAlias = Callable[[Any], int]
 _INT, _STR, _LIST = {int}, {str}, {list}
 
 
+# Functions that check values against the types and ranges of the schema, built once and called thousands of times a
+# second. A result is a number, and that of a value with parts is the worst of theirs. Lists are checked as a whole, by
+# built-in functions, as long as nothing is wrong with them.
 def validator(kind: Type) -> _Validator:
     """Return the validator of a value that is not None.
 
@@ -186,8 +184,6 @@ def _all_rows(columns: Sequence[tuple[str, WholeNumber]]) -> Callable[[list[Any]
 
     return all_valid
 
-
-# Records ------------------------------------------------------------------------------------------
 
 #: A record, never modified after reading.
 LogRecord: TypeAlias = Mapping[str, Any]

@@ -34,7 +34,6 @@ Goal = Literal["throughput", "latency", "nodes", "balanced", "traffic"]
 #: Anomaly without which a plan would not have been proposed; empty if it would have been.
 Because = Literal["overload", "drift", ""]
 
-# Steps --------------------------------------------------------------------------------------------
 
 _Slots = tuple[WorkerSlot, ...]
 
@@ -125,8 +124,6 @@ class Move:
 #: A step of a plan.
 Step = Move
 
-# Promise ------------------------------------------------------------------------------------------
-
 
 @dataclass(frozen=True)
 class Promise:
@@ -159,9 +156,6 @@ class Promise:
     wanted_tps: float | None = None
     worth: float | None = None
     rate_tps: float = 0.0
-
-
-# Preconditions ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -207,9 +201,6 @@ class Search:
     before: Cost
     wanted: Cost
     parameters: Mapping[str, Any]
-
-
-# Plan ---------------------------------------------------------------------------------------------
 
 
 class PlanSummary(Shape):

@@ -23,8 +23,6 @@ from stormwright.predict.prediction import (
 from stormwright.predict.report import described
 from stormwright.predict.steady import PlacedLoad
 
-# Prediction ---------------------------------------------------------------------------------------
-
 
 @dataclass(frozen=True)
 class Assumptions:

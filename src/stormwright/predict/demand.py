@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from scipy.sparse import coo_array
 
 
-# Messages -----------------------------------------------------------------------------------------
-
-
 class MessageDemand(NamedTuple):
     """Messages of a tree: CPU of each executor (µs) to send them, of each worker, and bytes over links."""
 
@@ -67,9 +64,6 @@ class MessageDemand(NamedTuple):
             ),
             link_messages=np.stack([of_workers(end, edges.far_tuples) for end, edges in ends]),
         )
-
-
-# Demand -------------------------------------------------------------------------------------------
 
 
 class Places(NamedTuple):

@@ -10,8 +10,6 @@ from typing import Any, ClassVar, Literal
 from stormwright.base.tables import Tabular, TextTable, bar_chart, paragraph
 from stormwright.predict.bottleneck import Bottleneck
 
-# Prediction ---------------------------------------------------------------------------------------
-
 #: Whether a rate is sustained: ``perhaps`` if it is in one part of the interval only.
 IsSustained = Literal["yes", "perhaps", "no"]
 

@@ -37,9 +37,6 @@ from stormwright.schedulers.toolkit.params import ParameterSet, param
 from stormwright.schedulers.toolkit.traffic import Rates
 from stormwright.schedulers.toolkit.triggers import ONLINE, TriggerParams
 
-# Number of nodes ----------------------------------------------------------------------------------
-# Targets for a topology's nodes and its workers per node, by beta and delta.
-
 
 @dataclass(frozen=True)
 class NodeTargets:
@@ -130,9 +127,6 @@ def _nodes_for(has: FloatArray, needed: float) -> int:
     return int(np.searchsorted(reach, needed)) + 1
 
 
-# Phase 2: workers onto nodes ----------------------------------------------------------------------
-# Phase 2 of the online scheduler: workers of all topologies onto nodes, those with much mutual traffic onto one.
-
 #: Maximum passes over all pairs of workers; few problems still change after the fourth.
 _MAX_PASSES = 10
 
@@ -143,6 +137,7 @@ _MAX_RAISES = 12
 MakeWishes = Callable[[Items, Bins], NodeTargets]
 
 
+# Phase 2 of the online scheduler: workers of all topologies onto nodes, those with much mutual traffic onto one.
 def nodes_by_traffic(placement: PartialPlacement, rates: Rates, weights: CostWeights, make_wishes: MakeWishes) -> None:
     """Put the workers of a partial placement onto nodes by `Greedy.place_pairs`, as far as they fit.
 
@@ -291,8 +286,6 @@ def _used(workers: Items, packed: Greedy, topology: int) -> list[int]:
     return used
 
 
-# Online -------------------------------------------------------------------------------------------
-
 _WEIGHTS = CostWeights()
 
 #: Name of the scheduler.
@@ -438,8 +431,6 @@ class OnlineScheduler:
             swap_nodes(placement)
         return CompletePlan(choose_slots(placement), placement.reasons)
 
-    # Phase 1 -------------------------------------------------------------------------------------
-
     def _workers(
         self, placement: PartialPlacement, rates: Rates, params: _TopologyParams, wanted: RequiredWorkers
     ) -> Iterator[IndexArray]:
@@ -465,8 +456,6 @@ class OnlineScheduler:
         greedy.fill_empty()  # equation 2: exactly min(E, W) workers
         for number in range(count):
             yield members[greedy.bin_of == number]
-
-    # Phase 2 -------------------------------------------------------------------------------------
 
     def _choose_nodes(self, placement: PartialPlacement, rates: Rates, params: _TopologyParams) -> None:
         """Assign the workers of all topologies to nodes; phase 2."""

@@ -85,8 +85,6 @@ log = logging.getLogger(__name__)
 #: Seconds that the initial scheduler has for its first call, which may compile, before the service goes on without it.
 WARM_UP_S = 60.0
 
-# Subsystems ---------------------------------------------------------------------------------------
-
 
 @dataclass(frozen=True)
 class Storage:
@@ -333,9 +331,6 @@ def build_web(
     routes = api_routes(plan_service, pages.overview)
     app = make_app(cluster.bridge, intake, status, view.problem, routes, pages, figures)
     return Web(HttpServer(app, settings.host, settings.port, auth, settings.access.tls), dashboard)
-
-
-# Service ------------------------------------------------------------------------------------------
 
 
 class Service:

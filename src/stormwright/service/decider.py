@@ -31,8 +31,6 @@ from stormwright.service.settings import ServiceSettings
 from stormwright.service.storage.history import ServiceHistory
 from stormwright.service.view import View
 
-# Drift --------------------------------------------------------------------------------------------
-
 
 def drift_text(drifts: Sequence[Drift], problem: Problem) -> str:
     """Return the drift of loads as the first part of a decision's reason; empty without drift."""
@@ -47,9 +45,6 @@ def _one(drift: Drift, problem: Problem) -> str:
     if topology and drift.executor is not None:
         where += f"/{topology.components[topology.executor_component[drift.executor]].id}"
     return f"{drift.what} of {where} {100 * drift.change:+.0f} % since {since:%H:%M:%S} UTC"
-
-
-# Rollback -----------------------------------------------------------------------------------------
 
 
 def propose_rollback(problem: Problem, worse: Worse) -> Plan | NoPlan:
@@ -68,8 +63,6 @@ def propose_rollback(problem: Problem, worse: Worse) -> Plan | NoPlan:
         return NoPlan("impossible", f"{reason}; but it stays, {error.faults[0].message}")
     return found if isinstance(found, Plan) else NoPlan("nothing_to_do", f"{reason}; but it stays, as it is there")
 
-
-# Decider ------------------------------------------------------------------------------------------
 
 #: Maximum age of a snapshot in seconds. Nimbus calls every 10 s by default, and less often while the service is away.
 SNAPSHOT_S = 60.0

@@ -17,8 +17,6 @@ from stormwright.simulator.steady_counts import Counting, Stretch, joined
 from stormwright.simulator.steady_flows import Pace, Share, SteadyFlows
 from stormwright.simulator.steady_trees import Trees
 
-# Engine -------------------------------------------------------------------------------------------
-
 #: Mean delay of Storm's message timeout, as a fraction of it, due to its rotating map.
 _WHEEL = 1.5
 

@@ -18,9 +18,6 @@ from stormwright.model.arrays import IntArray
 from stormwright.model.fallback import fallback_class
 from stormwright.storm.occupancy import Occupancy, Order, change_places, checked_slots
 
-# Time limit ---------------------------------------------------------------------------------------
-# A scheduler with a time limit, isolated from failures.
-
 
 class TimeLimited:
     """A scheduler with a time limit, called in a separate thread, one call at a time.
@@ -94,8 +91,6 @@ class _Call(threading.Thread):
             stdout.release_thread(self)
         return not self.is_alive()
 
-
-# Bridge -------------------------------------------------------------------------------------------
 
 #: Seconds after which an unused order expires.
 ORDER_S = 120.0

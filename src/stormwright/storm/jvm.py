@@ -12,9 +12,6 @@ from stormwright import __version__
 from stormwright.base.java import find_java
 from stormwright.errors import MissingDependencyError
 
-# Installation -------------------------------------------------------------------------------------
-# Location of the Storm installation, and commands that use its classes.
-
 #: Directories of jars of daemons and clients.
 _PARTS = ("lib", "extlib", "extlib-daemon")
 
@@ -90,8 +87,6 @@ def storm_command(storm_home: Path, main: str, *args: str, flags: Sequence[str] 
     class_path = ":".join([str(ours), *parts, str(conf_directory(storm_home))])
     return [java, *flags, f"-Dstorm.home={storm_home}", "-cp", class_path, main, *args]
 
-
-# JVM commands -------------------------------------------------------------------------------------
 
 #: The clone that this file lies in, if it lies in one: Storm is laid out and our jar is built there.
 _CLONE = Path(__file__).resolve().parents[3]

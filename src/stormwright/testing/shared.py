@@ -20,9 +20,6 @@ from hypothesis import strategies as st
 from stormwright.model import Problem, TopologyLoad
 from stormwright.testing import strategies
 
-# Equivalent problems ------------------------------------------------------------------------------
-# Equivalent forms of a problem, which must not influence results; cached as many tests use them.
-
 
 class SharedExamples:
     """Cache of values derived from a problem, for tests that share it.
@@ -84,8 +81,6 @@ def with_pairs_shuffled(problem: Problem, seed: int) -> Problem:
     topologies = {t: shuffled(load) for t, load in load_profile.topologies.items()}
     return problem.with_load(replace(load_profile, topologies=topologies))
 
-
-# Shared -------------------------------------------------------------------------------------------
 
 Test = Callable[..., None]
 Example = dict[str, Any]

@@ -38,11 +38,6 @@ from stormwright.model.component_limits import (
 )
 from stormwright.model.topology_config import MAX_EXECUTORS_PER_WORKER
 
-# Loads --------------------------------------------------------------------------------------------
-# Strategies for measured loads.
-#
-# Each draw takes Hypothesis some 0.1 ms, and there are hundreds of numbers: so rows are decoded from the bytes of one.
-
 _PART = st.sampled_from([1, 3])
 _FLOWING = ("shuffle", "none", "local_or_shuffle")
 
@@ -51,6 +46,9 @@ _FLOWING = ("shuffle", "none", "local_or_shuffle")
 _MAX, _ORDINARY = 3000, 60_000
 
 
+# Strategies for measured loads.
+#
+# Each draw takes Hypothesis some 0.1 ms, and there are hundreds of numbers: so rows are decoded from the bytes of one.
 def numbers(draw: st.DrawFn, count: int, width: int) -> IntArray:
     """Return rows of numbers from 0 to 65,535.
 
@@ -118,8 +116,6 @@ def loads(draw: st.DrawFn, topology: Topology, flows: bool = True, limited: bool
         pending_trees=used[:, 1] / part if draw(st.booleans()) else None,
     )
 
-
-# Strategies ---------------------------------------------------------------------------------------
 
 GROUPINGS = ("shuffle", "fields", "all", "global", "none", "direct", "local_or_shuffle")
 GHZ = 1e9

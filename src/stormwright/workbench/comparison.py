@@ -30,9 +30,6 @@ from stormwright.schedulers.toolkit.traits import warm_up
 log = logging.getLogger(__name__)
 
 
-# Table --------------------------------------------------------------------------------------------
-# A comparison as a table of texts: for a terminal, a prompt and a notebook alike.
-
 #: Columns by heading after the reachable rate; traffic in tuples/s. Columns without any number are left out, except
 #: `cost`.
 _COLUMNS: dict[str, Callable[[PlacementFigures], float | int | None]] = {
@@ -82,8 +79,6 @@ def _number(value: float | int | None) -> str:
         return "–"
     return f"{value:,}" if isinstance(value, int) else readable(value)
 
-
-# Comparison ---------------------------------------------------------------------------------------
 
 #: Mark before a cost that is not comparable, and its explanation.
 MARK = "*"

@@ -19,9 +19,6 @@ from stormwright.schedulers import make_scheduler
 from stormwright.workbench.demo.topologies import TOPOLOGIES, Submission
 from stormwright.workbench.simulated.topologies import RATE_TPS, TopologyModel, simulated_topologies
 
-# Generated clusters -------------------------------------------------------------------------------
-# Clusters in operation of any size, to explore the behaviour at that size.
-
 #: Executors on a node on average, nodes in a rack, and worker slots, cores and link of a node.
 EXECUTORS_A_NODE, NODES_A_RACK, SLOTS, CORES, LINK_BPS, MEMORY_MB = 20, 40, 8, 4, 1e9, 65_536.0
 
@@ -92,10 +89,6 @@ def _supervisor(number: int) -> Supervisor:
 CLUSTERS: dict[str, Callable[[], Problem]] = {
     f"cluster-{nodes}": partial(cluster_in_operation, nodes) for nodes in (20, 200, 1_000, 5_000)
 }
-
-
-# TOP-Storm ----------------------------------------------------------------------------------------
-# The experiments of the TOP-Storm paper as problems, by name.
 
 
 class _Machine(NamedTuple):

@@ -28,9 +28,6 @@ from stormwright.workbench.report import write_report
 log = logging.getLogger(__name__)
 
 
-# Report -------------------------------------------------------------------------------------------
-# Curves of cost against moves and restarts as one self-contained HTML page.
-
 #: The drawing, and what is left free for the words beside it.
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM = 900.0, 320.0, 90.0, 40.0
 
@@ -68,8 +65,6 @@ def _y(found: Tradeoff, cost: float) -> float:
     highest = max([found.staying, *(point.cost for point in found.points)]) or 1.0
     return (_HEIGHT - _BOTTOM) * (1 - cost / highest / 1.08)
 
-
-# Tradeoff curve -----------------------------------------------------------------------------------
 
 #: Numbers to try, repeated in every power of ten.
 _STEPS = (1, 2, 5)

@@ -22,9 +22,6 @@ from stormwright.predict.costs import Correction, Costs
 from stormwright.predict.flow.profile import Profile
 from stormwright.schedulers.optimizer import OptimizerParams, OptimizerScheduler
 
-# First placement ----------------------------------------------------------------------------------
-# Initial placement of the search: executors distributed evenly, the busiest first.
-
 
 def distributed(problem: Problem, work_hz: FloatArray) -> IntArray:
     """Return the slot of every executor, (E,): each on the node that it leaves least full, one worker per node.
@@ -69,9 +66,6 @@ def distributed(problem: Problem, work_hz: FloatArray) -> IntArray:
             return np.full(problem.num_executors, UNPLACED, np.int32)
     return slots
 
-
-# Sizes --------------------------------------------------------------------------------------------
-# Utilisation of the busiest executor of a component, by number of executors.
 
 #: Tolerance of rounding.
 _ROUNDING = 1e-9
@@ -168,8 +162,6 @@ def sizes_of(
             )
     return found
 
-
-# Trials -------------------------------------------------------------------------------------------
 
 #: Topology and component, by index.
 Key = tuple[int, int]
@@ -283,8 +275,6 @@ class MixTrials:
         """Return topology and component as text."""
         topology = self.base.topologies[key[0]]
         return f"{topology.name}/{topology.components[key[1]].id}"
-
-    # One trial -------------------------------------------------------------------------------------------
 
     def evaluated(self, counts: ExecutorCounts, mix: NodeMix, *, thoroughly: bool = False) -> EvaluatedPlacement:
         """Return the evaluation of these executors on some nodes, distributed greedily or by a search.

@@ -12,9 +12,6 @@ from stormwright.errors import nearest
 from stormwright.model.fallback import PLACEMENT_SCHEDULER
 from stormwright.storm.installer import PROBE
 
-# Service ------------------------------------------------------------------------------------------
-# Checks of a running service: connections in both directions, clocks, records.
-
 #: Maximum difference of clocks in seconds: records from further ahead are refused, those from further back are late.
 MAX_SKEW_S = 2.0
 
@@ -147,10 +144,6 @@ def measured(service: ServiceFacts) -> Finding:
     return Finding(name, "ok", "all topologies are measured")
 
 
-# All checks ---------------------------------------------------------------------------------------
-# All checks, over all facts.
-
-
 def all_findings(facts: Facts) -> list[Finding]:
     """Return the findings of all checks, in the order in which to fix them."""
     found = [python(facts), java(facts), compiled_code(facts)]
@@ -194,8 +187,6 @@ def _of_service(facts: Facts, service: ServiceFacts) -> Iterator[Finding]:
         yield from record_gaps(service)
         yield measured(service)
 
-
-# Checks -------------------------------------------------------------------------------------------
 
 #: Supported lines of Storm (docs/versions.md).
 STORM_LINES = ("2.6", "2.7", "2.8", "3.0")

@@ -10,9 +10,6 @@ from typing import Any, Literal
 from stormwright.errors import InputError
 from stormwright.storm.jvm import conf_directory
 
-# storm.yaml ---------------------------------------------------------------------------------------
-# The storm.yaml of an installation, where it can be read, and where Nimbus is by it.
-
 #: Of Storm's defaults.yaml.
 NIMBUS_PORT, MONITOR_S = 6627, 10
 
@@ -45,8 +42,6 @@ def nimbus_of(conf: Mapping[str, Any]) -> str:
     """Return hosts and ports of Nimbus as text."""
     return " ".join(f"{host}:{port}" for host, port in seeds_of(conf)) or "unknown"
 
-
-# Facts --------------------------------------------------------------------------------------------
 
 Verdict = Literal["ok", "wrong", "unknown"]
 

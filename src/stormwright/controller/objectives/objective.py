@@ -22,9 +22,6 @@ from stormwright.model.topology_config import MAX_EXECUTORS_PER_WORKER
 from stormwright.predict.answer import Assumptions
 from stormwright.schedulers.toolkit.triggers import ONLINE, Adaptation
 
-# Several objectives -------------------------------------------------------------------------------
-# Goals in order of importance.
-
 #: Percent of the current value by which a later goal may worsen an earlier one: the accuracy of predictions.
 GIVEN_UP_PERCENT = 1.0
 
@@ -80,13 +77,10 @@ def _is_as_good(problem: Problem, goal: str, slots: IntArray, other: IntArray) -
     return gains[1] >= gains[0] - GIVEN_UP_PERCENT
 
 
-# Bounds -------------------------------------------------------------------------------------------
 # Placements that a scheduler may want but that are refused: missing tags, heaps too small for their measured use, or
 # limits of the cluster's own scheduler.
 #
 # The bridge to Nimbus refuses such placements as well, but for heaps, and only after the topology was paused.
-
-
 def within_heaps(problem: Problem) -> Problem:
     """Return the problem with executors per worker limited by heap, for schedulers that ignore heaps.
 
@@ -201,8 +195,6 @@ def _on_other_nodes(problem: Problem, wanted: IntArray, arrives: BoolArray, name
         if other:
             yield problem.topologies[index].id, f"{name} did not choose {', '.join(other)} for it"
 
-
-# Objective ----------------------------------------------------------------------------------------
 
 #: Problem, wanted slots, their worth, and measured trees/s, by topology id → why topologies do not go there
 #: (`stormwright.controller.objectives.refusals.RefusedPlacements.stay`).

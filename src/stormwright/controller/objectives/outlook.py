@@ -28,9 +28,6 @@ from stormwright.schedulers.toolkit.triggers import BALANCE
 #: nodes.
 THROUGHPUT, LATENCY, NODES, BALANCED, TRAFFIC = OBJECTIVES = ("throughput", "latency", "nodes", "balanced", "traffic")
 
-# Gains --------------------------------------------------------------------------------------------
-# Gains of a placement over the current one, in the quantities used by the authors of schedulers.
-
 
 @dataclass(frozen=True)
 class Gain:

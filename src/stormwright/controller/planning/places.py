@@ -14,9 +14,6 @@ from stormwright.model.arrays import FloatArray, IndexArray, IntArray
 from stormwright.model.constraints.isolation import isolated
 from stormwright.model.topology_config import MACHINES
 
-# Workers ------------------------------------------------------------------------------------------
-# Workers of a topology and their resource use.
-
 #: Slot → executors of the worker in it, numbered in their topology; slots in ascending order.
 NodeWorkers: TypeAlias = dict[int, IndexArray]
 
@@ -53,8 +50,6 @@ class WorkerLoads(NamedTuple):
         columns = {slot: column for column, slot in enumerate(workers)}
         return cls(columns, np.vstack([np.ones(len(workers)), amounts]))
 
-
-# Nodes of topologies ------------------------------------------------------------------------------
 
 #: Rows of slots and CPU in arrays by resource: slots, then the problem's resources (CPU first), then isolation, if any.
 SLOTS, CPU = 0, 1

@@ -28,9 +28,6 @@ from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import FloatArray, IndexArray, IntArray
 from stormwright.plans.plan import Move, TopologyMove
 
-# Order of steps -----------------------------------------------------------------------------------
-# Dependencies: topologies that must have moved before a step can be made.
-
 
 class StepMakers:
     """Dependencies between the steps of a plan, recorded as steps are added.
@@ -99,8 +96,6 @@ class StepMakers:
             self._left_node[node].add(name)
         self._left_slot.update(dict.fromkeys(own, name))
 
-
-# Planner ------------------------------------------------------------------------------------------
 
 #: Size up to which smallest groups are searched; of larger ones the first found is taken.
 SMALLEST_UP_TO = 4

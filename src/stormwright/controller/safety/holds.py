@@ -8,8 +8,6 @@ from typing import Final, Literal, get_args
 
 from stormwright.model.humanize import counted
 
-# Holds --------------------------------------------------------------------------------------------
-
 #: ``missing``: too many recent nodes are absent; ``rebalancing``: another client moves topologies; ``silent``: no
 #: recent request from Nimbus; ``unmeasured``: too little was measured; ``stale``: measurements are too old.
 HoldCode = Literal["missing", "rebalancing", "silent", "unmeasured", "stale"]

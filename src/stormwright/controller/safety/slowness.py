@@ -21,8 +21,6 @@ import numpy as np
 from stormwright.controller.safety.work_samples import CPU, MAX_COMPONENTS, TIME, WINDOW_S, ComponentKey, WorkSample
 from stormwright.pipeline.monitoring.cusum import cusum_threshold
 
-# Slowness -----------------------------------------------------------------------------------------
-
 #: Display names of the measures of a slow node.
 MEASURES = {CPU: "CPU per tuple", TIME: "time per tuple"}
 

@@ -37,7 +37,6 @@ from stormwright.model.topology_config import storm_misfits
 
 log = logging.getLogger(__name__)
 
-# Problem ------------------------------------------------------------------------------------------
 
 #: Most executors of a problem, a hundred times as many as clusters have: each takes memory, which a short document
 #: could otherwise exhaust.

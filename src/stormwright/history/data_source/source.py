@@ -91,9 +91,6 @@ class StormwrightSource(DataSource):
         return {name.lower(): value for name, value in self.options.items()}
 
 
-# Options ------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class _Opened:
     """A table, the columns and the rows of it that the options select."""
@@ -221,9 +218,6 @@ def _moment_ms(text: str | None) -> int | None:
         wanted = "should be a time such as 2026-11-20 or 2026-11-20T09:30, or ms since 1970"
         raise InputError("moment", [Fault(f"{wanted}, got {text!r}", "$")]) from error
     return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
-
-
-# Readers ------------------------------------------------------------------------------------------
 
 
 def _checked(table: SourceTable, schema: StructType, scan: Scan) -> Scan:

@@ -219,8 +219,6 @@ def _last_moment(path: Path, moment: str) -> int:
     return max((group.max for group in groups if group is not None and group.has_min_max), default=-1)
 
 
-# Loads --------------------------------------------------------------------------------------------
-
 _COVERED_S = pc.field("length_ns").cast(pa.float64()) / 1e9
 
 

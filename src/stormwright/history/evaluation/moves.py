@@ -35,10 +35,8 @@ from stormwright.model.traffic_matrix import traffic_under
 from stormwright.plans.plan import Promise
 from stormwright.predict.fixed_point import waiting
 
-# Pending evaluations ------------------------------------------------------------------------------
+
 # Moves not evaluated yet, with observations from before them; persistent, so that a restart loses none.
-
-
 @dataclass(frozen=True)
 class MovedTopology:
     """One topology that was moved.
@@ -128,8 +126,6 @@ def _placement(raw: Mapping[str, Any] | None) -> TopologyAssignment | None:
         return None
     return TopologyAssignment(tuple(WorkerSlot(*slot) for slot in raw["slots"]), tuple(raw["slot_of_executor"]))
 
-
-# Moves --------------------------------------------------------------------------------------------
 
 #: Evaluated quantities. The first is tuples between nodes for each tuple tree, or for each tuple processed where no
 #: tree is tracked: so a load that grows or falls meanwhile changes nothing. The second one is trees or tuples per

@@ -29,9 +29,6 @@ class Threshold:
     latency: float = 1.0
 
 
-# Promises -----------------------------------------------------------------------------------------
-# Promise of a move, adjusted to the actual load.
-
 #: Part of the rate that a placement is predicted to sustain from which it limits the rate, where pending trees have no
 #: limit.
 _ALL_SUSTAINED = 0.9
@@ -62,8 +59,6 @@ def _full(promise: Promise, before: Sequence[Sample], rate_tps: float) -> bool:
         return bool(waiting(part) > MORE_PROBABLY)
     return promise.sustained_tps is not None and rate_tps >= _ALL_SUSTAINED * promise.sustained_tps
 
-
-# Verdict ------------------------------------------------------------------------------------------
 
 #: Minimum number of windows on either side.
 MIN_WINDOWS = 4

@@ -14,13 +14,6 @@ from stormwright.perflog.crossing import Crossing, TaskNodes, crossing
 from stormwright.perflog.records import MAX_CLOCK_AHEAD_MS, LogRecord
 from stormwright.perflog.schema import LATENCY_EDGES_MS
 
-# Observation --------------------------------------------------------------------------------------
-# Activity of topologies, window by window, counted from arriving records.
-#
-# The pipeline's loads spread what follows the placement by the model of Storm's groupings. To judge that model, what
-# really crossed between nodes is counted here: a record has the number of tuples for each target task. Completed trees
-# and their latencies are counted as well, to compare a placement with its prediction.
-
 #: Seconds of closed windows that are kept of a topology, and the age below which a worker is young.
 HISTORY_S, YOUNG_S = 600.0, 300.0
 
@@ -28,6 +21,11 @@ HISTORY_S, YOUNG_S = 600.0, 300.0
 GRACE_S = 5.0
 
 
+# Activity of topologies, window by window, counted from arriving records.
+#
+# The pipeline's loads spread what follows the placement by the model of Storm's groupings. To judge that model, what
+# really crossed between nodes is counted here: a record has the number of tuples for each target task. Completed trees
+# and their latencies are counted as well, to compare a placement with its prediction.
 class ObservedTraffic:
     """Counts records, each once, in windows that do not overlap; thread-safe.
 
@@ -129,9 +127,6 @@ def _newest(windows: Reversible[EvaluationWindow], start_ms: float) -> Iterator[
         yield window
 
 
-# Warm-up ------------------------------------------------------------------------------------------
-# Windows that represent a placement: not those in which young JVMs load classes and compile.
-
 #: Seconds of a worker's life that never count: it connects to its peers and works off what has piled up meanwhile.
 CONNECTING_S = 10.0
 
@@ -145,6 +140,7 @@ COMPILING, LONGEST_S = 0.1, 120.0
 LIKE_AGE_S = 10.0
 
 
+# Windows that represent a placement: not those in which young JVMs load classes and compile.
 def is_warm(age_s: float, compiling: float | None) -> bool:
     """Return whether workers have run long enough to count.
 
@@ -197,8 +193,6 @@ def of_like_age(young: Sequence[Sample], after: Sequence[Sample]) -> tuple[list[
 def _mean_age(samples: Sequence[Sample], otherwise: float) -> float:
     return sum(sample.age_s for sample in samples) / len(samples) if samples else otherwise
 
-
-# Window -------------------------------------------------------------------------------------------
 
 #: What a tree in each bucket of complete latency is taken to have needed: the middle, in the sense of ratios.
 _STEP = sqrt(LATENCY_EDGES_MS[1] / LATENCY_EDGES_MS[0])

@@ -19,9 +19,6 @@ from stormwright.history.tables.store import Store
 log = logging.getLogger(__name__)
 
 
-# Closed panes -------------------------------------------------------------------------------------
-# Panes that the stream has closed, on their way into the history.
-
 #: Maximum number of batches whose panes are held in memory while they cannot be written.
 MAX_HELD = 1000
 
@@ -85,8 +82,6 @@ class ClosedPanes:
 def _batch_of(name: str) -> int:
     return int(name.rpartition("-")[2])
 
-
-# Ingest -------------------------------------------------------------------------------------------
 
 #: Maximum retention of the history: a hundred years.
 MAX_DAYS = 36_525

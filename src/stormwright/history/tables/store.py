@@ -22,9 +22,6 @@ from stormwright.history.tables.definitions import Table
 from stormwright.pipeline.spark.file_systems import exists, renames_at_once
 from stormwright.pipeline.spark.target import first_line
 
-# Delta tables -------------------------------------------------------------------------------------
-# The tables in Delta format, whose log makes each write count at once.
-
 CHUNK = "chunk"
 
 
@@ -39,6 +36,7 @@ DELTA_CONF: Mapping[str, str] = {
 }
 
 
+# The tables in Delta format, whose log makes each write count at once.
 def delta_packages() -> tuple[str, ...]:
     """Return the required jars, as Maven coordinates.
 
@@ -170,8 +168,6 @@ def _fragmented(rows: DataFrame) -> set[date]:
 def _files_for(rows: int) -> int:
     return max(1, round(rows / ROWS_A_FILE))
 
-
-# Store --------------------------------------------------------------------------------------------
 
 #: Rows of one file of a compacted day, about.
 ROWS_A_FILE = 16_000_000

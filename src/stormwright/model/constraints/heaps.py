@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from stormwright.model.problem import Problem
     from stormwright.model.topology import Topology
 
-# Size ---------------------------------------------------------------------------------------------
 
 #: Options of workers: of supervisors, and of a topology (or the cluster, if it has none).
 WORKER_OPTIONS, TOPOLOGY_OPTIONS = "worker.childopts", "topology.worker.childopts"
@@ -96,8 +95,6 @@ class HeapSize:
 def _text(options: object) -> str:
     return " ".join(map(str, options)) if isinstance(options, list) else str(options or "")
 
-
-# Use ----------------------------------------------------------------------------------------------
 
 #: Assumed live heap in MB of a worker without executors: Storm's own classes, queues and connections.
 WORKER_BASE_MB: Final = 32.0
@@ -167,9 +164,6 @@ def _live_mb(problem: Problem) -> FloatArray:
         if load is not None and load.live_heap_mb is not None:
             live_mb[problem.executors_of(index)] = load.live_heap_mb
     return live_mb
-
-
-# Limit --------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True)

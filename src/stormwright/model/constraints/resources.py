@@ -12,8 +12,6 @@ from stormwright.model.arrays import FloatArray
 from stormwright.model.constraints.constraint import RELATIVE_TOLERANCE, PlacedExecutors, Violation
 from stormwright.model.humanize import amount_of
 
-# Resources ----------------------------------------------------------------------------------------
-
 
 @dataclass(frozen=True, kw_only=True)
 class ResourceOveruse(Violation):

@@ -26,7 +26,6 @@ from stormwright.model.constraints.users import UserLimits
 if TYPE_CHECKING:
     from stormwright.model.problem import Problem
 
-# Violations ---------------------------------------------------------------------------------------
 
 #: Every limit, in the order in which they are reported.
 LIMITS: Final[tuple[Limit, ...]] = (

@@ -20,15 +20,6 @@ from stormwright.optimize.search.cooling import Cooling
 from stormwright.optimize.search.refine import relieve
 from stormwright.optimize.search.tabu import improve_small, is_small
 
-# Threads ------------------------------------------------------------------------------------------
-# Searches on one or several threads, which run in parallel as compiled code needs no interpreter. The outcome depends
-# on the seed, the steps and the number of threads, and not on which thread is faster.
-#
-# There are two ways, as problems differ. `search_independently`: every thread searches the whole from the same
-# placement with separate random numbers, and the best counts: for few topologies, where all steps meet.
-# `search_regions`: every thread searches other regions of one placement at once, for very many topologies: with k
-# threads k times as many steps.
-
 #: Executors of a region, and how many executors of the largest topology make one larger, so that few lie across.
 _REGION, _OF_LARGEST = 2500, 8
 
@@ -44,6 +35,13 @@ _CUTS, _LONG, _STRETCHES = 3, 30, 16
 _SHARED = ("links", "pull", "flowing", "flows", "racks", "rack_nodes")
 
 
+# Searches on one or several threads, which run in parallel as compiled code needs no interpreter. The outcome depends
+# on the seed, the steps and the number of threads, and not on which thread is faster.
+#
+# There are two ways, as problems differ. `search_independently`: every thread searches the whole from the same
+# placement with separate random numbers, and the best counts: for few topologies, where all steps meet.
+# `search_regions`: every thread searches other regions of one placement at once, for very many topologies: with k
+# threads k times as many steps.
 def count_regions(layout: Layout, threads: int, steps: float = 0) -> int:
     """Return the number of regions for a layout; 1 for none. None if changes count: all share that limit.
 
@@ -153,21 +151,6 @@ def _copy(layout: Layout, rng: np.random.Generator) -> Layout:
     return Layout(**{**layout._asdict(), **own, "random": rng.integers(2**64, size=1, dtype=np.uint64)})
 
 
-# Levels -------------------------------------------------------------------------------------------
-# Very large topologies are searched level by level: first with executors joined several times, last with single ones.
-#
-# So a step first moves a whole group of executors, which single steps would have to take apart: G. Karypis, V.
-# Kumar, "A Fast and High Quality Multilevel Scheme for Partitioning Irregular Graphs", SIAM Journal on Scientific
-# Computing 20, 1998, https://doi.org/10.1137/S1064827595287997; with annealing in place of their refinement.
-#
-# ::
-#
-#     executors ─join─▶ ≤ 3 places ─join─▶ ≤ 6 places ─join─▶ ≤ 12 places
-#     search 4  ◀─────   search 3  ◀─────   search 2  ◀─────   search 1, the hottest
-#
-# Executors are joined within workers only, so each level represents the placement of the previous one at the same
-# cost.
-
 #: Most places in a worker of joined executors, from the finest level that has any.
 _PLACES = (3, 6, 12)
 
@@ -185,6 +168,19 @@ _JOINED_STEPS_PER_S = 1e6
 _MIN_S = 1e-6
 
 
+# Very large topologies are searched level by level: first with executors joined several times, last with single ones.
+#
+# So a step first moves a whole group of executors, which single steps would have to take apart: G. Karypis, V.
+# Kumar, "A Fast and High Quality Multilevel Scheme for Partitioning Irregular Graphs", SIAM Journal on Scientific
+# Computing 20, 1998, https://doi.org/10.1137/S1064827595287997; with annealing in place of their refinement.
+#
+# ::
+#
+#     executors ─join─▶ ≤ 3 places ─join─▶ ≤ 6 places ─join─▶ ≤ 12 places
+#     search 4  ◀─────   search 3  ◀─────   search 2  ◀─────   search 1, the hottest
+#
+# Executors are joined within workers only, so each level represents the placement of the previous one at the same
+# cost.
 def has_levels(layout: Layout, effort: AnnealEffort) -> bool:
     """Return whether most movable executors are of large topologies, moves cost nothing, and steps are many."""
     stays = max(layout.max_moves, layout.max_restarts) >= 0 or max(layout.move_price, layout.restart_price) > 0
@@ -220,8 +216,6 @@ def search_levels(layout: Layout, effort: AnnealEffort, threads: int) -> tuple[S
             rearrange(levels[number - 1], best.worker, best.node)
     return best, made
 
-
-# Budget -------------------------------------------------------------------------------------------
 
 #: Approximate steps per second of a core; with a budget in seconds the first temperature depends on it.
 _STEPS_PER_S = 3e6

@@ -29,9 +29,6 @@ from stormwright.pipeline.measurement.windows import (
 )
 from stormwright.pipeline.settings import StreamSettings
 
-# Activity -----------------------------------------------------------------------------------------
-# Activity of a whole topology: tuples, trees, complete latency.
-
 
 @dataclass(frozen=True)
 class LatencyHistogram:
@@ -98,9 +95,6 @@ def latency_histogram(facts: pa.Table) -> LatencyHistogram:
     counts = np.zeros(len(LATENCY_EDGES_MS) + 1)
     counts[buckets["first"].to_numpy()] = numbers(buckets, "tuples")
     return LatencyHistogram(counts)
-
-
-# Measurement --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

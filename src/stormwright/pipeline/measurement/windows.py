@@ -12,9 +12,6 @@ from stormwright.model.arrays import FloatArray
 from stormwright.pipeline.measurement.panes import HIGHEST, KEYS, LOWEST, VALUES
 from stormwright.pipeline.settings import StreamSettings
 
-# Gaps ---------------------------------------------------------------------------------------------
-# Missing records: gaps in the sequence numbers of a worker.
-
 
 @dataclass(frozen=True)
 class WorkerRecords:
@@ -54,8 +51,6 @@ def worker_records(facts: pa.Table) -> list[WorkerRecords]:
         for worker in workers.to_pylist()
     ]
 
-
-# Windows ------------------------------------------------------------------------------------------
 
 _ARROW_TYPES = {"string": pa.string(), "long": pa.int64(), "double": pa.float64()}
 

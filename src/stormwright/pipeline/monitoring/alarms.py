@@ -36,8 +36,6 @@ from stormwright.pipeline.spark.query_supervisor import SupervisedQuery
 
 log = logging.getLogger(__name__)
 
-# Input --------------------------------------------------------------------------------------------
-# Input of the alarm query: seconds of nodes at or near an overload, as small files.
 
 #: A line of these files, as Spark reads it.
 SECOND = "supervisor string, at long, cores double, capacity_cores double"
@@ -106,8 +104,6 @@ def _line(node: str, at: int, cores: float | None, capacity_cores: float | None)
 def _known(cores: float) -> float | None:
     return None if math.isnan(cores) else cores
 
-
-# Alarms -------------------------------------------------------------------------------------------
 
 EVENT = f"event string, {EPISODE}"
 

@@ -16,9 +16,6 @@ from stormwright.model import LoadProfile, Problem, Topology, TopologyLoad
 from stormwright.model.arrays import FloatArray
 from stormwright.pipeline.monitoring.holt_winters import forecast
 
-# Minutes ------------------------------------------------------------------------------------------
-# Loads of components minute by minute, the input of forecasts.
-
 #: CPU of the executors and their output, per component and minute (since 1970).
 MINUTES = pa.schema(
     [
@@ -125,8 +122,6 @@ def _read(path: Path) -> pa.Table:
     except (OSError, pa.ArrowException, KeyError, ValueError):
         return MINUTES.empty_table()
 
-
-# Forecasts ----------------------------------------------------------------------------------------
 
 #: An hour and a day, in minutes.
 SEASONS = (60, 1440)

@@ -42,10 +42,8 @@ from stormwright.perflog.schema import (
 )
 from stormwright.pipeline.parsing.parsed import LINE, WHOLE
 
-# Ledger -------------------------------------------------------------------------------------------
+
 # Counts of all lines: nothing is lost without being counted.
-
-
 @dataclass(frozen=True, slots=True)
 class LineCounts:
     """Counts of lines; ``read = used + duplicate + quarantined``.
@@ -75,8 +73,6 @@ class LineCounts:
     def __add__(self, other: LineCounts) -> LineCounts:
         return LineCounts(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
 
-
-# Clean --------------------------------------------------------------------------------------------
 
 #: Reason for a valid record that arrived too late for live loads: it is history only.
 LATE = "late: the interval began too long before the record was landed"

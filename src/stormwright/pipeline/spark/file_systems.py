@@ -17,8 +17,6 @@ from stormwright.errors import Fault, InputError, MissingDependencyError, Stormw
 from stormwright.pipeline.spark.locations import Location, address
 from stormwright.pipeline.spark.target import SparkTarget, first_line
 
-# Jars ---------------------------------------------------------------------------------------------
-
 #: Version of Hadoop in Spark, and of the AWS SDK that it is built with.
 HADOOP, AWS_SDK = "3.5.0", "2.35.4"
 
@@ -129,8 +127,6 @@ def _scheme(location: Location) -> str:
     return str(location).partition(":")[0]
 
 
-# Rename -------------------------------------------------------------------------------------------
-
 #: File systems that rename a directory at once; object stores copy one file after another.
 _ATOMIC = frozenset({"file", "hdfs", "viewfs"})
 
@@ -138,9 +134,6 @@ _ATOMIC = frozenset({"file", "hdfs", "viewfs"})
 def renames_at_once(uri: str) -> bool:
     """Return whether the rename of a directory is atomic on the file system of a URI."""
     return _scheme(uri) in _ATOMIC
-
-
-# Access -------------------------------------------------------------------------------------------
 
 
 def exists(spark: SparkSession, location: Location) -> bool:

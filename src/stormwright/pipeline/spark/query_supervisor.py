@@ -14,10 +14,6 @@ from pyspark.errors import PySparkException
 from pyspark.sql.streaming.listener import StreamingQueryListener
 from pyspark.sql.streaming.query import StreamingQuery
 
-# Listener -----------------------------------------------------------------------------------------
-# Figures of the running queries, as reported by Spark after every batch.
-
-
 #: Name that Spark's Kafka source gives to the figure.
 _BEHIND = "maxOffsetsBehindLatest"
 
@@ -89,8 +85,6 @@ class QueryFigures(StreamingQueryListener):
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
         """Ignore the end of a query; its supervisor handles it."""
 
-
-# Query supervisor ---------------------------------------------------------------------------------
 
 #: Errors raised by a call to a JVM that has ended.
 GONE = (PySparkException, Py4JError, OSError)

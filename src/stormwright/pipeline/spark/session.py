@@ -29,9 +29,6 @@ from stormwright.pipeline.spark.locations import Location
 from stormwright.pipeline.spark.scratch import scratch
 from stormwright.pipeline.spark.target import EVERYWHERE, SparkTarget, first_line
 
-# Options ------------------------------------------------------------------------------------------
-# Spark's settings for the two kinds of work, each with its reason: a lean live stream, and batches.
-
 LOOPBACK = "127.0.0.1"
 
 #: Partitions after a shuffle: measured on two cores, 200 (Spark's default) cost three times the CPU of 2 to 4.
@@ -43,6 +40,7 @@ BATCH_HEAP_MB = 2048
 _CHECKPOINT_FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 
 
+# Spark's settings for the two kinds of work, each with its reason: a lean live stream, and batches.
 def temporary(directory: Path) -> Path:
     """Return the directory for files that need not outlive the JVM."""
     return directory / "tmp"
@@ -117,8 +115,6 @@ def batch(directory: Path) -> dict[str, str]:
 #: Options for the driver of a cluster. Partitions and addresses are left to the cluster's own configuration.
 CLUSTER = {**EVERYWHERE, "spark.ui.showConsoleProgress": "false"}
 
-
-# Session ------------------------------------------------------------------------------------------
 
 #: Set by spark-submit in the programs that it starts: the JVM is there already.
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"

@@ -11,7 +11,6 @@ from stormwright.errors import Fault, InputError
 #: Setting that has the same meaning for all targets and can be changed in a running session.
 EVERYWHERE = {"spark.sql.session.timeZone": "UTC"}
 
-# Where Spark runs ---------------------------------------------------------------------------------
 
 #: Environment variable equivalent to ``--master``.
 MASTER_VARIABLE = "STORMWRIGHT_SPARK_MASTER"

@@ -165,9 +165,6 @@ def has_ended(error: Exception) -> bool:
     return isinstance(error, Py4JError | ConnectionError)
 
 
-# Files that fail ----------------------------------------------------------------------------------
-# Detection of files over which a batch fails; they are set aside whole so that the stream continues.
-
 #: Errors of the machine, whatever the file: no space, no more open files.
 _OF_THE_MACHINE = {ENOSPC, EDQUOT, EMFILE, ENFILE}
 
@@ -175,6 +172,7 @@ _OF_THE_MACHINE = {ENOSPC, EDQUOT, EMFILE, ENFILE}
 _Failure = Callable[[Sequence[Path]], str | None]
 
 
+# Detection of files over which a batch fails; they are set aside whole so that the stream continues.
 def quarantine_failing_files(take: Take, landing: Path, quarantine: Quarantine, settings: StreamSettings) -> None:
     """Move landed files that cannot be processed to the quarantine.
 

@@ -42,13 +42,11 @@ from stormwright.pipeline.spark.file_systems import could_not_fetch, fetching
 from stormwright.pipeline.spark.query_supervisor import SupervisedQuery
 from stormwright.pipeline.spark.session import spark_session
 
-# Connector ----------------------------------------------------------------------------------------
-# The jars of Spark's Kafka connector, which are no part of Spark.
-
 #: Has the version of Spark.
 _CONNECTOR = "spark-sql-kafka-0-10_2.13"
 
 
+# The jars of Spark's Kafka connector, which are no part of Spark.
 def connector_conf(topic: KafkaTopic, directory: Path) -> Mapping[str, str]:
     """Return the settings of a Spark session that give it the connector.
 
@@ -102,9 +100,6 @@ def connected_session(directory: Path, settings: StreamSettings) -> SparkSession
             ) from error
         raise
 
-
-# Landing ------------------------------------------------------------------------------------------
-# From messages to a landed file.
 
 #: Columns of Spark's Kafka source that are used.
 _COLUMNS = ("partition", "offset", "timestamp", "value")
@@ -249,8 +244,6 @@ def _parsed(messages: pa.Table, late_s: float) -> ParsedRows:
                 landed_ms.append(min(moment_ms, now_ms))
     return parsed_rows(lines, landed_ms, late_s)
 
-
-# Query --------------------------------------------------------------------------------------------
 
 #: Name of the query.
 QUERY = "kafka"

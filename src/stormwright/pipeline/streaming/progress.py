@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NotRequired, TypedDict
 
-# Progress -----------------------------------------------------------------------------------------
-# Progress of a stream of loads, for programs.
-
 
 class StreamProgress(TypedDict):
     """Progress of a stream, for programs.

@@ -27,9 +27,6 @@ from stormwright.pipeline.plan import StreamBatch
 from stormwright.pipeline.settings import StreamSettings
 from stormwright.pipeline.streaming.live_state import LiveState, Pane
 
-# Closed panes -------------------------------------------------------------------------------------
-# Interface for storing closed panes of a stream.
-
 
 class ClosedPaneKeeper(Protocol):
     """Delivery of closed panes to the history, exactly once."""
@@ -50,13 +47,11 @@ class ClosedPaneKeeper(Protocol):
         ...
 
 
-# State on disk ------------------------------------------------------------------------------------
-# State of a stream on disk: a file for each table of a pane, and one that lists the valid files.
-
 _MANIFEST = "state.json"
 _SUFFIX = ".arrow"
 
 
+# State of a stream on disk: a file for each table of a pane, and one that lists the valid files.
 def save(state: LiveState, directory: Path) -> None:
     """Replace the state on disk atomically: changed panes first, then the file that makes them valid.
 
@@ -165,8 +160,6 @@ def _tidy(directory: Path) -> None:
             if path.name not in counting:
                 path.unlink()
 
-
-# Sink ---------------------------------------------------------------------------------------------
 
 #: Seconds for which the delays of records are stored, and of how many records of a batch at most.
 LAGS_S, MAX_LAGS = 60.0, 5_000

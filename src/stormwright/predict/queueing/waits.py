@@ -26,8 +26,6 @@ from stormwright.predict.queueing.quotas import with_stops
 from stormwright.predict.queueing.trees import Times
 from stormwright.predict.sums import ratio
 
-# Waiting times ------------------------------------------------------------------------------------
-
 #: Relative tolerance of the iteration for rates, absolute tolerance, and most steps.
 _SETTLED, _NARROW, _MAX_STEPS = 1e-4, 1e-9, 100
 

@@ -11,9 +11,6 @@ from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import IndexArray, IntArray, frozen
 from stormwright.schedulers.placement.favoured_hosts import favour
 
-# Equivalent nodes ---------------------------------------------------------------------------------
-# Nodes and racks that are interchangeable: neither costs nor constraints distinguish them.
-
 
 def node_kinds(problem: Problem) -> IndexArray:
     """Return a number for every node, equal for nodes that differ only in rack and name, shape (N,).
@@ -52,9 +49,6 @@ def rack_kinds(problem: Problem, kinds: IndexArray) -> IndexArray:
     return np.array([numbers.setdefault(frozenset(values.items()), len(numbers)) for values in nodes], dtype=np.int64)
 
 
-# Matching -----------------------------------------------------------------------------------------
-# Maximum-weight matchings of new to existing ones.
-
 #: (New one, old one) → weight of the exchange.
 Worth = Mapping[tuple[int, int], float]
 
@@ -83,9 +77,6 @@ def heaviest(worth: Worth) -> dict[int, int]:
     of_row, of_column = list(rows), list(columns)
     taken = zip(new.tolist(), old.tolist(), strict=True)
     return {of_row[n]: of_column[o] for n, o in taken if o < len(columns)}
-
-
-# Relabel ------------------------------------------------------------------------------------------
 
 
 def renamed(problem: Problem, slots: IntArray) -> IntArray:

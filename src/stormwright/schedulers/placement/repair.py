@@ -22,10 +22,8 @@ from stormwright.schedulers.placement.separate import separate_components
 from stormwright.schedulers.placement.staying import choose_slots
 from stormwright.schedulers.toolkit.limits import max_executors_per_worker
 
-# Requests -----------------------------------------------------------------------------------------
+
 # Topologies that request more than nodes and heaps have are left out if Storm's ResourceAwareScheduler is used.
-
-
 def leave_out_excessive_requests(placement: PartialPlacement) -> None:
     """Leave out topologies, last first, until no node or worker exceeds its requests.
 
@@ -52,8 +50,6 @@ def leave_out_excessive_requests(placement: PartialPlacement) -> None:
         else:
             return
 
-
-# Repair -------------------------------------------------------------------------------------------
 
 #: Evaluated pairs of nodes between two checks of the deadline: some milliseconds.
 _LOOKS = 100_000

@@ -22,8 +22,6 @@ from stormwright.schedulers.toolkit.registry import SCHEDULERS, scheduler_names,
 from stormwright.schedulers.toolkit.resolve import ALL, choose_schedulers, is_java
 from stormwright.schedulers.toolkit.traits import declared
 
-# Members ------------------------------------------------------------------------------------------
-
 #: Name of all schedulers that usually take a second or two for a problem of this size.
 QUICK: Final = "quick"
 

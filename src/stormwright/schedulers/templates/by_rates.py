@@ -39,8 +39,6 @@ from stormwright.predict.throughput import SAME, UNLIMITED, growth_of, throughpu
 from stormwright.schedulers.templates.rate_seats import Seating
 from stormwright.schedulers.templates.unnecessary_moves import move_back, with_running
 
-# Ties ---------------------------------------------------------------------------------------------
-
 #: Relative rounding error of sums: of the CPU of a node, or of traffic.
 _ROUNDING = 1e-9
 
@@ -66,8 +64,6 @@ def quietest(problem: Problem, found: Sequence[IntArray], badness: Sequence[floa
     traffic = np.array([cost.inter_node + cost.inter_rack for cost in costs])
     return int(alike[int(np.argmax(traffic <= traffic.min() * (1 + _ROUNDING)))])
 
-
-# By rates -----------------------------------------------------------------------------------------
 
 #: Kinds of scores to search for an objective; the best result by evaluation is used.
 _KINDS = {
@@ -324,8 +320,6 @@ class RateSearch:
     def chosen_workers(self, slots: IntArray) -> dict[str, int]:
         """Return the numbers of workers by topology id, of topologies with another number than requested."""
         return self._seating.chosen_workers(slots)
-
-    # Evaluation -----------------------------------------------------------------------------------
 
     def _broken(self, slots: IntArray) -> int:
         """Return the number of violations; CPU is ignored, as it follows from rates."""

@@ -14,8 +14,6 @@ from stormwright.schedulers.toolkit.traits import Traits, declared
 from stormwright.schedulers.toolkit.triggers import BALANCE, NODES, TRAFFIC, Adaptation
 from stormwright.schedulers.toolkit.wrappers import WrappedScheduler
 
-# Description --------------------------------------------------------------------------------------
-
 _GAINS: Final = {
     TRAFFIC: "less traffic between nodes",
     NODES: "fewer nodes",
@@ -45,9 +43,6 @@ def _moments(adapts: Adaptation) -> Iterator[str]:
         yield f"A service asks it {when}, and moves for {' or '.join(_GAINS[kind] for kind in adapts.gains)}."
     if adapts.on_overload:
         yield "A service asks it once a node was overloaded for `--overload` seconds, and moves whatever that gains."
-
-
-# From scratch -------------------------------------------------------------------------------------
 
 
 class FromScratchScheduler(WrappedScheduler):

@@ -22,8 +22,6 @@ from stormwright.schedulers.toolkit.traits import Traits
 from stormwright.schedulers.toolkit.user_shares import Reasons, UserShares, behind
 from stormwright.schedulers.toolkit.wrappers import WrappedScheduler
 
-# Parts of problems --------------------------------------------------------------------------------
-
 
 @dataclass(frozen=True)
 class PartAnswer:
@@ -122,8 +120,6 @@ def _part(problem: Problem, topologies: Sequence[int]) -> Problem:
     current = {of.id: problem.current[of.id] for of in chosen if of.id in problem.current}
     return replace(problem, topologies=chosen, current=current)
 
-
-# Multi tenancy ------------------------------------------------------------------------------------
 
 #: Maximum calls for single topologies that were left out; after that nothing overtakes the next.
 _MAX_RETRIES = 16

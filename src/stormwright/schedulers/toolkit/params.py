@@ -10,8 +10,6 @@ from typing import Any, Self
 from stormwright.base.escaping import is_text, shown
 from stormwright.errors import Fault, InputError, nearest
 
-# Parameters ---------------------------------------------------------------------------------------
-
 #: Largest seed that JSON, Java and Spark can represent.
 MAX_SEED = 2**63 - 1
 

@@ -21,8 +21,6 @@ from stormwright.schedulers.toolkit.params import Params
 from stormwright.schedulers.toolkit.traits import Traits
 from stormwright.schedulers.toolkit.wrappers import WrappedScheduler
 
-# Containment --------------------------------------------------------------------------------------
-
 
 class PluginGuard:
     """Context manager for code of another package.
@@ -125,8 +123,6 @@ def one_line(error: BaseException) -> str:
     text = text if len(text) <= _MAX_CHARACTERS else f"{text[:_MAX_CHARACTERS]}…"
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
-
-# Plugin guard -------------------------------------------------------------------------------------
 
 #: Reason of an executor without a slot if the scheduler gives none.
 NO_REASON = "the scheduler gave no reason"

@@ -9,8 +9,6 @@ from typing import Any
 from stormwright.model import Component, Problem, Scheduler, Supervisor, Topology, default_executor_runs
 from stormwright.schedulers.toolkit.triggers import NEVER, Adaptation
 
-# Warm-up ------------------------------------------------------------------------------------------
-
 
 def warm_up(scheduler: Scheduler) -> None:
     """Let a scheduler place two executors on one node, unless it measures its own time.
@@ -25,8 +23,6 @@ def warm_up(scheduler: Scheduler) -> None:
     with suppress(Exception):
         scheduler.schedule(Problem((Supervisor("node", "node", (6700, 6701), cpu_hz=1e9),), (topology,)))
 
-
-# Traits -------------------------------------------------------------------------------------------
 
 #: Number of executors that stands for any size.
 ANY_NUMBER = 10**9

@@ -16,8 +16,6 @@ from stormwright.schedulers.toolkit.limits import num_workers
 from stormwright.schedulers.toolkit.params import Params
 from stormwright.schedulers.toolkit.traits import Traits
 
-# Wrapped schedulers -------------------------------------------------------------------------------
-
 
 class WrappedScheduler:
     """Base class of schedulers that run another one: with its parameters, and the traits that `inherited` lists.
@@ -57,9 +55,6 @@ class WrappedScheduler:
         return {name: getattr(scheduler, name, getattr(of_class, name)) for name in cls.inherited}
 
 
-# Node weights -------------------------------------------------------------------------------------
-
-
 class NodeWeightScheduler(WrappedScheduler):
     """Runs a scheduler with the CPU of every node scaled by its weight over the largest weight.
 
@@ -95,9 +90,6 @@ def _weighted(problem: Problem) -> Problem:
     cpu_hz = [node.cpu_hz * part if part else 0.0 for node, part in zip(problem.supervisors, parts, strict=True)]
     nodes = zip(problem.supervisors, cpu_hz, strict=True)
     return replace(problem, supervisors=tuple(replace(node, cpu_hz=left) for node, left in nodes))
-
-
-# Isolated topologies ------------------------------------------------------------------------------
 
 
 class IsolatingScheduler(WrappedScheduler):

@@ -20,8 +20,6 @@ from stormwright.service.auth.settings import AccessSettings, is_loopback
 from stormwright.service.auth.tokens import Tokens
 from stormwright.service.http.asgi import App, Scope
 
-# Rate limits --------------------------------------------------------------------------------------
-
 #: Maximum number of names or addresses remembered; the one unused for longest is forgotten first.
 MAX_REMEMBERED = 10_000
 
@@ -63,8 +61,6 @@ class TokenBucket:
         left.times -= 1
         return 0.0
 
-
-# Middleware ---------------------------------------------------------------------------------------
 
 #: Failed logins per address: burst, and seconds per further attempt. Valid tokens are not limited, so a client that
 #: guesses does not lock out others at the same address.

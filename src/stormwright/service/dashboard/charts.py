@@ -16,13 +16,11 @@ from stormwright.model.arrays import FloatArray, IndexArray
 from stormwright.model.cluster import Cluster
 from stormwright.service.dashboard.scene import Heat
 
-# Elements -----------------------------------------------------------------------------------------
-# Elements of SVG: attributes are numbers and names of this code, texts are escaped.
-
 #: Parts from which on a colour is used; the classes of the style sheet are ``u0`` to ``u4``, ``over`` and ``unknown``.
 _STEPS = (0.2, 0.4, 0.6, 0.8)
 
 
+# Elements of SVG: attributes are numbers and names of this code, texts are escaped.
 def use_class(part: float) -> str:
     """The class of the style sheet that has the colour of a part in use; NaN is unknown."""
     if isnan(part):
@@ -91,9 +89,6 @@ def shortened(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
-# Heat map -----------------------------------------------------------------------------------------
-# Traffic from place to place as coloured cells.
-
 _CELL, _HEAT_GAP, _SIDE, _HEAD, _LETTER, _MAX = 22, 2, 8, 10, 7.6, 15
 
 #: Width of the cells together, the largest one, and the smallest one with a figure in it.
@@ -151,9 +146,6 @@ def _heat_step(tps: float, most: float) -> str:
     """By the square root: of little, too, one sees that it is there."""
     return "h0" if tps <= 0 or most <= 0 else f"h{min(int((tps / most) ** 0.5 * 5) + 1, 5)}"
 
-
-# Cells --------------------------------------------------------------------------------------------
-# Nodes as cells, rack by rack, coloured by how full each is.
 
 #: On a page with up to so many nodes each cell is a link of its own; of more, those of a colour are one shape.
 MAX_LINKS = 400
@@ -223,8 +215,6 @@ def _linked(nodes: IndexArray, part: FloatArray, cluster: Cluster, what: str) ->
     return markup(svg)
 
 
-# Small multiples ----------------------------------------------------------------------------------
-
 _SPARK_WIDE, _SPARK_HIGH = 168, 44
 
 
@@ -256,9 +246,6 @@ def spark(points: Sequence[tuple[int, float]], first_ms: int, last_ms: int, labe
     return markup(svg)
 
 
-# Meter --------------------------------------------------------------------------------------------
-# A part in use, as a bar beside its figure.
-
 _WIDTH, _HEIGHT = 72, 8
 
 
@@ -275,8 +262,6 @@ def meter(part: float | None, whole: str) -> Markup:
         add(svg, "rect", use_class(value), width=max(min(value, 1.0) * _WIDTH, 2), height=_HEIGHT, rx=2)
     return markup(svg)
 
-
-# Charts -------------------------------------------------------------------------------------------
 
 _LEFT, _RIGHT, _TOP, _BOTTOM = 62, 12, 26, 26
 

@@ -27,9 +27,6 @@ from stormwright.service.http.asgi import Bodies, from_here
 log = logging.getLogger(__name__)
 
 
-# Live updates -------------------------------------------------------------------------------------
-# Server-sent events: pages are notified of a change, and reload.
-
 #: Listeners at most, seconds from one look to the next, and after which a line goes out although nothing has changed.
 MAX_LISTENERS, LOOK_S, BEAT_S = 64, 2.0, 20.0
 
@@ -87,8 +84,6 @@ class Live:
                 self._refreshed_s = loop.time()
             return self._last
 
-
-# Site ---------------------------------------------------------------------------------------------
 
 #: Of a form.
 _MAX_BYTES = 64 * 1024

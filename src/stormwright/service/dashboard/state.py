@@ -21,9 +21,6 @@ from stormwright.service.dashboard.sources import Sources
 from stormwright.service.dashboard.trials import TrialService
 from stormwright.service.status import ServiceStatus
 
-# Cached results -----------------------------------------------------------------------------------
-# A value that takes long to compute: requests get the last one without waiting, and a thread computes the next.
-
 log = logging.getLogger(__name__)
 
 _Made = TypeVar("_Made")
@@ -32,6 +29,7 @@ _Made = TypeVar("_Made")
 _MAX_SHARE_OF_TIME = 0.1
 
 
+# A value that takes long to compute: requests get the last one without waiting, and a thread computes the next.
 class CachedValue(Generic[_Made]):
     """Recomputes a value in its own thread when it is requested and the last one is old.
 
@@ -86,9 +84,6 @@ class CachedValue(Generic[_Made]):
             self._busy = False
         self._made.set()
 
-
-# Trace --------------------------------------------------------------------------------------------
-# What was measured since the service started, a point each half minute: what the timeline draws.
 
 #: From one point to the next, and points that are kept: half a day.
 EVERY_S, MAX_POINTS = 30.0, 1440
@@ -154,8 +149,6 @@ class Trace:
         """All of them, the oldest first."""
         return list(self._points)
 
-
-# State --------------------------------------------------------------------------------------------
 
 #: Seconds for which a scene and a status are new enough.
 SCENE_S, STATUS_S = 5.0, 2.0

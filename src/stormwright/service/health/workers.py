@@ -55,8 +55,6 @@ _HOOKS, _INTERVAL, _PROBE, _DEFAULT_MS = (
     1000.0,
 )
 
-# State --------------------------------------------------------------------------------------------
-
 
 @dataclass(slots=True)
 class _Reports:
@@ -337,9 +335,6 @@ def _executors(assignment: TopologyAssignment) -> dict[int, tuple[int, ...]]:
     for executor, slot in enumerate(assignment.slot_of_executor):
         found.setdefault(slot, []).append(executor)
     return {slot: tuple(executors) for slot, executors in found.items()}
-
-
-# Sentences ----------------------------------------------------------------------------------------
 
 
 class WorkerText(NamedTuple):

@@ -29,9 +29,6 @@ from stormwright.service.plans.plan_service import PlanService
 log = logging.getLogger(__name__)
 
 
-# OpenAPI ------------------------------------------------------------------------------------------
-# The description of the API, made of its endpoints, so that it says what they do.
-
 #: A shape, and which way it goes.
 _Use = tuple[type[BaseModel], Literal["validation", "serialization"]]
 
@@ -98,12 +95,6 @@ def _parameter(name: str, place: str, text: str) -> dict[str, Any]:
 def _content(text: str, schema: Any) -> dict[str, Any]:
     return {"description": text, "content": {"application/json": {"schema": schema}}}
 
-
-# Origin -------------------------------------------------------------------------------------------
-# Whether what a browser sends comes from a page of this service: another site must not act in a visitor's name.
-
-
-# Routes -------------------------------------------------------------------------------------------
 
 #: Of a body; the largest that means something names some thousand topologies.
 MAX_BODY_BYTES = 2**20

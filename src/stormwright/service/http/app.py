@@ -31,8 +31,6 @@ from stormwright.service.http.nimbus_requests import NimbusRequests
 from stormwright.service.status import ServiceStatus
 from stormwright.storm.bridge import Bridge
 
-# App ----------------------------------------------------------------------------------------------
-
 #: Ten times what Nimbus sends of a cluster of 1,000 topologies, 100,000 executors and 5,000 nodes.
 MAX_QUESTION_BYTES = 96 * 2**20
 

@@ -25,9 +25,6 @@ from stormwright.service.storage.database import State
 log = logging.getLogger(__name__)
 
 
-# Families -----------------------------------------------------------------------------------------
-# Metrics as Prometheus' client has them, under the names and with the labels that ours have.
-
 #: By the values of the labels.
 Samples = Mapping[Any, float | None]
 
@@ -86,12 +83,6 @@ def _filled(
     return family
 
 
-# Cluster ------------------------------------------------------------------------------------------
-# The cluster as metrics, labelled as Storm's own reporters name things: topology, component, task, host, port.
-#
-# By default there are some for each topology and each node, which a cluster has few thousands of. What is finer is
-# asked for with ``/metrics?detail=``, and left out where it would be more than `MAX_SAMPLES`.
-
 #: How finely the cluster is told: the first is what everybody is told, each other one comes on top of it.
 DETAILS = ("topology", "component", "worker", "executor")
 
@@ -106,6 +97,10 @@ _LABELS = {
 }
 
 
+# The cluster as metrics, labelled as Storm's own reporters name things: topology, component, task, host, port.
+#
+# By default there are some for each topology and each node, which a cluster has few thousands of. What is finer is
+# asked for with ``/metrics?detail=``, and left out where it would be more than `MAX_SAMPLES`.
 def of_cluster(
     problem: Problem, predicted: Mapping[str, TopologyPrediction], detail: str = DETAILS[0]
 ) -> Iterator[Metric]:
@@ -206,10 +201,6 @@ def _executors(problem: Problem, detail: str) -> Iterator[tuple[tuple[str, ...],
                 yield (topology.id, *where), cores
 
 
-# Plans and modes ----------------------------------------------------------------------------------
-# Modes, plans and what was done as metrics.
-
-
 #: Name of a metric → what it says, its labels, and the rows that it is counted from.
 _COUNTED: dict[str, tuple[str, Sequence[str], str]] = {
     "plans": (
@@ -254,10 +245,6 @@ def of_state(state: State) -> Iterator[Metric]:
             yield gauge(name, text, tuple(labels), samples)
 
 
-# Registry -----------------------------------------------------------------------------------------
-# What a running service adds to its status in ``/metrics``.
-
-
 class Figures:
     """Metrics of the cluster, modes and plans; callable from any thread.
 
@@ -291,8 +278,6 @@ class Figures:
         if scene:
             yield from of_cluster(scene.problem, scene.by_topology, detail)
 
-
-# Metrics ------------------------------------------------------------------------------------------
 
 #: What Prometheus is told the text is.
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"

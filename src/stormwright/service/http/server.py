@@ -20,8 +20,6 @@ from stormwright.service.http.app import Endpoints
 from stormwright.service.http.connections import HEAD_S, KEEP_ALIVE_S, Connections, most_connections
 from stormwright.service.http.probe_protocol import protocol
 
-# Server -------------------------------------------------------------------------------------------
-
 #: Seconds after which a thread lets go of the interpreter if another one wants it. The server's thread lets go of it
 #: whenever it reads or writes, which it does some hundred times for a question of Nimbus; each time it would wait for
 #: as long as this while another thread computes.

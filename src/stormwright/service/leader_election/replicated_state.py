@@ -21,9 +21,6 @@ from stormwright.service.storage.database import ENTRY_TABLES, FILE, MIGRATIONS,
 log = logging.getLogger(__name__)
 
 
-# Log entries --------------------------------------------------------------------------------------
-# Transactions as entries of a log that every service applies in the same order.
-
 #: Finished plans, and entries of the journal, in a snapshot for services that join later.
 MAX_PLANS, MAX_ENTRIES = 100, 500
 
@@ -45,6 +42,7 @@ COMPACTION: Sequence[Statement] = (
 )
 
 
+# Transactions as entries of a log that every service applies in the same order.
 class OtherVersionError(StormwrightError):
     """An entry was written by a version of stormwright with another database schema."""
 
@@ -65,8 +63,6 @@ def decode_entry(entry: bytes) -> list[Statement]:
         )
     return [(text, values) for text, values in document["statements"]]
 
-
-# Replicated state ---------------------------------------------------------------------------------
 
 #: Entries after which another snapshot is saved, so that joining services have few entries to read.
 SNAPSHOT_EVERY = 1000

@@ -31,9 +31,6 @@ import orjson
 from stormwright.errors import ClusterError, Fault, MissingDependencyError, NotLeadingError
 from stormwright.service.leader_election.consensus import Leader, StateSnapshot
 
-# TLS ----------------------------------------------------------------------------------------------
-# TLS to ZooKeeper: certificate authority and client certificate.
-
 
 @dataclass(frozen=True)
 class ZooKeeperTls:
@@ -83,8 +80,6 @@ def _reason(error: Exception, fault: str) -> str:
         return f"cannot be read: {error.strerror}"
     return fault
 
-
-# ZooKeeper ----------------------------------------------------------------------------------------
 
 #: Session timeout in seconds. ZooKeeper counts in ticks (2 s by default): a session may expire up to one tick later.
 LEASE_S = 8.0

@@ -25,8 +25,6 @@ from stormwright.storm.bridge import Failure
 log = logging.getLogger(__name__)
 
 
-# Hook program -------------------------------------------------------------------------------------
-
 #: What the operator gives: called with every failure, in a thread of its own.
 Hook = Callable[[Failure], object]
 
@@ -119,10 +117,6 @@ def _end_of(written: IO[bytes]) -> str:
     written.seek(max(size - _MAX_BYTES, 0))
     text = written.read().decode(errors="replace").strip()
     return f": {text}" if text else ""
-
-
-# Failure hook -------------------------------------------------------------------------------------
-# Tells somebody outside of topologies that have no slots: what the operator names.
 
 
 #: Seconds that a call under way has to finish when the service ends: a little more than its process has.

@@ -21,9 +21,6 @@ class RefusedError(HookError):
     """It would be refused again."""
 
 
-# Events -------------------------------------------------------------------------------------------
-# What the service tells the outside: one kind of message for programs, functions and web hooks.
-
 #: Kind of an event → what it is.
 KINDS: Final = {
     "slow-node": "a node is slow",
@@ -65,8 +62,6 @@ class ServiceEvent:
         """A line."""
         return f"stormwright: {self.subject}: {KINDS[self.kind]}" + (", no longer" if self.over else "")
 
-
-# Notifier -----------------------------------------------------------------------------------------
 
 #: Seconds after a try that failed until the next; after the last the event is given up.
 WAITS_S = (1.0, 5.0, 30.0, 120.0)

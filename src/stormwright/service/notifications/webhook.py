@@ -21,8 +21,6 @@ from stormwright.errors import Fault, HookError, InputError
 from stormwright.service.notifications.hook_program import load_program
 from stormwright.service.notifications.notifier import KINDS, RefusedError, ServiceEvent, Target
 
-# Webhook ------------------------------------------------------------------------------------------
-
 #: Seconds that a call may take.
 LIMIT_S = 10.0
 
@@ -120,9 +118,6 @@ class WebHook:
         if not 200 <= status < 300:
             raise HookError(f"answers {status}")
 
-
-# Targets ------------------------------------------------------------------------------------------
-# What ``--notify`` says: which events go where.
 
 #: All kinds of events.
 ALL = "all"

@@ -44,7 +44,6 @@ from stormwright.service.plans.store import PlanStore
 
 log = logging.getLogger(__name__)
 
-# Plans --------------------------------------------------------------------------------------------
 
 #: Maximum number of tries to roll a stage back, and seconds between them.
 TRIES, AGAIN_S = 5, 30.0
@@ -143,8 +142,6 @@ class PlanExecutor:
         else:
             self._roll_back(plan, problem)
         return True
-
-    # Steps --------------------------------------------------------------------------------------------
 
     def _apply(self, plan: Plan, problem: Problem, stop: threading.Event | None) -> None:
         steps = plan.steps_of(plan.stage)
@@ -249,8 +246,6 @@ class PlanExecutor:
         event: PlanEvent = "failed" if plan.is_unattended else "stopped"
         self._plans.happen(plan.id, "to roll back" if back and not plan.rolls_back else event, why, stop=0, tries=0)
 
-    # Stages -------------------------------------------------------------------------------------------
-
     def _end_stage(self, plan: Plan) -> None:
         """All steps of the stage are made: evaluate it, or go on if it is not evaluated."""
         if plan.origin == "rollback" or plan.is_unattended:
@@ -317,8 +312,6 @@ class PlanExecutor:
             return
         self._plans.note(plan.id, plan.why, tries=plan.rollback_tries + 1)
         self._not_before_s = self._plans.clock.monotonic() + AGAIN_S
-
-    # ------------------------------------------------------------------------------------------------------------------
 
     def _why_stopped(self) -> str:
         frozen = self._outcomes.frozen()

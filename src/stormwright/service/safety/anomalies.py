@@ -25,9 +25,6 @@ from stormwright.service.storage.database import State
 log = logging.getLogger(__name__)
 
 
-# Notifications ------------------------------------------------------------------------------------
-# What of the service's own doings the outside is told: plans that wait for a person, and that nothing moves.
-
 #: States of a plan in which a person has to look at it.
 _REPORTED: tuple[PlanState, ...] = ("waiting", "stopped", "failed", "proposed")
 
@@ -75,8 +72,6 @@ class EventNotifier:
                 self._notify(ServiceEvent("hold", code, hold.why))
             self._held = code
 
-
-# Anomalies ----------------------------------------------------------------------------------------
 
 #: Seconds from one look to the next, and for which a node may be away before that is an anomaly.
 EVERY_S, LOST_S = 5.0, 30.0

@@ -13,9 +13,6 @@ from stormwright.model.cluster import Cluster
 from stormwright.service.safety.drains import DrainedNodes
 from stormwright.service.storage.database import State
 
-# Names of nodes -----------------------------------------------------------------------------------
-# Display names of nodes, also of absent ones, which Storm reports by supervisor id alone.
-
 #: Maximum number of remembered absent nodes; the latest stay.
 _MAX_GONE = 10_000
 
@@ -64,8 +61,6 @@ class NodeNames:
         """Return the display name of a worker slot."""
         return f"{self.of(slot.supervisor)}:{slot.port}"
 
-
-# Holds --------------------------------------------------------------------------------------------
 
 #: Seconds between saves of the times of presence.
 SAVE_S = 60.0

@@ -166,9 +166,6 @@ def _printable(text: str) -> str:
     return text.encode(errors="backslashreplace").decode()
 
 
-# Checks -------------------------------------------------------------------------------------------
-
-
 #: Rows that are in memory at once.
 _BATCH = 500
 

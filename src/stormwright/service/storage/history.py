@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-# History ------------------------------------------------------------------------------------------
-
 #: Directory below the state directory for staged rows, and by default for the tables.
 DIRECTORY = "history"
 

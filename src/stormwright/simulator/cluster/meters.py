@@ -14,8 +14,6 @@ from stormwright.perflog.schema import LATENCY_EDGES_MS
 from stormwright.predict.costs import Costs
 from stormwright.simulator.engine import NOWHERE, EngineCounts
 
-# Transfers ----------------------------------------------------------------------------------------
-
 Whole = NDArray[np.int64]
 
 
@@ -71,8 +69,6 @@ class Transfers:
         self._tuples[np.searchsorted(self._keys, known)] = counts
         self._at = np.searchsorted(self._keys, keys)
 
-
-# Meters -------------------------------------------------------------------------------------------
 
 #: Default bytes of a tuple.
 _TUPLE_BYTES = 40.0

@@ -15,9 +15,6 @@ from stormwright.errors import Fault, InputError
 from stormwright.model.link_speed import link_bits_per_s
 from stormwright.storm.local_cluster.network import free_ports, free_subnet
 
-# Configuration ------------------------------------------------------------------------------------
-# Configuration of a local cluster, validated on creation.
-
 NetworkKind = Literal["auto", "namespaces", "loopback"]
 CpuLimits = Literal["auto", "groups"]
 
@@ -108,8 +105,6 @@ class LocalClusterConfig:
         """Cores that a node declares to schedulers."""
         return self.cores_per_node or UNLIMITED_CORES
 
-
-# Plan ---------------------------------------------------------------------------------------------
 
 NIMBUS_PORT = 6627
 ZOOKEEPER_PORT = 2181

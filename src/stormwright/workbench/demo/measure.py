@@ -17,8 +17,6 @@ from stormwright.perflog import LATENCY_EDGES_MS
 from stormwright.perflog.crossing import crossing, tasks_on_nodes
 from stormwright.perflog.records import LogRecord
 
-# Measure ------------------------------------------------------------------------------------------
-
 #: A worker between two starts: topology, supervisor, port and process.
 _Worker = tuple[str, str, int, int]
 

@@ -31,9 +31,6 @@ from stormwright.workbench.demo.result import (
 from stormwright.workbench.demo.settings import DemoSettings
 from stormwright.workbench.report import write_report
 
-# Chart --------------------------------------------------------------------------------------------
-# Layout of the chart of throughput over time.
-
 #: Size of the chart, and margins for its axes.
 WIDTH, HEIGHT = 960, 320
 LEFT, RIGHT, TOP, BOTTOM = 64, 44, 26, 40
@@ -133,8 +130,6 @@ def _ticks(most: float) -> Iterator[float]:
     step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough)
     yield from (number * step for number in range(int(most / step) + 1))
 
-
-# Report -------------------------------------------------------------------------------------------
 
 #: Measurements whose names have room beside each other in the chart.
 _LABELLED = 6

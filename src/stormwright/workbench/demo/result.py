@@ -19,9 +19,6 @@ from stormwright.workbench.demo.promise import PlacementPromise, TopologyPromise
 from stormwright.workbench.demo.settings import DemoSettings, MeasuredStart, MeasuredStretch
 from stormwright.workbench.demo.trials import DemoVerdict, PlacementTrial, verdict_of
 
-# Table --------------------------------------------------------------------------------------------
-# The demonstration's result as a table, as sentences and as JSON.
-
 
 @dataclass(frozen=True)
 class _Row:
@@ -315,8 +312,6 @@ def crossing_per_tree(measurements: Sequence[TopologyRun]) -> float:
     acked = _sum(measurements, "acked_tps")
     return _sum(measurements, "inter_node_tps") / acked if acked else 0.0
 
-
-# Result -------------------------------------------------------------------------------------------
 
 #: Fractions of the previous figure from which it counts as unchanged, and beyond which as more.
 _AS_MUCH, _MORE = 0.95, 1.05

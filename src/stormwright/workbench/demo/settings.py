@@ -177,8 +177,6 @@ class TrialPlan:
     decisions: int = 2
 
 
-# Settings -----------------------------------------------------------------------------------------
-
 #: Cores of each node of the demonstration: as few as leave JVMs room to start within a minute, so that the service and
 #: Spark have the rest of a small machine, and figures are alike on larger ones.
 CORES = 0.4

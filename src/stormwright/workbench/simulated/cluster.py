@@ -35,9 +35,6 @@ from stormwright.workbench.demo.settings import CORES, LINK, DemoSettings
 from stormwright.workbench.demo.topologies import Submission
 from stormwright.workbench.simulated.topologies import simulated_problem, simulated_topologies
 
-# Demonstration ------------------------------------------------------------------------------------
-# The demonstration on a virtual cluster.
-
 
 def virtual_cluster(nodes: int, slots: int, link: str | None, cores_per_node: float | None) -> LocalClusterConfig:
     """Return size and limits of a virtual cluster, by default those of the demonstration.
@@ -75,9 +72,6 @@ def run_simulated(settings: DemoSettings) -> DemoResult:
     cluster = SimulatedCluster(settings.cluster, settings.submissions, settings.probe_interval_ms)
     return run_demo_on(cluster, settings, cluster)
 
-
-# Records ------------------------------------------------------------------------------------------
-# Delivery of records of virtual workers to a service with a real pipeline.
 
 #: Virtual seconds from one file to the next, and that a file may wait before virtual time does: who decides takes a
 #: load for too old that was measured longer ago than a window and what a record may be late.
@@ -132,8 +126,6 @@ class RecordShipping:
                 continue
         return self._clock.time() - min(waiting, default=self._clock.time())
 
-
-# Cluster ------------------------------------------------------------------------------------------
 
 #: Problem, and trees/s that the spouts of its topologies would begin by id → what makes tuples flow.
 MakesEngine = Callable[[Problem, Mapping[str, float]], Engine]

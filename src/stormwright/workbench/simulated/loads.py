@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-# Measurement --------------------------------------------------------------------------------------
-# Load profiles directly from counts, equal to those that the pipeline would measure from records.
-
 #: Maximum length of the window of a profile, in seconds.
 WINDOW_S = 15.0
 
@@ -215,8 +212,6 @@ class CountedMeasurement:
 def _request_hz(topology: Topology, core_hz: float) -> FloatArray:
     return cpu_hz_of(topology, requested(topology), core_hz)
 
-
-# Loads --------------------------------------------------------------------------------------------
 
 #: Quantiles of complete latency in percent, as in the pipeline.
 _QUANTILES = (50, 95, 99)

@@ -26,10 +26,6 @@ if TYPE_CHECKING:
     from stormwright.pipeline.spark.target import SparkTarget
 
 
-# History ------------------------------------------------------------------------------------------
-# A sweep's cells in the history of a service, beside the sweep's own table.
-
-
 class StagedTable:
     """A table of cells whose rows are also staged for the history, exactly once.
 
@@ -77,8 +73,6 @@ class StagedTable:
     def _staged_as(self, row: dict[str, object]) -> str:
         return f"{self._sweep}-{row['key']}-{row['ended_ms']}"
 
-
-# Run ----------------------------------------------------------------------------------------------
 
 #: Seconds that each task of a wave has; it returns the rows of the cells that it has decided by then, and the others
 #: wait for the next wave. A killed sweep loses no more than these seconds, or than its longest cell takes. A wave has

@@ -13,9 +13,6 @@ from stormwright.plans.states import HALTED_STATES, IN_PROGRESS_STATES, OPEN_STA
 from stormwright.service.dashboard.state import DashboardState
 from stormwright.service.dashboard.views.page import Page, Query
 
-# What-if ------------------------------------------------------------------------------------------
-# NimbusRequests about what runs: schedulers compared, and what a change would bring.
-
 
 def trying(known: DashboardState) -> Page:
     """Return the page with the forms, and earlier questions."""
@@ -33,9 +30,6 @@ def tried(known: DashboardState, name: str) -> Page:
     """A question and its answer."""
     trial = known.trials.trial(name)
     return Page("tried", trial.title, trial.command, {"trial": trial}, "/try")
-
-
-# Plans --------------------------------------------------------------------------------------------
 
 
 #: Steps and entries that a page shows.

@@ -22,9 +22,6 @@ from stormwright.service.dashboard.topology_graph import Box, Edge, graph
 from stormwright.service.dashboard.views.page import Column, Listing, Page, Query, waiting
 from stormwright.service.plans.plan_service import explained
 
-# Explanations -------------------------------------------------------------------------------------
-# Why executors of a topology are where they are, or have no slot.
-
 
 def why(known: DashboardState, name: str, query: Query) -> Page:
     """Of one executor; by default of all without a slot, or where there are none of the busiest."""
@@ -61,8 +58,6 @@ def _ranges(component: IntArray) -> list[tuple[int, int, int]]:
     ends = [*starts[1:], len(component)]
     return [(start, end - 1, int(component[start])) for start, end in zip(starts, ends, strict=True)]
 
-
-# Topologies ---------------------------------------------------------------------------------------
 
 _HERE, _COMMAND = "/topologies", "stormwright predict problem.json"
 
