@@ -43,6 +43,18 @@ SUFFIX = ".arrow"
 
 _WORKER = ("topology", "supervisor", "port", "pid", "start_ms")
 
+#: Input of the processor: a row per line. `rejected` are lines that are no record, or a late one.
+INPUT = ("worker", "pane_ms", "seq", "start_ms", "rejected", "facts")
+
+#: Output of the processor: the changed panes of a worker as a whole, and what its lines are counted as until now.
+OUTPUT = "worker string, pane_ms long, facts string, used long, duplicate long, quarantined long"
+
+_LEDGER = "newest_ms long, oldest_ms long, used long, duplicate long, quarantined long"
+_COUNTS = ("used", "duplicate", "quarantined")
+_OUTPUT_ROW = Row("worker", "pane_ms", "facts", *_COUNTS)
+
+Fact = dict[str, Any]
+
 
 def landed_rows(spark: SparkSession, landing: Path, settings: StreamSettings, *, live: bool) -> DataFrame:
     """Return the rows of a landing directory, as a stream or as they are now; `reason` is set for late records too."""
@@ -65,19 +77,6 @@ def native_facts(rows: DataFrame, settings: StreamSettings) -> DataFrame:
     pane = F.window("event", f"{settings.slide_s} seconds").alias("pane")
     found = facts.select("event", "fact.*").groupBy(pane, *KEYS).agg(*sums())
     return found.select(F.unix_millis("pane.start").alias("pane_ms"), *KEYS, *VALUES)
-
-
-#: Input of the processor: a row per line. `rejected` are lines that are no record, or a late one.
-INPUT = ("worker", "pane_ms", "seq", "start_ms", "rejected", "facts")
-
-#: Output of the processor: the changed panes of a worker as a whole, and what its lines are counted as until now.
-OUTPUT = "worker string, pane_ms long, facts string, used long, duplicate long, quarantined long"
-
-_LEDGER = "newest_ms long, oldest_ms long, used long, duplicate long, quarantined long"
-_COUNTS = ("used", "duplicate", "quarantined")
-_OUTPUT_ROW = Row("worker", "pane_ms", "facts", *_COUNTS)
-
-Fact = dict[str, Any]
 
 
 def worker_rows(rows: DataFrame, settings: StreamSettings) -> DataFrame:

@@ -81,6 +81,8 @@ TIMES = CellTimes()
 #: Seconds until all workers of a rebalanced topology report.
 _BACK_S = 120.0
 
+_CONF = {"topology.tasks": _TASKS, "topology.worker.childopts": "-XX:TieredStopAtLevel=1", **SLEEPING}
+
 
 @dataclass(frozen=True)
 class Trial:
@@ -99,9 +101,6 @@ class Trial:
     def as_dict(self) -> dict[str, Any]:
         """Return it as JSON."""
         return {**self.__dict__, "executors": dict(self.executors)}
-
-
-_CONF = {"topology.tasks": _TASKS, "topology.worker.childopts": "-XX:TieredStopAtLevel=1", **SLEEPING}
 
 
 class AdviceLab(ClusterLab):

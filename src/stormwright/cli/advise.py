@@ -36,6 +36,8 @@ _MAX_ROWS, _MAX_TOPOLOGIES, _MAX_ORDERS = 3, 2, 3
 #: Number of characters of a bar.
 _BAR = 20
 
+_NAMED = re.compile(r"(?:(?P<name>.+)=)?[x×*]?(?P<value>\d+(?:\.\d+)?)", re.ASCII)
+
 
 def print_advice(
     problem: Problem,
@@ -170,9 +172,6 @@ def _warned(one: Saturation) -> str:
         f"warning: {one.topology} {how} to its limit at {when}: {readable(one.expected_tps)} trees/s as a {one.season} "
         f"before ({far}), and what runs sustains {readable(one.highest_tps)}; then {one.limit} is full"
     )
-
-
-_NAMED = re.compile(r"(?:(?P<name>.+)=)?[x×*]?(?P<value>\d+(?:\.\d+)?)", re.ASCII)
 
 
 @dataclass(frozen=True)

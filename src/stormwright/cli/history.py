@@ -29,6 +29,21 @@ if TYPE_CHECKING:
 
     from stormwright.history.tables.store import Store
 
+#: Maximum number of entries.
+MAX = 1000
+
+#: Mode → its description.
+_AUTOMATION = {
+    "observe": "it moves nothing automatically",
+    "suggest": "it makes plans, which people apply",
+    "auto": "it moves what pays",
+}
+
+#: Rows of a table that people read; --json has all.
+MAX_ROWS = 200
+
+_MB = 1e6
+
 
 @dataclass(frozen=True)
 class HistoryLocation:
@@ -127,17 +142,6 @@ def print_audit(state_dir: Path, limit: int, as_json: bool) -> None:
         cells = (each.get("at"), who, each.get("role"), each.get("from"), each.get("what"), each.get("status"), why)
         table.add_row(*("" if cell is None else cell for cell in cells))
     print_table(table)
-
-
-#: Maximum number of entries.
-MAX = 1000
-
-#: Mode → its description.
-_AUTOMATION = {
-    "observe": "it moves nothing automatically",
-    "suggest": "it makes plans, which people apply",
-    "auto": "it moves what pays",
-}
 
 
 def print_entries(address: str, by: str, limit: int, as_json: bool) -> None:
@@ -289,12 +293,6 @@ def _keep_days(keep: tuple[str, ...]) -> dict[str, int]:
     if faults:
         raise InputError("days to keep", faults)
     return found
-
-
-#: Rows of a table that people read; --json has all.
-MAX_ROWS = 200
-
-_MB = 1e6
 
 
 @click.command()

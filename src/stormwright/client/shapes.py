@@ -16,6 +16,9 @@ Reason = Annotated[str, Field(min_length=1, max_length=1000)]
 Who = Annotated[str, Field(min_length=1, max_length=200)]
 Patterns = Annotated[tuple[Annotated[str, Field(min_length=1, max_length=500)], ...], Field(max_length=1000)]
 
+#: ``bad``: something does not work. ``warn``: something is short. ``note``: good to know.
+Level = Literal["bad", "warn", "note"]
+
 
 class MoveEntry(Shape):
     """A topology in the history: its move and the outcome; `failure` says why it did not move."""
@@ -265,10 +268,6 @@ class Anomalies(Shape):
     """All open anomalies, oldest first."""
 
     anomalies: tuple[Anomaly, ...]
-
-
-#: ``bad``: something does not work. ``warn``: something is short. ``note``: good to know.
-Level = Literal["bad", "warn", "note"]
 
 
 class Concern(Shape):

@@ -37,6 +37,15 @@ PROOF_S = 0.2
 #: Percent of nodes and links to keep free for the objective of few nodes.
 _HEADROOM = 0.2
 
+#: Needed part of a heap from which it is scarce, and the maximum number of heaps listed for a topology.
+_SCARCE, _MAX_HEAPS = 0.8, 20
+
+#: Maximum number of staying topologies listed by name.
+_MAX_NAMED = 100
+
+#: Relative loss from which a figure of a plan counts as worse.
+_WORSE = 0.01
+
 
 @dataclass(frozen=True)
 class _Proof:
@@ -72,10 +81,6 @@ def proven(placements: Placements, goal: str, slots: IntArray) -> _Proof:
         search = RateSearch(problem, MeasuredLoad(profile, assumptions.costs, assumptions.corrections), wish)
         found = proof_by_rates(search, slots, PROOF_S)
     return _Proof(None if found["gap"] is None else 100 * found["gap"], proof_text(found))
-
-
-#: Needed part of a heap from which it is scarce, and the maximum number of heaps listed for a topology.
-_SCARCE, _MAX_HEAPS = 0.8, 20
 
 
 def heap_changes(problem: Problem, slots: IntArray) -> dict[str, tuple[HeapChange, ...]]:
@@ -134,10 +139,6 @@ def _started(now: PlacedExecutors, then: PlacedExecutors) -> dict[int, int | Non
 
 def _finite(mb: float) -> float | None:
     return float(mb) if isfinite(mb) else None
-
-
-#: Maximum number of staying topologies listed by name.
-_MAX_NAMED = 100
 
 
 class SafetyOf(Protocol):
@@ -256,10 +257,6 @@ def with_figures(
         "duration_s": sum(pauses) + evaluated * (SETTLE_S + AFTER_S),
     }
     return plan.model_copy(update=figures)
-
-
-#: Relative loss from which a figure of a plan counts as worse.
-_WORSE = 0.01
 
 
 def _worse(before: Side, after: Side) -> Iterator[str]:

@@ -25,6 +25,11 @@ from stormwright.model.topology_config import conf_misfits, storm_misfits
 
 log = logging.getLogger(__name__)
 
+SOURCE = "snapshot of Nimbus"
+
+#: Placeholder for lines in the rest of a document; it occurs nowhere else.
+_MARK = uuid4().hex
+
 
 # A snapshot of Nimbus: a problem document in which some faults are those of one topology alone.
 #
@@ -98,12 +103,7 @@ def without_misfits(topology: object, unfit: dict[str, tuple[str, ...]]) -> obje
     return {**topology, "conf": {key: value for key, value in conf.items() if key not in faulty}}
 
 
-SOURCE = "snapshot of Nimbus"
-
 _first_byte = itemgetter(slice(1))
-
-#: Placeholder for lines in the rest of a document; it occurs nowhere else.
-_MARK = uuid4().hex
 
 
 class Snapshot(NamedTuple):

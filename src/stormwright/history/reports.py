@@ -33,6 +33,16 @@ _SETTINGS = StreamSettings()
 #: Maximum time between the begin of a pane and a second in it: records land late by at most this.
 _PANE_BEFORE_MS = (_SETTINGS.watermark_s + _SETTINGS.window_s) * 1000
 
+_HOUR_MS = 3_600_000
+
+#: Length of the panes of facts, in seconds.
+_PANE_S = 3.0
+
+#: An hour of which less is known does not count, in parts.
+_MIN_KNOWN = 0.5
+
+_SUMS = ("emitted", "received", "trees", "acked", "failed", "cpu_ns", "tuples")
+
 
 @dataclass(frozen=True)
 class Episode:
@@ -91,15 +101,6 @@ def _cores(state: Mapping[str, Any]) -> Mapping[str, float]:
         "topologies": [],
     }
     return capacity_cores(problem_from_dict(document, "snapshot of the history"), _SETTINGS)
-
-
-_HOUR_MS = 3_600_000
-
-#: Length of the panes of facts, in seconds.
-_PANE_S = 3.0
-
-#: An hour of which less is known does not count, in parts.
-_MIN_KNOWN = 0.5
 
 
 def hourly_trees(
@@ -167,9 +168,6 @@ class TopologyReport:
     failed: int
     latency_p50_ms: float | None
     latency_p99_ms: float | None
-
-
-_SUMS = ("emitted", "received", "trees", "acked", "failed", "cpu_ns", "tuples")
 
 
 def topology_reports(store: Store, stretch: TimeStretch, by_day: bool = False) -> list[TopologyReport]:

@@ -17,12 +17,6 @@ AMOUNT_WANTED = "should be a number from 0 to 1e18"
 #: What a fraction should be.
 FRACTION_WANTED = "should be a number from 0 to 1"
 
-
-def is_amount(value: object) -> TypeGuard[float]:
-    """Return whether a value read from JSON or YAML is a number from 0 to `MAX_AMOUNT`."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= MAX_AMOUNT
-
-
 IntArray: TypeAlias = NDArray[np.int32]
 FloatArray: TypeAlias = NDArray[np.float64]
 BoolArray: TypeAlias = NDArray[np.bool_]
@@ -30,6 +24,11 @@ BoolArray: TypeAlias = NDArray[np.bool_]
 IndexArray: TypeAlias = NDArray[np.integer[Any]]
 
 Scalar = TypeVar("Scalar", bound=np.generic)
+
+
+def is_amount(value: object) -> TypeGuard[float]:
+    """Return whether a value read from JSON or YAML is a number from 0 to `MAX_AMOUNT`."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= MAX_AMOUNT
 
 
 def frozen(values: ArrayLike, dtype: type[Scalar] | np.dtype[Scalar], *, own: bool = False) -> NDArray[Scalar]:

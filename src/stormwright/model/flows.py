@@ -24,6 +24,9 @@ _ROUNDING = 1e-12
 
 LOCAL = "local_or_shuffle"
 
+#: Flow, executor that gets some of it, and tuples/s.
+_Part = tuple[IndexArray, IndexArray, FloatArray]
+
 
 class Flows(NamedTuple):
     """Flows of several topologies, with executors and components numbered over all of them.
@@ -120,10 +123,6 @@ def member_limit(load: TopologyLoad, component: int, members: int) -> float:
         return float("inf")
     follows = (load.flow_component == component) & ~is_local(load)
     return max(float(load.flow_limit_tps[component]), float(load.flow_tps[follows].sum()) / members)
-
-
-#: Flow, executor that gets some of it, and tuples/s.
-_Part = tuple[IndexArray, IndexArray, FloatArray]
 
 
 def _spread(flows: Flows, chosen: IndexArray, scopes: tuple[IntArray, ...]) -> list[_Part]:

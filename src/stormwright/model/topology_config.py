@@ -18,6 +18,48 @@ MOVE: Final = "stormwright.move"
 #: those nearby.
 UNAWARE_SHUFFLE: Final = "topology.disable.loadaware.messaging"
 
+#: Keys of a topology's configuration: lists of hosts.
+FAVOURED_HOSTS = "topology.scheduler.favored.nodes"
+UNFAVOURED_HOSTS = "topology.scheduler.unfavored.nodes"
+
+#: A topology's own hard limit on executors per worker, in its configuration.
+MAX_EXECUTORS_PER_WORKER = "stormwright.max.executors.per.worker"
+
+#: Forecast load of a topology in parts of the load that it has now.
+FORECAST_GROWTH = "stormwright.forecast.growth"
+
+#: How many times the live heap of a worker, as predicted from measurements, its heap has to be; 0 for no limit.
+HEAP_HEADROOM = "stormwright.heap.headroom"
+
+#: Tag (or tags joined by commas, in order of their names) → number of workers.
+WORKERS_OF_TAG = "stormwright.tag.workers"
+
+#: How many times as much as others' a topology's rate is to grow.
+WEIGHT = "stormwright.weight"
+_MAX_WEIGHT = 10**9
+
+#: How a topology's number of workers is taken: as in the papers, as the most, or as one that may be chosen.
+WORKERS_KEY = "stormwright.workers"
+WORKERS = ("exactly", "at_most", "free")
+
+#: What the schedulers of Aniello, Baldoni, Querzoni are to do with one topology: each goes before the scheduler's own.
+ALPHA, BETA, GAMMA = "stormwright.alpha", "stormwright.beta", "stormwright.gamma"
+DELTA, EPSILON = "stormwright.delta", "stormwright.epsilon"
+
+#: The most that a worker's load may be, in parts of the mean: what limits nothing any more.
+MAX_GAMMA = 1e9
+
+#: Lists and objects one in the other; parsers of JSON take some hundred more.
+MAX_NESTED = 100
+_PLAIN = frozenset({str, int, float, bool, type(None)})
+TOO_DEEP = f"is nested more than {MAX_NESTED} levels deep"
+
+#: Storm's own: the lower, the more urgent.
+PRIORITY = "topology.priority"
+
+#: Key of the cluster's configuration: topology name → hosts that it has for itself.
+MACHINES = "isolation.scheduler.machines"
+
 
 def number_of(conf: Mapping[str, Any], key: str, default: float, *, zero: bool = False) -> float:
     """Return a positive number of a configuration; anything else, like null, counts as absent.
@@ -34,11 +76,6 @@ def number_of(conf: Mapping[str, Any], key: str, default: float, *, zero: bool =
     value = conf.get(key)
     sound = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < 1e15
     return float(value) if sound and value is not None and (value or zero) else default
-
-
-#: Keys of a topology's configuration: lists of hosts.
-FAVOURED_HOSTS = "topology.scheduler.favored.nodes"
-UNFAVOURED_HOSTS = "topology.scheduler.unfavored.nodes"
 
 
 class FavouredHosts(NamedTuple):
@@ -72,43 +109,6 @@ def read_favoured_hosts(conf: Mapping[str, Any]) -> tuple[FavouredHosts, tuple[C
         return frozenset()
 
     return FavouredHosts(hosts(FAVOURED_HOSTS), hosts(UNFAVOURED_HOSTS)), tuple(misfits)
-
-
-#: A topology's own hard limit on executors per worker, in its configuration.
-MAX_EXECUTORS_PER_WORKER = "stormwright.max.executors.per.worker"
-
-
-#: Forecast load of a topology in parts of the load that it has now.
-FORECAST_GROWTH = "stormwright.forecast.growth"
-
-#: How many times the live heap of a worker, as predicted from measurements, its heap has to be; 0 for no limit.
-HEAP_HEADROOM = "stormwright.heap.headroom"
-
-#: Tag (or tags joined by commas, in order of their names) → number of workers.
-WORKERS_OF_TAG = "stormwright.tag.workers"
-
-#: How many times as much as others' a topology's rate is to grow.
-WEIGHT = "stormwright.weight"
-_MAX_WEIGHT = 10**9
-
-#: How a topology's number of workers is taken: as in the papers, as the most, or as one that may be chosen.
-WORKERS_KEY = "stormwright.workers"
-WORKERS = ("exactly", "at_most", "free")
-
-#: What the schedulers of Aniello, Baldoni, Querzoni are to do with one topology: each goes before the scheduler's own.
-ALPHA, BETA, GAMMA = "stormwright.alpha", "stormwright.beta", "stormwright.gamma"
-DELTA, EPSILON = "stormwright.delta", "stormwright.epsilon"
-
-#: The most that a worker's load may be, in parts of the mean: what limits nothing any more.
-MAX_GAMMA = 1e9
-
-#: Lists and objects one in the other; parsers of JSON take some hundred more.
-MAX_NESTED = 100
-_PLAIN = frozenset({str, int, float, bool, type(None)})
-TOO_DEEP = f"is nested more than {MAX_NESTED} levels deep"
-
-#: Storm's own: the lower, the more urgent.
-PRIORITY = "topology.priority"
 
 
 def conf_misfits(conf: Mapping[str, Any]) -> tuple[ConfigFault, ...]:
@@ -212,10 +212,6 @@ _CHECKS: dict[str, Callable[[str, object], Iterator[ConfigFault]]] = {
     **dict.fromkeys((ALPHA, BETA, DELTA, EPSILON), _from_to(0, 1)),
     GAMMA: _from_to(1, MAX_GAMMA),
 }
-
-
-#: Key of the cluster's configuration: topology name → hosts that it has for itself.
-MACHINES = "isolation.scheduler.machines"
 
 
 def read_machines(conf: Mapping[str, Any]) -> tuple[dict[str, int], tuple[ConfigFault, ...]]:

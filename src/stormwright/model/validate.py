@@ -29,13 +29,10 @@ from stormwright.model.topology_config import storm_misfits
 from stormwright.model.workload import Workload
 
 if TYPE_CHECKING:
-    from stormwright.model.arrays import IntArray
     from stormwright.model.cluster import WorkerSlot
-    from stormwright.model.demand import Demand
     from stormwright.model.load import TopologyLoad
-    from stormwright.model.running import CurrentPlacement
-    from stormwright.model.topology import Topology
-    from stormwright.model.workload import Workload
+
+_LAST_PORT = 65535
 
 
 class ProblemParts(NamedTuple):
@@ -45,9 +42,6 @@ class ProblemParts(NamedTuple):
     workload: Workload
     demand: Demand
     running: CurrentPlacement
-
-
-_LAST_PORT = 65535
 
 
 def cluster_wrong(supervisors: tuple[Supervisor, ...], before: tuple[Supervisor, ...] = ()) -> Iterator[ModelFault]:

@@ -23,6 +23,9 @@ from stormwright.predict.prediction import (
 from stormwright.predict.report import described
 from stormwright.predict.steady import PlacedLoad
 
+#: Costs with the corrections of topologies.
+_KnownCosts = list[tuple[Costs, Mapping[str, Correction]]]
+
 
 @dataclass(frozen=True)
 class Assumptions:
@@ -122,10 +125,6 @@ def _check(problem: Problem, assumptions: Assumptions) -> None:
 
 def _named(problem: Problem, given: Mapping[str, float], otherwise: FloatArray) -> FloatArray:
     return np.array([given.get(t.id, own) for t, own in zip(problem.topologies, otherwise, strict=True)])
-
-
-#: Costs with the corrections of topologies.
-_KnownCosts = list[tuple[Costs, Mapping[str, Correction]]]
 
 
 def _known_costs(problem: Problem, profile: Profile, assumptions: Assumptions) -> _KnownCosts:

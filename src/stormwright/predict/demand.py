@@ -26,6 +26,9 @@ from stormwright.predict.workers import NodeSpeeds, SteadyWorkers
 if TYPE_CHECKING:
     from scipy.sparse import coo_array
 
+#: Fraction of an absent resource that a tree/s takes: in effect all of it, but finite.
+ALL_AT_ONCE = 1e15
+
 
 class MessageDemand(NamedTuple):
     """Messages of a tree: CPU of each executor (µs) to send them, of each worker, and bytes over links."""
@@ -95,10 +98,6 @@ class Claims(NamedTuple):
 
     shared: FloatArray
     busiest_s: FloatArray
-
-
-#: Fraction of an absent resource that a tree/s takes: in effect all of it, but finite.
-ALL_AT_ONCE = 1e15
 
 
 @dataclass(frozen=True, eq=False)

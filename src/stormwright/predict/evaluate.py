@@ -21,6 +21,9 @@ _TRIED, _BESIDE = (0.5, 0.0), 0.25
 #: Relative gain in rate that justifies less locality.
 _HIGHER = 1 + 1e-9
 
+#: Costs, and corrections of single topologies, by id.
+_Known = tuple[Costs, Mapping[str, Correction]]
+
 
 # LoadAwareShuffleGrouping looks at a wider scope once the receive queues of the nearer one are 0.8 full, and comes back
 # when they are 0.2 full; so over time the near executors take as many tuples as they can, and those further away the
@@ -85,10 +88,6 @@ def with_spill(
         better = now > rate * _HIGHER
         best, rate = np.where(better, near, best), np.where(better, now, rate)
     return replace(placed, full_routes=placed.standing.mixed(best), spills=best < 1)
-
-
-#: Costs, and corrections of single topologies, by id.
-_Known = tuple[Costs, Mapping[str, Correction]]
 
 
 def steady_states(

@@ -31,6 +31,15 @@ from stormwright.predict.reach import bottleneck_of, is_limited, is_sustained
 from stormwright.predict.steady import PlacedLoad, SteadyState, fullest_rows, limits
 from stormwright.predict.sums import ratio, sums
 
+#: Quantile of latency that is predicted besides the mean.
+_LATE = 0.99
+
+#: Difference of a scale from 1 that is not worth a note.
+_CLOSE = 0.1
+
+#: Number of busiest threads in a prediction.
+_BUSIEST = 5
+
 
 def notes_of_topology(placed: PlacedLoad, steady: SteadyState, costs: Costs, topology: int) -> Iterator[str]:
     """Yield the notes on one topology.
@@ -118,16 +127,6 @@ def _beyond_rate(costs: Costs, topology: str, rate_tps: float) -> Iterator[str]:
     fitted = costs.fitted_in.rate_tps.get(topology) if costs.fitted_in else None
     if fitted is not None and not fitted.holds(rate_tps):
         yield f"{rate_tps:,.0f} trees/s are outside of what was measured: {fitted.least:,.0f} to {fitted.most:,.0f}"
-
-
-#: Quantile of latency that is predicted besides the mean.
-_LATE = 0.99
-
-#: Difference of a scale from 1 that is not worth a note.
-_CLOSE = 0.1
-
-#: Number of busiest threads in a prediction.
-_BUSIEST = 5
 
 
 def described(

@@ -14,6 +14,11 @@ from stormwright.schedulers.templates.search import ExecutorPairs, SearchParams,
 from stormwright.schedulers.toolkit.limits import max_executors_per_worker
 from stormwright.schedulers.toolkit.params import param
 
+_WEIGHTS = CostWeights()
+
+#: Gains below this fraction of the cost are rounding errors.
+_NOISE = 1e-9
+
 
 class LiveCost:
     """Incremental cost of the traffic of a group of executors at several places.
@@ -203,12 +208,6 @@ class LiveCost:
                 level += rates[1] * np.where(in_worker > 0, w.same_worker, evenly)
             levels[3] += rates[1] * w.same_worker
         return self._at_places(levels, worker, workers, nodes, racks)
-
-
-_WEIGHTS = CostWeights()
-
-#: Gains below this fraction of the cost are rounding errors.
-_NOISE = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -37,6 +37,21 @@ from stormwright.schedulers.toolkit.params import ParameterSet, param
 from stormwright.schedulers.toolkit.traffic import Rates
 from stormwright.schedulers.toolkit.triggers import ONLINE, TriggerParams
 
+#: Maximum passes over all pairs of workers; few problems still change after the fourth.
+_MAX_PASSES = 10
+
+#: How often a topology that does not fit on few nodes is allowed some more.
+_MAX_RAISES = 12
+
+_WEIGHTS = CostWeights()
+
+#: Name of the scheduler.
+NAME: Final = "online"
+
+#: Values of `meaning`.
+OWN: Final = "own"
+AUTHORS: Final = "authors"
+
 
 @dataclass(frozen=True)
 class NodeTargets:
@@ -126,12 +141,6 @@ def _nodes_for(has: FloatArray, needed: float) -> int:
     reach = np.cumsum(np.sort(has)[::-1]) * (1 + RELATIVE_TOLERANCE)
     return int(np.searchsorted(reach, needed)) + 1
 
-
-#: Maximum passes over all pairs of workers; few problems still change after the fourth.
-_MAX_PASSES = 10
-
-#: How often a topology that does not fit on few nodes is allowed some more.
-_MAX_RAISES = 12
 
 #: Given workers, nodes, beta and delta: the targets.
 MakeWishes = Callable[[Items, Bins], NodeTargets]
@@ -284,16 +293,6 @@ def _used(workers: Items, packed: Greedy, topology: int) -> list[int]:
     nodes = packed.bin_of[(workers.group == topology) & (packed.bin_of != NOWHERE)]
     used: list[int] = np.unique(nodes).tolist()
     return used
-
-
-_WEIGHTS = CostWeights()
-
-#: Name of the scheduler.
-NAME: Final = "online"
-
-#: Values of `meaning`.
-OWN: Final = "own"
-AUTHORS: Final = "authors"
 
 
 @dataclass(frozen=True, kw_only=True)

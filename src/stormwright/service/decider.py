@@ -31,6 +31,12 @@ from stormwright.service.settings import ServiceSettings
 from stormwright.service.storage.history import ServiceHistory
 from stormwright.service.view import View
 
+#: Maximum age of a snapshot in seconds. Nimbus calls every 10 s by default, and less often while the service is away.
+SNAPSHOT_S = 60.0
+
+#: Seconds between two tries to roll a move back.
+ROLLBACK_RETRY_S = 60.0
+
 
 def drift_text(drifts: Sequence[Drift], problem: Problem) -> str:
     """Return the drift of loads as the first part of a decision's reason; empty without drift."""
@@ -62,13 +68,6 @@ def propose_rollback(problem: Problem, worse: Worse) -> Plan | NoPlan:
     except InputError as error:
         return NoPlan("impossible", f"{reason}; but it stays, {error.faults[0].message}")
     return found if isinstance(found, Plan) else NoPlan("nothing_to_do", f"{reason}; but it stays, as it is there")
-
-
-#: Maximum age of a snapshot in seconds. Nimbus calls every 10 s by default, and less often while the service is away.
-SNAPSHOT_S = 60.0
-
-#: Seconds between two tries to roll a move back.
-ROLLBACK_RETRY_S = 60.0
 
 
 class Decider:

@@ -18,6 +18,9 @@ from stormwright.model.arrays import IntArray
 from stormwright.model.fallback import fallback_class
 from stormwright.storm.occupancy import Occupancy, Order, change_places, checked_slots
 
+#: Seconds after which an unused order expires.
+ORDER_S = 120.0
+
 
 class TimeLimited:
     """A scheduler with a time limit, called in a separate thread, one call at a time.
@@ -90,10 +93,6 @@ class _Call(threading.Thread):
         if self.is_alive():
             stdout.release_thread(self)
         return not self.is_alive()
-
-
-#: Seconds after which an unused order expires.
-ORDER_S = 120.0
 
 
 @dataclass(frozen=True)

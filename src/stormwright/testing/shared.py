@@ -20,6 +20,15 @@ from hypothesis import strategies as st
 from stormwright.model import Problem, TopologyLoad
 from stormwright.testing import strategies
 
+Test = Callable[..., None]
+Example = dict[str, Any]
+
+#: Larger sets are not shared, as they would take gigabytes.
+MAX_SHARED = 500
+
+#: Maximum sets to generate until enough examples fit.
+_SETS = 10
+
 
 class SharedExamples:
     """Cache of values derived from a problem, for tests that share it.
@@ -80,16 +89,6 @@ def with_pairs_shuffled(problem: Problem, seed: int) -> Problem:
 
     topologies = {t: shuffled(load) for t, load in load_profile.topologies.items()}
     return problem.with_load(replace(load_profile, topologies=topologies))
-
-
-Test = Callable[..., None]
-Example = dict[str, Any]
-
-#: Larger sets are not shared, as they would take gigabytes.
-MAX_SHARED = 500
-
-#: Maximum sets to generate until enough examples fit.
-_SETS = 10
 
 
 class _UnfitError(Exception):

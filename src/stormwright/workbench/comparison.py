@@ -47,6 +47,10 @@ _COLUMNS: dict[str, Callable[[PlacementFigures], float | int | None]] = {
     "restarted": lambda figures: figures.restarted_workers,
 }
 
+#: Mark before a cost that is not comparable, and its explanation.
+MARK = "*"
+MARK_MEANS = "not comparable: the placement breaks limits or leaves executors out"
+
 
 def comparison_table(comparison: Comparison) -> TextTable:
     """Return the table of the current placement, then every scheduler, best first."""
@@ -78,11 +82,6 @@ def _number(value: float | int | None) -> str:
     if value is None:
         return "–"
     return f"{value:,}" if isinstance(value, int) else readable(value)
-
-
-#: Mark before a cost that is not comparable, and its explanation.
-MARK = "*"
-MARK_MEANS = "not comparable: the placement breaks limits or leaves executors out"
 
 
 @dataclass(frozen=True)

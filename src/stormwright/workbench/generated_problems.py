@@ -28,6 +28,28 @@ _MEDIAN_TPS, _SPREAD = 12_000.0, 0.7
 #: Names of topologies by kind; sizes are random.
 _NAMES = {"clicks": "word-count", "search": "word-count", "fraud": "exclamation", "orders": "word-count"}
 
+#: Configuration → slots that the topology asks for, slots of every supervisor node; table 5 of the paper.
+TABLE_5 = {1: (5, 5), 2: (5, 4), 3: (5, 3), 4: (4, 4), 5: (4, 3), 6: (3, 3)}
+
+_PLAIN = StormConf([])
+
+#: The paper's two topologies, as Storm's examples (storm-starter) have them.
+_TOPOLOGIES = {
+    "word-count": (
+        UserComponent("spout", "spout", 5, _PLAIN),
+        UserComponent("split", "bolt", 8, _PLAIN, (Grouping("spout"),)),
+        UserComponent("count", "bolt", 12, _PLAIN, (Grouping("split", kind="fields", fields=("word",)),)),
+    ),
+    "exclamation": (
+        UserComponent("word", "spout", 10, _PLAIN),
+        UserComponent("exclaim1", "bolt", 3, _PLAIN, (Grouping("word"),)),
+        UserComponent("exclaim2", "bolt", 2, _PLAIN, (Grouping("exclaim1"),)),
+    ),
+}
+
+#: The paper counts 28 and 18 executors for any number of requested slots: three more than the components have.
+_NUM_ACKERS = 3
+
 
 def cluster_in_operation(nodes: int, seed: int = 1) -> Problem:
     """Return a cluster with topologies of several sizes and rates, placed by Storm's own scheduler.
@@ -107,28 +129,6 @@ _MACHINES = (
     _Machine("Node-D", 2.53, 4, 5054, 3.7),
     _Machine("Node-E", 3.40, 2, 6816, 3.7),
 )
-
-#: Configuration → slots that the topology asks for, slots of every supervisor node; table 5 of the paper.
-TABLE_5 = {1: (5, 5), 2: (5, 4), 3: (5, 3), 4: (4, 4), 5: (4, 3), 6: (3, 3)}
-
-_PLAIN = StormConf([])
-
-#: The paper's two topologies, as Storm's examples (storm-starter) have them.
-_TOPOLOGIES = {
-    "word-count": (
-        UserComponent("spout", "spout", 5, _PLAIN),
-        UserComponent("split", "bolt", 8, _PLAIN, (Grouping("spout"),)),
-        UserComponent("count", "bolt", 12, _PLAIN, (Grouping("split", kind="fields", fields=("word",)),)),
-    ),
-    "exclamation": (
-        UserComponent("word", "spout", 10, _PLAIN),
-        UserComponent("exclaim1", "bolt", 3, _PLAIN, (Grouping("word"),)),
-        UserComponent("exclaim2", "bolt", 2, _PLAIN, (Grouping("exclaim1"),)),
-    ),
-}
-
-#: The paper counts 28 and 18 executors for any number of requested slots: three more than the components have.
-_NUM_ACKERS = 3
 
 
 def top_storm(topology: str, configuration: int) -> Problem:

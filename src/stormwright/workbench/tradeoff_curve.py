@@ -31,6 +31,15 @@ log = logging.getLogger(__name__)
 #: The drawing, and what is left free for the words beside it.
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM = 900.0, 320.0, 90.0, 40.0
 
+#: Numbers to try, repeated in every power of ten.
+_STEPS = (1, 2, 5)
+
+#: Hint for a problem without a placement.
+_NOTHING_RUNS = (
+    "no current placement, so nothing can move; it is part of problems from `stormwright import nimbus`, "
+    "of `stormwright history at`, and of a service (GET /v1/problem)"
+)
+
 
 def write_tradeoff(path: Path, found: Tradeoff) -> None:
     """Write the page."""
@@ -64,16 +73,6 @@ def _marks(
 def _y(found: Tradeoff, cost: float) -> float:
     highest = max([found.staying, *(point.cost for point in found.points)]) or 1.0
     return (_HEIGHT - _BOTTOM) * (1 - cost / highest / 1.08)
-
-
-#: Numbers to try, repeated in every power of ten.
-_STEPS = (1, 2, 5)
-
-#: Hint for a problem without a placement.
-_NOTHING_RUNS = (
-    "no current placement, so nothing can move; it is part of problems from `stormwright import nimbus`, "
-    "of `stormwright history at`, and of a service (GET /v1/problem)"
-)
 
 
 @dataclass(frozen=True)

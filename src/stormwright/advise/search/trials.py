@@ -22,6 +22,26 @@ from stormwright.predict.costs import Correction, Costs
 from stormwright.predict.flow.profile import Profile
 from stormwright.schedulers.optimizer import OptimizerParams, OptimizerScheduler
 
+#: Tolerance of rounding.
+_ROUNDING = 1e-9
+
+#: Topology and component, by index.
+Key = tuple[int, int]
+
+#: Executors of each.
+ExecutorCounts = Mapping[Key, int]
+
+#: The optimizer counts a node as much as 0.1 % that something is too full: so much more is to stay free, so that it
+#: does not do without a node for less.
+_NOT_OVER_PERCENT = 0.1
+
+#: Steps of each search for a placement.
+_ITERATIONS = 15_000
+
+#: Searches that are repeated with more headroom because the prediction finds nodes or links a little fuller than the
+#: search left them, and the excess up to which they are.
+_MAX_REPEATED, _LITTLE_OVER = 2, 0.1
+
 
 def distributed(problem: Problem, work_hz: FloatArray) -> IntArray:
     """Return the slot of every executor, (E,): each on the node that it leaves least full, one worker per node.
@@ -65,10 +85,6 @@ def distributed(problem: Problem, work_hz: FloatArray) -> IntArray:
         else:
             return np.full(problem.num_executors, UNPLACED, np.int32)
     return slots
-
-
-#: Tolerance of rounding.
-_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,24 +177,6 @@ def sizes_of(
                 handled_tps=float(profile.handled_tps[own][mine].sum()),
             )
     return found
-
-
-#: Topology and component, by index.
-Key = tuple[int, int]
-
-#: Executors of each.
-ExecutorCounts = Mapping[Key, int]
-
-#: The optimizer counts a node as much as 0.1 % that something is too full: so much more is to stay free, so that it
-#: does not do without a node for less.
-_NOT_OVER_PERCENT = 0.1
-
-#: Steps of each search for a placement.
-_ITERATIONS = 15_000
-
-#: Searches that are repeated with more headroom because the prediction finds nodes or links a little fuller than the
-#: search left them, and the excess up to which they are.
-_MAX_REPEATED, _LITTLE_OVER = 2, 0.1
 
 
 class MixTrials:

@@ -21,6 +21,16 @@ MAX_PROFILE_S = 45.0
 #: Maximum fraction of rejected lines.
 MAX_QUARANTINED = 0.001
 
+#: Supported lines of Storm (docs/versions.md).
+STORM_LINES = ("2.6", "2.7", "2.8", "3.0")
+
+#: Age in seconds at which the service ignores the last snapshot of Nimbus.
+MAX_MONITOR_S = 60
+
+OLDEST_PYTHON = (3, 11)
+
+_CLASS = re.compile(r"[A-Za-z_$][\w$]*(\.[A-Za-z_$][\w$]*)*")
+
 
 def reached(service: ServiceFacts) -> Finding:
     """Check that the service can be reached from here."""
@@ -186,17 +196,6 @@ def _of_service(facts: Facts, service: ServiceFacts) -> Iterator[Finding]:
         yield clock_skew(service)
         yield from record_gaps(service)
         yield measured(service)
-
-
-#: Supported lines of Storm (docs/versions.md).
-STORM_LINES = ("2.6", "2.7", "2.8", "3.0")
-
-#: Age in seconds at which the service ignores the last snapshot of Nimbus.
-MAX_MONITOR_S = 60
-
-OLDEST_PYTHON = (3, 11)
-
-_CLASS = re.compile(r"[A-Za-z_$][\w$]*(\.[A-Za-z_$][\w$]*)*")
 
 
 def jar(found: Installation) -> Finding:

@@ -13,6 +13,8 @@ from stormwright.storm.jvm import conf_directory
 #: Of Storm's defaults.yaml.
 NIMBUS_PORT, MONITOR_S = 6627, 10
 
+Verdict = Literal["ok", "wrong", "unknown"]
+
 
 def path_of(storm_home: Path) -> Path:
     """Return the path at which Storm's own programs read storm.yaml."""
@@ -41,9 +43,6 @@ def seeds_of(conf: Mapping[str, Any]) -> list[tuple[str, int]]:
 def nimbus_of(conf: Mapping[str, Any]) -> str:
     """Return hosts and ports of Nimbus as text."""
     return " ".join(f"{host}:{port}" for host, port in seeds_of(conf)) or "unknown"
-
-
-Verdict = Literal["ok", "wrong", "unknown"]
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,18 @@ PREFIX = "STORMWRIGHT_SERVE_"
 
 _FILE, _GIVEN = "stormwright.config", "stormwright.given"
 
+#: Section → keys that may stand in it; they may stand above all sections, too.
+SECTIONS: Mapping[str, Sequence[str]] = {
+    "triggers": ("overload", "period", "objective", "gain", "least-measured", "cool-down", "alarm-after"),
+    "budget": ("max-topologies", "max-executors", "most-missing"),
+}
+
+#: Section of the scheduler's parameters, where ``alpha = 0.5`` is ``--set alpha=0.5``.
+PARAMETERS = "set"
+
+#: Options that stand on the command line alone.
+NOT_IN_FILE = ("config", "check")
+
 
 # A verb whose options can also be set by a file and environment variables.
 #
@@ -111,19 +123,6 @@ def _source_of(ctx: click.Context, parameter: click.Parameter, source: Parameter
     if source is ParameterSource.ENVIRONMENT and isinstance(parameter, click.Option):
         return variable(parameter)
     return None
-
-
-#: Section → keys that may stand in it; they may stand above all sections, too.
-SECTIONS: Mapping[str, Sequence[str]] = {
-    "triggers": ("overload", "period", "objective", "gain", "least-measured", "cool-down", "alarm-after"),
-    "budget": ("max-topologies", "max-executors", "most-missing"),
-}
-
-#: Section of the scheduler's parameters, where ``alpha = 0.5`` is ``--set alpha=0.5``.
-PARAMETERS = "set"
-
-#: Options that stand on the command line alone.
-NOT_IN_FILE = ("config", "check")
 
 
 @dataclass

@@ -25,6 +25,10 @@ from stormwright.schedulers.toolkit.triggers import ONLINE, Adaptation
 #: Percent of the current value by which a later goal may worsen an earlier one: the accuracy of predictions.
 GIVEN_UP_PERCENT = 1.0
 
+#: Problem, wanted slots, their worth, and measured trees/s, by topology id → why topologies do not go there
+#: (`stormwright.controller.objectives.refusals.RefusedPlacements.stay`).
+Refuses = Callable[[Problem, IntArray, Mapping[str, float], Mapping[str, float]], Mapping[str, str | Forbidden]]
+
 
 class LexicographicObjective:
     """A scheduler for several goals in order of importance; later goals never worsen earlier ones.
@@ -194,11 +198,6 @@ def _on_other_nodes(problem: Problem, wanted: IntArray, arrives: BoolArray, name
         other = sorted({problem.cluster.node_names[node] for node in set(then.tolist()) - set(now.tolist())})
         if other:
             yield problem.topologies[index].id, f"{name} did not choose {', '.join(other)} for it"
-
-
-#: Problem, wanted slots, their worth, and measured trees/s, by topology id → why topologies do not go there
-#: (`stormwright.controller.objectives.refusals.RefusedPlacements.stay`).
-Refuses = Callable[[Problem, IntArray, Mapping[str, float], Mapping[str, float]], Mapping[str, str | Forbidden]]
 
 
 @dataclass(frozen=True)

@@ -44,6 +44,9 @@ _TEXTS = ("topology", "kind")
 #: Options in lower case, as Spark compares them.
 _OPTIONS = ("path", "url", "token", "history", "table", "columns", "start", "end", *_TEXTS)
 
+#: Key of an offset: the moment of the last row before it.
+_THROUGH = "through"
+
 
 class StormwrightSource(DataSource):
     """The format ``stormwright``: a table of a service, from its state directory or its address."""
@@ -258,10 +261,6 @@ class _OfSpan(InputPartition):
 
     inner: InputPartition
     span: tuple[int, int]
-
-
-#: Key of an offset: the moment of the last row before it.
-_THROUGH = "through"
 
 
 class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):

@@ -35,6 +35,25 @@ from stormwright.model.traffic_matrix import traffic_under
 from stormwright.plans.plan import Promise
 from stormwright.predict.fixed_point import waiting
 
+#: Evaluated quantities. The first is tuples between nodes for each tuple tree, or for each tuple processed where no
+#: tree is tracked: so a load that grows or falls meanwhile changes nothing. The second one is trees or tuples per
+#: second, the third is how long a tree takes. The fourth is relative to its prediction, not to what was before: the
+#: rate while spouts wait for pending trees, as while a topology works off what waited during its pause.
+INTER_NODE, THROUGHPUT, LATENCY = "inter-node tuples per tree", "throughput", "complete latency"
+HIGHEST_RATE = "highest rate, of the predicted one"
+
+#: Seconds looked at on either side, at most.
+BEFORE_S, AFTER_S = 240.0, 120.0
+
+#: Seconds after a move that are left out: caches and compilers warm up.
+SETTLE_S = 20.0
+
+#: Seconds after which a move is evaluated with the data available.
+PATIENCE_S = 3600.0
+
+#: Maximum number of evaluations used for calibration.
+MAX_EVALUATED = 100
+
 
 # Moves not evaluated yet, with observations from before them; persistent, so that a restart loses none.
 @dataclass(frozen=True)
@@ -125,26 +144,6 @@ def _placement(raw: Mapping[str, Any] | None) -> TopologyAssignment | None:
     if raw is None:
         return None
     return TopologyAssignment(tuple(WorkerSlot(*slot) for slot in raw["slots"]), tuple(raw["slot_of_executor"]))
-
-
-#: Evaluated quantities. The first is tuples between nodes for each tuple tree, or for each tuple processed where no
-#: tree is tracked: so a load that grows or falls meanwhile changes nothing. The second one is trees or tuples per
-#: second, the third is how long a tree takes. The fourth is relative to its prediction, not to what was before: the
-#: rate while spouts wait for pending trees, as while a topology works off what waited during its pause.
-INTER_NODE, THROUGHPUT, LATENCY = "inter-node tuples per tree", "throughput", "complete latency"
-HIGHEST_RATE = "highest rate, of the predicted one"
-
-#: Seconds looked at on either side, at most.
-BEFORE_S, AFTER_S = 240.0, 120.0
-
-#: Seconds after a move that are left out: caches and compilers warm up.
-SETTLE_S = 20.0
-
-#: Seconds after which a move is evaluated with the data available.
-PATIENCE_S = 3600.0
-
-#: Maximum number of evaluations used for calibration.
-MAX_EVALUATED = 100
 
 
 @dataclass(frozen=True)

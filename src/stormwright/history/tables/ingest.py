@@ -22,6 +22,9 @@ log = logging.getLogger(__name__)
 #: Maximum number of batches whose panes are held in memory while they cannot be written.
 MAX_HELD = 1000
 
+#: Maximum retention of the history: a hundred years.
+MAX_DAYS = 36_525
+
 
 class ClosedPanes:
     """Stages the closed panes of each batch exactly once, despite crashes.
@@ -81,10 +84,6 @@ class ClosedPanes:
 
 def _batch_of(name: str) -> int:
     return int(name.rpartition("-")[2])
-
-
-#: Maximum retention of the history: a hundred years.
-MAX_DAYS = 36_525
 
 
 def ingest(spark: SparkSession, store: Store, staging: Staging) -> dict[str, int]:

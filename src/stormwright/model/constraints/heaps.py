@@ -45,6 +45,12 @@ _DEFAULT_HEAP_MB = 768.0
 _MAXIMUM = re.compile(r"(?<!\S)(?:-Xmx|-XX:MaxHeapSize=)(\d+|%HEAP-MEM%)([kKmMgGtT]?)(?!\S)")
 _MB = {"": 2.0**-20, "k": 2.0**-10, "m": 1.0, "g": 2.0**10, "t": 2.0**20}
 
+#: Assumed live heap in MB of a worker without executors: Storm's own classes, queues and connections.
+WORKER_BASE_MB: Final = 32.0
+
+#: Default of `HEAP_HEADROOM`: collectors need space beside live objects, and estimates have errors.
+DEFAULT_HEADROOM: Final = 1.3
+
 
 @dataclass(frozen=True)
 class HeapSize:
@@ -94,13 +100,6 @@ class HeapSize:
 
 def _text(options: object) -> str:
     return " ".join(map(str, options)) if isinstance(options, list) else str(options or "")
-
-
-#: Assumed live heap in MB of a worker without executors: Storm's own classes, queues and connections.
-WORKER_BASE_MB: Final = 32.0
-
-#: Default of `HEAP_HEADROOM`: collectors need space beside live objects, and estimates have errors.
-DEFAULT_HEADROOM: Final = 1.3
 
 
 def headroom_of(topology: Topology, conf: Mapping[str, Any]) -> float:

@@ -12,6 +12,16 @@ from stormwright.model.arrays import FloatArray
 from stormwright.pipeline.measurement.panes import HIGHEST, KEYS, LOWEST, VALUES
 from stormwright.pipeline.settings import StreamSettings
 
+_ARROW_TYPES = {"string": pa.string(), "long": pa.int64(), "double": pa.float64()}
+
+#: Arrow schema of the result of `panes.panes`.
+PANES = pa.schema([("pane_ms", pa.int64()), *((n, _ARROW_TYPES[t]) for n, t in (KEYS | VALUES).items())])
+
+#: Arrow schema of a worker's second (`at`, since 1970).
+SECOND_KEYS = ["topology", "supervisor", "port", "at"]
+SECOND_SUMS = ["cpu_ns", "length_ns", "used_ns", "quota_ns", "used_known_ns"]
+SECONDS = [*SECOND_KEYS, *SECOND_SUMS]
+
 
 @dataclass(frozen=True)
 class WorkerRecords:
@@ -50,17 +60,6 @@ def worker_records(facts: pa.Table) -> list[WorkerRecords]:
         )
         for worker in workers.to_pylist()
     ]
-
-
-_ARROW_TYPES = {"string": pa.string(), "long": pa.int64(), "double": pa.float64()}
-
-#: Arrow schema of the result of `panes.panes`.
-PANES = pa.schema([("pane_ms", pa.int64()), *((n, _ARROW_TYPES[t]) for n, t in (KEYS | VALUES).items())])
-
-#: Arrow schema of a worker's second (`at`, since 1970).
-SECOND_KEYS = ["topology", "supervisor", "port", "at"]
-SECOND_SUMS = ["cpu_ns", "length_ns", "used_ns", "quota_ns", "used_known_ns"]
-SECONDS = [*SECOND_KEYS, *SECOND_SUMS]
 
 
 def merged(before: pa.Table, update: pa.Table) -> pa.Table:

@@ -40,6 +40,22 @@ log = logging.getLogger(__name__)
 #: A line of these files, as Spark reads it.
 SECOND = "supervisor string, at long, cores double, capacity_cores double"
 
+EVENT = f"event string, {EPISODE}"
+
+#: Interval between checks for new files.
+TRIGGER_S = 1.0
+
+_RUN = "start_s long, end_s long, peak_cores double, capacity_cores double, alarmed boolean"
+
+#: Such a query keeps its state in RocksDB, which would cost the stream of loads twice its CPU; and RocksDB needs
+#: Hadoop's own local file system, which the session does without because of what it costs.
+_ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+_SESSION = {
+    "spark.sql.streaming.stateStore.providerClass": _ROCKSDB,
+    "fs.file.impl": "org.apache.hadoop.fs.LocalFileSystem",
+    "fs.file.impl.disable.cache": "true",
+}
+
 
 class SecondsFeed:
     """Writer of the seconds of nodes for the alarm query, each at least once.
@@ -103,23 +119,6 @@ def _line(node: str, at: int, cores: float | None, capacity_cores: float | None)
 
 def _known(cores: float) -> float | None:
     return None if math.isnan(cores) else cores
-
-
-EVENT = f"event string, {EPISODE}"
-
-#: Interval between checks for new files.
-TRIGGER_S = 1.0
-
-_RUN = "start_s long, end_s long, peak_cores double, capacity_cores double, alarmed boolean"
-
-#: Such a query keeps its state in RocksDB, which would cost the stream of loads twice its CPU; and RocksDB needs
-#: Hadoop's own local file system, which the session does without because of what it costs.
-_ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-_SESSION = {
-    "spark.sql.streaming.stateStore.providerClass": _ROCKSDB,
-    "fs.file.impl": "org.apache.hadoop.fs.LocalFileSystem",
-    "fs.file.impl.disable.cache": "true",
-}
 
 
 def _has_protobuf() -> bool:

@@ -44,6 +44,19 @@ _NO_JARS = ("FAILED DOWNLOADS", "UNRESOLVED DEPENDENCIES")
 #: Seconds for an S3 server to accept a connection: Hadoop's client would retry for minutes.
 _ANSWERS_S = 10.0
 
+#: File systems that rename a directory at once; object stores copy one file after another.
+_ATOMIC = frozenset({"file", "hdfs", "viewfs"})
+
+#: Directory in ``org.apache.hadoop.fs`` with the classes of a file system → its scheme, and its package.
+_PACKAGES = {"s3a": ("s3a", "hadoop-aws"), "azurebfs": ("abfs", "hadoop-azure"), "gs": ("gs", "hadoop-gcp")}
+
+_UNKNOWN_SCHEME = re.compile(r"No FileSystem for scheme:? \"?([\w+.-]+)")
+_NO_FILE_SYSTEM = re.compile(r"Class org\.apache\.hadoop\.fs\.(\w+)\.\w+ not found")
+_NO_CLASS = re.compile(r"NoClassDefFoundError: (software/amazon/[\w/]+)")
+_NO_BUCKET = re.compile(r"UnknownStoreException: `?(\w+://[^/'\s]+)")
+_NO_CREDENTIALS = re.compile(r"AccessDeniedException: (\w+://[^:\s]+): .*NoAuthWithAWSException")
+_DENIED = re.compile(r"AccessDeniedException: (\w+://[^:\s]+): ")
+
 
 def fetching(packages: Sequence[str]) -> dict[str, str]:
     """Return the settings of Spark that fetch packages from a Maven repository, except jars that Spark has.
@@ -127,10 +140,6 @@ def _scheme(location: Location) -> str:
     return str(location).partition(":")[0]
 
 
-#: File systems that rename a directory at once; object stores copy one file after another.
-_ATOMIC = frozenset({"file", "hdfs", "viewfs"})
-
-
 def renames_at_once(uri: str) -> bool:
     """Return whether the rename of a directory is atomic on the file system of a URI."""
     return _scheme(uri) in _ATOMIC
@@ -155,17 +164,6 @@ def exists(spark: SparkSession, location: Location) -> bool:
         if (known := file_system_error(error)) is not None:
             raise known from error
         raise InputError("location", [Fault(f"Spark cannot look there: {first_line(error)}", str(location))]) from error
-
-
-#: Directory in ``org.apache.hadoop.fs`` with the classes of a file system → its scheme, and its package.
-_PACKAGES = {"s3a": ("s3a", "hadoop-aws"), "azurebfs": ("abfs", "hadoop-azure"), "gs": ("gs", "hadoop-gcp")}
-
-_UNKNOWN_SCHEME = re.compile(r"No FileSystem for scheme:? \"?([\w+.-]+)")
-_NO_FILE_SYSTEM = re.compile(r"Class org\.apache\.hadoop\.fs\.(\w+)\.\w+ not found")
-_NO_CLASS = re.compile(r"NoClassDefFoundError: (software/amazon/[\w/]+)")
-_NO_BUCKET = re.compile(r"UnknownStoreException: `?(\w+://[^/'\s]+)")
-_NO_CREDENTIALS = re.compile(r"AccessDeniedException: (\w+://[^:\s]+): .*NoAuthWithAWSException")
-_DENIED = re.compile(r"AccessDeniedException: (\w+://[^:\s]+): ")
 
 
 def file_system_error(error: Exception) -> StormwrightError | None:

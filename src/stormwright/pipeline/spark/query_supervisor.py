@@ -17,6 +17,15 @@ from pyspark.sql.streaming.query import StreamingQuery
 #: Name that Spark's Kafka source gives to the figure.
 _BEHIND = "maxOffsetsBehindLatest"
 
+#: Errors raised by a call to a JVM that has ended.
+GONE = (PySparkException, Py4JError, OSError)
+
+#: Seconds before the first restart; twice as many before each further one that brings no batch to its end.
+FIRST_PAUSE_S = 0.5
+LONGEST_PAUSE_S = 60.0
+
+_TRACEBACK = "Traceback (most recent call last):"
+
 
 @dataclass(frozen=True)
 class BatchFigures:
@@ -84,16 +93,6 @@ class QueryFigures(StreamingQueryListener):
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
         """Ignore the end of a query; its supervisor handles it."""
-
-
-#: Errors raised by a call to a JVM that has ended.
-GONE = (PySparkException, Py4JError, OSError)
-
-#: Seconds before the first restart; twice as many before each further one that brings no batch to its end.
-FIRST_PAUSE_S = 0.5
-LONGEST_PAUSE_S = 60.0
-
-_TRACEBACK = "Traceback (most recent call last):"
 
 
 class SupervisedQuery:

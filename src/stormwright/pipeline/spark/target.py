@@ -30,6 +30,9 @@ _SUBMITTED = ("yarn", "k8s://")
 
 _WANTED = "should be local[N], spark://HOST:PORT or sc://HOST:PORT"
 
+#: Ends of the names of settings that are sizes of memory, with which a JVM does not start if they are wrong.
+_SIZES = (".memory", ".memoryOverhead")
+
 
 @dataclass(frozen=True)
 class SparkTarget:
@@ -107,10 +110,6 @@ def _master_faults(master: str) -> list[Fault]:
     if any(form.fullmatch(master) for form in (_LOCAL, _STANDALONE, _CONNECT)):
         return []
     return [Fault(f"{_WANTED}, got {master!r}", "--master")]
-
-
-#: Ends of the names of settings that are sizes of memory, with which a JVM does not start if they are wrong.
-_SIZES = (".memory", ".memoryOverhead")
 
 
 def _setting_fault(key: str, value: str) -> Fault | None:

@@ -34,6 +34,12 @@ PROMPT_S = 10.0
 #: Processes landed files as one batch.
 Take = Callable[[Sequence[Path]], object]
 
+#: Errors of the machine, whatever the file: no space, no more open files.
+_OF_THE_MACHINE = {ENOSPC, EDQUOT, EMFILE, ENFILE}
+
+#: Returns why files cannot be processed, None if they can.
+_Failure = Callable[[Sequence[Path]], str | None]
+
 
 class BatchLoop:
     """Processes the files of a landing directory in batches, from a thread, until it is stopped.
@@ -163,13 +169,6 @@ def has_ended(error: Exception) -> bool:
     if isinstance(error, Py4JJavaError):
         return "stopped SparkContext" in str(error.java_exception)
     return isinstance(error, Py4JError | ConnectionError)
-
-
-#: Errors of the machine, whatever the file: no space, no more open files.
-_OF_THE_MACHINE = {ENOSPC, EDQUOT, EMFILE, ENFILE}
-
-#: Returns why files cannot be processed, None if they can.
-_Failure = Callable[[Sequence[Path]], str | None]
 
 
 # Detection of files over which a batch fails; they are set aside whole so that the stream continues.

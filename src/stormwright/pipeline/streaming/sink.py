@@ -27,6 +27,15 @@ from stormwright.pipeline.plan import StreamBatch
 from stormwright.pipeline.settings import StreamSettings
 from stormwright.pipeline.streaming.live_state import LiveState, Pane
 
+_MANIFEST = "state.json"
+_SUFFIX = ".arrow"
+
+#: Seconds for which the delays of records are stored, and of how many records of a batch at most.
+LAGS_S, MAX_LAGS = 60.0, 5_000
+
+#: The newest measurement is written as JSON at most for this share of the time.
+LATEST_SHARE = 0.02
+
 
 class ClosedPaneKeeper(Protocol):
     """Delivery of closed panes to the history, exactly once."""
@@ -45,10 +54,6 @@ class ClosedPaneKeeper(Protocol):
     def saved(self) -> None:
         """Confirm that the state is saved; panes closed before are valid."""
         ...
-
-
-_MANIFEST = "state.json"
-_SUFFIX = ".arrow"
 
 
 # State of a stream on disk: a file for each table of a pane, and one that lists the valid files.
@@ -159,13 +164,6 @@ def _tidy(directory: Path) -> None:
         for path in directory.glob(f"*{_SUFFIX}"):
             if path.name not in counting:
                 path.unlink()
-
-
-#: Seconds for which the delays of records are stored, and of how many records of a batch at most.
-LAGS_S, MAX_LAGS = 60.0, 5_000
-
-#: The newest measurement is written as JSON at most for this share of the time.
-LATEST_SHARE = 0.02
 
 
 class ProfileSink:

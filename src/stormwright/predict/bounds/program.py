@@ -26,6 +26,9 @@ from stormwright.predict.bounds.units import COUNT, PART
 #: Status codes of `scipy.optimize.milp` for an optimum and for an infeasible program.
 _SOLVED, _IMPOSSIBLE = 0, 2
 
+#: Tolerance by which sums of fractions may fall short of the whole.
+_ROUNDING = 1e-7
+
 
 class ProgramSolution(NamedTuple):
     """Result of a solver.
@@ -118,10 +121,6 @@ class Rows:
         entries = np.concatenate(self._value), (np.concatenate(self._row), np.concatenate(self._column))
         low, high = np.concatenate(self._low), np.concatenate(self._high)
         return csr_array(entries, shape=(self._count, columns)), low.astype(np.float64), high.astype(np.float64)
-
-
-#: Tolerance by which sums of fractions may fall short of the whole.
-_ROUNDING = 1e-7
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,6 +11,9 @@ from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import IndexArray, IntArray, frozen
 from stormwright.schedulers.placement.favoured_hosts import favour
 
+#: (New one, old one) → weight of the exchange.
+Worth = Mapping[tuple[int, int], float]
+
 
 def node_kinds(problem: Problem) -> IndexArray:
     """Return a number for every node, equal for nodes that differ only in rack and name, shape (N,).
@@ -47,10 +50,6 @@ def rack_kinds(problem: Problem, kinds: IndexArray) -> IndexArray:
         nodes[rack][kind] += 1
     numbers: dict[Hashable, int] = {}
     return np.array([numbers.setdefault(frozenset(values.items()), len(numbers)) for values in nodes], dtype=np.int64)
-
-
-#: (New one, old one) → weight of the exchange.
-Worth = Mapping[tuple[int, int], float]
 
 
 def heaviest(worth: Worth) -> dict[int, int]:

@@ -22,6 +22,9 @@ from stormwright.schedulers.placement.separate import separate_components
 from stormwright.schedulers.placement.staying import choose_slots
 from stormwright.schedulers.toolkit.limits import max_executors_per_worker
 
+#: Evaluated pairs of nodes between two checks of the deadline: some milliseconds.
+_LOOKS = 100_000
+
 
 # Topologies that request more than nodes and heaps have are left out if Storm's ResourceAwareScheduler is used.
 def leave_out_excessive_requests(placement: PartialPlacement) -> None:
@@ -49,10 +52,6 @@ def leave_out_excessive_requests(placement: PartialPlacement) -> None:
                 break
         else:
             return
-
-
-#: Evaluated pairs of nodes between two checks of the deadline: some milliseconds.
-_LOOKS = 100_000
 
 
 def never() -> bool:

@@ -28,6 +28,9 @@ QUICK: Final = "quick"
 #: Name of the running placement as an answer.
 WHAT_RUNS: Final = "what runs"
 
+#: Relative rounding error of badness.
+_ROUNDING: Final = 1e-9
+
 
 @dataclass(frozen=True)
 class Members:
@@ -236,10 +239,6 @@ class Portfolio:
         if key not in self._known:
             self._known[key] = len(self.evaluator.broken(slots, chosen_workers)), self.evaluator.badness(slots)
         return self._known[key]
-
-
-#: Relative rounding error of badness.
-_ROUNDING: Final = 1e-9
 
 
 def best_of(answers: Sequence[MemberAnswer]) -> list[MemberAnswer]:

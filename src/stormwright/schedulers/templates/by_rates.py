@@ -42,29 +42,6 @@ from stormwright.schedulers.templates.unnecessary_moves import move_back, with_r
 #: Relative rounding error of sums: of the CPU of a node, or of traffic.
 _ROUNDING = 1e-9
 
-
-def quietest(problem: Problem, found: Sequence[IntArray], badness: Sequence[float], within: float) -> int:
-    """Return the index of the placement with least traffic between nodes among the best; the first at ties.
-
-    Parameters
-    ----------
-    problem
-        Problem of the placements.
-    found
-        Slots of all executors, shape (E,) each.
-    badness
-        Badness of each placement of `found`, in its order; lower is better.
-    within
-        Tolerance within which placements are equally good.
-    """
-    alike = np.flatnonzero(np.array(badness) <= min(badness) + within).tolist()
-    costs = [cost_of(problem, found[number]) for number in alike] if len(alike) > 1 else []
-    if not costs:
-        return int(alike[0])
-    traffic = np.array([cost.inter_node + cost.inter_rack for cost in costs])
-    return int(alike[int(np.argmax(traffic <= traffic.min() * (1 + _ROUNDING)))])
-
-
 #: Kinds of scores to search for an objective; the best result by evaluation is used.
 _KINDS = {
     "throughput": (THROUGHPUT, LATENCY),
@@ -94,6 +71,28 @@ _REMEMBERED = 4
 
 #: Minimum time of a search relative to the evaluation of its result, and minimum steps per executor.
 _LONGER = 4
+
+
+def quietest(problem: Problem, found: Sequence[IntArray], badness: Sequence[float], within: float) -> int:
+    """Return the index of the placement with least traffic between nodes among the best; the first at ties.
+
+    Parameters
+    ----------
+    problem
+        Problem of the placements.
+    found
+        Slots of all executors, shape (E,) each.
+    badness
+        Badness of each placement of `found`, in its order; lower is better.
+    within
+        Tolerance within which placements are equally good.
+    """
+    alike = np.flatnonzero(np.array(badness) <= min(badness) + within).tolist()
+    costs = [cost_of(problem, found[number]) for number in alike] if len(alike) > 1 else []
+    if not costs:
+        return int(alike[0])
+    traffic = np.array([cost.inter_node + cost.inter_rack for cost in costs])
+    return int(alike[int(np.argmax(traffic <= traffic.min() * (1 + _ROUNDING)))])
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,9 @@ from stormwright.schedulers.templates.waiting import CompletePlan, plan_with_las
 from stormwright.schedulers.toolkit.limits import max_executors_per_worker
 from stormwright.schedulers.toolkit.search_problem import Task
 
+#: Cost of a tuple by distance.
+WEIGHTS = CostWeights()
+
 
 def layout_of(
     placement: PartialPlacement, links: Links, held: list[bool], weights: CostWeights, prices: Prices, seed: int
@@ -78,10 +81,6 @@ def take_over(placement: PartialPlacement, order: IndexArray, placed: SearchedPl
 def needs_repair_first(layout: Layout) -> bool:
     """Return whether to repair a layout before the search, as most steps preserve but do not restore limits."""
     return bool(layout.topologies["limited"].any()) and not is_small(layout)
-
-
-#: Cost of a tuple by distance.
-WEIGHTS = CostWeights()
 
 
 class TrafficSearch:

@@ -20,6 +20,9 @@ _GAINS: Final = {
     BALANCE: "less CPU of the busiest workers",
 }
 
+#: Policy: whether a scheduler runs from scratch by default.
+Default = Callable[[Scheduler], bool]
+
 
 def running_text(traits: Traits) -> str:
     """Return a text about the running executors: by default, and otherwise."""
@@ -75,10 +78,6 @@ class FromScratchScheduler(WrappedScheduler):
         """
         answer = checked(problem, self.scheduler.schedule(problem.with_nothing_running()), self.name)
         return replace(answer, slot_of_executor=renamed(problem, answer.slot_of_executor))
-
-
-#: Policy: whether a scheduler runs from scratch by default.
-Default = Callable[[Scheduler], bool]
 
 
 def never(_: Scheduler) -> bool:

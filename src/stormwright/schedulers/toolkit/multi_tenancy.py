@@ -22,6 +22,9 @@ from stormwright.schedulers.toolkit.traits import Traits
 from stormwright.schedulers.toolkit.user_shares import Reasons, UserShares, behind
 from stormwright.schedulers.toolkit.wrappers import WrappedScheduler
 
+#: Maximum calls for single topologies that were left out; after that nothing overtakes the next.
+_MAX_RETRIES = 16
+
 
 @dataclass(frozen=True)
 class PartAnswer:
@@ -120,9 +123,6 @@ def _part(problem: Problem, topologies: Sequence[int]) -> Problem:
     current = {of.id: problem.current[of.id] for of in chosen if of.id in problem.current}
     return replace(problem, topologies=chosen, current=current)
 
-
-#: Maximum calls for single topologies that were left out; after that nothing overtakes the next.
-_MAX_RETRIES = 16
 
 #: Values of the parameter `workers` of schedulers that choose numbers of workers.
 _, AT_MOST, FREE = WORKERS

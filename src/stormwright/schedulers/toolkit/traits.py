@@ -9,6 +9,9 @@ from typing import Any
 from stormwright.model import Component, Problem, Scheduler, Supervisor, Topology, default_executor_runs
 from stormwright.schedulers.toolkit.triggers import NEVER, Adaptation
 
+#: Number of executors that stands for any size.
+ANY_NUMBER = 10**9
+
 
 def warm_up(scheduler: Scheduler) -> None:
     """Let a scheduler place two executors on one node, unless it measures its own time.
@@ -22,10 +25,6 @@ def warm_up(scheduler: Scheduler) -> None:
     # Failures are reported by the real call.
     with suppress(Exception):
         scheduler.schedule(Problem((Supervisor("node", "node", (6700, 6701), cpu_hz=1e9),), (topology,)))
-
-
-#: Number of executors that stands for any size.
-ANY_NUMBER = 10**9
 
 
 @dataclass(frozen=True)

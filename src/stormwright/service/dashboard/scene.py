@@ -22,6 +22,15 @@ from stormwright.predict.prediction import Prediction, TopologyPrediction
 #: Rows and columns of a picture of traffic at most; of more nodes there are racks, or those with most traffic.
 MAX_PLACES = 32
 
+#: Kinds of use of a node, each as a part of its capacity; the first is the default.
+USES = {
+    "cpu": "CPU",
+    "cpu-requested": "CPU requested",
+    "memory": "memory",
+    "memory-requested": "memory requested",
+    "link": "link predicted",
+}
+
 
 @dataclass(frozen=True)
 class Flow:
@@ -104,16 +113,6 @@ class MeasuredNode(TypedDict):
 
     cpu_cores: float
     capacity_cores: float
-
-
-#: Kinds of use of a node, each as a part of its capacity; the first is the default.
-USES = {
-    "cpu": "CPU",
-    "cpu-requested": "CPU requested",
-    "memory": "memory",
-    "memory-requested": "memory requested",
-    "link": "link predicted",
-}
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,6 +28,21 @@ _Made = TypeVar("_Made")
 #: Maximum share of the time that is spent computing a value.
 _MAX_SHARE_OF_TIME = 0.1
 
+#: From one point to the next, and points that are kept: half a day.
+EVERY_S, MAX_POINTS = 30.0, 1440
+
+#: Nodes of which each point has the CPU: the fullest.
+MAX_NODES = 64
+
+#: The quantile of complete latency that is drawn.
+QUANTILE = "p50"
+
+#: Seconds for which a scene and a status are new enough.
+SCENE_S, STATUS_S = 5.0, 2.0
+
+#: How long a page waits for the very first scene before it says that one is being made.
+FIRST_S = 1.5
+
 
 # A value that takes long to compute: requests get the last one without waiting, and a thread computes the next.
 class CachedValue(Generic[_Made]):
@@ -85,16 +100,6 @@ class CachedValue(Generic[_Made]):
         self._made.set()
 
 
-#: From one point to the next, and points that are kept: half a day.
-EVERY_S, MAX_POINTS = 30.0, 1440
-
-#: Nodes of which each point has the CPU: the fullest.
-MAX_NODES = 64
-
-#: The quantile of complete latency that is drawn.
-QUANTILE = "p50"
-
-
 @dataclass(frozen=True)
 class Point:
     """A moment.
@@ -148,13 +153,6 @@ class Trace:
     def points(self) -> list[Point]:
         """All of them, the oldest first."""
         return list(self._points)
-
-
-#: Seconds for which a scene and a status are new enough.
-SCENE_S, STATUS_S = 5.0, 2.0
-
-#: How long a page waits for the very first scene before it says that one is being made.
-FIRST_S = 1.5
 
 
 class DashboardState:

@@ -55,6 +55,9 @@ _HOOKS, _INTERVAL, _PROBE, _DEFAULT_MS = (
     1000.0,
 )
 
+#: Number of things of a kind that are named.
+NAMED = 3
+
 
 @dataclass(slots=True)
 class _Reports:
@@ -344,10 +347,6 @@ class WorkerText(NamedTuple):
     is_node: bool = False
     topology: str = ""
     supervisor: str = ""
-
-
-#: Number of things of a kind that are named.
-NAMED = 3
 
 
 def worker_texts(

@@ -46,6 +46,17 @@ _REFUSALS = {
     "503": "the state of the service cannot be read or written now",
 }
 
+#: Of a body; the largest that means something names some thousand topologies.
+MAX_BODY_BYTES = 2**20
+
+#: All that there are.
+EVERY_ENDPOINT: Sequence[Endpoint] = (*ENDPOINTS, *GUARDING)
+
+#: Path of the overview.
+OVERVIEW = "/v1/overview"
+
+_JSON = "application/json"
+
 
 def openapi(endpoints: Iterable[Endpoint]) -> dict[str, Any]:
     """An OpenAPI 3.1 document of endpoints."""
@@ -94,18 +105,6 @@ def _parameter(name: str, place: str, text: str) -> dict[str, Any]:
 
 def _content(text: str, schema: Any) -> dict[str, Any]:
     return {"description": text, "content": {"application/json": {"schema": schema}}}
-
-
-#: Of a body; the largest that means something names some thousand topologies.
-MAX_BODY_BYTES = 2**20
-
-#: All that there are.
-EVERY_ENDPOINT: Sequence[Endpoint] = (*ENDPOINTS, *GUARDING)
-
-#: Path of the overview.
-OVERVIEW = "/v1/overview"
-
-_JSON = "application/json"
 
 
 def api_routes(plan_service: PlanService, overview: Callable[[], Overview]) -> list[Route]:

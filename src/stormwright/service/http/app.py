@@ -50,6 +50,9 @@ _OPERATING = {
     "GET /v1/openapi.json": "plans, history and modes: what operates the service, described",
 }
 
+#: Minimum seconds for which a text is used again, and that time as a multiple of the time that it took to make.
+_RECENT_S, _TIMES = 0.25, 4.0
+
 
 @dataclass(frozen=True)
 class Endpoints:
@@ -138,10 +141,6 @@ def make_app(
     )
 
     return Endpoints(app, deliveries)
-
-
-#: Minimum seconds for which a text is used again, and that time as a multiple of the time that it took to make.
-_RECENT_S, _TIMES = 0.25, 4.0
 
 
 class RecentText:

@@ -28,6 +28,40 @@ log = logging.getLogger(__name__)
 #: By the values of the labels.
 Samples = Mapping[Any, float | None]
 
+#: How finely the cluster is told: the first is what everybody is told, each other one comes on top of it.
+DETAILS = ("topology", "component", "worker", "executor")
+
+#: Things of one detail, each with two figures, at most: an answer stays at a few megabytes.
+MAX_SAMPLES = 10_000
+
+#: What tells things of a detail apart.
+_LABELS = {
+    "component": ("topology", "component"),
+    "worker": ("topology", "host", "port"),
+    "executor": ("topology", "component", "task", "host", "port"),
+}
+
+#: Name of a metric → what it says, its labels, and the rows that it is counted from.
+_COUNTED: dict[str, tuple[str, Sequence[str], str]] = {
+    "plans": (
+        "Stored plans by origin and state.",
+        ("origin", "state"),
+        "SELECT origin, state, count(*) FROM plans GROUP BY 1, 2",
+    ),
+    "done": ("Entries of the history that are kept.", ("kind",), "SELECT kind, count(*) FROM decisions GROUP BY 1"),
+    "done_moves": (
+        "Moves of topologies in the history, by what they were part of.",
+        ("kind", "result"),
+        "SELECT kind, iif(failure = '', 'done', 'failed'), count(*) FROM moves JOIN decisions USING (n) GROUP BY 1, 2",
+    ),
+}
+
+#: What Prometheus is told the text is.
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+#: Of the metric that tells of several services which one leads.
+LEADS = "1 where this service leads, 0 where it stands by; none where it is alone."
+
 
 def gauge(name: str, text: str, labels: tuple[str, ...], samples: Samples) -> Metric:
     """A figure that rises and falls.
@@ -81,20 +115,6 @@ def _filled(
         if value is not None:
             family.add_metric(labels, value)
     return family
-
-
-#: How finely the cluster is told: the first is what everybody is told, each other one comes on top of it.
-DETAILS = ("topology", "component", "worker", "executor")
-
-#: Things of one detail, each with two figures, at most: an answer stays at a few megabytes.
-MAX_SAMPLES = 10_000
-
-#: What tells things of a detail apart.
-_LABELS = {
-    "component": ("topology", "component"),
-    "worker": ("topology", "host", "port"),
-    "executor": ("topology", "component", "task", "host", "port"),
-}
 
 
 # The cluster as metrics, labelled as Storm's own reporters name things: topology, component, task, host, port.
@@ -201,22 +221,6 @@ def _executors(problem: Problem, detail: str) -> Iterator[tuple[tuple[str, ...],
                 yield (topology.id, *where), cores
 
 
-#: Name of a metric → what it says, its labels, and the rows that it is counted from.
-_COUNTED: dict[str, tuple[str, Sequence[str], str]] = {
-    "plans": (
-        "Stored plans by origin and state.",
-        ("origin", "state"),
-        "SELECT origin, state, count(*) FROM plans GROUP BY 1, 2",
-    ),
-    "done": ("Entries of the history that are kept.", ("kind",), "SELECT kind, count(*) FROM decisions GROUP BY 1"),
-    "done_moves": (
-        "Moves of topologies in the history, by what they were part of.",
-        ("kind", "result"),
-        "SELECT kind, iif(failure = '', 'done', 'failed'), count(*) FROM moves JOIN decisions USING (n) GROUP BY 1, 2",
-    ),
-}
-
-
 def of_modes(modes: Modes, topologies: Iterable[tuple[str, str]]) -> Iterator[Metric]:
     """Yield metrics of the automation modes.
 
@@ -277,14 +281,6 @@ class Figures:
         yield from of_state(self._state)
         if scene:
             yield from of_cluster(scene.problem, scene.by_topology, detail)
-
-
-#: What Prometheus is told the text is.
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-
-
-#: Of the metric that tells of several services which one leads.
-LEADS = "1 where this service leads, 0 where it stands by; none where it is alone."
 
 
 def metrics_text(status: ServiceStatus, more: Iterable[Metric] = ()) -> bytes:

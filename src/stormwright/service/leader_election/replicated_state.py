@@ -41,6 +41,12 @@ COMPACTION: Sequence[Statement] = (
     *((f"DELETE FROM {table} WHERE {_IS_OLD_ENTRY}", ()) for table in ENTRY_TABLES),  # noqa: S608 (names are ours)
 )
 
+#: Entries after which another snapshot is saved, so that joining services have few entries to read.
+SNAPSHOT_EVERY = 1000
+
+_NAME = "pair"
+_SAVE = "INSERT OR REPLACE INTO documents VALUES (?, ?)"
+
 
 # Transactions as entries of a log that every service applies in the same order.
 class OtherVersionError(StormwrightError):
@@ -62,13 +68,6 @@ def decode_entry(entry: bytes) -> list[Statement]:
             f"{len(MIGRATIONS)}): restart it, or upgrade it to this version first"
         )
     return [(text, values) for text, values in document["statements"]]
-
-
-#: Entries after which another snapshot is saved, so that joining services have few entries to read.
-SNAPSHOT_EVERY = 1000
-
-_NAME = "pair"
-_SAVE = "INSERT OR REPLACE INTO documents VALUES (?, ?)"
 
 
 class ReplicatedState:

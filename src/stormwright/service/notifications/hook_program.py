@@ -36,6 +36,12 @@ _MAX_BYTES = 2000
 
 _FUNCTION = re.compile(r"[\w.]+:\w+")
 
+#: Seconds that a call under way has to finish when the service ends: a little more than its process has.
+SHUTDOWN_TIMEOUT_S = LIMIT_S + 2
+
+#: A number by itself; digits within a name (``bolt-2``, ``10.0.0.7``, ``"4"``) are part of the name.
+_NUMBER = re.compile(r"(?<![\w.\"'-])[+-]?(?:\d+(?:\.\d+)?(?:e[+-]?\d+)?|inf|nan)(?![\w-])(?!\.\w)", re.IGNORECASE)
+
 
 def load_hook(name: str) -> Hook:
     """The function ``package.module:function``, or the program of that name or path, as something to call.
@@ -117,13 +123,6 @@ def _end_of(written: IO[bytes]) -> str:
     written.seek(max(size - _MAX_BYTES, 0))
     text = written.read().decode(errors="replace").strip()
     return f": {text}" if text else ""
-
-
-#: Seconds that a call under way has to finish when the service ends: a little more than its process has.
-SHUTDOWN_TIMEOUT_S = LIMIT_S + 2
-
-#: A number by itself; digits within a name (``bolt-2``, ``10.0.0.7``, ``"4"``) are part of the name.
-_NUMBER = re.compile(r"(?<![\w.\"'-])[+-]?(?:\d+(?:\.\d+)?(?:e[+-]?\d+)?|inf|nan)(?![\w-])(?!\.\w)", re.IGNORECASE)
 
 
 class FailureHook:

@@ -28,6 +28,14 @@ LIMIT_S = 10.0
 _FOR_GOOD = range(400, 500)
 _TRY_AGAIN = (408, 425, 429)
 
+_ALERTS = "/api/v2/alerts"
+
+#: All kinds of events.
+ALL = "all"
+
+#: What runs a program, or a Python function in a process of its own.
+_RUN = ("program", "python")
+
 
 def as_json(event: ServiceEvent) -> Any:
     """Return the event as plain JSON."""
@@ -68,8 +76,6 @@ FORMATS: Final[Mapping[str, Callable[[ServiceEvent], Any]]] = {
     "alertmanager": for_alertmanager,
     "json": as_json,
 }
-
-_ALERTS = "/api/v2/alerts"
 
 
 @dataclass(frozen=True)
@@ -118,12 +124,6 @@ class WebHook:
         if not 200 <= status < 300:
             raise HookError(f"answers {status}")
 
-
-#: All kinds of events.
-ALL = "all"
-
-#: What runs a program, or a Python function in a process of its own.
-_RUN = ("program", "python")
 
 _SHAPE = f"should be EVENTS={'|'.join((*FORMATS, *_RUN))}:WHERE"
 

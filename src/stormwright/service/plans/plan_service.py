@@ -51,6 +51,9 @@ _MAX_PRECONDITIONS = 64
 #: Maximum number of plans that wait to be made; more are the mistake of a script.
 MAX_WAITING = 20
 
+#: Maximum number of explanations in one answer: each considers all nodes.
+_MAX = 20
+
 
 class PlanQueue:
     """Makes requested plans in order, one at a time, in a thread of its own.
@@ -132,10 +135,6 @@ class PlanQueue:
             except Exception:  # such as a full disk: the plan then fails at the next start
                 if not self._closed:
                     log.exception("a plan could not be stored")
-
-
-#: Maximum number of explanations in one answer: each considers all nodes.
-_MAX = 20
 
 
 def explained(

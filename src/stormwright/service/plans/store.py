@@ -39,6 +39,11 @@ _FROM_DOCUMENT = ("topologies", "step_count", "stages", "score_before", "score_a
 #: Number of cached plans: fields of summaries, and complete ones.
 _MAX_SUMMARIES, _MAX_PLANS = 1000, 8
 
+#: Seconds after which a proposal that nobody applied is discarded, because the load has changed.
+PROPOSED_S = 3600.0
+
+_DAY_MS = 86_400_000
+
 
 class PlanStore:
     """Plans in the service's database.
@@ -295,12 +300,6 @@ def _columns(row: Row, now_s: float) -> dict[str, Any]:
         "age_s": max(now_s - row["created_ms"] / 1000, 0.0),
         "auto_apply": bool(row["auto_apply"]) and row["state"] in ("planning", "planned"),
     }
-
-
-#: Seconds after which a proposal that nobody applied is discarded, because the load has changed.
-PROPOSED_S = 3600.0
-
-_DAY_MS = 86_400_000
 
 
 class PlanExpiry:

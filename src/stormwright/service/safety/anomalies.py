@@ -31,6 +31,17 @@ _REPORTED: tuple[PlanState, ...] = ("waiting", "stopped", "failed", "proposed")
 #: Why nothing moves that is worth to be told: that a service has just started is not.
 _HOLDS = ("missing", "rebalancing", "silent", "stale")
 
+#: Seconds from one look to the next, and for which a node may be away before that is an anomaly.
+EVERY_S, LOST_S = 5.0, 30.0
+
+#: A slow node that a service before this one has found counts for so many seconds: what it was found by is lost.
+SLOW_NODE_EXPIRY_S = 3600.0
+
+#: Who drains nodes by itself, and of how many nodes at most, at least one.
+ITSELF, MAX_DRAINED = "stormwright", 0.1
+
+_NAME = "anomalies"
+
 
 class EventNotifier:
     """Checks each second for events to report.
@@ -71,18 +82,6 @@ class EventNotifier:
                 log.warning("nothing moves: %s", hold.why)
                 self._notify(ServiceEvent("hold", code, hold.why))
             self._held = code
-
-
-#: Seconds from one look to the next, and for which a node may be away before that is an anomaly.
-EVERY_S, LOST_S = 5.0, 30.0
-
-#: A slow node that a service before this one has found counts for so many seconds: what it was found by is lost.
-SLOW_NODE_EXPIRY_S = 3600.0
-
-#: Who drains nodes by itself, and of how many nodes at most, at least one.
-ITSELF, MAX_DRAINED = "stormwright", 0.1
-
-_NAME = "anomalies"
 
 
 class SlowNodeMonitor:

@@ -18,6 +18,11 @@ _MAX_GONE = 10_000
 
 _NODE_NAMES = "node-names"
 
+#: Seconds between saves of the times of presence.
+SAVE_S = 60.0
+
+_NAME = "attendance"
+
 
 class NodeNames:
     """Remembers the display name of every node; written by the control loop, read by any thread.
@@ -60,12 +65,6 @@ class NodeNames:
     def of_slot(self, slot: WorkerSlot) -> str:
         """Return the display name of a worker slot."""
         return f"{self.of(slot.supervisor)}:{slot.port}"
-
-
-#: Seconds between saves of the times of presence.
-SAVE_S = 60.0
-
-_NAME = "attendance"
 
 
 class Holds:

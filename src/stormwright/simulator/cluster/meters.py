@@ -16,6 +16,9 @@ from stormwright.simulator.engine import NOWHERE, EngineCounts
 
 Whole = NDArray[np.int64]
 
+#: Default bytes of a tuple.
+_TUPLE_BYTES = 40.0
+
 
 class PairMeter(NamedTuple):
     """Sending executors, receiving executors, and numbers of tuples, shape (P,)."""
@@ -68,10 +71,6 @@ class Transfers:
         self._tuples = np.zeros(len(self._keys), np.int64)
         self._tuples[np.searchsorted(self._keys, known)] = counts
         self._at = np.searchsorted(self._keys, keys)
-
-
-#: Default bytes of a tuple.
-_TUPLE_BYTES = 40.0
 
 
 class NodeUsage(NamedTuple):

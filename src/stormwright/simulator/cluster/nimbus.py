@@ -17,6 +17,12 @@ from stormwright.simulator.cluster.timings import PUSH, REBALANCE, STATUS, Delay
 #: Storm's names of a topology's status.
 ACTIVE, INACTIVE, REBALANCING, KILLED = "ACTIVE", "INACTIVE", "REBALANCING", "KILLED"
 
+#: Storm's exceptions.
+NOT_ALIVE, ALIVE, INVALID = "NotAliveException", "AlreadyAliveException", "InvalidTopologyException"
+
+#: The gateway's exception, and the seconds after a restart in which Nimbus answers without knowing topologies by name.
+NOT_READY, NAMES_S = "NotReadyException", 1.0
+
 
 class Answer(Protocol):
     """Answer of a scheduler: topology id → assignment, and its status for Storm's UI."""
@@ -69,13 +75,6 @@ class NimbusListener(Protocol):
     def status(self, topology: str) -> None: ...
 
     def gone(self, topology: str) -> None: ...
-
-
-#: Storm's exceptions.
-NOT_ALIVE, ALIVE, INVALID = "NotAliveException", "AlreadyAliveException", "InvalidTopologyException"
-
-#: The gateway's exception, and the seconds after a restart in which Nimbus answers without knowing topologies by name.
-NOT_READY, NAMES_S = "NotReadyException", 1.0
 
 
 class VirtualNimbus:

@@ -25,6 +25,9 @@ _BEGUN, _ACKED = "__ack_init", "__ack_ack"
 #: Stream of traffic that the topology does not declare.
 _UNDECLARED = "default", "fields"
 
+#: Constant heap usage of a worker, as it is not modelled.
+HEAP_BYTES = 128 * 2**20
+
 
 class Streams:
     """Streams of all topologies of a problem.
@@ -93,10 +96,6 @@ def _declared(topology: Topology) -> dict[tuple[str, str], Stream]:
                 ends = grouping.source, component.id
                 found.setdefault(ends, (grouping.source, grouping.stream, component.id, grouping.kind))
     return found
-
-
-#: Constant heap usage of a worker, as it is not modelled.
-HEAP_BYTES = 128 * 2**20
 
 
 class RecordWriter:

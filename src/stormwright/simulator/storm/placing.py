@@ -18,6 +18,9 @@ from stormwright.simulator.kernel.shares import JOB, Shares
 from stormwright.simulator.settings import SimulatorSettings
 from stormwright.simulator.storm.records import GONE, NONE, ClusterState
 
+#: A worker: its topology and its slot.
+Seat = tuple[int, int]
+
 
 # Sets of equal tuples that form one event, for long runs.
 #
@@ -44,10 +47,6 @@ def combine_tuples(cluster: ClusterState, count: int) -> None:
     for name in ("overhead_bytes", "serialise_s", "send_s", "receive_s"):
         cluster.run[name] *= count
     np.maximum(spouts["most"], 1, out=spouts["most"])
-
-
-#: A worker: its topology and its slot.
-Seat = tuple[int, int]
 
 
 class SimulatedWorkers:

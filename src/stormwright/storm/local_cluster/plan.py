@@ -27,6 +27,11 @@ _CORES = (0.05, 1024.0)
 #: The octets left for nodes in the cluster's subnet, and plenty for one machine.
 MAX_NODES = 64
 
+NIMBUS_PORT = 6627
+ZOOKEEPER_PORT = 2181
+SUPERVISOR_PORT = 6628
+FIRST_WORKER_PORT = 6700
+
 
 @dataclass(frozen=True, slots=True)
 class LocalClusterConfig:
@@ -104,12 +109,6 @@ class LocalClusterConfig:
     def declared_cores(self) -> float:
         """Cores that a node declares to schedulers."""
         return self.cores_per_node or UNLIMITED_CORES
-
-
-NIMBUS_PORT = 6627
-ZOOKEEPER_PORT = 2181
-SUPERVISOR_PORT = 6628
-FIRST_WORKER_PORT = 6700
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,9 @@ from stormwright.storm.submitting import submission_properties, submit
 
 _NO_CPU = dict.fromkeys(("cpu_limit_cores", "cpu_used_s", "cpu_used_cores", "cpu_throttled_share"))
 
+#: Seconds for which a killed node is watched for restarted processes, and the interval between checks.
+_DYING_S, _DYING_POLL_S = 4.0, 0.1
+
 
 def describe(cluster: RunningCluster) -> dict[str, Any]:
     """Return daemons, nodes and topologies of a running cluster.
@@ -84,10 +87,6 @@ def _ask_nimbus(cluster: RunningCluster) -> tuple[dict[str, Any], str | None]:
             return gateway.cluster(), None
     except NimbusError as error:
         return {}, str(error)
-
-
-#: Seconds for which a killed node is watched for restarted processes, and the interval between checks.
-_DYING_S, _DYING_POLL_S = 4.0, 0.1
 
 
 class LinkBytes(NamedTuple):

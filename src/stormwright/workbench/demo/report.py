@@ -38,6 +38,9 @@ LEFT, RIGHT, TOP, BOTTOM = 64, 44, 26, 40
 #: Approximate number of labels of an axis.
 _TICKS = 6
 
+#: Measurements whose names have room beside each other in the chart.
+_LABELLED = 6
+
 
 @dataclass(frozen=True)
 class Curve:
@@ -129,10 +132,6 @@ def _ticks(most: float) -> Iterator[float]:
     power = 10.0 ** floor(log10(rough))
     step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough)
     yield from (number * step for number in range(int(most / step) + 1))
-
-
-#: Measurements whose names have room beside each other in the chart.
-_LABELLED = 6
 
 
 @dataclass(frozen=True)

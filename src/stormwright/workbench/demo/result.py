@@ -19,6 +19,9 @@ from stormwright.workbench.demo.promise import PlacementPromise, TopologyPromise
 from stormwright.workbench.demo.settings import DemoSettings, MeasuredStart, MeasuredStretch
 from stormwright.workbench.demo.trials import DemoVerdict, PlacementTrial, verdict_of
 
+#: Fractions of the previous figure from which it counts as unchanged, and beyond which as more.
+_AS_MUCH, _MORE = 0.95, 1.05
+
 
 @dataclass(frozen=True)
 class _Row:
@@ -311,10 +314,6 @@ def crossing_per_tree(measurements: Sequence[TopologyRun]) -> float:
     """Return inter-node tuples per completed tree, over several topologies."""
     acked = _sum(measurements, "acked_tps")
     return _sum(measurements, "inter_node_tps") / acked if acked else 0.0
-
-
-#: Fractions of the previous figure from which it counts as unchanged, and beyond which as more.
-_AS_MUCH, _MORE = 0.95, 1.05
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,17 @@ from stormwright.workbench.demo.topologies import Submission
 if TYPE_CHECKING:
     from stormwright.workbench.demo.node_use import NodeUse
 
+#: Part of the earlier throughput that counts as held under other objectives.
+HELD = 0.97
+
+#: Cores of each node of the demonstration: as few as leave JVMs room to start within a minute, so that the service and
+#: Spark have the rest of a small machine, and figures are alike on larger ones.
+CORES = 0.4
+
+#: Speed of each node's link: 62 Mbit/s for a core, as a node of 16 cores with 1 Gbit/s has; and where nodes share the
+#: machine's cores, so little that links are the limit.
+LINK, LINK_OF_SHARED_CORES = "25mbit", "40mbit"
+
 
 @dataclass(frozen=True)
 class MeasuredStretch:
@@ -50,10 +61,6 @@ class MeasuredStretch:
     def span_ms(self) -> tuple[float, float]:
         """Begin and end."""
         return self.start_ms, self.end_ms
-
-
-#: Part of the earlier throughput that counts as held under other objectives.
-HELD = 0.97
 
 
 @dataclass(frozen=True)
@@ -175,15 +182,6 @@ class TrialPlan:
     look_back: bool = False
     rounds: int = 2
     decisions: int = 2
-
-
-#: Cores of each node of the demonstration: as few as leave JVMs room to start within a minute, so that the service and
-#: Spark have the rest of a small machine, and figures are alike on larger ones.
-CORES = 0.4
-
-#: Speed of each node's link: 62 Mbit/s for a core, as a node of 16 cores with 1 Gbit/s has; and where nodes share the
-#: machine's cores, so little that links are the limit.
-LINK, LINK_OF_SHARED_CORES = "25mbit", "40mbit"
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,17 @@ from dataclasses import dataclass, field
 
 from stormwright.errors import Fault, InputError, nearest
 
+#: Those that one class builds, from a description that its argument ``shape`` names.
+SHAPES = ("linear", "diamond", "star", "page-load", "processing", "advertising", "sol")
+
+TOPOLOGIES = {
+    "word-count": "stormwright.topologies.WordCount",
+    "exclamation": "stormwright.topologies.Exclamation",
+    "rolling-top-words": "stormwright.topologies.RollingTopWords",
+    "reference": "stormwright.topologies.Reference",
+    **dict.fromkeys(SHAPES, "stormwright.topologies.Shaped"),
+}
+
 
 @dataclass(frozen=True)
 class Submission:
@@ -19,18 +30,6 @@ class Submission:
     def arguments(self, **others: str) -> list[str]:
         """Return the arguments of the class, with `others` as defaults."""
         return [f"{key}={value}" for key, value in {"name": self.name, **others, **self.args}.items()]
-
-
-#: Those that one class builds, from a description that its argument ``shape`` names.
-SHAPES = ("linear", "diamond", "star", "page-load", "processing", "advertising", "sol")
-
-TOPOLOGIES = {
-    "word-count": "stormwright.topologies.WordCount",
-    "exclamation": "stormwright.topologies.Exclamation",
-    "rolling-top-words": "stormwright.topologies.RollingTopWords",
-    "reference": "stormwright.topologies.Reference",
-    **dict.fromkeys(SHAPES, "stormwright.topologies.Shaped"),
-}
 
 
 def parse_submissions(specs: Sequence[str], source: str = "--topology") -> list[Submission]:

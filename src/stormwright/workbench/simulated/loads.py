@@ -29,6 +29,12 @@ if TYPE_CHECKING:
 #: Maximum length of the window of a profile, in seconds.
 WINDOW_S = 15.0
 
+#: Quantiles of complete latency in percent, as in the pipeline.
+_QUANTILES = (50, 95, 99)
+
+#: Node or topology → its figures.
+_Figures = dict[str, dict[str, float | None]]
+
 
 class _Part(NamedTuple):
     """A part of the window: counts, executors with live workers, CPU time of nodes in s, pending trees at its end."""
@@ -211,14 +217,6 @@ class CountedMeasurement:
 
 def _request_hz(topology: Topology, core_hz: float) -> FloatArray:
     return cpu_hz_of(topology, requested(topology), core_hz)
-
-
-#: Quantiles of complete latency in percent, as in the pipeline.
-_QUANTILES = (50, 95, 99)
-
-
-#: Node or topology → its figures.
-_Figures = dict[str, dict[str, float | None]]
 
 
 class CountedLoads:

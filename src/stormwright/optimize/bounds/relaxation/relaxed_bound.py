@@ -31,6 +31,25 @@ _TOLERANCE, _PRUNED = 1e-7, 1e-6
 #: The solver rounds half of this to 0: the least filling of a piece.
 _SMALL = 2e-9
 
+#: Fraction of the time for rounds; the rest is for whole pieces. Rounds that must have time in any case.
+_ROUNDS_S, _ROUNDS = 0.7, 2
+
+#: Relative improvement below which a round is the last one.
+_ENOUGH = 2e-4
+
+#: Most executors of a topology with a certificate: the time for it grows with their cube.
+MAX_CERTIFIED = 1_200
+
+#: Executors of a topology whose first certificate takes negligible time.
+_AT_ONCE = 100
+
+#: Numbers of piece sizes: those distinguished, and those with certificates: if these are all there will be, and if the
+#: program of whole pieces asks for others.
+_GRID, _LIMITS, _FIRST_LIMITS = 24, 3, 1
+
+#: Most unknowns of a program of whole pieces, and the fraction of the time that is for it.
+_MAX_UNKNOWNS, _FOR_PIECES = 50_000, 0.7
+
 
 # Mixed-integer program of the traffic that all topologies together can keep on nodes, in whole pieces.
 #
@@ -135,13 +154,6 @@ class Pieces:
             self._rows.add((len(room.size),), [(of_kind, large.astype(float))], 0.0, places * room.count)
 
 
-#: Fraction of the time for rounds; the rest is for whole pieces. Rounds that must have time in any case.
-_ROUNDS_S, _ROUNDS = 0.7, 2
-
-#: Relative improvement below which a round is the last one.
-_ENOUGH = 2e-4
-
-
 # Each certificate bounds the traffic of a topology in pieces of any size, but it is tight only for those that it was
 # made for. So the program (`Pieces`) gives the best pieces for every executor, certificates are made for these, and so
 # on: column generation, of which each round gives a bound.
@@ -229,20 +241,6 @@ class _TopologyBound:
         for _ in approach(self._multipliers, saved, until, triangles=True):
             pass
         return found[int(np.argmin(values))] if found else None
-
-
-#: Most executors of a topology with a certificate: the time for it grows with their cube.
-MAX_CERTIFIED = 1_200
-
-#: Executors of a topology whose first certificate takes negligible time.
-_AT_ONCE = 100
-
-#: Numbers of piece sizes: those distinguished, and those with certificates: if these are all there will be, and if the
-#: program of whole pieces asks for others.
-_GRID, _LIMITS, _FIRST_LIMITS = 24, 3, 1
-
-#: Most unknowns of a program of whole pieces, and the fraction of the time that is for it.
-_MAX_UNKNOWNS, _FOR_PIECES = 50_000, 0.7
 
 
 class RelaxedBound:

@@ -13,6 +13,9 @@ from stormwright.plans.states import HALTED_STATES, IN_PROGRESS_STATES, OPEN_STA
 from stormwright.service.dashboard.state import DashboardState
 from stormwright.service.dashboard.views.page import Page, Query
 
+#: Steps and entries that a page shows.
+_STEPS, _ENTRIES = 100, 25
+
 
 def trying(known: DashboardState) -> Page:
     """Return the page with the forms, and earlier questions."""
@@ -30,10 +33,6 @@ def tried(known: DashboardState, name: str) -> Page:
     """A question and its answer."""
     trial = known.trials.trial(name)
     return Page("tried", trial.title, trial.command, {"trial": trial}, "/try")
-
-
-#: Steps and entries that a page shows.
-_STEPS, _ENTRIES = 100, 25
 
 
 def plans(known: DashboardState) -> Page:
