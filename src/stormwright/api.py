@@ -18,8 +18,7 @@ import numpy as np
 from stormwright.base.tables import Tabular
 from stormwright.defaults import DEFAULT_SCHEDULER
 from stormwright.errors import Fault, InputError, MissingDependencyError, StormwrightError, collected
-from stormwright.explain.drawing import component_colours, component_legend, draw, is_small
-from stormwright.explain.svg import placement_svg
+from stormwright.explain.drawing import component_colours, component_legend, draw, is_small, placement_svg
 from stormwright.model import UNPLACED, Assignment, Cost, Problem, cost_of, diff, violations
 from stormwright.model.answer import slots_in
 from stormwright.model.faults import is_integer, is_number
@@ -49,6 +48,9 @@ if TYPE_CHECKING:
 
 #: Costs of messages and workers: a file that ``stormwright calibrate`` wrote, or its content.
 CostsInput: TypeAlias = "str | Path | Mapping[str, Any] | StoredCosts"
+
+# Placement ----------------------------------------------------------------------------------------
+# A scheduler's answer together with its problem, for inspection.
 
 
 class PlacedExecutor(NamedTuple):
@@ -174,6 +176,9 @@ class Placement(Assignment, Tabular):
         lead = f"cost {self.cost.total:,.1f}"
         drawing = draw(self.problem, self.scheduler, lead, self.slot_of_executor, colours)
         return placement_svg(drawing, list(component_legend(self.problem, colours)))
+
+
+# Functions ----------------------------------------------------------------------------------------
 
 
 def read_problem(path: str | Path) -> Problem:
@@ -539,8 +544,7 @@ def sweep(
     _require_arrow()
     from tempfile import TemporaryDirectory
 
-    from stormwright.pipeline.spark.locations import is_uri
-    from stormwright.pipeline.spark.target import SparkTarget
+    from stormwright.pipeline.spark.target import SparkTarget, is_uri
     from stormwright.workbench.sweep.cells import read_cells
     from stormwright.workbench.sweep.parts import SweepExtent, sweep_of_parts
     from stormwright.workbench.sweep.result import SweepResult, run_here

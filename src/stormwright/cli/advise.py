@@ -30,13 +30,14 @@ if TYPE_CHECKING:
     from stormwright.model import Problem
 
 
+# Tables -------------------------------------------------------------------------------------------
+# Advice as tables and sentences.
+
 #: Maximum number of rows of a table, of lines about topologies, and of commands and warnings, without ``--all``.
 _MAX_ROWS, _MAX_TOPOLOGIES, _MAX_ORDERS = 3, 2, 3
 
 #: Number of characters of a bar.
 _BAR = 20
-
-_NAMED = re.compile(r"(?:(?P<name>.+)=)?[x×*]?(?P<value>\d+(?:\.\d+)?)", re.ASCII)
 
 
 def print_advice(
@@ -172,6 +173,11 @@ def _warned(one: Saturation) -> str:
         f"warning: {one.topology} {how} to its limit at {when}: {readable(one.expected_tps)} trees/s as a {one.season} "
         f"before ({far}), and what runs sustains {readable(one.highest_tps)}; then {one.limit} is full"
     )
+
+
+# Advise -------------------------------------------------------------------------------------------
+
+_NAMED = re.compile(r"(?:(?P<name>.+)=)?[x×*]?(?P<value>\d+(?:\.\d+)?)", re.ASCII)
 
 
 @dataclass(frozen=True)

@@ -140,7 +140,7 @@ def submit(kinds: tuple[str, ...], probe_ms: int, as_json: bool) -> None:
     A KIND is word-count, exclamation, rolling-top-words, reference, linear, diamond, star, page-load, processing,
     advertising or sol. Keys are those of the topology, such as name, workers and rate: word-count:name=words,workers=3.
     """
-    from stormwright.workbench.demo.topologies import parse_submissions
+    from stormwright.workbench.demo.settings import parse_submissions
 
     cluster, submissions = _found(), parse_submissions(kinds, "KIND")
     conf = {"stormwright.probe.service.url": cluster.service_url, "stormwright.probe.interval.ms": probe_ms}

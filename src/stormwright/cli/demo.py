@@ -130,7 +130,7 @@ def command(
     from stormwright.schedulers.toolkit.from_scratch import why_nothing_moves
     from stormwright.workbench.demo import result as demo_table
     from stormwright.workbench.demo.run import fair_cluster, run_demo
-    from stormwright.workbench.demo.topologies import parse_submissions
+    from stormwright.workbench.demo.settings import parse_submissions
     from stormwright.workbench.simulated.cluster import run_simulated, virtual_cluster
 
     if keep and simulated:

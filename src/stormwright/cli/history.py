@@ -29,20 +29,9 @@ if TYPE_CHECKING:
 
     from stormwright.history.tables.store import Store
 
-#: Maximum number of entries.
-MAX = 1000
 
-#: Mode → its description.
-_AUTOMATION = {
-    "observe": "it moves nothing automatically",
-    "suggest": "it makes plans, which people apply",
-    "auto": "it moves what pays",
-}
-
-#: Rows of a table that people read; --json has all.
-MAX_ROWS = 200
-
-_MB = 1e6
+# Options ------------------------------------------------------------------------------------------
+# Where the tables are, and where Spark runs: options of every verb of the history.
 
 
 @dataclass(frozen=True)
@@ -117,6 +106,10 @@ def _nothing_at(place: str) -> InputError:
     return InputError("history", [Fault(wanted, place)])
 
 
+# Audit log ----------------------------------------------------------------------------------------
+# The log of changes and refusals, as people read it.
+
+
 def print_audit(state_dir: Path, limit: int, as_json: bool) -> None:
     """Print the newest lines of a service's log of changes and refusals.
 
@@ -142,6 +135,20 @@ def print_audit(state_dir: Path, limit: int, as_json: bool) -> None:
         cells = (each.get("at"), who, each.get("role"), each.get("from"), each.get("what"), each.get("status"), why)
         table.add_row(*("" if cell is None else cell for cell in cells))
     print_table(table)
+
+
+# Journal ------------------------------------------------------------------------------------------
+# Changes by a service, as text.
+
+#: Maximum number of entries.
+MAX = 1000
+
+#: Mode → its description.
+_AUTOMATION = {
+    "observe": "it moves nothing automatically",
+    "suggest": "it makes plans, which people apply",
+    "auto": "it moves what pays",
+}
 
 
 def print_entries(address: str, by: str, limit: int, as_json: bool) -> None:
@@ -195,6 +202,10 @@ def _entry_outcome(move: MoveEntry) -> Iterator[str]:
     for each in move.evaluations:
         measured = "unknown" if each.measured is None else f"×{each.measured:.2f}"
         yield f"{each.quantity} {measured} (promised ×{each.predicted:.2f}): {each.verdict_text}"
+
+
+# Tables -------------------------------------------------------------------------------------------
+# Maintenance of the history's tables: ingest, compact, retain.
 
 
 @click.command()
@@ -293,6 +304,14 @@ def _keep_days(keep: tuple[str, ...]) -> dict[str, int]:
     if faults:
         raise InputError("days to keep", faults)
     return found
+
+
+# Queries ------------------------------------------------------------------------------------------
+
+#: Rows of a table that people read; --json has all.
+MAX_ROWS = 200
+
+_MB = 1e6
 
 
 @click.command()
@@ -473,6 +492,9 @@ def at(moment: str, where: HistoryLocation, output: Path | None, as_json: bool) 
 
 def _number(value: float | None) -> str:
     return "–" if value is None else readable(value)
+
+
+# The verb -----------------------------------------------------------------------------------------
 
 
 @click.group(cls=Verbs, invoke_without_command=True)

@@ -20,7 +20,7 @@ from stormwright.model.humanize import in_utc
 
 if TYPE_CHECKING:
     from stormwright.pipeline.parsing.clean import LineCounts
-    from stormwright.pipeline.spark.locations import Location
+    from stormwright.pipeline.spark.target import Location
 
 #: Up to a hundred years.
 _SECONDS = options.WholeRange(1, 100 * 366 * 86_400)
@@ -84,9 +84,8 @@ def backfill(
     stretch_ms = _moments({"--from": start, "--to": end})
     files = _landed_in(directories)
     from stormwright.pipeline.settings import StreamSettings
-    from stormwright.pipeline.spark.locations import is_uri
     from stormwright.pipeline.spark.session import working_session
-    from stormwright.pipeline.spark.target import SparkTarget
+    from stormwright.pipeline.spark.target import SparkTarget, is_uri
     from stormwright.pipeline.streaming.backfill import TimeStretch, count_reasons, require_own
     from stormwright.pipeline.streaming.backfill import backfill as run
 
@@ -191,7 +190,7 @@ def _moment_ms(text: str) -> int:
 
 def _landed_in(directories: Sequence[str]) -> list[Location]:
     """Return locations of landed files: directories and URIs, or those within a service's state directory."""
-    from stormwright.pipeline.spark.locations import is_uri
+    from stormwright.pipeline.spark.target import is_uri
 
     _require_directories("landed files", [Path(directory) for directory in directories if not is_uri(directory)])
     found: list[Location] = []

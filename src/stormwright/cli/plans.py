@@ -128,6 +128,9 @@ def shortened(text: str, most: int = _LONGEST) -> str:
     return f"{text[: most - 2].rpartition(' ')[0].rstrip(' ,;:')} …"
 
 
+# Parts --------------------------------------------------------------------------------------------
+
+
 def _head(plan: Plan) -> Iterator[str]:
     age = f", {duration(plan.age_s)} old" if plan.id else ""
     origin = f", by {plan.by}: {shortened(plan.reason, 80)}" if plan.id else ""

@@ -32,24 +32,8 @@ from stormwright.schedulers.toolkit.resolve import ANY_JAVA, resolve_scheduler, 
 from stormwright.schedulers.toolkit.traits import warm_up
 from stormwright.workbench.ready_problems import read_problem
 
-_SOME_UNPLACED = 1
-
-#: Maximum number of lines of one kind, of workers, and of components of one, without ``--all``.
-_MAX_LINES, _MAX_WORKERS, _MAX_COMPONENTS = 3, 3, 8
-
-#: Fields of `Cost` that are printed without ``--all``.
-_CROSSES = ("inter_node", "inter_rack", "unplaced")
-
-#: Fields of `Cost` in the order in which they are shown.
-_TRAFFIC = {
-    "same_executor": "tuples/s within an executor",
-    "same_worker": "tuples/s within a worker",
-    "inter_worker": "tuples/s between workers of a node",
-    "inter_node": "tuples/s between nodes of a rack",
-    "inter_rack": "tuples/s between racks",
-    "unplaced": "tuples/s of unplaced executors",
-    "total": "cost",
-}
+# Figures ------------------------------------------------------------------------------------------
+# Figures of a placement, as JSON.
 
 
 def figures_of(problem: Problem, assignment: Assignment) -> dict[str, Any]:
@@ -111,6 +95,27 @@ def fullest_cpu(problem: Problem, slots: IntArray) -> float:
     with np.errstate(divide="ignore", invalid="ignore"):
         return float(np.max(np.where(used > 0, used / problem.node_cpu_hz, 0.0), initial=0.0))
 
+
+# Schedule -----------------------------------------------------------------------------------------
+
+_SOME_UNPLACED = 1
+
+#: Maximum number of lines of one kind, of workers, and of components of one, without ``--all``.
+_MAX_LINES, _MAX_WORKERS, _MAX_COMPONENTS = 3, 3, 8
+
+#: Fields of `Cost` that are printed without ``--all``.
+_CROSSES = ("inter_node", "inter_rack", "unplaced")
+
+#: Fields of `Cost` in the order in which they are shown.
+_TRAFFIC = {
+    "same_executor": "tuples/s within an executor",
+    "same_worker": "tuples/s within a worker",
+    "inter_worker": "tuples/s between workers of a node",
+    "inter_node": "tuples/s between nodes of a rack",
+    "inter_rack": "tuples/s between racks",
+    "unplaced": "tuples/s of unplaced executors",
+    "total": "cost",
+}
 
 _FIGURES: dict[str, Callable[[Problem, IntArray], str]] = {
     "workers": lambda _, slots: f"{len(used_slots(slots)):,}",

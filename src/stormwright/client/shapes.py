@@ -11,13 +11,12 @@ from stormwright.plans.figures import MoveKindReport, Shape, StageEvaluation
 from stormwright.plans.modes import AnomalyKind, Mode, Modes, MoveKind, RequestShape, Response
 from stormwright.plans.plan import Goal, Plan, PlanSummary
 
+# History ------------------------------------------------------------------------------------------
+
 #: Reason and author of a change; both stay in the history.
 Reason = Annotated[str, Field(min_length=1, max_length=1000)]
 Who = Annotated[str, Field(min_length=1, max_length=200)]
 Patterns = Annotated[tuple[Annotated[str, Field(min_length=1, max_length=500)], ...], Field(max_length=1000)]
-
-#: ``bad``: something does not work. ``warn``: something is short. ``note``: good to know.
-Level = Literal["bad", "warn", "note"]
 
 
 class MoveEntry(Shape):
@@ -195,6 +194,9 @@ class ErrorResponse(Shape):
     faults: tuple[FieldError, ...] = ()
 
 
+# Nodes and holds ----------------------------------------------------------------------------------
+
+
 class DrainedHost(Shape):
     """A drained host.
 
@@ -268,6 +270,13 @@ class Anomalies(Shape):
     """All open anomalies, oldest first."""
 
     anomalies: tuple[Anomaly, ...]
+
+
+# Health -------------------------------------------------------------------------------------------
+# The overview of the service's API, read by the first page and ``stormwright status``.
+
+#: ``bad``: something does not work. ``warn``: something is short. ``note``: good to know.
+Level = Literal["bad", "warn", "note"]
 
 
 class Concern(Shape):

@@ -1,4 +1,4 @@
-"""Figures of a plan for people, the same in the service and for files: predictions, pauses and heaps."""
+"""Figures of a plan for people, the same in the service and for files: predictions, pauses, heaps and a score."""
 
 from __future__ import annotations
 
@@ -10,41 +10,144 @@ from typing import Protocol
 
 import numpy as np
 
-from stormwright.controller.objectives.outlook import NODES, THROUGHPUT
+from stormwright.controller.objectives.outlook import NODES, THROUGHPUT, inter_node_tps, nodes_used
 from stormwright.controller.objectives.placements import Placements, measured_rates
-from stormwright.controller.placement_summary import MAX_VIOLATIONS, side_of, topology_side
 from stormwright.controller.planning.expected_pauses import Pause, PauseOf, modelled_pause_s
 from stormwright.controller.safety.move_kinds import MoveSafety, move_safety, restarted_shares
 from stormwright.controller.stages import staged
 from stormwright.history.evaluation.moves import AFTER_S, SETTLE_S
-from stormwright.model import UNPLACED, Problem, Topology
+from stormwright.model import UNPLACED, Cost, Problem, Topology
 from stormwright.model.arrays import IntArray
 from stormwright.model.assignment import where
-from stormwright.model.constraints.constraint import PlacedExecutors
-from stormwright.model.constraints.heaps import WorkerHeaps
+from stormwright.model.constraints.constraint import PlacedExecutors, Violation
+from stormwright.model.constraints.heaps import LiveHeap, WorkerHeaps
+from stormwright.model.constraints.violations import concerned
 from stormwright.model.humanize import proof_text, readable
 from stormwright.optimize.throughput.start import MeasuredLoad
-from stormwright.plans.figures import HeapChange, MoveKindReport, PlannedTopology, Range, Side
+from stormwright.plans.figures import HeapChange, MoveKindReport, PlannedTopology, Range, Side, TopologySide
 from stormwright.plans.plan import Plan, TopologyMove
 from stormwright.predict.answer import Assumptions
-from stormwright.predict.prediction import Prediction
+from stormwright.predict.prediction import Interval, Prediction, TopologyPrediction
 from stormwright.schedulers.templates.by_rates import RateGoal, RateSearch
 from stormwright.schedulers.templates.proof_by_rates import RateBounds, proof_by_rates, throughput_proof
+
+# Summary ------------------------------------------------------------------------------------------
+# Predicted figures of a placement for comparison, and its score.
+#
+# The score is a number from 0 to 100 in three ranges, so that no gain outweighs a broken limit or a rate that is not
+# sustained:
+#
+# 1. up to 33, where executors have no slot or a limit is broken: in proportion to the others;
+# 2. up to 67, where a measured rate is not sustained: in proportion to the sustained part, in the mean over topologies;
+# 3. above, by *room* and *near* in equal parts: room is 1 where the fullest of all CPUs, links and threads is at most
+#    half full, 0 where it is full, in between in proportion; near is the part of all traffic that stays within a node.
+#
+# So 100 is a placement that carries its load with capacity to spare and sends nothing between nodes. The figures beside
+# a score contain all its inputs.
+
+#: Maximum number of violations listed.
+_MAX_VIOLATIONS = 20
+
+#: Use from which the *room* part of the score decreases.
+_HALF = 0.5
+
+
+def side_of(placements: Placements, slots: IntArray) -> Side:
+    """Return the figures of a placement.
+
+    Parameters
+    ----------
+    placements
+        Placements of the problem, with its load.
+    slots
+        Slot of every executor, shape (E,).
+    """
+    problem, predicted = placements.problem, placements.predicted(slots)
+    cost, placed = placements.cost(slots), PlacedExecutors(problem, slots)
+    broken = [*placements.broken(slots), *LiveHeap().violations(placed)]
+    measured = [one for one in predicted.topologies if one.rate_tps > 0]
+    tightest = min(measured, key=lambda one: one.headroom, default=None)
+    violations = [str(each) for each in broken[:_MAX_VIOLATIONS]]
+    if len(broken) > _MAX_VIOLATIONS:
+        violations.append(f"and {len(broken) - _MAX_VIOLATIONS:,} more")
+    return Side(
+        reachable_tps=Range(**_total([one.reachable_tps for one in measured]).as_dict()),
+        latency_ms=_range(_mean([one.latency_ms for one in measured])),
+        traffic_tps=inter_node_tps(cost),
+        nodes=nodes_used(problem, slots),
+        workers=len(np.unique(slots[slots != UNPLACED])),
+        bottleneck=str(tightest.bottleneck) if tightest else "nothing",
+        violations=tuple(violations),
+        score=_score(predicted, cost, _sound(problem, slots, broken)),
+    )
+
+
+def topology_side(predicted: TopologyPrediction) -> TopologySide:
+    """Return the figures of one topology."""
+    return TopologySide(
+        reachable_tps=Range(**predicted.reachable_tps.as_dict()),
+        latency_ms=_range(predicted.latency_ms),
+        bottleneck=str(predicted.bottleneck),
+    )
+
+
+def _score(predicted: Prediction, cost: Cost, sound: float) -> float:
+    shares = [_sustained(one) for one in predicted.topologies if one.rate_tps]
+    sustained = float(np.mean(shares)) if shares else 1.0
+    room = float(np.clip((1 - predicted.fullest_use) / _HALF, 0, 1)) if isfinite(predicted.fullest_use) else 0.0
+    near = 1 - inter_node_tps(cost) / sent if (sent := _sent_tps(cost)) else 1.0
+    if sound < 1:
+        part = sound
+    elif sustained < 1:
+        part = 1 + sustained
+    else:
+        part = 2 + (room + near) / 2
+    return round(100 / 3 * part, 1)
+
+
+def _sustained(one: TopologyPrediction) -> float:
+    return min(1.0, one.reachable_tps.value / one.rate_tps)
+
+
+def _sent_tps(cost: Cost) -> float:
+    return cost.same_executor + cost.same_worker + cost.inter_worker + inter_node_tps(cost)
+
+
+def _sound(problem: Problem, slots: IntArray, broken: Sequence[Violation]) -> float:
+    """Return the part of the executors that have a slot and violate no constraint."""
+    if not len(slots):
+        return 1.0
+    bad = slots == UNPLACED
+    nodes, topologies = concerned(problem, broken)
+    bad |= np.isin(problem.executor_topology, list(topologies))
+    bad |= np.isin(np.where(slots == UNPLACED, UNPLACED, problem.slot_node[slots]), list(nodes))
+    return float(1 - bad.mean())
+
+
+def _total(intervals: Sequence[Interval]) -> Interval:
+    return Interval(*(sum(getattr(each, name) for each in intervals) for name in ("value", "low", "high")))
+
+
+def _mean(intervals: Sequence[Interval | None]) -> Interval | None:
+    known = [each for each in intervals if each is not None]
+    if not known:
+        return None
+    total = _total(known)
+    return Interval(*(value / len(known) for value in (total.value, total.low, total.high)))
+
+
+def _range(interval: Interval | None) -> Range | None:
+    return None if interval is None else Range(**interval.as_dict())
+
+
+# Bounds -------------------------------------------------------------------------------------------
+# Distance of a plan from the optimum, as far as it can be proven quickly.
 
 #: Seconds for a proof: enough for bounds from sums at any size, and for solving a small program.
 PROOF_S = 0.2
 
 #: Percent of nodes and links to keep free for the objective of few nodes.
 _HEADROOM = 0.2
-
-#: Needed part of a heap from which it is scarce, and the maximum number of heaps listed for a topology.
-_SCARCE, _MAX_HEAPS = 0.8, 20
-
-#: Maximum number of staying topologies listed by name.
-_MAX_NAMED = 100
-
-#: Relative loss from which a figure of a plan counts as worse.
-_WORSE = 0.01
 
 
 @dataclass(frozen=True)
@@ -81,6 +184,13 @@ def proven(placements: Placements, goal: str, slots: IntArray) -> _Proof:
         search = RateSearch(problem, MeasuredLoad(profile, assumptions.costs, assumptions.corrections), wish)
         found = proof_by_rates(search, slots, PROOF_S)
     return _Proof(None if found["gap"] is None else 100 * found["gap"], proof_text(found))
+
+
+# Heaps --------------------------------------------------------------------------------------------
+# Heaps of workers that start.
+
+#: Needed part of a heap from which it is scarce, and the maximum number of heaps listed for a topology.
+_SCARCE, _MAX_HEAPS = 0.8, 20
 
 
 def heap_changes(problem: Problem, slots: IntArray) -> dict[str, tuple[HeapChange, ...]]:
@@ -139,6 +249,12 @@ def _started(now: PlacedExecutors, then: PlacedExecutors) -> dict[int, int | Non
 
 def _finite(mb: float) -> float | None:
     return float(mb) if isfinite(mb) else None
+
+
+# Description --------------------------------------------------------------------------------------
+
+#: Maximum number of staying topologies listed by name.
+_MAX_NAMED = 100
 
 
 class SafetyOf(Protocol):
@@ -241,8 +357,8 @@ def with_figures(
     evaluated = plan.stages if sources.in_stages else 0
     proof = proven(after_it, goal, slots)
     broken = placements.newly_broken(slots) if then is None else then.broken(slots)
-    worse = [f"newly exceeded: {each}" for each in broken[:MAX_VIOLATIONS]]
-    more = placements.worsened(slots)[:MAX_VIOLATIONS] if then is None else []
+    worse = [f"newly exceeded: {each}" for each in broken[:_MAX_VIOLATIONS]]
+    more = placements.worsened(slots)[:_MAX_VIOLATIONS] if then is None else []
     worse += [f"exceeded already, and {new.amount / old.amount - 1:.1%} more: {new}" for old, new in more]
     figures = {
         "blocked": blocked,
@@ -257,6 +373,10 @@ def with_figures(
         "duration_s": sum(pauses) + evaluated * (SETTLE_S + AFTER_S),
     }
     return plan.model_copy(update=figures)
+
+
+#: Relative loss from which a figure of a plan counts as worse.
+_WORSE = 0.01
 
 
 def _worse(before: Side, after: Side) -> Iterator[str]:

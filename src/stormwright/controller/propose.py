@@ -120,6 +120,8 @@ class _Proposal:
         }
         self._search: Search | None = None
 
+    # Requests -------------------------------------------------------------------------------------
+
     def improve(self, request: Improve) -> Plan | NoPlan:
         problem, terms, unattended = self._problem, self._terms, request.unattended
         if not (problem.current_slot != UNPLACED).any():
@@ -303,6 +305,8 @@ class _Proposal:
         given, profile = self._terms.assumptions or Assumptions.of(self._problem), self._placements.profile
         return given if profile is None else given.fixed(profile)
 
+    # Parts ----------------------------------------------------------------------------------------
+
     def _searched(self, scheduler: Scheduler) -> Assignment:
         answer = scheduler.schedule(self._problem)
         costs = self._placements.cost(self._problem.current_slot), self._placements.cost(answer.slot_of_executor)
@@ -363,6 +367,9 @@ class _Proposal:
             return plan
         goal = self._goals[0] if proves else ""
         return with_figures(plan, self._placements, slots, sources, goal)
+
+
+# Parts of a plan ----------------------------------------------------------------------------------
 
 
 def plan_of(problem: Problem, order: MoveOrder, rate_tps: Mapping[str, float] | None = None) -> Plan:
@@ -436,6 +443,9 @@ def _small_gains(found: Mapping[str, Outlook], min_gain_percent: float | None, h
         if outlook.gain_percent < -GIVEN_UP_PERCENT:
             break  # what is more important gets worse
     return "; ".join(why)
+
+
+# Evacuations --------------------------------------------------------------------------------------
 
 
 def _elsewhere(problem: Problem, keeping: Scheduler, leaving: BoolArray) -> Assignment:

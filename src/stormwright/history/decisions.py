@@ -21,16 +21,8 @@ from stormwright.model import LoadProfile, Problem
 from stormwright.model.humanize import in_utc
 from stormwright.pipeline.streaming.backfill import TimeStretch
 
-#: Tasks of one job.
-PARTITIONS = 8
-
-#: Maximum age of the profile of a decision, and of its snapshot, which is stored again every day.
-_PROFILE_BEFORE_MS = 3_600_000
-_SNAPSHOT_BEFORE_MS = 90_000_000
-
-_SPARK_TYPES = {pa.int64(): "long", pa.float64(): "double", pa.string(): "string"}
-
-_DAY, _DAY_MS = timedelta(days=1), 86_400_000
+# State at a moment --------------------------------------------------------------------------------
+# The scheduler's input at a past moment: problems rebuilt from the history's snapshots and profiles.
 
 
 def known_at(store: Store, moment_ms: int) -> Problem:
@@ -71,6 +63,18 @@ def problem_of(snapshot: str, profile: Mapping[str, Any] | None, name: str) -> P
             end_ms=profile["end_ms"],
         )
     )
+
+
+# Decisions ----------------------------------------------------------------------------------------
+
+#: Tasks of one job.
+PARTITIONS = 8
+
+#: Maximum age of the profile of a decision, and of its snapshot, which is stored again every day.
+_PROFILE_BEFORE_MS = 3_600_000
+_SNAPSHOT_BEFORE_MS = 90_000_000
+
+_SPARK_TYPES = {pa.int64(): "long", pa.float64(): "double", pa.string(): "string"}
 
 
 def decision_times(store: Store, stretch: TimeStretch) -> list[int]:
@@ -160,6 +164,9 @@ def within(store: Store, table: Table, stretch: TimeStretch) -> DataFrame:
         store.read(table, DayRange(day, day)).where(stretch.holds(F.col(table.moment))) for day in sorted(set(cut))
     ]
     return reduce(DataFrame.unionByName, edges, store.read(table, whole))
+
+
+_DAY, _DAY_MS = timedelta(days=1), 86_400_000
 
 
 def _days(stretch: TimeStretch) -> DayRange:

@@ -21,27 +21,19 @@ from stormwright.history.tables.definitions import DECISIONS, EVALUATIONS, FACTS
 from stormwright.history.tables.store import DAY, DayRange, Store
 from stormwright.model.arrays import FloatArray
 from stormwright.perflog.schema import LATENCY_EDGES_MS
-from stormwright.pipeline.measurement.measurement import LatencyHistogram
-from stormwright.pipeline.measurement.node_load import capacity_cores
+from stormwright.pipeline.measurement.measurement import LatencyHistogram, capacity_cores
 from stormwright.pipeline.monitoring.episodes import FOREVER_S, Capacity, episodes
 from stormwright.pipeline.settings import StreamSettings
 from stormwright.pipeline.streaming.backfill import TimeStretch
+
+# Overloads ----------------------------------------------------------------------------------------
+# Overload episodes of nodes, from the history.
 
 #: The service's own: what it raises alarms by is what is reported.
 _SETTINGS = StreamSettings()
 
 #: Maximum time between the begin of a pane and a second in it: records land late by at most this.
 _PANE_BEFORE_MS = (_SETTINGS.watermark_s + _SETTINGS.window_s) * 1000
-
-_HOUR_MS = 3_600_000
-
-#: Length of the panes of facts, in seconds.
-_PANE_S = 3.0
-
-#: An hour of which less is known does not count, in parts.
-_MIN_KNOWN = 0.5
-
-_SUMS = ("emitted", "received", "trees", "acked", "failed", "cpu_ns", "tuples")
 
 
 @dataclass(frozen=True)
@@ -103,6 +95,18 @@ def _cores(state: Mapping[str, Any]) -> Mapping[str, float]:
     return capacity_cores(problem_from_dict(document, "snapshot of the history"), _SETTINGS)
 
 
+# Rates --------------------------------------------------------------------------------------------
+# Trees begun by topologies, hour by hour, from the history.
+
+_HOUR_MS = 3_600_000
+
+#: Length of the panes of facts, in seconds.
+_PANE_S = 3.0
+
+#: An hour of which less is known does not count, in parts.
+_MIN_KNOWN = 0.5
+
+
 def hourly_trees(
     store: Store, stretch: TimeStretch, left_out: Sequence[TimeStretch] = ()
 ) -> dict[str, tuple[int, FloatArray]]:
@@ -138,6 +142,9 @@ def hourly_trees(
     return series
 
 
+# Reports ------------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True)
 class TopologyReport:
     """Report on a topology for a stretch of time, or a day of it.
@@ -168,6 +175,9 @@ class TopologyReport:
     failed: int
     latency_p50_ms: float | None
     latency_p99_ms: float | None
+
+
+_SUMS = ("emitted", "received", "trees", "acked", "failed", "cpu_ns", "tuples")
 
 
 def topology_reports(store: Store, stretch: TimeStretch, by_day: bool = False) -> list[TopologyReport]:

@@ -31,6 +31,11 @@ from stormwright.perflog.schema import (
     WholeNumber,
 )
 
+# Validation ---------------------------------------------------------------------------------------
+# Functions that check values against the types and ranges of the schema, built once and called thousands of times a
+# second. A result is a number, and that of a value with parts is the worst of theirs. Lists are checked as a whole, by
+# built-in functions, as long as nothing is wrong with them.
+
 #: Results: valid; right types, but a part is missing or out of range; a wrong type somewhere.
 VALID, OUT_OF_RANGE, UNTYPED = range(3)
 
@@ -38,28 +43,7 @@ _Validator: TypeAlias = Callable[[Any], int]
 
 _INT, _STR, _LIST = {int}, {str}, {list}
 
-#: A record, never modified after reading.
-LogRecord: TypeAlias = Mapping[str, Any]
 
-NOT_A_RECORD = "not a JSON object with fields of the right types"
-TASKS_REVERSED = "executors: a first task after the last one"
-CPU_IMPOSSIBLE = "executors: more CPU time than a thread can have in the interval"
-STREAM_UNKNOWN = "pairs: a stream that is not listed"
-CLOCK_AHEAD = "the interval ends after the record was landed: a clock is wrong"
-
-#: Longest line: a worker with 10,000 executors writes less; a JSON parser may refuse a longer text.
-MAX_LINE_BYTES = 16 * 2**20
-
-#: Optional byte order mark at the beginning of a line, as written by some programs.
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-
-#: Largest difference of clocks within a cluster.
-MAX_CLOCK_AHEAD_MS = 5_000
-
-
-# Functions that check values against the types and ranges of the schema, built once and called thousands of times a
-# second. A result is a number, and that of a value with parts is the worst of theirs. Lists are checked as a whole, by
-# built-in functions, as long as nothing is wrong with them.
 def validator(kind: Type) -> _Validator:
     """Return the validator of a value that is not None.
 
@@ -202,6 +186,26 @@ def _all_rows(columns: Sequence[tuple[str, WholeNumber]]) -> Callable[[list[Any]
 
     return all_valid
 
+
+# Records ------------------------------------------------------------------------------------------
+
+#: A record, never modified after reading.
+LogRecord: TypeAlias = Mapping[str, Any]
+
+NOT_A_RECORD = "not a JSON object with fields of the right types"
+TASKS_REVERSED = "executors: a first task after the last one"
+CPU_IMPOSSIBLE = "executors: more CPU time than a thread can have in the interval"
+STREAM_UNKNOWN = "pairs: a stream that is not listed"
+CLOCK_AHEAD = "the interval ends after the record was landed: a clock is wrong"
+
+#: Longest line: a worker with 10,000 executors writes less; a JSON parser may refuse a longer text.
+MAX_LINE_BYTES = 16 * 2**20
+
+#: Optional byte order mark at the beginning of a line, as written by some programs.
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+#: Largest difference of clocks within a cluster.
+MAX_CLOCK_AHEAD_MS = 5_000
 
 _VALIDATE = validator(RECORD)
 _FIELD_VALIDATORS = {field.name: validator(Structure((field,))) for field in RECORD.fields}

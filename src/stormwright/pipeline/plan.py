@@ -40,9 +40,9 @@ from stormwright.pipeline.parsing.clean import (
 )
 from stormwright.pipeline.parsing.source import is_columnar, read_files, read_rows, rows_in
 from stormwright.pipeline.settings import StreamSettings
-from stormwright.pipeline.spark.locations import Location
-from stormwright.pipeline.streaming.live_state import LiveState
+from stormwright.pipeline.spark.target import Location
 from stormwright.pipeline.streaming.prepared import PreparedPanes
+from stormwright.pipeline.streaming.progress import LiveState
 
 #: Largest batch whose rows the driver reads. Of a larger one, Spark's reading saves more CPU time than planning costs.
 SMALL_ROWS = 10_000

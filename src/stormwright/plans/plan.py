@@ -34,6 +34,7 @@ Goal = Literal["throughput", "latency", "nodes", "balanced", "traffic"]
 #: Anomaly without which a plan would not have been proposed; empty if it would have been.
 Because = Literal["overload", "drift", ""]
 
+# Steps --------------------------------------------------------------------------------------------
 
 _Slots = tuple[WorkerSlot, ...]
 
@@ -124,6 +125,8 @@ class Move:
 #: A step of a plan.
 Step = Move
 
+# Promise ------------------------------------------------------------------------------------------
+
 
 @dataclass(frozen=True)
 class Promise:
@@ -156,6 +159,9 @@ class Promise:
     wanted_tps: float | None = None
     worth: float | None = None
     rate_tps: float = 0.0
+
+
+# Preconditions ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -201,6 +207,9 @@ class Search:
     before: Cost
     wanted: Cost
     parameters: Mapping[str, Any]
+
+
+# Plan ---------------------------------------------------------------------------------------------
 
 
 class PlanSummary(Shape):

@@ -30,7 +30,7 @@ from stormwright.explain.obstacles import status_texts
 from stormwright.history.tables.ingest import ClosedPanes
 from stormwright.model import Problem
 from stormwright.perflog.columns import RecordLanding
-from stormwright.pipeline.monitoring.alarm_log import Alarm
+from stormwright.pipeline.monitoring.alarms import Alarm
 from stormwright.pipeline.streaming.progress import with_names
 from stormwright.pipeline.streaming.stream import LoadStream
 from stormwright.plans.plan import Plan, Step
@@ -59,10 +59,9 @@ from stormwright.service.loop import Loop
 from stormwright.service.memory import ServiceMemory
 from stormwright.service.notifications.hook_program import FailureHook
 from stormwright.service.notifications.notifier import Notifier, ServiceEvent, Target
-from stormwright.service.plans.executor import PlanExecutor
+from stormwright.service.plans.executor import MakeStep, MoveRunner, PlanExecutor
 from stormwright.service.plans.guard import Guard
 from stormwright.service.plans.journal import Journal
-from stormwright.service.plans.move_runner import MakeStep, MoveRunner
 from stormwright.service.plans.outcomes import MoveOutcomes
 from stormwright.service.plans.plan_service import PlanMakers, PlanService
 from stormwright.service.plans.scheduler_wrappers import with_memory
@@ -84,6 +83,8 @@ log = logging.getLogger(__name__)
 
 #: Seconds that the initial scheduler has for its first call, which may compile, before the service goes on without it.
 WARM_UP_S = 60.0
+
+# Subsystems ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -331,6 +332,9 @@ def build_web(
     routes = api_routes(plan_service, pages.overview)
     app = make_app(cluster.bridge, intake, status, view.problem, routes, pages, figures)
     return Web(HttpServer(app, settings.host, settings.port, auth, settings.access.tls), dashboard)
+
+
+# Service ------------------------------------------------------------------------------------------
 
 
 class Service:

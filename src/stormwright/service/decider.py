@@ -31,11 +31,7 @@ from stormwright.service.settings import ServiceSettings
 from stormwright.service.storage.history import ServiceHistory
 from stormwright.service.view import View
 
-#: Maximum age of a snapshot in seconds. Nimbus calls every 10 s by default, and less often while the service is away.
-SNAPSHOT_S = 60.0
-
-#: Seconds between two tries to roll a move back.
-ROLLBACK_RETRY_S = 60.0
+# Drift --------------------------------------------------------------------------------------------
 
 
 def drift_text(drifts: Sequence[Drift], problem: Problem) -> str:
@@ -53,6 +49,9 @@ def _one(drift: Drift, problem: Problem) -> str:
     return f"{drift.what} of {where} {100 * drift.change:+.0f} % since {since:%H:%M:%S} UTC"
 
 
+# Rollback -----------------------------------------------------------------------------------------
+
+
 def propose_rollback(problem: Problem, worse: Worse) -> Plan | NoPlan:
     """Return the rollback of a topology to its placement before the move, or the reason why it has to stay.
 
@@ -68,6 +67,15 @@ def propose_rollback(problem: Problem, worse: Worse) -> Plan | NoPlan:
     except InputError as error:
         return NoPlan("impossible", f"{reason}; but it stays, {error.faults[0].message}")
     return found if isinstance(found, Plan) else NoPlan("nothing_to_do", f"{reason}; but it stays, as it is there")
+
+
+# Decider ------------------------------------------------------------------------------------------
+
+#: Maximum age of a snapshot in seconds. Nimbus calls every 10 s by default, and less often while the service is away.
+SNAPSHOT_S = 60.0
+
+#: Seconds between two tries to roll a move back.
+ROLLBACK_RETRY_S = 60.0
 
 
 class Decider:

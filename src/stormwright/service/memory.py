@@ -14,12 +14,14 @@ from stormwright.controller.safety.holds import Hold
 from stormwright.pipeline.monitoring.drift import Drift, DriftWatch
 from stormwright.plans.plan import Plan
 
+# Backoff ------------------------------------------------------------------------------------------
+# Topologies that could not be moved are left alone for some time.
+
 #: Seconds until the first retry, doubled by each further failure, and their maximum.
 FIRST_S = 600.0
 LONGEST_S = 86_400.0
 
 
-# Topologies that could not be moved are left alone for some time.
 @dataclass(frozen=True)
 class _Failure:
     until_s: float
@@ -50,6 +52,9 @@ class Backoff:
             for topology, failure in self._failures.items()
             if failure.until_s > now_s
         }
+
+
+# Memory -------------------------------------------------------------------------------------------
 
 
 @dataclass

@@ -18,8 +18,8 @@ from stormwright.model.arrays import IntArray
 from stormwright.model.fallback import fallback_class
 from stormwright.storm.occupancy import Occupancy, Order, change_places, checked_slots
 
-#: Seconds after which an unused order expires.
-ORDER_S = 120.0
+# Time limit ---------------------------------------------------------------------------------------
+# A scheduler with a time limit, isolated from failures.
 
 
 class TimeLimited:
@@ -93,6 +93,12 @@ class _Call(threading.Thread):
         if self.is_alive():
             stdout.release_thread(self)
         return not self.is_alive()
+
+
+# Bridge -------------------------------------------------------------------------------------------
+
+#: Seconds after which an unused order expires.
+ORDER_S = 120.0
 
 
 @dataclass(frozen=True)

@@ -223,6 +223,9 @@ def _read(path: Path) -> bytes | None:
     return content
 
 
+# storm.yaml ---------------------------------------------------------------------------------------
+
+
 def _extended(path: Path, before: bytes | None, settings: StormYamlSettings) -> bytes | None:
     """Return storm.yaml with our block in place of an earlier one; see `_restored` on its last line break."""
     restored = _restored(path, before)

@@ -12,46 +12,13 @@ from stormwright import __version__
 from stormwright.base.java import find_java
 from stormwright.errors import MissingDependencyError
 
+# Installation -------------------------------------------------------------------------------------
+# Location of the Storm installation, and commands that use its classes.
+
 #: Directories of jars of daemons and clients.
 _PARTS = ("lib", "extlib", "extlib-daemon")
 
 _CLIENT_FLAGS = ("-Xmx2g", "-XX:+UseSerialGC")
-
-#: The clone that this file lies in, if it lies in one: Storm is laid out and our jar is built there.
-_CLONE = Path(__file__).resolve().parents[3]
-
-#: Storm of local clusters: that of ``STORMWRIGHT_LOCAL_STORM`` (another version, of ``make storm-versions``), else of
-#: the clone, else of ``STORM_HOME``. ``lib`` is for daemons, ``lib-worker`` for workers.
-STORM_HOME = Path(os.environ.get("STORMWRIGHT_LOCAL_STORM") or _CLONE / "build" / "storm")
-if not STORM_HOME.exists() and "STORM_HOME" in os.environ:
-    STORM_HOME = Path(os.environ["STORM_HOME"])
-
-#: Classes of a worker, ready to be mapped into memory: starting one takes two thirds of the CPU time. May be missing.
-WORKER_ARCHIVE = STORM_HOME / "worker.jsa"
-
-#: Names of these classes, for standby workers. May be missing.
-WORKER_CLASSES = STORM_HOME / "worker.classes"
-
-#: Scheduler plugin, probe, Nimbus gateway and benchmark topologies. A wheel has it beside this file; a clone builds it.
-STORMWRIGHT_JAR = Path(__file__).with_name(f"stormwright-storm-{__version__}.jar")
-if not STORMWRIGHT_JAR.exists():
-    STORMWRIGHT_JAR = _CLONE / "java" / "target" / STORMWRIGHT_JAR.name
-
-# A JVM that is killed leaves the perf data file behind that it keeps in /tmp for jps.
-_FLAGS = ("-XX:+UseSerialGC", "-XX:-UsePerfData")
-
-#: For JVMs that live long but do little: compiling with the second compiler would only take cores from workers.
-LIGHT = (*_FLAGS, "-XX:TieredStopAtLevel=1")
-
-#: For workers, whose throughput is what this is about. What runs only while one starts is left to the first compiler:
-#: a start takes a quarter less CPU time, and a method that carries tuples reaches the counts within a second.
-FULL = (
-    *_FLAGS,
-    "-XX:Tier4InvocationThreshold=25000",
-    "-XX:Tier4MinInvocationThreshold=3000",
-    "-XX:Tier4CompileThreshold=75000",
-    "-XX:Tier4BackEdgeThreshold=200000",
-)
 
 
 def find_storm_home(given: Path | None = None) -> Path:
@@ -122,6 +89,45 @@ def storm_command(storm_home: Path, main: str, *args: str, flags: Sequence[str] 
     parts = (f"{storm_home / part}/*" for part in _PARTS)
     class_path = ":".join([str(ours), *parts, str(conf_directory(storm_home))])
     return [java, *flags, f"-Dstorm.home={storm_home}", "-cp", class_path, main, *args]
+
+
+# JVM commands -------------------------------------------------------------------------------------
+
+#: The clone that this file lies in, if it lies in one: Storm is laid out and our jar is built there.
+_CLONE = Path(__file__).resolve().parents[3]
+
+#: Storm of local clusters: that of ``STORMWRIGHT_LOCAL_STORM`` (another version, of ``make storm-versions``), else of
+#: the clone, else of ``STORM_HOME``. ``lib`` is for daemons, ``lib-worker`` for workers.
+STORM_HOME = Path(os.environ.get("STORMWRIGHT_LOCAL_STORM") or _CLONE / "build" / "storm")
+if not STORM_HOME.exists() and "STORM_HOME" in os.environ:
+    STORM_HOME = Path(os.environ["STORM_HOME"])
+
+#: Classes of a worker, ready to be mapped into memory: starting one takes two thirds of the CPU time. May be missing.
+WORKER_ARCHIVE = STORM_HOME / "worker.jsa"
+
+#: Names of these classes, for standby workers. May be missing.
+WORKER_CLASSES = STORM_HOME / "worker.classes"
+
+#: Scheduler plugin, probe, Nimbus gateway and benchmark topologies. A wheel has it beside this file; a clone builds it.
+STORMWRIGHT_JAR = Path(__file__).with_name(f"stormwright-storm-{__version__}.jar")
+if not STORMWRIGHT_JAR.exists():
+    STORMWRIGHT_JAR = _CLONE / "java" / "target" / STORMWRIGHT_JAR.name
+
+# A JVM that is killed leaves the perf data file behind that it keeps in /tmp for jps.
+_FLAGS = ("-XX:+UseSerialGC", "-XX:-UsePerfData")
+
+#: For JVMs that live long but do little: compiling with the second compiler would only take cores from workers.
+LIGHT = (*_FLAGS, "-XX:TieredStopAtLevel=1")
+
+#: For workers, whose throughput is what this is about. What runs only while one starts is left to the first compiler:
+#: a start takes a quarter less CPU time, and a method that carries tuples reaches the counts within a second.
+FULL = (
+    *_FLAGS,
+    "-XX:Tier4InvocationThreshold=25000",
+    "-XX:Tier4MinInvocationThreshold=3000",
+    "-XX:Tier4CompileThreshold=75000",
+    "-XX:Tier4BackEdgeThreshold=200000",
+)
 
 
 def require_java() -> str:

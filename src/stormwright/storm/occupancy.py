@@ -13,8 +13,10 @@ from stormwright.model.arrays import IntArray
 from stormwright.model.constraints.isolation import isolated
 from stormwright.model.humanize import counted
 
-
+# Exchanges ----------------------------------------------------------------------------------------
 # Topologies that exchange slots: all in one answer to Nimbus, or none.
+
+
 @dataclass(frozen=True)
 class Order:
     """A placement that the controller orders for a topology, and the reason.
@@ -76,6 +78,9 @@ def _is_available(left: Problem, wanted: Mapping[str, TopologyAssignment]) -> bo
         occupancy.grants(left.topologies[left.topology_index[topology]], assignment)
         for topology, assignment in wanted.items()
     )
+
+
+# Occupancy ----------------------------------------------------------------------------------------
 
 
 class Occupancy:

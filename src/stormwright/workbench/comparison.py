@@ -30,6 +30,9 @@ from stormwright.schedulers.toolkit.traits import warm_up
 log = logging.getLogger(__name__)
 
 
+# Table --------------------------------------------------------------------------------------------
+# A comparison as a table of texts: for a terminal, a prompt and a notebook alike.
+
 #: Columns by heading after the reachable rate; traffic in tuples/s. Columns without any number are left out, except
 #: `cost`.
 _COLUMNS: dict[str, Callable[[PlacementFigures], float | int | None]] = {
@@ -46,10 +49,6 @@ _COLUMNS: dict[str, Callable[[PlacementFigures], float | int | None]] = {
     "moved": lambda figures: figures.moved_executors,
     "restarted": lambda figures: figures.restarted_workers,
 }
-
-#: Mark before a cost that is not comparable, and its explanation.
-MARK = "*"
-MARK_MEANS = "not comparable: the placement breaks limits or leaves executors out"
 
 
 def comparison_table(comparison: Comparison) -> TextTable:
@@ -82,6 +81,13 @@ def _number(value: float | int | None) -> str:
     if value is None:
         return "–"
     return f"{value:,}" if isinstance(value, int) else readable(value)
+
+
+# Comparison ---------------------------------------------------------------------------------------
+
+#: Mark before a cost that is not comparable, and its explanation.
+MARK = "*"
+MARK_MEANS = "not comparable: the placement breaks limits or leaves executors out"
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,11 @@ from stormwright.formats.storm.submission import ACKERS, WORKERS, UserComponent,
 from stormwright.model import Grouping, LoadProfile, Problem, Supervisor, TopologyAssignment, TopologyLoad
 from stormwright.model.cluster import DEFAULT_CORE_HZ
 from stormwright.schedulers import make_scheduler
-from stormwright.workbench.demo.topologies import TOPOLOGIES, Submission
+from stormwright.workbench.demo.settings import TOPOLOGIES, Submission
 from stormwright.workbench.simulated.topologies import RATE_TPS, TopologyModel, simulated_topologies
+
+# Generated clusters -------------------------------------------------------------------------------
+# Clusters in operation of any size, to explore the behaviour at that size.
 
 #: Executors on a node on average, nodes in a rack, and worker slots, cores and link of a node.
 EXECUTORS_A_NODE, NODES_A_RACK, SLOTS, CORES, LINK_BPS, MEMORY_MB = 20, 40, 8, 4, 1e9, 65_536.0
@@ -27,28 +30,6 @@ _MEDIAN_TPS, _SPREAD = 12_000.0, 0.7
 
 #: Names of topologies by kind; sizes are random.
 _NAMES = {"clicks": "word-count", "search": "word-count", "fraud": "exclamation", "orders": "word-count"}
-
-#: Configuration → slots that the topology asks for, slots of every supervisor node; table 5 of the paper.
-TABLE_5 = {1: (5, 5), 2: (5, 4), 3: (5, 3), 4: (4, 4), 5: (4, 3), 6: (3, 3)}
-
-_PLAIN = StormConf([])
-
-#: The paper's two topologies, as Storm's examples (storm-starter) have them.
-_TOPOLOGIES = {
-    "word-count": (
-        UserComponent("spout", "spout", 5, _PLAIN),
-        UserComponent("split", "bolt", 8, _PLAIN, (Grouping("spout"),)),
-        UserComponent("count", "bolt", 12, _PLAIN, (Grouping("split", kind="fields", fields=("word",)),)),
-    ),
-    "exclamation": (
-        UserComponent("word", "spout", 10, _PLAIN),
-        UserComponent("exclaim1", "bolt", 3, _PLAIN, (Grouping("word"),)),
-        UserComponent("exclaim2", "bolt", 2, _PLAIN, (Grouping("exclaim1"),)),
-    ),
-}
-
-#: The paper counts 28 and 18 executors for any number of requested slots: three more than the components have.
-_NUM_ACKERS = 3
 
 
 def cluster_in_operation(nodes: int, seed: int = 1) -> Problem:
@@ -113,6 +94,10 @@ CLUSTERS: dict[str, Callable[[], Problem]] = {
 }
 
 
+# TOP-Storm ----------------------------------------------------------------------------------------
+# The experiments of the TOP-Storm paper as problems, by name.
+
+
 class _Machine(NamedTuple):
     name: str
     ghz: float
@@ -129,6 +114,28 @@ _MACHINES = (
     _Machine("Node-D", 2.53, 4, 5054, 3.7),
     _Machine("Node-E", 3.40, 2, 6816, 3.7),
 )
+
+#: Configuration → slots that the topology asks for, slots of every supervisor node; table 5 of the paper.
+TABLE_5 = {1: (5, 5), 2: (5, 4), 3: (5, 3), 4: (4, 4), 5: (4, 3), 6: (3, 3)}
+
+_PLAIN = StormConf([])
+
+#: The paper's two topologies, as Storm's examples (storm-starter) have them.
+_TOPOLOGIES = {
+    "word-count": (
+        UserComponent("spout", "spout", 5, _PLAIN),
+        UserComponent("split", "bolt", 8, _PLAIN, (Grouping("spout"),)),
+        UserComponent("count", "bolt", 12, _PLAIN, (Grouping("split", kind="fields", fields=("word",)),)),
+    ),
+    "exclamation": (
+        UserComponent("word", "spout", 10, _PLAIN),
+        UserComponent("exclaim1", "bolt", 3, _PLAIN, (Grouping("word"),)),
+        UserComponent("exclaim2", "bolt", 2, _PLAIN, (Grouping("exclaim1"),)),
+    ),
+}
+
+#: The paper counts 28 and 18 executors for any number of requested slots: three more than the components have.
+_NUM_ACKERS = 3
 
 
 def top_storm(topology: str, configuration: int) -> Problem:

@@ -28,17 +28,11 @@ from stormwright.workbench.report import write_report
 log = logging.getLogger(__name__)
 
 
+# Report -------------------------------------------------------------------------------------------
+# Curves of cost against moves and restarts as one self-contained HTML page.
+
 #: The drawing, and what is left free for the words beside it.
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM = 900.0, 320.0, 90.0, 40.0
-
-#: Numbers to try, repeated in every power of ten.
-_STEPS = (1, 2, 5)
-
-#: Hint for a problem without a placement.
-_NOTHING_RUNS = (
-    "no current placement, so nothing can move; it is part of problems from `stormwright import nimbus`, "
-    "of `stormwright history at`, and of a service (GET /v1/problem)"
-)
 
 
 def write_tradeoff(path: Path, found: Tradeoff) -> None:
@@ -73,6 +67,18 @@ def _marks(
 def _y(found: Tradeoff, cost: float) -> float:
     highest = max([found.staying, *(point.cost for point in found.points)]) or 1.0
     return (_HEIGHT - _BOTTOM) * (1 - cost / highest / 1.08)
+
+
+# Tradeoff curve -----------------------------------------------------------------------------------
+
+#: Numbers to try, repeated in every power of ten.
+_STEPS = (1, 2, 5)
+
+#: Hint for a problem without a placement.
+_NOTHING_RUNS = (
+    "no current placement, so nothing can move; it is part of problems from `stormwright import nimbus`, "
+    "of `stormwright history at`, and of a service (GET /v1/problem)"
+)
 
 
 @dataclass(frozen=True)

@@ -36,11 +36,11 @@ from stormwright.schedulers.toolkit.plugin_guard import checked
 from stormwright.schedulers.toolkit.resolve import resolve_scheduler, scheduler_keeping_running
 from stormwright.schedulers.toolkit.traits import warm_up
 
+# Changes as text ----------------------------------------------------------------------------------
+# Parsing of changes from the command line and from the dashboard's form.
+
 _RATE = re.compile(r"(?P<of>(?P<topology>.+)=)?(?P<times>[x×*])?(?P<factor>\d+(?:\.\d+)?)", re.ASCII)
 _PARALLELISM = re.compile(r"(?:(?P<topology>.+)/)?(?P<component>[^/=]+)=(?P<count>\d{1,7})", re.ASCII)
-
-#: Upper limits of rate factors, and of nodes or executors to add: larger values are treated as typing errors.
-_MAX_FACTOR, _MAX_ADDED = 1e6, 100_000
 
 
 def parse_rate(text: str, faults: list[Fault]) -> tuple[str, float]:
@@ -75,6 +75,12 @@ def parse_link(text: str, faults: list[Fault]) -> float:
     if not speed:
         faults.append(Fault(f"should be a speed above 0 as in 1gbit, 100mbit or 500kbit; got {text}", "--link"))
     return speed
+
+
+# What if ------------------------------------------------------------------------------------------
+
+#: Upper limits of rate factors, and of nodes or executors to add: larger values are treated as typing errors.
+_MAX_FACTOR, _MAX_ADDED = 1e6, 100_000
 
 
 @dataclass(frozen=True)

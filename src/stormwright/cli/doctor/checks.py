@@ -12,6 +12,9 @@ from stormwright.errors import nearest
 from stormwright.model.fallback import PLACEMENT_SCHEDULER
 from stormwright.storm.installer import PROBE
 
+# Service ------------------------------------------------------------------------------------------
+# Checks of a running service: connections in both directions, clocks, records.
+
 #: Maximum difference of clocks in seconds: records from further ahead are refused, those from further back are late.
 MAX_SKEW_S = 2.0
 
@@ -20,16 +23,6 @@ MAX_PROFILE_S = 45.0
 
 #: Maximum fraction of rejected lines.
 MAX_QUARANTINED = 0.001
-
-#: Supported lines of Storm (docs/versions.md).
-STORM_LINES = ("2.6", "2.7", "2.8", "3.0")
-
-#: Age in seconds at which the service ignores the last snapshot of Nimbus.
-MAX_MONITOR_S = 60
-
-OLDEST_PYTHON = (3, 11)
-
-_CLASS = re.compile(r"[A-Za-z_$][\w$]*(\.[A-Za-z_$][\w$]*)*")
 
 
 def reached(service: ServiceFacts) -> Finding:
@@ -154,6 +147,10 @@ def measured(service: ServiceFacts) -> Finding:
     return Finding(name, "ok", "all topologies are measured")
 
 
+# All checks ---------------------------------------------------------------------------------------
+# All checks, over all facts.
+
+
 def all_findings(facts: Facts) -> list[Finding]:
     """Return the findings of all checks, in the order in which to fix them."""
     found = [python(facts), java(facts), compiled_code(facts)]
@@ -196,6 +193,19 @@ def _of_service(facts: Facts, service: ServiceFacts) -> Iterator[Finding]:
         yield clock_skew(service)
         yield from record_gaps(service)
         yield measured(service)
+
+
+# Checks -------------------------------------------------------------------------------------------
+
+#: Supported lines of Storm (docs/versions.md).
+STORM_LINES = ("2.6", "2.7", "2.8", "3.0")
+
+#: Age in seconds at which the service ignores the last snapshot of Nimbus.
+MAX_MONITOR_S = 60
+
+OLDEST_PYTHON = (3, 11)
+
+_CLASS = re.compile(r"[A-Za-z_$][\w$]*(\.[A-Za-z_$][\w$]*)*")
 
 
 def jar(found: Installation) -> Finding:

@@ -10,10 +10,11 @@ from typing import Any, Literal
 from stormwright.errors import InputError
 from stormwright.storm.jvm import conf_directory
 
+# storm.yaml ---------------------------------------------------------------------------------------
+# The storm.yaml of an installation, where it can be read, and where Nimbus is by it.
+
 #: Of Storm's defaults.yaml.
 NIMBUS_PORT, MONITOR_S = 6627, 10
-
-Verdict = Literal["ok", "wrong", "unknown"]
 
 
 def path_of(storm_home: Path) -> Path:
@@ -43,6 +44,11 @@ def seeds_of(conf: Mapping[str, Any]) -> list[tuple[str, int]]:
 def nimbus_of(conf: Mapping[str, Any]) -> str:
     """Return hosts and ports of Nimbus as text."""
     return " ".join(f"{host}:{port}" for host, port in seeds_of(conf)) or "unknown"
+
+
+# Facts --------------------------------------------------------------------------------------------
+
+Verdict = Literal["ok", "wrong", "unknown"]
 
 
 @dataclass(frozen=True)

@@ -15,27 +15,17 @@ from click.core import ParameterSource
 from stormwright.cli.options import ValidatedCommand
 from stormwright.errors import Fault, nearest
 
+# Options from file and environment ----------------------------------------------------------------
+# A verb whose options can also be set by a file and environment variables.
+#
+# The command line goes before the environment, that before the file, that before the default.
+
 #: Of variables. A Kubernetes service named ``stormwright`` sets STORMWRIGHT_PORT and others: none begins like this.
 PREFIX = "STORMWRIGHT_SERVE_"
 
 _FILE, _GIVEN = "stormwright.config", "stormwright.given"
 
-#: Section → keys that may stand in it; they may stand above all sections, too.
-SECTIONS: Mapping[str, Sequence[str]] = {
-    "triggers": ("overload", "period", "objective", "gain", "least-measured", "cool-down", "alarm-after"),
-    "budget": ("max-topologies", "max-executors", "most-missing"),
-}
 
-#: Section of the scheduler's parameters, where ``alpha = 0.5`` is ``--set alpha=0.5``.
-PARAMETERS = "set"
-
-#: Options that stand on the command line alone.
-NOT_IN_FILE = ("config", "check")
-
-
-# A verb whose options can also be set by a file and environment variables.
-#
-# The command line goes before the environment, that before the file, that before the default.
 class ConfigurableCommand(ValidatedCommand):
     """Reads the configuration file and environment variables, and reports all faults at once."""
 
@@ -123,6 +113,21 @@ def _source_of(ctx: click.Context, parameter: click.Parameter, source: Parameter
     if source is ParameterSource.ENVIRONMENT and isinstance(parameter, click.Option):
         return variable(parameter)
     return None
+
+
+# Contents of the file -----------------------------------------------------------------------------
+
+#: Section → keys that may stand in it; they may stand above all sections, too.
+SECTIONS: Mapping[str, Sequence[str]] = {
+    "triggers": ("overload", "period", "objective", "gain", "least-measured", "cool-down", "alarm-after"),
+    "budget": ("max-topologies", "max-executors", "most-missing"),
+}
+
+#: Section of the scheduler's parameters, where ``alpha = 0.5`` is ``--set alpha=0.5``.
+PARAMETERS = "set"
+
+#: Options that stand on the command line alone.
+NOT_IN_FILE = ("config", "check")
 
 
 @dataclass

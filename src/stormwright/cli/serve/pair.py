@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
+# Options ------------------------------------------------------------------------------------------
+# The options of one of several services beside a cluster.
+
 #: Decorator: the options of leader election.
 pair_options = options.group(
     click.option(
@@ -59,6 +62,8 @@ pair_options = options.group(
     ),
 )
 
+
+# Leader election ----------------------------------------------------------------------------------
 
 #: What stands for the ZooKeeper of the Storm cluster; and where services agree there, below which each cluster has its
 #: own path.

@@ -15,19 +15,18 @@ from stormwright.model.constraints.constraint import PlacedExecutors
 from stormwright.model.constraints.heaps import executors_per_heap, new_overuse
 from stormwright.model.constraints.isolation import isolated
 from stormwright.model.constraints.optional import tags_of, tags_of_node
-from stormwright.model.constraints.requests import Requests, max_heap_mb
+from stormwright.model.constraints.resources import Requests, max_heap_mb
 from stormwright.model.fallback import DEFAULT, ISOLATING, RESOURCE_AWARE, fallback_class
 from stormwright.model.requests import ON_HEAP
 from stormwright.model.topology_config import MAX_EXECUTORS_PER_WORKER
 from stormwright.predict.answer import Assumptions
 from stormwright.schedulers.toolkit.triggers import ONLINE, Adaptation
 
+# Several objectives -------------------------------------------------------------------------------
+# Goals in order of importance.
+
 #: Percent of the current value by which a later goal may worsen an earlier one: the accuracy of predictions.
 GIVEN_UP_PERCENT = 1.0
-
-#: Problem, wanted slots, their worth, and measured trees/s, by topology id → why topologies do not go there
-#: (`stormwright.controller.objectives.refusals.RefusedPlacements.stay`).
-Refuses = Callable[[Problem, IntArray, Mapping[str, float], Mapping[str, float]], Mapping[str, str | Forbidden]]
 
 
 class LexicographicObjective:
@@ -81,10 +80,13 @@ def _is_as_good(problem: Problem, goal: str, slots: IntArray, other: IntArray) -
     return gains[1] >= gains[0] - GIVEN_UP_PERCENT
 
 
+# Bounds -------------------------------------------------------------------------------------------
 # Placements that a scheduler may want but that are refused: missing tags, heaps too small for their measured use, or
 # limits of the cluster's own scheduler.
 #
 # The bridge to Nimbus refuses such placements as well, but for heaps, and only after the topology was paused.
+
+
 def within_heaps(problem: Problem) -> Problem:
     """Return the problem with executors per worker limited by heap, for schedulers that ignore heaps.
 
@@ -198,6 +200,13 @@ def _on_other_nodes(problem: Problem, wanted: IntArray, arrives: BoolArray, name
         other = sorted({problem.cluster.node_names[node] for node in set(then.tolist()) - set(now.tolist())})
         if other:
             yield problem.topologies[index].id, f"{name} did not choose {', '.join(other)} for it"
+
+
+# Objective ----------------------------------------------------------------------------------------
+
+#: Problem, wanted slots, their worth, and measured trees/s, by topology id → why topologies do not go there
+#: (`stormwright.controller.objectives.refusals.RefusedPlacements.stay`).
+Refuses = Callable[[Problem, IntArray, Mapping[str, float], Mapping[str, float]], Mapping[str, str | Forbidden]]
 
 
 @dataclass(frozen=True)

@@ -28,31 +28,8 @@ from stormwright.schedulers.toolkit.triggers import BALANCE
 #: nodes.
 THROUGHPUT, LATENCY, NODES, BALANCED, TRAFFIC = OBJECTIVES = ("throughput", "latency", "nodes", "balanced", "traffic")
 
-#: Default minimum gain of a move in percent: of traffic as in the paper, else a little more than the error of
-#: predictions.
-_MIN_TRAFFIC_PERCENT, _MIN_PERCENT = 20.0, 10.0
-
-#: Cap of a rate as a multiple of the measured one; for a topology above the geometric mean weight, the cap grows with
-#: its weight.
-ENOUGH = 2.0
-
-#: Minimum rise of reachable throughput in percent, at the lower end of its interval, for which topologies move.
-SURE_PERCENT = 2.0
-
-#: Part of the measured CPU that the model has to explain for a decision to rest on it.
-_EXPLAINED = (0.7, 1.4)
-
-#: Part of a node's CPU beyond which no text says that there is room; no decision depends on it.
-_MOSTLY = 0.8
-
-#: Minimum CPU of a tuple tree in µs, to avoid a division by zero.
-_TINY = 1e-9
-
-#: Latency of trees if no rate is sustained.
-_ENDLESS_MS = 1e9
-
-#: Predictions of topologies under the current and under a new placement.
-_Pairs = list[tuple[TopologyPrediction, TopologyPrediction]]
+# Gains --------------------------------------------------------------------------------------------
+# Gains of a placement over the current one, in the quantities used by the authors of schedulers.
 
 
 @dataclass(frozen=True)
@@ -123,6 +100,33 @@ _KINDS: Mapping[str, Callable[[Problem, IntArray], Gain]] = {
     NODES: _in_nodes,
     BALANCE: _in_balance,
 }
+
+
+#: Default minimum gain of a move in percent: of traffic as in the paper, else a little more than the error of
+#: predictions.
+_MIN_TRAFFIC_PERCENT, _MIN_PERCENT = 20.0, 10.0
+
+#: Cap of a rate as a multiple of the measured one; for a topology above the geometric mean weight, the cap grows with
+#: its weight.
+ENOUGH = 2.0
+
+#: Minimum rise of reachable throughput in percent, at the lower end of its interval, for which topologies move.
+SURE_PERCENT = 2.0
+
+#: Part of the measured CPU that the model has to explain for a decision to rest on it.
+_EXPLAINED = (0.7, 1.4)
+
+#: Part of a node's CPU beyond which no text says that there is room; no decision depends on it.
+_MOSTLY = 0.8
+
+#: Minimum CPU of a tuple tree in µs, to avoid a division by zero.
+_TINY = 1e-9
+
+#: Latency of trees if no rate is sustained.
+_ENDLESS_MS = 1e9
+
+#: Predictions of topologies under the current and under a new placement.
+_Pairs = list[tuple[TopologyPrediction, TopologyPrediction]]
 
 
 @dataclass(frozen=True)

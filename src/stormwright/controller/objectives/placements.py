@@ -151,6 +151,9 @@ def _once(known: dict[bytes, _T], slots: IntArray, find: Callable[[], _T]) -> _T
     return known[key]
 
 
+# Load ---------------------------------------------------------------------------------------------
+
+
 def measured_rates(problem: Problem) -> dict[str, float]:
     """Return measured trees/s per topology id."""
     known = problem.load.topologies if problem.load else {}

@@ -14,11 +14,11 @@ from stormwright.model.arrays import FloatArray, IndexArray, IntArray
 from stormwright.model.constraints.isolation import isolated
 from stormwright.model.topology_config import MACHINES
 
+# Workers ------------------------------------------------------------------------------------------
+# Workers of a topology and their resource use.
+
 #: Slot → executors of the worker in it, numbered in their topology; slots in ascending order.
 NodeWorkers: TypeAlias = dict[int, IndexArray]
-
-#: Rows of slots and CPU in arrays by resource: slots, then the problem's resources (CPU first), then isolation, if any.
-SLOTS, CPU = 0, 1
 
 
 def workers_of(slots: IntArray) -> NodeWorkers:
@@ -52,6 +52,12 @@ class WorkerLoads(NamedTuple):
         amounts = np.add.reduceat(demand[:, np.concatenate(list(workers.values()))], starts, axis=1)
         columns = {slot: column for column, slot in enumerate(workers)}
         return cls(columns, np.vstack([np.ones(len(workers)), amounts]))
+
+
+# Nodes of topologies ------------------------------------------------------------------------------
+
+#: Rows of slots and CPU in arrays by resource: slots, then the problem's resources (CPU first), then isolation, if any.
+SLOTS, CPU = 0, 1
 
 
 @dataclass(frozen=True, eq=False)

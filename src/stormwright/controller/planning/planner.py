@@ -28,18 +28,8 @@ from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.arrays import FloatArray, IndexArray, IntArray
 from stormwright.plans.plan import Move, TopologyMove
 
-#: Size up to which smallest groups are searched; of larger ones the first found is taken.
-SMALLEST_UP_TO = 4
-
-#: Tries in one search for a group.
-_TRIES = 100
-
-#: Number of large groups compared for the smallest, and searched in one plan.
-LARGE_COMPARED, LARGE_TRIES = 3, 40
-
-#: Maximum number of plans: if topologies are stranded in spare slots, a second plan excludes them from detours, and a
-#: third allows detours only if they can continue at once.
-_PLANS = 3
+# Order of steps -----------------------------------------------------------------------------------
+# Dependencies: topologies that must have moved before a step can be made.
 
 
 class StepMakers:
@@ -108,6 +98,22 @@ class StepMakers:
         for node in {self._room.node_of[slot] for slot in own}:
             self._left_node[node].add(name)
         self._left_slot.update(dict.fromkeys(own, name))
+
+
+# Planner ------------------------------------------------------------------------------------------
+
+#: Size up to which smallest groups are searched; of larger ones the first found is taken.
+SMALLEST_UP_TO = 4
+
+#: Tries in one search for a group.
+_TRIES = 100
+
+#: Number of large groups compared for the smallest, and searched in one plan.
+LARGE_COMPARED, LARGE_TRIES = 3, 40
+
+#: Maximum number of plans: if topologies are stranded in spare slots, a second plan excludes them from detours, and a
+#: third allows detours only if they can continue at once.
+_PLANS = 3
 
 
 def plan_moves(

@@ -50,6 +50,7 @@ REPLAY: Final = "replay"
 NEVER: Final = "never"
 KINDS: Final[tuple[MoveKind, ...]] = get_args(MoveKind)
 
+# Facts --------------------------------------------------------------------------------------------
 
 _ACKER, _ACKERS = "__acker", "topology.acker.executors"
 _MAX_PENDING = "topology.max.spout.pending"
@@ -131,6 +132,9 @@ class _Window:
     held_s: float | None
     held: int | None
     is_stateful: bool
+
+
+# Classification -----------------------------------------------------------------------------------
 
 
 def move_safety(
@@ -379,6 +383,9 @@ def _about(number: int | None, noun: str) -> str:
 def _names(bolts: Sequence[str]) -> str:
     more = len(bolts) - _MAX_NAMED
     return ", ".join(bolts[:_MAX_NAMED]) + (f" and {counted(more, 'more bolt')}" if more > 0 else "")
+
+
+# Permissions --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

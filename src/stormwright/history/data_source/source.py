@@ -44,9 +44,6 @@ _TEXTS = ("topology", "kind")
 #: Options in lower case, as Spark compares them.
 _OPTIONS = ("path", "url", "token", "history", "table", "columns", "start", "end", *_TEXTS)
 
-#: Key of an offset: the moment of the last row before it.
-_THROUGH = "through"
-
 
 class StormwrightSource(DataSource):
     """The format ``stormwright``: a table of a service, from its state directory or its address."""
@@ -92,6 +89,9 @@ class StormwrightSource(DataSource):
 
     def _given(self) -> dict[str, str]:
         return {name.lower(): value for name, value in self.options.items()}
+
+
+# Options ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -223,6 +223,9 @@ def _moment_ms(text: str | None) -> int | None:
     return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
+# Readers ------------------------------------------------------------------------------------------
+
+
 def _checked(table: SourceTable, schema: StructType, scan: Scan) -> Scan:
     """Return the scan of a schema, which may be the user's own."""
     known = {field.name: field.dataType.simpleString() for field in from_arrow_schema(table.schema).fields}
@@ -261,6 +264,10 @@ class _OfSpan(InputPartition):
 
     inner: InputPartition
     span: tuple[int, int]
+
+
+#: Key of an offset: the moment of the last row before it.
+_THROUGH = "through"
 
 
 class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):

@@ -33,8 +33,6 @@ _MS_DIGITS = 13
 
 _PARQUET = ds.ParquetFileFormat()
 
-_COVERED_S = pc.field("length_ns").cast(pa.float64()) / 1e9
-
 
 @dataclass
 class _Days(InputPartition):
@@ -219,6 +217,11 @@ def _last_moment(path: Path, moment: str) -> int:
     index = about.schema.names.index(moment)
     groups = (about.row_group(number).column(index).statistics for number in range(about.num_row_groups))
     return max((group.max for group in groups if group is not None and group.has_min_max), default=-1)
+
+
+# Loads --------------------------------------------------------------------------------------------
+
+_COVERED_S = pc.field("length_ns").cast(pa.float64()) / 1e9
 
 
 def _per_s(name: str) -> Callable[[float | None], ds.Expression]:

@@ -15,8 +15,8 @@ def unclear(evaluations: Sequence[Evaluation]) -> str:
     """Return why the outcome of a move needs review; empty if it came as promised or better.
 
     A significant improvement counts as a success even if it is smaller than promised. Regressions are detected earlier
-    and separately (`stormwright.history.evaluation.regression`). The highest rate is compared with its prediction only:
-    it does not say whether the topology is better off.
+    and separately (`stormwright.history.evaluation.moves`). The highest rate is compared with its prediction only: it
+    does not say whether the topology is better off.
     """
     compared = [each for each in evaluations if each.quantity != HIGHEST_RATE]
     if not compared:

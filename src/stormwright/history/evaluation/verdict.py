@@ -14,29 +14,6 @@ from stormwright.model.arrays import FloatArray
 from stormwright.plans.plan import Promise
 from stormwright.predict.fixed_point import waiting
 
-#: Part of the rate that a placement is predicted to sustain from which it limits the rate, where pending trees have no
-#: limit.
-_ALL_SUSTAINED = 0.9
-
-#: Probability from which spouts count as waiting for pending trees.
-MORE_PROBABLY = 0.5
-
-#: Minimum number of windows on either side.
-MIN_WINDOWS = 4
-
-#: Minimum effective number of independent values on either side.
-MIN_WORTH = 2.0
-
-CONFIDENCE = 0.95
-
-AS_PREDICTED, LESS, MORE, UNCLEAR = "as predicted", "less", "more", "cannot tell"
-
-#: Two ways of computing the same differ in the last digits.
-_RELATIVE_TOLERANCE = 1e-9
-
-#: Minimum predicted change for which a partial fulfilment is meaningful.
-_NO_EFFECT = 0.01
-
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
@@ -50,6 +27,17 @@ class Threshold:
 
     throughput: float = 1.0
     latency: float = 1.0
+
+
+# Promises -----------------------------------------------------------------------------------------
+# Promise of a move, adjusted to the actual load.
+
+#: Part of the rate that a placement is predicted to sustain from which it limits the rate, where pending trees have no
+#: limit.
+_ALL_SUSTAINED = 0.9
+
+#: Probability from which spouts count as waiting for pending trees.
+MORE_PROBABLY = 0.5
 
 
 def promised_for(promise: Promise, before: Sequence[Sample]) -> Threshold:
@@ -73,6 +61,25 @@ def _full(promise: Promise, before: Sequence[Sample], rate_tps: float) -> bool:
         part = np.array(np.mean(counted_pending) / promise.pending_limit)
         return bool(waiting(part) > MORE_PROBABLY)
     return promise.sustained_tps is not None and rate_tps >= _ALL_SUSTAINED * promise.sustained_tps
+
+
+# Verdict ------------------------------------------------------------------------------------------
+
+#: Minimum number of windows on either side.
+MIN_WINDOWS = 4
+
+#: Minimum effective number of independent values on either side.
+MIN_WORTH = 2.0
+
+CONFIDENCE = 0.95
+
+AS_PREDICTED, LESS, MORE, UNCLEAR = "as predicted", "less", "more", "cannot tell"
+
+#: Two ways of computing the same differ in the last digits.
+_RELATIVE_TOLERANCE = 1e-9
+
+#: Minimum predicted change for which a partial fulfilment is meaningful.
+_NO_EFFECT = 0.01
 
 
 @dataclass(frozen=True)

@@ -14,40 +14,20 @@ from stormwright.perflog.crossing import Crossing, TaskNodes, crossing
 from stormwright.perflog.records import MAX_CLOCK_AHEAD_MS, LogRecord
 from stormwright.perflog.schema import LATENCY_EDGES_MS
 
+# Observation --------------------------------------------------------------------------------------
+# Activity of topologies, window by window, counted from arriving records.
+#
+# The pipeline's loads spread what follows the placement by the model of Storm's groupings. To judge that model, what
+# really crossed between nodes is counted here: a record has the number of tuples for each target task. Completed trees
+# and their latencies are counted as well, to compare a placement with its prediction.
+
 #: Seconds of closed windows that are kept of a topology, and the age below which a worker is young.
 HISTORY_S, YOUNG_S = 600.0, 300.0
 
 #: A window is closed when a record begins so long after its end: what has not come by then is left out.
 GRACE_S = 5.0
 
-#: Seconds of a worker's life that never count: it connects to its peers and works off what has piled up meanwhile.
-CONNECTING_S = 10.0
 
-#: Warm-up seconds without data about compilers.
-UNTOLD_S = 20.0
-
-#: Of the CPU of warm workers, the most that compilers take; after so many seconds workers are warm in any case.
-COMPILING, LONGEST_S = 0.1, 120.0
-
-#: Workers of an age differ in it by no more than this, in seconds.
-LIKE_AGE_S = 10.0
-
-#: What a tree in each bucket of complete latency is taken to have needed: the middle, in the sense of ratios.
-_STEP = sqrt(LATENCY_EDGES_MS[1] / LATENCY_EDGES_MS[0])
-_MIDDLE_MS = (*(edge / _STEP for edge in LATENCY_EDGES_MS), LATENCY_EDGES_MS[-1] * _STEP)
-
-#: What trees are taken to have needed that needed less than the first bucket tells apart.
-SHORTEST_MS = _MIDDLE_MS[0]
-
-#: Supervisor and port.
-Slot = tuple[str, int]
-
-
-# Activity of topologies, window by window, counted from arriving records.
-#
-# The pipeline's loads spread what follows the placement by the model of Storm's groupings. To judge that model, what
-# really crossed between nodes is counted here: a record has the number of tuples for each target task. Completed trees
-# and their latencies are counted as well, to compare a placement with its prediction.
 class ObservedTraffic:
     """Counts records, each once, in windows that do not overlap; thread-safe.
 
@@ -149,7 +129,22 @@ def _newest(windows: Reversible[EvaluationWindow], start_ms: float) -> Iterator[
         yield window
 
 
+# Warm-up ------------------------------------------------------------------------------------------
 # Windows that represent a placement: not those in which young JVMs load classes and compile.
+
+#: Seconds of a worker's life that never count: it connects to its peers and works off what has piled up meanwhile.
+CONNECTING_S = 10.0
+
+#: Warm-up seconds without data about compilers.
+UNTOLD_S = 20.0
+
+#: Of the CPU of warm workers, the most that compilers take; after so many seconds workers are warm in any case.
+COMPILING, LONGEST_S = 0.1, 120.0
+
+#: Workers of an age differ in it by no more than this, in seconds.
+LIKE_AGE_S = 10.0
+
+
 def is_warm(age_s: float, compiling: float | None) -> bool:
     """Return whether workers have run long enough to count.
 
@@ -201,6 +196,19 @@ def of_like_age(young: Sequence[Sample], after: Sequence[Sample]) -> tuple[list[
 
 def _mean_age(samples: Sequence[Sample], otherwise: float) -> float:
     return sum(sample.age_s for sample in samples) / len(samples) if samples else otherwise
+
+
+# Window -------------------------------------------------------------------------------------------
+
+#: What a tree in each bucket of complete latency is taken to have needed: the middle, in the sense of ratios.
+_STEP = sqrt(LATENCY_EDGES_MS[1] / LATENCY_EDGES_MS[0])
+_MIDDLE_MS = (*(edge / _STEP for edge in LATENCY_EDGES_MS), LATENCY_EDGES_MS[-1] * _STEP)
+
+#: What trees are taken to have needed that needed less than the first bucket tells apart.
+SHORTEST_MS = _MIDDLE_MS[0]
+
+#: Supervisor and port.
+Slot = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,11 +19,11 @@ from stormwright.history.tables.store import Store
 log = logging.getLogger(__name__)
 
 
+# Closed panes -------------------------------------------------------------------------------------
+# Panes that the stream has closed, on their way into the history.
+
 #: Maximum number of batches whose panes are held in memory while they cannot be written.
 MAX_HELD = 1000
-
-#: Maximum retention of the history: a hundred years.
-MAX_DAYS = 36_525
 
 
 class ClosedPanes:
@@ -84,6 +84,12 @@ class ClosedPanes:
 
 def _batch_of(name: str) -> int:
     return int(name.rpartition("-")[2])
+
+
+# Ingest -------------------------------------------------------------------------------------------
+
+#: Maximum retention of the history: a hundred years.
+MAX_DAYS = 36_525
 
 
 def ingest(spark: SparkSession, store: Store, staging: Staging) -> dict[str, int]:

@@ -22,6 +22,9 @@ from stormwright.history.tables.definitions import Table
 from stormwright.pipeline.spark.file_systems import exists, renames_at_once
 from stormwright.pipeline.spark.target import first_line
 
+# Delta tables -------------------------------------------------------------------------------------
+# The tables in Delta format, whose log makes each write count at once.
+
 CHUNK = "chunk"
 
 
@@ -35,31 +38,7 @@ DELTA_CONF: Mapping[str, str] = {
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "4",
 }
 
-#: Rows of one file of a compacted day, about.
-ROWS_A_FILE = 16_000_000
 
-#: Spark's error for a missing directory.
-NOT_FOUND = "PATH_NOT_FOUND"
-
-#: Column with the day of a row in UTC; present in all results.
-DAY = "day"
-
-_CHUNKS, _WHOLE = "chunks", "days"
-_NUMBER = {_CHUNKS: "chunk", _WHOLE: "through"}
-_PART = re.compile(r"/(chunks|days)/day=(\d{4}-\d\d-\d\d)/version=(\d+)/(?:chunk|through)=(\d+)/[^/]+$")
-
-#: Partitions that are written are replaced, all others stay; and no marker files.
-_REPLACING = {
-    "partitionOverwriteMode": "dynamic",
-    "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
-    "maxRecordsPerFile": "0",  # (3)
-}
-_CLEARING = {"partitionOverwriteMode": "static", "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false"}
-
-FORMATS = ("parquet", "delta")
-
-
-# The tables in Delta format, whose log makes each write count at once.
 def delta_packages() -> tuple[str, ...]:
     """Return the required jars, as Maven coordinates.
 
@@ -192,6 +171,18 @@ def _files_for(rows: int) -> int:
     return max(1, round(rows / ROWS_A_FILE))
 
 
+# Store --------------------------------------------------------------------------------------------
+
+#: Rows of one file of a compacted day, about.
+ROWS_A_FILE = 16_000_000
+
+#: Spark's error for a missing directory.
+NOT_FOUND = "PATH_NOT_FOUND"
+
+#: Column with the day of a row in UTC; present in all results.
+DAY = "day"
+
+
 @dataclass(frozen=True)
 class DayRange:
     """Days from `first` to `last`, both inclusive; None is unbounded."""
@@ -261,6 +252,19 @@ def visible_parts(parts: Collection[Part]) -> list[Part]:
     # What was written again after an upgrade, in the place of what an older version of this code had written.
     newest = {(part.root, part.day, part.number): part for part in sorted(counting, key=lambda p: p.version)}
     return list(newest.values())
+
+
+_CHUNKS, _WHOLE = "chunks", "days"
+_NUMBER = {_CHUNKS: "chunk", _WHOLE: "through"}
+_PART = re.compile(r"/(chunks|days)/day=(\d{4}-\d\d-\d\d)/version=(\d+)/(?:chunk|through)=(\d+)/[^/]+$")
+
+#: Partitions that are written are replaced, all others stay; and no marker files.
+_REPLACING = {
+    "partitionOverwriteMode": "dynamic",
+    "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+    "maxRecordsPerFile": "0",  # (3)
+}
+_CLEARING = {"partitionOverwriteMode": "static", "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false"}
 
 
 class ParquetStore:
@@ -420,6 +424,9 @@ def day_of(table: Table) -> Column:
 def day_at(moment_ms: int) -> date:
     """Return the day of a moment."""
     return datetime.fromtimestamp(moment_ms / 1000, UTC).date()
+
+
+FORMATS = ("parquet", "delta")
 
 
 def as_uri(place: str) -> str:

@@ -12,15 +12,8 @@ from stormwright.model.arrays import FloatArray
 from stormwright.pipeline.measurement.panes import HIGHEST, KEYS, LOWEST, VALUES
 from stormwright.pipeline.settings import StreamSettings
 
-_ARROW_TYPES = {"string": pa.string(), "long": pa.int64(), "double": pa.float64()}
-
-#: Arrow schema of the result of `panes.panes`.
-PANES = pa.schema([("pane_ms", pa.int64()), *((n, _ARROW_TYPES[t]) for n, t in (KEYS | VALUES).items())])
-
-#: Arrow schema of a worker's second (`at`, since 1970).
-SECOND_KEYS = ["topology", "supervisor", "port", "at"]
-SECOND_SUMS = ["cpu_ns", "length_ns", "used_ns", "quota_ns", "used_known_ns"]
-SECONDS = [*SECOND_KEYS, *SECOND_SUMS]
+# Gaps ---------------------------------------------------------------------------------------------
+# Missing records: gaps in the sequence numbers of a worker.
 
 
 @dataclass(frozen=True)
@@ -60,6 +53,19 @@ def worker_records(facts: pa.Table) -> list[WorkerRecords]:
         )
         for worker in workers.to_pylist()
     ]
+
+
+# Windows ------------------------------------------------------------------------------------------
+
+_ARROW_TYPES = {"string": pa.string(), "long": pa.int64(), "double": pa.float64()}
+
+#: Arrow schema of the result of `panes.panes`.
+PANES = pa.schema([("pane_ms", pa.int64()), *((n, _ARROW_TYPES[t]) for n, t in (KEYS | VALUES).items())])
+
+#: Arrow schema of a worker's second (`at`, since 1970).
+SECOND_KEYS = ["topology", "supervisor", "port", "at"]
+SECOND_SUMS = ["cpu_ns", "length_ns", "used_ns", "quota_ns", "used_known_ns"]
+SECONDS = [*SECOND_KEYS, *SECOND_SUMS]
 
 
 def merged(before: pa.Table, update: pa.Table) -> pa.Table:

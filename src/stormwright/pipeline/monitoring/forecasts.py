@@ -16,6 +16,9 @@ from stormwright.model import LoadProfile, Problem, Topology, TopologyLoad
 from stormwright.model.arrays import FloatArray
 from stormwright.pipeline.monitoring.holt_winters import forecast
 
+# Minutes ------------------------------------------------------------------------------------------
+# Loads of components minute by minute, the input of forecasts.
+
 #: CPU of the executors and their output, per component and minute (since 1970).
 MINUTES = pa.schema(
     [
@@ -28,27 +31,6 @@ MINUTES = pa.schema(
 )
 
 _MINUTE_MS = 60_000
-
-#: An hour and a day, in minutes.
-SEASONS = (60, 1440)
-
-_AMOUNTS = ("cpu_hz", "rate_tps")
-_ENDS = ("", "_low", "_high")
-
-#: Forecast minute and expected values with intervals, per component.
-FORECASTS = pa.schema(
-    [
-        ("topology", pa.string()),
-        ("component", pa.string()),
-        ("minute", pa.int64()),
-        *((f"{amount}{end}", pa.float64()) for amount in _AMOUNTS for end in _ENDS),
-    ]
-)
-
-_FORECASTS_IN_SPARK = ", ".join(
-    f"{field.name} {'string' if field.type == pa.string() else 'long' if field.type == pa.int64() else 'double'}"
-    for field in FORECASTS
-)
 
 
 class MinuteTable:
@@ -142,6 +124,30 @@ def _read(path: Path) -> pa.Table:
             return file.read_all().select(MINUTES.names).cast(MINUTES)
     except (OSError, pa.ArrowException, KeyError, ValueError):
         return MINUTES.empty_table()
+
+
+# Forecasts ----------------------------------------------------------------------------------------
+
+#: An hour and a day, in minutes.
+SEASONS = (60, 1440)
+
+_AMOUNTS = ("cpu_hz", "rate_tps")
+_ENDS = ("", "_low", "_high")
+
+#: Forecast minute and expected values with intervals, per component.
+FORECASTS = pa.schema(
+    [
+        ("topology", pa.string()),
+        ("component", pa.string()),
+        ("minute", pa.int64()),
+        *((f"{amount}{end}", pa.float64()) for amount in _AMOUNTS for end in _ENDS),
+    ]
+)
+
+_FORECASTS_IN_SPARK = ", ".join(
+    f"{field.name} {'string' if field.type == pa.string() else 'long' if field.type == pa.int64() else 'double'}"
+    for field in FORECASTS
+)
 
 
 def forecast_minutes(minutes: pa.Table, horizon: int, seasons: Sequence[int] = SEASONS) -> pa.Table:

@@ -42,14 +42,10 @@ from stormwright.perflog.schema import (
 )
 from stormwright.pipeline.parsing.parsed import LINE, WHOLE
 
-#: Reason for a valid record that arrived too late for live loads: it is history only.
-LATE = "late: the interval began too long before the record was landed"
-
-#: Key of a record and its fields: two rows with the same key are one record delivered twice.
-RECORD_KEYS = {f"worker_{name}": f"worker.{name}" for name in IDENTITY} | {"seq": "seq", "start_ms": "start_ms"}
-
-
+# Ledger -------------------------------------------------------------------------------------------
 # Counts of all lines: nothing is lost without being counted.
+
+
 @dataclass(frozen=True, slots=True)
 class LineCounts:
     """Counts of lines; ``read = used + duplicate + quarantined``.
@@ -78,6 +74,15 @@ class LineCounts:
 
     def __add__(self, other: LineCounts) -> LineCounts:
         return LineCounts(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+
+
+# Clean --------------------------------------------------------------------------------------------
+
+#: Reason for a valid record that arrived too late for live loads: it is history only.
+LATE = "late: the interval began too long before the record was landed"
+
+#: Key of a record and its fields: two rows with the same key are one record delivered twice.
+RECORD_KEYS = {f"worker_{name}": f"worker.{name}" for name in IDENTITY} | {"seq": "seq", "start_ms": "start_ms"}
 
 
 def validated(lines: DataFrame, late_s: int) -> DataFrame:

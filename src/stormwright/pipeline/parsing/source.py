@@ -20,7 +20,7 @@ from stormwright.perflog.columns import LANDED, read_landed_file
 from stormwright.perflog.landing import COLUMNS_SUFFIX, SUFFIX, SUFFIXES, TEMPORARY_PREFIX
 from stormwright.pipeline.parsing.clean import late_marked, validated
 from stormwright.pipeline.parsing.parsed import LINE, parsed, record_type
-from stormwright.pipeline.spark.locations import Location, address
+from stormwright.pipeline.spark.target import Location, address
 
 #: Nothing else ends a line: not a carriage return, which is a blank in JSON.
 _LINES = {"lineSep": "\n"}

@@ -14,8 +14,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from stormwright.errors import Fault, InputError, MissingDependencyError, StormwrightError
-from stormwright.pipeline.spark.locations import Location, address
-from stormwright.pipeline.spark.target import SparkTarget, first_line
+from stormwright.pipeline.spark.target import Location, SparkTarget, address, first_line
+
+# Jars ---------------------------------------------------------------------------------------------
 
 #: Version of Hadoop in Spark, and of the AWS SDK that it is built with.
 HADOOP, AWS_SDK = "3.5.0", "2.35.4"
@@ -43,19 +44,6 @@ _NO_JARS = ("FAILED DOWNLOADS", "UNRESOLVED DEPENDENCIES")
 
 #: Seconds for an S3 server to accept a connection: Hadoop's client would retry for minutes.
 _ANSWERS_S = 10.0
-
-#: File systems that rename a directory at once; object stores copy one file after another.
-_ATOMIC = frozenset({"file", "hdfs", "viewfs"})
-
-#: Directory in ``org.apache.hadoop.fs`` with the classes of a file system → its scheme, and its package.
-_PACKAGES = {"s3a": ("s3a", "hadoop-aws"), "azurebfs": ("abfs", "hadoop-azure"), "gs": ("gs", "hadoop-gcp")}
-
-_UNKNOWN_SCHEME = re.compile(r"No FileSystem for scheme:? \"?([\w+.-]+)")
-_NO_FILE_SYSTEM = re.compile(r"Class org\.apache\.hadoop\.fs\.(\w+)\.\w+ not found")
-_NO_CLASS = re.compile(r"NoClassDefFoundError: (software/amazon/[\w/]+)")
-_NO_BUCKET = re.compile(r"UnknownStoreException: `?(\w+://[^/'\s]+)")
-_NO_CREDENTIALS = re.compile(r"AccessDeniedException: (\w+://[^:\s]+): .*NoAuthWithAWSException")
-_DENIED = re.compile(r"AccessDeniedException: (\w+://[^:\s]+): ")
 
 
 def fetching(packages: Sequence[str]) -> dict[str, str]:
@@ -140,9 +128,18 @@ def _scheme(location: Location) -> str:
     return str(location).partition(":")[0]
 
 
+# Rename -------------------------------------------------------------------------------------------
+
+#: File systems that rename a directory at once; object stores copy one file after another.
+_ATOMIC = frozenset({"file", "hdfs", "viewfs"})
+
+
 def renames_at_once(uri: str) -> bool:
     """Return whether the rename of a directory is atomic on the file system of a URI."""
     return _scheme(uri) in _ATOMIC
+
+
+# Access -------------------------------------------------------------------------------------------
 
 
 def exists(spark: SparkSession, location: Location) -> bool:
@@ -164,6 +161,17 @@ def exists(spark: SparkSession, location: Location) -> bool:
         if (known := file_system_error(error)) is not None:
             raise known from error
         raise InputError("location", [Fault(f"Spark cannot look there: {first_line(error)}", str(location))]) from error
+
+
+#: Directory in ``org.apache.hadoop.fs`` with the classes of a file system → its scheme, and its package.
+_PACKAGES = {"s3a": ("s3a", "hadoop-aws"), "azurebfs": ("abfs", "hadoop-azure"), "gs": ("gs", "hadoop-gcp")}
+
+_UNKNOWN_SCHEME = re.compile(r"No FileSystem for scheme:? \"?([\w+.-]+)")
+_NO_FILE_SYSTEM = re.compile(r"Class org\.apache\.hadoop\.fs\.(\w+)\.\w+ not found")
+_NO_CLASS = re.compile(r"NoClassDefFoundError: (software/amazon/[\w/]+)")
+_NO_BUCKET = re.compile(r"UnknownStoreException: `?(\w+://[^/'\s]+)")
+_NO_CREDENTIALS = re.compile(r"AccessDeniedException: (\w+://[^:\s]+): .*NoAuthWithAWSException")
+_DENIED = re.compile(r"AccessDeniedException: (\w+://[^:\s]+): ")
 
 
 def file_system_error(error: Exception) -> StormwrightError | None:

@@ -14,17 +14,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql.streaming.listener import StreamingQueryListener
 from pyspark.sql.streaming.query import StreamingQuery
 
+# Listener -----------------------------------------------------------------------------------------
+# Figures of the running queries, as reported by Spark after every batch.
+
+
 #: Name that Spark's Kafka source gives to the figure.
 _BEHIND = "maxOffsetsBehindLatest"
-
-#: Errors raised by a call to a JVM that has ended.
-GONE = (PySparkException, Py4JError, OSError)
-
-#: Seconds before the first restart; twice as many before each further one that brings no batch to its end.
-FIRST_PAUSE_S = 0.5
-LONGEST_PAUSE_S = 60.0
-
-_TRACEBACK = "Traceback (most recent call last):"
 
 
 @dataclass(frozen=True)
@@ -93,6 +88,18 @@ class QueryFigures(StreamingQueryListener):
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
         """Ignore the end of a query; its supervisor handles it."""
+
+
+# Query supervisor ---------------------------------------------------------------------------------
+
+#: Errors raised by a call to a JVM that has ended.
+GONE = (PySparkException, Py4JError, OSError)
+
+#: Seconds before the first restart; twice as many before each further one that brings no batch to its end.
+FIRST_PAUSE_S = 0.5
+LONGEST_PAUSE_S = 60.0
+
+_TRACEBACK = "Traceback (most recent call last):"
 
 
 class SupervisedQuery:

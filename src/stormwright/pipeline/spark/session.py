@@ -25,9 +25,11 @@ from stormwright.errors import Fault, InputError, StormwrightError
 from stormwright.pipeline.settings import StreamSettings
 from stormwright.pipeline.spark import remote
 from stormwright.pipeline.spark.file_systems import jars_error, with_jars
-from stormwright.pipeline.spark.locations import Location
 from stormwright.pipeline.spark.scratch import scratch
-from stormwright.pipeline.spark.target import EVERYWHERE, SparkTarget, first_line
+from stormwright.pipeline.spark.target import EVERYWHERE, Location, SparkTarget, first_line
+
+# Options ------------------------------------------------------------------------------------------
+# Spark's settings for the two kinds of work, each with its reason: a lean live stream, and batches.
 
 LOOPBACK = "127.0.0.1"
 
@@ -39,46 +41,7 @@ BATCH_HEAP_MB = 2048
 
 _CHECKPOINT_FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 
-#: What differs where batches hold many records.
-_HIGH = {"spark.master": "local[*]", "spark.sql.shuffle.partitions": str(max(2, os.cpu_count() or 1))}
 
-#: Options for the driver of a cluster. Partitions and addresses are left to the cluster's own configuration.
-CLUSTER = {**EVERYWHERE, "spark.ui.showConsoleProgress": "false"}
-
-#: Set by spark-submit in the programs that it starts: the JVM is there already.
-_SUBMITTED = "PYSPARK_GATEWAY_PORT"
-
-#: Lines of a JVM's log that state why it ended: the error, and the exit.
-_LAST_LINES = 3
-
-#: Sourced by Spark's launcher before it becomes the JVM, so the JVM inherits all of it.
-_SPARK_ENV = """\
-exec 2>>{log}
-renice -n {niceness} -p $$ >/dev/null
-"""
-
-_LOG4J = """\
-rootLogger.level = warn
-rootLogger.appenderRef.file.ref = file
-appender.file.type = RollingFile
-appender.file.name = file
-appender.file.fileName = {log}
-appender.file.filePattern = {log}.%i
-appender.file.layout.type = PatternLayout
-appender.file.layout.pattern = %d %p %c{{1}}: %m%n%ex
-appender.file.policies.type = SizeBasedTriggeringPolicy
-appender.file.policies.size = 4MB
-appender.file.strategy.type = DefaultRolloverStrategy
-appender.file.strategy.max = 1
-"""
-
-#: Prefix of settings of Hadoop, and those that may be secrets, as in Spark's own ``spark.redaction.regex``: PySpark
-#: passes settings on the command line of the JVM, which other users can see, so these are set when it runs.
-_HADOOP = "spark.hadoop."
-_SECRET = re.compile(rf"^{re.escape(_HADOOP)}.*(secret|password|token|access\.?key)", re.IGNORECASE)
-
-
-# Spark's settings for the two kinds of work, each with its reason: a lean live stream, and batches.
 def temporary(directory: Path) -> Path:
     """Return the directory for files that need not outlive the JVM."""
     return directory / "tmp"
@@ -108,6 +71,10 @@ def of_this_machine(directory: Path, heap_mb: int, java: str = "") -> dict[str, 
         # Many small files are listed by the driver, not by a job with a task a file.
         "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
     }
+
+
+#: What differs where batches hold many records.
+_HIGH = {"spark.master": "local[*]", "spark.sql.shuffle.partitions": str(max(2, os.cpu_count() or 1))}
 
 
 def live(directory: Path, settings: StreamSettings) -> dict[str, str]:
@@ -144,6 +111,40 @@ def batch(directory: Path) -> dict[str, str]:
         **of_this_machine(directory, BATCH_HEAP_MB),
         "spark.sql.shuffle.partitions": str(BATCH_PARTITIONS),
     }
+
+
+#: Options for the driver of a cluster. Partitions and addresses are left to the cluster's own configuration.
+CLUSTER = {**EVERYWHERE, "spark.ui.showConsoleProgress": "false"}
+
+
+# Session ------------------------------------------------------------------------------------------
+
+#: Set by spark-submit in the programs that it starts: the JVM is there already.
+_SUBMITTED = "PYSPARK_GATEWAY_PORT"
+
+#: Lines of a JVM's log that state why it ended: the error, and the exit.
+_LAST_LINES = 3
+
+#: Sourced by Spark's launcher before it becomes the JVM, so the JVM inherits all of it.
+_SPARK_ENV = """\
+exec 2>>{log}
+renice -n {niceness} -p $$ >/dev/null
+"""
+
+_LOG4J = """\
+rootLogger.level = warn
+rootLogger.appenderRef.file.ref = file
+appender.file.type = RollingFile
+appender.file.name = file
+appender.file.fileName = {log}
+appender.file.filePattern = {log}.%i
+appender.file.layout.type = PatternLayout
+appender.file.layout.pattern = %d %p %c{{1}}: %m%n%ex
+appender.file.policies.type = SizeBasedTriggeringPolicy
+appender.file.policies.size = 4MB
+appender.file.strategy.type = DefaultRolloverStrategy
+appender.file.strategy.max = 1
+"""
 
 
 def spark_session(
@@ -266,6 +267,12 @@ def _previous_interrupt_handler(previous: Any) -> Iterator[None]:
 def _no_interrupted_call(record: logging.LogRecord) -> bool:
     """Return False for log records of Py4J about Ctrl-C."""
     return not (record.exc_info and isinstance(record.exc_info[1], KeyboardInterrupt))
+
+
+#: Prefix of settings of Hadoop, and those that may be secrets, as in Spark's own ``spark.redaction.regex``: PySpark
+#: passes settings on the command line of the JVM, which other users can see, so these are set when it runs.
+_HADOOP = "spark.hadoop."
+_SECRET = re.compile(rf"^{re.escape(_HADOOP)}.*(secret|password|token|access\.?key)", re.IGNORECASE)
 
 
 def _started(master: str | None, options: Mapping[str, str], hint: Callable[[], str]) -> SparkSession:

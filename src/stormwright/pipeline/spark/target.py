@@ -5,12 +5,53 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from stormwright.errors import Fault, InputError
 
 #: Setting that has the same meaning for all targets and can be changed in a running session.
 EVERYWHERE = {"spark.sql.session.timeZone": "UTC"}
 
+# Locations ----------------------------------------------------------------------------------------
+# Locations of tables: directories of this machine, or URIs of any Hadoop file system.
+
+#: A path, or a URI as text (a `Path` would make ``hdfs:/host`` of ``hdfs://host``).
+Location = Path | str
+
+_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
+
+
+def is_uri(location: Location) -> bool:
+    """Return whether a location is a URI that Spark accesses rather than this process."""
+    return isinstance(location, str) and _URI.match(location) is not None
+
+
+def address(location: Location) -> str:
+    """Return the location for Spark: a URI unchanged, a path as absolute path."""
+    return str(location) if is_uri(location) else str(Path(location).absolute())
+
+
+def inside(location: Location, name: str) -> Location:
+    """Return the location of `name` in a directory."""
+    return f"{str(location).rstrip('/')}/{name}" if is_uri(location) else Path(location) / name
+
+
+def local_path(location: Location, what: str) -> Path:
+    """Return a local directory.
+
+    Raises
+    ------
+    InputError
+        The location is a URI; `what` names it in the message.
+    """
+    if _URI.match(str(location)):
+        raise InputError(
+            what, [Fault("has to be a path on this machine: this process writes it, not Spark", str(location))]
+        )
+    return Path(location)
+
+
+# Where Spark runs ---------------------------------------------------------------------------------
 
 #: Environment variable equivalent to ``--master``.
 MASTER_VARIABLE = "STORMWRIGHT_SPARK_MASTER"
@@ -29,9 +70,6 @@ _CONNECT = re.compile(r"sc://[^\s/;]+(/\S*)?")
 _SUBMITTED = ("yarn", "k8s://")
 
 _WANTED = "should be local[N], spark://HOST:PORT or sc://HOST:PORT"
-
-#: Ends of the names of settings that are sizes of memory, with which a JVM does not start if they are wrong.
-_SIZES = (".memory", ".memoryOverhead")
 
 
 @dataclass(frozen=True)
@@ -110,6 +148,10 @@ def _master_faults(master: str) -> list[Fault]:
     if any(form.fullmatch(master) for form in (_LOCAL, _STANDALONE, _CONNECT)):
         return []
     return [Fault(f"{_WANTED}, got {master!r}", "--master")]
+
+
+#: Ends of the names of settings that are sizes of memory, with which a JVM does not start if they are wrong.
+_SIZES = (".memory", ".memoryOverhead")
 
 
 def _setting_fault(key: str, value: str) -> Fault | None:

@@ -26,22 +26,18 @@ from stormwright.pipeline.parsing.source import read_landed, read_records
 from stormwright.pipeline.plan import large_batch
 from stormwright.pipeline.settings import StreamSettings
 from stormwright.pipeline.spark.file_systems import exists
-from stormwright.pipeline.spark.locations import Location, address, inside, is_uri
-from stormwright.pipeline.streaming.live_state import LiveState
+from stormwright.pipeline.spark.target import Location, address, inside, is_uri
+from stormwright.pipeline.streaming.progress import LiveState
+
+# Output directory ---------------------------------------------------------------------------------
+# Output of a backfill: a separate directory, as its content is replaced.
 
 RECORDS, PANES, QUARANTINE = "records", "panes", "quarantine"
 
 #: Files of a table written by Spark; other files begin with an underscore, checksums with a dot.
 _OF_A_TABLE = re.compile(rf"({RECORDS}|{PANES}|{QUARANTINE})(/(part-[^/]+|_SUCCESS|_temporary(/.+)?|\.[^/]+\.crc))?")
 
-#: The type of the quarantine table, for Spark.
-_QUARANTINE = "reason string, file string, line_number long, landed_ms long, line string, line_base64 string"
 
-#: Upper bound of the time between two moments of a record.
-NEVER_LATE_S = 10**10
-
-
-# Output of a backfill: a separate directory, as its content is replaced.
 def require_own(into: Location, directories: Sequence[Location], spark: SparkSession | None = None) -> None:
     """Raise unless a backfill may write to a directory: it is empty or holds an earlier backfill.
 
@@ -85,6 +81,15 @@ def _files_in(spark: SparkSession, into: Location) -> Iterator[str]:
     begin = re.sub(r"^[^:]+:/+", "/", address(into)).rstrip("/") + "/"
     for path in paths:
         yield path.partition(begin)[2] or path
+
+
+# Batch --------------------------------------------------------------------------------------------
+
+#: The type of the quarantine table, for Spark.
+_QUARANTINE = "reason string, file string, line_number long, landed_ms long, line string, line_base64 string"
+
+#: Upper bound of the time between two moments of a record.
+NEVER_LATE_S = 10**10
 
 
 @dataclass(frozen=True)

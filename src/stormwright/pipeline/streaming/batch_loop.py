@@ -34,12 +34,6 @@ PROMPT_S = 10.0
 #: Processes landed files as one batch.
 Take = Callable[[Sequence[Path]], object]
 
-#: Errors of the machine, whatever the file: no space, no more open files.
-_OF_THE_MACHINE = {ENOSPC, EDQUOT, EMFILE, ENFILE}
-
-#: Returns why files cannot be processed, None if they can.
-_Failure = Callable[[Sequence[Path]], str | None]
-
 
 class BatchLoop:
     """Processes the files of a landing directory in batches, from a thread, until it is stopped.
@@ -171,7 +165,16 @@ def has_ended(error: Exception) -> bool:
     return isinstance(error, Py4JError | ConnectionError)
 
 
+# Files that fail ----------------------------------------------------------------------------------
 # Detection of files over which a batch fails; they are set aside whole so that the stream continues.
+
+#: Errors of the machine, whatever the file: no space, no more open files.
+_OF_THE_MACHINE = {ENOSPC, EDQUOT, EMFILE, ENFILE}
+
+#: Returns why files cannot be processed, None if they can.
+_Failure = Callable[[Sequence[Path]], str | None]
+
+
 def quarantine_failing_files(take: Take, landing: Path, quarantine: Quarantine, settings: StreamSettings) -> None:
     """Move landed files that cannot be processed to the quarantine.
 

@@ -42,47 +42,13 @@ from stormwright.pipeline.spark.file_systems import could_not_fetch, fetching
 from stormwright.pipeline.spark.query_supervisor import SupervisedQuery
 from stormwright.pipeline.spark.session import spark_session
 
+# Connector ----------------------------------------------------------------------------------------
+# The jars of Spark's Kafka connector, which are no part of Spark.
+
 #: Has the version of Spark.
 _CONNECTOR = "spark-sql-kafka-0-10_2.13"
 
-#: Columns of Spark's Kafka source that are used.
-_COLUMNS = ("partition", "offset", "timestamp", "value")
 
-#: How the names of files end that hold messages.
-_LANDED = f"-kafka{COLUMNS_SUFFIX}"
-
-#: Files that may wait in the landing directory before the next batch: one is processed meanwhile. All others wait in
-#: Kafka, as the stream of loads may take many files at once.
-_MAX_WAITING = 2
-
-_POLL_S = 0.1
-
-#: Name of the query.
-QUERY = "kafka"
-
-#: Messages of a batch, and where a query without a checkpoint begins; options of the topic override them.
-_DEFAULTS = {
-    "maxOffsetsPerTrigger": "10000",
-    "startingOffsets": "earliest",
-    # Without a broker Kafka's client waits for a minute by default, three times, before there is an error to report.
-    "fetchOffset.numRetries": "1",
-    "kafka.request.timeout.ms": "10000",
-    "kafka.default.api.timeout.ms": "10000",
-}
-
-#: Parts of Spark's and Kafka's messages → what is wrong, and what to do.
-_CAUSES = {
-    "UnknownTopicOrPartition": "the topic {topic.name} is not at {topic.brokers}: create it, or correct --kafka-topic",
-    "data may have been lost": "messages of {topic.name} expired before they were read: pass --kafka-conf "
-    "failOnDataLoss=false to skip them; if the topic was created again, delete {directory} instead",
-    **dict.fromkeys(
-        ("TimeoutException", "Failed to create new KafkaAdminClient"),
-        "no Kafka broker answers at {topic.brokers}: start it, or correct --kafka and --kafka-conf",
-    ),
-}
-
-
-# The jars of Spark's Kafka connector, which are no part of Spark.
 def connector_conf(topic: KafkaTopic, directory: Path) -> Mapping[str, str]:
     """Return the settings of a Spark session that give it the connector.
 
@@ -135,6 +101,22 @@ def connected_session(directory: Path, settings: StreamSettings) -> SparkSession
                 f"to a directory and pass --kafka-jars; {log} says more"
             ) from error
         raise
+
+
+# Landing ------------------------------------------------------------------------------------------
+# From messages to a landed file.
+
+#: Columns of Spark's Kafka source that are used.
+_COLUMNS = ("partition", "offset", "timestamp", "value")
+
+#: How the names of files end that hold messages.
+_LANDED = f"-kafka{COLUMNS_SUFFIX}"
+
+#: Files that may wait in the landing directory before the next batch: one is processed meanwhile. All others wait in
+#: Kafka, as the stream of loads may take many files at once.
+_MAX_WAITING = 2
+
+_POLL_S = 0.1
 
 
 @dataclass(frozen=True)
@@ -266,6 +248,33 @@ def _parsed(messages: pa.Table, late_s: float) -> ParsedRows:
                 lines.append(line)
                 landed_ms.append(min(moment_ms, now_ms))
     return parsed_rows(lines, landed_ms, late_s)
+
+
+# Query --------------------------------------------------------------------------------------------
+
+#: Name of the query.
+QUERY = "kafka"
+
+#: Messages of a batch, and where a query without a checkpoint begins; options of the topic override them.
+_DEFAULTS = {
+    "maxOffsetsPerTrigger": "10000",
+    "startingOffsets": "earliest",
+    # Without a broker Kafka's client waits for a minute by default, three times, before there is an error to report.
+    "fetchOffset.numRetries": "1",
+    "kafka.request.timeout.ms": "10000",
+    "kafka.default.api.timeout.ms": "10000",
+}
+
+#: Parts of Spark's and Kafka's messages → what is wrong, and what to do.
+_CAUSES = {
+    "UnknownTopicOrPartition": "the topic {topic.name} is not at {topic.brokers}: create it, or correct --kafka-topic",
+    "data may have been lost": "messages of {topic.name} expired before they were read: pass --kafka-conf "
+    "failOnDataLoss=false to skip them; if the topic was created again, delete {directory} instead",
+    **dict.fromkeys(
+        ("TimeoutException", "Failed to create new KafkaAdminClient"),
+        "no Kafka broker answers at {topic.brokers}: start it, or correct --kafka and --kafka-conf",
+    ),
+}
 
 
 class KafkaStream:

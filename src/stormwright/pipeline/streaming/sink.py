@@ -25,16 +25,10 @@ from stormwright.pipeline.parsing.quarantine import Quarantine
 from stormwright.pipeline.parsing.source import remove_files, waiting_files
 from stormwright.pipeline.plan import StreamBatch
 from stormwright.pipeline.settings import StreamSettings
-from stormwright.pipeline.streaming.live_state import LiveState, Pane
+from stormwright.pipeline.streaming.progress import LiveState, Pane
 
-_MANIFEST = "state.json"
-_SUFFIX = ".arrow"
-
-#: Seconds for which the delays of records are stored, and of how many records of a batch at most.
-LAGS_S, MAX_LAGS = 60.0, 5_000
-
-#: The newest measurement is written as JSON at most for this share of the time.
-LATEST_SHARE = 0.02
+# Closed panes -------------------------------------------------------------------------------------
+# Interface for storing closed panes of a stream.
 
 
 class ClosedPaneKeeper(Protocol):
@@ -56,7 +50,13 @@ class ClosedPaneKeeper(Protocol):
         ...
 
 
+# State on disk ------------------------------------------------------------------------------------
 # State of a stream on disk: a file for each table of a pane, and one that lists the valid files.
+
+_MANIFEST = "state.json"
+_SUFFIX = ".arrow"
+
+
 def save(state: LiveState, directory: Path) -> None:
     """Replace the state on disk atomically: changed panes first, then the file that makes them valid.
 
@@ -164,6 +164,15 @@ def _tidy(directory: Path) -> None:
         for path in directory.glob(f"*{_SUFFIX}"):
             if path.name not in counting:
                 path.unlink()
+
+
+# Sink ---------------------------------------------------------------------------------------------
+
+#: Seconds for which the delays of records are stored, and of how many records of a batch at most.
+LAGS_S, MAX_LAGS = 60.0, 5_000
+
+#: The newest measurement is written as JSON at most for this share of the time.
+LATEST_SHARE = 0.02
 
 
 class ProfileSink:

@@ -18,20 +18,17 @@ from stormwright.base.file_lock import exclusive_lock
 from stormwright.errors import StormwrightError
 from stormwright.model import LoadProfile, Problem
 from stormwright.perflog.columns import ParsedRows
-from stormwright.pipeline.measurement.measurement import Measurement
-from stormwright.pipeline.measurement.node_load import capacity_cores
-from stormwright.pipeline.monitoring.alarm_log import Alarm
-from stormwright.pipeline.monitoring.alarms import AlarmStream
+from stormwright.pipeline.measurement.measurement import Measurement, capacity_cores
+from stormwright.pipeline.monitoring.alarms import Alarm, AlarmStream
 from stormwright.pipeline.parsing.source import prune, rows_in, waiting_files
 from stormwright.pipeline.plan import BatchPlan
 from stormwright.pipeline.settings import RecordRate, StreamSettings
-from stormwright.pipeline.spark.locations import local_path
 from stormwright.pipeline.spark.query_supervisor import GONE, QueryFigures
 from stormwright.pipeline.spark.session import temporary
+from stormwright.pipeline.spark.target import local_path
 from stormwright.pipeline.streaming.batch_loop import BatchLoop, quarantine_failing_files
 from stormwright.pipeline.streaming.kafka import QUERY, KafkaStream, connected_session
-from stormwright.pipeline.streaming.live_state import LiveState
-from stormwright.pipeline.streaming.progress import StreamProgress
+from stormwright.pipeline.streaming.progress import LiveState, StreamProgress
 from stormwright.pipeline.streaming.sink import ClosedPaneKeeper, ProfileSink, take_over
 
 __all__ = ["LoadStream", "StreamSettings"]

@@ -20,30 +20,10 @@ from stormwright.service.auth.settings import AccessSettings, is_loopback
 from stormwright.service.auth.tokens import Tokens
 from stormwright.service.http.asgi import App, Scope
 
+# Rate limits --------------------------------------------------------------------------------------
+
 #: Maximum number of names or addresses remembered; the one unused for longest is forgotten first.
 MAX_REMEMBERED = 10_000
-
-#: Failed logins per address: burst, and seconds per further attempt. Valid tokens are not limited, so a client that
-#: guesses does not lock out others at the same address.
-FAILURES, FAILURE_S = 20, 3.0
-
-#: Expensive requests per user (or address, without authentication): burst, and seconds per further request.
-COSTLY, COSTLY_S = 60, 0.5
-
-#: Expensive requests: documents of the whole cluster, and those that start a computation.
-_COSTLY = frozenset(
-    {
-        ("GET", "/v1/problem"),
-        ("POST", "/v1/plans"),
-        ("POST", "/plans"),
-        ("POST", "/try/compare"),
-        ("POST", "/try/what-if"),
-    }
-)
-
-_READING = ("GET", "HEAD")
-
-_WHO = "a token is required: --token-file or STORMWRIGHT_TOKEN, or authorization: Bearer"
 
 
 @dataclass
@@ -82,6 +62,31 @@ class TokenBucket:
             return (1 - left.times) * self._every_s
         left.times -= 1
         return 0.0
+
+
+# Middleware ---------------------------------------------------------------------------------------
+
+#: Failed logins per address: burst, and seconds per further attempt. Valid tokens are not limited, so a client that
+#: guesses does not lock out others at the same address.
+FAILURES, FAILURE_S = 20, 3.0
+
+#: Expensive requests per user (or address, without authentication): burst, and seconds per further request.
+COSTLY, COSTLY_S = 60, 0.5
+
+#: Expensive requests: documents of the whole cluster, and those that start a computation.
+_COSTLY = frozenset(
+    {
+        ("GET", "/v1/problem"),
+        ("POST", "/v1/plans"),
+        ("POST", "/plans"),
+        ("POST", "/try/compare"),
+        ("POST", "/try/what-if"),
+    }
+)
+
+_READING = ("GET", "HEAD")
+
+_WHO = "a token is required: --token-file or STORMWRIGHT_TOKEN, or authorization: Bearer"
 
 
 @dataclass(frozen=True)

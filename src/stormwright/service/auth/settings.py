@@ -11,6 +11,9 @@ from pathlib import Path
 
 from stormwright.errors import Fault, InputError
 
+# Certificates -------------------------------------------------------------------------------------
+# TLS: the service's own certificate, and those that others show.
+
 
 def tls_context(tls: Tls) -> ssl.SSLContext:
     """TLS 1.2 or later, with a service's certificate.
@@ -68,6 +71,9 @@ def _require_readable(path: Path, option: str) -> None:
 
 def _fault_of(error: Exception) -> str:
     return getattr(error, "reason", "") or str(error)
+
+
+# Settings -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

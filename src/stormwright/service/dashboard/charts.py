@@ -16,53 +16,13 @@ from stormwright.model.arrays import FloatArray, IndexArray
 from stormwright.model.cluster import Cluster
 from stormwright.service.dashboard.scene import Heat
 
+# Elements -----------------------------------------------------------------------------------------
+# Elements of SVG: attributes are numbers and names of this code, texts are escaped.
+
 #: Parts from which on a colour is used; the classes of the style sheet are ``u0`` to ``u4``, ``over`` and ``unknown``.
 _STEPS = (0.2, 0.4, 0.6, 0.8)
 
-#: Sizes in a heat map: cell, gap, margins beside the names, width of a letter, and the most letters of a name.
-_CELL, _HEAT_GAP, _SIDE, _HEAD, _LETTER, _MAX = 22, 2, 8, 10, 7.6, 15
 
-#: Width of the cells together, the largest one, and the smallest one with a figure in it.
-_HEAT_SIZE, _LARGEST_CELL, _WITH_FIGURES = 440, 88, 56
-
-#: On a page with up to so many nodes each cell is a link of its own; of more, those of a colour are one shape.
-MAX_LINKS = 400
-
-#: Up to so many nodes each cell has its figure in it.
-MAX_FIGURES = 64
-
-#: Sizes of the cells of nodes: cell, gap, and the number in a row.
-_NODE_CELL, _NODE_GAP, _IN_ROW = 14, 3, 40
-
-#: Up to so many light cells are a block, with so many in a row, of which a page has many.
-_BLOCK, _BLOCK_ROW, _SMALL, _SMALL_GAP = 100, 17, 10, 2
-
-#: Width, height and number in a row of cells with figures.
-_WIDE, _HIGH, _FEW_IN_ROW = 48, 32, 5
-
-#: Size of one of several small charts.
-_SPARK_WIDE, _SPARK_HIGH = 168, 44
-
-#: Size of a meter.
-_WIDTH, _HEIGHT = 72, 8
-
-#: Margins of a chart.
-_LEFT, _RIGHT, _TOP, _BOTTOM = 62, 12, 26, 26
-
-#: Widths and heights: beside another, and alone across a page.
-BESIDE, ACROSS = (560, 200), (1100, 220)
-
-#: From here on, marks at the side are whole numbers.
-_WHOLE = 40
-
-#: A gap of so many usual steps is none that a line bridges.
-_GAP = 5
-
-#: Least value of an axis for a prefix, the prefix, and its factor.
-_PREFIXES = ((1e9, "G", 1e9), (1e6, "M", 1e6), (1e4, "k", 1e3))
-
-
-# Elements of SVG: attributes are numbers and names of this code, texts are escaped.
 def use_class(part: float) -> str:
     """The class of the style sheet that has the colour of a part in use; NaN is unknown."""
     if isnan(part):
@@ -131,6 +91,15 @@ def shortened(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
+# Heat map -----------------------------------------------------------------------------------------
+# Traffic from place to place as coloured cells.
+
+_CELL, _HEAT_GAP, _SIDE, _HEAD, _LETTER, _MAX = 22, 2, 8, 10, 7.6, 15
+
+#: Width of the cells together, the largest one, and the smallest one with a figure in it.
+_HEAT_SIZE, _LARGEST_CELL, _WITH_FIGURES = 440, 88, 56
+
+
 def heat_map(heat: Heat) -> Markup:
     """Draw traffic from rows to columns; the stronger the colour, the more. The diagonal is not coloured."""
     count = len(heat.names)
@@ -181,6 +150,24 @@ def without_domain(hosts: Sequence[str]) -> Sequence[str]:
 def _heat_step(tps: float, most: float) -> str:
     """By the square root: of little, too, one sees that it is there."""
     return "h0" if tps <= 0 or most <= 0 else f"h{min(int((tps / most) ** 0.5 * 5) + 1, 5)}"
+
+
+# Cells --------------------------------------------------------------------------------------------
+# Nodes as cells, rack by rack, coloured by how full each is.
+
+#: On a page with up to so many nodes each cell is a link of its own; of more, those of a colour are one shape.
+MAX_LINKS = 400
+
+#: Up to so many nodes each cell has its figure in it.
+MAX_FIGURES = 64
+
+_NODE_CELL, _NODE_GAP, _IN_ROW = 14, 3, 40
+
+#: Up to so many light cells are a block, with so many in a row, of which a page has many.
+_BLOCK, _BLOCK_ROW, _SMALL, _SMALL_GAP = 100, 17, 10, 2
+
+#: Width, height and number in a row of cells with figures.
+_WIDE, _HIGH, _FEW_IN_ROW = 48, 32, 5
 
 
 def cells(nodes: IndexArray, part: FloatArray, cluster: Cluster, what: str, on_page: int) -> Markup:
@@ -236,6 +223,11 @@ def _linked(nodes: IndexArray, part: FloatArray, cluster: Cluster, what: str) ->
     return markup(svg)
 
 
+# Small multiples ----------------------------------------------------------------------------------
+
+_SPARK_WIDE, _SPARK_HIGH = 168, 44
+
+
 def spark(points: Sequence[tuple[int, float]], first_ms: int, last_ms: int, label: str) -> Markup:
     """Draw one of several small charts with equal axes, from 0 to 1 and over the same time.
 
@@ -264,6 +256,12 @@ def spark(points: Sequence[tuple[int, float]], first_ms: int, last_ms: int, labe
     return markup(svg)
 
 
+# Meter --------------------------------------------------------------------------------------------
+# A part in use, as a bar beside its figure.
+
+_WIDTH, _HEIGHT = 72, 8
+
+
 def meter(part: float | None, whole: str) -> Markup:
     """Return a bar that is full at 1; `whole` names the total.
 
@@ -276,6 +274,20 @@ def meter(part: float | None, whole: str) -> Markup:
     if known and value > 0:
         add(svg, "rect", use_class(value), width=max(min(value, 1.0) * _WIDTH, 2), height=_HEIGHT, rx=2)
     return markup(svg)
+
+
+# Charts -------------------------------------------------------------------------------------------
+
+_LEFT, _RIGHT, _TOP, _BOTTOM = 62, 12, 26, 26
+
+#: Widths and heights: beside another, and alone across a page.
+BESIDE, ACROSS = (560, 200), (1100, 220)
+
+#: From here on, marks at the side are whole numbers.
+_WHOLE = 40
+
+#: A gap of so many usual steps is none that a line bridges.
+_GAP = 5
 
 
 @dataclass(frozen=True)
@@ -350,6 +362,10 @@ def chart(lines: Sequence[Line], unit: str, marks: Sequence[Mark] = (), size: tu
     for number, line in enumerate(lines):
         add(svg, "path", f"line l{number % 6}", d=_path([(x(at), y(v)) for at, v in line.points], _step(line, x)))
     return markup(svg)
+
+
+#: Least value of an axis for a prefix, the prefix, and its factor.
+_PREFIXES = ((1e9, "G", 1e9), (1e6, "M", 1e6), (1e4, "k", 1e3))
 
 
 def axis_label(value: float, top: float) -> str:

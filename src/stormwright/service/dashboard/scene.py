@@ -19,17 +19,11 @@ from stormwright.model.traffic_matrix import measured_traffic
 from stormwright.predict.answer import predict
 from stormwright.predict.prediction import Prediction, TopologyPrediction
 
+# Flows --------------------------------------------------------------------------------------------
+# Traffic between components of a topology, and between nodes.
+
 #: Rows and columns of a picture of traffic at most; of more nodes there are racks, or those with most traffic.
 MAX_PLACES = 32
-
-#: Kinds of use of a node, each as a part of its capacity; the first is the default.
-USES = {
-    "cpu": "CPU",
-    "cpu-requested": "CPU requested",
-    "memory": "memory",
-    "memory-requested": "memory requested",
-    "link": "link predicted",
-}
 
 
 @dataclass(frozen=True)
@@ -113,6 +107,19 @@ class MeasuredNode(TypedDict):
 
     cpu_cores: float
     capacity_cores: float
+
+
+# Nodes --------------------------------------------------------------------------------------------
+# How full nodes are: CPU, link and memory, measured and requested.
+
+#: Kinds of use of a node, each as a part of its capacity; the first is the default.
+USES = {
+    "cpu": "CPU",
+    "cpu-requested": "CPU requested",
+    "memory": "memory",
+    "memory-requested": "memory requested",
+    "link": "link predicted",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -278,6 +285,9 @@ def _links(predicted: Prediction | None, count: int) -> FloatArray:
     parts = np.array(both or np.empty((0, 2)))
     fuller: FloatArray = np.fmax(parts[:, 0], parts[:, 1])
     return fuller
+
+
+# Scene --------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,45 +27,14 @@ from stormwright.service.http.asgi import Bodies, from_here
 log = logging.getLogger(__name__)
 
 
+# Live updates -------------------------------------------------------------------------------------
+# Server-sent events: pages are notified of a change, and reload.
+
 #: Listeners at most, seconds from one look to the next, and after which a line goes out although nothing has changed.
 MAX_LISTENERS, LOOK_S, BEAT_S = 64, 2.0, 20.0
 
 #: A stream ends after so long; browsers begin the next one by themselves.
 _LENGTH_S = 600.0
-
-#: Of a form.
-_MAX_BYTES = 64 * 1024
-
-Path = dict[str, str]
-
-#: Path → the page that is there.
-VIEWS: dict[str, Callable[[DashboardState, Path, Query], Page]] = {
-    "/cluster": lambda known, _, query: cluster.cluster(known, query),
-    "/cluster/racks/{rack}": lambda known, path, query: cluster.rack(known, path["rack"], query),
-    "/cluster/nodes/{node}": lambda known, path, _: cluster.node(known, path["node"]),
-    "/topologies": lambda known, _, query: topologies.topologies(known, query),
-    "/topologies/{topology}": lambda known, path, _: topologies.topology(known, path["topology"]),
-    "/topologies/{topology}/why": lambda known, path, query: topologies.why(known, path["topology"], query),
-    "/traffic": lambda known, _, __: over_time.traffic(known),
-    "/timeline": lambda known, _, __: over_time.timeline(known),
-    "/plans": lambda known, _, __: plans.plans(known),
-    "/plans/{plan}": lambda known, path, _: plans.plan(known, path["plan"]),
-    "/history": lambda known, _, query: plans.history(known, query),
-    "/try": lambda known, _, __: plans.trying(known),
-    "/try/{trial}": lambda known, path, _: plans.tried(known, path["trial"]),
-}
-
-#: Path → what a form that is sent there does.
-FORMS: dict[str, Callable[[DashboardState, Path, forms.Form], str]] = {
-    "/plans": lambda known, _, form: forms.ask_for_plan(known, form),
-    "/plans/{plan}/{button}": lambda known, path, form: forms.press(known, path["plan"], path["button"], form),
-    "/history/{n}/revert": lambda known, path, form: forms.revert(known, path["n"], form),
-    "/cluster/nodes/{node}/{button}": lambda known, path, form: forms.press_node(
-        known, path["node"], path["button"], form
-    ),
-    "/try/compare": lambda known, _, form: forms.ask_to_compare(known, form),
-    "/try/what-if": lambda known, _, form: forms.ask_what_if(known, form),
-}
 
 
 class Live:
@@ -117,6 +86,43 @@ class Live:
                 self._last = await run_in_threadpool(self._version)
                 self._refreshed_s = loop.time()
             return self._last
+
+
+# Site ---------------------------------------------------------------------------------------------
+
+#: Of a form.
+_MAX_BYTES = 64 * 1024
+
+Path = dict[str, str]
+
+#: Path → the page that is there.
+VIEWS: dict[str, Callable[[DashboardState, Path, Query], Page]] = {
+    "/cluster": lambda known, _, query: cluster.cluster(known, query),
+    "/cluster/racks/{rack}": lambda known, path, query: cluster.rack(known, path["rack"], query),
+    "/cluster/nodes/{node}": lambda known, path, _: cluster.node(known, path["node"]),
+    "/topologies": lambda known, _, query: topologies.topologies(known, query),
+    "/topologies/{topology}": lambda known, path, _: topologies.topology(known, path["topology"]),
+    "/topologies/{topology}/why": lambda known, path, query: topologies.why(known, path["topology"], query),
+    "/traffic": lambda known, _, __: over_time.traffic(known),
+    "/timeline": lambda known, _, __: over_time.timeline(known),
+    "/plans": lambda known, _, __: plans.plans(known),
+    "/plans/{plan}": lambda known, path, _: plans.plan(known, path["plan"]),
+    "/history": lambda known, _, query: plans.history(known, query),
+    "/try": lambda known, _, __: plans.trying(known),
+    "/try/{trial}": lambda known, path, _: plans.tried(known, path["trial"]),
+}
+
+#: Path → what a form that is sent there does.
+FORMS: dict[str, Callable[[DashboardState, Path, forms.Form], str]] = {
+    "/plans": lambda known, _, form: forms.ask_for_plan(known, form),
+    "/plans/{plan}/{button}": lambda known, path, form: forms.press(known, path["plan"], path["button"], form),
+    "/history/{n}/revert": lambda known, path, form: forms.revert(known, path["n"], form),
+    "/cluster/nodes/{node}/{button}": lambda known, path, form: forms.press_node(
+        known, path["node"], path["button"], form
+    ),
+    "/try/compare": lambda known, _, form: forms.ask_to_compare(known, form),
+    "/try/what-if": lambda known, _, form: forms.ask_what_if(known, form),
+}
 
 
 class Site:

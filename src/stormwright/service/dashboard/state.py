@@ -21,6 +21,9 @@ from stormwright.service.dashboard.sources import Sources
 from stormwright.service.dashboard.trials import TrialService
 from stormwright.service.status import ServiceStatus
 
+# Cached results -----------------------------------------------------------------------------------
+# A value that takes long to compute: requests get the last one without waiting, and a thread computes the next.
+
 log = logging.getLogger(__name__)
 
 _Made = TypeVar("_Made")
@@ -28,23 +31,7 @@ _Made = TypeVar("_Made")
 #: Maximum share of the time that is spent computing a value.
 _MAX_SHARE_OF_TIME = 0.1
 
-#: From one point to the next, and points that are kept: half a day.
-EVERY_S, MAX_POINTS = 30.0, 1440
 
-#: Nodes of which each point has the CPU: the fullest.
-MAX_NODES = 64
-
-#: The quantile of complete latency that is drawn.
-QUANTILE = "p50"
-
-#: Seconds for which a scene and a status are new enough.
-SCENE_S, STATUS_S = 5.0, 2.0
-
-#: How long a page waits for the very first scene before it says that one is being made.
-FIRST_S = 1.5
-
-
-# A value that takes long to compute: requests get the last one without waiting, and a thread computes the next.
 class CachedValue(Generic[_Made]):
     """Recomputes a value in its own thread when it is requested and the last one is old.
 
@@ -100,6 +87,19 @@ class CachedValue(Generic[_Made]):
         self._made.set()
 
 
+# Trace --------------------------------------------------------------------------------------------
+# What was measured since the service started, a point each half minute: what the timeline draws.
+
+#: From one point to the next, and points that are kept: half a day.
+EVERY_S, MAX_POINTS = 30.0, 1440
+
+#: Nodes of which each point has the CPU: the fullest.
+MAX_NODES = 64
+
+#: The quantile of complete latency that is drawn.
+QUANTILE = "p50"
+
+
 @dataclass(frozen=True)
 class Point:
     """A moment.
@@ -153,6 +153,15 @@ class Trace:
     def points(self) -> list[Point]:
         """All of them, the oldest first."""
         return list(self._points)
+
+
+# State --------------------------------------------------------------------------------------------
+
+#: Seconds for which a scene and a status are new enough.
+SCENE_S, STATUS_S = 5.0, 2.0
+
+#: How long a page waits for the very first scene before it says that one is being made.
+FIRST_S = 1.5
 
 
 class DashboardState:

@@ -44,6 +44,9 @@ class PolledNimbus(Protocol):
     def in_progress(self) -> CallInProgress | None: ...
 
 
+# Supervisors --------------------------------------------------------------------------------------
+
+
 @dataclass(slots=True)
 class _Heartbeats:
     """Heartbeats of one supervisor.
@@ -152,6 +155,9 @@ class SupervisorReports:
             if polled_s - at_s >= limit_s:
                 found.append(SilentSupervisor(node, each.host, now_s - at_s, True))
         return found
+
+
+# Nimbus -------------------------------------------------------------------------------------------
 
 
 @dataclass

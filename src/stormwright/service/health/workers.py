@@ -55,8 +55,7 @@ _HOOKS, _INTERVAL, _PROBE, _DEFAULT_MS = (
     1000.0,
 )
 
-#: Number of things of a kind that are named.
-NAMED = 3
+# State --------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
@@ -340,6 +339,9 @@ def _executors(assignment: TopologyAssignment) -> dict[int, tuple[int, ...]]:
     return {slot: tuple(executors) for slot, executors in found.items()}
 
 
+# Sentences ----------------------------------------------------------------------------------------
+
+
 class WorkerText(NamedTuple):
     """A sentence about workers: whether it is about all of a node, its topology and node (both may be empty)."""
 
@@ -347,6 +349,10 @@ class WorkerText(NamedTuple):
     is_node: bool = False
     topology: str = ""
     supervisor: str = ""
+
+
+#: Number of things of a kind that are named.
+NAMED = 3
 
 
 def worker_texts(

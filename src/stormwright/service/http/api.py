@@ -29,6 +29,9 @@ from stormwright.service.plans.plan_service import PlanService
 log = logging.getLogger(__name__)
 
 
+# OpenAPI ------------------------------------------------------------------------------------------
+# The description of the API, made of its endpoints, so that it says what they do.
+
 #: A shape, and which way it goes.
 _Use = tuple[type[BaseModel], Literal["validation", "serialization"]]
 
@@ -45,17 +48,6 @@ _REFUSALS = {
     "429": "it was asked too often",
     "503": "the state of the service cannot be read or written now",
 }
-
-#: Of a body; the largest that means something names some thousand topologies.
-MAX_BODY_BYTES = 2**20
-
-#: All that there are.
-EVERY_ENDPOINT: Sequence[Endpoint] = (*ENDPOINTS, *GUARDING)
-
-#: Path of the overview.
-OVERVIEW = "/v1/overview"
-
-_JSON = "application/json"
 
 
 def openapi(endpoints: Iterable[Endpoint]) -> dict[str, Any]:
@@ -105,6 +97,24 @@ def _parameter(name: str, place: str, text: str) -> dict[str, Any]:
 
 def _content(text: str, schema: Any) -> dict[str, Any]:
     return {"description": text, "content": {"application/json": {"schema": schema}}}
+
+
+# Origin -------------------------------------------------------------------------------------------
+# Whether what a browser sends comes from a page of this service: another site must not act in a visitor's name.
+
+
+# Routes -------------------------------------------------------------------------------------------
+
+#: Of a body; the largest that means something names some thousand topologies.
+MAX_BODY_BYTES = 2**20
+
+#: All that there are.
+EVERY_ENDPOINT: Sequence[Endpoint] = (*ENDPOINTS, *GUARDING)
+
+#: Path of the overview.
+OVERVIEW = "/v1/overview"
+
+_JSON = "application/json"
 
 
 def api_routes(plan_service: PlanService, overview: Callable[[], Overview]) -> list[Route]:

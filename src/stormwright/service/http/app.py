@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -20,16 +22,105 @@ from starlette.routing import Route
 
 from stormwright import __version__
 from stormwright.base.gc_pause import collection_paused
-from stormwright.formats import problem_to_dict
+from stormwright.errors import Fault, InputError, NotLeadingError
+from stormwright.formats import placement_to_dict, problem_to_dict
+from stormwright.formats.nimbus_snapshot import SOURCE, SnapshotReader
 from stormwright.model import Problem
 from stormwright.service.auth.roles import HEALTH
 from stormwright.service.dashboard.site import Site, wants_pages
 from stormwright.service.http.asgi import App, Bodies
 from stormwright.service.http.deliveries import MAX_DELIVERY_BYTES, MAX_WAITING_BYTES, PERFLOG, Deliveries, Recipient
 from stormwright.service.http.metrics import CONTENT_TYPE, DETAILS, metrics_text
-from stormwright.service.http.nimbus_requests import NimbusRequests
 from stormwright.service.status import ServiceStatus
-from stormwright.storm.bridge import Bridge
+from stormwright.storm.bridge import Bridge, NimbusAnswer
+
+# NimbusRequests of Nimbus ------------------------------------------------------------------------------
+# Nimbus's questions, on a path of their own: nothing else that the service does keeps them waiting.
+
+#: How long Nimbus waits, in ms: where it says so in its configuration, and where it does not.
+DEADLINE_MS = "stormwright.service.deadline.ms"
+DEFAULT_DEADLINE_MS = 1500
+
+#: The part of that after which it is answered, whoever has not decided yet; the rest is for the way back.
+IN_TIME = 0.8
+
+#: An initial scheduler that is to answer at all has so many seconds, even where reading took them.
+_MIN_S = 0.05
+
+#: Executors in a question, ten times what the service is built for: each takes memory, which few bytes could ask for.
+MAX_EXECUTORS = 1_000_000
+
+
+class NimbusRequests:
+    """Answers Nimbus, one question at a time, on one thread.
+
+    Parameters
+    ----------
+    bridge
+        Scheduling bridge that computes the slots, only while this service leads.
+    """
+
+    def __init__(self, bridge: Bridge) -> None:
+        self._bridge = bridge
+        self._reader = SnapshotReader()
+        self._thread = ThreadPoolExecutor(1, "stormwright-nimbus")
+        self._busy = False
+
+    async def answer(self, body: bytes) -> tuple[int, bytes]:
+        """Return HTTP status and body for a request of Nimbus; 503 while another one is answered."""
+        if self._busy:
+            return 503, _error("busy with another request")
+        self._busy = True
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self.answer_now, body, time.monotonic())
+
+    def answer_now(self, body: bytes, arrived_s: float) -> tuple[int, bytes]:
+        """Answer on this thread a request that arrived at `arrived_s` (`time.monotonic`)."""
+        try:
+            with collection_paused():
+                snapshot = self._reader.read(body)
+                _require_size(snapshot.problem)
+                left_s = _limit_s(snapshot.problem.conf) - (time.monotonic() - arrived_s)
+                self._bridge.leads()
+                answer = self._bridge.answer(snapshot.problem, snapshot.unfit, max(left_s, _MIN_S))
+                epoch = self._bridge.leads()  # still, after all that time
+        except InputError as error:  # also what only the scheduler can judge
+            return 400, _error(str(error))
+        except NotLeadingError as error:
+            return 503, _error(str(error))
+        finally:
+            self._busy = False
+        return 200, _answer_bytes(answer, epoch)
+
+
+def _limit_s(conf: Mapping[str, Any]) -> float:
+    """Return the deadline for Nimbus's questions, in seconds."""
+    value = conf.get(DEADLINE_MS)
+    deadline_ms = value if isinstance(value, int | float) and 0 < value < 1e9 else DEFAULT_DEADLINE_MS
+    return IN_TIME * deadline_ms / 1000
+
+
+def _require_size(problem: Problem) -> None:
+    executors = sum(topology.num_executors for topology in problem.topologies)
+    if executors > MAX_EXECUTORS:
+        fault = Fault(f"asks for {executors:,} executors; at most {MAX_EXECUTORS:,} are taken", "$.topologies")
+        raise InputError(SOURCE, [fault])
+
+
+def _answer_bytes(answer: NimbusAnswer, epoch: int | None) -> bytes:
+    """Return the answer as JSON, with the leader's epoch: Nimbus ignores answers of an earlier one."""
+    value = {
+        "schema": "stormwright-assignment/1",
+        "assignments": {name: placement_to_dict(placement) for name, placement in answer.assignments.items()},
+        "status": dict(answer.status),
+    }
+    return orjson.dumps(value if epoch is None else value | {"epoch": epoch})
+
+
+def _error(text: str) -> bytes:
+    return orjson.dumps({"error": text})
+
+
+# App ----------------------------------------------------------------------------------------------
 
 #: Ten times what Nimbus sends of a cluster of 1,000 topologies, 100,000 executors and 5,000 nodes.
 MAX_QUESTION_BYTES = 96 * 2**20
@@ -49,9 +140,6 @@ _OPERATING = {
     "GET /v1/overview": "health, proposed changes, latest changes, and plans that wait for approval",
     "GET /v1/openapi.json": "plans, history and modes: what operates the service, described",
 }
-
-#: Minimum seconds for which a text is used again, and that time as a multiple of the time that it took to make.
-_RECENT_S, _TIMES = 0.25, 4.0
 
 
 @dataclass(frozen=True)
@@ -141,6 +229,10 @@ def make_app(
     )
 
     return Endpoints(app, deliveries)
+
+
+#: Minimum seconds for which a text is used again, and that time as a multiple of the time that it took to make.
+_RECENT_S, _TIMES = 0.25, 4.0
 
 
 class RecentText:

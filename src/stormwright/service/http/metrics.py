@@ -25,42 +25,11 @@ from stormwright.service.storage.database import State
 log = logging.getLogger(__name__)
 
 
+# Families -----------------------------------------------------------------------------------------
+# Metrics as Prometheus' client has them, under the names and with the labels that ours have.
+
 #: By the values of the labels.
 Samples = Mapping[Any, float | None]
-
-#: How finely the cluster is told: the first is what everybody is told, each other one comes on top of it.
-DETAILS = ("topology", "component", "worker", "executor")
-
-#: Things of one detail, each with two figures, at most: an answer stays at a few megabytes.
-MAX_SAMPLES = 10_000
-
-#: What tells things of a detail apart.
-_LABELS = {
-    "component": ("topology", "component"),
-    "worker": ("topology", "host", "port"),
-    "executor": ("topology", "component", "task", "host", "port"),
-}
-
-#: Name of a metric → what it says, its labels, and the rows that it is counted from.
-_COUNTED: dict[str, tuple[str, Sequence[str], str]] = {
-    "plans": (
-        "Stored plans by origin and state.",
-        ("origin", "state"),
-        "SELECT origin, state, count(*) FROM plans GROUP BY 1, 2",
-    ),
-    "done": ("Entries of the history that are kept.", ("kind",), "SELECT kind, count(*) FROM decisions GROUP BY 1"),
-    "done_moves": (
-        "Moves of topologies in the history, by what they were part of.",
-        ("kind", "result"),
-        "SELECT kind, iif(failure = '', 'done', 'failed'), count(*) FROM moves JOIN decisions USING (n) GROUP BY 1, 2",
-    ),
-}
-
-#: What Prometheus is told the text is.
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-
-#: Of the metric that tells of several services which one leads.
-LEADS = "1 where this service leads, 0 where it stands by; none where it is alone."
 
 
 def gauge(name: str, text: str, labels: tuple[str, ...], samples: Samples) -> Metric:
@@ -117,10 +86,26 @@ def _filled(
     return family
 
 
+# Cluster ------------------------------------------------------------------------------------------
 # The cluster as metrics, labelled as Storm's own reporters name things: topology, component, task, host, port.
 #
 # By default there are some for each topology and each node, which a cluster has few thousands of. What is finer is
 # asked for with ``/metrics?detail=``, and left out where it would be more than `MAX_SAMPLES`.
+
+#: How finely the cluster is told: the first is what everybody is told, each other one comes on top of it.
+DETAILS = ("topology", "component", "worker", "executor")
+
+#: Things of one detail, each with two figures, at most: an answer stays at a few megabytes.
+MAX_SAMPLES = 10_000
+
+#: What tells things of a detail apart.
+_LABELS = {
+    "component": ("topology", "component"),
+    "worker": ("topology", "host", "port"),
+    "executor": ("topology", "component", "task", "host", "port"),
+}
+
+
 def of_cluster(
     problem: Problem, predicted: Mapping[str, TopologyPrediction], detail: str = DETAILS[0]
 ) -> Iterator[Metric]:
@@ -221,6 +206,26 @@ def _executors(problem: Problem, detail: str) -> Iterator[tuple[tuple[str, ...],
                 yield (topology.id, *where), cores
 
 
+# Plans and modes ----------------------------------------------------------------------------------
+# Modes, plans and what was done as metrics.
+
+
+#: Name of a metric → what it says, its labels, and the rows that it is counted from.
+_COUNTED: dict[str, tuple[str, Sequence[str], str]] = {
+    "plans": (
+        "Stored plans by origin and state.",
+        ("origin", "state"),
+        "SELECT origin, state, count(*) FROM plans GROUP BY 1, 2",
+    ),
+    "done": ("Entries of the history that are kept.", ("kind",), "SELECT kind, count(*) FROM decisions GROUP BY 1"),
+    "done_moves": (
+        "Moves of topologies in the history, by what they were part of.",
+        ("kind", "result"),
+        "SELECT kind, iif(failure = '', 'done', 'failed'), count(*) FROM moves JOIN decisions USING (n) GROUP BY 1, 2",
+    ),
+}
+
+
 def of_modes(modes: Modes, topologies: Iterable[tuple[str, str]]) -> Iterator[Metric]:
     """Yield metrics of the automation modes.
 
@@ -247,6 +252,10 @@ def of_state(state: State) -> Iterator[Metric]:
             log.warning("%s cannot be counted for /metrics: %s", name, error)
         else:
             yield gauge(name, text, tuple(labels), samples)
+
+
+# Registry -----------------------------------------------------------------------------------------
+# What a running service adds to its status in ``/metrics``.
 
 
 class Figures:
@@ -281,6 +290,16 @@ class Figures:
         yield from of_state(self._state)
         if scene:
             yield from of_cluster(scene.problem, scene.by_topology, detail)
+
+
+# Metrics ------------------------------------------------------------------------------------------
+
+#: What Prometheus is told the text is.
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+#: Of the metric that tells of several services which one leads.
+LEADS = "1 where this service leads, 0 where it stands by; none where it is alone."
 
 
 def metrics_text(status: ServiceStatus, more: Iterable[Metric] = ()) -> bytes:

@@ -13,8 +13,10 @@ from stormwright.service.leader_election.lease import Lease
 from stormwright.service.leader_election.replicated_state import ReplicatedState, stop_replicating
 from stormwright.service.storage.database import State
 
-
+# Fencing ------------------------------------------------------------------------------------------
 # Nimbus, for a service that may have lost its leadership without knowing it.
+
+
 class LeaderOnlyNimbus:
     """Nimbus with changes refused unless this service leads.
 
@@ -58,6 +60,9 @@ class LeaderOnlyNimbus:
         """See `Nimbus`."""
         self._require()
         return self._nimbus.release(topology_id, supervisor)
+
+
+# Leadership ---------------------------------------------------------------------------------------
 
 
 class Leadership(Protocol):

@@ -21,6 +21,9 @@ from stormwright.service.storage.database import ENTRY_TABLES, FILE, MIGRATIONS,
 log = logging.getLogger(__name__)
 
 
+# Log entries --------------------------------------------------------------------------------------
+# Transactions as entries of a log that every service applies in the same order.
+
 #: Finished plans, and entries of the journal, in a snapshot for services that join later.
 MAX_PLANS, MAX_ENTRIES = 100, 500
 
@@ -41,14 +44,7 @@ COMPACTION: Sequence[Statement] = (
     *((f"DELETE FROM {table} WHERE {_IS_OLD_ENTRY}", ()) for table in ENTRY_TABLES),  # noqa: S608 (names are ours)
 )
 
-#: Entries after which another snapshot is saved, so that joining services have few entries to read.
-SNAPSHOT_EVERY = 1000
 
-_NAME = "pair"
-_SAVE = "INSERT OR REPLACE INTO documents VALUES (?, ?)"
-
-
-# Transactions as entries of a log that every service applies in the same order.
 class OtherVersionError(StormwrightError):
     """An entry was written by a version of stormwright with another database schema."""
 
@@ -68,6 +64,15 @@ def decode_entry(entry: bytes) -> list[Statement]:
             f"{len(MIGRATIONS)}): restart it, or upgrade it to this version first"
         )
     return [(text, values) for text, values in document["statements"]]
+
+
+# Replicated state ---------------------------------------------------------------------------------
+
+#: Entries after which another snapshot is saved, so that joining services have few entries to read.
+SNAPSHOT_EVERY = 1000
+
+_NAME = "pair"
+_SAVE = "INSERT OR REPLACE INTO documents VALUES (?, ?)"
 
 
 class ReplicatedState:

@@ -31,19 +31,8 @@ import orjson
 from stormwright.errors import ClusterError, Fault, MissingDependencyError, NotLeadingError
 from stormwright.service.leader_election.consensus import Leader, StateSnapshot
 
-_CERT_AND_KEY = ("--pair-tls-cert", "--pair-tls-key")
-
-#: Session timeout in seconds. ZooKeeper counts in ticks (2 s by default): a session may expire up to one tick later.
-LEASE_S = 8.0
-
-#: Bytes per node: ZooKeeper allows less than 1 MiB for a node and for a request.
-PART_BYTES = 512 * 1024
-
-#: Seconds between two tries to append an entry after the connection was lost.
-_RETRY_S = 0.2
-
-_EPOCH, _LEADER, _LOG, _SNAPSHOT, _PARTS = "/epoch", "/leader", "/log", "/snapshot", "/parts"
-_INLINE, _IN_PARTS = b"=", b"+"
+# TLS ----------------------------------------------------------------------------------------------
+# TLS to ZooKeeper: certificate authority and client certificate.
 
 
 @dataclass(frozen=True)
@@ -86,10 +75,28 @@ class ZooKeeperTls:
         return {"use_ssl": True, "ca": str(self.authority), "verify_certs": True, "check_hostname": True, **shown}
 
 
+_CERT_AND_KEY = ("--pair-tls-cert", "--pair-tls-key")
+
+
 def _reason(error: Exception, fault: str) -> str:
     if isinstance(error, OSError) and not isinstance(error, ssl.SSLError):
         return f"cannot be read: {error.strerror}"
     return fault
+
+
+# ZooKeeper ----------------------------------------------------------------------------------------
+
+#: Session timeout in seconds. ZooKeeper counts in ticks (2 s by default): a session may expire up to one tick later.
+LEASE_S = 8.0
+
+#: Bytes per node: ZooKeeper allows less than 1 MiB for a node and for a request.
+PART_BYTES = 512 * 1024
+
+#: Seconds between two tries to append an entry after the connection was lost.
+_RETRY_S = 0.2
+
+_EPOCH, _LEADER, _LOG, _SNAPSHOT, _PARTS = "/epoch", "/leader", "/log", "/snapshot", "/parts"
+_INLINE, _IN_PARTS = b"=", b"+"
 
 
 class ZooKeeper:

@@ -25,6 +25,8 @@ from stormwright.storm.bridge import Failure
 log = logging.getLogger(__name__)
 
 
+# Hook program -------------------------------------------------------------------------------------
+
 #: What the operator gives: called with every failure, in a thread of its own.
 Hook = Callable[[Failure], object]
 
@@ -35,12 +37,6 @@ LIMIT_S = 10.0
 _MAX_BYTES = 2000
 
 _FUNCTION = re.compile(r"[\w.]+:\w+")
-
-#: Seconds that a call under way has to finish when the service ends: a little more than its process has.
-SHUTDOWN_TIMEOUT_S = LIMIT_S + 2
-
-#: A number by itself; digits within a name (``bolt-2``, ``10.0.0.7``, ``"4"``) are part of the name.
-_NUMBER = re.compile(r"(?<![\w.\"'-])[+-]?(?:\d+(?:\.\d+)?(?:e[+-]?\d+)?|inf|nan)(?![\w-])(?!\.\w)", re.IGNORECASE)
 
 
 def load_hook(name: str) -> Hook:
@@ -123,6 +119,17 @@ def _end_of(written: IO[bytes]) -> str:
     written.seek(max(size - _MAX_BYTES, 0))
     text = written.read().decode(errors="replace").strip()
     return f": {text}" if text else ""
+
+
+# Failure hook -------------------------------------------------------------------------------------
+# Tells somebody outside of topologies that have no slots: what the operator names.
+
+
+#: Seconds that a call under way has to finish when the service ends: a little more than its process has.
+SHUTDOWN_TIMEOUT_S = LIMIT_S + 2
+
+#: A number by itself; digits within a name (``bolt-2``, ``10.0.0.7``, ``"4"``) are part of the name.
+_NUMBER = re.compile(r"(?<![\w.\"'-])[+-]?(?:\d+(?:\.\d+)?(?:e[+-]?\d+)?|inf|nan)(?![\w-])(?!\.\w)", re.IGNORECASE)
 
 
 class FailureHook:

@@ -16,6 +16,14 @@ from stormwright.errors import HookError
 
 log = logging.getLogger(__name__)
 
+
+class RefusedError(HookError):
+    """It would be refused again."""
+
+
+# Events -------------------------------------------------------------------------------------------
+# What the service tells the outside: one kind of message for programs, functions and web hooks.
+
 #: Kind of an event → what it is.
 KINDS: Final = {
     "slow-node": "a node is slow",
@@ -26,19 +34,6 @@ KINDS: Final = {
     "rolled-back": "a move was rolled back, as a topology performed worse",
     "move-failed": "a move failed",
 }
-
-#: Seconds after a try that failed until the next; after the last the event is given up.
-WAITS_S = (1.0, 5.0, 30.0, 120.0)
-
-#: Events that wait for a place to be told them, at most.
-MAX_WAITING = 100
-
-#: Seconds that a call under way has to finish when the service ends.
-SHUTDOWN_TIMEOUT_S = 12.0
-
-
-class RefusedError(HookError):
-    """It would be refused again."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +64,18 @@ class ServiceEvent:
     def title(self) -> str:
         """A line."""
         return f"stormwright: {self.subject}: {KINDS[self.kind]}" + (", no longer" if self.over else "")
+
+
+# Notifier -----------------------------------------------------------------------------------------
+
+#: Seconds after a try that failed until the next; after the last the event is given up.
+WAITS_S = (1.0, 5.0, 30.0, 120.0)
+
+#: Events that wait for a place to be told them, at most.
+MAX_WAITING = 100
+
+#: Seconds that a call under way has to finish when the service ends.
+SHUTDOWN_TIMEOUT_S = 12.0
 
 
 @dataclass(frozen=True)

@@ -21,20 +21,14 @@ from stormwright.errors import Fault, HookError, InputError
 from stormwright.service.notifications.hook_program import load_program
 from stormwright.service.notifications.notifier import KINDS, RefusedError, ServiceEvent, Target
 
+# Webhook ------------------------------------------------------------------------------------------
+
 #: Seconds that a call may take.
 LIMIT_S = 10.0
 
 #: Answers after which the same would be refused again.
 _FOR_GOOD = range(400, 500)
 _TRY_AGAIN = (408, 425, 429)
-
-_ALERTS = "/api/v2/alerts"
-
-#: All kinds of events.
-ALL = "all"
-
-#: What runs a program, or a Python function in a process of its own.
-_RUN = ("program", "python")
 
 
 def as_json(event: ServiceEvent) -> Any:
@@ -76,6 +70,8 @@ FORMATS: Final[Mapping[str, Callable[[ServiceEvent], Any]]] = {
     "alertmanager": for_alertmanager,
     "json": as_json,
 }
+
+_ALERTS = "/api/v2/alerts"
 
 
 @dataclass(frozen=True)
@@ -124,6 +120,15 @@ class WebHook:
         if not 200 <= status < 300:
             raise HookError(f"answers {status}")
 
+
+# Targets ------------------------------------------------------------------------------------------
+# What ``--notify`` says: which events go where.
+
+#: All kinds of events.
+ALL = "all"
+
+#: What runs a program, or a Python function in a process of its own.
+_RUN = ("program", "python")
 
 _SHAPE = f"should be EVENTS={'|'.join((*FORMATS, *_RUN))}:WHERE"
 

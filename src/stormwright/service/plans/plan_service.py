@@ -48,11 +48,10 @@ MakePlan = Callable[[Problem, FigureSources], Plan | NoPlan]
 _MAX_PRECONDITIONS = 64
 
 
+# Queue --------------------------------------------------------------------------------------------
+
 #: Maximum number of plans that wait to be made; more are the mistake of a script.
 MAX_WAITING = 20
-
-#: Maximum number of explanations in one answer: each considers all nodes.
-_MAX = 20
 
 
 class PlanQueue:
@@ -137,6 +136,12 @@ class PlanQueue:
                     log.exception("a plan could not be stored")
 
 
+# Explanations -------------------------------------------------------------------------------------
+
+#: Maximum number of explanations in one answer: each considers all nodes.
+_MAX = 20
+
+
 def explained(
     problem: Problem, topology: str | None, executor: int | None, safety_of: SafetyOf = move_safety
 ) -> shapes.Explanations:
@@ -184,6 +189,9 @@ def _shaped(of: ComponentExplanation) -> shapes.Explanation:
             for each in best
         ),
     )
+
+
+# Plan service -------------------------------------------------------------------------------------
 
 
 def _person(name: str) -> str:
@@ -259,6 +267,8 @@ class PlanService(PlanQueries):
     def close(self) -> None:
         """Make no more plans."""
         self._queue.close()
+
+    # Plans ------------------------------------------------------------------------------------------------------------
 
     def request(self, request: shapes.PlanRequest) -> Plan:
         """Begin to make a plan; return it with its id.
@@ -453,6 +463,8 @@ class PlanService(PlanQueries):
             raise ConflictError(f"plan {plan} is {found.state}: it cannot be discarded")
         return self.plan(plan)
 
+    # Modes ------------------------------------------------------------------------------------------------------------
+
     def change_modes(self, wanted: shapes.ModesChange) -> Modes:
         """Replace the modes; a freeze stops the active plan. Raises the errors of `Guard.change`."""
         with self._starting:  # no plan begins between the two
@@ -467,6 +479,8 @@ class PlanService(PlanQueries):
         modes, problem = self._guard.modes, self._problem()
         there = [] if problem is None else [(each.id, each.name) for each in problem.topologies]
         return modes.model_copy(update={"warnings": () if problem is None else unmatched_patterns(modes, there)})
+
+    # ------------------------------------------------------------------------------------------------------------------
 
     def _as_of_now(self, plan: PlanSummary) -> PlanSummary:
         """Return a plan with the changes of the cluster by which it cannot be applied any more."""

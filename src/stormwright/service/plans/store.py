@@ -27,6 +27,8 @@ from stormwright.plans.states import (
 from stormwright.service.plans.journal import Journal
 from stormwright.service.storage.database import State
 
+# Plans --------------------------------------------------------------------------------------------
+
 #: Columns of a plan without its document.
 _COLUMNS = (
     "id, created_ms, origin, goal, author, reason, request, auto_apply, state, why, stage, stop, tries, approved_by, "
@@ -38,11 +40,6 @@ _FROM_DOCUMENT = ("topologies", "step_count", "stages", "score_before", "score_a
 
 #: Number of cached plans: fields of summaries, and complete ones.
 _MAX_SUMMARIES, _MAX_PLANS = 1000, 8
-
-#: Seconds after which a proposal that nobody applied is discarded, because the load has changed.
-PROPOSED_S = 3600.0
-
-_DAY_MS = 86_400_000
 
 
 class PlanStore:
@@ -60,6 +57,8 @@ class PlanStore:
         # Documents do not change once a plan is made; those of thousands of topologies are large.
         self._content = lru_cache(maxsize=_MAX_PLANS)(self._read_content)
         self._summary_fields = lru_cache(maxsize=_MAX_SUMMARIES)(self._read_summary_fields)
+
+    # Changes ----------------------------------------------------------------------------------------------------------
 
     def add(
         self,
@@ -181,6 +180,8 @@ class PlanStore:
             to.execute(f"DELETE FROM steps WHERE plan IN (SELECT id {old})", (before_ms,))  # noqa: S608 (names are ours)
             to.execute(f"DELETE {old}", (before_ms,))
 
+    # Queries ----------------------------------------------------------------------------------------------------------
+
     def plan(self, plan: str, max_steps: int = -1) -> Plan:
         """Return one plan with its first steps, or all.
 
@@ -235,6 +236,8 @@ class PlanStore:
         """Return for how many seconds a step is under way; None if it is not, or began before this process."""
         since_s = self._moving_since_s.get((plan, number))
         return None if since_s is None else max(self.clock.time() - since_s, 0.0)
+
+    # ------------------------------------------------------------------------------------------------------------------
 
     def _row(self, plan: str) -> Row:
         rows: list[Row] = self._state.read(f"SELECT {_COLUMNS} FROM plans WHERE id = ?", plan)  # noqa: S608 (names are ours)
@@ -300,6 +303,14 @@ def _columns(row: Row, now_s: float) -> dict[str, Any]:
         "age_s": max(now_s - row["created_ms"] / 1000, 0.0),
         "auto_apply": bool(row["auto_apply"]) and row["state"] in ("planning", "planned"),
     }
+
+
+# Expiry -------------------------------------------------------------------------------------------
+
+#: Seconds after which a proposal that nobody applied is discarded, because the load has changed.
+PROPOSED_S = 3600.0
+
+_DAY_MS = 86_400_000
 
 
 class PlanExpiry:

@@ -10,8 +10,7 @@ from typing import Any
 from stormwright.base.documents import read_or_default
 from stormwright.client.shapes import Anomalies, Anomaly, DrainRequest
 from stormwright.controller.safety.holds import Hold
-from stormwright.controller.safety.slowness import SlowNode, SlowNodes
-from stormwright.controller.safety.work_samples import WorkWindows
+from stormwright.controller.safety.slowness import SlowNode, SlowNodes, WorkWindows
 from stormwright.errors import StormwrightError
 from stormwright.model import Problem
 from stormwright.plans.modes import AUTO, FIX, IGNORE, AnomalyKind, response_to
@@ -25,22 +24,14 @@ from stormwright.service.storage.database import State
 log = logging.getLogger(__name__)
 
 
+# Notifications ------------------------------------------------------------------------------------
+# What of the service's own doings the outside is told: plans that wait for a person, and that nothing moves.
+
 #: States of a plan in which a person has to look at it.
 _REPORTED: tuple[PlanState, ...] = ("waiting", "stopped", "failed", "proposed")
 
 #: Why nothing moves that is worth to be told: that a service has just started is not.
 _HOLDS = ("missing", "rebalancing", "silent", "stale")
-
-#: Seconds from one look to the next, and for which a node may be away before that is an anomaly.
-EVERY_S, LOST_S = 5.0, 30.0
-
-#: A slow node that a service before this one has found counts for so many seconds: what it was found by is lost.
-SLOW_NODE_EXPIRY_S = 3600.0
-
-#: Who drains nodes by itself, and of how many nodes at most, at least one.
-ITSELF, MAX_DRAINED = "stormwright", 0.1
-
-_NAME = "anomalies"
 
 
 class EventNotifier:
@@ -82,6 +73,20 @@ class EventNotifier:
                 log.warning("nothing moves: %s", hold.why)
                 self._notify(ServiceEvent("hold", code, hold.why))
             self._held = code
+
+
+# Anomalies ----------------------------------------------------------------------------------------
+
+#: Seconds from one look to the next, and for which a node may be away before that is an anomaly.
+EVERY_S, LOST_S = 5.0, 30.0
+
+#: A slow node that a service before this one has found counts for so many seconds: what it was found by is lost.
+SLOW_NODE_EXPIRY_S = 3600.0
+
+#: Who drains nodes by itself, and of how many nodes at most, at least one.
+ITSELF, MAX_DRAINED = "stormwright", 0.1
+
+_NAME = "anomalies"
 
 
 class SlowNodeMonitor:

@@ -13,15 +13,13 @@ from stormwright.model.cluster import Cluster
 from stormwright.service.safety.drains import DrainedNodes
 from stormwright.service.storage.database import State
 
+# Names of nodes -----------------------------------------------------------------------------------
+# Display names of nodes, also of absent ones, which Storm reports by supervisor id alone.
+
 #: Maximum number of remembered absent nodes; the latest stay.
 _MAX_GONE = 10_000
 
 _NODE_NAMES = "node-names"
-
-#: Seconds between saves of the times of presence.
-SAVE_S = 60.0
-
-_NAME = "attendance"
 
 
 class NodeNames:
@@ -65,6 +63,14 @@ class NodeNames:
     def of_slot(self, slot: WorkerSlot) -> str:
         """Return the display name of a worker slot."""
         return f"{self.of(slot.supervisor)}:{slot.port}"
+
+
+# Holds --------------------------------------------------------------------------------------------
+
+#: Seconds between saves of the times of presence.
+SAVE_S = 60.0
+
+_NAME = "attendance"
 
 
 class Holds:

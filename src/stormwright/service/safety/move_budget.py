@@ -9,7 +9,7 @@ import orjson
 
 from stormwright.base.documents import read_or_default
 from stormwright.controller.planning.order import MoveBudget
-from stormwright.controller.safety.move_budget import AdaptiveBudget, long_pause
+from stormwright.controller.safety.holds import AdaptiveBudget, long_pause
 from stormwright.service.storage.database import State
 
 log = logging.getLogger(__name__)

@@ -44,12 +44,6 @@ _EVALUATION, _STEP_STATE = TypeAdapter(Evaluation), TypeAdapter(StepState)
 #: Runs a query with its values; texts are decoded by `decode_lossless`.
 _Read = Callable[..., list[sqlite3.Row]]
 
-#: Rows that are in memory at once.
-_BATCH = 500
-
-#: Type of a column → type of its values.
-_TYPES: Mapping[str, type] = {"TEXT": str, "INTEGER": int, "REAL": float}
-
 
 @dataclass(frozen=True)
 class DamagedRow:
@@ -170,6 +164,16 @@ def _literal(value: object) -> str:
 
 def _printable(text: str) -> str:
     return text.encode(errors="backslashreplace").decode()
+
+
+# Checks -------------------------------------------------------------------------------------------
+
+
+#: Rows that are in memory at once.
+_BATCH = 500
+
+#: Type of a column → type of its values.
+_TYPES: Mapping[str, type] = {"TEXT": str, "INTEGER": int, "REAL": float}
 
 
 def _quoted(values: Iterable[str]) -> str:

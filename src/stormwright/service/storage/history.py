@@ -2,41 +2,316 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
+import sqlite3
 import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, date, datetime
 from functools import partial
 from pathlib import Path
 from subprocess import DEVNULL, PIPE, Popen, TimeoutExpired
 from typing import TYPE_CHECKING, Any
 
+import orjson
+
 from stormwright.base.clock import WALL, Clock
+from stormwright.base.documents import Document, read_or_default
+from stormwright.controller.objectives.outlook import inter_node_tps
+from stormwright.controller.objectives.placements import without_assumed_traffic
+from stormwright.controller.planning.valid_moves import planned_slots
 from stormwright.controller.reports import MoveReport
 from stormwright.controller.requests import NoPlan
 from stormwright.errors import StormwrightError
-from stormwright.history.evaluation.measured import MeasurementWait
-from stormwright.history.evaluation.moves import EvaluatedMove, MovedTopology, Worse
+from stormwright.formats import problem_to_dict
+from stormwright.formats.document.problem import load_to_dict
+from stormwright.history.evaluation.measured import MeasuredTopologies, MeasurementWait
+from stormwright.history.evaluation.moves import EvaluatedMove, MovedTopology, MoveEvaluator, Worse
+from stormwright.history.evaluation.window import ObservedTraffic
+from stormwright.history.tables.definitions import DECISIONS, EVALUATIONS, MOVES, PROFILES, SNAPSHOTS, Table
 from stormwright.history.tables.ingest import ingest as ingest_staged
 from stormwright.history.tables.staging import Staging
 from stormwright.history.tables.store import as_uri, check_format, open_store, tables_below
-from stormwright.model import Problem
+from stormwright.model import LoadProfile, Problem, cost_of
+from stormwright.model.assignment import where
 from stormwright.perflog.records import LogRecord
 from stormwright.pipeline.spark.file_systems import renames_at_once
 from stormwright.pipeline.spark.target import CONF_VARIABLE, MASTER_VARIABLE
-from stormwright.plans.plan import Plan, Promise
+from stormwright.plans.plan import Plan, Promise, TopologyMove
 from stormwright.service.storage.database import State
-from stormwright.service.storage.evaluations import EvaluationStore
-from stormwright.service.storage.recorder import Recorder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 log = logging.getLogger(__name__)
 
+
+# Recorder -----------------------------------------------------------------------------------------
+# Rows of the history: snapshots, load profiles, decisions, moves, evaluations.
+
+#: Seconds between two profiles if no decision needs one in between.
+PROFILE_EVERY_S = 60.0
+
+_DAY_MS = 86_400_000
+
+
+class Recorder:
+    """Stages rows of the history, each once; their timestamps are strictly increasing.
+
+    Parameters
+    ----------
+    staging
+        Staging directory for the tables; None if there are no tables.
+    scheduler
+        Name of the scheduler that decides.
+    clock
+        Clock of the cluster.
+    """
+
+    def __init__(self, staging: Staging | None, scheduler: str, clock: Clock = WALL) -> None:
+        self._clock = clock
+        self._staging = staging
+        self._scheduler = scheduler
+        self._snapshot: tuple[str, int] = ("", -1)
+        self._last_problem: Problem | None = None
+        self._last_ms = 0
+        self._profile_ms = 0
+        self._profile_end_ms = 0
+
+    def observe(self, problem: Problem) -> None:
+        """Record the cluster if it has changed, and its load if that is due."""
+        if self._staging is None:
+            return
+        snapshot = self._note_snapshot(problem)
+        if problem.load is None or problem.load.end_ms == self._profile_end_ms:
+            return
+        if self._clock.time() * 1000 - self._profile_ms >= PROFILE_EVERY_S * 1000:
+            self._note_profile(problem, problem.load, snapshot)
+
+    def record_decision(self, problem: Problem, decision: Plan | NoPlan, dry_run: bool) -> int:
+        """Record a decision with its inputs; return its timestamp, which is its key."""
+        if self._staging is None:
+            return self._now_ms()
+        snapshot = self._note_snapshot(problem)
+        if problem.load is not None and problem.load.end_ms != self._profile_end_ms:
+            self._note_profile(problem, problem.load, snapshot)
+        known = without_assumed_traffic(problem)
+        search, moves = decision.search, decision.moves if isinstance(decision, Plan) else ()
+        after = cost_of(known, planned_slots(problem, moves))
+        before, wanted = (search.before, search.wanted) if search else (cost_of(known, known.current_slot), after)
+        parameters = dict(search.parameters) if search else {}
+        parameters.pop("predicted", None)  # large in a large cluster; promises are recorded with the moves
+        at_ms = self._now_ms()
+        row = {
+            "at_ms": at_ms,
+            "scheduler": self._scheduler,
+            "parameters": orjson.dumps(parameters, default=str).decode(),
+            "reason": decision.reason,
+            "dry_run": dry_run,
+            "moves": orjson.dumps(_moved_executors(moves)).decode(),
+            "cost_before": before.total,
+            "cost_wanted": wanted.total,
+            "cost_after": after.total,
+            "inter_node_before_tps": inter_node_tps(before),
+            "inter_node_wanted_tps": inter_node_tps(wanted),
+            "inter_node_after_tps": inter_node_tps(after),
+            "snapshot": snapshot,
+            "profile_ms": self._profile_ms,
+        }
+        self._write(DECISIONS, at_ms, row)
+        return at_ms
+
+    def record_move(self, decision_ms: int, topology: str, report: MoveReport | None, failure: str | None) -> None:
+        """Record a move, made or failed.
+
+        Parameters
+        ----------
+        decision_ms
+            Key of its decision, from `record_decision`.
+        topology
+            Id of the topology that moved or should have.
+        report
+            Steps and durations; None for a failed move.
+        failure
+            Error of a failed move; else None.
+        """
+        at_ms = self._now_ms()
+        row = {"at_ms": at_ms, "decision_ms": decision_ms, "topology": topology, "failure": failure}
+        self._write(MOVES, at_ms, row | (asdict(report) if report else {}))
+
+    def record_evaluation(self, evaluated: EvaluatedMove) -> None:
+        """Record the evaluation of a move."""
+        at_ms = self._now_ms()
+        row = {"at_ms": at_ms, "decision_ms": evaluated.decision_ms, "topology": evaluated.topology}
+        self._write(EVALUATIONS, at_ms, row | asdict(evaluated.evaluation))
+
+    def _note_snapshot(self, problem: Problem) -> str:
+        """Record the cluster, at least once a day so that old days can be deleted; return the snapshot's id."""
+        at_ms = self._now_ms()
+        name, day = self._snapshot
+        if _is_same_snapshot(self._last_problem, problem) and day == at_ms // _DAY_MS:
+            return name
+        text = orjson.dumps(problem_to_dict(replace(problem, load=None)), option=orjson.OPT_SORT_KEYS)
+        name = hashlib.sha256(text).hexdigest()[:16]
+        if self._snapshot != (name, at_ms // _DAY_MS):
+            self._write(SNAPSHOTS, at_ms, {"at_ms": at_ms, "id": name, "document": text.decode()})
+            self._snapshot = (name, at_ms // _DAY_MS)
+        self._last_problem = problem
+        return name
+
+    def _note_profile(self, problem: Problem, load: LoadProfile, snapshot: str) -> None:
+        document = {
+            "topologies": {
+                topology.id: load_to_dict(load.topologies[topology.id], topology)
+                for topology in problem.topologies
+                if topology.id in load.topologies
+            },
+            "node_cpu_hz": dict(load.node_cpu_hz),
+            "node_quota_hz": dict(load.node_quota_hz),
+            "node_overhead_hz": dict(load.node_overhead_hz),
+            "overload_s": dict(load.overload_s),
+        }
+        at_ms = self._now_ms()
+        row = {"at_ms": at_ms, "snapshot": snapshot, "start_ms": load.start_ms, "end_ms": load.end_ms}
+        self._write(PROFILES, at_ms, row | {"document": orjson.dumps(document).decode()})
+        self._profile_ms, self._profile_end_ms = at_ms, load.end_ms
+
+    def _write(self, table: Table, at_ms: int, row: Mapping[str, Any]) -> None:
+        if self._staging is not None:
+            self._staging.write(table, f"{at_ms:013d}", [row])
+
+    def _now_ms(self) -> int:
+        """Return the time of day, later than any returned before."""
+        self._last_ms = max(round(self._clock.time() * 1000), self._last_ms + 1)
+        return self._last_ms
+
+
+def _moved_executors(moves: tuple[TopologyMove, ...]) -> dict[str, list[int]]:
+    """Topology id → executors that move in each of its moves."""
+    found: dict[str, list[int]] = {}
+    for move in moves:
+        found.setdefault(move.topology, []).append(move.moved_executors)
+    return found
+
+
+def _is_same_snapshot(one: Problem | None, other: Problem) -> bool:
+    """Return whether two problems are the same snapshot of Nimbus, perhaps under different loads."""
+    return one is not None and all(
+        getattr(one, part) is getattr(other, part) for part in ("supervisors", "topologies", "current", "conf")
+    )
+
+
+# Evaluations --------------------------------------------------------------------------------------
+# Measured time of topologies and evaluations of moves, stored over restarts of the service.
+
+#: Seconds per window of observation, and between two saves of the measured time.
+WINDOW_S, SAVE_EVERY_S = 5.0, 10.0
+
+#: Milliseconds after a move within which Nimbus has certainly reported the new placement.
+SETTLED_MS = 60_000
+
+
+class EvaluationStore:
+    """Stores the measured time of topologies and the evaluations of their moves.
+
+    Parameters
+    ----------
+    moves, measured
+        Documents with pending and evaluated moves, and with the measured time of topologies.
+    clock
+        Clock of the cluster.
+    """
+
+    def __init__(self, moves: Document, measured: Document, clock: Clock = WALL) -> None:
+        self._clock = clock
+        self._moves_document, self._measured_document = moves, measured
+        self.observed = ObservedTraffic(WINDOW_S, clock)
+        self._evaluation: MoveEvaluator | None = None
+        self._measured = MeasuredTopologies(self.observed)
+        self._saved_s = float("-inf")
+        self._saved: dict[str, Any] = {}
+
+    def load(self) -> None:
+        """Load the stored state of an earlier service; damaged state is replaced by an empty one."""
+        lost = "moves before now are not evaluated"
+        self._evaluation = read_or_default(self._moves_document, lambda _: self._restored(), self._empty, lost)
+        lost = "all topologies are measured for long enough again before they move"
+
+        def measured(text: str | None = None) -> MeasuredTopologies:
+            return MeasuredTopologies(self.observed, orjson.loads(text) if text else None)
+
+        self._measured = read_or_default(self._measured_document, measured, measured, lost)
+
+    def count(self, records: Iterable[LogRecord]) -> None:
+        """Count new records."""
+        self.observed.add(records)
+
+    def update(self, problem: Problem) -> list[EvaluatedMove]:
+        """Count the time measured since the last call; return the moves that can be evaluated now, each once."""
+        self.observed.forget(topology.id for topology in problem.topologies)
+        self._measured.update(problem)
+        self._save()
+        return self._evaluation.due() if self._evaluation else []
+
+    def reset_resumed(self, names: Iterable[str], problem: Problem) -> None:
+        """Restart the measured time of topologies (names) that were paused."""
+        paused = set(names)
+        for topology in problem.topologies:
+            if topology.name in paused:
+                self._measured.reset_topology(topology.id, self._now_ms())
+
+    def waits(self, problem: Problem, least_s: float) -> dict[str, MeasurementWait]:
+        """Return topologies measured for less than `least_s` seconds (`MeasuredTopologies.waits`)."""
+        return self._measured.waits(problem, least_s)
+
+    def moved(self, moved: MovedTopology) -> list[EvaluatedMove]:
+        """Record a move; return the evaluation of the previous one."""
+        return self._evaluation.moved(moved) if self._evaluation else []
+
+    def forget(self, topology: str) -> list[EvaluatedMove]:
+        """Stop the evaluation of a topology that was moved by others; return its result."""
+        return self._evaluation.forget(topology) if self._evaluation else []
+
+    def worse(self, problem: Problem) -> tuple[list[Worse], list[EvaluatedMove]]:
+        """Return topologies that do measurably worse since their move, and the evaluation of moves undone by others."""
+        found, gone = [], []
+        for each in self._evaluation.worse() if self._evaluation else []:
+            if where(problem.current.get(each.moved.topology)) == where(each.moved.after):
+                found.append(each)
+            elif self._now_ms() > each.moved.ended_ms + SETTLED_MS:
+                gone += self.forget(each.moved.topology)
+        return found, gone
+
+    def status(self) -> dict[str, Any]:
+        """Return the evaluations of moves for the status endpoint (`MoveEvaluator.status`)."""
+        return self._evaluation.status() if self._evaluation else {}
+
+    def _empty(self) -> MoveEvaluator:
+        return MoveEvaluator(self._moves_document, self.observed, self._now_ms, restore=False)
+
+    def _restored(self) -> MoveEvaluator:
+        return MoveEvaluator(self._moves_document, self.observed, self._now_ms)
+
+    def _now_ms(self) -> int:
+        return round(self._clock.time() * 1000)
+
+    def _save(self) -> None:
+        now_s = self._clock.monotonic()
+        if now_s - self._saved_s < SAVE_EVERY_S:
+            return
+        self._saved_s, state = now_s, self._measured.state()
+        if state != self._saved:
+            # A full disk is reported by rows of the history.
+            with suppress(OSError, sqlite3.Error):
+                self._measured_document.save(orjson.dumps(state).decode())
+                self._saved = state
+
+
+# History ------------------------------------------------------------------------------------------
 
 #: Directory below the state directory for staged rows, and by default for the tables.
 DIRECTORY = "history"

@@ -15,6 +15,9 @@ from stormwright.errors import Fault, InputError
 from stormwright.model.link_speed import link_bits_per_s
 from stormwright.storm.local_cluster.network import free_ports, free_subnet
 
+# Configuration ------------------------------------------------------------------------------------
+# Configuration of a local cluster, validated on creation.
+
 NetworkKind = Literal["auto", "namespaces", "loopback"]
 CpuLimits = Literal["auto", "groups"]
 
@@ -26,11 +29,6 @@ _CORES = (0.05, 1024.0)
 
 #: The octets left for nodes in the cluster's subnet, and plenty for one machine.
 MAX_NODES = 64
-
-NIMBUS_PORT = 6627
-ZOOKEEPER_PORT = 2181
-SUPERVISOR_PORT = 6628
-FIRST_WORKER_PORT = 6700
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +107,14 @@ class LocalClusterConfig:
     def declared_cores(self) -> float:
         """Cores that a node declares to schedulers."""
         return self.cores_per_node or UNLIMITED_CORES
+
+
+# Plan ---------------------------------------------------------------------------------------------
+
+NIMBUS_PORT = 6627
+ZOOKEEPER_PORT = 2181
+SUPERVISOR_PORT = 6628
+FIRST_WORKER_PORT = 6700
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,10 +18,10 @@ from stormwright.storm.local_cluster.processes import MARK, only_child, outer_pi
 from stormwright.storm.local_cluster.state import daemon_pids, exit_codes, namespace_holders, read_events
 from stormwright.storm.submitting import submission_properties, submit
 
-_NO_CPU = dict.fromkeys(("cpu_limit_cores", "cpu_used_s", "cpu_used_cores", "cpu_throttled_share"))
+# Status -------------------------------------------------------------------------------------------
+# Status of a local cluster as plain data.
 
-#: Seconds for which a killed node is watched for restarted processes, and the interval between checks.
-_DYING_S, _DYING_POLL_S = 4.0, 0.1
+_NO_CPU = dict.fromkeys(("cpu_limit_cores", "cpu_used_s", "cpu_used_cores", "cpu_throttled_share"))
 
 
 def describe(cluster: RunningCluster) -> dict[str, Any]:
@@ -87,6 +87,12 @@ def _ask_nimbus(cluster: RunningCluster) -> tuple[dict[str, Any], str | None]:
             return gateway.cluster(), None
     except NimbusError as error:
         return {}, str(error)
+
+
+# Running ------------------------------------------------------------------------------------------
+
+#: Seconds for which a killed node is watched for restarted processes, and the interval between checks.
+_DYING_S, _DYING_POLL_S = 4.0, 0.1
 
 
 class LinkBytes(NamedTuple):

@@ -25,6 +25,9 @@ from stormwright.storm.local_cluster.cpu import remove_groups
 from stormwright.storm.local_cluster.plan import ClusterPlan
 from stormwright.storm.local_cluster.processes import kill_all_marked
 
+# Events -------------------------------------------------------------------------------------------
+# Events of the warden, and logs of the daemons.
+
 _Event = dict[str, Any]
 
 #: Maximum length of a log line in an error message; daemons log their whole configuration in one line.
@@ -74,6 +77,9 @@ def _tail(path: Path, lines: int) -> str:
     except FileNotFoundError:
         return ""
     return "\n".join(f"    {line[:_WIDTH]}" for line in text.splitlines()[-lines:])
+
+
+# State --------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,7 @@ from pathlib import Path
 from stormwright.explain.drawing import COLOURS
 from stormwright.model import Problem, TopologyAssignment
 from stormwright.predict.prediction import Interval
-from stormwright.workbench.demo.measure import acked_series
-from stormwright.workbench.demo.node_use import fullest
+from stormwright.workbench.demo.measure import acked_series, fullest
 from stormwright.workbench.demo.promise import PlacementPromise
 from stormwright.workbench.demo.result import (
     DemoResult,
@@ -31,15 +30,15 @@ from stormwright.workbench.demo.result import (
 from stormwright.workbench.demo.settings import DemoSettings
 from stormwright.workbench.report import write_report
 
+# Chart --------------------------------------------------------------------------------------------
+# Layout of the chart of throughput over time.
+
 #: Size of the chart, and margins for its axes.
 WIDTH, HEIGHT = 960, 320
 LEFT, RIGHT, TOP, BOTTOM = 64, 44, 26, 40
 
 #: Approximate number of labels of an axis.
 _TICKS = 6
-
-#: Measurements whose names have room beside each other in the chart.
-_LABELLED = 6
 
 
 @dataclass(frozen=True)
@@ -132,6 +131,12 @@ def _ticks(most: float) -> Iterator[float]:
     power = 10.0 ** floor(log10(rough))
     step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough)
     yield from (number * step for number in range(int(most / step) + 1))
+
+
+# Report -------------------------------------------------------------------------------------------
+
+#: Measurements whose names have room beside each other in the chart.
+_LABELLED = 6
 
 
 @dataclass(frozen=True)

@@ -13,14 +13,13 @@ from stormwright.model.link_speed import link_bits_per_s
 from stormwright.pipeline.streaming.progress import StreamProgress
 from stormwright.plans.plan import Plan
 from stormwright.predict.prediction import NodePrediction
-from stormwright.workbench.demo.measure import TopologyRun
-from stormwright.workbench.demo.node_use import NodeUse, fullest
+from stormwright.workbench.demo.measure import NodeUse, TopologyRun, fullest
 from stormwright.workbench.demo.promise import PlacementPromise, TopologyPromise
 from stormwright.workbench.demo.settings import DemoSettings, MeasuredStart, MeasuredStretch
 from stormwright.workbench.demo.trials import DemoVerdict, PlacementTrial, verdict_of
 
-#: Fractions of the previous figure from which it counts as unchanged, and beyond which as more.
-_AS_MUCH, _MORE = 0.95, 1.05
+# Table --------------------------------------------------------------------------------------------
+# The demonstration's result as a table, as sentences and as JSON.
 
 
 @dataclass(frozen=True)
@@ -314,6 +313,12 @@ def crossing_per_tree(measurements: Sequence[TopologyRun]) -> float:
     """Return inter-node tuples per completed tree, over several topologies."""
     acked = _sum(measurements, "acked_tps")
     return _sum(measurements, "inter_node_tps") / acked if acked else 0.0
+
+
+# Result -------------------------------------------------------------------------------------------
+
+#: Fractions of the previous figure from which it counts as unchanged, and beyond which as more.
+_AS_MUCH, _MORE = 0.95, 1.05
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import fmean
 from typing import TYPE_CHECKING
 
 from stormwright.controller.objectives.outlook import LATENCY, NODES, OBJECTIVES, THROUGHPUT, TRAFFIC
+from stormwright.errors import Fault, InputError, nearest
 from stormwright.history.evaluation.comparison import (
     LATENCY_DEVIATION,
     START_DEVIATION,
@@ -21,21 +22,9 @@ from stormwright.schedulers.toolkit.triggers import ONLINE, Adaptation
 from stormwright.storm.local_cluster import LocalClusterConfig
 from stormwright.workbench.demo.measure import TopologyRun
 from stormwright.workbench.demo.promise import PlacementPromise
-from stormwright.workbench.demo.topologies import Submission
 
 if TYPE_CHECKING:
-    from stormwright.workbench.demo.node_use import NodeUse
-
-#: Part of the earlier throughput that counts as held under other objectives.
-HELD = 0.97
-
-#: Cores of each node of the demonstration: as few as leave JVMs room to start within a minute, so that the service and
-#: Spark have the rest of a small machine, and figures are alike on larger ones.
-CORES = 0.4
-
-#: Speed of each node's link: 62 Mbit/s for a core, as a node of 16 cores with 1 Gbit/s has; and where nodes share the
-#: machine's cores, so little that links are the limit.
-LINK, LINK_OF_SHARED_CORES = "25mbit", "40mbit"
+    from stormwright.workbench.demo.measure import NodeUse
 
 
 @dataclass(frozen=True)
@@ -61,6 +50,10 @@ class MeasuredStretch:
     def span_ms(self) -> tuple[float, float]:
         """Begin and end."""
         return self.start_ms, self.end_ms
+
+
+#: Part of the earlier throughput that counts as held under other objectives.
+HELD = 0.97
 
 
 @dataclass(frozen=True)
@@ -182,6 +175,86 @@ class TrialPlan:
     look_back: bool = False
     rounds: int = 2
     decisions: int = 2
+
+
+# Topologies ---------------------------------------------------------------------------------------
+# The benchmark topologies by the names that `--topology` takes.
+
+
+@dataclass(frozen=True)
+class Submission:
+    """A topology to submit: its main class and ``key=value`` arguments."""
+
+    name: str
+    main_class: str
+    args: dict[str, str] = field(default_factory=dict)
+
+    def arguments(self, **others: str) -> list[str]:
+        """Return the arguments of the class, with `others` as defaults."""
+        return [f"{key}={value}" for key, value in {"name": self.name, **others, **self.args}.items()]
+
+
+#: Those that one class builds, from a description that its argument ``shape`` names.
+SHAPES = ("linear", "diamond", "star", "page-load", "processing", "advertising", "sol")
+
+TOPOLOGIES = {
+    "word-count": "stormwright.topologies.WordCount",
+    "exclamation": "stormwright.topologies.Exclamation",
+    "rolling-top-words": "stormwright.topologies.RollingTopWords",
+    "reference": "stormwright.topologies.Reference",
+    **dict.fromkeys(SHAPES, "stormwright.topologies.Shaped"),
+}
+
+
+def parse_submissions(specs: Sequence[str], source: str = "--topology") -> list[Submission]:
+    """Read ``KIND[:key=value,…]`` texts; a topology that gives no ``name`` is called after its kind and number.
+
+    Parameters
+    ----------
+    specs
+        Specifications as given on the command line.
+    source
+        Source for error messages.
+
+    Raises
+    ------
+    InputError
+        An unknown kind, an argument without ``=`` or two topologies of one name, all reported at once.
+    """
+    faults: list[Fault] = []
+    submissions: list[Submission] = []
+    for number, spec in enumerate(specs):
+        kind, _, rest = spec.partition(":")
+        path = f"{source}[{number}]"
+        if kind not in TOPOLOGIES:
+            near = nearest(kind, TOPOLOGIES)
+            hint = f"; did you mean {near}?" if near else f"; there are {', '.join(TOPOLOGIES)}"
+            faults.append(Fault(f"no topology called {kind!r}{hint}", path))
+            continue
+        args = {"shape": kind} if kind in SHAPES else {}
+        for part in filter(None, rest.split(",")):
+            key, equals, value = part.partition("=")
+            if not equals:
+                faults.append(Fault(f"{part!r} is not key=value", path))
+            args[key] = value
+        name = args.pop("name", f"{kind}-{number + 1}")
+        if any(name == other.name for other in submissions):
+            faults.append(Fault(f"a second topology called {name!r}", path))
+        submissions.append(Submission(name, TOPOLOGIES[kind], args))
+    if faults:
+        raise InputError(source, faults)
+    return submissions
+
+
+# Settings -----------------------------------------------------------------------------------------
+
+#: Cores of each node of the demonstration: as few as leave JVMs room to start within a minute, so that the service and
+#: Spark have the rest of a small machine, and figures are alike on larger ones.
+CORES = 0.4
+
+#: Speed of each node's link: 62 Mbit/s for a core, as a node of 16 cores with 1 Gbit/s has; and where nodes share the
+#: machine's cores, so little that links are the limit.
+LINK, LINK_OF_SHARED_CORES = "25mbit", "40mbit"
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,16 @@ from stormwright.plans.plan import Origin, Plan, Promise
 from stormwright.schedulers.toolkit.triggers import TriggerParams
 from stormwright.service.composition import Service
 from stormwright.workbench.demo.cluster import DemoCluster
-from stormwright.workbench.demo.measure import compiler_share, measure, move_period, ran_s, wait_until_as_warm
-from stormwright.workbench.demo.node_use import NodeMeter, with_node_names, with_worker_cores
+from stormwright.workbench.demo.measure import (
+    NodeMeter,
+    compiler_share,
+    measure,
+    move_period,
+    ran_s,
+    wait_until_as_warm,
+    with_node_names,
+    with_worker_cores,
+)
 from stormwright.workbench.demo.promise import PlacementPromise, cpu_us_per_tree, promise
 from stormwright.workbench.demo.settings import DemoSettings, MeasuredStart, MeasuredStretch
 from stormwright.workbench.demo.trials import CpuCorrection, DecidedPlacement

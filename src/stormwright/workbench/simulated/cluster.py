@@ -31,32 +31,11 @@ from stormwright.storm.local_cluster.cpu import NodeCpu
 from stormwright.storm.local_cluster.running import LinkBytes
 from stormwright.workbench.demo.result import DemoResult
 from stormwright.workbench.demo.run import demo_cluster, run_demo_on
-from stormwright.workbench.demo.settings import CORES, LINK, DemoSettings
-from stormwright.workbench.demo.topologies import Submission
+from stormwright.workbench.demo.settings import CORES, LINK, DemoSettings, Submission
 from stormwright.workbench.simulated.topologies import simulated_problem, simulated_topologies
 
-#: Virtual seconds from one file to the next, and that a file may wait before virtual time does: who decides takes a
-#: load for too old that was measured longer ago than a window and what a record may be late.
-_LAND_S, _AHEAD_S = 1.0, 30.0
-
-#: Seconds of this machine after which a pipeline stands still, and from one look to the next.
-_STILL_S, _LOOK_S = 120.0, 0.02
-
-#: Problem, and trees/s that the spouts of its topologies would begin by id → what makes tuples flow.
-MakesEngine = Callable[[Problem, Mapping[str, float]], Engine]
-
-#: Tuples per event in the demonstration; seconds of offered trees that a spout makes up for after a pause, as the
-#: topologies of the demonstration do.
-TUPLES_AT_ONCE, BACKLOG_S = 4, 0.1
-
-#: Note on figures made by `by_tuples`.
-SIMULATED = (
-    "Simulated in virtual time, tuple by tuple: queues, threads, links, losses and replays are followed, the costs of "
-    "tuples and messages are assumed; no Storm ran"
-)
-
-#: Setting of a local cluster that moves wait for: the period in which workers poll the addresses of others, in seconds.
-_CONF = {"task.refresh.poll.secs": 1}
+# Demonstration ------------------------------------------------------------------------------------
+# The demonstration on a virtual cluster.
 
 
 def virtual_cluster(nodes: int, slots: int, link: str | None, cores_per_node: float | None) -> LocalClusterConfig:
@@ -94,6 +73,17 @@ def run_simulated(settings: DemoSettings) -> DemoResult:
     """
     cluster = SimulatedCluster(settings.cluster, settings.submissions, settings.probe_interval_ms)
     return run_demo_on(cluster, settings, cluster)
+
+
+# Records ------------------------------------------------------------------------------------------
+# Delivery of records of virtual workers to a service with a real pipeline.
+
+#: Virtual seconds from one file to the next, and that a file may wait before virtual time does: who decides takes a
+#: load for too old that was measured longer ago than a window and what a record may be late.
+_LAND_S, _AHEAD_S = 1.0, 30.0
+
+#: Seconds of this machine after which a pipeline stands still, and from one look to the next.
+_STILL_S, _LOOK_S = 120.0, 0.02
 
 
 class RecordShipping:
@@ -140,6 +130,26 @@ class RecordShipping:
             except FileNotFoundError:  # it was read meanwhile
                 continue
         return self._clock.time() - min(waiting, default=self._clock.time())
+
+
+# Cluster ------------------------------------------------------------------------------------------
+
+#: Problem, and trees/s that the spouts of its topologies would begin by id → what makes tuples flow.
+MakesEngine = Callable[[Problem, Mapping[str, float]], Engine]
+
+#: Tuples per event in the demonstration; seconds of offered trees that a spout makes up for after a pause, as the
+#: topologies of the demonstration do.
+TUPLES_AT_ONCE, BACKLOG_S = 4, 0.1
+
+#: Note on figures made by `by_tuples`.
+SIMULATED = (
+    "Simulated in virtual time, tuple by tuple: queues, threads, links, losses and replays are followed, the costs of "
+    "tuples and messages are assumed; no Storm ran"
+)
+
+
+#: Setting of a local cluster that moves wait for: the period in which workers poll the addresses of others, in seconds.
+_CONF = {"task.refresh.poll.secs": 1}
 
 
 @dataclass(frozen=True)

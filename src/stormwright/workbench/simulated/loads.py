@@ -15,8 +15,7 @@ from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
 from stormwright.model.load import cpu_hz_of, requested
 from stormwright.model.topology import PLACEMENT_FOLLOWING
 from stormwright.pipeline.measurement.load_profile import executor_cpu_hz, executor_pending, flow_limit_tps
-from stormwright.pipeline.measurement.measurement import LatencyHistogram
-from stormwright.pipeline.measurement.node_load import NodeLoad
+from stormwright.pipeline.measurement.measurement import LatencyHistogram, NodeLoad
 from stormwright.pipeline.streaming.progress import StreamProgress
 from stormwright.simulator.cluster.records import HEAP_BYTES, Streams
 from stormwright.simulator.cluster.storm import VirtualStorm
@@ -26,14 +25,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+# Measurement --------------------------------------------------------------------------------------
+# Load profiles directly from counts, equal to those that the pipeline would measure from records.
+
 #: Maximum length of the window of a profile, in seconds.
 WINDOW_S = 15.0
-
-#: Quantiles of complete latency in percent, as in the pipeline.
-_QUANTILES = (50, 95, 99)
-
-#: Node or topology → its figures.
-_Figures = dict[str, dict[str, float | None]]
 
 
 class _Part(NamedTuple):
@@ -217,6 +213,16 @@ class CountedMeasurement:
 
 def _request_hz(topology: Topology, core_hz: float) -> FloatArray:
     return cpu_hz_of(topology, requested(topology), core_hz)
+
+
+# Loads --------------------------------------------------------------------------------------------
+
+#: Quantiles of complete latency in percent, as in the pipeline.
+_QUANTILES = (50, 95, 99)
+
+
+#: Node or topology → its figures.
+_Figures = dict[str, dict[str, float | None]]
 
 
 class CountedLoads:

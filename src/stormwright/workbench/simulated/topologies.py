@@ -29,7 +29,7 @@ from stormwright.model.topology import PLACEMENT_FOLLOWING
 from stormwright.model.topology_config import UNAWARE_SHUFFLE
 from stormwright.predict.flow.layout import MAX_SPOUT_PENDING
 from stormwright.storm.local_cluster.plan import FIRST_WORKER_PORT
-from stormwright.workbench.demo.topologies import TOPOLOGIES, Submission
+from stormwright.workbench.demo.settings import TOPOLOGIES, Submission
 
 #: Trees/s of the load; nothing depends on it.
 RATE_TPS = 1_000.0
@@ -177,7 +177,7 @@ def _shaped(shape: str, numbers: Mapping[str, int]) -> tuple[_Part, ...]:
     )
 
 
-#: Kinds by name as `stormwright.workbench.demo.topologies.TOPOLOGIES` has them.
+#: Kinds by name as `stormwright.workbench.demo.settings.TOPOLOGIES` has them.
 _KINDS: Mapping[str, _Kind] = {
     "word-count": _Kind(_word_count),
     "exclamation": _Kind(_exclamation),

@@ -27,6 +27,9 @@ from stormwright.schedulers.toolkit.resolve import resolve_scheduler, takes_seed
 from stormwright.workbench.ready_problems import READY_PREFIX, read_problem
 from stormwright.workbench.simulated.simulation import parse_trace
 
+# Specification ------------------------------------------------------------------------------------
+# Cells from a sweep's file; all its faults are reported before any cell runs.
+
 #: Makes a scheduler from parameters by name, and ``seed`` where the sweep names seeds.
 MakeScheduler = Callable[..., Scheduler]
 
@@ -36,7 +39,6 @@ _WILD = frozenset("*?[")
 MAX_CELLS = 1_000_000
 
 
-# Cells from a sweep's file; all its faults are reported before any cell runs.
 class SweepAxes(NamedTuple):
     """Schedulers, seeds and other dimensions of a sweep besides its problems.
 
@@ -205,6 +207,9 @@ def _combinations(name: str, axes: SweepAxes, faults: list[Fault]) -> Iterator[t
 def _placed(fault: Fault, at: str, parameters: dict[str, Any]) -> Fault:
     """Return a scheduler's fault with its position in the sweep's file."""
     return Fault(fault.message, join_path(at, fault.path) if fault.path in parameters else at)
+
+
+# Cells --------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

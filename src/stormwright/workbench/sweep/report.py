@@ -18,12 +18,10 @@ from stormwright.model.humanize import counted
 from stormwright.workbench.report import blank_figure, svg_of, write_report
 from stormwright.workbench.sweep.cells import Sweep
 
+# Summary ------------------------------------------------------------------------------------------
+# Summary of a sweep per scheduler and parameters.
+
 CellRow = Mapping[str, Any]
-
-#: Rows of the first plot; the table has all.
-_MAX_SHOWN = 40
-
-_MAX_ERRORS = 50
 
 
 @dataclass(frozen=True)
@@ -130,6 +128,14 @@ def _median(values: Iterable[float]) -> float | None:
 def _rank(summary: Summary) -> tuple[float, float, str]:
     cost = float("inf") if summary.relative_cost is None else summary.relative_cost
     return cost, summary.seconds or 0.0, summary.label
+
+
+# Report -------------------------------------------------------------------------------------------
+
+#: Rows of the first plot; the table has all.
+_MAX_SHOWN = 40
+
+_MAX_ERRORS = 50
 
 
 def write_sweep_report(path: Path, title: str, rows: Sequence[CellRow], found: Sequence[Summary]) -> None:

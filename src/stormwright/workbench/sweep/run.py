@@ -25,29 +25,9 @@ if TYPE_CHECKING:
 
     from stormwright.pipeline.spark.target import SparkTarget
 
-#: Seconds that each task of a wave has; it returns the rows of the cells that it has decided by then, and the others
-#: wait for the next wave. A killed sweep loses no more than these seconds, or than its longest cell takes. A wave has
-#: one task a core: each costs tenths of a second of CPU in Spark and Python, however many cells it has.
-WAVE_S = 5.0
 
-#: The same for waves that begin before any other has ended, of cells that may take any time.
-FIRST_WAVE_S = 0.5
-
-#: While one wave runs, the next one waits for cores: none is idle while a wave waits for its slowest task.
-WAVES_AT_ONCE = 2
-
-#: Maximum number of cells a core before it is known how long they take.
-_FIRST_CELLS = 100
-
-#: Seconds that the last waves should take at least. Each takes half of the cells that are left, so that all cores end
-#: at about the same time, however different cells are.
-_LAST_WAVE_S = 2.5
-
-#: Options of Spark for waves: small jobs, planned one by one, with a row a task. Generated code and the JVM's second
-#: compiler cost more than they save: on two cores 0.47 s of CPU a wave with Spark's defaults, 0.11 s with these.
-#: Options of the JVM only apply to one that is started here.
-_PLANNING = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-_JVM = {"spark.driver.defaultJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"}
+# History ------------------------------------------------------------------------------------------
+# A sweep's cells in the history of a service, beside the sweep's own table.
 
 
 class StagedTable:
@@ -96,6 +76,33 @@ class StagedTable:
 
     def _staged_as(self, row: dict[str, object]) -> str:
         return f"{self._sweep}-{row['key']}-{row['ended_ms']}"
+
+
+# Run ----------------------------------------------------------------------------------------------
+
+#: Seconds that each task of a wave has; it returns the rows of the cells that it has decided by then, and the others
+#: wait for the next wave. A killed sweep loses no more than these seconds, or than its longest cell takes. A wave has
+#: one task a core: each costs tenths of a second of CPU in Spark and Python, however many cells it has.
+WAVE_S = 5.0
+
+#: The same for waves that begin before any other has ended, of cells that may take any time.
+FIRST_WAVE_S = 0.5
+
+#: While one wave runs, the next one waits for cores: none is idle while a wave waits for its slowest task.
+WAVES_AT_ONCE = 2
+
+#: Maximum number of cells a core before it is known how long they take.
+_FIRST_CELLS = 100
+
+#: Seconds that the last waves should take at least. Each takes half of the cells that are left, so that all cores end
+#: at about the same time, however different cells are.
+_LAST_WAVE_S = 2.5
+
+#: Options of Spark for waves: small jobs, planned one by one, with a row a task. Generated code and the JVM's second
+#: compiler cost more than they save: on two cores 0.47 s of CPU a wave with Spark's defaults, 0.11 s with these.
+#: Options of the JVM only apply to one that is started here.
+_PLANNING = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+_JVM = {"spark.driver.defaultJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"}
 
 
 class CellBatch(NamedTuple):

@@ -39,7 +39,7 @@ def open_table(location: Path | str, spark: SparkSession) -> CellTable:
     InputError
         There cannot be a table.
     """
-    from stormwright.pipeline.spark.locations import is_uri
+    from stormwright.pipeline.spark.target import is_uri
 
     return RemoteTable(str(location), spark) if is_uri(location) else LocalTable(Path(location))
 

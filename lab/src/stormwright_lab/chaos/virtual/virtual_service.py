@@ -32,10 +32,9 @@ from stormwright.schedulers import make_scheduler
 from stormwright.service.decider import SNAPSHOT_S
 from stormwright.service.loop import Loop
 from stormwright.service.memory import ServiceMemory
-from stormwright.service.plans.executor import PlanExecutor
+from stormwright.service.plans.executor import MoveRunner, PlanExecutor
 from stormwright.service.plans.guard import Guard
 from stormwright.service.plans.journal import Journal
-from stormwright.service.plans.move_runner import MoveRunner
 from stormwright.service.plans.plan_service import PlanMakers, PlanService
 from stormwright.service.plans.store import PlanExpiry, PlanStore
 from stormwright.service.storage.database import FILE, State, Transaction

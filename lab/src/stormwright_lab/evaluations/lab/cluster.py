@@ -27,7 +27,7 @@ from stormwright.storm.local_cluster import LocalCluster, LocalClusterConfig, Ru
 from stormwright.storm.local_cluster.plan import Node
 from stormwright.workbench.demo.measure import compiler_share
 from stormwright.workbench.demo.run import demo_cluster
-from stormwright.workbench.demo.topologies import Submission, parse_submissions
+from stormwright.workbench.demo.settings import Submission, parse_submissions
 from stormwright_lab.evaluations.cell_store import CellOutcome
 from stormwright_lab.evaluations.cells import Cell
 from stormwright_lab.evaluations.definitions import Block, BlockKind

@@ -31,7 +31,7 @@ from stormwright.simulator.storm.counting import EngineTotals
 from stormwright.simulator.storm.engine import Events
 from stormwright.storm.bridge import Bridge
 from stormwright.workbench.demo.run import demo_cluster
-from stormwright.workbench.demo.topologies import parse_submissions
+from stormwright.workbench.demo.settings import parse_submissions
 from stormwright.workbench.simulated.cluster import SimulatedCluster, SimulatedNode, by_tuples
 from stormwright.workbench.simulated.topologies import RATE_TPS, simulated_problem, simulated_topologies
 from stormwright_lab.evaluations.cell_store import CellOutcome

@@ -18,8 +18,7 @@ from stormwright.model.topology_config import UNAWARE_SHUFFLE
 from stormwright.perflog.records import LogRecord
 from stormwright.predict.calibration.windows import WARM_S, WINDOW_S
 from stormwright.storm.local_cluster import RunningCluster
-from stormwright.workbench.demo.measure import compiler_share, measure
-from stormwright.workbench.demo.node_use import NodeMeter, NodeUse, fullest
+from stormwright.workbench.demo.measure import NodeMeter, NodeUse, compiler_share, fullest, measure
 from stormwright_lab.evaluations.cell_store import CellOutcome
 from stormwright_lab.evaluations.cells import Cell
 from stormwright_lab.evaluations.definitions import Block

@@ -20,20 +20,14 @@ from stormwright.service.dashboard.views.cluster import fullest_node
 from stormwright.service.dashboard.views.page import Page, waiting
 from stormwright.service.status import ServiceStatus
 
+# Health -------------------------------------------------------------------------------------------
+# Health: problems, worst first, each in a sentence with a link.
+
 #: Nimbus asks each 10 s; after so many without a question something is wrong. A load is measured each few seconds.
 SILENT_S, OLD_LOAD_S = 60.0, 120.0
 
 #: Things of a kind that are told by name.
 _EACH = 3
-
-#: Rows of its lists, and of those of what came of moves.
-_ROWS, _OUTCOMES = 5, 3
-
-#: Plans that are read for those that would move something.
-_READ = 50
-
-#: Entries of the history that are looked through for what came of moves.
-_LOOKED_AT = 20
 
 
 def findings(known: DashboardState, scene: Scene | None) -> list[Concern]:
@@ -152,6 +146,18 @@ def _topology(topology: str) -> str:
 
 def _seconds(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 600 else f"{seconds / 60:.0f} min"
+
+
+# Overview -----------------------------------------------------------------------------------------
+
+#: Rows of its lists, and of those of what came of moves.
+_ROWS, _OUTCOMES = 5, 3
+
+#: Plans that are read for those that would move something.
+_READ = 50
+
+#: Entries of the history that are looked through for what came of moves.
+_LOOKED_AT = 20
 
 
 def overview(known: DashboardState) -> Page:

@@ -13,8 +13,8 @@ from stormwright.plans.states import HALTED_STATES, IN_PROGRESS_STATES, OPEN_STA
 from stormwright.service.dashboard.state import DashboardState
 from stormwright.service.dashboard.views.page import Page, Query
 
-#: Steps and entries that a page shows.
-_STEPS, _ENTRIES = 100, 25
+# What-if ------------------------------------------------------------------------------------------
+# NimbusRequests about what runs: schedulers compared, and what a change would bring.
 
 
 def trying(known: DashboardState) -> Page:
@@ -33,6 +33,13 @@ def tried(known: DashboardState, name: str) -> Page:
     """A question and its answer."""
     trial = known.trials.trial(name)
     return Page("tried", trial.title, trial.command, {"trial": trial}, "/try")
+
+
+# Plans --------------------------------------------------------------------------------------------
+
+
+#: Steps and entries that a page shows.
+_STEPS, _ENTRIES = 100, 25
 
 
 def plans(known: DashboardState) -> Page:

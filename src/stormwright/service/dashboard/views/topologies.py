@@ -22,10 +22,8 @@ from stormwright.service.dashboard.topology_graph import Box, Edge, graph
 from stormwright.service.dashboard.views.page import Column, Listing, Page, Query, waiting
 from stormwright.service.plans.plan_service import explained
 
-_HERE, _COMMAND = "/topologies", "stormwright predict problem.json"
-
-#: Components of Storm itself begin so; of their traffic there is more than a graph can show.
-_STORMS = "__"
+# Explanations -------------------------------------------------------------------------------------
+# Why executors of a topology are where they are, or have no slot.
 
 
 def why(known: DashboardState, name: str, query: Query) -> Page:
@@ -62,6 +60,14 @@ def _ranges(component: IntArray) -> list[tuple[int, int, int]]:
     starts = [0, *(np.flatnonzero(np.diff(component)) + 1).tolist()]
     ends = [*starts[1:], len(component)]
     return [(start, end - 1, int(component[start])) for start, end in zip(starts, ends, strict=True)]
+
+
+# Topologies ---------------------------------------------------------------------------------------
+
+_HERE, _COMMAND = "/topologies", "stormwright predict problem.json"
+
+#: Components of Storm itself begin so; of their traffic there is more than a graph can show.
+_STORMS = "__"
 
 
 @dataclass(frozen=True)
