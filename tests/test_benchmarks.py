@@ -86,8 +86,6 @@ def test_every_page_of_results_is_listed_with_its_benchmark():
             assert (ROOT / path).exists(), f"{benchmark.name} measures {path}"
 
 
-# Outdated pages -----------------------------------------------------------------------------------
-
 SEARCH = '"""A search."""\n\n\ndef search(cost):\n    """Search."""\n    return min(cost)\n'
 PROBE = "class Probe {\n  // counts\n  int count = 1;\n}\n"
 

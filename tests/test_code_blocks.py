@@ -177,8 +177,6 @@ def test_every_block_is_of_a_known_kind():
     assert sum(map(is_commands, BLOCKS)) >= 30
 
 
-# Python -------------------------------------------------------------------------------------------
-
 PYTHON_PAGES = sorted({block.page for block in BLOCKS if block.language == "python"})
 
 
@@ -220,8 +218,6 @@ def _has_load(address: str) -> bool:
     except URLError:
         return False
 
-
-# Commands -----------------------------------------------------------------------------------------
 
 COMMANDS = [block for block in BLOCKS if is_commands(block)]
 
@@ -320,9 +316,6 @@ def test_commands_without_a_cluster_run(block, place, capsys):
 def test_reasons_are_of_documented_verbs():
     named = {verb_of(words)[1] for block in COMMANDS for words in commands_of(block) if words[0] == "stormwright"}
     assert [verb for verb in PARSED_ONLY if not any(name.startswith(verb) for name in named)] == []
-
-
-# Configurations -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("block", [block for block in BLOCKS if block.language == "toml"], ids=ident)

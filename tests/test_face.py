@@ -214,9 +214,6 @@ def test_a_problem_prints_as_a_line():
     assert repr(problem) == f"<Problem {problem}>", "as a prompt shows it"
 
 
-# The same as the commands --------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def running():
     problem = sw.sketch({"words": "lines 2 -> split 4 -> count 4 fields"}, nodes=3, ackers=2)
@@ -448,9 +445,6 @@ def test_table_identifies_schedulers_of_ones_own_by_their_source(tmp_path):
             decided(make)
         assert [fault.path for fault in error.value.faults] == ["schedulers.mine"]
         assert sw.sweep(problems=problem, schedulers={"mine": make}).decided == 1
-
-
-# Results -------------------------------------------------------------------------------------------
 
 
 def test_result_without_tables_is_refused():

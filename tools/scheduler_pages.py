@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from stormwright.defaults import BASELINE
-from stormwright.explain.drawing import component_colours, component_legend, draw, placement_svg
+from stormwright.explain.drawing import component_colours, component_legend, draw
+from stormwright.explain.svg import placement_svg
 from stormwright.formats import read_problem
 from stormwright.model import CostWeights, Problem
 from stormwright.model.arrays import IntArray
@@ -34,6 +35,61 @@ _MADE = "<!-- Made by `make docs`; what it says is in the docstring of the sched
 
 #: Author, title in quotes, and what follows of a citation.
 _CITATION = re.compile(r'(?P<who>[^"]+), "(?P<title>[^"]+)"(?P<rest>.*)')
+
+_ABOUT = """\
+Each has a page: where its rule comes from, the rule, when to use it, what it ignores, and a picture of where it puts
+the executors of one word count. *Trees/s* is the rate that this placement can reach, by
+[prediction](../predict.md#highest-rates); *cost* is its traffic, weighted by how far it goes. `stormwright compare`
+shows both for a problem of yours, and sorts by the rates.
+
+- All of ours keep to free worker slots and stay away from blacklisted hosts. All but `even` give a topology exactly as
+  many workers as it asks for (`tag_aware` may need more), place it as a whole or not at all, and keep
+  [generic resources, constraints on components and isolation](../how-it-works.md#limits-that-every-scheduler-keeps).
+- What runs stays where it is, except with `n_version`, `online` and `optimizer` and, with `move_running`, `annealing`,
+  `ant_colony` and `genetic`.
+- Loads and traffic are as measured; of a topology that was not measured, what its components ask for and what its
+  streams suggest. Shuffled traffic follows the placement: the costs here count that; of the rules only
+  `annealing` and `optimizer` do."""
+
+_OPTIONS = """\
+These options set the order of topologies and the limits of users. They apply to every scheduler, including plug-ins;
+set them by `--set` or in the cluster's configuration. A service applies those of `--set` to `--initial`, too."""
+
+_ORDERS = """\
+**Order.** What runs, and what of it was lost, comes first; under `--from-scratch` nothing runs. Then, ties as in
+the problem:
+
+- `given`: as the scheduler has it, which is in most the problem's order.
+- `priority`: lowest `topology.priority` first (0 to 29, 29 where a topology says nothing).
+- `first_come`: the longest launched first.
+- `shortest_first`: least CPU divided by the topology's `stormwright.weight` first
+  ([Smith](https://doi.org/10.1002/nav.3800030106)).
+- `fair_share`: of the user with least CPU so far for his `weight`, the most urgent; a topology's CPU counts divided by
+  its `stormwright.weight` ([Demers, Keshav, Shenker](https://doi.org/10.1145/75246.75248)).
+- `pools`: as Storm's ResourceAwareScheduler has it, of the user least above what
+  `resource.aware.scheduler.user.pools` guarantees, the most urgent, then the oldest.
+
+Without `backfill` everything behind the first topology without room waits; with it, later ones go ahead only where that
+one has no room beside those ahead of it: the scheduler is asked again about these alone, so one that has a time budget
+may take several times that where not all find room.
+
+**Users.** `stormwright.users` in the cluster's configuration says what all topologies of a user
+(`topology.submitter.user`) may have together; `*` stands for all other users:
+
+    stormwright.users:
+      "*": {executors: 200, slots: 20}
+      ann: {cpu: 1600, memory: 65536, weight: 2}   # CPU 100 a core, memory in MB
+
+Loads are as measured, or else as asked for. A topology that is too much for its user waits, with the limit and by how
+much in its status, and holds up nobody else. What runs is never taken back, and gets back what it has lost; under
+`--from-scratch` it counts as new. Nor does a scheduler in `stormwright.fallback` give a user more, by what executors
+ask for.
+Limits of `--set`, `order` and `backfill` are the service's alone: with `stormwright.fallback: none` what has to wait is
+given to nobody else.
+
+**Weights of nodes.** `stormwright.weight` in a node's `supervisor.scheduler.meta`, a number of at least 0 (1 where it
+says nothing): the node is given the part of its CPU that this is of the largest weight, by every scheduler. It is a
+wish: where something finds no room so, the whole CPU counts."""
 
 
 def write_pages(directory: Path) -> None:
@@ -75,9 +131,6 @@ def _picture(problem: Problem, name: str, figures: PlacementFigures, slots: IntA
 
 def _text(blocks: Iterator[str]) -> str:
     return "\n\n".join([_MADE, *blocks]) + "\n"
-
-
-# Pages -------------------------------------------------------------------------------------------
 
 
 def _page(description: Description, figures: Mapping[str, PlacementFigures]) -> Iterator[str]:
@@ -164,72 +217,12 @@ def _variants_table(variants: Mapping[str, ParameterSet]) -> str:
     return "\n".join(lines)
 
 
-# Index -------------------------------------------------------------------------------------------
-
-
 def _index(problem: Problem, descriptions: Mapping[str, Description], figures: Mapping[str, PlacementFigures]) -> str:
     lines = ["| name | rule | source | honours | trees/s | cost |", "|---|---|---|---|---:|---:|"]
     for name, description in descriptions.items():
         lines.append(_index_row(name, f"{name}.md", description, figures[name]))
     lines.append(_index_row(ANY_JAVA, f"{_JAVA}.md", describe_scheduler(ANY_JAVA), None))
     return _text(iter(["# The schedulers", _ABOUT, "\n".join(lines), *_about_options(), *_about_problem(problem)]))
-
-
-_ABOUT = """\
-Each has a page: where its rule comes from, the rule, when to use it, what it ignores, and a picture of where it puts
-the executors of one word count. *Trees/s* is the rate that this placement can reach, by
-[prediction](../predict.md#highest-rates); *cost* is its traffic, weighted by how far it goes. `stormwright compare`
-shows both for a problem of yours, and sorts by the rates.
-
-- All of ours keep to free worker slots and stay away from blacklisted hosts. All but `even` give a topology exactly as
-  many workers as it asks for (`tag_aware` may need more), place it as a whole or not at all, and keep
-  [generic resources, constraints on components and isolation](../how-it-works.md#limits-that-every-scheduler-keeps).
-- What runs stays where it is, except with `n_version`, `online` and `optimizer` and, with `move_running`, `annealing`,
-  `ant_colony` and `genetic`.
-- Loads and traffic are as measured; of a topology that was not measured, what its components ask for and what its
-  streams suggest. Shuffled traffic follows the placement: the costs here count that; of the rules only
-  `annealing` and `optimizer` do."""
-
-
-_OPTIONS = """\
-These options set the order of topologies and the limits of users. They apply to every scheduler, including plug-ins;
-set them by `--set` or in the cluster's configuration. A service applies those of `--set` to `--initial`, too."""
-
-_ORDERS = """\
-**Order.** What runs, and what of it was lost, comes first; under `--from-scratch` nothing runs. Then, ties as in
-the problem:
-
-- `given`: as the scheduler has it, which is in most the problem's order.
-- `priority`: lowest `topology.priority` first (0 to 29, 29 where a topology says nothing).
-- `first_come`: the longest launched first.
-- `shortest_first`: least CPU divided by the topology's `stormwright.weight` first
-  ([Smith](https://doi.org/10.1002/nav.3800030106)).
-- `fair_share`: of the user with least CPU so far for his `weight`, the most urgent; a topology's CPU counts divided by
-  its `stormwright.weight` ([Demers, Keshav, Shenker](https://doi.org/10.1145/75246.75248)).
-- `pools`: as Storm's ResourceAwareScheduler has it, of the user least above what
-  `resource.aware.scheduler.user.pools` guarantees, the most urgent, then the oldest.
-
-Without `backfill` everything behind the first topology without room waits; with it, later ones go ahead only where that
-one has no room beside those ahead of it: the scheduler is asked again about these alone, so one that has a time budget
-may take several times that where not all find room.
-
-**Users.** `stormwright.users` in the cluster's configuration says what all topologies of a user
-(`topology.submitter.user`) may have together; `*` stands for all other users:
-
-    stormwright.users:
-      "*": {executors: 200, slots: 20}
-      ann: {cpu: 1600, memory: 65536, weight: 2}   # CPU 100 a core, memory in MB
-
-Loads are as measured, or else as asked for. A topology that is too much for its user waits, with the limit and by how
-much in its status, and holds up nobody else. What runs is never taken back, and gets back what it has lost; under
-`--from-scratch` it counts as new. Nor does a scheduler in `stormwright.fallback` give a user more, by what executors
-ask for.
-Limits of `--set`, `order` and `backfill` are the service's alone: with `stormwright.fallback: none` what has to wait is
-given to nobody else.
-
-**Weights of nodes.** `stormwright.weight` in a node's `supervisor.scheduler.meta`, a number of at least 0 (1 where it
-says nothing): the node is given the part of its CPU that this is of the largest weight, by every scheduler. It is a
-wish: where something finds no room so, the whole CPU counts."""
 
 
 def _about_options() -> Iterator[str]:

@@ -54,9 +54,6 @@ def generated_pages() -> dict[str, str]:
     }
 
 
-# Command line -------------------------------------------------------------------------------------
-
-
 def _commands() -> dict[str, str]:
     rows = [f"| [{name}]({name}.md) | {summary} |" for name, summary in VERBS.items()]
     lead = (
@@ -124,9 +121,6 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     )
 
 
-# Configuration ------------------------------------------------------------------------------------
-
-
 def options_page() -> str:
     """Return the page of the options of ``stormwright serve``: option, variable, key, default, meaning."""
     lead = (
@@ -166,9 +160,6 @@ def storm_keys_page() -> str:
 def _keys(keys: Iterable[Key]) -> str:
     rows = [(f"`{key.name}`", key.where, key.default_text, key.meaning) for key in keys]
     return _table(("key", "where", "default", "meaning"), rows)
-
-
-# Errors -------------------------------------------------------------------------------------------
 
 
 def error_classes() -> list[type[errors.StormwrightError]]:
@@ -215,9 +206,6 @@ def _raised_in() -> dict[str, list[str]]:
     return {name: sorted(packages) for name, packages in found.items()}
 
 
-# Python -------------------------------------------------------------------------------------------
-
-
 def public_names(package: str) -> Iterator[tuple[str, str]]:
     """Yield name and module of each public name of a package, as its ``__init__`` imports them."""
     tree = ast.parse((SOURCES.parent / package.replace(".", "/") / "__init__.py").read_text(encoding="utf-8"))
@@ -246,9 +234,6 @@ def _python() -> dict[str, str]:
         rows.append(f"| [{module}]({module}.md) | {summary} |")
     lead = "# Python\n\nBegin with [From Python](../../python.md).\n\n| | |\n|---|---|\n"
     return {"reference/python/index.md": lead + "\n".join(rows) + "\n", **pages}
-
-
-# File formats -------------------------------------------------------------------------------------
 
 
 def _schemas() -> str:

@@ -58,6 +58,8 @@ WHOLE = 1e7
 #: Cuts a graph with weighted vertices into parts with given shares of the weight; the last argument is the seed.
 Partitioner = Callable[[csr_array, NDArray[Any], NDArray[Any], int], NDArray[Any]]
 
+KAHYPAR = mtkahypar.initialize(1)
+
 
 @dataclass(frozen=True)
 class Measured:
@@ -165,9 +167,6 @@ def graded(
     )
 
 
-# Partitioners -------------------------------------------------------------------------------------
-
-
 def place_parts(problem: Problem, nodes: NDArray[Any], cut: Partitioner, seed: int) -> Assignment:
     """A placement in which executors go where their part of the graph does, as far as limits allow."""
     exchanged = exchanged_in(problem)
@@ -270,11 +269,7 @@ def in_integers(weight: NDArray[Any]) -> NDArray[Any]:
     return np.maximum((weight * (WHOLE / max(weight.sum(), 1e-9))).round(), 1).astype(int)
 
 
-KAHYPAR = mtkahypar.initialize(1)
 PARTITIONERS: dict[str, Partitioner] = {"METIS": cut_with_metis, "Mt-KaHyPar": cut_with_mt_kahypar}
-
-
-# Plot ---------------------------------------------------------------------------------------------
 
 
 def plot(every: Sequence[Sequence[Measured]]) -> str:

@@ -123,9 +123,6 @@ def apart(part: str, options: argparse.Namespace, directory: Path, kind: str, ra
     return found
 
 
-# A stream of any kind -----------------------------------------------------------------------------
-
-
 class Running(NamedTuple):
     """A stream: its session, the last batch that counts (-1 before), and its figures of the batches since then."""
 
@@ -170,9 +167,6 @@ def last_batch(kind: str, directory: Path) -> int:
 def spent() -> tuple[Spent, float]:
     """Time until now: of this process and the JVM, and of the JVM's Python workers."""
     return Spent.now(), python_workers_s()
-
-
-# Parts --------------------------------------------------------------------------------------------
 
 
 def fill(directory: Path, records: int) -> None:
@@ -319,9 +313,6 @@ def late_part(options: argparse.Namespace) -> dict[str, Any]:
     return {"ledger": asdict(processor_result(results_of(state))[1]), **counters}
 
 
-# Kills --------------------------------------------------------------------------------------------
-
-
 class ColumnSupply(Supply):
     """Lands files of columns only."""
 
@@ -450,9 +441,6 @@ def _reported(directory: Path) -> dict[str, Any]:
 PARTS: dict[str, Callable[[argparse.Namespace], dict[str, Any]]] = {
     "bulk": bulk_part, "late": late_part, "live": live_part, "life": life_part,
 }  # fmt: skip
-
-
-# Page ---------------------------------------------------------------------------------------------
 
 
 def _rows(found: dict[str, Any], options: argparse.Namespace) -> list[tuple[str, str, str]]:

@@ -43,7 +43,17 @@ SUFFIX = ".arrow"
 
 _WORKER = ("topology", "supervisor", "port", "pid", "start_ms")
 
-# Rows ---------------------------------------------------------------------------------------------
+#: Input of the processor: a row per line. `rejected` are lines that are no record, or a late one.
+INPUT = ("worker", "pane_ms", "seq", "start_ms", "rejected", "facts")
+
+#: Output of the processor: the changed panes of a worker as a whole, and what its lines are counted as until now.
+OUTPUT = "worker string, pane_ms long, facts string, used long, duplicate long, quarantined long"
+
+_LEDGER = "newest_ms long, oldest_ms long, used long, duplicate long, quarantined long"
+_COUNTS = ("used", "duplicate", "quarantined")
+_OUTPUT_ROW = Row("worker", "pane_ms", "facts", *_COUNTS)
+
+Fact = dict[str, Any]
 
 
 def landed_rows(spark: SparkSession, landing: Path, settings: StreamSettings, *, live: bool) -> DataFrame:
@@ -57,9 +67,6 @@ def landed_rows(spark: SparkSession, landing: Path, settings: StreamSettings, *,
     return late_marked(reader.parquet(str(landing)), settings.late_s)
 
 
-# Native -------------------------------------------------------------------------------------------
-
-
 def native_facts(rows: DataFrame, settings: StreamSettings) -> DataFrame:
     """Return `PANES` of distinct records: of a stream, the sums so far of each fact that a batch has changed."""
     identity = F.struct(*(F.col(f"worker.{name}") for name in _WORKER), "seq").alias("identity")
@@ -70,21 +77,6 @@ def native_facts(rows: DataFrame, settings: StreamSettings) -> DataFrame:
     pane = F.window("event", f"{settings.slide_s} seconds").alias("pane")
     found = facts.select("event", "fact.*").groupBy(pane, *KEYS).agg(*sums())
     return found.select(F.unix_millis("pane.start").alias("pane_ms"), *KEYS, *VALUES)
-
-
-# Processor ----------------------------------------------------------------------------------------
-
-#: Input of the processor: a row per line. `rejected` are lines that are no record, or a late one.
-INPUT = ("worker", "pane_ms", "seq", "start_ms", "rejected", "facts")
-
-#: Output of the processor: the changed panes of a worker as a whole, and what its lines are counted as until now.
-OUTPUT = "worker string, pane_ms long, facts string, used long, duplicate long, quarantined long"
-
-_LEDGER = "newest_ms long, oldest_ms long, used long, duplicate long, quarantined long"
-_COUNTS = ("used", "duplicate", "quarantined")
-_OUTPUT_ROW = Row("worker", "pane_ms", "facts", *_COUNTS)
-
-Fact = dict[str, Any]
 
 
 def worker_rows(rows: DataFrame, settings: StreamSettings) -> DataFrame:
@@ -187,8 +179,6 @@ def with_facts(changed: DataFrame) -> DataFrame:
     facts = F.explode_outer(F.from_json("facts", f"array<{fact.simpleString()}>")).alias("fact")
     return changed.select("worker", *_COUNTS, "pane_ms", facts).select("worker", *_COUNTS, "pane_ms", "fact.*")
 
-
-# Queries and results ------------------------------------------------------------------------------
 
 #: Name of a query → its facts.
 QUERIES = {"native": native_facts, "processor": processor_facts}

@@ -217,9 +217,6 @@ def _step_us(problem: Problem, profile: Profile) -> float:
     return (time.process_time() - start) / found.steps * 1e6
 
 
-# Problems -----------------------------------------------------------------------------------------
-
-
 def _problem(executors: int, pending: int | None, seed: int) -> Problem:
     """A problem that `even` has placed."""
     nodes, pairs = executors // EXECUTORS_A_NODE, round(PAIRS_AN_EXECUTOR * executors)

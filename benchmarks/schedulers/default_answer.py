@@ -167,9 +167,6 @@ def _factor(problem: Problem, placement: sw.Assignment) -> float:
     )
 
 
-# Problems -----------------------------------------------------------------------------------------
-
-
 def _public() -> Iterator[tuple[str, Problem]]:
     for topology, cluster, supervisors in PUBLIC:
         yield topology, imported(CASES / topology, CASES / cluster if cluster else None, supervisors)

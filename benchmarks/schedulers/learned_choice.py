@@ -90,9 +90,6 @@ def main() -> None:
     )
 
 
-# Measured ------------------------------------------------------------------------------------------
-
-
 def of_measured(real: Sequence[Ranked], drawn: Sequence[Group]) -> tuple[list[tuple[str, str, str]], list[Any]]:
     """Who chooses how well among placements that were measured; each topology left out in turn."""
     groups = {each: each.as_group() for each in real}
@@ -150,9 +147,6 @@ def tau(measured: FloatArray, badness: FloatArray) -> float:
     """Kendall's, 0 where all are the same to one of them."""
     found = float(kendalltau(badness, measured).statistic)
     return found if np.isfinite(found) else 0.0
-
-
-# Predicted -----------------------------------------------------------------------------------------
 
 
 def of_predicted(model: Model, cases: Path) -> tuple[list[tuple[str, str, str]], list[Any]]:

@@ -87,9 +87,6 @@ def main() -> None:
         write_results("service-scale", "Nimbus's question at the size of large clusters", rows, details)
 
 
-# CPU of an answer ---------------------------------------------------------------------------------
-
-
 def answers(topologies: int, executors: int, nodes: int) -> list[tuple[str, float | None, list[float]]]:
     """What is asked, CPU seconds it may take, and those that it took, time after time."""
     cluster = Cluster(topologies, executors, nodes)
@@ -125,9 +122,6 @@ def cpu_s(questions: NimbusRequests, body: bytes) -> float:
     code, _ = questions.answer_now(body, time.monotonic() + 60)
     assert code == 200
     return time.process_time() - begin
-
-
-# Delay under deliveries ---------------------------------------------------------------------------
 
 
 @dataclass

@@ -121,9 +121,6 @@ RATE_DELAY_S = 0.25
 log = logging.getLogger("transients")
 
 
-# One start ----------------------------------------------------------------------------------------
-
-
 class Placing:
     """Scheduler that places topologies as wanted, by default as Storm's own does."""
 
@@ -312,9 +309,6 @@ def _move_safely(side: Side, name: str) -> None:
             mover.move(step, "transients")
 
 
-# Real side ----------------------------------------------------------------------------------------
-
-
 class RealSide:
     """A local cluster of Storm."""
 
@@ -420,9 +414,6 @@ def _records_file(file: Path, number: int) -> Path:
     return file.with_name(f"records-{number}.json.gz")
 
 
-# Virtual side -------------------------------------------------------------------------------------
-
-
 class VirtualSide:
     """The same cluster in virtual time.
 
@@ -484,9 +475,6 @@ def simulated(starts: int) -> list[dict[str, Transient]]:
     names = [f"transients-{number}" for number in range(starts)]
     sides = [VirtualSide(name, number, MONITOR_S * (number + 0.5) / starts) for number, name in enumerate(names)]
     return [run_start(side, name).transients(side.records) for side, name in zip(sides, names, strict=True)]
-
-
-# The page -----------------------------------------------------------------------------------------
 
 
 def write_page(real: Sequence[Mapping[str, Transient]], virtual: Sequence[Mapping[str, Transient]]) -> None:

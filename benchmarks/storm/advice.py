@@ -81,6 +81,8 @@ TIMES = CellTimes()
 #: Seconds until all workers of a rebalanced topology report.
 _BACK_S = 120.0
 
+_CONF = {"topology.tasks": _TASKS, "topology.worker.childopts": "-XX:TieredStopAtLevel=1", **SLEEPING}
+
 
 @dataclass(frozen=True)
 class Trial:
@@ -99,11 +101,6 @@ class Trial:
     def as_dict(self) -> dict[str, Any]:
         """Return it as JSON."""
         return {**self.__dict__, "executors": dict(self.executors)}
-
-
-# Cluster ------------------------------------------------------------------------------------------
-
-_CONF = {"topology.tasks": _TASKS, "topology.worker.childopts": "-XX:TieredStopAtLevel=1", **SLEEPING}
 
 
 class AdviceLab(ClusterLab):
@@ -199,9 +196,6 @@ def placement_of(problem: Problem, slots: IntArray, whole: Problem) -> list[tupl
     return [(position[int(whole.slot_node[whole.slot_index[slot]])], slot.port) for slot in own]
 
 
-# Starts -------------------------------------------------------------------------------------------
-
-
 def start_of(lab: ClusterLab, name: str, start: int) -> dict[str, Any]:
     """Run a topology from its start to every wanted rate, by every adviser."""
     block = Block(name, (TOPOLOGIES[name],), {"even": Variant("even")}, workers=_WORKERS, conf=_CONF)
@@ -269,9 +263,6 @@ def _ds2(topology: AdvisedTopology, measured: Problem, rate_tps: float) -> Itera
         yield trial
         if trial.reached:
             return
-
-
-# Page ---------------------------------------------------------------------------------------------
 
 
 def main() -> None:

@@ -159,9 +159,6 @@ def main() -> None:
         compare_unlike()
 
 
-# Running ------------------------------------------------------------------------------------------
-
-
 def run(cells: Sequence[Cell], phases: Sequence[str], starts: int, until_s: float) -> None:
     """Make the starts that are missing, phase after phase."""
     with Bench.up() as bench:
@@ -241,9 +238,6 @@ def _start(bench: Bench, cell: Cell, name: str, number: int, slots: Any) -> dict
 
 def _file(cell: Cell, name: str, number: int) -> Path:
     return RECORDS / f"{cell.name}.{name}.{number}.json.gz"
-
-
-# Deciding -----------------------------------------------------------------------------------------
 
 
 def known_problem(cell: Cell, starts: Sequence[Mapping[str, Any]]) -> Problem:
@@ -338,9 +332,6 @@ def in_proportion(problem: Problem, nodes: IndexArray) -> IntArray:
 
 def _stored_slots(problem: Problem, slots: IntArray) -> list[list[tuple[int, int]]]:
     return [slots_of(problem, slots[problem.executors_of(n)]) for n in range(len(problem.topologies))]
-
-
-# Comparing ----------------------------------------------------------------------------------------
 
 
 class CellResult:

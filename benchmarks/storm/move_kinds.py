@@ -153,9 +153,6 @@ def kinds_of(text: str) -> list[str]:
     return list(dict.fromkeys(kinds))
 
 
-# A run --------------------------------------------------------------------------------------------
-
-
 @dataclass
 class MovingLedger:
     """A ledger that runs.
@@ -348,9 +345,6 @@ def faults_of(cell: Mapping[str, Any]) -> list[str]:
     return [*cell["violations"], *errors, *([f"{incomplete} moves are not complete"] if incomplete else [])]
 
 
-# A move -------------------------------------------------------------------------------------------
-
-
 def move(service: Service, topology: str, case: KindCase, latest: str) -> tuple[str, dict[str, Any]]:
     """Move a worker, and return the node that has received it, with figures of the move.
 
@@ -435,9 +429,6 @@ def one_worker_moved(problem: Problem, topology: str, latest: str) -> Assignment
     wanted = problem.current_slot.copy()
     wanted[own] = np.where(wanted[own] == problem.slot_index[source], free[0], wanted[own])
     return Assignment(wanted)
-
-
-# The page -----------------------------------------------------------------------------------------
 
 
 def write_page() -> None:

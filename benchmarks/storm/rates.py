@@ -81,9 +81,6 @@ def _file(cell: Cell, number: int) -> Path:
     return RECORDS / f"{cell.name}.{number}.json.gz"
 
 
-# Running ------------------------------------------------------------------------------------------
-
-
 def _start(bench: Bench, cell: Cell) -> dict[str, Any]:
     """Make one start: what was measured at each part of the highest rate."""
     stretches = []
@@ -97,9 +94,6 @@ def _start(bench: Bench, cell: Cell) -> dict[str, Any]:
             time.sleep(SETTLE_S)
             stretches.append({"part": part, **bench.measured(problem, cell.cores, MEASURE_S)})
     return {"stretches": stretches}
-
-
-# Comparing ----------------------------------------------------------------------------------------
 
 
 def compare() -> None:

@@ -98,9 +98,6 @@ def _file(cell: Cell, number: int) -> Path:
     return RECORDS / f"{cell.name}.{own}.{number}.json.gz"
 
 
-# Running ------------------------------------------------------------------------------------------
-
-
 def _start(bench: Bench, cell: Cell, old: bool) -> dict[str, Any]:
     """Make one start: the load, the rate after it and the account of each node, under every condition."""
     found = {}
@@ -146,9 +143,6 @@ def _measured(bench: Bench, cell: Cell, problem: Problem, cores: float) -> dict[
         "machine": load["machine"],
         "account": {hosts[node]: classes for node, classes in account.items()},
     }
-
-
-# Comparing ----------------------------------------------------------------------------------------
 
 
 def compare() -> None:

@@ -56,8 +56,6 @@ ENABLED, MAX_FREE = "nimbus.even.rebalance.idle.supervisor.enabled", "nimbus.eve
 MACHINES, STORM_SCHEDULER = "isolation.scheduler.machines", "storm.scheduler"
 ISOLATION = "org.apache.storm.scheduler.IsolationScheduler"
 
-# Versions -----------------------------------------------------------------------------------------
-
 
 @dataclass(frozen=True)
 class StormVersion:
@@ -114,9 +112,6 @@ def versions() -> list[StormVersion]:
     """Return the versions that are laid out, the oldest first."""
     found = [each.parent for each in DIRECTORY.glob("*/lib") if (each.parent / "classes" / "stormwright").is_dir()]
     return [StormVersion(home) for home in sorted(found, key=lambda home: [*map(int, re.findall(r"\d+", home.name))])]
-
-
-# Drawn problems -----------------------------------------------------------------------------------
 
 
 def drawn_problems(count: int, seed: int = 1) -> Iterator[Problem]:
@@ -183,9 +178,6 @@ def isolating_problems(count: int, seed: int = 1) -> Iterator[Problem]:
         blacklisted = frozenset(host for host in hosts if draw.random() < 0.1)
         conf = {STORM_SCHEDULER: ISOLATION, MACHINES: {topology.name: draw.randint(1, 4)}}
         yield Problem(supervisors, (topology, *others), blacklisted_hosts=blacklisted, conf=conf)
-
-
-# Comparison ---------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -279,9 +271,6 @@ class _OpenHosts:
         hosts = {node.host for node in problem.supervisors} - problem.blacklisted_hosts
         self.of |= {topology.id: hosts for topology in problem.topologies}
         return Assignment(problem.current_slot, (), {}, scheduler="none")
-
-
-# Page ---------------------------------------------------------------------------------------------
 
 
 def main() -> None:

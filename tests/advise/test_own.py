@@ -275,9 +275,6 @@ def test_beyond_the_mix_limit_only_single_kind_mixes_are_generated():
     ]
 
 
-# Whose search is short -------------------------------------------------------------------------------
-
-
 @pytest.mark.long
 def test_many_topologies_get_the_same_advice_with_fewer_searches(monkeypatch):
     """Of 13 topologies each was to have a worker a node, for which no four nodes have slots: five were searched, in
@@ -327,9 +324,6 @@ def test_a_mix_is_given_up_where_smaller_executors_leave_the_fullest_node_as_ful
     assert len(tried) <= 10
 
 
-# Against all there is -------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("rate_tps", [150.0, 260.0, 400.0, pytest.param(450.0, marks=pytest.mark.slow)])
 def test_search_finds_the_same_advice_as_brute_force(rate_tps):
     problem = chain({"in": 0.5, "work": 4.0, "by": 2.0}, tasks=4, cores=1.0)
@@ -338,9 +332,6 @@ def test_search_finds_the_same_advice_as_brute_force(rate_tps):
     assert known is not None
     assert found.mix.size == known[0].mix.size
     assert trials.counts(found) in known[1]
-
-
-# Whatever is asked for -------------------------------------------------------------------------------
 
 
 @pytest.mark.slow

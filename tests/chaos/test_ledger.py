@@ -164,9 +164,6 @@ def test_ledger_that_has_not_begun_has_no_violation(files):
         assert read_ledger(files.directory).violations(drained=True) == []
 
 
-# Checkpoints --------------------------------------------------------------------------------------
-
-
 def checkpoint(files: Files, tallies: Mapping[int, str], entries: Sequence[int]) -> Ledger:
     files.facts("checkpoint", keys=2)
     files.journal(entries)
@@ -202,9 +199,6 @@ def test_state_may_count_replays_again_but_not_more(files):
 def test_number_in_a_state_that_was_never_emitted_is_unknown(files):
     ledger = checkpoint(files, {0: "5 0:3:4 8:1:", 1: "1 0:1:"}, [ACKED | 1] * 3)
     assert found(ledger) == {ViolationKind.UNKNOWN: (0, 4, 8)}
-
-
-# Windows ------------------------------------------------------------------------------------------
 
 
 def numbers(*all_of_them: int) -> list[tuple[int, int, int, int]]:
@@ -246,9 +240,6 @@ def test_emission_in_windows_of_two_instances_is_a_duplicate(files):
     assert read_ledger(files.directory).violations() == []
     files.windows(numbers(0), started_ms=2)
     assert found(read_ledger(files.directory)) == {ViolationKind.DUPLICATE: (0,)}
-
-
-# Batches ------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -300,9 +291,6 @@ def test_last_attempt_of_a_batch_counts(batches):
     (batches.directory / "batch-1-1.log").write_text("1 0 0 3\n2 0 3 9\n")
     (batches.directory / "batch-1-2.log").write_text("2 1 3 5\n3 0 5 6\n")
     assert count(batches, "0\t8\t3\n1\t8\t3\n").violations(drained=True) == []
-
-
-# Size, and submission -----------------------------------------------------------------------------
 
 
 def test_random_ledger_agrees_with_plain_python(files):

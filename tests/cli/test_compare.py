@@ -73,9 +73,6 @@ def plugins(monkeypatch):
     monkeypatch.setattr(EntryPoint, "load", lambda self: Failing if self.name == "failing" else load(self))
 
 
-# Table, exit codes -------------------------------------------------------------------------------
-
-
 def test_table_shows_and_is_sorted_by_reachable_rates(run):
     code, out, err = run("compare", PLACEABLE, "--schedulers", "even,online")
     assert code == 0
@@ -184,9 +181,6 @@ def test_compare_passes_current_placement_to_schedulers_limiting_moves(run):
     assert (
         "optimizer: stays near the current placement and cannot also place from scratch: leave out one of them" in err
     )
-
-
-# Report ------------------------------------------------------------------------------------------
 
 
 def test_report_draws_every_executor_of_every_placement(run, tmp_path):

@@ -61,9 +61,6 @@ def run_script(monkeypatch, script: str, answer: object) -> list[tuple[str, ...]
     return started
 
 
-# Flux --------------------------------------------------------------------------------------------
-
-
 def test_import_builds_problem_from_flux_and_one_storm_yaml_per_node(run, nodes):
     code, out, err = run("import", "flux", ORDERS, WATCHED, "--cluster", nodes[0], "--cluster", nodes[1])
     document = json.loads(out)
@@ -156,9 +153,6 @@ def test_bad_arguments(run, arguments, message):
     assert "Traceback" not in err
 
 
-# Nimbus ------------------------------------------------------------------------------------------
-
-
 def test_nimbus(run, monkeypatch, tmp_path):
     document = small()
     del document["load"]
@@ -181,9 +175,6 @@ def test_import_rejects_invalid_problem_document_from_nimbus(run, monkeypatch, t
     code, out, err = run("import", "nimbus", "--storm-home", tmp_path)
     assert (code, out) == (2, "")
     assert "the response of Nimbus: 1 fault" in err
-
-
-# Serialized topologies ---------------------------------------------------------------------------
 
 
 def test_serialized(run, monkeypatch, tmp_path, nodes):
@@ -243,9 +234,6 @@ def test_import_rejects_unreadable_serialized_files(run, tmp_path):
     assert (code, out) == (2, "")
     assert f"{half}: 1 fault\n  is not a serialized topology: " in err
     assert f"{other}: 1 fault\n  is not a serialized configuration" in err
-
-
-# The installation --------------------------------------------------------------------------------
 
 
 @pytest.fixture

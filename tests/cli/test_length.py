@@ -124,9 +124,6 @@ def test_advice_prints_a_screen(capsys):
     assert_short(capsys.readouterr().out)
 
 
-# Verbs of a service -------------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def served(tmp_path_factory):
     """Address of a service of a virtual cluster of 200 nodes, and its state directory."""

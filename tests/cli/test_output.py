@@ -41,9 +41,6 @@ def program(*arguments: object, streams: str = "", **how) -> subprocess.Complete
     return subprocess.run(words, capture_output=True, text=True, check=False, **how)
 
 
-# Links -------------------------------------------------------------------------------------------
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("verb", ["convert", "schedule"])
 def test_standard_output_by_another_name_gets_the_file_and_nothing_else(tmp_path, small_file, verb):
@@ -144,9 +141,6 @@ def test_output_below_a_file(run, small_file):
     assert f"cannot be written: {small_file}: is a file, and no directory" in err
 
 
-# Standard streams --------------------------------------------------------------------------------
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments", [["schedule", *EVEN, "--json"], ["compare", "--schedulers", "even", "--json"], ["convert", "OUT"]]
@@ -199,8 +193,6 @@ def test_unencodable_characters_are_escaped_in_output(tmp_path):
         assert r"\u65e5\u672c" in done.stdout
 
 
-# Names -------------------------------------------------------------------------------------------
-
 EVIL = "[/red] [prod] :fire: \x1b[31m\x1b]0;title\x07\nviolations: 9"
 SAFE = r"[/red] [prod] :fire: \x1b[31m\x1b]0;title\x07\nviolations: 9"
 
@@ -234,9 +226,6 @@ def test_keys_in_paths_of_faults_steer_nothing(run, tmp_path):
     code, _, err = run("schedule", path)
     assert code == 2
     assert err.splitlines()[1:] == [r'  unknown key @ $["\x1b[2J\nforged"]']
-
-
-# Bad input that was called a bug -----------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -297,8 +286,6 @@ def test_memory_exhaustion_is_reported(run, monkeypatch, small_file):
     monkeypatch.setattr("stormwright.cli.schedule.read_problem", none_left)
     assert run("schedule", small_file) == (2, "", "stormwright: there is not enough memory for this\n")
 
-
-# Reports and packages ----------------------------------------------------------------------------
 
 FULL = """
 import resource, signal, sys

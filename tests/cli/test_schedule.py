@@ -46,9 +46,6 @@ def small_file(tmp_path):
     return path
 
 
-# Exit codes --------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("scheduler", ["even", "online"])
 def test_all_placed(run, scheduler):
     code, out, err = run("schedule", PLACEABLE, "--scheduler", scheduler)
@@ -163,9 +160,6 @@ def test_bad_arguments(run, arguments, message):
     assert (code, out) == (2, "")
     assert message in err
     assert "Traceback" not in err
-
-
-# What is printed and written ---------------------------------------------------------------------
 
 
 @pytest.mark.long
@@ -344,9 +338,6 @@ def test_problem_file_alone(run, small_file):
     assert out.startswith("small: 1 topology, 4 executors, 2 nodes, 3 slots; optimizer took")
 
 
-# The group ---------------------------------------------------------------------------------------
-
-
 def test_version(run):
     assert run("--version") == (0, f"stormwright, version {__version__}\n", "")
 
@@ -393,9 +384,6 @@ def test_missing_extra_names_pip_command(run, monkeypatch, small_file, module, e
     code, _, err = run("schedule", small_file)
     assert code == 2
     assert f"pip install 'stormwright[{extra}]'" in err
-
-
-# As a program ------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow

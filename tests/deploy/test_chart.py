@@ -29,9 +29,6 @@ each_case = pytest.mark.parametrize("case", CASES)
 RELEASE, NAMESPACE = "north", "storm"
 
 
-# Without Helm ---------------------------------------------------------------------------------------------------------
-
-
 def leaves(value: Any, path: str = "") -> Iterator[str]:
     """Paths of all values that are no sections of others."""
     if isinstance(value, dict) and value:
@@ -146,9 +143,6 @@ def test_schema_refuses_wrong_value(assignment):
     for key in reversed(path.split(".")):
         values = {key: values}
     assert faults(values) == [WRONG[assignment]]
-
-
-# With Helm ------------------------------------------------------------------------------------------------------------
 
 
 def manifests(case: str, *options: str, release: str = RELEASE) -> str:

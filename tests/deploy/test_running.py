@@ -45,9 +45,6 @@ def of_yaml(path: Path) -> Any:
     return yaml.safe_load(path.read_text(encoding="utf-8"))
 
 
-# systemd --------------------------------------------------------------------------------------------------------------
-
-
 def unit() -> dict[str, list[str]]:
     """Key → its values; lines that end with a backslash go on."""
     text = re.sub(r"\\\n\s*", "", (DEPLOY / "stormwright.service").read_text(encoding="utf-8"))
@@ -118,9 +115,6 @@ def test_systemd_rates_exposure_of_unit_below_three():
     arguments = ("security", "--offline=yes", "--no-pager", "--threshold=30")
     done = run("systemd-analyze", *arguments, DEPLOY / "stormwright.service")
     assert done.returncode == 0, done.stdout + done.stderr
-
-
-# Docker ---------------------------------------------------------------------------------------------------------------
 
 
 def instructions() -> list[tuple[str, str]]:
@@ -236,9 +230,6 @@ def test_compose_loader_refuses_wrong_file(change, tmp_path):
     wrong = tmp_path / "compose.yaml"
     wrong.write_text((DOCKER / "compose.yaml").read_text(encoding="utf-8").replace(*change), encoding="utf-8")
     assert run("compose", "-no-path-resolution", wrong).returncode != 0
-
-
-# Who may ask ----------------------------------------------------------------------------------------------------------
 
 
 def test_only_compose_example_disables_authentication():

@@ -91,9 +91,6 @@ def test_bill_of_materials_lists_locked_versions(wheel):
     assert not {"pytest", "mypy", "pip-tools"} & set(listed)
 
 
-# Three commands -----------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def storm(tmp_path_factory) -> Path:
     """Storm as its binary release lays it out, configured by its operator for one machine."""

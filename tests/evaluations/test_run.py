@@ -99,9 +99,6 @@ def test_cluster_with_killed_nodes_serves_only_one_cell(tmp_path):
     assert log.count("make kills") == log.count("down") == 3
 
 
-# What is kept ---------------------------------------------------------------------------------------
-
-
 def test_beginning_again_forgets_these_cells_alone(tmp_path):
     path = tmp_path / "cells.jsonl"
     run_cells(CELLS, CellStore(path), StandIn([]))
@@ -132,9 +129,6 @@ def test_invalid_lines_of_cell_store_are_logged_and_skipped(tmp_path, caplog):
 def test_unreadable_cell_store_raises_input_error(tmp_path):
     with pytest.raises(InputError):
         CellStore(tmp_path)
-
-
-# Cells ----------------------------------------------------------------------------------------------
 
 
 def test_cell_key_depends_only_on_the_measured_configuration():

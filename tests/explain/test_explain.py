@@ -37,9 +37,6 @@ def with_tags(of, *tags):
     return replace(of, supervisors=supervisors)
 
 
-# Obstacles, by hand ------------------------------------------------------------------------------
-
-
 def test_histogram_counts_each_node_once():
     of = problem(nodes(4, 4, 4, memory_mb=512), (tagged("t", "etl"), load(1, memory_mb=1024)))
     found = explain(with_tags(of, "etl", "etl,x", ""), placed([-1]))
@@ -106,9 +103,6 @@ def test_explanation_respects_cpu_capacity_parameter_of_online():
     assert explain(of, answer)[0].histogram == "1 of 1 nodes: CPU short by 0.5 GHz"
 
 
-# Costs, by hand ----------------------------------------------------------------------------------
-
-
 def test_a_move_joins_the_worker_of_its_topology():
     of = problem(nodes(4, 4, 4), (topology("t", 3, 2), load(3, [(0, 1, 10), (1, 2, 4)])))
     found = explain(of, placed([0, 0, 4]), executor=1)[0]
@@ -125,9 +119,6 @@ def test_moving_the_last_executor_of_a_worker_removes_the_worker():
     of = problem(nodes(4, 4, 4), (topology("t", 3, 2), load(3, [(0, 1, 10), (1, 2, 4)])))
     found = explain(of, placed([0, 0, 4]), executor=2)[0]
     assert [(n.supervisor, n.cost_change, n.workers) for n in found.nodes] == [("s0", -4.0, 1), ("s2", 0.0, 2)]
-
-
-# Against the oracle ------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -215,8 +206,6 @@ def test_limits_on_components():
     on_its_node = explain(of, placed([0, 1, 0, 2]), "t", 2)[0].nodes
     assert [node.joins for node in on_its_node] == [of.slots[1].port, None]
 
-
-# Asking ------------------------------------------------------------------------------------------
 
 TWO = problem(nodes(4, 4), (topology("a-1", 2, 1), load(2)), (topology("b-1", 1, 1), load(1)))
 

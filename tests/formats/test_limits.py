@@ -39,9 +39,6 @@ def faults_of(call, *arguments) -> list[str]:
     return [str(fault) for fault in caught.value.faults]
 
 
-# Executors ---------------------------------------------------------------------------------------
-
-
 def with_executors(count: int) -> dict:
     document = small("topologies", 0, "executor_runs", value=[[1, 1, count, 1], [0, count + 1, 1, 1]])
     document["topologies"][0]["components"][1]["parallelism"] = count
@@ -60,9 +57,6 @@ def test_executors_of_a_case_are_counted_too():
     assert faults_of(problem_from_dict, case) == [
         "asks for 100,000,001 executors; at most 10,000,000 are taken @ $.problem.topologies"
     ]
-
-
-# Levels ------------------------------------------------------------------------------------------
 
 
 def nested(levels: int) -> list:
@@ -91,9 +85,6 @@ def test_too_deeply_nested_topology_is_excluded_without_affecting_others():
     problem, unfit = snapshot_from_dict(small("topologies", 0, "conf", "topology.x", value=nested(300)))
     assert list(unfit) == [problem.topologies[0].id]
     assert orjson.dumps(problem_to_dict(problem))
-
-
-# Faults ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.long
@@ -130,8 +121,6 @@ def test_a_long_key_is_cut():
     )
     assert len(fault) < 200
 
-
-# Aliases -----------------------------------------------------------------------------------------
 
 BOMB = "a0: &a0 [x]\n" + "".join(f"a{n + 1}: &a{n + 1} [{', '.join([f'*a{n}'] * 10)}]\n" for n in range(11))
 MERGED = "a0: &a0 {x: 1}\n" + "".join(
@@ -177,9 +166,6 @@ def test_an_empty_file_is_none(tmp_path, text):
     path = tmp_path / "empty.yaml"
     path.write_text(text)
     assert read_yaml(path) is None
-
-
-# What JSON cannot hold ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -243,8 +229,6 @@ def test_parameters_of_sweeps_are_finite(tmp_path, value):
     assert fault.startswith("should be a number that one can count to, got ")
 
 
-# Long lines --------------------------------------------------------------------------------------
-
 #: What Flux takes a property by, as `java.util.regex` does; on long lines it takes hours.
 FLUX = re.compile(r".*\$\{(?P<var>ENV-(?P<env>.+)|(?P<list>.+)\[(?P<index>\d+)\]|.+)\}.*")
 
@@ -306,9 +290,6 @@ def test_long_properties(tmp_path, text, value):
     path.write_text(text)
     with quickly(20):
         assert read_properties(path) == {"x": value}
-
-
-# Resources of a class path -----------------------------------------------------------------------
 
 
 def include(path: Path, name: str) -> list[str]:

@@ -78,9 +78,6 @@ def test_executors_go_by_task_not_by_position():
     assert answer.slot_of_executor[by_task].tolist() == [0, 1, 2]
 
 
-# Idle nodes, as in Storm 3 -----------------------------------------------------------------------
-
-
 def all_on_the_first(workers: int, *ports: int, names: str = "t") -> Problem:
     """Topologies of an executor per worker; all workers run on the first node."""
     topologies = tuple(topology(name, workers, workers) for name in names)

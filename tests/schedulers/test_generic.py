@@ -27,9 +27,6 @@ def with_meta(supervisors: tuple[Supervisor, ...], key: str, *values: str) -> tu
     return tuple(replace(s, scheduler_meta={key: value}) for s, value in zip(supervisors, values, strict=True))
 
 
-# Nodes that take turns ---------------------------------------------------------------------------
-
-
 def test_round_robin_nodes_take_turns():
     of = problem(nodes(1, 1, 1), (topology("t", 6, 6), load(6)))
     assert node_of("round_robin", of) == [0, 1, 2, 0, 1, 2]
@@ -67,9 +64,6 @@ def test_dynamic_weighted_round_robin_updates_weights_after_each_placement():
     """Gains before each turn: (2, 2), (-.5, 4), (1, 2), (2.5, 0)."""
     of = problem(nodes(2, 2), (topology("t", 4, 4), load(4, cpu_ghz=0.5)))
     assert node_of("dynamic_weighted_round_robin", of) == [0, 1, 1, 0]
-
-
-# Executor by executor ----------------------------------------------------------------------------
 
 
 def test_random_selects_each_node_equally_often():
@@ -185,8 +179,6 @@ def test_predictive_names_a_bad_growth(growth):
     with pytest.raises(InputError, match=r"should be a number, at least 0, got .* @ \$\.topologies\[0\]\.conf"):
         make_scheduler("predictive").schedule(of)
 
-
-# All of them -------------------------------------------------------------------------------------
 
 GENERIC = (
     "binpack",

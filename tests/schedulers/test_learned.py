@@ -16,8 +16,8 @@ from stormwright.formats import read_problem, write_json
 from stormwright.model import LoadProfile, violations
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.portfolio.features import FEATURES, FeatureExtractor
-from stormwright.schedulers.portfolio.members import Variants
 from stormwright.schedulers.portfolio.model import OURS, digest_of, read_model
+from stormwright.schedulers.portfolio.variants import Variants
 
 WORD_COUNT = read_problem(Path(__file__).parents[2] / "docs" / "schedulers" / "word-count.json")
 

@@ -22,9 +22,6 @@ def schedule(of: Problem, **settings):
     return make_scheduler("online", settings).schedule(of)
 
 
-# Quality -----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("path", case_files("placement"), ids=case_name)
 def test_valid_and_no_worse_than_the_aniello_baseline(path):
     placed = case_problem(path)
@@ -59,9 +56,6 @@ def test_tiny_problems_against_the_optimum():
         ratios.append((cost + 1) / (optimum + 1))
     assert len(ratios) >= 20
     assert np.median(ratios) <= 1.3
-
-
-# The paper's rules -------------------------------------------------------------------------------
 
 
 def test_heaviest_pairs_share_a_worker_and_then_a_node():
@@ -175,9 +169,6 @@ def test_a_topology_s_own_gamma_and_delta():
         assert max(np.bincount(of.slot_node[schedule(of).slot_of_executor])) == most
 
 
-# As in the authors' code -------------------------------------------------------------------------
-
-
 def test_with_the_authors_variant_go_their_defaults():
     params = make_scheduler("online", {"variant": "authors", "delta": 0.5}).params
     assert (params.alpha, params.beta, params.delta) == (0.0, 1.0, 0.5)
@@ -248,9 +239,6 @@ def test_topologies_of_equal_load_do_not_pile_up():
     assert violations(of, schedule(of).slot_of_executor) == []
 
 
-# What runs ---------------------------------------------------------------------------------------
-
-
 TWO_BY_TWO = [(0, 1, 100), (2, 3, 100)]
 
 
@@ -318,9 +306,6 @@ def test_running_workers_move_to_make_room_for_a_new_topology():
     stays = schedule(of, keep_running=True)
     assert stays.slot_of_executor.tolist() == [0, 4, UNPLACED]
     assert stays.unplaced[0].reasons == ("2 of 2 nodes: CPU short by at least 0.4 GHz",)
-
-
-# What cannot be placed ---------------------------------------------------------------------------
 
 
 def reasons(of: Problem) -> tuple[str, ...]:

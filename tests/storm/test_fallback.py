@@ -15,8 +15,8 @@ from stormwright.formats import problem_from_dict
 from stormwright.model import Assignment, Problem, TopologyAssignment, WorkerSlot, violations
 from stormwright.model.arrays import IntArray
 from stormwright.model.constraints.resources import ResourceOveruse
+from stormwright.model.constraints.separation import CrowdedNode, IncompatibleExecutors
 from stormwright.model.constraints.slots import CrowdedWorker
-from stormwright.model.constraints.violations import CrowdedNode, IncompatibleExecutors
 from stormwright.model.topology_config import MACHINES
 from stormwright.schedulers import make_scheduler
 from stormwright.service.http.app import make_app
@@ -108,8 +108,6 @@ def test_fallback_scheduler_places_same_as_storm_class_alone(host: SchedulerHost
         {t: count for t, count in unplaced.items() if t not in withheld},
     ) == placed_by(without, rest)
 
-
-# On a real Nimbus ----------------------------------------------------------------------------------
 
 RESOURCE_AWARE = "org.apache.storm.scheduler.resource.ResourceAwareScheduler"
 

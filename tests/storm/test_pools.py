@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from stormwright.model import Component, Problem, Supervisor, Topology, default_executor_runs
-from stormwright.model.topology_config import POOLS
+from stormwright.model.tenancy_config import POOLS
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.toolkit.resolve import resolve_scheduler
 

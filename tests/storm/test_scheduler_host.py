@@ -30,7 +30,7 @@ from stormwright.model import (
 )
 from stormwright.model.constraints.constraint import PlacedExecutors
 from stormwright.model.constraints.heaps import WorkerHeaps
-from stormwright.model.constraints.violations import CrowdedNode, IncompatibleExecutors
+from stormwright.model.constraints.separation import CrowdedNode, IncompatibleExecutors
 from stormwright.schedulers.toolkit.resolve import resolve_scheduler
 from stormwright.storm.jvm import STORM_HOME
 from stormwright.storm.scheduler_host import TIME_LIMIT_CONF, JavaScheduler, SchedulerHost, host_command
@@ -179,8 +179,6 @@ def test_our_limits_on_components_are_storms(
     ]
     assert all((not answer.unplaced) == (not theirs.unplaced) for answer in ours)
 
-
-# A class of the user's ---------------------------------------------------------------------------
 
 MINE = """
 package mine;
@@ -348,8 +346,6 @@ def test_threads_share_a_jvm(host: SchedulerHost) -> None:
     assert [answers[n] for n in range(len(problems))] == alone
 
 
-# The process, over stand-ins ---------------------------------------------------------------------
-
 ECHO = """
 import json, sys
 for line in sys.stdin:
@@ -371,9 +367,6 @@ def test_failed_host_command_is_reported_with_its_output() -> None:
         pytest.raises(SchedulerError, match="java:X: the JVM that runs it has ended: exit code 1: no heap"),
     ):
         host.run("X")
-
-
-# By name -----------------------------------------------------------------------------------------
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:

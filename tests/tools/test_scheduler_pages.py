@@ -10,7 +10,8 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from stormwright.explain.drawing import component_colours, component_legend, draw, placement_svg
+from stormwright.explain.drawing import component_colours, component_legend, draw
+from stormwright.explain.svg import placement_svg
 from stormwright.formats import read_problem
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.toolkit.registry import SCHEDULERS
@@ -76,9 +77,6 @@ def test_page_figures_equal_oracle(made, word_count, name):
     assert int(cells["workers used"]) == len(set(slots.tolist()))
     assert int(cells["nodes used"]) == len({word_count.slots[slot].supervisor for slot in slots.tolist()})
     assert (cells["limits"] == "kept") == oracles.is_valid(word_count, slots)
-
-
-# Pictures ----------------------------------------------------------------------------------------
 
 
 def parsed(svg):

@@ -17,8 +17,6 @@ from stormwright.model.arrays import BoolArray, IndexArray, IntArray
 from stormwright.model.problem import CHECKED
 from stormwright.schedulers.toolkit.limits import max_executors_per_worker
 
-# Costs of moves -----------------------------------------------------------------------------------
-
 
 class MoveCosts:
     """Exact change of the cost by moving one executor: flows follow it.
@@ -113,9 +111,6 @@ class MoveCosts:
         )
 
 
-# Explanations -------------------------------------------------------------------------------------
-
-
 def explain(
     problem: Problem, assignment: Assignment, topology: str | None = None, executor: int | None = None
 ) -> list[ComponentExplanation]:
@@ -191,9 +186,6 @@ def _find_topology(problem: Problem, name: str | None) -> int:
         why_not = suggestion_for(name, names if near is None or nearest(name, names) else [near])
         why = f"no such topology{why_not}"
     raise InputError("--topology", [Fault(why, name)])
-
-
-# Explaining --------------------------------------------------------------------------------------
 
 
 class _State:

@@ -11,7 +11,12 @@ import numpy as np
 from stormwright.model.arrays import BoolArray, FloatArray
 from stormwright.model.humanize import amount, amount_range
 
-# Counts of obstacles ------------------------------------------------------------------------------
+#: Text for nodes without an obstacle: for a placed executor, and for an unplaced one. Each such executor may fit on its
+#: own, but not its topology as a whole.
+FREE, FREE_FOR_ONE = "could take it", "could take each one alone"
+
+#: Number of cheapest nodes in a report.
+BEST = 5
 
 
 @dataclass(frozen=True)
@@ -92,11 +97,6 @@ def count_first(ruled_out: Sequence[RuledOutNodes], among: BoolArray) -> tuple[N
     return tuple(count for *_, count in sorted(found, key=lambda entry: entry[:2]))
 
 
-#: Text for nodes without an obstacle: for a placed executor, and for an unplaced one. Each such executor may fit on its
-#: own, but not its topology as a whole.
-FREE, FREE_FOR_ONE = "could take it", "could take each one alone"
-
-
 def histogram(counts: Sequence[NodeCount], total: int, of_free: str) -> str:
     """Return ``2 of 3 nodes: memory short by 512 MB; 1 of 3: tag "etl" missing``; empty if there are no nodes."""
     parts = [(count.nodes, str(count)) for count in counts]
@@ -126,12 +126,6 @@ def status_text(scheduler: str, reasons: Sequence[str], component: str, counts: 
     """
     nodes = f"{component}: {histogram(counts, total, FREE_FOR_ONE) or 'there are 0 nodes'}"
     return f"{scheduler or 'scheduler'}: {'; '.join([*reasons, nodes])}"
-
-
-# Explanation --------------------------------------------------------------------------------------
-
-#: Number of cheapest nodes in a report.
-BEST = 5
 
 
 @dataclass(frozen=True)

@@ -16,21 +16,26 @@ from stormwright.errors import Fault, InputError
 from stormwright.formats.document.assignment import parse_placement
 from stormwright.formats.document.documents import ProblemDocument, SupervisorDocument, TopologyDocument
 from stormwright.formats.document.faults import FaultList, join_path, shown
-from stormwright.formats.document.problem import LOAD_FIELDS, parse_supervisor, parse_topology, problem_from_dict
+from stormwright.formats.document.load import LOAD_FIELDS
+from stormwright.formats.document.problem import parse_supervisor, problem_from_dict
+from stormwright.formats.document.topology import parse_topology
 from stormwright.model import UNPLACED, Problem, Supervisor, Topology, TopologyAssignment
 from stormwright.model.problem import CHECKED
 from stormwright.model.topology_config import conf_misfits, storm_misfits
 
-# Snapshots ----------------------------------------------------------------------------------------
+log = logging.getLogger(__name__)
+
+SOURCE = "snapshot of Nimbus"
+
+#: Placeholder for lines in the rest of a document; it occurs nowhere else.
+_MARK = uuid4().hex
+
+
 # A snapshot of Nimbus: a problem document in which some faults are those of one topology alone.
 #
 # 1. A configuration: it is written by the user who submits a topology.
 # 2. A slot that another topology has already: Nimbus stores assignments one by one, and may end between two that change
 #    places with each other. Storm 2.8.3 shows a scheduler one of the two in it, and the other without.
-
-log = logging.getLogger(__name__)
-
-
 def snapshot_from_dict(document: object, source: str = "snapshot") -> tuple[Problem, dict[str, tuple[str, ...]]]:
     """Return the problem of `document` (parsed JSON), and topology id → faults of its configuration.
 
@@ -98,14 +103,7 @@ def without_misfits(topology: object, unfit: dict[str, tuple[str, ...]]) -> obje
     return {**topology, "conf": {key: value for key, value in conf.items() if key not in faulty}}
 
 
-# Incremental reader -------------------------------------------------------------------------------
-
-SOURCE = "snapshot of Nimbus"
-
 _first_byte = itemgetter(slice(1))
-
-#: Placeholder for lines in the rest of a document; it occurs nowhere else.
-_MARK = uuid4().hex
 
 
 class Snapshot(NamedTuple):

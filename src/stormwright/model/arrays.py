@@ -8,9 +8,6 @@ from typing import Any, ClassVar, TypeAlias, TypeGuard, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-# Amounts ------------------------------------------------------------------------------------------
-# Which numbers are amounts: of a resource, of a load, of a rate.
-
 #: The largest amount that is taken: far beyond any machine, and sums and products of such stay finite.
 MAX_AMOUNT = 1e18
 
@@ -20,14 +17,6 @@ AMOUNT_WANTED = "should be a number from 0 to 1e18"
 #: What a fraction should be.
 FRACTION_WANTED = "should be a number from 0 to 1"
 
-
-def is_amount(value: object) -> TypeGuard[float]:
-    """Return whether a value read from JSON or YAML is a number from 0 to `MAX_AMOUNT`."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= MAX_AMOUNT
-
-
-# Arrays -------------------------------------------------------------------------------------------
-
 IntArray: TypeAlias = NDArray[np.int32]
 FloatArray: TypeAlias = NDArray[np.float64]
 BoolArray: TypeAlias = NDArray[np.bool_]
@@ -35,6 +24,11 @@ BoolArray: TypeAlias = NDArray[np.bool_]
 IndexArray: TypeAlias = NDArray[np.integer[Any]]
 
 Scalar = TypeVar("Scalar", bound=np.generic)
+
+
+def is_amount(value: object) -> TypeGuard[float]:
+    """Return whether a value read from JSON or YAML is a number from 0 to `MAX_AMOUNT`."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= MAX_AMOUNT
 
 
 def frozen(values: ArrayLike, dtype: type[Scalar] | np.dtype[Scalar], *, own: bool = False) -> NDArray[Scalar]:

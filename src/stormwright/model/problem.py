@@ -147,8 +147,6 @@ class Problem(ByContent):
         """Return the same problem without a current assignment, under the load measured before."""
         return self.with_moved({}) if self.current else self
 
-    # Executors ------------------------------------------------------------------------------------
-
     @property
     def executor_offset(self) -> IntArray:
         """First executor of each topology, shape (T + 1,)."""
@@ -177,8 +175,6 @@ class Problem(ByContent):
     def component_limits(self) -> Mapping[int, ComponentLimits]:
         """Topology index → its component constraints, of topologies with any."""
         return self.workload.component_limits
-
-    # Nodes and slots ------------------------------------------------------------------------------
 
     @property
     def slots(self) -> tuple[WorkerSlot, ...]:
@@ -220,8 +216,6 @@ class Problem(ByContent):
         """Whether a node accepts new executors: neither blacklisted nor greylisted, shape (N,)."""
         return self.cluster.node_usable
 
-    # What runs now --------------------------------------------------------------------------------
-
     @property
     def current_slot(self) -> IntArray:
         """Current slot index of every executor, -1 if it has none that still exists, shape (E,)."""
@@ -233,8 +227,6 @@ class Problem(ByContent):
         if self.measured is None:
             return self.current_slot
         return self.running.with_current(self.measured).current_slot
-
-    # Load -----------------------------------------------------------------------------------------
 
     @property
     def loads(self) -> tuple[TopologyLoad, ...]:
@@ -255,8 +247,6 @@ class Problem(ByContent):
     def executor_demand(self) -> FloatArray:
         """Usage of each of `resources` by every executor, shape (K, E)."""
         return self.demand.executor_demand
-
-    # Resources -----------------------------------------------------------------------------------
 
     @property
     def resources(self) -> tuple[Resource, ...]:

@@ -1,4 +1,4 @@
-"""Configuration keys of topologies and clusters that our schedulers read, and their validation."""
+"""Configuration keys of topologies, and those of clusters about topologies, with their validation."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from stormwright.model.arrays import is_amount
 from stormwright.model.component_limits import read_component_limits
 from stormwright.model.faults import ConfigFault
 from stormwright.model.requests import read_requests
+from stormwright.model.tenancy_config import read_queue, read_users
 
 #: Key of a topology's configuration: false forbids moves.
 MOVE: Final = "stormwright.move"
@@ -17,6 +17,48 @@ MOVE: Final = "stormwright.move"
 #: Key of a topology's configuration: whether shuffled tuples go to all tasks alike, as before Storm 2.0, instead of to
 #: those nearby.
 UNAWARE_SHUFFLE: Final = "topology.disable.loadaware.messaging"
+
+#: Keys of a topology's configuration: lists of hosts.
+FAVOURED_HOSTS = "topology.scheduler.favored.nodes"
+UNFAVOURED_HOSTS = "topology.scheduler.unfavored.nodes"
+
+#: A topology's own hard limit on executors per worker, in its configuration.
+MAX_EXECUTORS_PER_WORKER = "stormwright.max.executors.per.worker"
+
+#: Forecast load of a topology in parts of the load that it has now.
+FORECAST_GROWTH = "stormwright.forecast.growth"
+
+#: How many times the live heap of a worker, as predicted from measurements, its heap has to be; 0 for no limit.
+HEAP_HEADROOM = "stormwright.heap.headroom"
+
+#: Tag (or tags joined by commas, in order of their names) → number of workers.
+WORKERS_OF_TAG = "stormwright.tag.workers"
+
+#: How many times as much as others' a topology's rate is to grow.
+WEIGHT = "stormwright.weight"
+_MAX_WEIGHT = 10**9
+
+#: How a topology's number of workers is taken: as in the papers, as the most, or as one that may be chosen.
+WORKERS_KEY = "stormwright.workers"
+WORKERS = ("exactly", "at_most", "free")
+
+#: What the schedulers of Aniello, Baldoni, Querzoni are to do with one topology: each goes before the scheduler's own.
+ALPHA, BETA, GAMMA = "stormwright.alpha", "stormwright.beta", "stormwright.gamma"
+DELTA, EPSILON = "stormwright.delta", "stormwright.epsilon"
+
+#: The most that a worker's load may be, in parts of the mean: what limits nothing any more.
+MAX_GAMMA = 1e9
+
+#: Lists and objects one in the other; parsers of JSON take some hundred more.
+MAX_NESTED = 100
+_PLAIN = frozenset({str, int, float, bool, type(None)})
+TOO_DEEP = f"is nested more than {MAX_NESTED} levels deep"
+
+#: Storm's own: the lower, the more urgent.
+PRIORITY = "topology.priority"
+
+#: Key of the cluster's configuration: topology name → hosts that it has for itself.
+MACHINES = "isolation.scheduler.machines"
 
 
 def number_of(conf: Mapping[str, Any], key: str, default: float, *, zero: bool = False) -> float:
@@ -34,14 +76,6 @@ def number_of(conf: Mapping[str, Any], key: str, default: float, *, zero: bool =
     value = conf.get(key)
     sound = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < 1e15
     return float(value) if sound and value is not None and (value or zero) else default
-
-
-# Favoured hosts -----------------------------------------------------------------------------------
-# Hosts that a topology would rather have, or rather not, as its configuration names them.
-
-#: Keys of a topology's configuration: lists of hosts.
-FAVOURED_HOSTS = "topology.scheduler.favored.nodes"
-UNFAVOURED_HOSTS = "topology.scheduler.unfavored.nodes"
 
 
 class FavouredHosts(NamedTuple):
@@ -75,135 +109,6 @@ def read_favoured_hosts(conf: Mapping[str, Any]) -> tuple[FavouredHosts, tuple[C
         return frozenset()
 
     return FavouredHosts(hosts(FAVOURED_HOSTS), hosts(UNFAVOURED_HOSTS)), tuple(misfits)
-
-
-# Users and order ----------------------------------------------------------------------------------
-# What the cluster's configuration says of users, and of the order in which topologies are served.
-
-#: Key of the cluster's configuration: user → what all topologies of that user may have together.
-USERS: Final = "stormwright.users"
-
-#: Stands under `USERS` for every user that is not named there.
-EVERYBODY: Final = "*"
-
-#: What may be limited under `USERS`, and its unit; CPU in percent of a core.
-LIMITED: Final[Mapping[str, str]] = {"executors": "executors", "slots": "slots", "cpu": "%", "memory": "MB"}
-
-#: Under `USERS`: how many times as much as others' a user's share is to be.
-WEIGHT_OF_USER: Final = "weight"
-
-#: Storm's own key: user → CPU, in percent of a core, and memory, in MB, that are guaranteed.
-POOLS: Final = "resource.aware.scheduler.user.pools"
-
-#: Keys of the cluster's configuration: who comes first, and whether one that fits goes ahead of one that does not.
-ORDER: Final = "stormwright.order"
-BACKFILL: Final = "stormwright.backfill"
-
-#: What `ORDER` may be.
-ORDERS: Final = ("given", "priority", "first_come", "shortest_first", "fair_share", "pools")
-
-#: User → name of an amount → amount.
-Users = dict[str, dict[str, float]]
-
-
-def read_users(conf: Mapping[str, Any]) -> tuple[Users, tuple[ConfigFault, ...]]:
-    """Return the limits of users in the cluster's configuration, and its faults.
-
-    Parameters
-    ----------
-    conf
-        Storm configuration of the cluster, with the limits by user name.
-    """
-    allowed = (*LIMITED, WEIGHT_OF_USER)
-    users, misfits = _by_user(conf, USERS, allowed)
-    for user, amounts in users.items():
-        if amounts.get(WEIGHT_OF_USER) == 0:
-            misfits += (ConfigFault("should be a number above 0", 0, (USERS, user, WEIGHT_OF_USER)),)
-            del amounts[WEIGHT_OF_USER]
-    return users, misfits
-
-
-def read_pools(conf: Mapping[str, Any]) -> Users:
-    """Return the guarantees of Storm's ResourceAwareScheduler to users; unreadable ones are ignored."""
-    return _by_user(conf, POOLS, ("cpu", "memory"))[0]
-
-
-def read_queue(conf: Mapping[str, Any]) -> tuple[dict[str, object], tuple[ConfigFault, ...]]:
-    """Return ``order`` and ``backfill`` from the cluster's configuration, and its faults."""
-    given: dict[str, object] = {}
-    misfits: list[ConfigFault] = []
-    for key, name, wanted in (
-        (ORDER, "order", f"should be one of {', '.join(ORDERS)}"),
-        (BACKFILL, "backfill", "should be true or false"),
-    ):
-        value = conf.get(key)
-        if (value in ORDERS) if key == ORDER else isinstance(value, bool):
-            given[name] = value
-        elif value is not None:
-            misfits.append(ConfigFault(wanted, value, (key,)))
-    return given, tuple(misfits)
-
-
-def _by_user(conf: Mapping[str, Any], key: str, allowed: tuple[str, ...]) -> tuple[Users, tuple[ConfigFault, ...]]:
-    given = conf.get(key)
-    if given is None:
-        return {}, ()
-    if not isinstance(given, Mapping):
-        return {}, (ConfigFault("should be an object of users", given, (key,)),)
-    users: Users = {}
-    misfits: list[ConfigFault] = []
-    for user, amounts in given.items():
-        if not isinstance(amounts, Mapping):
-            misfits.append(ConfigFault(f"should be an object with some of {', '.join(allowed)}", amounts, (key, user)))
-            continue
-        sound = {name: float(value) for name, value in amounts.items() if name in allowed and is_amount(value)}
-        users[user] = sound
-        for name, value in amounts.items():
-            if name not in allowed:
-                misfits.append(ConfigFault(f"unknown key, there are {', '.join(allowed)}", value, (key, user, name)))
-            elif name not in sound:
-                misfits.append(ConfigFault("should be a number, at least 0", value, (key, user, name)))
-    return users, tuple(misfits)
-
-
-# Topology config ----------------------------------------------------------------------------------
-
-#: A topology's own hard limit on executors per worker, in its configuration.
-MAX_EXECUTORS_PER_WORKER = "stormwright.max.executors.per.worker"
-
-# Topology config ----------------------------------------------------------------------------------
-
-#: Forecast load of a topology in parts of the load that it has now.
-FORECAST_GROWTH = "stormwright.forecast.growth"
-
-#: How many times the live heap of a worker, as predicted from measurements, its heap has to be; 0 for no limit.
-HEAP_HEADROOM = "stormwright.heap.headroom"
-
-#: Tag (or tags joined by commas, in order of their names) → number of workers.
-WORKERS_OF_TAG = "stormwright.tag.workers"
-
-#: How many times as much as others' a topology's rate is to grow.
-WEIGHT = "stormwright.weight"
-_MAX_WEIGHT = 10**9
-
-#: How a topology's number of workers is taken: as in the papers, as the most, or as one that may be chosen.
-WORKERS_KEY = "stormwright.workers"
-WORKERS = ("exactly", "at_most", "free")
-
-#: What the schedulers of Aniello, Baldoni, Querzoni are to do with one topology: each goes before the scheduler's own.
-ALPHA, BETA, GAMMA = "stormwright.alpha", "stormwright.beta", "stormwright.gamma"
-DELTA, EPSILON = "stormwright.delta", "stormwright.epsilon"
-
-#: The most that a worker's load may be, in parts of the mean: what limits nothing any more.
-MAX_GAMMA = 1e9
-
-#: Lists and objects one in the other; parsers of JSON take some hundred more.
-MAX_NESTED = 100
-_PLAIN = frozenset({str, int, float, bool, type(None)})
-TOO_DEEP = f"is nested more than {MAX_NESTED} levels deep"
-
-#: Storm's own: the lower, the more urgent.
-PRIORITY = "topology.priority"
 
 
 def conf_misfits(conf: Mapping[str, Any]) -> tuple[ConfigFault, ...]:
@@ -307,10 +212,6 @@ _CHECKS: dict[str, Callable[[str, object], Iterator[ConfigFault]]] = {
     **dict.fromkeys((ALPHA, BETA, DELTA, EPSILON), _from_to(0, 1)),
     GAMMA: _from_to(1, MAX_GAMMA),
 }
-
-
-#: Key of the cluster's configuration: topology name → hosts that it has for itself.
-MACHINES = "isolation.scheduler.machines"
 
 
 def read_machines(conf: Mapping[str, Any]) -> tuple[dict[str, int], tuple[ConfigFault, ...]]:

@@ -29,13 +29,10 @@ from stormwright.model.topology_config import storm_misfits
 from stormwright.model.workload import Workload
 
 if TYPE_CHECKING:
-    from stormwright.model.arrays import IntArray
     from stormwright.model.cluster import WorkerSlot
-    from stormwright.model.demand import Demand
     from stormwright.model.load import TopologyLoad
-    from stormwright.model.running import CurrentPlacement
-    from stormwright.model.topology import Topology
-    from stormwright.model.workload import Workload
+
+_LAST_PORT = 65535
 
 
 class ProblemParts(NamedTuple):
@@ -45,12 +42,6 @@ class ProblemParts(NamedTuple):
     workload: Workload
     demand: Demand
     running: CurrentPlacement
-
-
-# Supervisors --------------------------------------------------------------------------------------
-# What is wrong with supervisors.
-
-_LAST_PORT = 65535
 
 
 def cluster_wrong(supervisors: tuple[Supervisor, ...], before: tuple[Supervisor, ...] = ()) -> Iterator[ModelFault]:
@@ -105,10 +96,6 @@ def _node_wrong(node: Supervisor) -> Iterator[ModelFault]:
         yield from amount_wrong(node.link_bps, "link_bps")
     elif node.link_bps == 0:
         yield ModelFault("should be a number above 0, got 0", ("link_bps",))
-
-
-# Loads --------------------------------------------------------------------------------------------
-# What is wrong with measured loads.
 
 
 def demand_wrong(demand: Demand) -> Iterator[ModelFault]:
@@ -269,10 +256,6 @@ def _in_row(name: str, column: int) -> Callable[[int], tuple[str | int, ...]]:
     return lambda position: (name, position, column)
 
 
-# Current assignments ------------------------------------------------------------------------------
-# What is wrong with a current assignment.
-
-
 def running_wrong(running: CurrentPlacement, before: CurrentPlacement | None = None) -> Iterator[ModelFault]:
     """Yield the faults of the current assignment, each with its path from the problem.
 
@@ -316,9 +299,6 @@ def _placement_wrong(placement: TopologyAssignment, executors: int | None) -> It
         wanted = f"should be -1 or the index of one of {len(slots)} slots"
         sound = (positions >= UNPLACED) & (positions < len(slots))
         yield from items_wrong(sound, positions, wanted, lambda position: ("slot_of_executor", position))
-
-
-# Validate -----------------------------------------------------------------------------------------
 
 
 def faults_of(core_hz: float, parts: ProblemParts, before: ProblemParts | None) -> list[Fault]:

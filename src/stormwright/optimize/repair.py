@@ -15,16 +15,6 @@ from stormwright.jit.compiled import compiled, inner
 from stormwright.model.arrays import FloatArray, IndexArray
 from stormwright.optimize.kernel.records import NOWHERE, Records
 
-# State --------------------------------------------------------------------------------------------
-# A placement under repair, as arrays of records, and changes that keep its derived data consistent.
-#
-# There are three orders beside the placement itself. Executors of a worker, and workers of a node, are lists by
-# number, so that sums of them are the same however they came there. `hardest` has nodes by overload. A list from
-# `totals.newest` by `older` has nodes by when they last changed::
-#
-#     newest ─▶ node ─older─▶ node ─older─▶ node        a node searched in vain at change c needs only those
-#               changed 9     changed 7     changed 2    with `changed` > c
-
 EXECUTOR = np.dtype([(name, np.int64) for name in ("worker", "next", "previous")])
 
 WORKER = np.dtype(
@@ -47,6 +37,14 @@ STEP = np.dtype([("gain", np.float64), *((name, np.int64) for name in ("worker",
 TOTALS = np.dtype([(name, np.int64) for name in ("changes", "newest", "steps", "looks")])
 
 
+# A placement under repair, as arrays of records, and changes that keep its derived data consistent.
+#
+# There are three orders beside the placement itself. Executors of a worker, and workers of a node, are lists by
+# number, so that sums of them are the same however they came there. `hardest` has nodes by overload. A list from
+# `totals.newest` by `older` has nodes by when they last changed::
+#
+#     newest ─▶ node ─older─▶ node ─older─▶ node        a node searched in vain at change c needs only those
+#               changed 9     changed 7     changed 2    with `changed` > c
 class RepairState(NamedTuple):
     """A placement under repair, as arrays of records.
 
@@ -236,16 +234,6 @@ def _comes_before(state: RepairState, a: int, b: int) -> bool:
     return bool(overload_a > overload_b or (overload_a == overload_b and a < b))
 
 
-# The best step ------------------------------------------------------------------------------------
-# A step changes two nodes. So a node on which no step helped is searched again only with nodes that changed since:
-# nodes are sorted by their last change.
-#
-# Overload is the sum over hard resources of the excess of nodes, relative to the capacity of the cluster.
-# Four kinds of step take some of it off a node: a worker goes to another node with a free port, two workers change
-# nodes, an executor goes to another worker of its topology, or two executors of a topology change workers. With w
-# workers on each of two nodes and e executors in each of these, that is O(w² e²) steps for a pair of nodes; a bound
-# of their gain (`_most_gain`) skips most pairs.
-
 #: Gain, relative to the cluster's capacity, below which it is rounding; far less than one node's tolerance.
 NOISE = 1e-15
 
@@ -256,6 +244,14 @@ _ROUNDING = 1e-9
 MOVE_WORKER, SWAP_WORKERS, MOVE_EXECUTOR, SWAP_EXECUTORS = range(4)
 
 
+# A step changes two nodes. So a node on which no step helped is searched again only with nodes that changed since:
+# nodes are sorted by their last change.
+#
+# Overload is the sum over hard resources of the excess of nodes, relative to the capacity of the cluster.
+# Four kinds of step take some of it off a node: a worker goes to another node with a free port, two workers change
+# nodes, an executor goes to another worker of its topology, or two executors of a topology change workers. With w
+# workers on each of two nodes and e executors in each of these, that is O(w² e²) steps for a pair of nodes; a bound
+# of their gain (`_most_gain`) skips most pairs.
 @inner
 def find_best(state: RepairState, node: int) -> None:
     """Record the best step on an overloaded node; after a failed search only with nodes that changed since.
@@ -364,9 +360,6 @@ def _note_step(state: RepairState, node: int, other: int, worker: int, executor:
     step = (worker, executor, kind, target)
     if gain > best.gain or step < (best.worker, best.executor, best.kind, best.target):
         best.gain, best.worker, best.executor, best.kind, best.target = gain, *step
-
-
-# Repair -------------------------------------------------------------------------------------------
 
 
 @compiled

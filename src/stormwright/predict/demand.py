@@ -26,8 +26,8 @@ from stormwright.predict.workers import NodeSpeeds, SteadyWorkers
 if TYPE_CHECKING:
     from scipy.sparse import coo_array
 
-
-# Messages -----------------------------------------------------------------------------------------
+#: Fraction of an absent resource that a tree/s takes: in effect all of it, but finite.
+ALL_AT_ONCE = 1e15
 
 
 class MessageDemand(NamedTuple):
@@ -69,9 +69,6 @@ class MessageDemand(NamedTuple):
         )
 
 
-# Demand -------------------------------------------------------------------------------------------
-
-
 class Places(NamedTuple):
     """Places of topologies: a place is a node with a topology (P of them).
 
@@ -101,10 +98,6 @@ class Claims(NamedTuple):
 
     shared: FloatArray
     busiest_s: FloatArray
-
-
-#: Fraction of an absent resource that a tree/s takes: in effect all of it, but finite.
-ALL_AT_ONCE = 1e15
 
 
 @dataclass(frozen=True, eq=False)

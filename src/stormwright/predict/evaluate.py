@@ -15,18 +15,19 @@ from stormwright.predict.shares import with_shares
 from stormwright.predict.steady import PlacedLoad, SteadyState, limits_of, steady_state
 from stormwright.predict.sums import sums
 
-# Spill of shuffled tuples -------------------------------------------------------------------------
-# LoadAwareShuffleGrouping looks at a wider scope once the receive queues of the nearer one are 0.8 full, and comes back
-# when they are 0.2 full; so over time the near executors take as many tuples as they can, and those further away the
-# rest. It happens only if the pending tuples can fill a queue that far.
-
 #: Local fractions that are tried first, and the steps around the best of them.
 _TRIED, _BESIDE = (0.5, 0.0), 0.25
 
 #: Relative gain in rate that justifies less locality.
 _HIGHER = 1 + 1e-9
 
+#: Costs, and corrections of single topologies, by id.
+_Known = tuple[Costs, Mapping[str, Correction]]
 
+
+# LoadAwareShuffleGrouping looks at a wider scope once the receive queues of the nearer one are 0.8 full, and comes back
+# when they are 0.2 full; so over time the near executors take as many tuples as they can, and those further away the
+# rest. It happens only if the pending tuples can fill a queue that far.
 def may_spill(placed: PlacedLoad) -> BoolArray:
     """Return whether all pending tuples can fill a queue to its spill limit, by topology; shape (T,)."""
     layout = placed.profile.layout
@@ -87,12 +88,6 @@ def with_spill(
         better = now > rate * _HIGHER
         best, rate = np.where(better, near, best), np.where(better, now, rate)
     return replace(placed, full_routes=placed.standing.mixed(best), spills=best < 1)
-
-
-# Steady states ------------------------------------------------------------------------------------
-
-#: Costs, and corrections of single topologies, by id.
-_Known = tuple[Costs, Mapping[str, Correction]]
 
 
 def steady_states(

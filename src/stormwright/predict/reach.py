@@ -11,8 +11,8 @@ import numpy as np
 
 from stormwright.model import Problem
 from stormwright.model.arrays import FloatArray
+from stormwright.predict.bottleneck import PENDING, Bottleneck, bottleneck
 from stormwright.predict.flow.profile import Profile
-from stormwright.predict.prediction import PENDING, Bottleneck, bottleneck
 from stormwright.predict.steady import SteadyState
 
 #: Utilisation with all trees pending below which the number of pending trees limits the rate.

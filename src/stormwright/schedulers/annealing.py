@@ -14,8 +14,10 @@ from stormwright.schedulers.templates.search import ExecutorPairs, SearchParams,
 from stormwright.schedulers.toolkit.limits import max_executors_per_worker
 from stormwright.schedulers.toolkit.params import param
 
-# Cost by differences ------------------------------------------------------------------------------
-# Incremental cost of a placement: only what a move changes is computed.
+_WEIGHTS = CostWeights()
+
+#: Gains below this fraction of the cost are rounding errors.
+_NOISE = 1e-9
 
 
 class LiveCost:
@@ -83,8 +85,6 @@ class LiveCost:
         placed: IndexArray = near[self.worker[near] != UNPLACED]
         return placed
 
-    # Pairs ---------------------------------------------------------------------------------------
-
     def _pairs_at(self, group: IndexArray, workers: IndexArray, nodes: IndexArray, racks: IndexArray) -> FloatArray:
         stretches = [slice(self._first[e], self._first[e + 1]) for e in group.tolist()]
         if len(stretches) == 1:
@@ -118,8 +118,6 @@ class LiveCost:
             - np.bincount(worker, on_node - in_worker, len(self.node))[workers]
         )
         return costs
-
-    # Flows ---------------------------------------------------------------------------------------
 
     def _read_flows(self, placement: PartialPlacement) -> None:
         """Read shuffle and local_or_shuffle rates; components are numbered over the problem."""
@@ -210,14 +208,6 @@ class LiveCost:
                 level += rates[1] * np.where(in_worker > 0, w.same_worker, evenly)
             levels[3] += rates[1] * w.same_worker
         return self._at_places(levels, worker, workers, nodes, racks)
-
-
-# Annealing ----------------------------------------------------------------------------------------
-
-_WEIGHTS = CostWeights()
-
-#: Gains below this fraction of the cost are rounding errors.
-_NOISE = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -355,8 +345,6 @@ class _Annealer:
     def _accepts(self, rise: float, temperature: float) -> bool:
         return rise <= 0 or self._rng.random() < np.exp(-rise / temperature)
 
-    # Executors -----------------------------------------------------------------------------------
-
     def _move_executor(self, executor: int, temperature: float) -> None:  # 1
         live, topology = self._live, int(self._topology[executor])
         workers, own = self._siblings[topology], int(live.worker[executor])
@@ -401,8 +389,6 @@ class _Annealer:
             self._cost += rise
         else:
             self._put_executor(one, a)
-
-    # Workers -------------------------------------------------------------------------------------
 
     def _members(self, worker: int) -> IndexArray:
         return np.flatnonzero(self._live.worker == worker)

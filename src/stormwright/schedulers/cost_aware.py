@@ -11,7 +11,8 @@ from stormwright.model.arrays import FloatArray
 from stormwright.schedulers.placement.placing import Placing
 from stormwright.schedulers.placement.scores import ranked
 from stormwright.schedulers.templates.waiting import by_score, place_waiting
-from stormwright.schedulers.toolkit.params import Params, node_values
+from stormwright.schedulers.toolkit.configured_values import node_values
+from stormwright.schedulers.toolkit.params import Params
 
 #: Key of `supervisor.scheduler.meta`: price of the node per hour while in use, in any one currency.
 PRICE_PER_HOUR = "price.per.hour"

@@ -15,11 +15,6 @@ from stormwright.model.arrays import IntArray, frozen
 from stormwright.model.constraints.blacklist import DRAINED, closed_nodes
 from stormwright.schedulers.toolkit.params import Params, param
 
-# Java's order -------------------------------------------------------------------------------------
-# Iteration order of Java's `HashMap`, which Storm's assignments depend on.
-#
-# Checked against JDK 17 and 25. Not covered: buckets that turn into trees, which takes eight colliding ids.
-
 _MAX_LOAD = 0.75
 _DEFAULT_CAPACITY = 16
 
@@ -27,6 +22,9 @@ _DEFAULT_CAPACITY = 16
 _EXACT_COPIES = 19
 
 
+# Iteration order of Java's `HashMap`, which Storm's assignments depend on.
+#
+# Checked against JDK 17 and 25. Not covered: buckets that turn into trees, which takes eight colliding ids.
 def java_string_hash(text: str) -> int:
     """Return `String.hashCode` as an unsigned 32-bit number, over UTF-16 code units as in Java."""
     value = 0
@@ -64,9 +62,6 @@ def _copied_capacity(size: int, java: int) -> int:
     """Return the number of buckets of a map copied from one with `size` entries."""
     wanted = math.ceil(size / _MAX_LOAD) if java >= _EXACT_COPIES else int(size / _MAX_LOAD + 1.0)
     return 1 << max(wanted - 1, 0).bit_length()
-
-
-# Even ---------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True)

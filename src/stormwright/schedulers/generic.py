@@ -46,9 +46,6 @@ class GenericScheduler:
         raise NotImplementedError
 
 
-# Rules by a score ---------------------------------------------------------------------------------
-
-
 class BinpackScheduler(GenericScheduler):
     """Puts each executor on the fullest node with enough free resources, so that few nodes are used.
 
@@ -359,9 +356,6 @@ def _distance_from_mean(placing: Placing, executor: int) -> FloatArray:
     demand_hz = float(room.problem.executor_cpu_hz[executor])
     distance: FloatArray = np.abs(part_used(room.capacity_hz, room.cpu_hz, demand_hz) - mean)
     return distance
-
-
-# Round robins --------------------------------------------------------------------------------------
 
 
 class RoundRobinScheduler(GenericScheduler):

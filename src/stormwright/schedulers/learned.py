@@ -13,8 +13,9 @@ from stormwright.model.arrays import FloatArray, IntArray, frozen_ints
 from stormwright.model.humanize import counted
 from stormwright.schedulers.portfolio.evaluation import PlacementEvaluator
 from stormwright.schedulers.portfolio.features import FeatureExtractor
-from stormwright.schedulers.portfolio.members import Portfolio, Variants, best_of
+from stormwright.schedulers.portfolio.members import Portfolio, best_of
 from stormwright.schedulers.portfolio.model import OURS, Model, read_model
+from stormwright.schedulers.portfolio.variants import Variants
 from stormwright.schedulers.toolkit.params import MAX_SEED, Params, param
 from stormwright.schedulers.toolkit.registry import SCHEDULERS, scheduler_type, traits_of
 from stormwright.schedulers.toolkit.resolve import scheduler_keeping_running

@@ -13,7 +13,8 @@ from stormwright.schedulers.placement.partial_placement import addends
 from stormwright.schedulers.placement.placing import FreeResources, Placing
 from stormwright.schedulers.placement.scores import part_used
 from stormwright.schedulers.templates.waiting import Rule, place_waiting
-from stormwright.schedulers.toolkit.params import Params, topology_values
+from stormwright.schedulers.toolkit.configured_values import topology_values
+from stormwright.schedulers.toolkit.params import Params
 
 #: Idle fraction of a node that counts as full.
 _FULL = 1e-9

@@ -13,8 +13,9 @@ from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.topology_config import ALPHA, BETA, EPSILON
 from stormwright.schedulers.placement.placing import FreeResources, Placing, fill_empty
 from stormwright.schedulers.templates.waiting import Rule, place_waiting
+from stormwright.schedulers.toolkit.configured_values import topology_values
 from stormwright.schedulers.toolkit.limits import most_executors
-from stormwright.schedulers.toolkit.params import ParameterSet, Params, param, topology_values
+from stormwright.schedulers.toolkit.params import ParameterSet, Params, param
 from stormwright.schedulers.toolkit.traffic import by_component, linearised, upstream
 
 

@@ -31,13 +31,26 @@ from stormwright.schedulers.placement.partial_placement import PartialPlacement
 from stormwright.schedulers.placement.repair import make_room
 from stormwright.schedulers.placement.staying import choose_slots, restore_cheaper, swap_nodes
 from stormwright.schedulers.templates.waiting import CompletePlan, answer, plan_with_last_resort
+from stormwright.schedulers.toolkit.configured_values import topology_values
 from stormwright.schedulers.toolkit.limits import max_executors_per_worker, most_executors
-from stormwright.schedulers.toolkit.params import ParameterSet, param, topology_values
+from stormwright.schedulers.toolkit.params import ParameterSet, param
 from stormwright.schedulers.toolkit.traffic import Rates
 from stormwright.schedulers.toolkit.triggers import ONLINE, TriggerParams
 
-# Number of nodes ----------------------------------------------------------------------------------
-# Targets for a topology's nodes and its workers per node, by beta and delta.
+#: Maximum passes over all pairs of workers; few problems still change after the fourth.
+_MAX_PASSES = 10
+
+#: How often a topology that does not fit on few nodes is allowed some more.
+_MAX_RAISES = 12
+
+_WEIGHTS = CostWeights()
+
+#: Name of the scheduler.
+NAME: Final = "online"
+
+#: Values of `meaning`.
+OWN: Final = "own"
+AUTHORS: Final = "authors"
 
 
 @dataclass(frozen=True)
@@ -129,19 +142,11 @@ def _nodes_for(has: FloatArray, needed: float) -> int:
     return int(np.searchsorted(reach, needed)) + 1
 
 
-# Phase 2: workers onto nodes ----------------------------------------------------------------------
-# Phase 2 of the online scheduler: workers of all topologies onto nodes, those with much mutual traffic onto one.
-
-#: Maximum passes over all pairs of workers; few problems still change after the fourth.
-_MAX_PASSES = 10
-
-#: How often a topology that does not fit on few nodes is allowed some more.
-_MAX_RAISES = 12
-
 #: Given workers, nodes, beta and delta: the targets.
 MakeWishes = Callable[[Items, Bins], NodeTargets]
 
 
+# Phase 2 of the online scheduler: workers of all topologies onto nodes, those with much mutual traffic onto one.
 def nodes_by_traffic(placement: PartialPlacement, rates: Rates, weights: CostWeights, make_wishes: MakeWishes) -> None:
     """Put the workers of a partial placement onto nodes by `Greedy.place_pairs`, as far as they fit.
 
@@ -290,18 +295,6 @@ def _used(workers: Items, packed: Greedy, topology: int) -> list[int]:
     return used
 
 
-# Online -------------------------------------------------------------------------------------------
-
-_WEIGHTS = CostWeights()
-
-#: Name of the scheduler.
-NAME: Final = "online"
-
-#: Values of `meaning`.
-OWN: Final = "own"
-AUTHORS: Final = "authors"
-
-
 @dataclass(frozen=True, kw_only=True)
 class OnlineParams(TriggerParams):
     """Parameters of the scheduler, and of its triggers."""
@@ -437,8 +430,6 @@ class OnlineScheduler:
             swap_nodes(placement)
         return CompletePlan(choose_slots(placement), placement.reasons)
 
-    # Phase 1 -------------------------------------------------------------------------------------
-
     def _workers(
         self, placement: PartialPlacement, rates: Rates, params: _TopologyParams, wanted: RequiredWorkers
     ) -> Iterator[IndexArray]:
@@ -464,8 +455,6 @@ class OnlineScheduler:
         greedy.fill_empty()  # equation 2: exactly min(E, W) workers
         for number in range(count):
             yield members[greedy.bin_of == number]
-
-    # Phase 2 -------------------------------------------------------------------------------------
 
     def _choose_nodes(self, placement: PartialPlacement, rates: Rates, params: _TopologyParams) -> None:
         """Assign the workers of all topologies to nodes; phase 2."""

@@ -20,7 +20,8 @@ from stormwright.schedulers.placement.repair import PlacementRepair
 from stormwright.schedulers.placement.separate import separation_violations
 from stormwright.schedulers.placement.staying import choose_slots
 from stormwright.schedulers.templates.waiting import CompletePlan, answer, plan_with_last_resort
-from stormwright.schedulers.toolkit.params import Params, topology_values
+from stormwright.schedulers.toolkit.configured_values import topology_values
+from stormwright.schedulers.toolkit.params import Params
 from stormwright.schedulers.toolkit.traffic import by_component
 
 TagSet = frozenset[str]

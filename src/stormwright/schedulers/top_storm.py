@@ -14,7 +14,8 @@ from scipy.sparse import csr_array
 from stormwright.model import UNPLACED, Assignment, LoadProfile, Problem, Supervisor, measured_traffic
 from stormwright.schedulers.placement.placing import FreeResources, Placing, fill_empty
 from stormwright.schedulers.templates.waiting import Rule, place_waiting
-from stormwright.schedulers.toolkit.params import ParameterSet, Params, node_values, param
+from stormwright.schedulers.toolkit.configured_values import node_values
+from stormwright.schedulers.toolkit.params import ParameterSet, Params, param
 from stormwright.schedulers.toolkit.traffic import Rates
 
 #: Keys of `supervisor.scheduler.meta` that describe the node's processors.

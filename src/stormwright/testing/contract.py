@@ -38,9 +38,6 @@ from stormwright.testing import oracles, shared
 from stormwright.testing.shared import SharedExamples, for_any, only_if
 from stormwright.testing.strategies import problems, roomy
 
-# Checks -------------------------------------------------------------------------------------------
-# Promises about an answer, each a function that raises `AssertionError` if it is violated.
-
 
 def each_executor_is_placed_once_or_explained(problem: Problem, answer: Assignment) -> None:
     """Assert that an executor has a slot, or counted reasons and its topology a status."""
@@ -129,8 +126,6 @@ def topologies_are_placed_as_a_whole(problem: Problem, answer: Assignment) -> No
         placed = answer.slot_of_executor[problem.executors_of(topology)] != UNPLACED
         assert placed.all() or not placed.any()
 
-
-# Contract -----------------------------------------------------------------------------------------
 
 #: Answers cached by problem, as tests share problems.
 _any_problem = for_any(problem=problems())
@@ -221,8 +216,6 @@ class SchedulerContract(ABC):
         assert problem_to_dict(problem) == before, "the problem is left as it was"
         return answer
 
-    # Every scheduler ----------------------------------------------------------------------------
-
     @_any_problem
     def test_an_answer_is_sound(self, problem: Problem) -> None:
         """Test each promise of `OF_ANY` for any problem, whatever is short."""
@@ -268,8 +261,6 @@ class SchedulerContract(ABC):
         assert len(diff(problem, now, after).moved_executors) <= len(diff(problem, now, before).moved_executors)
         then = problem.with_moved(from_scratch.by_topology(problem))
         assert np.array_equal(answers.schedule(then).slot_of_executor, after)
-
-    # Those that promise it ----------------------------------------------------------------------
 
     @_nothing_runs
     def test_constraints_are_satisfied(self, problem: Problem) -> None:

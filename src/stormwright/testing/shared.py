@@ -20,8 +20,14 @@ from hypothesis import strategies as st
 from stormwright.model import Problem, TopologyLoad
 from stormwright.testing import strategies
 
-# Equivalent problems ------------------------------------------------------------------------------
-# Equivalent forms of a problem, which must not influence results; cached as many tests use them.
+Test = Callable[..., None]
+Example = dict[str, Any]
+
+#: Larger sets are not shared, as they would take gigabytes.
+MAX_SHARED = 500
+
+#: Maximum sets to generate until enough examples fit.
+_SETS = 10
 
 
 class SharedExamples:
@@ -83,18 +89,6 @@ def with_pairs_shuffled(problem: Problem, seed: int) -> Problem:
 
     topologies = {t: shuffled(load) for t, load in load_profile.topologies.items()}
     return problem.with_load(replace(load_profile, topologies=topologies))
-
-
-# Shared -------------------------------------------------------------------------------------------
-
-Test = Callable[..., None]
-Example = dict[str, Any]
-
-#: Larger sets are not shared, as they would take gigabytes.
-MAX_SHARED = 500
-
-#: Maximum sets to generate until enough examples fit.
-_SETS = 10
 
 
 class _UnfitError(Exception):

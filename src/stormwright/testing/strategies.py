@@ -38,11 +38,6 @@ from stormwright.model.component_limits import (
 )
 from stormwright.model.topology_config import MAX_EXECUTORS_PER_WORKER
 
-# Loads --------------------------------------------------------------------------------------------
-# Strategies for measured loads.
-#
-# Each draw takes Hypothesis some 0.1 ms, and there are hundreds of numbers: so rows are decoded from the bytes of one.
-
 _PART = st.sampled_from([1, 3])
 _FLOWING = ("shuffle", "none", "local_or_shuffle")
 
@@ -50,7 +45,21 @@ _FLOWING = ("shuffle", "none", "local_or_shuffle")
 #: ones occur.
 _MAX, _ORDINARY = 3000, 60_000
 
+GROUPINGS = ("shuffle", "fields", "all", "global", "none", "direct", "local_or_shuffle")
+GHZ = 1e9
 
+# The contract generates a hundred thousand problems: constant parts are created once.
+_GROUPING = st.sampled_from(GROUPINGS)
+_WANTED_WORKERS = st.integers(1, 5)
+_CONF = st.sampled_from([{}, {MAX_EXECUTORS_PER_WORKER: 2}, {MAX_EXECUTORS_PER_WORKER: 4}])
+_REQUESTS = st.sampled_from(
+    [{"cpu.pcore.percent": 10.0 * cpu} | generic for generic in ({}, {}, {}, {"gpu.count": 1.0}) for cpu in range(6)]
+)
+
+
+# Strategies for measured loads.
+#
+# Each draw takes Hypothesis some 0.1 ms, and there are hundreds of numbers: so rows are decoded from the bytes of one.
 def numbers(draw: st.DrawFn, count: int, width: int) -> IntArray:
     """Return rows of numbers from 0 to 65,535.
 
@@ -117,21 +126,6 @@ def loads(draw: st.DrawFn, topology: Topology, flows: bool = True, limited: bool
         runs_per_s=used[:, 0] / part if draw(st.booleans()) else None,
         pending_trees=used[:, 1] / part if draw(st.booleans()) else None,
     )
-
-
-# Strategies ---------------------------------------------------------------------------------------
-
-GROUPINGS = ("shuffle", "fields", "all", "global", "none", "direct", "local_or_shuffle")
-GHZ = 1e9
-
-
-# The contract generates a hundred thousand problems: constant parts are created once.
-_GROUPING = st.sampled_from(GROUPINGS)
-_WANTED_WORKERS = st.integers(1, 5)
-_CONF = st.sampled_from([{}, {MAX_EXECUTORS_PER_WORKER: 2}, {MAX_EXECUTORS_PER_WORKER: 4}])
-_REQUESTS = st.sampled_from(
-    [{"cpu.pcore.percent": 10.0 * cpu} | generic for generic in ({}, {}, {}, {"gpu.count": 1.0}) for cpu in range(6)]
-)
 
 
 @st.composite

@@ -137,9 +137,6 @@ def test_source_is_named():
         parse_json(b"", "body of the request")
 
 
-# Links, standard input ---------------------------------------------------------------------------
-
-
 def test_links_are_written_through(tmp_path):
     (tmp_path / "link").symlink_to("target.json")
     write_json(tmp_path / "link", SMALL)
@@ -164,9 +161,6 @@ def test_standard_input_is_named(monkeypatch):
     monkeypatch.setattr("sys.stdin", None)
     with pytest.raises(InputError, match=r"^standard input: 1 fault\n  is closed"):
         read_problem(Path("-"))
-
-
-# Sizes -------------------------------------------------------------------------------------------
 
 
 def test_gzip_data_is_unpacked_up_to_a_limit(tmp_path, monkeypatch):
@@ -201,9 +195,6 @@ def test_no_more_is_unpacked_than_the_limit(tmp_path):
     path.write_bytes(gzip.compress(b" " * 10**8) * 30)
     done = subprocess.run([sys.executable, "-c", LITTLE_MEMORY, path], capture_output=True, text=True, check=True)
     assert "unpacks to more than 209,715,200 bytes" in done.stdout
-
-
-# Keys that come twice ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

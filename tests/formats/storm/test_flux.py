@@ -15,7 +15,7 @@ import pytest
 from stormwright.errors import InputError
 from stormwright.formats import read_problem
 from stormwright.formats.document.faults import FaultList
-from stormwright.formats.document.problem import topology_to_dict
+from stormwright.formats.document.topology import topology_to_dict
 from stormwright.formats.files.json_files import read_json
 from stormwright.formats.storm.conf import Layer, StormConf
 from stormwright.formats.storm.flux import read_flux
@@ -69,9 +69,6 @@ def cluster(**values: object) -> StormConf:
 
 def executors_of(topology: Topology, name: str) -> int:
     return {component.id: component.parallelism for component in topology.components}.get(name, 0)
-
-
-# What others make of the same files --------------------------------------------------------------
 
 
 @pytest.mark.parametrize("answer", json.loads((FLUX / "answers.json").read_text()), ids=lambda answer: answer["name"])
@@ -141,9 +138,6 @@ def _numbers(topology: Topology) -> list[tuple[str, int]]:
     return list(zip(components, topology.executor_start_task.tolist(), strict=True))
 
 
-# What is Storm's default, and what the cluster says ----------------------------------------------
-
-
 def test_least_has_an_acker_a_worker(tmp_path):
     topology = parsed(tmp_path, MIN)
     assert (topology.name, topology.id, topology.num_workers) == ("least", "least-1-0", 1)
@@ -173,9 +167,6 @@ def test_no_ackers(tmp_path):
 def test_null_eventlogger_executors_means_one_per_worker(tmp_path):
     topology = parsed(tmp_path, MIN + "config: {topology.workers: 3, topology.eventlogger.executors: null}")
     assert executors_of(topology, "__eventlogger") == 3
-
-
-# Properties and includes -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -237,9 +228,6 @@ def test_faults_of_an_included_file_are_its_own(tmp_path):
     )
     _, errors = read_flux([path], NO_CONF)
     assert [str(error) for error in errors] == [f"{tmp_path}/part.yaml: 1 fault\n  unknown key @ $.bolts[0].paralelism"]
-
-
-# Faults ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -357,9 +345,6 @@ def test_duplicate_topology_name_is_rejected(tmp_path):
     _, (error,) = read_flux(paths, NO_CONF)
     assert isinstance(error, InputError)
     assert str(error.faults[0]) == f"'least' is the name of the topology in {paths[0]} already @ $.name"
-
-
-# Properties files --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

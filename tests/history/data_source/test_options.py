@@ -78,9 +78,6 @@ def test_spark_shows_the_fault(spark: SparkSession, state: str) -> None:
         spark.read.format("stormwright").option("table", "pane").load(state)
 
 
-# Journal ------------------------------------------------------------------------------------------
-
-
 def entry(n: int, *moves: MoveEntry) -> HistoryEntry:
     return HistoryEntry(
         n=n, at_ms=1000 * n, kind="service", who="stormwright", reason="gain", text="moved", plan=f"p{n}", moves=moves

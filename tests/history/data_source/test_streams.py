@@ -87,9 +87,6 @@ def stream_reader(state: State, table: str):
     return found.streamReader(found.schema())
 
 
-# Records ------------------------------------------------------------------------------------------
-
-
 def landed(state: State, delivery: Delivery, files: int) -> list[Path]:
     """Land lines in files of both formats, named as those of a service a minute ago."""
     landing = state.directory / "landing"

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from stormwright.model import Component, Problem, Topology, WorkerSlot, default_executor_runs, violations
 from stormwright.model.constraints.blacklist import BlacklistedHostUse
+from stormwright.model.constraints.separation import CrowdedNode, IncompatibleExecutors
 from stormwright.model.constraints.slots import NoSuchSlot
-from stormwright.model.constraints.violations import CrowdedNode, IncompatibleExecutors, broken_limits
+from stormwright.model.constraints.violations import broken_limits
 from stormwright.model.topology_config import MAX_EXECUTORS_PER_WORKER
 from stormwright.testing import oracles
 from stormwright.testing.strategies import problems, slots_of

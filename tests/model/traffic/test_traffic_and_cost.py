@@ -23,7 +23,7 @@ from stormwright.model import (
     measured_traffic,
     traffic_under,
 )
-from stormwright.model.traffic_matrix import Flows, flow_pairs
+from stormwright.model.flows import Flows, flow_pairs
 from stormwright.testing import oracles
 from stormwright.testing.strategies import problems, slots_of
 from tests.case_files import case_files, case_name, case_problem

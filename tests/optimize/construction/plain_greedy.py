@@ -65,8 +65,6 @@ class PlainGreedy:
         everything = sum(map(sum, self.exchange)) / 2 * (1 + self.zone_weight)
         return everything - self.saved(self.bin_of)
 
-    # Steps ---------------------------------------------------------------------------------------
-
     def place(self, item: int) -> bool:
         self.bin_of[item] = self.least_loaded([item])
         return self.bin_of[item] != NOWHERE
@@ -94,8 +92,6 @@ class PlainGreedy:
         return min(
             takes, key=lambda bin_: (sum(self.cpu_hz[k] for k in self.members(bin_, self.bin_of)), bin_), default=-1
         )
-
-    # What holds ----------------------------------------------------------------------------------
 
     def moved(self, to: Mapping[int, int]) -> list[int]:
         """Bin of every item when some have moved."""

@@ -138,9 +138,6 @@ def test_error_names_broker_that_does_not_answer(spark: SparkSession, tmp_path: 
         stream.stop()
 
 
-# Without a broker ---------------------------------------------------------------------------------
-
-
 def table(*places: tuple[int, int], value: bytes | None = b"{}") -> pa.Table:
     """Messages at places (partition, offset), a second apart by offset."""
     return pa.table(

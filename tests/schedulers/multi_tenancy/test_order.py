@@ -10,9 +10,9 @@ import pytest
 from stormwright.errors import InputError
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.problem import CHECKED
-from stormwright.model.topology_config import POOLS, USERS
+from stormwright.model.tenancy_config import POOLS, USERS
 from stormwright.schedulers import make_scheduler
-from stormwright.schedulers.toolkit.multi_tenancy import in_order
+from stormwright.schedulers.toolkit.queue_order import in_order
 from tests.case_files import all_cases, case_problem, placed_in, read_case
 from tests.schedulers.builders import load, nodes, problem, running, topology
 

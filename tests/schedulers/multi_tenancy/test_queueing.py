@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from stormwright.model import UNPLACED, Assignment, Component, Problem, Unplaced, default_executor_runs, violations
 from stormwright.model.constraints.users import UserLimitExceeded
-from stormwright.model.topology_config import USERS
+from stormwright.model.tenancy_config import USERS
 from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.toolkit.from_scratch import FromScratchScheduler
 from stormwright.schedulers.toolkit.multi_tenancy import MultiTenantScheduler

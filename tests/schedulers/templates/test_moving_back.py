@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from stormwright.model import Assignment, Problem
 from stormwright.model.constraints.violations import broken_limits
-from stormwright.schedulers.templates import by_rates
-from stormwright.schedulers.templates.by_rates import move_back
+from stormwright.schedulers.templates import unnecessary_moves
+from stormwright.schedulers.templates.unnecessary_moves import move_back
 from stormwright.testing.word_counts import WordCount
 
 TOPOLOGIES, EXECUTORS = 8, 12
@@ -68,8 +68,8 @@ def test_cyclic_slot_dependency_is_examined_once(monkeypatch):
     """Where each has the next one's slot all go back or none: parts of a part lead to the same."""
     problem = several()
     slots = placed([*range(2, 2 * TOPOLOGIES, 2), 0])
-    looked, looks = [], by_rates._with_those_in_the_way  # noqa: SLF001
-    monkeypatch.setattr(by_rates, "_with_those_in_the_way", lambda *of: looked.append(of) or looks(*of))
+    looked, looks = [], unnecessary_moves._with_those_in_the_way  # noqa: SLF001
+    monkeypatch.setattr(unnecessary_moves, "_with_those_in_the_way", lambda *of: looked.append(of) or looks(*of))
     found = move_back(problem, slots, lambda _: 1.0, 0.5)
     assert np.array_equal(found, slots)
     assert len(looked) == 2  # its halves
@@ -92,8 +92,8 @@ def test_topology_does_not_return_to_a_slot_needed_by_another():
 def test_evaluated_placements_are_limited(some, expected, monkeypatch):
     """Two halves, four quarters and eight topologies by themselves are 14."""
     problem = several()
-    monkeypatch.setattr("stormwright.schedulers.templates.by_rates._MAX_EVALUATED", problem.num_executors * 10)
-    monkeypatch.setattr("stormwright.schedulers.templates.by_rates._SOME", some)
+    monkeypatch.setattr("stormwright.schedulers.templates.unnecessary_moves._MAX_EVALUATED", problem.num_executors * 10)
+    monkeypatch.setattr("stormwright.schedulers.templates.unnecessary_moves._SOME", some)
     evaluated = []
 
     def badness(of: np.ndarray) -> float:

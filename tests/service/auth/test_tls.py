@@ -163,9 +163,6 @@ def test_invalid_tls_key_is_rejected(ours: Authority, content: bytes) -> None:
     assert error.value.source == "--tls-cert"
 
 
-# A JVM ----------------------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def speaks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Speaks]:
     """What becomes of a question and a delivery of a JVM with these keys of storm.yaml."""

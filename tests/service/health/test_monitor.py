@@ -23,9 +23,6 @@ def running(**more: float) -> Timeline:
     return found
 
 
-# Named --------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("phase_s", [0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5])
 def test_stopped_supervisor_is_named(phase_s: float) -> None:
     cluster = running()
@@ -245,9 +242,6 @@ def test_standstill_of_the_service_is_named_and_not_that_of_others() -> None:
     assert cluster.texts() == [f"This service stood still for {still_s} s, until 0 s ago"]
     assert cluster.all_texts(60)
     assert cluster.texts(1) == []
-
-
-# Not named ----------------------------------------------------------------------------------------
 
 
 def ended(cluster: Timeline) -> None:

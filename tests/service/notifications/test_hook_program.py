@@ -54,9 +54,6 @@ def program(directory: Path, text: str) -> str:
     return str(path)
 
 
-# Programs ----------------------------------------------------------------------------------------
-
-
 def test_a_program_gets_the_failure_as_a_line_of_json(tmp_path: Path) -> None:
     load_hook(program(tmp_path, f"cat > {tmp_path}/told"))(FAILURE)
     written = (tmp_path / "told").read_text()
@@ -104,9 +101,6 @@ def test_unstartable_hook_program_is_reported(tmp_path: Path) -> None:
         hook(FAILURE)
 
 
-# Python functions --------------------------------------------------------------------------------
-
-
 @pytest.mark.slow
 def test_exception_of_hook_function_is_reported(modules: Path) -> None:
     with pytest.raises(HookError, match=r"(?s)^exit code 1: Traceback .* in fails.*ValueError: no such server$"):
@@ -146,9 +140,6 @@ def test_sentry_example_reports_missing_requirements(modules: Path, monkeypatch:
     (modules / "sentry_sdk.py").write_text(SENTRY)
     with pytest.raises(InputError, match="SENTRY_DSN is not set"):
         load_hook("sentry_failures:report")
-
-
-# Names -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

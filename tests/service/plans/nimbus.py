@@ -133,8 +133,6 @@ class Nimbus:
         self.plan_service.close()
         self.state.close()
 
-    # What the service sees ---------------------------------------------------------------------------
-
     def now(self) -> Problem:
         return self.guard.drains.on(self._start.with_current(self.runs))
 
@@ -226,8 +224,6 @@ class Nimbus:
                 self.until_away, self.away = None, True
         if self.away:
             raise NimbusError("no answer from Nimbus within 60 s")
-
-    # What happens to it ------------------------------------------------------------------------------
 
     def tick(self) -> None:
         """A moment at which the service may be killed."""

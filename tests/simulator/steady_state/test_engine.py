@@ -10,8 +10,10 @@ from stormwright.perflog.schema import LATENCY_EDGES_MS
 from stormwright.predict.answer import predict
 from stormwright.predict.costs import Costs
 from stormwright.simulator.engine import EngineCounts
-from stormwright.simulator.steady_engine import SteadyEngine, SteadySettings, Trees, _later
+from stormwright.simulator.steady_counts import _later
+from stormwright.simulator.steady_engine import SteadyEngine, SteadySettings
 from stormwright.simulator.steady_flows import SteadyFlows
+from stormwright.simulator.steady_trees import Trees
 from stormwright.testing.word_counts import ACKERS, COUNTS, SPLITS, SPOUTS, WordCount, two_word_counts
 
 #: A word count over three workers, one on each node.

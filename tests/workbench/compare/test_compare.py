@@ -36,9 +36,6 @@ class Fixed:
         return Assignment(np.array(self.result, np.int32), scheduler="fixed")
 
 
-# Figures -----------------------------------------------------------------------------------------
-
-
 @pytest.mark.slow
 @given(problems())
 def test_figures_match_oracle(of):
@@ -91,9 +88,6 @@ def test_incomparable_cost_is_marked_and_empty_placement_has_none():
     of = problem(nodes(4, 1), (topology("t", 2, 1), load(2, [(0, 1, 10)], cpu_ghz=1)))
     figures = [measure(of, np.array(slots, np.int32)) for slots in ([0, 0], [4, 4], [-1, 0], [-1, -1], [0, 1])]
     assert [(f.mark, f.total) for f in figures] == [("", 0), ("*", 0), ("*", 0), ("", None), ("", 2)]
-
-
-# Rows --------------------------------------------------------------------------------------------
 
 
 def test_rows_are_sorted_by_reachable_rate_and_invalid_placements_never_lead():
@@ -178,9 +172,6 @@ def test_progress_covers_each_scheduler():
 def test_java_classes_are_shown_without_their_packages():
     assert ComparedRow("java:a.b.Scheduler:a.b.c.Strategy").label == "java:Scheduler:Strategy"
     assert ComparedRow("top_storm").label == "top_storm"
-
-
-# Choosing ----------------------------------------------------------------------------------------
 
 
 def test_all_are_all():

@@ -145,9 +145,6 @@ def test_a_node_is_drained(served: Served) -> None:
     assert "n0" in served.page("/cluster")
 
 
-# Without a service --------------------------------------------------------------------------------
-
-
 def running(
     problem: Problem, seconds: float, trace: tuple[RateChange, ...] = (), state_dir: Path | None = None
 ) -> tuple[ServedCluster, list[LogRecord]]:

@@ -16,9 +16,6 @@ from stormwright.base.tables import Tabular
 from stormwright.model import UNPLACED, Assignment, Problem
 from stormwright.model.humanize import counted
 
-# Steps --------------------------------------------------------------------------------------------
-# Explanation of advice: steps from the current state to the recommendation.
-
 #: Numbers of reasons against mixes that are listed, first and last.
 _SHOWN = 3
 
@@ -93,9 +90,6 @@ def too_small_text(trials: MixTrials, mix: NodeMix, work_hz: float, memory_mb: f
     if free_hz < work_hz:
         return f"{free_hz / trials.base.core_hz:,.2f} such cores for executors, which are too few"
     return f"{has_mb:,.0f} MB of memory, which is too little" if has_mb < memory_mb else ""
-
-
-# Advice -------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,6 @@ from stormwright.model import Problem, Supervisor
 from stormwright.model.link_speed import link_bits_per_s
 from stormwright.model.requests import CPU
 
-# Input --------------------------------------------------------------------------------------------
-# Parsing of kinds of nodes, from the command line and from a file.
-
 _NAME = re.compile(r"[\w.+-]{1,64}")
 
 #: Default number of slots of a node, and the first of their ports.
@@ -124,9 +121,6 @@ def duplicate_faults(kinds: Sequence[NodeKind]) -> list[Fault]:
     """Return faults of duplicate names of kinds."""
     names = [kind.name for kind in kinds]
     return [Fault("is given twice", f"node kind {name}") for name in sorted(set(names)) if names.count(name) > 1]
-
-
-# Kinds --------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,25 @@ from stormwright.predict.costs import Correction, Costs
 from stormwright.predict.flow.profile import Profile
 from stormwright.schedulers.optimizer import OptimizerParams, OptimizerScheduler
 
-# First placement ----------------------------------------------------------------------------------
-# Initial placement of the search: executors distributed evenly, the busiest first.
+#: Tolerance of rounding.
+_ROUNDING = 1e-9
+
+#: Topology and component, by index.
+Key = tuple[int, int]
+
+#: Executors of each.
+ExecutorCounts = Mapping[Key, int]
+
+#: The optimizer counts a node as much as 0.1 % that something is too full: so much more is to stay free, so that it
+#: does not do without a node for less.
+_NOT_OVER_PERCENT = 0.1
+
+#: Steps of each search for a placement.
+_ITERATIONS = 15_000
+
+#: Searches that are repeated with more headroom because the prediction finds nodes or links a little fuller than the
+#: search left them, and the excess up to which they are.
+_MAX_REPEATED, _LITTLE_OVER = 2, 0.1
 
 
 def distributed(problem: Problem, work_hz: FloatArray) -> IntArray:
@@ -68,13 +85,6 @@ def distributed(problem: Problem, work_hz: FloatArray) -> IntArray:
         else:
             return np.full(problem.num_executors, UNPLACED, np.int32)
     return slots
-
-
-# Sizes --------------------------------------------------------------------------------------------
-# Utilisation of the busiest executor of a component, by number of executors.
-
-#: Tolerance of rounding.
-_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,26 +177,6 @@ def sizes_of(
                 handled_tps=float(profile.handled_tps[own][mine].sum()),
             )
     return found
-
-
-# Trials -------------------------------------------------------------------------------------------
-
-#: Topology and component, by index.
-Key = tuple[int, int]
-
-#: Executors of each.
-ExecutorCounts = Mapping[Key, int]
-
-#: The optimizer counts a node as much as 0.1 % that something is too full: so much more is to stay free, so that it
-#: does not do without a node for less.
-_NOT_OVER_PERCENT = 0.1
-
-#: Steps of each search for a placement.
-_ITERATIONS = 15_000
-
-#: Searches that are repeated with more headroom because the prediction finds nodes or links a little fuller than the
-#: search left them, and the excess up to which they are.
-_MAX_REPEATED, _LITTLE_OVER = 2, 0.1
 
 
 class MixTrials:
@@ -283,8 +273,6 @@ class MixTrials:
         """Return topology and component as text."""
         topology = self.base.topologies[key[0]]
         return f"{topology.name}/{topology.components[key[1]].id}"
-
-    # One trial -------------------------------------------------------------------------------------------
 
     def evaluated(self, counts: ExecutorCounts, mix: NodeMix, *, thoroughly: bool = False) -> EvaluatedPlacement:
         """Return the evaluation of these executors on some nodes, distributed greedily or by a search.

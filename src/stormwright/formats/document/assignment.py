@@ -21,9 +21,6 @@ from stormwright.formats.files.json_files import read_json, write_json
 from stormwright.model import UNPLACED, Assignment, Cost, Problem, Topology, TopologyAssignment, Unplaced, WorkerSlot
 from stormwright.model.arrays import frozen
 
-# Placement of one topology ------------------------------------------------------------------------
-# Shared by problems and assignments.
-
 
 def parse_placement(raw: object, topology: Topology | None, path: str, faults: FaultList) -> TopologyAssignment | None:
     """Return the placement of `raw`, or None if that added faults or `topology` itself is faulty.
@@ -61,9 +58,6 @@ def placement_to_dict(placement: TopologyAssignment) -> dict[str, Any]:
         "slots": [list(slot) for slot in placement.slots],
         "slot_of_executor": list(placement.slot_of_executor),
     }
-
-
-# Assignment ---------------------------------------------------------------------------------------
 
 
 def read_assignment(path: Path, problem: Problem) -> Assignment:

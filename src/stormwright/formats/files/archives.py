@@ -22,12 +22,8 @@ from pydantic import Field
 from stormwright.errors import Fault, InputError
 from stormwright.formats.document.documents import EMPTY_LIST, Amount, FormatDocument
 from stormwright.formats.document.faults import FaultList, join_path
-from stormwright.formats.document.problem import (
-    FLOW_GROUPINGS,
-    nodes_and_costs_to_dict,
-    problem_from_dict,
-    problem_to_dict,
-)
+from stormwright.formats.document.load import FLOW_GROUPINGS
+from stormwright.formats.document.problem import nodes_and_costs_to_dict, problem_from_dict, problem_to_dict
 from stormwright.formats.files.json_files import parse_json
 from stormwright.model import LoadProfile, Problem, TopologyLoad
 from stormwright.model.arrays import AMOUNT_WANTED, FRACTION_WANTED, MAX_AMOUNT, BoolArray, IndexArray, frozen

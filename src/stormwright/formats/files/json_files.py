@@ -21,12 +21,19 @@ from stormwright.base.gc_pause import collection_paused
 from stormwright.errors import Fault, InputError
 from stormwright.formats.document.faults import join_path
 
-# Duplicate keys -----------------------------------------------------------------------------------
-# Parsers silently take the last value of a duplicate key.
-
 _MAX_REPORTED = 10
 
+#: Name of standard input where a file is read.
+STANDARD_INPUT = Path("-")
 
+#: Most bytes that a gzipped file may unpack to: some megabytes of it could fill any memory.
+MAX_UNPACKED = 2**31
+
+_GZIP_MAGIC = b"\x1f\x8b"
+_CHUNK = 2**20
+
+
+# Parsers silently take the last value of a duplicate key.
 def keys_given_twice(data: bytes, document: object) -> list[Fault]:
     """Return a fault for each duplicate key in an object of the text `data`, which was parsed into `document`."""
     # A text has a colon for every key, besides those in strings, and dropped values take theirs along. Texts are parsed
@@ -65,18 +72,6 @@ def _faults(value: object, path: str) -> Iterator[Fault]:
     elif isinstance(value, list):
         for position, item in enumerate(value):
             yield from _faults(item, join_path(path, position))
-
-
-# JSON files ---------------------------------------------------------------------------------------
-
-#: Name of standard input where a file is read.
-STANDARD_INPUT = Path("-")
-
-#: Most bytes that a gzipped file may unpack to: some megabytes of it could fill any memory.
-MAX_UNPACKED = 2**31
-
-_GZIP_MAGIC = b"\x1f\x8b"
-_CHUNK = 2**20
 
 
 def read_json(path: Path) -> object:

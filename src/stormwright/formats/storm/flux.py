@@ -26,8 +26,6 @@ from stormwright.formats.storm.submission import TASKS, UserComponent, submitted
 from stormwright.model.requests import RESOURCES
 from stormwright.model.topology import Grouping, Topology
 
-# Conversion ---------------------------------------------------------------------------------------
-
 _NO_SUBSTITUTION = Substitution()
 
 _ON_HEAP = "topology.component.resources.onheap.memory.mb"

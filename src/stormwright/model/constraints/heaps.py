@@ -22,7 +22,7 @@ import numpy as np
 
 from stormwright.model.arrays import BoolArray, FloatArray, IntArray, is_amount
 from stormwright.model.constraints.constraint import RELATIVE_TOLERANCE, PlacedExecutors, PlacedWorkers, Violation
-from stormwright.model.constraints.resources import requested_amounts, requested_heap, shared_memory
+from stormwright.model.constraints.requests import requested_amounts, requested_heap, shared_memory
 from stormwright.model.requests import ON_HEAP
 from stormwright.model.topology_config import HEAP_HEADROOM
 
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from stormwright.model.problem import Problem
     from stormwright.model.topology import Topology
 
-# Size ---------------------------------------------------------------------------------------------
 
 #: Options of workers: of supervisors, and of a topology (or the cluster, if it has none).
 WORKER_OPTIONS, TOPOLOGY_OPTIONS = "worker.childopts", "topology.worker.childopts"
@@ -45,6 +44,12 @@ _DEFAULT_HEAP_MB = 768.0
 
 _MAXIMUM = re.compile(r"(?<!\S)(?:-Xmx|-XX:MaxHeapSize=)(\d+|%HEAP-MEM%)([kKmMgGtT]?)(?!\S)")
 _MB = {"": 2.0**-20, "k": 2.0**-10, "m": 1.0, "g": 2.0**10, "t": 2.0**20}
+
+#: Assumed live heap in MB of a worker without executors: Storm's own classes, queues and connections.
+WORKER_BASE_MB: Final = 32.0
+
+#: Default of `HEAP_HEADROOM`: collectors need space beside live objects, and estimates have errors.
+DEFAULT_HEADROOM: Final = 1.3
 
 
 @dataclass(frozen=True)
@@ -95,15 +100,6 @@ class HeapSize:
 
 def _text(options: object) -> str:
     return " ".join(map(str, options)) if isinstance(options, list) else str(options or "")
-
-
-# Use ----------------------------------------------------------------------------------------------
-
-#: Assumed live heap in MB of a worker without executors: Storm's own classes, queues and connections.
-WORKER_BASE_MB: Final = 32.0
-
-#: Default of `HEAP_HEADROOM`: collectors need space beside live objects, and estimates have errors.
-DEFAULT_HEADROOM: Final = 1.3
 
 
 def headroom_of(topology: Topology, conf: Mapping[str, Any]) -> float:
@@ -167,9 +163,6 @@ def _live_mb(problem: Problem) -> FloatArray:
         if load is not None and load.live_heap_mb is not None:
             live_mb[problem.executors_of(index)] = load.live_heap_mb
     return live_mb
-
-
-# Limit --------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True)

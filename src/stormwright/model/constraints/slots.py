@@ -17,10 +17,6 @@ if TYPE_CHECKING:
     from stormwright.model.topology import Topology
 
 
-# Workers ------------------------------------------------------------------------------------------
-# Workers: how many a topology has, and how many executors one holds.
-
-
 @dataclass(frozen=True, kw_only=True)
 class WorkerCount(Violation):
     """A topology with another number of workers (`amount`) than it should have (`allowed`)."""
@@ -91,9 +87,6 @@ class ExecutorsPerWorker:
                 amount=int(workers.executors[worker]),
                 allowed=topology.conf[MAX_EXECUTORS_PER_WORKER],
             )
-
-
-# Slots --------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from stormwright.model.arrays import FloatArray, IndexArray
 from stormwright.model.assignment import UNPLACED
 from stormwright.model.constraints.constraint import RELATIVE_TOLERANCE, PlacedExecutors, Violation
 from stormwright.model.humanize import amount_of
-from stormwright.model.topology_config import EVERYBODY, LIMITED, Users, read_users
+from stormwright.model.tenancy_config import EVERYBODY, LIMITED, Users, read_users
 
 if TYPE_CHECKING:
     from stormwright.model.problem import Problem

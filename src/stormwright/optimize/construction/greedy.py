@@ -30,7 +30,13 @@ from stormwright.optimize.construction import packing as records
 from stormwright.optimize.construction.packing import Packing, account, comes_before, groups_may, is_full, takes
 from stormwright.optimize.kernel.records import NOWHERE, Records
 
-# Compiled loops -----------------------------------------------------------------------------------
+#: Selects all bins. Zones are numbered from 0.
+_ALL_ZONES = -1
+
+#: Relative gain that is only rounding.
+_NOISE = 1e-12
+
+
 # Of equal choices the unchanged one wins, then the lower index.
 #
 # They count the *savings*, not the cost: with c(x, y) = 1 + zone_weight in one bin, zone_weight in one zone, else 0, an
@@ -41,14 +47,6 @@ from stormwright.optimize.kernel.records import NOWHERE, Records
 # CPU, in each by load, full ones last. In a class the first that takes it is the result; the search ends as soon as
 # even the largest of the class would be too full with it. So the time depends on the number of classes, not on that of
 # bins, unless memory, or the most bins of a group, excludes many of them.
-
-#: Selects all bins. Zones are numbered from 0.
-_ALL_ZONES = -1
-
-#: Relative gain that is only rounding.
-_NOISE = 1e-12
-
-
 @compiled
 def put(packing: Packing, item: int, to: int) -> None:
     """Move `item` to the bin `to`, or out of all bins for `NOWHERE`; update bins and groups (`account`)."""
@@ -316,8 +314,6 @@ def _can_enter(packing: Packing, item: int, to: int, at: int, other: int, other_
         memory_mb -= packing.items[other].memory_mb
     return takes(packing, to, count, cpu_hz, memory_mb)
 
-
-# Greedy packing -----------------------------------------------------------------------------------
 
 #: Relative rounding error of sums of many loads against a capacity.
 _TOLERANCE = 1 + 1e-9

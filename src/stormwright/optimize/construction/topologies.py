@@ -17,8 +17,6 @@ from stormwright.optimize.kernel.records import NOWHERE, Layout, Rules
 from stormwright.optimize.kernel.rules import demand_of, left_on, put_in, take_from
 from stormwright.optimize.kernel.steps import join, leave, start_worker, stop_worker, tabulate
 
-# Limits of workers --------------------------------------------------------------------------------
-
 
 @inner
 def may_join(rules: Rules, topology: int, executor: int, worker: int, node: int) -> bool:
@@ -36,13 +34,10 @@ def may_join(rules: Rules, topology: int, executor: int, worker: int, node: int)
     return bool(rise <= 0)
 
 
-# Choice of nodes ----------------------------------------------------------------------------------
 # A topology on one node costs least, so a node that takes the whole rest comes first, and of these the one that it
 # fills best: larger ones stay free for larger topologies. Else the node that takes the largest part, in a rack whose
 # nodes can take all together, if there is one; the rack of the previous worker is tried first. The part that a node
 # takes is the least over ports, CPU, memory and further resources of its remaining capacity by the demand.
-
-
 @inner
 def next_node(
     layout: Layout, node: int, cpu_hz: float, memory_mb: float, workers: int, part: float, blink: float
@@ -145,9 +140,6 @@ def _part(layout: Layout, node: int, cpu_hz: float, memory_mb: float, workers: i
     return float(part)
 
 
-# Workers to be filled -------------------------------------------------------------------------------
-
-
 @inner
 def _workers_without_node(layout: Layout, topology: int) -> int:
     """Return the number of a topology's workers that have no node yet."""
@@ -186,7 +178,10 @@ def _open_worker(
     return node, fewest, min(limit, left - (workers - 1))
 
 
-# Very large topologies ----------------------------------------------------------------------------
+#: Least and most executors that are evaluated for the next place in a worker.
+_FEWEST_EVALUATED, _MAX_EVALUATED = 512, 2048
+
+
 # Nodes are filled one after the other with the neighbours of their executors. As in `construct`, but only executors
 # with traffic to the node are evaluated, and some others: so time is linear in links. The criterion is the reduction of
 # the cost, that in the rack included.
@@ -195,11 +190,6 @@ def _open_worker(
 #
 #     waiting   │ near: have traffic with the node    │ the others │ placed already │
 #               0                                  near         left
-
-#: Least and most executors that are evaluated for the next place in a worker.
-_FEWEST_EVALUATED, _MAX_EVALUATED = 512, 2048
-
-
 @inner
 def grow_topology(layout: Layout, topology: int) -> bool:
     """Put a topology's unplaced executors into its workers without a node; return whether all are placed.
@@ -309,8 +299,6 @@ def _attract_neighbours(layout: Layout, executor: int, near: int) -> int:
         layout.close[other] += pull
     return near
 
-
-# Construction -------------------------------------------------------------------------------------
 
 #: Topologies with more executors are grown (`grow_topology`): evaluating all waiting executors for every place is slow.
 _LARGE = 2048

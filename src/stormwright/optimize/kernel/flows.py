@@ -3,7 +3,7 @@
 A *sink* is a component that flows of one grouping go to. Where its flows end follows from two tables over the workers
 of its topology: rates sent by the executors in each, and the number of executors of the component in each. So its cost
 takes time linear in the workers of the topology, however many executors send. The rule is that of
-`stormwright.model.traffic_matrix`: traffic beyond the capacity of a scope's executors leaves it, so the cost is that of
+`stormwright.model.flows`: traffic beyond the capacity of a scope's executors leaves it, so the cost is that of
 leaving workers, nodes and racks, added up.
 
 With s and m the rate sent by a scope's executors and the number of its members, L the limit of a member, and (x)⁺ = x

@@ -19,7 +19,8 @@ from scipy.sparse import csr_array
 
 from stormwright.model import UNPLACED, Problem, Traffic, traffic_under
 from stormwright.model.arrays import FloatArray, IndexArray
-from stormwright.model.traffic_matrix import Flows, pair_traffic
+from stormwright.model.flows import Flows
+from stormwright.model.traffic_matrix import pair_traffic
 from stormwright.optimize.kernel.records import FLOW, Records
 
 #: Significant bits of a double: sums of rates stay within them, so that they are exact.

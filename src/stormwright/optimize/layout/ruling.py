@@ -9,7 +9,7 @@ from stormwright.model import Problem
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
 from stormwright.model.component_limits import NO_LIMIT
 from stormwright.model.constraints.constraint import RELATIVE_TOLERANCE
-from stormwright.model.constraints.resources import RequestLimits, SharedMemory
+from stormwright.model.constraints.requests import RequestLimits, SharedMemory
 from stormwright.optimize.kernel.records import NOWHERE, REGION, RULED, SHELF, Records, Rules
 from stormwright.optimize.kernel.rules import is_limited, put_in
 

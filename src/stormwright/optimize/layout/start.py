@@ -20,8 +20,6 @@ from stormwright.optimize.layout.links import Links
 from stormwright.optimize.layout.objective import Prices
 from stormwright.optimize.layout.ruling import make_rules
 
-# Scratch arrays -----------------------------------------------------------------------------------
-
 #: Most topologies that are removed at once.
 _MAX_RUINED = 3
 
@@ -47,8 +45,6 @@ def scratch(executors: int, workers: int, nodes: int, racks: int) -> dict[str, A
         "ruined": np.zeros(_MAX_RUINED, np.int64),
     }
 
-
-# Layout of a problem ------------------------------------------------------------------------------
 
 #: Topologies with more workers have no tables: these would grow with the square, and walking the links is as fast.
 _MAX_TABLED = 256

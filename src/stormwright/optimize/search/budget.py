@@ -20,15 +20,6 @@ from stormwright.optimize.search.cooling import Cooling
 from stormwright.optimize.search.refine import relieve
 from stormwright.optimize.search.tabu import improve_small, is_small
 
-# Threads ------------------------------------------------------------------------------------------
-# Searches on one or several threads, which run in parallel as compiled code needs no interpreter. The outcome depends
-# on the seed, the steps and the number of threads, and not on which thread is faster.
-#
-# There are two ways, as problems differ. `search_independently`: every thread searches the whole from the same
-# placement with separate random numbers, and the best counts: for few topologies, where all steps meet.
-# `search_regions`: every thread searches other regions of one placement at once, for very many topologies: with k
-# threads k times as many steps.
-
 #: Executors of a region, and how many executors of the largest topology make one larger, so that few lie across.
 _REGION, _OF_LARGEST = 2500, 8
 
@@ -43,7 +34,42 @@ _CUTS, _LONG, _STRETCHES = 3, 30, 16
 #: Fields that no search changes.
 _SHARED = ("links", "pull", "flowing", "flows", "racks", "rack_nodes")
 
+#: Most places in a worker of joined executors, from the finest level that has any.
+_PLACES = (3, 6, 12)
 
+#: First temperature of each level, relative to the mean traffic, finest first, if there are enough steps: it is at most
+#: this much for each step of the level. The finer ones must not undo what is good.
+_HEATS, _HEAT_PER_STEP = (0.03, 0.05, 0.1, 0.25), 0.02
+
+#: With fewer steps per executor joining takes longer than it gains.
+_FEWEST_STEPS = 5
+
+#: Approximate steps per second of a core on topologies of this size.
+_JOINED_STEPS_PER_S = 1e6
+
+#: Budget of a level when time is over: only enough for the fewest steps.
+_MIN_S = 1e-6
+
+#: Approximate steps per second of a core; with a budget in seconds the first temperature depends on it.
+_STEPS_PER_S = 3e6
+
+#: Overloaded nodes that are relieved between two checks of the clock: some milliseconds.
+_NODES = 16
+
+#: Largest fraction of the remaining time for relieving.
+_RELIEVING = 0.5
+
+#: Extension of the time until all limits hold: seconds, or a fraction of the given ones if more.
+_GRACE_S, _GRACE = 0.5, 0.1
+
+
+# Searches on one or several threads, which run in parallel as compiled code needs no interpreter. The outcome depends
+# on the seed, the steps and the number of threads, and not on which thread is faster.
+#
+# There are two ways, as problems differ. `search_independently`: every thread searches the whole from the same
+# placement with separate random numbers, and the best counts: for few topologies, where all steps meet.
+# `search_regions`: every thread searches other regions of one placement at once, for very many topologies: with k
+# threads k times as many steps.
 def count_regions(layout: Layout, threads: int, steps: float = 0) -> int:
     """Return the number of regions for a layout; 1 for none. None if changes count: all share that limit.
 
@@ -153,7 +179,6 @@ def _copy(layout: Layout, rng: np.random.Generator) -> Layout:
     return Layout(**{**layout._asdict(), **own, "random": rng.integers(2**64, size=1, dtype=np.uint64)})
 
 
-# Levels -------------------------------------------------------------------------------------------
 # Very large topologies are searched level by level: first with executors joined several times, last with single ones.
 #
 # So a step first moves a whole group of executors, which single steps would have to take apart: G. Karypis, V.
@@ -167,24 +192,6 @@ def _copy(layout: Layout, rng: np.random.Generator) -> Layout:
 #
 # Executors are joined within workers only, so each level represents the placement of the previous one at the same
 # cost.
-
-#: Most places in a worker of joined executors, from the finest level that has any.
-_PLACES = (3, 6, 12)
-
-#: First temperature of each level, relative to the mean traffic, finest first, if there are enough steps: it is at most
-#: this much for each step of the level. The finer ones must not undo what is good.
-_HEATS, _HEAT_PER_STEP = (0.03, 0.05, 0.1, 0.25), 0.02
-
-#: With fewer steps per executor joining takes longer than it gains.
-_FEWEST_STEPS = 5
-
-#: Approximate steps per second of a core on topologies of this size.
-_JOINED_STEPS_PER_S = 1e6
-
-#: Budget of a level when time is over: only enough for the fewest steps.
-_MIN_S = 1e-6
-
-
 def has_levels(layout: Layout, effort: AnnealEffort) -> bool:
     """Return whether most movable executors are of large topologies, moves cost nothing, and steps are many."""
     stays = max(layout.max_moves, layout.max_restarts) >= 0 or max(layout.move_price, layout.restart_price) > 0
@@ -219,21 +226,6 @@ def search_levels(layout: Layout, effort: AnnealEffort, threads: int) -> tuple[S
             best = replace(best, worker=best.worker[groups[number - 1]])
             rearrange(levels[number - 1], best.worker, best.node)
     return best, made
-
-
-# Budget -------------------------------------------------------------------------------------------
-
-#: Approximate steps per second of a core; with a budget in seconds the first temperature depends on it.
-_STEPS_PER_S = 3e6
-
-#: Overloaded nodes that are relieved between two checks of the clock: some milliseconds.
-_NODES = 16
-
-#: Largest fraction of the remaining time for relieving.
-_RELIEVING = 0.5
-
-#: Extension of the time until all limits hold: seconds, or a fraction of the given ones if more.
-_GRACE_S, _GRACE = 0.5, 0.1
 
 
 class Budget:

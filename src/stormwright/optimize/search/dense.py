@@ -12,8 +12,6 @@ from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
 from stormwright.optimize.kernel.records import NOWHERE, Layout, Records, Rules
 from stormwright.optimize.kernel.rules import bring, clear, copied, is_limited, put_in, rise_of_step, take_from
 
-# Further limits -----------------------------------------------------------------------------------
-
 
 @inner
 def carry_rules(dense: DensePlacement, worker: int, node: int, to: int) -> None:
@@ -68,9 +66,6 @@ def broken_by_step(dense: DensePlacement, executor: int, to: int, partner: int) 
     return rise_of_step(dense.rules, dense.topology[executor], executor, places, partner)
 
 
-# Saved placements ---------------------------------------------------------------------------------
-
-
 class Checkpoint(NamedTuple):
     """A saved placement: as in `DensePlacement`, and its overload and cost, shape (2,)."""
 
@@ -98,8 +93,6 @@ def copy_array(source: FloatArray | IndexArray, to: FloatArray | IndexArray) -> 
     for place in range(len(source)):
         to[place] = source[place]
 
-
-# Dense placement ----------------------------------------------------------------------------------
 
 #: Most executors of a problem that is searched in this way.
 MAX_DENSE = 64

@@ -21,15 +21,6 @@ from stormwright.optimize.kernel.steps import join, shift_executor, start_worker
 from stormwright.optimize.search.accept import accepts, stays_near
 from stormwright.optimize.search.steps import draw_member, step_executor, step_worker
 
-# Descent ------------------------------------------------------------------------------------------
-# Descent of a topology to a local optimum of steps of its executors.
-#
-# Every move and every exchange of two executors is evaluated by the cost of each executor in each worker: `reach`,
-# executors × workers. So one exchange takes a few additions, and most are skipped: behind `reach` is the best gain from
-# each worker to each other, workers × workers, and if that and the gain of an executor by the way there are too little,
-# no exchange with that worker gains. So a topology of fifty executors converges in the time of some hundred random
-# steps, which would leave half of the gain.
-
 #: Most executors of a topology: evaluation takes quadratic time.
 _MAX = 128
 
@@ -37,6 +28,13 @@ _MAX = 128
 _NOTHING = 1e-9
 
 
+# Descent of a topology to a local optimum of steps of its executors.
+#
+# Every move and every exchange of two executors is evaluated by the cost of each executor in each worker: `reach`,
+# executors × workers. So one exchange takes a few additions, and most are skipped: behind `reach` is the best gain from
+# each worker to each other, workers × workers, and if that and the gain of an executor by the way there are too little,
+# no exchange with that worker gains. So a topology of fifty executors converges in the time of some hundred random
+# steps, which would leave half of the gain.
 @inner
 def can_settle(layout: Layout, topology: int) -> bool:
     """Return whether `settle` supports a topology: only fixed traffic, CPU and memory count."""
@@ -173,14 +171,6 @@ def _shift(layout: Layout, topology: int, executor: int, to: int) -> None:
     shift_executor(layout, executor, to)
 
 
-# Ruin and recreate --------------------------------------------------------------------------------
-# Single steps cannot bring a topology from one node to another that is full: half-way it costs more than at either
-# end. Ruin and recreate does so at once: others are removed with it, so that there is capacity, and placed in a random
-# order with some nodes overlooked, so that the result differs. Of some topologies drawn the one with the highest cost
-# beyond a single node is removed, as it has most to gain. The others share nodes with it, or are anywhere: without
-# these, topologies on a single node would never make place for split ones. The result is polished by steps of its
-# executors before it is evaluated, as a raw construction would mostly lose against a refined placement.
-
 #: Steps per executor that placing a topology again counts as, and the steps of executors that polish the result before
 #: it is evaluated.
 _PLACING, _POLISH = 4, 5
@@ -202,6 +192,12 @@ _FROM_ANYWHERE = 0.7
 _BLINK, _NODE_FIRST = 0.3, 4.0
 
 
+# Single steps cannot bring a topology from one node to another that is full: half-way it costs more than at either
+# end. Ruin and recreate does so at once: others are removed with it, so that there is capacity, and placed in a random
+# order with some nodes overlooked, so that the result differs. Of some topologies drawn the one with the highest cost
+# beyond a single node is removed, as it has most to gain. The others share nodes with it, or are anywhere: without
+# these, topologies on a single node would never make place for split ones. The result is polished by steps of its
+# executors before it is evaluated, as a raw construction would mostly lose against a refined placement.
 @inner
 def replace_topologies(layout: Layout, temperature: float) -> None:
     """Remove one to three topologies and place them again; undone if that raises the cost.
@@ -324,8 +320,6 @@ def _restore(layout: Layout, topology: int) -> None:
         join(layout, executor, layout.saved_worker[executor])
     tabulate(layout, topology)
 
-
-# Refinement ---------------------------------------------------------------------------------------
 
 #: Fraction of the steps of executors and workers that are of workers.
 _WORKERS = 0.3

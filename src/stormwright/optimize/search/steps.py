@@ -32,12 +32,10 @@ from stormwright.optimize.kernel.steps import (
 )
 from stormwright.optimize.search.accept import accepts, is_overloaded, may, note_step, price_of, restarted_by
 
-# Steps of workers ---------------------------------------------------------------------------------
+
 # A worker moves with all its executors, so its internal traffic keeps its cost, and only its traffic with other workers
 # of its topology counts. Nodes are mostly drawn where those are: a step to anywhere hardly ever gains. Two workers that
 # change nodes need no free port, which is the only way on a cluster whose ports are all taken.
-
-
 @inner
 def step_worker(layout: Layout, worker: int, temperature: float) -> None:
     """Move a worker to another node, or exchange it with one there."""
@@ -145,8 +143,6 @@ def _moved_with(layout: Layout, worker: int, to: int) -> int:
         return 0
     return int(layout.workers[worker].at_home) * (int(layout.workers[worker].node == home) - int(to == home))
 
-
-# Steps of executors -------------------------------------------------------------------------------
 
 #: Increase, in temperatures, that is never accepted: one in 10 million would be.
 _HOPELESS = 16

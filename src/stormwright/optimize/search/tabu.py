@@ -38,8 +38,6 @@ from stormwright.optimize.search.dense import (
     shift_worker,
 )
 
-# Moves of whole workers ---------------------------------------------------------------------------
-
 
 @compiled
 def settle_workers(dense: DensePlacement) -> None:
@@ -83,8 +81,6 @@ def _rise(dense: DensePlacement, worker: int, to: int) -> float:
                 rise += dense.tps[executor, other] * apart
     return rise
 
-
-# Search -------------------------------------------------------------------------------------------
 
 #: Least steps for which an executor may not return, and the range of the random addition.
 _BARRED, _BARRED_MORE = 4, 6
@@ -178,9 +174,6 @@ def _is_better(dense: DensePlacement, overload: float, cost: float, checkpoint: 
     )
 
 
-# Steps --------------------------------------------------------------------------------------------
-
-
 @inner
 def _step(dense: DensePlacement) -> None:
     """Make the best step that is not barred, the price of an overload included."""
@@ -251,9 +244,6 @@ def _make(dense: DensePlacement, executor: int, to: int, partner: int, over: flo
         shift(dense, partner, own)
     overload = dense.state[0].overload + over
     dense.state[0].overload = overload if overload > NOTHING else 0.0
-
-
-# Rounds -------------------------------------------------------------------------------------------
 
 
 @compiled

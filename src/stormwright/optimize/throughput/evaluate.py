@@ -11,16 +11,14 @@ from stormwright.jit.compiled import inner
 from stormwright.optimize.kernel.records import NOWHERE
 from stormwright.optimize.throughput.records import PlacementState
 
-# Distributions ------------------------------------------------------------------------------------
-# Input of a component from many sources, each in the same proportions to its executors, as tuples go by a hash.
-#
-# The messages that leave a worker are all tuples minus the parts of its own executors, and those that come to it are
-# all minus those sent in it: so the time is linear in executors, not in pairs of them.
-
 #: Rounding error of a difference from 1.
 _ROUNDING = 1e-12
 
 
+# Input of a component from many sources, each in the same proportions to its executors, as tuples go by a hash.
+#
+# The messages that leave a worker are all tuples minus the parts of its own executors, and those that come to it are
+# all minus those sent in it: so the time is linear in executors, not in pairs of them.
 @inner
 def receive_deals(state: PlacementState, topology: int, component: int) -> None:
     """Add the distributed tuples of the executors of a component."""
@@ -102,9 +100,6 @@ def _forget(state: PlacementState, topology: int) -> None:
         state.nodes[node].from_tuples, state.nodes[node].from_bytes = 0.0, 0.0
 
 
-# Messages -----------------------------------------------------------------------------------------
-
-
 @inner
 def handle(state: PlacementState, executor: int, tuples: float, more: float) -> None:
     """Add tuples to an executor; spouts handle only the trees that they begin.
@@ -180,9 +175,6 @@ def come_in(state: PlacementState, node: int, tuples: float, volume: float) -> N
         Number of tuples, and their bytes together.
     """
     state.tried[state.nodes[node].place].into += volume + tuples * state.cost[0].overhead
-
-
-# Evaluation of a topology -------------------------------------------------------------------------
 
 
 @inner

@@ -93,9 +93,7 @@ def of_topology(state: PlacementState, rate: float, busiest_s: float, messages: 
     return _too_full(busy)
 
 
-# Steps: `begin`, `try_topology` of each that it changes, `rise`; then `take` or `leave` --------------
-
-
+# Steps: `begin`, `try_topology` of each that it changes, `rise`; then `take` or `leave`.
 @inner
 def begin(state: PlacementState) -> None:
     """Begin a step."""

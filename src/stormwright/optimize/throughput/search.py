@@ -16,8 +16,6 @@ from stormwright.optimize.kernel.rules import bring, put_in, take_from
 from stormwright.optimize.throughput.records import BROKEN_MB, PORT_MB, PlacementState
 from stormwright.optimize.throughput.score import NODES, THROUGHPUT, begin, rise, settle, take, try_topology
 
-# Reversible changes -------------------------------------------------------------------------------
-
 
 @inner
 def put(state: PlacementState, executor: int, to: int) -> None:
@@ -172,8 +170,6 @@ def exchange(state: PlacementState, worker: int) -> int:
     carry(state, other, node)
     return int(state.workers[other].topology)
 
-
-# Search -------------------------------------------------------------------------------------------
 
 #: Cumulative probabilities of steps: an executor to another worker, two executors exchanged, a worker to another node,
 #: two workers exchanged, a worker joined to another, and for the rest a whole topology in one worker.

@@ -23,10 +23,11 @@ from stormwright.model.arrays import FloatArray, IndexArray
 from stormwright.predict.bounds.case import Case
 from stormwright.predict.bounds.units import COUNT, PART
 
-# Rows of linear and mixed-integer programs --------------------------------------------------------
-
 #: Status codes of `scipy.optimize.milp` for an optimum and for an infeasible program.
 _SOLVED, _IMPOSSIBLE = 0, 2
+
+#: Tolerance by which sums of fractions may fall short of the whole.
+_ROUNDING = 1e-7
 
 
 class ProgramSolution(NamedTuple):
@@ -120,12 +121,6 @@ class Rows:
         entries = np.concatenate(self._value), (np.concatenate(self._row), np.concatenate(self._column))
         low, high = np.concatenate(self._low), np.concatenate(self._high)
         return csr_array(entries, shape=(self._count, columns)), low.astype(np.float64), high.astype(np.float64)
-
-
-# Program of a case --------------------------------------------------------------------------------
-
-#: Tolerance by which sums of fractions may fall short of the whole.
-_ROUNDING = 1e-7
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from stormwright.model import Problem, TopologyLoad
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
-from stormwright.model.traffic_matrix import is_local
+from stormwright.model.flows import is_local
 from stormwright.predict.flow.layout import FlowLayout
 from stormwright.predict.sums import sums
 

@@ -141,8 +141,6 @@ class Paths:
         pairs, count = self.profile.pairs, len(self.workers.of_executor)
         return coo_array((pairs.tuples, (pairs.target, pairs.source)), shape=(count, count))
 
-    # Flows --------------------------------------------------------------------------------------------
-
     def _spreads(self, near: FloatArray | None) -> list[tuple[Spread, FloatArray]]:
         """Return the targets of flows, and the fraction of each that goes there."""
         flows = self.profile.flows
@@ -180,8 +178,6 @@ class Paths:
                 return updated
             handled = updated
         return handled
-
-    # Pairs --------------------------------------------------------------------------------------------
 
     @cached_property
     def _kind(self) -> IndexArray:

@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 
-# Subnetworks --------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, eq=False)
 class Networks:
     """Lazily built network of a demand, or of some topologies alone.
@@ -129,9 +126,6 @@ def demand_of(demand: TreeDemand, topologies: BoolArray) -> TreeDemand:
         link_messages=demand.link_messages[:, workers],
         base_cores=demand.base_cores,
     )
-
-
-# Network ------------------------------------------------------------------------------------------
 
 
 class SojournTimes(NamedTuple):

@@ -13,183 +13,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple, Self
 
 import numpy as np
 
-from stormwright.model import UNPLACED
 from stormwright.model.arrays import BoolArray, FloatArray
 from stormwright.predict.costs import Costs
 from stormwright.predict.demand import TreeDemand
+from stormwright.predict.queueing.contention import stretch
 from stormwright.predict.queueing.neighbour_load import CachedResult, CacheEntry, NeighbourLoad, unchanged
 from stormwright.predict.queueing.network import Networks, QueueNetwork, SojournTimes, TreeTimes
+from stormwright.predict.queueing.quotas import with_stops
 from stormwright.predict.queueing.trees import Times
-from stormwright.predict.sums import ratio, sums
-
-# Contention for the cores of a node ---------------------------------------------------------------
-
-#: Least fraction of a core that is assumed to be left for a thread.
-_MIN = 1e-9
-
-#: Exponent of the transition from waiting for others only to a full node.
-_SOON = 4
-
-
-def stretch(demand: TreeDemand, load: FloatArray, beside: FloatArray) -> FloatArray:
-    """Return wall time by CPU time of every thread while it works, at least 1, shape (E + 2 W,).
-
-    The threads are software servers on their node's cores, as in layered queueing: J. A. Rolia, K. C. Sevcik, The
-    Method of Layers, IEEE Transactions on Software Engineering 21(8), 1995, https://doi.org/10.1109/32.403785. The
-    others of a node take a fraction ρ of its c cores, and an arrival waits as in a queue with c servers, by the time of
-    service W = ρ^(√(2 (c + 1)) − 1) / (c (1 − ρ)): H. Sakasegawa, An approximation formula L_q ≃ αρ^β/(1 − ρ), Annals
-    of the Institute of Statistical Mathematics 29, 1977, https://doi.org/10.1007/BF02532775. For one core that is
-    1 / (1 − ρ) in all, which is exact for a core that is shared equally. The number of threads is finite: m others (the
-    number of identical threads with the same variance) fill c cores only if they are at least c, so W counts times
-    (m − c + 1) / m.
-
-    A node is full when its threads together take all of its cores, and then one of them always has work: it gets what
-    the others leave, c (1 − ρ), at most a core. So as the node fills, the wait goes over to 1 / (c (1 − ρ)) − 1;
-    without that a node would be full before its cores are.
-
-    A node with less than one core has a share of a core, which runs at full speed until the share is used up. The base
-    CPU of workers is not available to threads.
-
-    Parameters
-    ----------
-    demand
-        Demand with the location of threads.
-    load
-        CPU time of every thread by wall time, shape (E + 2 W,).
-    beside
-        Cores that other topologies take on the node of every place, and the squares of what each thread takes, (2, P).
-    """
-    place = demand.places.of_thread
-    on = np.flatnonzero((place >= 0) & (load > 0))
-    at, own = place[on], load[on]
-    of_place, square = np.maximum(demand.nodes.cores - demand.base_cores, _MIN)[demand.places.node], own**2
-    total, squares = (other + sums(at, each, len(of_place)) for other, each in zip(beside, (own, square), strict=True))
-    filled, at_least = np.minimum(total / of_place, 1.0), np.maximum(of_place, 1.0)
-    cores, whole, others = of_place[at], at_least[at], total[at] - own
-    free = np.maximum(cores - others, _MIN) / cores  # 1 − ρ
-    queueing = np.maximum(1.0 - free, 0.0) ** (np.sqrt(2 * (at_least + 1)) - 1)[at]
-    vary = squares[at] - square
-    alike = np.divide(np.maximum(others, 0.0) ** 2, vary, out=np.zeros(len(at)), where=vary > square * _MIN)
-    several = np.maximum(1.0 - (whole - 1.0) / np.maximum(alike, _MIN), 0.0)
-    queueing *= np.where(whole > 1, several, 1.0)
-    late = (filled**_SOON)[at]
-    waits = ((1 - late) * queueing + late * np.maximum(1.0 - whole * free, 0.0)) / (whole * free)
-    scarce = (filled * np.maximum(1.0 / of_place - 1.0, 0.0))[at] / free
-    factor = np.ones(len(place))
-    factor[on] = 1.0 + waits + scarce
-    return factor
-
-
-# CPU quotas ---------------------------------------------------------------------------------------
-# Tuples also wait because nodes have a CPU quota: such a node stops once the quota is used up.
-#
-# The threads of a node with a quota of c cores by the period P run on up to d cores of the machine at once. If they use
-# it up before the period is over, all of them stand still until the next one begins: they have run for a fraction of
-# it, f = c / d. That is a resource with periodic service (I. Shin, I. Lee, Periodic Resource Model for Compositional
-# Real-Time Guarantees, RTSS 2003, https://doi.org/10.1109/REAL.2003.1253249). The fraction p of periods in which it
-# happens is assumed to be the demand of threads by the quota: work, the base CPU of workers, and the CPU that idle
-# threads take to poll for tuples. So a node runs for F = 1 − p (1 − f) of the time.
-#
-# An activity that takes the time δ of a running node meets p δ / (F P) stops on average, wherever it begins, and each
-# lasts for (1 − f) P: it ends later by δ (1 − F) / F. That is the completion time of a queue with interruptions (H.
-# White, L. S. Christie, Queuing with Preemptive Priorities or with Breakdown, Operations Research 6(1), 1958,
-# https://doi.org/10.1287/opre.6.1.79; B. Avi-Itzhak, P. Naor, Some Queuing Problems with the Service Station Subject to
-# Breakdown, Operations Research 11(3), 1963, https://doi.org/10.1287/opre.11.3.303). It holds for tuples that arrive
-# while their node runs; most do, as their senders are on it. The variance is assumed to be that of stops at random:
-# stops by the clock would vary less, and measured latencies vary like that.
-#
-# δ is the time until a thread that found no tuples and sleeps polls again: at each executor, and where a message goes
-# to another worker, at the thread that sends it and at the one that receives it. The kernel hands out a quota to cores
-# in slices of s, the last of which may be smaller (`bandwidth_slice_us` in Linux'
-# Documentation/scheduler/sched-bwc.rst). If there are fewer slices than cores, m = ⌈c P / s⌉ < d, cores take turns, and
-# a tuple that is handed from one to another waits for that too: δ is d / m times as long. This has no theory behind it:
-# it is close to measurements on nodes of 0.25 and 0.4 cores.
-
-#: Fraction of a slice by which a quota may exceed a whole number of slices, by rounding or measurement.
-_ROUNDING = 0.01
-
-
-class Stops(NamedTuple):
-    """Stops of nodes, shape (N,): time that a tuple loses by them at an executor, and the length of one, in s."""
-
-    lost_s: FloatArray
-    each_s: FloatArray
-
-    @classmethod
-    def of(cls, demand: TreeDemand, costs: Costs, rate_tps: FloatArray) -> Self:
-        """Return the stops of all nodes.
-
-        Parameters
-        ----------
-        demand
-            Demand of the topologies under a placement.
-        costs
-            Costs with the period of the quota, its pieces, the machine's cores, and the sleep and polling CPU of
-            threads.
-        rate_tps
-            Rate of each topology in trees/s, shape (T,).
-        """
-        on, count = demand.thread_node != UNPLACED, len(demand.nodes.cores)
-        node, quota = demand.thread_node[on], np.maximum(demand.nodes.cores, _MIN)
-        load = (rate_tps[demand.thread_topology] * demand.thread_s)[on]
-        executors = np.bincount(demand.executor_node[demand.executor_node != UNPLACED], minlength=count)
-        at_once = np.maximum(np.minimum(costs.machine_cores, sums(node, demand.thread_visits[on] > 0, count)), quota)
-        wanted = sums(node, load, count) + demand.base_cores + costs.polling_share * executors
-        stands = 1 - quota / at_once  # 1 − f
-        runs = 1 - np.minimum(wanted / quota, 1.0) * stands  # F
-        pieces = np.ceil(quota * costs.quota_period_ms / np.maximum(costs.quota_piece_ms, _MIN) - _ROUNDING)
-        turns = np.maximum(at_once / np.maximum(pieces, 1.0), 1.0)
-        lost_s = 1e-6 * costs.asleep_us * turns * (1 - runs) / runs
-        return cls(lost_s, 1e-3 * costs.quota_period_ms * stands)
-
-
-def with_stops(network: QueueNetwork, costs: Costs, stays: SojournTimes, rate_tps: FloatArray) -> TreeTimes:
-    """Return the times of trees if nodes have CPU quotas.
-
-    Stops delay all tuples of a node together: where the last of several is awaited, the loss of each counts as
-    exponential, and the length of stops is added to the variance of the whole. A topology with K trees pending that has
-    the rate X takes at most K / X for one, by Little's law.
-
-    Parameters
-    ----------
-    network
-        Network of the placement.
-    costs
-        Costs with the quota; without a period there are no stops.
-    stays
-        Sojourn times without stops.
-    rate_tps
-        Rate of each topology in trees/s, shape (T,).
-    """
-    without = network.ways(stays)
-    if costs.quota_period_ms == 0:
-        return without
-    demand = network.demand
-    stops, on = Stops.of(demand, costs, rate_tps), demand.thread_node != UNPLACED
-    at = demand.thread_node[on]
-    lost, each = np.zeros(len(on)), np.zeros(len(on))
-    lost[on], each[on] = stops.lost_s[at], stops.each_s[at]
-    found = network.ways(SojournTimes(stays.threads + Times(lost, lost**2), stays.links))
-    # Mean length of the stops that its tuples meet.
-    met = demand.thread_visits * lost
-    length = ratio(*(sums(demand.thread_topology, amounts, len(rate_tps)) for amounts in (met * each, met)))
-    most = ratio(network.layout.pending, rate_tps)
-    return TreeTimes(*(_stopped(*both, length, most) for both in zip(found, without, strict=True)))
-
-
-def _stopped(found: Times, without: Times, length_s: FloatArray, most_s: FloatArray) -> Times:
-    """Return times with the variance of stops of that length, limited to the possible range."""
-    variance = found.variance + np.maximum(found.mean - without.mean, 0.0) * length_s
-    part = np.minimum(ratio(most_s, found.mean), 1.0)
-    shorter = np.where((most_s > 0) & (found.mean > 0), np.maximum(part, ratio(without.mean, found.mean)), 1.0)
-    return Times(found.mean * shorter, variance * shorter**2)
-
-
-# Waiting times ------------------------------------------------------------------------------------
+from stormwright.predict.sums import ratio
 
 #: Relative tolerance of the iteration for rates, absolute tolerance, and most steps.
 _SETTLED, _NARROW, _MAX_STEPS = 1e-4, 1e-9, 100

@@ -19,13 +19,11 @@ from stormwright.schedulers.placement.separation import separation_shortages
 from stormwright.schedulers.placement.staying import running_workers
 from stormwright.schedulers.toolkit.limits import max_executors_per_worker, num_workers
 
-# Joining live workers -----------------------------------------------------------------------------
-# Lost executors join live workers: Storm restarts such a worker in its slot with its old and new executors.
-
 #: Given an executor and those of a live worker, numbered over the problem, returns whether it may join them.
 MayJoin = Callable[[int, IndexArray], bool]
 
 
+# Lost executors join live workers: Storm restarts such a worker in its slot with its old and new executors.
 def anybody(_: int, __: IndexArray) -> bool:
     """Accept every executor for every live worker of its topology."""
     return True
@@ -142,9 +140,6 @@ class _LiveWorkers:
             if demanded > max(left, 0.0):
                 return f"on a node with too little {resource.name} left"
         return ""
-
-
-# Admission ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

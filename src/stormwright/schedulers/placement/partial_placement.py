@@ -13,13 +13,11 @@ from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray
 from stormwright.model.constraints.constraint import RELATIVE_TOLERANCE
 
-# Exact sums ---------------------------------------------------------------------------------------
-# Sums that do not depend on the order of addition: ties between nodes depend on the last digit.
-
 #: Bits of a float's significand, less one for the rounding of the sum.
 _BITS = 52
 
 
+# Sums that do not depend on the order of addition: ties between nodes depend on the last digit.
 def addends(amounts: FloatArray) -> FloatArray:
     """Return `amounts`, none below 0, rounded so that sums of any of them are exact.
 
@@ -40,9 +38,6 @@ def addends(amounts: FloatArray) -> FloatArray:
     step = math.ldexp(1.0, math.frexp(most)[1] - _BITS)
     rounded: FloatArray = np.rint(amounts / step) * step if step > 0 else amounts
     return rounded
-
-
-# Partial placement --------------------------------------------------------------------------------
 
 
 @dataclass

@@ -16,8 +16,6 @@ from stormwright.schedulers.placement.partial_placement import PartialPlacement
 from stormwright.schedulers.placement.separation import ComponentCounts
 from stormwright.schedulers.toolkit.limits import max_executors_per_worker
 
-# Placing ------------------------------------------------------------------------------------------
-
 
 class FreeResources:
     """Free resources of every node, and its executors.

@@ -11,8 +11,8 @@ from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import IndexArray, IntArray, frozen
 from stormwright.schedulers.placement.favoured_hosts import favour
 
-# Equivalent nodes ---------------------------------------------------------------------------------
-# Nodes and racks that are interchangeable: neither costs nor constraints distinguish them.
+#: (New one, old one) → weight of the exchange.
+Worth = Mapping[tuple[int, int], float]
 
 
 def node_kinds(problem: Problem) -> IndexArray:
@@ -52,13 +52,6 @@ def rack_kinds(problem: Problem, kinds: IndexArray) -> IndexArray:
     return np.array([numbers.setdefault(frozenset(values.items()), len(numbers)) for values in nodes], dtype=np.int64)
 
 
-# Matching -----------------------------------------------------------------------------------------
-# Maximum-weight matchings of new to existing ones.
-
-#: (New one, old one) → weight of the exchange.
-Worth = Mapping[tuple[int, int], float]
-
-
 def heaviest(worth: Worth) -> dict[int, int]:
     """Return a maximum-weight matching, new → old; pairs without gain are not matched.
 
@@ -83,9 +76,6 @@ def heaviest(worth: Worth) -> dict[int, int]:
     of_row, of_column = list(rows), list(columns)
     taken = zip(new.tolist(), old.tolist(), strict=True)
     return {of_row[n]: of_column[o] for n, o in taken if o < len(columns)}
-
-
-# Relabel ------------------------------------------------------------------------------------------
 
 
 def renamed(problem: Problem, slots: IntArray) -> IntArray:

@@ -12,7 +12,7 @@ import numpy as np
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import IndexArray
 from stormwright.model.constraints.constraint import RELATIVE_TOLERANCE, PlacedExecutors
-from stormwright.model.constraints.resources import RequestLimits, Requests
+from stormwright.model.constraints.requests import RequestLimits, Requests
 from stormwright.optimize import repair
 from stormwright.optimize.kernel.records import NOWHERE
 from stormwright.schedulers.placement.admission import RequiredWorkers, leave_out, movable_workers
@@ -22,10 +22,11 @@ from stormwright.schedulers.placement.separate import separate_components
 from stormwright.schedulers.placement.staying import choose_slots
 from stormwright.schedulers.toolkit.limits import max_executors_per_worker
 
-# Requests -----------------------------------------------------------------------------------------
+#: Evaluated pairs of nodes between two checks of the deadline: some milliseconds.
+_LOOKS = 100_000
+
+
 # Topologies that request more than nodes and heaps have are left out if Storm's ResourceAwareScheduler is used.
-
-
 def leave_out_excessive_requests(placement: PartialPlacement) -> None:
     """Leave out topologies, last first, until no node or worker exceeds its requests.
 
@@ -51,12 +52,6 @@ def leave_out_excessive_requests(placement: PartialPlacement) -> None:
                 break
         else:
             return
-
-
-# Repair -------------------------------------------------------------------------------------------
-
-#: Evaluated pairs of nodes between two checks of the deadline: some milliseconds.
-_LOOKS = 100_000
 
 
 def never() -> bool:

@@ -145,8 +145,6 @@ class _Search:
         for worker, node in zip(self._workers.tolist(), self._node.tolist(), strict=True):
             self._placement.node[worker] = node
 
-    # Steps ---------------------------------------------------------------------------------------
-
     def _best(self, executor: int) -> _Step:
         worker = int(self._worker[executor])
         rises = (

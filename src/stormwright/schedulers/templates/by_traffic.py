@@ -26,7 +26,8 @@ from stormwright.schedulers.templates.waiting import CompletePlan, plan_with_las
 from stormwright.schedulers.toolkit.limits import max_executors_per_worker
 from stormwright.schedulers.toolkit.search_problem import Task
 
-# Layouts ------------------------------------------------------------------------------------------
+#: Cost of a tuple by distance.
+WEIGHTS = CostWeights()
 
 
 def layout_of(
@@ -80,12 +81,6 @@ def take_over(placement: PartialPlacement, order: IndexArray, placed: SearchedPl
 def needs_repair_first(layout: Layout) -> bool:
     """Return whether to repair a layout before the search, as most steps preserve but do not restore limits."""
     return bool(layout.topologies["limited"].any()) and not is_small(layout)
-
-
-# By traffic ---------------------------------------------------------------------------------------
-
-#: Cost of a tuple by distance.
-WEIGHTS = CostWeights()
 
 
 class TrafficSearch:

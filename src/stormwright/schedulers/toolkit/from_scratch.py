@@ -14,13 +14,14 @@ from stormwright.schedulers.toolkit.traits import Traits, declared
 from stormwright.schedulers.toolkit.triggers import BALANCE, NODES, TRAFFIC, Adaptation
 from stormwright.schedulers.toolkit.wrappers import WrappedScheduler
 
-# Description --------------------------------------------------------------------------------------
-
 _GAINS: Final = {
     TRAFFIC: "less traffic between nodes",
     NODES: "fewer nodes",
     BALANCE: "less CPU of the busiest workers",
 }
+
+#: Policy: whether a scheduler runs from scratch by default.
+Default = Callable[[Scheduler], bool]
 
 
 def running_text(traits: Traits) -> str:
@@ -45,9 +46,6 @@ def _moments(adapts: Adaptation) -> Iterator[str]:
         yield f"A service asks it {when}, and moves for {' or '.join(_GAINS[kind] for kind in adapts.gains)}."
     if adapts.on_overload:
         yield "A service asks it once a node was overloaded for `--overload` seconds, and moves whatever that gains."
-
-
-# From scratch -------------------------------------------------------------------------------------
 
 
 class FromScratchScheduler(WrappedScheduler):
@@ -80,10 +78,6 @@ class FromScratchScheduler(WrappedScheduler):
         """
         answer = checked(problem, self.scheduler.schedule(problem.with_nothing_running()), self.name)
         return replace(answer, slot_of_executor=renamed(problem, answer.slot_of_executor))
-
-
-#: Policy: whether a scheduler runs from scratch by default.
-Default = Callable[[Scheduler], bool]
 
 
 def never(_: Scheduler) -> bool:

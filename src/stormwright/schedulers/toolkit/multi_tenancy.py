@@ -2,236 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from heapq import heapify, heappop, heapreplace
 
 import numpy as np
 
 from stormwright.model import UNPLACED, Assignment, Problem, Scheduler, Topology, Unplaced
-from stormwright.model.arrays import FloatArray, IntArray, frozen
-from stormwright.model.constraints.constraint import RELATIVE_TOLERANCE
-from stormwright.model.constraints.users import allowed_of, amount_text, amounts_of, slots_of, user_of
+from stormwright.model.arrays import IntArray, frozen
+from stormwright.model.constraints.users import allowed_of, user_of
 from stormwright.model.humanize import counted
-from stormwright.model.topology_config import (
-    LIMITED,
-    PRIORITY,
-    USERS,
-    WEIGHT,
-    WEIGHT_OF_USER,
-    WORKERS,
-    WORKERS_KEY,
-    Users,
-    read_pools,
-    read_users,
-)
-from stormwright.schedulers.toolkit.params import Params, topology_values
+from stormwright.model.tenancy_config import Users
+from stormwright.model.topology_config import WORKERS, WORKERS_KEY
+from stormwright.schedulers.toolkit.params import Params
 from stormwright.schedulers.toolkit.plugin_guard import NO_REASON
-from stormwright.schedulers.toolkit.queue_rules import OPTION_OF, QueueRules, rules_of, users_of
+from stormwright.schedulers.toolkit.queue_order import in_order
+from stormwright.schedulers.toolkit.queue_rules import QueueRules, rules_of, users_of
 from stormwright.schedulers.toolkit.traits import Traits
+from stormwright.schedulers.toolkit.user_shares import Reasons, UserShares, behind
 from stormwright.schedulers.toolkit.wrappers import WrappedScheduler
 
-# Order --------------------------------------------------------------------------------------------
-
-#: Storm's default priority.
-_PRIORITY = 29
-
-
-def in_order(problem: Problem, waiting: Sequence[int], order: str) -> list[int]:
-    """Return `waiting` topologies (by index) in the given order; ties keep their order.
-
-    - ``given``: as in the problem.
-    - ``priority``: lowest ``topology.priority`` first, as Storm counts it (0 is the most urgent, 29 by default).
-    - ``first_come``: by launch time.
-    - ``shortest_first``: least CPU first, divided by ``stormwright.weight`` of the topology: W. E. Smith, "Various
-      optimizers for single-stage production", Naval Research Logistics Quarterly 3, 1956,
-      https://doi.org/10.1002/nav.3800030106.
-    - ``fair_share``: of the user with the least CPU so far (running or ahead in the queue) for his weight, the most
-      urgent. A topology's CPU counts divided by its ``stormwright.weight``, a user's by ``weight`` in
-      ``stormwright.users``: A. Demers, S. Keshav, S. Shenker, "Analysis and simulation of a fair queueing algorithm",
-      SIGCOMM 1989, https://doi.org/10.1145/75246.75248.
-    - ``pools``: as by Storm's ResourceAwareScheduler (``DefaultSchedulingPriorityStrategy`` of 2.8.3): of the user who
-      would exceed the guarantee in ``resource.aware.scheduler.user.pools`` least, relative to the free resources, the
-      most urgent, then the oldest.
-
-    Raises
-    ------
-    InputError
-        Invalid priorities or weights, if they are used; all faults at once.
-    """
-    topologies = problem.topologies
-    if order == "priority":
-        priority = topology_values(problem, PRIORITY, _PRIORITY)
-        return sorted(waiting, key=lambda index: int(priority[index]))
-    if order == "first_come":
-        return sorted(waiting, key=lambda index: topologies[index].launch_time)
-    if order == "shortest_first":
-        weighted = _cpu_hz(problem) / np.array(topology_values(problem, WEIGHT, 1.0), float)
-        return sorted(waiting, key=lambda index: float(weighted[index]))
-    if order == "fair_share":
-        return _fair_share(problem, waiting)
-    return _pools(problem, waiting) if order == "pools" else list(waiting)
-
-
-def _cpu_hz(problem: Problem) -> FloatArray:
-    """Return the CPU of every topology, shape (T,)."""
-    return np.bincount(problem.executor_topology, problem.executor_cpu_hz, len(problem.topologies)).astype(float)
-
-
-def _by_user(problem: Problem, urgent_first: Sequence[int]) -> dict[str, list[int]]:
-    own: dict[str, list[int]] = {}
-    for index in urgent_first:
-        own.setdefault(user_of(problem.topologies[index]), []).append(index)
-    return own
-
-
-def _fair_share(problem: Problem, waiting: Sequence[int]) -> list[int]:
-    weight, users = topology_values(problem, WEIGHT, 1.0), read_users(problem.conf)[0]
-    weighted = _cpu_hz(problem) / np.array(weight, float)
-    runs = np.bincount(problem.executor_topology, problem.current_slot != UNPLACED, len(problem.topologies)) > 0
-    share: dict[str, float] = {}
-    for index, topology in enumerate(problem.topologies):
-        user = user_of(topology)
-        share[user] = share.get(user, 0.0) + (float(weighted[index]) if runs[index] else 0.0)
-    worth = {user: allowed_of(users, user).get(WEIGHT_OF_USER, 1.0) for user in share}
-    own = _by_user(problem, in_order(problem, waiting, "priority"))
-    place = {index: number for number, index in enumerate(waiting)}
-    # Only the share of the served user grows.
-    heads = [(share[user] / worth[user], place[theirs[0]], user, 0) for user, theirs in own.items()]
-    heapify(heads)
-    queue = []
-    while heads:
-        _, _, user, number = heads[0]
-        queue.append(own[user][number])
-        share[user] += float(weighted[queue[-1]])
-        if number + 1 < len(own[user]):
-            heapreplace(heads, (share[user] / worth[user], place[own[user][number + 1]], user, number + 1))
-        else:
-            heappop(heads)
-    return queue
-
-
-def _pools(problem: Problem, waiting: Sequence[int]) -> list[int]:
-    """Return the queue of `pools`; running topologies take turns, too, as in Storm, but are not returned."""
-    topologies, pools = problem.topologies, read_pools(problem.conf)
-    count, priority = len(topologies), topology_values(problem, PRIORITY, _PRIORITY)
-    requested = np.stack(
-        [_cpu_hz(problem), np.bincount(problem.executor_topology, problem.executor_memory_mb, count)], axis=1
-    )
-    left = problem.node_capacity[:2].sum(axis=1)
-    percent_hz = problem.core_hz / 100
-    urgent = sorted(range(count), key=lambda t: (int(priority[t]), topologies[t].launch_time, topologies[t].id))
-    own = sorted(_by_user(problem, urgent).items())
-    guaranteed = [pools.get(user, {}) for user, _ in own]
-    above = np.array(
-        [[-guarantee.get("cpu", 0.0) * percent_hz, -guarantee.get("memory", 0.0)] for guarantee in guaranteed]
-    )
-    rest = [theirs[::-1] for _, theirs in own]
-    above = above.reshape(-1, 2) + requested[np.array([theirs[-1] for theirs in rest], int)]  # with the next one
-    queue, live = list[int](), np.arange(len(own))
-    while len(live):
-        # The first by name at equal scores.
-        at = int(np.argmin(np.max(above[live] / left, axis=1))) if np.all(left > 0) else 0
-        user = live[at]
-        queue.append(rest[user].pop())
-        left = left - requested[queue[-1]]
-        if rest[user]:
-            above[user] += requested[rest[user][-1]]
-        else:
-            live = np.delete(live, at)
-    wanted = set(waiting)
-    return [index for index in queue if index in wanted]
-
-
-# Users --------------------------------------------------------------------------------------------
-
-#: Topology index → reasons why it waits.
-Reasons = dict[int, tuple[str, ...]]
-
-
-class UserShares:
-    """Usage and limits of users.
-
-    Parameters
-    ----------
-    problem
-        Problem with the topologies of the users.
-    users
-        User → name of an amount → its limit; empty for no limits.
-    running
-        Topologies that run, at least in part: their usage counts.
-    """
-
-    def __init__(self, problem: Problem, users: Users, running: Sequence[int]) -> None:
-        self._problem = problem
-        self._user = [user_of(topology) for topology in problem.topologies]
-        self._limited = bool(users)
-        self._amounts = amounts_of(problem) if users else np.zeros((len(LIMITED), len(self._user)))
-        self._most = {
-            user: np.array([allowed_of(users, user).get(name, np.inf) for name in LIMITED]) for user in self._user
-        }
-        self._running = {user: np.zeros(len(LIMITED)) for user in self._user}
-        for index in running:
-            self._running[self._user[index]] = self._running[self._user[index]] + self._amounts[:, index]
-
-    def admitted(self, queue: Sequence[int], backfill: bool) -> tuple[list[int], Reasons]:
-        """Return the topologies of a queue within their users' limits, in order, and reasons for the others.
-
-        Without `backfill` one that exceeds its user's limits blocks all later ones of this user only.
-        """
-        has, admitted, over = dict(self._running), [], Reasons()
-        first: dict[str, int] = {}
-        for index in queue:
-            user, wanted = self._user[index], self._amounts[:, index]
-            whole = has[user] + wanted
-            if np.any(whole > self._most[user] * (1 + RELATIVE_TOLERANCE)):
-                over[index] = tuple(self._why(index, has[user]))
-                first.setdefault(user, index)
-            elif user in first and not backfill:
-                name = self._problem.topologies[first[user]].id
-                over[index] = (f"waits behind 1 topology of the same user, {name}, which is beyond a limit",)
-            else:
-                has[user] = whole
-                admitted.append(index)
-        return admitted, over
-
-    def learn(self, slots: IntArray, topologies: Sequence[int]) -> bool:
-        """Record the actual number of slots of these topologies; return whether that exceeds a user's limit.
-
-        Some rules give a topology more workers than requested.
-        """
-        if not self._limited:
-            return False
-        taken, row = slots_of(self._problem, slots), list(LIMITED).index("slots")
-        more = [index for index in topologies if taken[index] > self._amounts[row, index]]
-        self._amounts[row, more] = taken[more]
-        return bool(more) and bool(self.admitted(topologies, backfill=True)[1])
-
-    def shared(self, topologies: Collection[int], others: Collection[int]) -> bool:
-        """Return whether a user has topologies in both groups."""
-        return not {self._user[index] for index in topologies}.isdisjoint(self._user[index] for index in others)
-
-    def _why(self, index: int, has: FloatArray) -> list[str]:
-        user, why = self._user[index], list[str]()
-        who, configured = f'user "{user}"' if user else "topologies of no user", read_users(self._problem.conf)[0]
-        for name, had, wanted, most in zip(
-            LIMITED, has.tolist(), self._amounts[:, index].tolist(), self._most[user].tolist(), strict=True
-        ):
-            if had + wanted > most * (1 + RELATIVE_TOLERANCE):
-                with_it = amount_text(name, had + wanted, most)
-                is_configured = allowed_of(configured, user).get(name) == most
-                raised = USERS if is_configured else OPTION_OF[name]
-                why.append(f"{who} would have {with_it} with it: make it smaller, kill another, or raise {raised}")
-        return why
-
-
-def behind(problem: Problem, first: int, count: int) -> tuple[str, ...]:
-    """Return the reason of a topology that may not overtake others."""
-    return (f"waits behind {counted(count, 'topology')}, the first of them {problem.topologies[first].id}",)
-
-
-# Parts of problems --------------------------------------------------------------------------------
+#: Maximum calls for single topologies that were left out; after that nothing overtakes the next.
+_MAX_RETRIES = 16
 
 
 @dataclass(frozen=True)
@@ -331,11 +123,6 @@ def _part(problem: Problem, topologies: Sequence[int]) -> Problem:
     current = {of.id: problem.current[of.id] for of in chosen if of.id in problem.current}
     return replace(problem, topologies=chosen, current=current)
 
-
-# Multi tenancy ------------------------------------------------------------------------------------
-
-#: Maximum calls for single topologies that were left out; after that nothing overtakes the next.
-_MAX_RETRIES = 16
 
 #: Values of the parameter `workers` of schedulers that choose numbers of workers.
 _, AT_MOST, FREE = WORKERS

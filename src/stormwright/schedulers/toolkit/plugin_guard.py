@@ -21,7 +21,11 @@ from stormwright.schedulers.toolkit.params import Params
 from stormwright.schedulers.toolkit.traits import Traits
 from stormwright.schedulers.toolkit.wrappers import WrappedScheduler
 
-# Containment --------------------------------------------------------------------------------------
+#: Reason of an executor without a slot if the scheduler gives none.
+NO_REASON = "the scheduler gave no reason"
+
+#: Maximum length of a message.
+_MAX_CHARACTERS = 300
 
 
 class PluginGuard:
@@ -124,15 +128,6 @@ def one_line(error: BaseException) -> str:
         text = ""
     text = text if len(text) <= _MAX_CHARACTERS else f"{text[:_MAX_CHARACTERS]}…"
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
-
-
-# Plugin guard -------------------------------------------------------------------------------------
-
-#: Reason of an executor without a slot if the scheduler gives none.
-NO_REASON = "the scheduler gave no reason"
-
-#: Maximum length of a message.
-_MAX_CHARACTERS = 300
 
 
 def checked(problem: Problem, assignment: object, name: str) -> Assignment:

@@ -8,7 +8,7 @@ from typing import Any
 
 from stormwright.model import Problem
 from stormwright.model.arrays import MAX_AMOUNT
-from stormwright.model.topology_config import (
+from stormwright.model.tenancy_config import (
     BACKFILL,
     EVERYBODY,
     LIMITED,

@@ -12,8 +12,6 @@ from stormwright.model import Problem, Topology, Traffic, measured_traffic
 from stormwright.model.arrays import FloatArray, IndexArray
 from stormwright.optimize.construction.greedy import Pairs
 
-# Pairs --------------------------------------------------------------------------------------------
-
 
 @dataclass(frozen=True)
 class Rates:
@@ -84,9 +82,6 @@ def _positions(members: IndexArray, executors: IndexArray) -> IndexArray:
     return np.where(members[position] == executors, position, -1).astype(np.int32)
 
 
-# Components ---------------------------------------------------------------------------------------
-
-
 def upstream(topology: Topology) -> list[set[int]]:
     """Return the components that each component subscribes to, except itself."""
     return [
@@ -137,9 +132,6 @@ def by_component(topology: Topology, executors: Sequence[int], offset: int) -> d
     for executor in executors:
         members[int(topology.executor_component[executor - offset])].append(executor)
     return members
-
-
-# Traffic ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

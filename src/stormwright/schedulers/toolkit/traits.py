@@ -9,7 +9,8 @@ from typing import Any
 from stormwright.model import Component, Problem, Scheduler, Supervisor, Topology, default_executor_runs
 from stormwright.schedulers.toolkit.triggers import NEVER, Adaptation
 
-# Warm-up ------------------------------------------------------------------------------------------
+#: Number of executors that stands for any size.
+ANY_NUMBER = 10**9
 
 
 def warm_up(scheduler: Scheduler) -> None:
@@ -24,12 +25,6 @@ def warm_up(scheduler: Scheduler) -> None:
     # Failures are reported by the real call.
     with suppress(Exception):
         scheduler.schedule(Problem((Supervisor("node", "node", (6700, 6701), cpu_hz=1e9),), (topology,)))
-
-
-# Traits -------------------------------------------------------------------------------------------
-
-#: Number of executors that stands for any size.
-ANY_NUMBER = 10**9
 
 
 @dataclass(frozen=True)

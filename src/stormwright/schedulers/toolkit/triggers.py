@@ -13,7 +13,8 @@ from math import inf
 
 from stormwright.defaults import TRIGGER_COOL_DOWN_S, TRIGGER_OVERLOAD_S, TRIGGER_PERIOD_S
 from stormwright.model import Problem
-from stormwright.schedulers.toolkit.params import MAX_SECONDS, Params, node_values, param
+from stormwright.schedulers.toolkit.configured_values import node_values
+from stormwright.schedulers.toolkit.params import MAX_SECONDS, Params, param
 
 #: Key of `supervisor.scheduler.meta`: X of that node, in seconds.
 OVERLOAD_S = "stormwright.overload_s"

@@ -11,11 +11,10 @@ from stormwright.model import UNPLACED, Assignment, Problem, Scheduler, Unplaced
 from stormwright.model.arrays import IntArray, frozen
 from stormwright.model.constraints.isolation import isolated
 from stormwright.model.topology_config import MACHINES, WEIGHT
+from stormwright.schedulers.toolkit.configured_values import node_values
 from stormwright.schedulers.toolkit.limits import num_workers
-from stormwright.schedulers.toolkit.params import Params, node_values
+from stormwright.schedulers.toolkit.params import Params
 from stormwright.schedulers.toolkit.traits import Traits
-
-# Wrapped schedulers -------------------------------------------------------------------------------
 
 
 class WrappedScheduler:
@@ -56,9 +55,6 @@ class WrappedScheduler:
         return {name: getattr(scheduler, name, getattr(of_class, name)) for name in cls.inherited}
 
 
-# Node weights -------------------------------------------------------------------------------------
-
-
 class NodeWeightScheduler(WrappedScheduler):
     """Runs a scheduler with the CPU of every node scaled by its weight over the largest weight.
 
@@ -94,9 +90,6 @@ def _weighted(problem: Problem) -> Problem:
     cpu_hz = [node.cpu_hz * part if part else 0.0 for node, part in zip(problem.supervisors, parts, strict=True)]
     nodes = zip(problem.supervisors, cpu_hz, strict=True)
     return replace(problem, supervisors=tuple(replace(node, cpu_hz=left) for node, left in nodes))
-
-
-# Isolated topologies ------------------------------------------------------------------------------
 
 
 class IsolatingScheduler(WrappedScheduler):

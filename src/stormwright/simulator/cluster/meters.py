@@ -14,9 +14,10 @@ from stormwright.perflog.schema import LATENCY_EDGES_MS
 from stormwright.predict.costs import Costs
 from stormwright.simulator.engine import NOWHERE, EngineCounts
 
-# Transfers ----------------------------------------------------------------------------------------
-
 Whole = NDArray[np.int64]
+
+#: Default bytes of a tuple.
+_TUPLE_BYTES = 40.0
 
 
 class PairMeter(NamedTuple):
@@ -70,12 +71,6 @@ class Transfers:
         self._tuples = np.zeros(len(self._keys), np.int64)
         self._tuples[np.searchsorted(self._keys, known)] = counts
         self._at = np.searchsorted(self._keys, keys)
-
-
-# Meters -------------------------------------------------------------------------------------------
-
-#: Default bytes of a tuple.
-_TUPLE_BYTES = 40.0
 
 
 class NodeUsage(NamedTuple):

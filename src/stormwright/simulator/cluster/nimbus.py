@@ -14,10 +14,14 @@ from stormwright.model.assignment import UNPLACED
 from stormwright.simulator.cluster.clock import VirtualClock
 from stormwright.simulator.cluster.timings import PUSH, REBALANCE, STATUS, Delay, Timings
 
-# ZooKeeper ----------------------------------------------------------------------------------------
-
 #: Storm's names of a topology's status.
 ACTIVE, INACTIVE, REBALANCING, KILLED = "ACTIVE", "INACTIVE", "REBALANCING", "KILLED"
+
+#: Storm's exceptions.
+NOT_ALIVE, ALIVE, INVALID = "NotAliveException", "AlreadyAliveException", "InvalidTopologyException"
+
+#: The gateway's exception, and the seconds after a restart in which Nimbus answers without knowing topologies by name.
+NOT_READY, NAMES_S = "NotReadyException", 1.0
 
 
 class Answer(Protocol):
@@ -73,15 +77,6 @@ class NimbusListener(Protocol):
     def gone(self, topology: str) -> None: ...
 
 
-# Nimbus -------------------------------------------------------------------------------------------
-
-#: Storm's exceptions.
-NOT_ALIVE, ALIVE, INVALID = "NotAliveException", "AlreadyAliveException", "InvalidTopologyException"
-
-#: The gateway's exception, and the seconds after a restart in which Nimbus answers without knowing topologies by name.
-NOT_READY, NAMES_S = "NotReadyException", 1.0
-
-
 class VirtualNimbus:
     """Nimbus with its state in ZooKeeper.
 
@@ -121,8 +116,6 @@ class VirtualNimbus:
         self._soon, self._dead, self._news = False, set[str](), set[str]()
         self._shown: Problem | None = None
         clock.every(timings.monitor_s, self.look)
-
-    # Client API ---------------------------------------------------------------------------------------
 
     def cluster(self) -> dict[str, Any]:
         """Return supervisors and topologies."""
@@ -197,8 +190,6 @@ class VirtualNimbus:
         self._clock.after(self._delay(STATUS), lambda: self.listener.status(entry.topology.id))
         self._clock.after(wait_s + self._delay(REBALANCE), lambda: self._remove(entry))
 
-    # Failures and news -----------------------------------------------------------------------------
-
     def submit(self, topology: Topology, placed: TopologyAssignment | None = None) -> None:
         """Submit a topology; it is scheduled at once, unless it is already placed.
 
@@ -245,8 +236,6 @@ class VirtualNimbus:
             base = base.with_current(placed)
         self._shown = base
         return base
-
-    # Periodic work ------------------------------------------------------------------------------------
 
     def look(self) -> None:
         """Run the scheduler, as it does periodically."""

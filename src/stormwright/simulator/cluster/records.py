@@ -16,8 +16,6 @@ from stormwright.perflog.schema import VERSION
 from stormwright.simulator.cluster.meters import Meters
 from stormwright.simulator.cluster.supervisors import Worker
 
-# Streams ------------------------------------------------------------------------------------------
-
 #: A stream in records: sending component, name, receiving component, grouping.
 Stream = tuple[str, str, str, str]
 
@@ -26,6 +24,9 @@ _BEGUN, _ACKED = "__ack_init", "__ack_ack"
 
 #: Stream of traffic that the topology does not declare.
 _UNDECLARED = "default", "fields"
+
+#: Constant heap usage of a worker, as it is not modelled.
+HEAP_BYTES = 128 * 2**20
 
 
 class Streams:
@@ -95,12 +96,6 @@ def _declared(topology: Topology) -> dict[tuple[str, str], Stream]:
                 ends = grouping.source, component.id
                 found.setdefault(ends, (grouping.source, grouping.stream, component.id, grouping.kind))
     return found
-
-
-# Records ------------------------------------------------------------------------------------------
-
-#: Constant heap usage of a worker, as it is not modelled.
-HEAP_BYTES = 128 * 2**20
 
 
 class RecordWriter:

@@ -17,9 +17,6 @@ from stormwright.simulator.cluster.nimbus import ACTIVE, VirtualNimbus
 from stormwright.simulator.cluster.timings import REFRESH_POLL, REFRESH_POLL_S, Timings
 from stormwright.simulator.engine import NOWHERE, Engine
 
-# Wanted workers -----------------------------------------------------------------------------------
-# Workers that should run on each supervisor by Nimbus's assignments.
-
 #: Port → topology and executors.
 Ports = Mapping[int, tuple[str, tuple[int, ...]]]
 
@@ -73,9 +70,6 @@ class DesiredWorkers:
             slot = placed.slots[at]
             on.setdefault(slot.supervisor, {})[slot.port] = topology, tuple(executors)
         return on  # type: ignore[return-value]  # it is never modified
-
-
-# Supervisors --------------------------------------------------------------------------------------
 
 
 @dataclass(eq=False)
@@ -187,8 +181,6 @@ class Supervisors:
             first_s = timings.sync_s * (number + 1) / len(nodes)
             clock.every(timings.sync_s, lambda node=node: self.assigned(node), first_s)  # type: ignore[misc]
 
-    # Messages of Nimbus -------------------------------------------------------------------------------
-
     def assigned(self, supervisor: str) -> None:
         """Start and stop workers according to Nimbus's assignments."""
         if supervisor in self._down or supervisor in self._suspended:
@@ -212,8 +204,6 @@ class Supervisors:
         """Stop the workers of a killed topology."""
         for supervisor in {worker.supervisor for worker in self.workers.values() if worker.topology == topology}:
             self.assigned(supervisor)
-
-    # Failures -----------------------------------------------------------------------------------------
 
     def kill(self, supervisor: str, port: int) -> None:
         """Kill a worker abruptly; its supervisor detects that and restarts it."""

@@ -47,8 +47,6 @@ from stormwright.simulator.storm.trees import end_tree, time_out
 from stormwright.simulator.storm.warm_up import STEP_S, WarmingWorkers
 from stormwright.simulator.storm.working import divide_cores, pass_time, set_core, set_speed, stop_alone
 
-# Event loop ---------------------------------------------------------------------------------------
-
 #: Commands: none; executors moved; a worker opens its port at a time; a worker stops; spouts check whether they may
 #: begin trees; cores change speed.
 NOTHING, PLACED, START, STOP, LOOK, SPEED = range(6)
@@ -343,9 +341,6 @@ def _leave_list(cluster: ClusterState, queue: Record, who: int) -> None:
     if queue.last_waiting == who:
         queue.last_waiting = before
     cluster.threads[who].next = NONE
-
-
-# Engine -------------------------------------------------------------------------------------------
 
 
 class Events:

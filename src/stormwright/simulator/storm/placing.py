@@ -18,7 +18,10 @@ from stormwright.simulator.kernel.shares import JOB, Shares
 from stormwright.simulator.settings import SimulatorSettings
 from stormwright.simulator.storm.records import GONE, NONE, ClusterState
 
-# Sets ---------------------------------------------------------------------------------------------
+#: A worker: its topology and its slot.
+Seat = tuple[int, int]
+
+
 # Sets of equal tuples that form one event, for long runs.
 #
 # A set of m trees is begun at once, and each executor handles, sends and acks sets of m tuples: m times the work, the
@@ -32,8 +35,6 @@ from stormwright.simulator.storm.records import GONE, NONE, ClusterState
 # - A set goes to one executor where single tuples would go to several, whose queues grow and shrink by m.
 # - Limits of pending trees and capacities of queues are rounded down to whole sets.
 # - Waking a thread of a node with a quota is charged once per set: there CPU is too low.
-
-
 def combine_tuples(cluster: ClusterState, count: int) -> None:
     """Combine `count` tuples into one in a cluster without events so far."""
     spouts, executors = cluster.spouts, int(cluster.run[0]["executors"])
@@ -46,12 +47,6 @@ def combine_tuples(cluster: ClusterState, count: int) -> None:
     for name in ("overhead_bytes", "serialise_s", "send_s", "receive_s"):
         cluster.run[name] *= count
     np.maximum(spouts["most"], 1, out=spouts["most"])
-
-
-# Placing ------------------------------------------------------------------------------------------
-
-#: A worker: its topology and its slot.
-Seat = tuple[int, int]
 
 
 class SimulatedWorkers:

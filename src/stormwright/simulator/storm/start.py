@@ -55,8 +55,6 @@ from stormwright.simulator.storm.records import (
     ClusterState,
 )
 
-# Edges --------------------------------------------------------------------------------------------
-
 #: Probabilities above it count as 1, and those below its complement as 0, due to rounding.
 _ROUNDING = 1e-9
 
@@ -235,8 +233,6 @@ def _to_all(problem: Problem, profile: Profile) -> set[tuple[int, int]]:
             found |= {(offset + source, offset + number) for source, of_source in kinds.items() if of_source == {"all"}}
     return found
 
-
-# Initial state ------------------------------------------------------------------------------------
 
 #: Storm's defaults (defaults.yaml of 2.8.3).
 _RECEIVES, _TRANSFERS, _TIMEOUT_S, _HIGHER, _LOWER = 32_768, 1_000, 30.0, 0.8, 0.2

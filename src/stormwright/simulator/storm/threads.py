@@ -43,8 +43,6 @@ from stormwright.simulator.storm.routes import choose
 from stormwright.simulator.storm.trees import begin_tree, complete, hear
 from stormwright.simulator.storm.working import looks_at, run_for, work
 
-# Sending ------------------------------------------------------------------------------------------
-
 
 @inner
 def emit(cluster: ClusterState, who: int, now: float) -> bool:
@@ -125,8 +123,6 @@ def _send(cluster: ClusterState, who: int, route: Record, pair: int, now: float)
     hand(cluster, target if near else sender, number, now + run.local_hop_s if near else now)
     return True
 
-
-# Threads ------------------------------------------------------------------------------------------
 
 #: Cost of cold caches for the first tuple after waking, in wakings.
 COLD = 1.0

@@ -11,7 +11,13 @@ from stormwright.jit.compiled import compiled
 from stormwright.model.arrays import FloatArray, IndexArray
 from stormwright.optimize.bounds.relaxation.certificate import ROUNDING, Certificate
 
-# Triangle inequalities ----------------------------------------------------------------------------
+#: Most executors of a topology with triangle inequalities: finding violated ones takes cubic time.
+MAX_EXECUTORS = 150
+
+#: Triangles added at a time per executor, most of these with one in the middle; and the least violation.
+_EACH, _IN_THE_MIDDLE, _BROKEN = 5, 50, 0.01
+
+
 # If an executor is in one group with each of two others, these are in one group as well.
 #
 # With X_ij 1 where executors i and j are in one group and 0 where they are not (`semidefinite`), any three have::
@@ -21,14 +27,6 @@ from stormwright.optimize.bounds.relaxation.certificate import ROUNDING, Certifi
 # A relaxation violates many of these. The most violated ones are added to it, each with a multiplier τ ≥ 0, as in M.
 # Grötschel, Y. Wakabayashi, "A cutting plane algorithm for a clustering problem", Mathematical Programming 45, 1989,
 # https://doi.org/10.1007/BF01589097: whatever the multipliers, Σ τ (X_ij + X_jk - X_ik) is no more than Σ τ.
-
-#: Most executors of a topology with triangle inequalities: finding violated ones takes cubic time.
-MAX_EXECUTORS = 150
-
-#: Triangles added at a time per executor, most of these with one in the middle; and the least violation.
-_EACH, _IN_THE_MIDDLE, _BROKEN = 5, 50, 0.01
-
-
 class Triangles:
     """Active triangle inequalities of a relaxation, and their multipliers.
 
@@ -104,8 +102,6 @@ class Triangles:
         keys: IndexArray = (i * self._count + j) * self._count + k
         return keys
 
-
-# Multipliers --------------------------------------------------------------------------------------
 
 #: Bisection steps for the price of a group's capacity.
 _HALVINGS = 30

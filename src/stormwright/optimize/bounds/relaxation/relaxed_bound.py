@@ -25,7 +25,32 @@ from stormwright.optimize.bounds.relaxation.sharing import PIECES, NodeSizes, sh
 from stormwright.optimize.bounds.relaxed import Relaxation
 from stormwright.predict.bounds.program import Rows
 
-# Whole pieces -------------------------------------------------------------------------------------
+#: Tolerances of the solver, relative to all traffic: of the value of an unknown, and of the best known solution.
+_TOLERANCE, _PRUNED = 1e-7, 1e-6
+
+#: The solver rounds half of this to 0: the least filling of a piece.
+_SMALL = 2e-9
+
+#: Fraction of the time for rounds; the rest is for whole pieces. Rounds that must have time in any case.
+_ROUNDS_S, _ROUNDS = 0.7, 2
+
+#: Relative improvement below which a round is the last one.
+_ENOUGH = 2e-4
+
+#: Most executors of a topology with a certificate: the time for it grows with their cube.
+MAX_CERTIFIED = 1_200
+
+#: Executors of a topology whose first certificate takes negligible time.
+_AT_ONCE = 100
+
+#: Numbers of piece sizes: those distinguished, and those with certificates: if these are all there will be, and if the
+#: program of whole pieces asks for others.
+_GRID, _LIMITS, _FIRST_LIMITS = 24, 3, 1
+
+#: Most unknowns of a program of whole pieces, and the fraction of the time that is for it.
+_MAX_UNKNOWNS, _FOR_PIECES = 50_000, 0.7
+
+
 # Mixed-integer program of the traffic that all topologies together can keep on nodes, in whole pieces.
 #
 # A piece is the part of one topology on one node, and one of number q is larger than the previous size and no larger
@@ -40,14 +65,6 @@ from stormwright.predict.bounds.program import Rows
 #     Σ_tq [above_q ≥ size_k / (j + 1)] u_tqk ≤ j n_k                  places for large pieces, j = 1, 2, 3
 #
 # Prices (`sharing`) allow fractions of large pieces, and choose one certificate of each topology.
-
-#: Tolerances of the solver, relative to all traffic: of the value of an unknown, and of the best known solution.
-_TOLERANCE, _PRUNED = 1e-7, 1e-6
-
-#: The solver rounds half of this to 0: the least filling of a piece.
-_SMALL = 2e-9
-
-
 def unknowns(executors: int, topologies: int, room: NodeSizes) -> int:
     """Return the number of unknowns of the program."""
     return topologies + len(room.grid) * (executors + topologies * len(room.size))
@@ -137,18 +154,9 @@ class Pieces:
             self._rows.add((len(room.size),), [(of_kind, large.astype(float))], 0.0, places * room.count)
 
 
-# Rounds of certificates and pieces ----------------------------------------------------------------
 # Each certificate bounds the traffic of a topology in pieces of any size, but it is tight only for those that it was
 # made for. So the program (`Pieces`) gives the best pieces for every executor, certificates are made for these, and so
 # on: column generation, of which each round gives a bound.
-
-#: Fraction of the time for rounds; the rest is for whole pieces. Rounds that must have time in any case.
-_ROUNDS_S, _ROUNDS = 0.7, 2
-
-#: Relative improvement below which a round is the last one.
-_ENOUGH = 2e-4
-
-
 @dataclass(frozen=True, eq=False)
 class PiecedTopology:
     """A topology whose executors are divided into pieces.
@@ -233,22 +241,6 @@ class _TopologyBound:
         for _ in approach(self._multipliers, saved, until, triangles=True):
             pass
         return found[int(np.argmin(values))] if found else None
-
-
-# Relaxed bound ------------------------------------------------------------------------------------
-
-#: Most executors of a topology with a certificate: the time for it grows with their cube.
-MAX_CERTIFIED = 1_200
-
-#: Executors of a topology whose first certificate takes negligible time.
-_AT_ONCE = 100
-
-#: Numbers of piece sizes: those distinguished, and those with certificates: if these are all there will be, and if the
-#: program of whole pieces asks for others.
-_GRID, _LIMITS, _FIRST_LIMITS = 24, 3, 1
-
-#: Most unknowns of a program of whole pieces, and the fraction of the time that is for it.
-_MAX_UNKNOWNS, _FOR_PIECES = 50_000, 0.7
 
 
 class RelaxedBound:

@@ -23,14 +23,12 @@ from stormwright.optimize.bounds.sets.node_sets import find_sets
 from stormwright.optimize.bounds.sets.small_problem import Executors, FoundSets, Kind, Scratch, SetPrices, members_of
 from stormwright.optimize.bounds.sets.worker_split import lost_in_workers, tabulate_losses
 
-# Partitions into sets -----------------------------------------------------------------------------
+
 # Exact cover, depth first: combinations of sets in which every executor is in one set and no node is used twice. The
 # first executor that is in no set yet must be in some set, and no executor before it can be in that one: so only the
 # sets whose first executor it is are tried, a few of all. They are sorted by worth, so that as soon as one is too
 # little, all that follow are. The bound: worth so far, that of the set, and the most that each remaining node could
 # have.
-
-
 class Sets(NamedTuple):
     """Sets of executors that nodes may have.
 
@@ -276,8 +274,6 @@ def _note(way: PartialCombination, depth: int, found: IndexArray, row: int) -> N
             place += 1
         found[row, place] = way.chosen[level]
 
-
-# Proof by enumeration -----------------------------------------------------------------------------
 
 #: Most sets that are combined, and most combinations.
 _MANY, _WAYS = 1_500_000, 2_000

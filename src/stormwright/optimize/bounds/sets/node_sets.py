@@ -26,7 +26,10 @@ from stormwright.model.arrays import FloatArray, IndexArray
 from stormwright.optimize.bounds.sets.small_problem import Executors, FoundSets, Kind, Scratch, SetPrices
 from stormwright.optimize.bounds.sets.worker_split import least_split_loss, split_into_workers
 
-# Shares of pairs ----------------------------------------------------------------------------------
+#: Subgradient steps, and the fraction of Polyak's length of each.
+_POLYAK, _STEP = 60, 0.7
+
+
 # The traffic of two executors is divided between them so that a bound on any set of executors is low.
 #
 # The bound is that of the quadratic knapsack problem: A. Caprara, D. Pisinger, P. Toth, "Exact Solution of the
@@ -39,11 +42,6 @@ from stormwright.optimize.bounds.sets.worker_split import least_split_loss, spli
 #
 # Then i is worth no more than own_i and its best shares with those that fit next to it, and S no more than the best
 # executors that fit on the node: two nested fractional knapsacks. Any skew is valid.
-
-#: Subgradient steps, and the fraction of Polyak's length of each.
-_POLYAK, _STEP = 60, 0.7
-
-
 @inner
 def divide_pairs(executors: Executors, prices: SetPrices, capacity: float, above: float, scratch: Scratch) -> float:
     """Divide the traffic of pairs between their executors so that the bound on sets is low; return the capacity price.
@@ -201,8 +199,6 @@ def level_of(left: float, capacity: float, scratch: Scratch) -> int:
         return levels
     return min(levels, math.ceil(left / capacity * levels * (1 + 1e-12)))
 
-
-# Enumeration of sets ------------------------------------------------------------------------------
 
 #: Prices of the first resource that a bound tries, relative to the best one for the empty set.
 _SHARES = np.array([0.0, 0.4, 0.7, 0.9, 1.0, 1.15, 1.5])
