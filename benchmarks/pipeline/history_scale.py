@@ -32,13 +32,13 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from benchmarks.kit.cpu_time import peak_resident_mb
 from benchmarks.kit.results import write_results
+from stormwright.history.decisions import clusters
 from stormwright.history.reports import topology_reports
 from stormwright.history.tables.definitions import FACTS
 from stormwright.history.tables.store import ParquetStore
 from stormwright.pipeline.spark.session import batch_session
 from stormwright.pipeline.spark.target import SparkTarget
 from stormwright.pipeline.streaming.backfill import TimeStretch
-from tests.spark import clusters
 
 #: Code that the page measures.
 MEASURES = (

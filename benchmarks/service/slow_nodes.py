@@ -22,8 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.kit.results import ROOT, write_results
-from stormwright.controller.safety.slowness import SlowNodes
-from stormwright.controller.safety.work_samples import CPU, LATE_WINDOWS, TIME, WINDOW_S, WorkSample
+from stormwright.controller.safety.slowness import CPU, LATE_WINDOWS, TIME, WINDOW_S, SlowNodes, WorkSample
 from stormwright.model.arrays import FloatArray
 
 #: Code that the page measures.

@@ -18,7 +18,8 @@ import numpy as np
 from stormwright.base.tables import Tabular
 from stormwright.defaults import DEFAULT_SCHEDULER
 from stormwright.errors import Fault, InputError, MissingDependencyError, StormwrightError, collected
-from stormwright.explain.drawing import component_colours, component_legend, draw, is_small, placement_svg
+from stormwright.explain.drawing import component_colours, component_legend, draw, is_small
+from stormwright.explain.svg import placement_svg
 from stormwright.model import UNPLACED, Assignment, Cost, Problem, cost_of, diff, violations
 from stormwright.model.answer import slots_in
 from stormwright.model.faults import is_integer, is_number

@@ -27,7 +27,7 @@ from stormwright.model import UNPLACED, LoadProfile, Problem, WorkerSlot
 from stormwright.model.arrays import FloatArray, IndexArray
 from stormwright.model.constraints.constraint import PlacedExecutors
 from stormwright.model.constraints.heaps import WORKER_BASE_MB, WorkerHeaps
-from stormwright.model.constraints.resources import requested_amounts
+from stormwright.model.constraints.requests import requested_amounts
 from stormwright.model.requests import ON_HEAP
 from stormwright.perflog.records import LogRecord, WorkerId, worker_id
 

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stormwright.controller.safety.slowness import SlowNode, SlowNodes
-from stormwright.controller.safety.work_samples import CPU, MAX_COMPONENTS, TIME, WorkWindows
+from stormwright.controller.safety.slowness import CPU, MAX_COMPONENTS, TIME, SlowNode, SlowNodes, WorkWindows
 
 NODES = ("n0", "n1", "n2", "n3")
 

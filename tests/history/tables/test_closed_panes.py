@@ -15,7 +15,7 @@ from stormwright.history.tables.staging import Staging
 from stormwright.history.tables.store import ParquetStore
 from stormwright.pipeline.streaming import sink
 from stormwright.pipeline.streaming.backfill import backfill
-from stormwright.pipeline.streaming.live_state import LiveState
+from stormwright.pipeline.streaming.progress import LiveState
 from stormwright.pipeline.streaming.stream import LoadStream, StreamSettings
 from tests.history.samples import START_MS, by_key, stored
 from tests.pipeline.generator import deliver, dice, land, make_world, records

@@ -8,7 +8,6 @@ import pytest
 
 from stormwright.model import Problem, Supervisor
 from stormwright.perflog.schema import LATENCY_EDGES_MS
-from stormwright.pipeline.measurement.executor_work import ExecutorWork, executor_work, stream_traffic
 from stormwright.pipeline.measurement.load_profile import topology_load, unknown_tuples
 from stormwright.pipeline.measurement.measurement import Measurement
 from stormwright.pipeline.measurement.node_loads import node_loads

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from stormwright.pipeline.measurement.windows import PANES, with_more, worker_seconds
 from stormwright.pipeline.settings import StreamSettings
 from stormwright.pipeline.streaming import sink
-from stormwright.pipeline.streaming.live_state import SOURCE_RECORDS, LiveState
+from stormwright.pipeline.streaming.progress import SOURCE_RECORDS, LiveState
 from stormwright.pipeline.streaming.stream import LoadStream
 from tests.pipeline.generator import dice, encoded, land, make_world, records
 from tests.pipeline.streaming.test_stream import SETTINGS, START_MS, assert_profile, wait_until_read

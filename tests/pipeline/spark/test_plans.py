@@ -16,7 +16,7 @@ from pyspark.sql.types import ArrayType, DataType, StructType
 
 from stormwright.pipeline.plan import BatchPlan, large_batch
 from stormwright.pipeline.settings import StreamSettings
-from stormwright.pipeline.streaming.live_state import LiveState
+from stormwright.pipeline.streaming.progress import LiveState
 from tests.pipeline.generator import deliver, dice, land, make_world, records
 
 pytestmark = pytest.mark.spark

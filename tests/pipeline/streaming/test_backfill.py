@@ -22,7 +22,7 @@ from stormwright.pipeline.parsing.clean import LATE, LineCounts
 from stormwright.pipeline.plan import BatchPlan, StreamBatch, large_batch
 from stormwright.pipeline.settings import StreamSettings
 from stormwright.pipeline.streaming.backfill import NEVER_LATE_S, TimeStretch, backfill, count_reasons, measure_files
-from stormwright.pipeline.streaming.live_state import LiveState
+from stormwright.pipeline.streaming.progress import LiveState
 from tests.pipeline.generator import (
     CORE_HZ,
     World,

@@ -24,7 +24,7 @@ from stormwright.pipeline.parsing.quarantine import QUARANTINE
 from stormwright.pipeline.settings import RecordRate
 from stormwright.pipeline.streaming import sink
 from stormwright.pipeline.streaming.backfill import TimeStretch, backfill
-from stormwright.pipeline.streaming.live_state import OVERTAKEN
+from stormwright.pipeline.streaming.progress import OVERTAKEN
 from stormwright.pipeline.streaming.stream import BACKLOG_ROWS, LoadStream, StreamSettings
 from tests.perflog.samples import RECORD
 from tests.pipeline.generator import World, deliver, dice, encoded, land, land_files, make_world, records

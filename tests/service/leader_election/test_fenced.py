@@ -13,7 +13,7 @@ import pytest
 from stormwright.errors import NotLeadingError
 from stormwright.model import Supervisor
 from stormwright.schedulers import make_scheduler
-from stormwright.service.http.nimbus_requests import NimbusRequests
+from stormwright.service.http.app import NimbusRequests
 from stormwright.service.leader_election.leadership import LeaderOnlyNimbus
 from stormwright.storm.bridge import Bridge
 from stormwright.storm.gateway import NimbusGateway

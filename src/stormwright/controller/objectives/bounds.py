@@ -17,7 +17,7 @@ from stormwright.model.constraints.constraint import PlacedExecutors
 from stormwright.model.constraints.heaps import executors_per_heap, new_overuse
 from stormwright.model.constraints.isolation import isolated
 from stormwright.model.constraints.optional import tags_of, tags_of_node
-from stormwright.model.constraints.resources import Requests, max_heap_mb
+from stormwright.model.constraints.requests import Requests, max_heap_mb
 from stormwright.model.fallback import DEFAULT, ISOLATING, RESOURCE_AWARE, fallback_class
 from stormwright.model.requests import ON_HEAP
 from stormwright.model.topology_config import MAX_EXECUTORS_PER_WORKER

@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from stormwright.model import Topology, TopologyLoad
 from stormwright.model.arrays import BoolArray, FloatArray, IntArray
+from stormwright.model.flows import is_local
 from stormwright.model.load import cpu_hz_of, memory_mb_of, requested
 from stormwright.model.topology import PLACEMENT_FOLLOWING
-from stormwright.model.traffic_matrix import is_local
 from stormwright.pipeline.measurement.windows import kind_of, numbers
 from stormwright.pipeline.settings import StreamSettings
 

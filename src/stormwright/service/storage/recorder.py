@@ -16,7 +16,7 @@ from stormwright.controller.planning.valid_moves import planned_slots
 from stormwright.controller.reports import MoveReport
 from stormwright.controller.requests import NoPlan
 from stormwright.formats import problem_to_dict
-from stormwright.formats.document.problem import load_to_dict
+from stormwright.formats.document.load import load_to_dict
 from stormwright.history.evaluation.moves import EvaluatedMove
 from stormwright.history.tables.definitions import DECISIONS, EVALUATIONS, MOVES, PROFILES, SNAPSHOTS, Table
 from stormwright.history.tables.staging import Staging

@@ -20,8 +20,8 @@ from stormwright.schedulers import make_scheduler
 from stormwright.schedulers.learned import cheap_rules
 from stormwright.schedulers.portfolio.evaluation import PlacementEvaluator
 from stormwright.schedulers.portfolio.features import FEATURES, FeatureExtractor
-from stormwright.schedulers.portfolio.members import Variants
 from stormwright.schedulers.portfolio.model import digest_of
+from stormwright.schedulers.portfolio.variants import Variants
 from stormwright.schedulers.toolkit.limits import with_room_for_cpu
 from stormwright.schedulers.toolkit.resolve import scheduler_keeping_running
 
