@@ -80,7 +80,7 @@ def test_plan_of_file_names_at_most_three_topologies_and_all_with_steps(run):
     arguments = ("plan", CLUSTER, "--goal", "traffic", "--set", "iterations=20000", "--gain", 0)
     document = json.loads(run(*arguments, "--json")[1])
     short, whole = (run(*arguments, *options)[1] for options in ((), ("--steps",)))
-    names = [each["name"] for each in document["moved"]]
+    names = [each["name"] for each in document["predictions"]]
     assert len(names) > 3
     (pauses,) = [line for line in short.splitlines() if line.startswith("pauses: ")]
     assert sum(name in pauses.replace(",", "").split() for name in names) == 3

@@ -64,7 +64,7 @@ def test_plan_of_file_lists_heaps_that_change(run, tmp_path):
     _, out, _ = run("plan", tmp_path / "small.json", "--goal", "traffic", "--steps")
     assert re.search(r"a: heap of host\d:670\d 256 → \d+ MB, used \d+\n", out), out
     _, out, _ = run("plan", tmp_path / "small.json", "--goal", "traffic", "--json")
-    (moved,) = json.loads(out)["moved"]
+    (moved,) = json.loads(out)["predictions"]
     for each in moved["heaps"]:
         executors = each["after_mb"] / 128
         assert (each["before_mb"], each["used_mb"], each["too_small"]) == (256, WORKER_BASE_MB + 20 * executors, False)
@@ -94,9 +94,9 @@ def test_exit_codes_as_terraform_has_them(run, file, tmp_path):
 
 def test_topology_and_node_patterns_select_moves(run, file):
     _, out, _ = run("plan", file, "--goal", "traffic", "--topology", "a*", "--json")
-    assert [each["name"] for each in json.loads(out)["moved"]] == ["a"]
+    assert [each["name"] for each in json.loads(out)["predictions"]] == ["a"]
     _, out, _ = run("plan", file, "--goal", "traffic", "--node", "host2", "--json")
-    assert [each["name"] for each in json.loads(out)["moved"]] == ["b"]
+    assert [each["name"] for each in json.loads(out)["predictions"]] == ["b"]
 
 
 def test_unmatched_patterns_are_rejected(run, file):

@@ -20,7 +20,7 @@ from stormwright.controller.planning.planner import plan_moves
 from stormwright.controller.planning.valid_moves import plan_valid_moves, planned_slots
 from stormwright.controller.preconditions import changes, preconditions
 from stormwright.controller.propose import plan_of, propose
-from stormwright.controller.requests import Evacuate, Improve, NoPlan, Place, Repair, Terms
+from stormwright.controller.requests import Evacuate, Improve, NoPlan, Place, PlanInputs, Repair
 from stormwright.controller.stages import staged
 from stormwright.errors import InputError
 from stormwright.history.evaluation.moves import AFTER_S, LATENCY, SETTLE_S, THROUGHPUT
@@ -73,15 +73,15 @@ AS_MODELLED = FigureSources(lambda _, modelled_s: expected_pause(modelled_s, (),
 def restored(now: Problem, slots: list[int], sources: FigureSources | None = FIGURES) -> Plan:
     """The plan to given slots, whatever they gain."""
     placements = Assignment(np.array(slots, np.int32)).by_topology(now)
-    found = propose(now, Place(placements), Terms(sources=sources))
+    found = propose(now, Place(placements), PlanInputs(sources=sources))
     assert isinstance(found, Plan)
     return found
 
 
 def improved(now: Problem, slots: list[int], *goals: str, **wish: Any) -> Plan | NoPlan:
     """What is proposed where a scheduler answers with given slots."""
-    terms = Terms(scheduler=Forced(slots), sources=AS_MODELLED)
-    return propose(now, Improve(goals or ("traffic",), **wish), terms)
+    inputs = PlanInputs(scheduler=Forced(slots), sources=AS_MODELLED)
+    return propose(now, Improve(goals or ("traffic",), **wish), inputs)
 
 
 @pytest.fixture
@@ -129,7 +129,7 @@ def test_topology_stays_if_its_configuration_forbids_moves() -> None:
     found = improved(fixed, [4] * 4 + [2] * 4)
     assert isinstance(found, NoPlan)
     with pytest.raises(InputError, match=r"a-1-0: stormwright\.move is false"):
-        propose(fixed, Place({A.id: on("n2")}), Terms())
+        propose(fixed, Place({A.id: on("n2")}), PlanInputs())
 
 
 def test_insufficient_gain_yields_no_plan() -> None:
@@ -165,7 +165,7 @@ def _fields(load: object) -> dict[str, object]:
     return {name: getattr(load, name) for name in load.__dataclass_fields__}  # type: ignore[attr-defined]
 
 
-KEEPS = Terms(keeping=scheduler_keeping_running("online"))
+KEEPS = PlanInputs(repair_scheduler=scheduler_keeping_running("online"))
 
 
 def test_the_fewest_moves_end_all_broken_limits() -> None:
@@ -351,7 +351,7 @@ def test_node_changes_since_planning_are_described_in_plain_text() -> None:
 
 def test_rollback_restores_nodes_and_workers() -> None:
     now = problem([A], current={A.id: on("n2")})
-    plan = propose(now, Place({A.id: on("n0", "n1")}, reason="it is slow"), Terms())
+    plan = propose(now, Place({A.id: on("n0", "n1")}, reason="it is slow"), PlanInputs())
     assert isinstance(plan, Plan)
     (step,) = plan.moves
     assert (step.before, where(step.after)) == (on("n2"), where(on("n0", "n1")))
@@ -361,18 +361,18 @@ def test_rollback_restores_nodes_and_workers() -> None:
 
 def test_rollback_takes_another_port_where_the_one_of_then_is_taken() -> None:
     now = problem([A, B], current={A.id: on("n2"), B.id: on("n0")})
-    plan = propose(now, Place({A.id: on("n0", "n1")}), Terms())
+    plan = propose(now, Place({A.id: on("n0", "n1")}), PlanInputs())
     assert isinstance(plan, Plan)
     assert set(plan.targets[A.id].slots) == {("n0", 6701), ("n1", 6700)}
     other_port = two().with_current({A.id: place([("n0", 6701)], [0] * 4), B.id: on("n1")})
-    found = propose(other_port, Place({A.id: on("n0")}), Terms())
+    found = propose(other_port, Place({A.id: on("n0")}), PlanInputs())
     assert isinstance(found, NoPlan)
     assert found.code == "nothing_to_do", "no worker is restarted for a port"
 
 
 def test_rollback_exchanges_topologies_that_are_in_each_others_way() -> None:
     now = problem([A, B], nodes=2, slots=1, current={A.id: on("n0"), B.id: on("n1")})
-    plan = propose(now, Place({A.id: on("n1"), B.id: on("n0")}), Terms())
+    plan = propose(now, Place({A.id: on("n1"), B.id: on("n0")}), PlanInputs())
     assert isinstance(plan, Plan)
     assert len(plan.steps) == 1
     assert plan.targets == {A.id: on("n1"), B.id: on("n0")}
@@ -381,13 +381,13 @@ def test_rollback_exchanges_topologies_that_are_in_each_others_way() -> None:
 def test_impossible_rollback_is_rejected_with_reason() -> None:
     now = two(nodes=2)
     with pytest.raises(InputError, match="n2:6700 is gone"):
-        propose(now, Place({A.id: on("n2")}), Terms())
+        propose(now, Place({A.id: on("n2")}), PlanInputs())
     with pytest.raises(InputError, match="x: is gone"):
-        propose(now, Place({"x": on("n1")}), Terms())
+        propose(now, Place({"x": on("n1")}), PlanInputs())
     full = place([("n0", 6700), ("n0", 6701)], [0, 0, 1, 1])
     crowd = problem([A, B], current={A.id: on("n2"), B.id: full})
     with pytest.raises(InputError, match="no room where it should move to: host0: slots short by 1"):
-        propose(crowd, Place({A.id: on("n0", "n1")}), Terms())
+        propose(crowd, Place({A.id: on("n0", "n1")}), PlanInputs())
 
 
 class Together:
@@ -405,7 +405,7 @@ def test_worker_leaves_a_drained_host_only_if_its_executors_fit_a_heap_elsewhere
     own = replace(topology("t"), conf={"topology.worker.childopts": "-Xmx300m"})
     load = replace(assumed_load(own, 3e9), live_heap_mb=np.full(4, live_mb))
     now = problem([own], current={own.id: on("n0", "n1")}, load=LoadProfile({own.id: load}, start_ms=0, end_ms=1000))
-    found = propose(now, Evacuate(frozenset(["host0"])), Terms(keeping=Together()))
+    found = propose(now, Evacuate(frozenset(["host0"])), PlanInputs(repair_scheduler=Together()))
     if leaves:
         assert isinstance(found, Plan)
         assert now.slot_node[planned_slots(now, found.moves)].tolist() == [1, 1, 1, 1]
@@ -467,7 +467,7 @@ def test_fewest_nodes_surely_sustain_the_measured_rates() -> None:
     """Nodes filled up to the headroom would not: then the plan is for more nodes than that, and not for none."""
     problem = read_problem(Path("ready:cluster-20"))
     scheduler = make_scheduler("optimizer", (), objective="nodes")
-    plan = propose(problem, Improve(("nodes",)), Terms(scheduler=scheduler))
+    plan = propose(problem, Improve(("nodes",)), PlanInputs(scheduler=scheduler))
     assert isinstance(plan, Plan), plan.reason
     slots = planned_slots(problem, plan.moves)
     used = np.unique(problem.slot_node[slots]).size

@@ -10,7 +10,7 @@ import pytest
 from stormwright.controller.planning.valid_moves import planned_slots
 from stormwright.controller.preconditions import changes
 from stormwright.controller.propose import propose
-from stormwright.controller.requests import NoPlan, Place, Terms
+from stormwright.controller.requests import NoPlan, Place, PlanInputs
 from stormwright.errors import InputError
 from stormwright.model import ExecutorRun, LoadProfile, Problem, Topology, TopologyAssignment, WorkerSlot
 from stormwright.model.load import assumed_load
@@ -42,7 +42,7 @@ FULL = running(**{B.id: place([("n2", 6700), ("n2", 6701)], [0, 0, 1, 1])})
 
 
 def resize(now: Problem, placed: TopologyAssignment, executors: int, **more: object) -> Plan:
-    found = propose(now, Place({A.id: placed}, {A.id: {"b-bolt": executors}}, **more), Terms())  # type: ignore[arg-type]
+    found = propose(now, Place({A.id: placed}, {A.id: {"b-bolt": executors}}, **more), PlanInputs())  # type: ignore[arg-type]
     assert isinstance(found, Plan)
     return found
 
@@ -94,7 +94,7 @@ def test_new_workers_avoid_ports_that_workers_of_their_topology_still_answer_on(
 
 def test_executors_without_a_placement_are_refused() -> None:
     with pytest.raises(InputError, match="a-1-0: has numbers of executors, and no placement"):
-        propose(running(), Place({}, {A.id: {"b-bolt": 2}}), Terms())
+        propose(running(), Place({}, {A.id: {"b-bolt": 2}}), PlanInputs())
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_topology_that_shall_not_move_is_not_resized() -> None:
 
 
 def test_numbers_that_run_already_are_a_plain_move() -> None:
-    found = propose(running(), Place({A.id: on("n0", "n1")}, {A.id: {"b-bolt": 3}}), Terms())
+    found = propose(running(), Place({A.id: on("n0", "n1")}, {A.id: {"b-bolt": 3}}), PlanInputs())
     assert isinstance(found, NoPlan)
     assert found.code == "nothing_to_do"
 
@@ -152,7 +152,7 @@ def test_executors_that_change_place_among_components_are_no_change_of_the_clust
     )
     now = problem([of], current={of.id: on("n0", "n1")})
     placed, counts = place([("n0", 6701)], [0, 0, 0, 0]), {"a-spout": 2, "b-bolt": 2}
-    found = propose(now, Place({of.id: placed}, {of.id: counts}), Terms())
+    found = propose(now, Place({of.id: placed}, {of.id: counts}), PlanInputs())
     assert isinstance(found, Plan)
     after = replace(now, topologies=(with_executors(of, counts),), current={of.id: placed})
     assert changes(found.preconditions, after, {of.id: found.moves[0]}) == []

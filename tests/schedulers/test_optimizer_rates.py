@@ -282,16 +282,18 @@ def test_running_placement_stays_if_gain_is_within_prediction_error():
 
 
 @pytest.mark.long
-def test_no_node_in_use_is_left_idle_for_throughput():
-    """One worker does more by prediction: by how much is not known well where so much changes."""
-    problem = spread(WordCount(nodes=3, cores=0.4, link_bps=2e6).problem())
-    together = np.zeros(12, np.int32)
-    assert reached(problem, together) > 1.5 * reached(problem, EVEN)
+@pytest.mark.parametrize("cores", [(0.7, 0.4, 0.1), (0.7, 0.4, 0.25), (0.4, 0.4, 0.4)])
+def test_number_of_nodes_is_free_for_throughput(cores):
+    """Where one node is weak the rest alone may do more; the cautious answer is no worse than placements by hand."""
+    plain = WordCount(nodes=3, cores=0.4).problem()
+    nodes = tuple(
+        replace(node, cpu_hz=each * plain.core_hz, resources={**node.resources, "cpu.pcore.percent": 100 * each})
+        for node, each in zip(plain.supervisors, cores, strict=True)
+    )
+    problem = spread(replace(plain, supervisors=nodes))
     found = placed(problem, objective="throughput").slot_of_executor
-    assert sorted(set(problem.slot_node[found].tolist())) == [0, 1, 2]
-    assert reached(problem, found) > 1.1 * reached(problem, EVEN)
-    bold = placed(problem, objective="throughput", caution=0.0).slot_of_executor
-    assert len(set(problem.slot_node[bold].tolist())) < 3
+    by_hand = [EVEN, np.array([0, 0, 2] * 4, np.int32), np.array([0, 2] * 6, np.int32), np.zeros(12, np.int32)]
+    assert reached(problem, found) >= 0.95 * max(reached(problem, slots) for slots in by_hand)
 
 
 @pytest.mark.long

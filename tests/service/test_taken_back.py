@@ -272,7 +272,7 @@ def test_pending_rollback_proposal_is_not_repeated(monkeypatch: pytest.MonkeyPat
     plan = plans.add("rollback", "traffic", "stormwright", back.reason, {})
     plans.save(plan, back, "suggested")
     assert found(3 * round(ROLLBACK_RETRY_S)) == []
-    plans.happen(plan, "discarded")
+    plans.transition(plan, "discarded")
     assert len(found(round(ROLLBACK_RETRY_S))) == 1
 
 

@@ -206,7 +206,7 @@ def _of_file(file: Path, wished: dict[str, object]) -> Plan:
     from stormwright.controller.objectives.placements import measured_rates
     from stormwright.controller.planning.expected_pauses import expected_pause
     from stormwright.controller.propose import propose
-    from stormwright.controller.requests import Improve, NoPlan, Repair, Terms
+    from stormwright.controller.requests import Improve, NoPlan, PlanInputs, Repair
     from stormwright.controller.safety.move_permissions import Permission, forbidden_moves
     from stormwright.defaults import REPAIR_SCHEDULER
     from stormwright.plans.modes import KindRule, Modes
@@ -223,17 +223,17 @@ def _of_file(file: Path, wished: dict[str, object]) -> Plan:
     request: Improve | Repair = Repair(goals, topologies, nodes)
     if wished["only"] is None:
         request = Improve(goals, topologies, nodes, cast("float | None", wished["least_gain_percent"]))
-    terms = Terms(
+    inputs = PlanInputs(
         scheduler=LexicographicObjective(
             goals,
             lambda goal: apply_from_scratch(name, make_scheduler(name, settings, objective=goal), None, only_adaptive),
         ),
-        keeping=scheduler_keeping_running(REPAIR_SCHEDULER),
+        repair_scheduler=scheduler_keeping_running(REPAIR_SCHEDULER),
         stay=forbidden_moves(Modes(), problem, cast("tuple[MoveKind, ...]", wished["allow"]), measured_rates),
         sources=FigureSources(lambda _, modelled_s: expected_pause(modelled_s, (), ()), Permission(KindRule()).safety),
     )
     with working("searching a better placement and the moves to it, which takes a minute for hundreds of topologies"):
-        found = propose(problem, request, terms)
+        found = propose(problem, request, inputs)
     return found.figures if isinstance(found, NoPlan) else found
 
 

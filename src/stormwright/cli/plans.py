@@ -106,7 +106,7 @@ def next_lines(plan: PlanSummary) -> Iterator[str]:
 
 def outcome_lines(plan: Plan) -> Iterator[str]:
     """Yield the measured outcome for topologies beside the prediction."""
-    names = {moved.topology: moved.name for moved in plan.moved}
+    names = {each.topology: each.name for each in plan.predictions}
     for each in plan.evaluations:
         measured = "unknown" if each.measured is None else f"×{each.measured:.2f}"
         name = names.get(each.topology, each.topology)
@@ -185,7 +185,7 @@ def _print_sides(sides: dict[str, Side]) -> None:
 
 
 def _pauses(plan: Plan) -> str:
-    names = listed([each.name for each in plan.moved], _MAX)
+    names = listed([each.name for each in plan.predictions], _MAX)
     pause = time_range(plan.pauses_s)
     each = f", {pause} each" if pause else ""
     last = "" if plan.origin == "rollback" else "; each stage is measured before the next begins"
@@ -216,12 +216,12 @@ def _print_steps(plan: Plan) -> None:
 
 
 def _print_moves(plan: Plan) -> None:
-    if not plan.moved:
+    if not plan.predictions:
         return
     table = text_table(
         "topology", "executors", "workers stop/start/run on", "kind", "pauses", "reachable", "latency", "limit"
     )
-    for each in plan.moved:
+    for each in plan.predictions:
         table.add_row(
             each.name,
             f"{each.executors:,}",
@@ -233,13 +233,13 @@ def _print_moves(plan: Plan) -> None:
             each.after.bottleneck if each.after else "",
         )
     print_table(table)
-    for each in plan.moved:
+    for each in plan.predictions:
         if each.kind:
             say(f"{each.name}: {each.kind.kind}: {each.kind.reason}")
         for heap in each.heaps:
             say(f"{each.name}: {heap}")
     sources: dict[str, list[str]] = {}
-    for each in plan.moved:
+    for each in plan.predictions:
         sources.setdefault(each.pause_from, []).append(each.name)
     for source, names in sources.items():
         say(f"pause of {listed(names, _MAX)}: {source}")

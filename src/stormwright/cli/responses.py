@@ -28,6 +28,6 @@ on_anomaly = click.option(
     multiple=True,
     metavar="KIND=fix|check|ignore",
     callback=_responses,
-    help="Response to slow-node, node-lost, overload or drift: fix (as far as the mode allows), check (notify and "
-    "suggest only), or ignore.  [initially check for slow-node and node-lost, otherwise fix]",
+    help="Response to slow-node, node-lost, capacity, overload or drift: fix (as far as the mode allows), check "
+    "(notify and suggest only), or ignore.  [initially fix for overload and drift, otherwise check]",
 )

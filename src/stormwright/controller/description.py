@@ -190,7 +190,7 @@ def with_figures(
         "after": after,
         "score_before": before.score,
         "score_after": after.score,
-        "moved": tuple(moved),
+        "predictions": tuple(moved),
         "duration_s": sum(pauses) + evaluated * (SETTLE_S + AFTER_S),
     }
     return plan.model_copy(update=figures)

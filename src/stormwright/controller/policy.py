@@ -11,7 +11,7 @@ from stormwright.controller.objectives.outlook import TRAFFIC, Outlook, Outlooks
 from stormwright.controller.objectives.placements import without_assumed_traffic
 from stormwright.controller.planning.order import Forbidden, MoveBudget
 from stormwright.controller.propose import propose
-from stormwright.controller.requests import Improve, NoPlan, Terms, Unattended
+from stormwright.controller.requests import Improve, NoPlan, PlanInputs, Unattended
 from stormwright.model import Problem, Scheduler
 from stormwright.plans.plan import Because, Plan
 from stormwright.schedulers.toolkit.triggers import (
@@ -99,7 +99,7 @@ def decide(
         lambda outlook: _because(triggers, view(outlook), aim.adapts),
         drifted,
     )
-    terms = Terms(
+    inputs = PlanInputs(
         scheduler=scheduler,
         stay=stay or {},
         budget=budget,
@@ -107,7 +107,7 @@ def decide(
         assumptions=aim.assumptions,
         gains=aim.adapts.gains,
     )
-    return propose(problem, Improve((aim.objective,), unattended=unattended), terms)
+    return propose(problem, Improve((aim.objective,), unattended=unattended), inputs)
 
 
 def _because(triggers: TriggerParams, view: TriggerView, adapts: Adaptation) -> Because:

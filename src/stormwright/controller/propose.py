@@ -37,12 +37,13 @@ from stormwright.controller.requests import (
     NoPlan,
     NoPlanCode,
     Place,
+    PlanInputs,
     Repair,
     Request,
-    Terms,
     Unattended,
 )
 from stormwright.controller.resize import other_executors, resize_steps, resized, resized_slots
+from stormwright.controller.safety.capacities import with_allowed_cpu
 from stormwright.controller.staying import being_placed, name_of, names_blocked, out_of_scope, pinned, require_matches
 from stormwright.errors import Fault, InputError
 from stormwright.model import UNPLACED, Assignment, Problem, Scheduler
@@ -62,7 +63,7 @@ PART_LOSS_PERCENT = 2.0
 _MAX_NAMED, _MAX_BLOCKED = 10, 3
 
 
-def propose(problem: Problem, request: Request, terms: Terms) -> Plan | NoPlan:
+def propose(problem: Problem, request: Request, inputs: PlanInputs) -> Plan | NoPlan:
     """Return the plan for a request, or why there is none.
 
     Parameters
@@ -71,7 +72,7 @@ def propose(problem: Problem, request: Request, terms: Terms) -> Plan | NoPlan:
         What runs now under the load measured last.
     request
         Kind of plan wanted: `Improve`, `Repair`, `Evacuate` or `Place`.
-    terms
+    inputs
         Schedulers, budget and other limits for the plan.
 
     Raises
@@ -81,7 +82,7 @@ def propose(problem: Problem, request: Request, terms: Terms) -> Plan | NoPlan:
     """
     if isinstance(request, Improve | Repair):
         require_matches(problem, request.topologies, request.nodes)
-    proposal = _Proposal(problem, request, terms)
+    proposal = _Proposal(problem, request, inputs)
     if isinstance(request, Improve):
         return proposal.improve(request)
     if isinstance(request, Repair):
@@ -94,10 +95,11 @@ def propose(problem: Problem, request: Request, terms: Terms) -> Plan | NoPlan:
 def to_plan_on(problem: Problem, *, heeds_requests: bool = False) -> Problem:
     """Return the problem that is planned on.
 
-    Workers hold no more executors than their heaps have room for, as measured, and by requests unless the scheduler
-    heeds these itself. Topologies that were not measured have their requests and no traffic; without any measurement,
-    as of a file, the load is assumed.
+    Nodes have the CPU that was measured to be allowed. Workers hold no more executors than their heaps have room for,
+    as measured, and by requests unless the scheduler heeds these itself. Topologies that were not measured have their
+    requests and no traffic; without any measurement, as of a file, the load is assumed.
     """
+    problem = with_allowed_cpu(problem)
     problem = within_live_heaps(problem if heeds_requests else within_heaps(problem))
     return problem if problem.load is None else without_assumed_traffic(problem)
 
@@ -105,32 +107,33 @@ def to_plan_on(problem: Problem, *, heeds_requests: bool = False) -> Problem:
 class _Proposal:
     """One request about one problem."""
 
-    def __init__(self, problem: Problem, request: Request, terms: Terms) -> None:
+    def __init__(self, problem: Problem, request: Request, inputs: PlanInputs) -> None:
         self._measured = None if problem.load is None else problem.load.topologies.keys()
-        heeds_requests = terms.scheduler is not None and declared(terms.scheduler).heeds_requests
+        self._declared = problem.supervisors
+        heeds_requests = inputs.scheduler is not None and declared(inputs.scheduler).heeds_requests
         self._problem = problem = to_plan_on(problem, heeds_requests=heeds_requests)
-        self._terms, self._goals = terms, request.goals
-        self._placements = Placements(problem, terms.assumptions)
+        self._terms, self._goals = inputs, request.goals
+        self._placements = Placements(problem, inputs.assumptions)
         self._outlooks = {
-            goal: Outlooks(problem, goal, terms.assumptions, terms.gains, self._placements) for goal in request.goals
+            goal: Outlooks(problem, goal, inputs.assumptions, inputs.gains, self._placements) for goal in request.goals
         }
         self._search: Search | None = None
 
     # Requests -------------------------------------------------------------------------------------
 
     def improve(self, request: Improve) -> Plan | NoPlan:
-        problem, terms, unattended = self._problem, self._terms, request.unattended
+        problem, inputs, unattended = self._problem, self._terms, request.unattended
         if not (problem.current_slot != UNPLACED).any():
             return self._none("nothing_runs", "nothing runs")
-        if terms.scheduler is None:
+        if inputs.scheduler is None:
             raise ValueError("a scheduler is needed")
-        wanted = self._searched(terms.scheduler)
+        wanted = self._searched(inputs.scheduler)
         if stopped := _stopped(problem, wanted.slot_of_executor):
             # Without their traffic it would seem to cost little.
             return self._none(
                 "no_slots", f"no move is worth it: {listed(stopped)} would be left without slots", brief=True
             )
-        stay = {**too_small_heaps(problem, wanted.slot_of_executor), **terms.stay, **self._not_measured()}
+        stay = {**too_small_heaps(problem, wanted.slot_of_executor), **inputs.stay, **self._not_measured()}
         stay |= out_of_scope(problem, request.topologies, request.nodes)
         cpu_limits = self._goals == (TRAFFIC,)
         if unattended is not None:
@@ -154,7 +157,7 @@ class _Proposal:
 
         A budget lets a part move at a time, so the gain of the whole is what counts; the part must not lose.
         """
-        problem, terms, outlooks = self._problem, self._terms, self._outlooks[self._goals[0]]
+        problem, inputs, outlooks = self._problem, self._terms, self._outlooks[self._goals[0]]
         wanted = answer.slot_of_executor
         outlook = outlooks.of(wanted)
         reason = unattended.accepts(outlook)
@@ -169,7 +172,7 @@ class _Proposal:
             figures = (self._has_room,) if outlook.has_room else (outlook.text, unsure, outlook.less)
             why = "; ".join(filter(None, (unattended.drifted, *figures)))
             return self._none("small_gain", f"no move is worth it: {why}")
-        refused = terms.refuses(problem, wanted, outlook.worth, outlooks.rate_tps)
+        refused = inputs.refuses(problem, wanted, outlook.worth, outlooks.rate_tps)
         order = self._order(answer, {**stay, **refused}, cpu_limits=cpu_limits)
         reason, slots = f"{reason} ({outlook.text})", planned_slots(problem, order.moves)
         if outlook.is_trial:
@@ -189,13 +192,13 @@ class _Proposal:
         return plan.model_copy(update={"reason": reason, "because": unattended.because(outlook)})
 
     def repair(self, request: Repair) -> Plan | NoPlan:
-        problem, terms = self._problem, self._terms
+        problem, inputs = self._problem, self._terms
         if not (problem.current_slot != UNPLACED).any():
             return self._none("nothing_runs", "nothing runs")
-        if terms.keeping is None:
+        if inputs.repair_scheduler is None:
             raise ValueError("a scheduler that keeps what runs is needed")
-        wanted = self._searched(FewestMoves(terms.keeping))
-        stay = {**too_small_heaps(problem, wanted.slot_of_executor), **terms.stay}
+        wanted = self._searched(FewestMoves(inputs.repair_scheduler))
+        stay = {**too_small_heaps(problem, wanted.slot_of_executor), **inputs.stay}
         stay |= out_of_scope(problem, request.topologies, request.nodes)
         order = self._order(wanted, stay, cpu_limits=True)
         if not order.steps:
@@ -212,18 +215,18 @@ class _Proposal:
         Workers on other hosts keep running. A shortage of CPU at the destination prevents no move: a drain has to empty
         the node, and the consequences are predicted, shown and measured.
         """
-        problem, terms = self._problem, self._terms
-        if terms.keeping is None:
+        problem, inputs = self._problem, self._terms
+        if inputs.repair_scheduler is None:
             raise ValueError("a scheduler that keeps what runs is needed")
         drained = np.array([node.host in request.hosts for node in problem.supervisors], dtype=bool)
         now = problem.current_slot
         leaving = (now != UNPLACED) & drained[problem.slot_node[now]]
         if not leaving.any():
             return self._none("nothing_to_do", "nothing runs there")
-        wanted, no_room = _as_far_as_there_is_room(problem, _elsewhere(problem, terms.keeping, leaving))
+        wanted, no_room = _as_far_as_there_is_room(problem, _elsewhere(problem, inputs.repair_scheduler, leaving))
         stay: dict[str, str | Forbidden] = {
             **too_small_heaps(problem, wanted),
-            **terms.stay,
+            **inputs.stay,
             **no_room,
             **being_placed(problem),
         }
@@ -292,7 +295,7 @@ class _Proposal:
             gain, promises = self._outlooks[self._goals[0]].of_resized(placements, final)
             moving = {move.topology for move in order.moves}
             own |= {"gain": gain, "promises": {each: promises[each] for each in promises if each in moving}}
-        plan = plan_of(now, order, self._measured_rates()).model_copy(update=own)
+        plan = plan_of(replace(now, supervisors=self._declared), order, self._measured_rates()).model_copy(update=own)
         sources = self._terms.sources
         return plan if sources is None else with_figures(plan, self._placements, final, sources, then=placements)
 
@@ -343,7 +346,9 @@ class _Proposal:
             "promises": self._outlooks[self._goals[0]].promises(slots, moving) if predicts else {},
             "search": self._search,
         }
-        plan = plan_of(problem, order, self._measured_rates()).model_copy(update=own)
+        plan = plan_of(replace(problem, supervisors=self._declared), order, self._measured_rates()).model_copy(
+            update=own
+        )
         return self._described(plan, slots, proves=proves)
 
     def _measured_rates(self) -> dict[str, float]:
@@ -438,11 +443,11 @@ def _small_gains(found: Mapping[str, Outlook], min_gain_percent: float | None, h
     return "; ".join(why)
 
 
-def _elsewhere(problem: Problem, keeping: Scheduler, leaving: BoolArray) -> Assignment:
+def _elsewhere(problem: Problem, scheduler: Scheduler, leaving: BoolArray) -> Assignment:
     """Return a placement of the leaving executors by a scheduler, under the measured load."""
     slots = problem.current_slot.copy()
     slots[leaving] = UNPLACED
-    return keeping.schedule(problem.with_moved(Assignment(slots).by_topology(problem)))
+    return scheduler.schedule(problem.with_moved(Assignment(slots).by_topology(problem)))
 
 
 def _as_far_as_there_is_room(problem: Problem, answer: Assignment) -> tuple[IntArray, dict[str, str]]:

@@ -23,17 +23,17 @@ class FewestMoves:
     """A scheduler that resolves all violations by moving as few topologies as it finds.
 
     Executors that are on nodes, or of topologies, of which a limit is broken lose their slots, those of as few
-    topologies as suffice; and `keeping` places them beside all that runs on. Where no set of topologies ends all of it,
-    the one that leaves least is taken. Ties are broken by the order of the problem.
+    topologies as suffice; and `scheduler` places them beside all that runs on. Where no set of topologies ends all of
+    it, the one that leaves least is taken. Ties are broken by the order of the problem.
 
     Parameters
     ----------
-    keeping
+    scheduler
         Scheduler that places executors without slots and leaves running ones alone.
     """
 
-    def __init__(self, keeping: Scheduler) -> None:
-        self._keeping = keeping
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
 
     def schedule(self, problem: Problem) -> Assignment:
         """Return the placement; the current one if nothing is violated or nothing can be done."""
@@ -72,7 +72,7 @@ class FewestMoves:
         _, whole = concerned(problem, [each for each in broken if each.node is None])
         there = np.isin(problem.slot_node[slots], list(nodes)) | np.isin(problem.executor_topology, list(whole))
         slots[there & np.isin(problem.executor_topology, list(chosen))] = UNPLACED
-        answer = self._keeping.schedule(problem.with_current(Assignment(slots).by_topology(problem)))
+        answer = self._scheduler.schedule(problem.with_current(Assignment(slots).by_topology(problem)))
         found = answer.slot_of_executor
         return None if (found == UNPLACED).any() else found
 

@@ -110,14 +110,14 @@ Request: TypeAlias = Improve | Repair | Evacuate | Place
 
 
 @dataclass(frozen=True)
-class Terms:
+class PlanInputs:
     """Means and limits of a proposal.
 
     Parameters
     ----------
     scheduler
         Scheduler for `Improve`, run once.
-    keeping
+    repair_scheduler
         Scheduler for `Repair` and `Evacuate`: it places executors without slots and leaves running ones alone.
     stay
         Topologies (ids) that do not move, with the reason.
@@ -136,7 +136,7 @@ class Terms:
     """
 
     scheduler: Scheduler | None = None
-    keeping: Scheduler | None = None
+    repair_scheduler: Scheduler | None = None
     stay: Mapping[str, str | Forbidden] = field(default_factory=dict)
     budget: MoveBudget = UNLIMITED
     refuses: Refuses = lambda *_: {}

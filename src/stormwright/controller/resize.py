@@ -159,7 +159,7 @@ def resize_steps(
         Topologies (ids) that move before, and may make room.
     """
     steps = (_step(before, after, slots, topology, executors) for topology, executors in wanted.items())
-    return tuple(replace(step, after=frozenset(earlier)) for step in steps)
+    return tuple(replace(step, depends_on=frozenset(earlier)) for step in steps)
 
 
 def _step(before: Problem, after: Problem, slots: IntArray, topology: str, executors: Mapping[str, int]) -> Move:

@@ -19,7 +19,7 @@ from stormwright.errors import Fault, InputError, suggestion_for
 Mode = Literal["observe", "suggest", "auto"]
 
 #: Kind of an anomaly, and the response to it: ``fix`` (as far as the mode allows), ``check`` (report), ``ignore``.
-AnomalyKind = Literal["slow-node", "node-lost", "overload", "drift"]
+AnomalyKind = Literal["slow-node", "node-lost", "overload", "drift", "capacity"]
 Response = Literal["fix", "check", "ignore"]
 
 
@@ -111,6 +111,7 @@ RESPONSES: Final[Mapping[AnomalyKind, Response]] = {
     "node-lost": CHECK,
     "overload": FIX,
     "drift": FIX,
+    "capacity": CHECK,
 }
 
 _DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")

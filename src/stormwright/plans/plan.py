@@ -94,7 +94,7 @@ class Move:
     ----------
     moves
         Move of each topology; several that exchange slots move at once.
-    after
+    depends_on
         Topologies (ids) that must have moved before, because they make room for it.
     starts_per_core
         For each leg, the workers that start on a node per core of it, of the node with the most.
@@ -103,7 +103,7 @@ class Move:
     """
 
     moves: tuple[TopologyMove, ...]
-    after: frozenset[str] = frozenset()
+    depends_on: Annotated[frozenset[str], _field("depends_on", "after")] = frozenset()
     starts_per_core: tuple[float, ...] = ()
     number: int = 0
     stage: int = 0
@@ -283,8 +283,8 @@ class Plan(PlanSummary):
         Name of each node (id) that they concern.
     before, after
         Predictions for all topologies together; None until it is made.
-    moved
-        Topologies that move, with their predicted figures.
+    predictions
+        Figures of each topology that moves, before and after it, as predicted.
     promises
         Promise by topology id.
     because
@@ -320,7 +320,7 @@ class Plan(PlanSummary):
     node_names: dict[str, str] = Field(default_factory=dict)
     before: Side | None = None
     after: Side | None = None
-    moved: tuple[PlannedTopology, ...] = ()
+    predictions: Annotated[tuple[PlannedTopology, ...], _field("predictions", "moved")] = ()
     promises: dict[str, Promise] = Field(default_factory=dict)
     because: Because = ""
     moving: tuple[str, ...] = ()
@@ -341,7 +341,7 @@ class Plan(PlanSummary):
     @property
     def pauses_s(self) -> list[float]:
         """Expected pauses of all topologies in seconds, with the ends of their intervals."""
-        ranges = [each.pause_s for each in self.moved]
+        ranges = [each.pause_s for each in self.predictions]
         return [end for each in ranges for end in (each.low, each.value, each.high) if end is not None]
 
     @property

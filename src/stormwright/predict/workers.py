@@ -38,7 +38,7 @@ def nodes_of(problem: Problem) -> NodeSpeeds:
     """Return the capacities of the nodes of a problem.
 
     A node without a number of cores has cores of the problem's `core_hz`. One with less than a core has a share of one
-    that runs at full speed. Of a node whose control group allows less than it declares, that counts. If it was not
+    that runs at full speed. What a node's control group allows counts more than what it declares. If it was not
     measured, the use by others than workers is the mean of the measured nodes.
     """
     cpu_hz = problem.node_cpu_hz
@@ -48,11 +48,11 @@ def nodes_of(problem: Problem) -> NodeSpeeds:
     core_hz = np.where(core_hz > 0, core_hz, problem.core_hz)
     links = [PAYLOAD * node.link_bps / 8 if node.link_bps else np.inf for node in problem.supervisors]
     quota_hz, overhead_hz = (problem.load.node_quota_hz, problem.load.node_overhead_hz) if problem.load else ({}, {})
-    allowed = np.array([quota_hz.get(node.id, np.inf) for node in problem.supervisors], dtype=np.float64) / core_hz
+    allowed = np.array([quota_hz.get(node.id, np.nan) for node in problem.supervisors], dtype=np.float64) / core_hz
     others = np.array([overhead_hz.get(node.id, np.nan) for node in problem.supervisors], dtype=np.float64) / core_hz
     known = others[np.isfinite(others)]
     others = np.where(np.isfinite(others), others, known.mean() if len(known) else 0.0)
-    return NodeSpeeds(np.minimum(cores, allowed), core_hz, np.array(links, dtype=np.float64), others)
+    return NodeSpeeds(np.where(np.isnan(allowed), cores, allowed), core_hz, np.array(links, dtype=np.float64), others)
 
 
 class Sites(NamedTuple):

@@ -169,11 +169,11 @@ class OptimizerScheduler:
     from that of `even`, as if names were numbers in the problem's order, unless all runs and a service measured the
     load; from one of little traffic; and from topologies gathered on few nodes. Results are compared by the complete
     prediction, and the running placement stays if it is as good. The predicted throughput of another placement is
-    reduced by `caution` standard deviations of its prediction error (`stormwright.predict.gain`), and no node in use is
-    left idle for it; 0 disables both. CPU is no constraint here, as rates follow from it, so a node may get more than
-    was measured. The number of workers is a decision (`workers`), applied by ``rebalance -n``. By default (objective
-    auto), if no service measured the load, CPU stays a constraint and the numbers of workers are as requested.
-    Topologies that began no trees are placed for little traffic.
+    reduced by `caution` standard deviations of its prediction error (`stormwright.predict.gain`). CPU is no constraint
+    here, as rates follow from it, so a node may get more than was measured. The number of workers is a decision
+    (`workers`), applied by ``rebalance -n``. By default (objective auto), if no service measured the load, CPU stays a
+    constraint and the numbers of workers are as requested. Topologies that began no trees are placed for little
+    traffic.
 
     For traffic it lowers the cost of a placement, weighted by distance, plus everything with a price. Shuffled traffic
     follows each candidate placement, as by Storm's locality-aware shuffle: it stays where executors of the component

@@ -13,7 +13,7 @@ from stormwright.controller.objectives.refusals import RefusedPlacements
 from stormwright.controller.planning.order import Forbidden
 from stormwright.controller.policy import decide
 from stormwright.controller.propose import propose
-from stormwright.controller.requests import NoPlan, Place, Terms
+from stormwright.controller.requests import NoPlan, Place, PlanInputs
 from stormwright.controller.safety.holds import HOLD_CODES, Hold
 from stormwright.errors import ClusterError, InputError
 from stormwright.history.evaluation.measured import MeasurementWait, wait_texts
@@ -65,7 +65,7 @@ def propose_rollback(problem: Problem, worse: Worse) -> Plan | NoPlan:
     if before is None or any(slot not in problem.slot_index for slot in before.slots):
         return NoPlan("impossible", f"{reason}; but it stays, as a node that it was on is gone")
     try:
-        found = propose(problem, Place({topology: before}, {topology: worse.moved.executors}, reason), Terms())
+        found = propose(problem, Place({topology: before}, {topology: worse.moved.executors}, reason), PlanInputs())
     except InputError as error:
         return NoPlan("impossible", f"{reason}; but it stays, {error.faults[0].message}")
     return found if isinstance(found, Plan) else NoPlan("nothing_to_do", f"{reason}; but it stays, as it is there")
@@ -191,7 +191,7 @@ class Decider:
         problem = self.observe()
         if problem is None:
             raise ClusterError("cannot move topologies: Nimbus has not requested a placement yet")
-        found = propose(problem, Place(placements, reason=reason, origin=origin), Terms(predicts=False))
+        found = propose(problem, Place(placements, reason=reason, origin=origin), PlanInputs(predicts=False))
         if isinstance(found, Plan) and origin != "rollback":
             found = found.model_copy(update={"promises": dict(promises)})
         if origin == "rollback":

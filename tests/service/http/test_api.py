@@ -109,7 +109,7 @@ def test_a_plan_is_made_applied_and_reverted(nimbus: Nimbus, client: Client, run
     assert plan.after.traffic_tps < plan.before.traffic_tps
     assert plan.score_after == plan.after.score
     assert {step.state for step in plan.steps} == {"planned"}
-    assert all(each.pause_from.startswith("modelled") for each in plan.moved)
+    assert all(each.pause_from.startswith("modelled") for each in plan.predictions)
     stopped = {plan.slot_name(slot).partition(":")[0] for move in plan.moves for slot in move.stopped_workers}
     assert stopped <= {node.host for node in nimbus.now().supervisors}
     client.apply(plan.id, "as agreed")
@@ -130,8 +130,8 @@ def test_a_plan_is_made_applied_and_reverted(nimbus: Nimbus, client: Client, run
     assert ended(client, back.id) == "done"
     assert nimbus.is_back(before)
     again = client.wait_until_planned(client.plan("once more", goals=["traffic"], least_gain_percent=0).id)
-    assert {each.pause_from for each in again.moved} == {"its own last 2 moves"}
-    assert all(each.pause_s.low <= 8.0 and each.pause_s.high >= 4.0 for each in again.moved)
+    assert {each.pause_from for each in again.predictions} == {"its own last 2 moves"}
+    assert all(each.pause_s.low <= 8.0 and each.pause_s.high >= 4.0 for each in again.predictions)
 
 
 def test_api_explains_placement_of_executor(nimbus: Nimbus, client: Client) -> None:

@@ -443,7 +443,7 @@ def test_rollback_without_free_slots_is_abandoned(begin: Begin, monkeypatch: pyt
     nimbus = begin(many()[0])
     plan = nimbus.propose(many()[1])
     lost = begun_stage(nimbus, plan)[0]
-    nimbus.plans.happen(plan, "to roll back", "it does worse")
+    nimbus.plans.transition(plan, "to roll back", "it does worse")
     nimbus.lose(lost)
     nimbus.run()
     row = nimbus.plan_service.plan(plan)

@@ -185,7 +185,7 @@ def test_plans_and_history_are_retained_for_90_days(nimbus: Nimbus, monkeypatch:
     n = nimbus.plan_service.plan(done).decision
     begun = nimbus.journal.add_entry("plan", "anna", "a try", plan=halted)
     nimbus.plans.begin(halted, begun, "anna")
-    nimbus.plans.happen(halted, "stopped")
+    nimbus.plans.transition(halted, "stopped")
     now = time.time()
     for days in (89, 91):
         monkeypatch.setattr(time, "time", lambda days=days: now + days * 86_400)

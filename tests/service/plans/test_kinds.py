@@ -52,7 +52,7 @@ def test_replay_is_forbidden_by_default_and_the_plan_says_so(nimbus: Nimbus) -> 
 
 def test_allowed_plan_has_kind_prediction_and_pause(nimbus: Nimbus) -> None:
     plan = request(nimbus, allow=("replay",))
-    (moved,) = plan.moved
+    (moved,) = plan.predictions
     assert moved.kind is not None
     assert (moved.kind.kind, moved.kind.wait_s, moved.kind.replayed, moved.kind.lost) == ("window", None, 33, 0)
     assert moved.kind.reason

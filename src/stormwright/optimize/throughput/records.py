@@ -42,12 +42,11 @@ TOPOLOGY = _record(
     "movable may_be_empty",
 )
 WORKER = _record("near send_s receive_s part part_of_bytes from_tuples from_bytes", "topology node size count")
-#: `base` in cores that depend on no rate; `link_s` of a byte, 0 if its speed is unknown; `filled` if it should not be
-#: idle.
+#: `base` in cores that depend on no rate; `link_s` of a byte, 0 if its speed is unknown.
 NODE = _record(
     "cores speed link_s memory_left base cpu out into term cpu_by out_by into_by tuples bytes from_tuples from_bytes",
     "rack ports used workers count place workers_by",
-    "touched filled",
+    "touched",
 )
 RACK = _record("tuples bytes", "count")
 #: Of 1 tree/s: cores, and parts of the link in either direction.

@@ -23,9 +23,6 @@ THROUGHPUT, LATENCY, NODES = 0, 1, 2
 #: Utilisation limit of the open queue, whose waiting time would diverge; the slope of the cost beyond it.
 _NEARLY_FULL, _STEEP = 0.95, 400.0
 
-#: Term of an idle node that should be filled, relative to 1 for a full one.
-_IDLE = 4.0
-
 #: Relative to a node's price: the reward of full utilisation, and the cost of an excess by its whole capacity.
 _UNEVEN, _TOO_FULL = 0.3, 100.0
 
@@ -62,8 +59,7 @@ def of_node(state: PlacementState, node: int) -> float:
     cpu = (on.base + _present(state, workers) + on.cpu + on.cpu_by) / (on.cores * objective.limit)
     out, into = (on.out + on.out_by) / objective.limit, (on.into + on.into_by) / objective.limit
     if objective.kind == THROUGHPUT:
-        idle = _IDLE if on.filled and workers == 0 else 0.0
-        return idle + _eighth(objective.scale * cpu) + _eighth(objective.scale * out) + _eighth(objective.scale * into)
+        return _eighth(objective.scale * cpu) + _eighth(objective.scale * out) + _eighth(objective.scale * into)
     if objective.kind == LATENCY:
         return float(on.cores * _waiting(cpu) + _waiting(out) + _waiting(into))
     price = 1.0 - _UNEVEN * min(cpu, 1.0) ** 2 if workers > 0 else 0.0

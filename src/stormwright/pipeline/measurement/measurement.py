@@ -80,10 +80,9 @@ class Measurement:
         return topology_activity(topology, self.facts_of.get(topology.id, self.facts.slice(0, 0)))
 
     def nodes(self, capacity: Mapping[str, float]) -> dict[str, NodeLoad]:
-        """Return the load of every reporting node, with its `capacity` in cores if known, or its quota if less."""
+        """Return the load of every reporting node, with its quota in cores if known, else its `capacity`."""
         quota = self.node_series.quota_cores(self.start_ms / 1000, self.end_ms / 1000)
-        limits = {node: min(capacity.get(node, math.inf), cores) for node, cores in quota.items()}
-        return node_loads(self.facts, self._mean_cores, {**capacity, **limits})
+        return node_loads(self.facts, self._mean_cores, {**capacity, **quota})
 
     def as_dict(self, capacity: Mapping[str, float]) -> dict[str, Any]:
         """Return the measurement as JSON: CPU in cores, traffic by task."""

@@ -88,7 +88,7 @@ class LoadStream:
         self._kafka: KafkaStream | None = None
         self._loop: BatchLoop | None = None
         self._sink: ProfileSink | None = None
-        self._noted: Problem | None = None
+        self._problem: Problem | None = None
         self._latest: tuple[Measurement, Problem, LoadProfile] | None = None
         self._closing = ExitStack()
 
@@ -226,7 +226,7 @@ class LoadStream:
 
     def note(self, problem: Problem) -> None:
         """Register the nodes (for headroom and alarms) and tasks (for unknown tuples) of a problem."""
-        self._noted = problem
+        self._problem = problem
         if self._sink:
             self._sink.capacity_cores = capacity_cores(problem, self.settings)
 
@@ -261,7 +261,7 @@ class LoadStream:
 
     def _unknown_tuples(self) -> dict[str, int]:
         measurement = self.measurement()
-        return measurement.unknown_tuples(self._noted) if measurement and self._noted else {}
+        return measurement.unknown_tuples(self._problem) if measurement and self._problem else {}
 
     def _rebuild(self, plan: BatchPlan, sink: ProfileSink) -> None:
         """Rebuild the state of the last measurement from retained files, if there are any."""

@@ -60,9 +60,6 @@ _SEARCHING = 0.85
 #: their shortfall requires.
 _FILLED_LESS, _LESS = 4, 0.95
 
-#: Badness of leaving a node in use idle, for throughput: more than any gain.
-_IDLE = 1e3
-
 #: Badness of a node with too little CPU, if that is a limit.
 _TOO_FULL = 1e4
 
@@ -110,8 +107,7 @@ class RateGoal:
     seed
         Seed of the random numbers.
     caution
-        Standard deviations of the prediction error to subtract from a predicted throughput; above 0, no node in use is
-        left idle for throughput.
+        Standard deviations of the prediction error to subtract from a predicted throughput.
     keeps_cpu
         Whether the CPU of executors limits placements; by default it follows from the rates.
     """
@@ -311,7 +307,6 @@ class RateSearch:
     def _improve(self, seats: Seats, kind: int, effort: ImproveEffort, allowed: float) -> ImprovedPlacement:
         aim = Aim(kind, self._wanted_tps if kind == THROUGHPUT else self._profile.rate_tps, allowed)
         state = make_placement_state(self.problem, self.load, seats, aim, self.goal.seed, self._parts)
-        state.nodes["filled"] = self._filled
         # Rates that nothing limits but pending trees grow without end; evaluation decides on the result.
         with np.errstate(over="ignore", invalid="ignore"):
             return improve(state, effort)
@@ -329,8 +324,9 @@ class RateSearch:
     def badness(self, slots: IntArray) -> float:
         """Return the badness of a placement by the complete prediction, relative to the objective: 0.01 is one percent.
 
-        The predicted throughput of a placement other than the running one is reduced by `RateGoal.caution`, and a
-        placement that leaves a node idle that is in use now is rejected.
+        The predicted throughput of a placement other than the running one is reduced by `RateGoal.caution`. Any number
+        of nodes may be used: fewer nodes have less CPU, so they gain only by the costs of a tree, and the
+        predicted error grows with the change of these (`stormwright.predict.gain`).
 
         Throughput is that of the worst topology by weight, plus a tenth of the mean; latency counts if rates are
         sustained, and nodes if enough stays free.
@@ -356,8 +352,7 @@ class RateSearch:
         too_full = float(np.maximum(state.given_use[there], 1.0).max() - 1.0)
         if self.goal.objective == "throughput":
             grown = self._grown(state) if state is self._now else self._at_least(state)
-            is_idle = self._filled & (np.bincount(self._nodes_of(slots), minlength=len(self._filled)) == 0)
-            return _IDLE * int(np.count_nonzero(is_idle)) - throughput_of(grown[there])
+            return -throughput_of(grown[there])
         latency_s = float(rate @ state.given.ways.latency.mean[there] / rate.sum())
         if self.goal.objective == "balanced":
             cpu_s = cpu_s_of(state.full_demand)[there]
@@ -379,17 +374,6 @@ class RateSearch:
         there &= np.bincount(self.problem.executor_topology, slots == UNPLACED, len(there)) == 0
         over = np.maximum(self.predicted(slots).given_use[there] - self._allowed, 0.0)
         return len(np.unique(self._nodes_of(slots))) + 1e3 * float(over.max(initial=0.0))
-
-    @cached_property
-    def _filled(self) -> BoolArray:
-        """Nodes that must not be left idle, shape (N,)."""
-        used = np.bincount(self._nodes_of(self.problem.current_slot), minlength=len(self.problem.supervisors)) > 0
-        filled: BoolArray = used & self.problem.node_usable & self._is_cautious
-        return filled
-
-    @property
-    def _is_cautious(self) -> bool:
-        return self.goal.objective == "throughput" and self.goal.caution > 0
 
     def _nodes_of(self, slots: IntArray) -> IntArray:
         nodes: IntArray = self.problem.slot_node[slots[slots != UNPLACED]]

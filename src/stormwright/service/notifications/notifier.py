@@ -21,6 +21,7 @@ KINDS: Final = {
     "slow-node": "a node is slow",
     "node-lost": "a node is away",
     "overload": "a node is overloaded",
+    "capacity": "a node declares other CPU than it may use",
     "hold": "nothing moves any more",
     "plan": "a plan waits for a person, or has failed",
     "rolled-back": "a move was rolled back, as a topology performed worse",

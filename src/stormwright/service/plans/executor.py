@@ -29,7 +29,7 @@ from typing import Protocol
 from stormwright.controller.preconditions import changes, has_executors
 from stormwright.controller.propose import propose
 from stormwright.controller.reports import MoveReport
-from stormwright.controller.requests import NoPlan, Place, Terms
+from stormwright.controller.requests import NoPlan, Place, PlanInputs
 from stormwright.controller.stages import away_after
 from stormwright.errors import InputError, MoveError, NimbusError
 from stormwright.history.evaluation.outcome import unclear
@@ -102,10 +102,10 @@ class PlanExecutor:
     ) -> None:
         self._plans, self._journal, self._outcomes, self._runner = plans, journal, outcomes, runner
         self._approve = approve
-        self._noted: tuple[str, int] = ("", -1)
+        self._journaled: tuple[str, int] = ("", -1)
         self._not_before_s = float("-inf")
         #: The last plan that should have rolled another one back and failed.
-        self._given_up = ""
+        self._failed_rollback = ""
         self._log_changed = OnChange(log.warning)
 
     def execute(self, plan: Plan, stop: threading.Event | None = None) -> list[MoveReport]:
@@ -122,14 +122,14 @@ class PlanExecutor:
             log.info(line)
         stored = self._plans.plan(self._approve(plan))
         self._journal.link_decision(stored.decision or 0, self._outcomes.decision_ms)
-        self._noted = (stored.id, stored.stage)
+        self._journaled = (stored.id, stored.stage)
         return self._run(stored, stored.steps, stop)
 
     def advance(self, stop: threading.Event | None = None) -> bool:
         """Advance the active plan by one step; return whether there is one, so that nothing else may move."""
         plan = self._plans.active()
         if plan is None:
-            self._noted = ("", -1)  # later decisions of the service come in between
+            self._journaled = ("", -1)  # later decisions of the service come in between
             return False
         problem = self._outcomes.look()
         if problem is None or self._plans.clock.monotonic() < self._not_before_s:
@@ -148,7 +148,7 @@ class PlanExecutor:
         steps = plan.steps_of(plan.stage)
         pending = [each for each in steps if each.state in ("planned", "moving")]
         if not pending and any(each.state == "failed" for each in steps):  # the service ended before it could say so
-            self._plans.happen(plan.id, "failed", plan.why or "not all of it could be moved")
+            self._plans.transition(plan.id, "failed", plan.why or "not all of it could be moved")
             return
         if not pending:
             self._end_stage(plan)
@@ -157,7 +157,7 @@ class PlanExecutor:
         if pending[0].state == "moving" and not self._settle(plan, pending[0], problem, away):
             return
         if plan.stop_requested and not away:
-            self._plans.happen(plan.id, "stopped", self._why_stopped(), stop=0)
+            self._plans.transition(plan.id, "stopped", self._why_stopped(), stop=0)
             return
         if why := "; ".join(changes(plan.preconditions, problem, _moved(plan))):
             self._halt(plan, f"the cluster has changed: {why}", back=bool(away))
@@ -172,20 +172,20 @@ class PlanExecutor:
 
     def _note_stage(self, plan: Plan, problem: Problem) -> None:
         """Record the stage as a decision in the history, once."""
-        if self._noted == (plan.id, plan.stage):
+        if self._journaled == (plan.id, plan.stage):
             return
         if plan.origin == "rollback" and not plan.is_by_service:  # else the decision itself has refused the placement
             moving = [move.topology for step in plan.steps_of(plan.stage) for move in step.moves]
             self._outcomes.refuse(problem, dict.fromkeys(moving, plan.cause))
         stage = plan.model_copy(update={"steps": tuple(plan.steps_of(plan.stage))})
         self._journal.link_decision(plan.decision or 0, self._outcomes.decide(problem, stage))
-        self._noted = (plan.id, plan.stage)
+        self._journaled = (plan.id, plan.stage)
 
     def _run(self, plan: Plan, steps: Sequence[Step], stop: threading.Event | None) -> list[MoveReport]:
         """Make steps of a stage; raises the errors of `MoveRunner.run`."""
         failed = {m.topology for step in plan.steps_of(plan.stage) if step.state == "failed" for m in step.moves}
         if not plan.is_unattended:
-            steps = [replace(step, after=frozenset()) for step in steps]  # those that it waits for have been made
+            steps = [replace(step, depends_on=frozenset()) for step in steps]  # those that it waits for have been made
 
         earlier = [step for step in plan.steps_of(plan.stage) if step.state == "moved"]
 
@@ -202,7 +202,7 @@ class PlanExecutor:
             reports = self._runner.run(plan, steps, stop, store, failed, stops)
         except (MoveError, NimbusError) as error:
             if plan.is_unattended:
-                self._plans.happen(plan.id, "failed", str(error))
+                self._plans.transition(plan.id, "failed", str(error))
             else:
                 self._plans.note(plan.id, str(error))
             raise
@@ -210,7 +210,7 @@ class PlanExecutor:
             if self._plans.stop_requested(plan.id) and any(
                 step.state == "planned" for step in self._plans.plan(plan.id).steps
             ):
-                self._plans.happen(plan.id, "stopped", self._why_stopped(), stop=0)
+                self._plans.transition(plan.id, "stopped", self._why_stopped(), stop=0)
             else:
                 self._end_stage(plan)
         return reports
@@ -245,7 +245,7 @@ class PlanExecutor:
         What rolls another plan back is not rolled back itself: its successor begins where it has ended.
         """
         event: PlanEvent = "failed" if plan.is_unattended else "stopped"
-        self._plans.happen(plan.id, "to roll back" if back and not plan.rolls_back else event, why, stop=0, tries=0)
+        self._plans.transition(plan.id, "to roll back" if back and not plan.rolls_back else event, why, stop=0, tries=0)
 
     # Stages -------------------------------------------------------------------------------------------
 
@@ -254,11 +254,11 @@ class PlanExecutor:
         if plan.origin == "rollback" or plan.is_unattended:
             self._next_stage(plan)
         else:
-            self._plans.happen(plan.id, "stage made")
+            self._plans.transition(plan.id, "stage made")
 
     def _next_stage(self, plan: Plan) -> None:
         last = max((each.stage for each in plan.steps), default=0)
-        self._plans.happen(plan.id, "next stage" if plan.stage < last else "completed", stage=plan.stage + 1)
+        self._plans.transition(plan.id, "next stage" if plan.stage < last else "completed", stage=plan.stage + 1)
 
     def _evaluate(self, plan: Plan, problem: Problem) -> None:
         names = {move.topology: move.name for step in plan.steps_of(plan.stage) for move in step.moves}
@@ -266,17 +266,17 @@ class PlanExecutor:
         if worse:
             why = "; ".join(f"{names[topology]}: {each}" for topology, each in worse.items())
             self._outcomes.refuse(problem, worse)
-            self._plans.happen(plan.id, "to roll back", why, stop=0, tries=0)
+            self._plans.transition(plan.id, "to roll back", why, stop=0, tries=0)
             return
         if plan.stop_requested:
-            self._plans.happen(plan.id, "stopped", self._why_stopped(), stop=0)
+            self._plans.transition(plan.id, "stopped", self._why_stopped(), stop=0)
             return
         outcomes, pending = self._journal.evaluations_of(plan.decision or 0), self._outcomes.pending()
         if any(topology in pending and topology not in outcomes for topology in names):
             return
         doubts = {name: unclear(outcomes.get(topology, [])) for topology, name in names.items()}
         if why := "; ".join(f"{name}: {doubt}" for name, doubt in doubts.items() if doubt):
-            self._plans.happen(plan.id, "unclear", why)
+            self._plans.transition(plan.id, "unclear", why)
             return
         self._next_stage(plan)
 
@@ -286,15 +286,15 @@ class PlanExecutor:
         if tried and tried[0].state == "done":
             self._end_rollback(plan)
             return
-        if tried and tried[0].id != self._given_up:
-            self._given_up = tried[0].id
+        if tried and tried[0].id != self._failed_rollback:
+            self._failed_rollback = tried[0].id
             self._retry_rollback(plan, tried[0].why)
             return
         stage = {move.topology for step in plan.steps_of(plan.stage) for move in step.moves}
         before = self._journal.before_entry(plan.decision or 0).only(stage & problem.topology_index.keys())
         try:
             back = Place(before.placements, before.executors, f"plan {plan.id} is rolled back: {plan.why}")
-            found = propose(problem, back, Terms(predicts=False))
+            found = propose(problem, back, PlanInputs(predicts=False))
         except InputError as error:
             self._retry_rollback(plan, str(error))
             return
@@ -305,13 +305,13 @@ class PlanExecutor:
 
     def _end_rollback(self, plan: Plan) -> None:
         self._plans.mark_stage_rolled_back(plan.id, plan.stage)
-        self._plans.happen(plan.id, "rolled back", plan.why)
+        self._plans.transition(plan.id, "rolled back", plan.why)
 
     def _retry_rollback(self, plan: Plan, why: str) -> None:
         log.warning("plan %s cannot be rolled back now: %s", plan.id, why)
         if plan.rollback_tries + 1 >= TRIES:
             text = f"{plan.why}; and it could not be rolled back: {why}; the history has what it moved"
-            self._plans.happen(plan.id, "failed", text)
+            self._plans.transition(plan.id, "failed", text)
             return
         self._plans.note(plan.id, plan.why, tries=plan.rollback_tries + 1)
         self._not_before_s = self._plans.clock.monotonic() + AGAIN_S

@@ -163,7 +163,7 @@ class MoveRunner:
 
 
 def _require_room(step: Step, failed: set[str]) -> None:
-    missing = sorted(step.after & failed)
+    missing = sorted(step.depends_on & failed)
     if missing:
         names = ", ".join(move.topology for move in step.moves)
         raise MoveError(f"{names}: not moved, as {', '.join(missing)} should have made room before")

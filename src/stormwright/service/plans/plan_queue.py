@@ -74,12 +74,12 @@ class PlanQueue:
             found = make(self.now(), self.sources)
             self._plans.save(plan, found.figures if isinstance(found, NoPlan) else found)
         except StormwrightError as error:
-            self._plans.happen(plan, "failed", error.line)
+            self._plans.transition(plan, "failed", error.line)
         except Exception as error:  # a bug of a scheduler
             if self._closed:
                 return
             log.exception("plan %s could not be made", plan)
-            self._plans.happen(plan, "failed", f"{type(error).__name__}: {error}")
+            self._plans.transition(plan, "failed", f"{type(error).__name__}: {error}")
 
     def now(self) -> Problem:
         """Return the current problem; raises ConflictError before the first poll of Nimbus."""

@@ -16,7 +16,7 @@ from stormwright.controller.objectives.placements import Placements, measured_ra
 from stormwright.controller.planning.valid_moves import planned_slots
 from stormwright.controller.preconditions import changes
 from stormwright.controller.propose import propose, to_plan_on
-from stormwright.controller.requests import Evacuate, Improve, NoPlan, Place, Repair, Terms
+from stormwright.controller.requests import Evacuate, Improve, NoPlan, Place, PlanInputs, Repair
 from stormwright.controller.safety.move_kinds import KINDS, MoveSafety
 from stormwright.controller.staying import require_matches
 from stormwright.errors import ConflictError, StormwrightError
@@ -64,13 +64,13 @@ class PlanMakers:
         Objective of plans whose request names none.
     scheduler
         Returns the scheduler for an objective.
-    keeping
+    repair_scheduler
         Scheduler that places executors without slots and leaves running ones alone.
     """
 
     goal: str
     scheduler: Callable[[str], Scheduler]
-    keeping: Scheduler
+    repair_scheduler: Scheduler
 
 
 class PlanService(PlanQueries):
@@ -109,7 +109,7 @@ class PlanService(PlanQueries):
         self.nodes = NodeService(guard.drains, journal, self._queue.now, self.evacuate, self._discard_evacuations)
         for known in plans.summaries(["planning", "planned"], most=2**31):
             if known.state == "planning" or known.auto_apply:
-                plans.happen(known.id, "failed", "the service ended before it was made")
+                plans.transition(known.id, "failed", "the service ended before it was made")
 
     def close(self) -> None:
         """Make no more plans."""
@@ -140,9 +140,9 @@ class PlanService(PlanQueries):
             return propose(
                 problem,
                 wish,
-                Terms(
+                PlanInputs(
                     scheduler=LexicographicObjective(goals, self._makers.scheduler),
-                    keeping=self._makers.keeping,
+                    repair_scheduler=self._makers.repair_scheduler,
                     stay=self._guard.forbidden(problem, request.allow, measured_rates),
                     sources=sources,
                 ),
@@ -167,8 +167,8 @@ class PlanService(PlanQueries):
 
         def make(problem: Problem, sources: FigureSources) -> Plan | NoPlan:
             forbidden = self._guard.forbidden(problem, rates=measured_rates)
-            terms = Terms(keeping=self._makers.keeping, stay=forbidden, sources=sources)
-            found = propose(problem, Evacuate(frozenset([host]), (goal,)), terms)
+            inputs = PlanInputs(repair_scheduler=self._makers.repair_scheduler, stay=forbidden, sources=sources)
+            found = propose(problem, Evacuate(frozenset([host]), (goal,)), inputs)
             if isinstance(found, NoPlan) and found.code == "blocked":
                 raise ConflictError(found.reason)
             return found
@@ -189,7 +189,7 @@ class PlanService(PlanQueries):
         """Discard plans to evacuate a host that were not begun."""
         for found in self._plans.summaries(("planning", *OPEN_STATES), most=2**31):
             if found.origin == "drain" and self._plans.request(found.id)["host"] == host:
-                self._plans.happen(found.id, "discarded", f"{change.by} uncordoned {host}: {change.reason}")
+                self._plans.transition(found.id, "discarded", f"{change.by} uncordoned {host}: {change.reason}")
 
     def revert(self, n: int, change: shapes.ChangeRequest) -> Plan:
         """Begin to restore the placement from before an entry of the history.
@@ -206,9 +206,9 @@ class PlanService(PlanQueries):
         plan = self._plans.add("rollback", goal, _person(change.by), reason, {"n": n}, auto_apply=True)
 
         def make(problem: Problem, sources: FigureSources) -> Plan | NoPlan:
-            terms = Terms(slot_name=slot_name, sources=replace(sources, in_stages=False))
+            inputs = PlanInputs(slot_name=slot_name, sources=replace(sources, in_stages=False))
             request = Place(before.placements, before.executors, reason, (goal,), refuses_cordoned=True)
-            return propose(problem, request, terms)
+            return propose(problem, request, inputs)
 
         self._submit(plan, make, fails=True)
         return self.plan(plan)
@@ -299,14 +299,14 @@ class PlanService(PlanQueries):
         self._require_no_hold()
         with self._starting:
             self._require_free()
-            self._plans.happen(plan, "next stage" if stage <= last else "completed", stage=stage, stop=0)
+            self._plans.transition(plan, "next stage" if stage <= last else "completed", stage=stage, stop=0)
         log.info("plan %s goes on, says %s: %s", plan, change.by, change.reason)
         return self.plan(plan)
 
     def discard(self, plan: str, change: shapes.ChangeRequest) -> Plan:
         """Discard a plan, also while it is computed; moves already made stay."""
         found = self._plans.summary(plan)
-        if not self._plans.happen(plan, "discarded", f"{change.by}: {change.reason}"):
+        if not self._plans.transition(plan, "discarded", f"{change.by}: {change.reason}"):
             raise ConflictError(f"plan {plan} is {found.state}: it cannot be discarded")
         return self.plan(plan)
 
@@ -388,7 +388,7 @@ class PlanService(PlanQueries):
                 self._start(found, found.by, found.reason)
             except StormwrightError as error:
                 if fails:
-                    self._plans.happen(plan, "failed", str(error), auto_apply=0)
+                    self._plans.transition(plan, "failed", str(error), auto_apply=0)
                 else:
                     self._plans.note(plan, str(error), auto_apply=0)
 
@@ -407,7 +407,7 @@ class PlanService(PlanQueries):
                 )
             self._require_kinds(plan, problem)
             if not plan.steps:
-                self._plans.happen(plan.id, "nothing to do", "nothing was to move")
+                self._plans.transition(plan.id, "nothing to do", "nothing was to move")
                 return
             with self._plans.transaction():
                 n = self._journal.add_entry(plan.origin, by, reason, plan.gain, plan.id)

@@ -107,7 +107,7 @@ class PlanStore:
                 to.execute("INSERT INTO steps VALUES (?, ?, ?, ?, ?)", row)
         return True
 
-    def happen(self, plan: str, event: PlanEvent, why: str = "", **columns: Any) -> bool:
+    def transition(self, plan: str, event: PlanEvent, why: str = "", **columns: Any) -> bool:
         """Change the state of a plan by an event; return False if the event has no effect in its state.
 
         Parameters
@@ -142,7 +142,7 @@ class PlanStore:
     def begin(self, plan: str, decision: int, approved_by: str) -> bool:
         """Start applying a plan under an entry of the journal; return False if it is no longer open."""
         columns: dict[str, Any] = {"decision": decision, "approved_by": approved_by, "stage": 0, "stop": 0, "tries": 0}
-        return self.happen(plan, "begun", **columns)
+        return self.transition(plan, "begun", **columns)
 
     def set_step(self, plan: str, number: int, state: StepState) -> None:
         """Set the state of a step."""
@@ -173,7 +173,7 @@ class PlanStore:
     def discard_proposals(self, before_ms: float, why: str) -> None:
         """Discard proposals from before a time."""
         for row in self._state.read("SELECT id FROM plans WHERE state = 'proposed' AND created_ms < ?", before_ms):
-            self.happen(row["id"], "discarded", why)
+            self.transition(row["id"], "discarded", why)
 
     def delete_before(self, before_ms: float) -> None:
         """Delete finished plans from before a time."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from stormwright.base.documents import read_or_default
 from stormwright.client.shapes import Anomalies, Anomaly, DrainRequest
+from stormwright.controller.safety.capacities import wrong_capacities
 from stormwright.controller.safety.holds import Hold
 from stormwright.controller.safety.slowness import SlowNode, SlowNodes, WorkWindows
 from stormwright.errors import StormwrightError
@@ -183,6 +184,7 @@ class AnomalyMonitor:
         found |= {
             ("node-lost", node): f"{name(node)} has been away for {away_s:.0f} s" for node, away_s in lost.items()
         }
+        found |= {("capacity", each.supervisor): str(each) for each in wrong_capacities(problem)}
         return found
 
     def _begun(self, kind: AnomalyKind, node: str, text: str, now_s: float) -> Anomaly:

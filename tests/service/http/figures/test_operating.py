@@ -35,7 +35,7 @@ def test_modes():
 def test_plans_and_history_are_counted(state):
     plans, journal = PlanStore(state), Journal(state)
     ids = [plans.add("person", "throughput", "anna", "why", {}) for _ in range(3)]
-    plans.happen(ids[0], "failed", "no")
+    plans.transition(ids[0], "failed", "no")
     journal.add_entry("modes", "anna", "why")
     found = samples(of_state(state))
     assert found["stormwright_plans", ("person", "planning")] == 2

@@ -67,13 +67,13 @@ def plan(known: DashboardState, name: str) -> Page:
         "applies": applies,
         "runs": known.runs(),
         "steps": found.steps,
-        "heaps": [(each.name, heap) for each in found.moved for heap in each.heaps],
+        "heaps": [(each.name, heap) for each in found.predictions for heap in each.heaps],
         "more_steps": max(found.step_count - _STEPS, 0),
         "moving": found.state in IN_PROGRESS_STATES,
         "halted": found.state in HALTED_STATES,
         "stages": _stages(found),
-        "names": {each.topology: each.name for each in found.moved},
-        "paused": listed([each.name for each in found.moved]),
+        "names": {each.topology: each.name for each in found.predictions},
+        "paused": listed([each.name for each in found.predictions]),
         "pause": time_range(found.pauses_s),
     }
     return Page("plan", f"Plan {found.id}", f"stormwright plan --show {found.id}", shows, "/plans")
