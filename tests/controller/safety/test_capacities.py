@@ -44,7 +44,8 @@ def test_wrong_declarations_are_named_with_the_right_value(cores, wrong):
 def test_predictions_use_what_is_allowed_in_both_directions():
     right = with_quotas(0.7, 0.4, 0.25, declared=0.4)
     assert nodes_of(right).cores.tolist() == pytest.approx([0.7, 0.4, 0.25])
-    unlike = WordCount(nodes=3, cores=0.4).problem()
+    unlike = with_quotas(0.7, 0.4, 0.25, declared=0.4)
+    unlike = unlike.with_load(replace(unlike.load, node_quota_hz={}))
     nodes = tuple(
         replace(node, cpu_hz=each * unlike.core_hz, resources={**node.resources, "cpu.pcore.percent": 100 * each})
         for node, each in zip(unlike.supervisors, (0.7, 0.4, 0.25), strict=True)
