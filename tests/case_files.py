@@ -9,6 +9,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from stormwright.formats import problem_from_dict, read_json
 from stormwright.model import Assignment, Problem, WorkerSlot
 
@@ -69,3 +71,8 @@ def placed_in(answer: dict[str, Any], problem: Problem) -> Placed:
 
 def _by_executor(slots: Sequence[Any], slot_of_executor: Sequence[int | None]) -> list[WorkerSlot | None]:
     return [None if s is None or s < 0 else WorkerSlot(*slots[s]) for s in slot_of_executor]
+
+
+def one_in(number: int, cases: Sequence[tuple[str, str]]) -> list[Any]:
+    """Cases as parameters of a test, of which `make test` runs one in a number, and `make test-all` all."""
+    return [case if not n % number else pytest.param(*case, marks=pytest.mark.slow) for n, case in enumerate(cases)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 #: Of a property that says nothing else.
-USUAL = 25
+USUAL = 10
 
 
 def examples(usual: int = USUAL) -> int:

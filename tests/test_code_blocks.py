@@ -302,7 +302,7 @@ def executed_blocks() -> Iterator[Any]:
             yield pytest.param(block, marks=[pytest.mark.slow] if "advise" in verbs else [], id=ident(block))
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("block", list(executed_blocks()))
 def test_commands_without_a_cluster_run(block, place, capsys):
     for words in executed_of(block):

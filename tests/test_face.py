@@ -474,7 +474,7 @@ def test_frames_without_rows_have_columns(running, measured):
         assert list(frame.columns) == result.to_frame("arrow", table).column_names == [*result.empty_columns[table]]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_results_are_sequences_and_frames(running):
     online = sw.place(running, "online")
     results = {

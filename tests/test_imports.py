@@ -116,6 +116,7 @@ def test_every_package_has_a_layer():
     assert set(MAY_IMPORT) == EVERYTHING
 
 
+@pytest.mark.slow
 def test_modules_have_no_circular_imports():
     """Imports for typing and inside functions count: a cycle cannot be read from top to bottom."""
     modules = {_dotted(place) for place in imports()}
@@ -167,6 +168,7 @@ def test_only_spark_packages_import_pyspark_at_the_top():
     assert [place for place, at_once in others.items() if "pyspark" in {name.split(".")[0] for name in at_once}] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "statement",
     [

@@ -151,6 +151,7 @@ def test_examples_and_docs_have_no_type_errors(found):
     assert {name: messages for name, messages in own.items() if messages} == {}
 
 
+@pytest.mark.slow
 def test_public_names_have_types(found, checker):
     texts = [re.split(r"""[Rr]evealed type is |Type of .* is (?=")""", each.text)[-1] for each in found["revealed.py"]]
     # pyright names a class without its module.

@@ -172,6 +172,13 @@ OWN = (
         "Port of the supervisor's Thrift server where it has another one, as when supervisors share a machine.",
     ),
     Key(
+        "stormwright.racks",
+        CLUSTER,
+        None,
+        "Rack of each host, as a map, for `storm.network.topography.plugin: stormwright.RackMapping` on Nimbus; hosts "
+        "without one are in Storm's default rack.",
+    ),
+    Key(
         "stormwright.rate.file",
         TOPOLOGY,
         None,

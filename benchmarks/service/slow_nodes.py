@@ -26,10 +26,7 @@ from stormwright.controller.safety.slowness import CPU, LATE_WINDOWS, TIME, WIND
 from stormwright.model.arrays import FloatArray
 
 #: Code that the page measures.
-MEASURES = (
-    "src/stormwright/controller/safety/slowness.py",
-    "src/stormwright/controller/safety/work_samples.py",
-)
+MEASURES = ("src/stormwright/controller/safety/slowness.py",)
 
 CELLS = ROOT / "docs" / "results" / "prediction-cells"
 

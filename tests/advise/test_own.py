@@ -68,6 +68,7 @@ def end_of(steps: tuple[str, ...]) -> tuple[str, dict[str, int]]:
     return mix, counts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("cores", "goals"),
     [
@@ -198,7 +199,7 @@ def test_quotas_are_respected_or_reported_too_small():
         advised(problem, AdviceGoals(rates={"": 800.0}, max_nodes=1))
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_the_cheaper_of_two_kinds_is_taken():
     def kind(name: str, cores: float, price: float) -> NodeKind:
         node = replace(problem.supervisors[0], id=name, host=name, cpu_hz=cores * 3e9)
@@ -324,6 +325,7 @@ def test_a_mix_is_given_up_where_smaller_executors_leave_the_fullest_node_as_ful
     assert len(tried) <= 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rate_tps", [150.0, 260.0, 400.0, pytest.param(450.0, marks=pytest.mark.slow)])
 def test_search_finds_the_same_advice_as_brute_force(rate_tps):
     problem = chain({"in": 0.5, "work": 4.0, "by": 2.0}, tasks=4, cores=1.0)

@@ -62,13 +62,15 @@ class FakeCluster:
     """Three nodes; `limits` records changes."""
 
     def __init__(self, work: Path, cores: float | None = 2.0) -> None:
-        nodes = [SimpleNamespace(name=f"node{n}", address=f"198.18.0.1{n}") for n in (1, 2, 3)]
+        nodes = [
+            SimpleNamespace(name=f"node{n}", address=f"198.18.0.1{n}", cores=cores, link="40mbit") for n in (1, 2, 3)
+        ]
         self.plan = SimpleNamespace(
             work=work,
             namespaces=True,
-            cores=cores,
-            link="40mbit",
+            limits_cpu=cores is not None,
             nodes=nodes,
+            node=lambda name: next(each for each in nodes if each.name == name),
             service_host="198.18.0.1",
             nimbus_host="198.18.0.2",
             loopback_reason="",

@@ -45,7 +45,7 @@ def test_demo_prints_and_writes_all_results(run, calls, tmp_path):
     assert (calls[1].scheduler_name, calls[1].cluster.link) == ("even", "1mbit")
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "from_scratch", "expected"),
     [

@@ -58,7 +58,7 @@ def test_the_same_again_is_the_same_file(run, examples, tmp_path):
     assert read_model(tmp_path / "first.json").data["made"] == f"{len(read_examples(examples))} groups of files"
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_learn_uses_cells_of_a_sweep(run, examples, tmp_path):
     of = random_problem(np.random.default_rng(2), "drawn").with_nothing_running()
     write_problem(tmp_path / "problem.json", of)

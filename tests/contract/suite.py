@@ -30,6 +30,7 @@ class SchedulerContract(testing.SchedulerContract):
         for path in OTHERS:
             self._takes(path)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("path", LARGE, ids=case_name)
     def test_takes_large_cases_without_load(self, path):
         self._takes(path)

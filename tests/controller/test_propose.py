@@ -108,7 +108,11 @@ def test_plans_and_steps_survive_serialization() -> None:
         assert replace(reread, number=step.number, stage=step.stage) == step
     assert Plan.model_validate_json(plan.model_dump_json()) == plan.model_copy(update={"search": None})
     reread = plan_of_json(plan_to_json(plan))
-    assert (reread.preconditions, reread.promises, reread.moved) == (plan.preconditions, plan.promises, plan.moved)
+    assert (reread.preconditions, reread.promises, reread.predictions) == (
+        plan.preconditions,
+        plan.promises,
+        plan.predictions,
+    )
 
 
 @pytest.mark.usefixtures("gaining")
@@ -200,7 +204,7 @@ def live_heap(now: Problem, live_mb: list[float], **conf: object) -> Problem:
 
 
 def heaps_of(now: Problem, slots: list[int]) -> list[str]:
-    return [str(heap) for moved in restored(now, slots).moved for heap in moved.heaps]
+    return [str(heap) for moved in restored(now, slots).predictions for heap in moved.heaps]
 
 
 def test_plan_shows_heaps_that_change_or_are_scarce() -> None:
@@ -251,7 +255,7 @@ def test_executors_of_a_detour_are_counted_once() -> None:
     steps = tuple(replace(step, moves=(each,)) for each in (aside, replace(whole, before=aside.after)))
     detour = plan.model_copy(update={"steps": steps})
     shown = with_figures(detour, Placements(now), planned_slots(now, plan.moves), FIGURES)
-    assert [each.executors for each in shown.moved] == [4]
+    assert [each.executors for each in shown.predictions] == [4]
 
 
 def test_each_placement_is_predicted_once(monkeypatch: pytest.MonkeyPatch) -> None:

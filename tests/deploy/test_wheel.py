@@ -53,6 +53,7 @@ def test_two_builds_are_equal(wheel):
     assert built().read_bytes() == first
 
 
+@pytest.mark.slow
 def test_jar_is_in_the_wheel_with_its_licence(wheel):
     with zipfile.ZipFile(wheel) as archive:
         jar = archive.open(f"stormwright/storm/{STORMWRIGHT_JAR.name}").read()

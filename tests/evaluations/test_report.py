@@ -19,7 +19,7 @@ from tools import experiment_pages as pages
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("quick", [False, True])
 def test_report_page_has_every_row_and_marks_too_short_measurements(tmp_path, quick):
     paper = replace(PAPER, blocks=(replace(BLOCK, repeats=3),))

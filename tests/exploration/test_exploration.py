@@ -40,7 +40,7 @@ def test_invariants_hold_for_schedules_by_chance(seed: int) -> None:
     assert explore(schedule).text == "", smallest(schedule, lambda smaller: bool(explore(smaller).violations))
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("first", range(3))
 def test_safety_properties_hold_for_sampled_single_deaths(first: int) -> None:
     """At every step of every world: `benchmarks/simulator/exploration.py`."""
@@ -61,6 +61,7 @@ def test_old_worker_whose_records_are_late_has_not_ended() -> None:
     assert explore(Schedule(2622, late=((5, 2.0), (13, 0.0), (14, 11.0), (15, 11.0), (17, 11.0)))).text == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", Moment)
 @pytest.mark.parametrize("name", ["kill-service", "stop-nimbus", "fill-disk-service", "cut-target-node", "clock-back"])
 def test_invariants_hold_for_scenarios_of_the_catalogue(name: str, moment: Moment) -> None:

@@ -87,7 +87,7 @@ def test_too_deeply_nested_topology_is_excluded_without_affecting_others():
     assert orjson.dumps(problem_to_dict(problem))
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_many_faults_are_counted():
     with quickly(20), pytest.raises(InputError) as caught:
         problem_from_dict({**SMALL, **NO_NODES, "supervisors": [{} for _ in range(200_000)]})
@@ -258,6 +258,7 @@ def test_property_substitution_equals_that_of_flux(parts, with_environment):
     assert Substitution(properties, environment)(line) == filled(line, properties, environment)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "line",
     ["x" * 10**6, "${" * 500_000, "${a" * 300_000 + "}", "}" * 10**6, "${a[" * 300_000 + "]}", "${a[0]" * 200_000],
@@ -276,6 +277,7 @@ def test_the_number_of_an_item_may_be_any():
     assert Substitution({"a": "['b']"})(text) == text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "value"),
     [

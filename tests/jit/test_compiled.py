@@ -158,6 +158,7 @@ def test_cached_function_can_be_inlined_into_callers(package):
         assert run(package, show=SHOW_OUTER) == [3, 3, 3 + 101, 3 + 204, hits, 0, 1, 0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "harm",
     [

@@ -58,7 +58,7 @@ def reach_of(problem: Problem, slots: np.ndarray | None = None) -> float:
     return predict(problem, slots).topologies[0].reachable_tps.value
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("measured", [800.0, 1_500.0, 3_000.0])
 @pytest.mark.parametrize("used", [0.2, 1.0])
 def test_rate_with_all_trees_pending_is_the_highest_rate_of_what_runs(measured, used):

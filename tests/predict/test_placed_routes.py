@@ -99,7 +99,7 @@ def assert_next_to_equal(one: SteadyState, other: SteadyState) -> None:
         close("variance", ours.variance, known.variance)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(examples(2)))
 def test_rates_after_a_move_sequence_equal_independent_predictions(seed):
     """Several topologies on nodes that they share: some of them move, again and again, and lose a slot and get one."""
@@ -127,7 +127,7 @@ def test_rates_after_a_move_sequence_equal_independent_predictions(seed):
         assert_next_to_equal(known, fresh)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("pending", [3, 40, None])
 @pytest.mark.parametrize("costs", [Costs(), Costs(quota_period_ms=100.0, machine_cores=2.0)])
 def test_topologies_unaffected_by_a_move_are_not_recomputed(pending, costs, monkeypatch):

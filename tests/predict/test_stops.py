@@ -54,7 +54,7 @@ def lost_by_stops_ms(cores: float, stopping: float, trees: int = 20_000) -> np.n
     return lost
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("cores", [0.25, 0.4, 1.0])
 @pytest.mark.parametrize("stopping", [0.3, 0.7, 1.0])
 def test_latency_added_by_quota_stops_equals_simulation(cores, stopping):

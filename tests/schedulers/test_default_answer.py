@@ -57,6 +57,7 @@ def test_isolated_topology_uses_all_its_machines():
     assert found.best.name == "optimizer"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
 def test_default_answer_is_never_below_even_on_random_topologies(seed):
     of = drawn(7_000_000 + seed)
@@ -86,7 +87,7 @@ def test_default_answer_keeps_limits_and_reaches_more_than_the_one_by_traffic(pa
     assert reached(of, found) >= reached(of, by_traffic) * (1 - 1e-3)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_numbers_of_workers_are_as_requested_unless_a_service_measured_the_load():
     of = public(CRAWLER, 4)
     assert len(np.unique(sw.place(of).slot_of_executor)) == 8

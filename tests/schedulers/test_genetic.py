@@ -28,7 +28,7 @@ def bottlenecks(of: Problem, slots: Sequence[int], hop_cycles: float = HOP_CYCLE
     return sum(max(busy[node] for node in of_topology) for of_topology in used.values())
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_tiny_problems_against_the_optimum():
     """It finds the optimum of problems this small, nearly always."""
     assert part_optimal(schedule, bottlenecks, within=1e-5) >= 0.9

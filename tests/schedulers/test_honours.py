@@ -168,6 +168,7 @@ def has_influence(name: str, what: str, problem: Problem) -> bool:
     return ANSWERED.answer(name, problem) != answer(name, changed(problem, what))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     # Those of one scheduler in one process: what it says of the problem as it is, is asked once.
     ("name", "what"),

@@ -102,6 +102,7 @@ def nodes_used(of: Problem, slots: np.ndarray) -> int:
     return len(set(zip(of.executor_topology.tolist(), of.slot_node[slots].tolist(), strict=True)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", case_files("placement"), ids=case_name)
 def test_less_beta_never_takes_more_nodes(path):
     of = case_problem(path)
@@ -109,7 +110,7 @@ def test_less_beta_never_takes_more_nodes(path):
     assert used == sorted(used)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, 300, 50))
 def test_lower_beta_never_uses_more_nodes(first):
     """Topologies that fill up to a half of the slots, and up to all CPU, of clusters of unequal nodes."""

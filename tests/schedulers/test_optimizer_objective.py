@@ -52,7 +52,7 @@ def moved(before: Sequence[int], after: Sequence[int]) -> int:
     return sum(a != b for a, b in zip(before, after, strict=True))
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize(("node", "imbalanced"), [(50.0, 0.0), (0.0, 300.0), (0.0, 1e5), (1e4, 0.0), (40.0, 400.0)])
 def test_nodes_and_balance_on_tiny_problems_against_the_optimum(node, imbalanced):
     def objective(of: Problem, slots: Sequence[int]) -> float:

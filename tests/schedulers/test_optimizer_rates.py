@@ -84,7 +84,7 @@ def test_latency_resolves_ties_among_placements_on_fewest_nodes():
     assert few.reachable_tps.value >= 0.99 * together.reachable_tps.value
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", ["throughput", "latency", "nodes"])
 def test_how_many_workers_is_a_choice(objective):
     problem = spread(WordCount(nodes=3, cores=0.4).problem())

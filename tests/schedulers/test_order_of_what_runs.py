@@ -31,7 +31,7 @@ def alike() -> Problem:
     return running(of, [0, 1, 2, 6, 7, 8, -1, -1, -1])
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in scheduler_names() if name not in RANDOM_STEPS])
 def test_sums_over_running_topologies_are_independent_of_order(name):
     of = alike()

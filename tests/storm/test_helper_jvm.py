@@ -134,7 +134,7 @@ def test_jvm_log_size_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
             jvm.ask({"words": "that was it"}, SOON_S)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_the_time_limit_ends_children_too(tmp_path: Path) -> None:
     """A child has the standard output open that the answer is waited for on."""
     begin = time.monotonic()

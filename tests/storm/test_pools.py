@@ -36,7 +36,7 @@ def crowded(seed: int) -> Problem:
     return Problem(supervisors, tuple(topologies), conf={POOLS: pools})
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_the_same_are_left_out(seed):
     of = crowded(seed)

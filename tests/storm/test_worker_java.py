@@ -210,7 +210,7 @@ def test_failure_to_become_a_worker_is_followed_by_a_cold_start(node: Node) -> N
     assert "ended while it became the worker" in node.log()
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_standby_that_does_not_answer_is_replaced_by_a_cold_start(node: Node) -> None:
     node.start("a-1-1")
     (standby,) = node.await_ready()
@@ -273,7 +273,7 @@ def test_zero_standbys_switch_them_off(node: Node) -> None:
     assert not node.standbys.exists()
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("option", ["-Dtest.port=6700", "-XX:+AlwaysPreTouch"])
 def test_options_that_fit_one_worker_only_have_no_standby(node: Node, option: str) -> None:
     assert node.start("a-1-1", option).state()["standby"] == "false"
@@ -338,7 +338,7 @@ def test_worker_ends_when_it_uses_more_than_its_heap_although_its_standby_has_mo
     assert worker.process.wait(30) == 9
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_idle_standby_ends_with_its_supervisor(node: Node) -> None:
     supervisor = subprocess.Popen(["sleep", "600"])
     node.standbys.mkdir(mode=0o700)

@@ -38,7 +38,7 @@ def test_command_writes_every_schema(tmp_path):
     assert {path.name for path in (tmp_path / "new").iterdir()} == set(SCHEMAS) == {p.name for p in PUBLISHED.iterdir()}
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("path", case_files("peer") + case_files("placement"), ids=case_name)
 def test_cases_and_our_answers_are_valid(path):
     problem_schema, assignment_schema = (

@@ -67,7 +67,7 @@ def test_unsustainable_rates_have_no_latency(recorded):
     assert slower.latency_ms.value < today.latency_ms.value
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", ["exactly", "free"])
 @pytest.mark.parametrize("from_scratch", [True, False])
 def test_a_placement_for_latency_is_quicker_and_bears_the_rate(recorded, workers, from_scratch):

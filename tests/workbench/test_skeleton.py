@@ -39,7 +39,7 @@ def installed(tmp_path_factory):
     return root, environment
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_its_own_tests_pass(installed):
     root, environment = installed
     (root / "tests" / "conftest.py").write_text(FEW, encoding="utf-8")

@@ -103,7 +103,7 @@ def test_check_option_covers_simulated_cluster(run, file):
     assert f"a virtual cluster of {file}" in out
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_simulated_cluster_runs_without_java_and_removes_temporary_state(file, tmp_path):
     port, environment = free_port(), {**os.environ, "PATH": str(tmp_path), "TMPDIR": str(tmp_path)}
     environment.pop("JAVA_HOME", None)

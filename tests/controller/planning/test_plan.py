@@ -84,7 +84,7 @@ def test_a_spare_slot_saves_them_being_paused_together() -> None:
         [(a.id, on("n1"), True)],
         [(b.id, on("n0"), True)],
     ]
-    assert [step.after for step in plan.steps] == [set(), {b.id}, {a.id, b.id}]
+    assert [step.depends_on for step in plan.steps] == [set(), {b.id}, {a.id, b.id}]
 
 
 def test_exchange_over_budget_is_blocked_with_reason() -> None:

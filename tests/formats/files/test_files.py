@@ -188,7 +188,7 @@ except InputError as error:
 """
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_no_more_is_unpacked_than_the_limit(tmp_path):
     """3 GB of blanks in 3 MB."""
     path = tmp_path / "bomb.json.gz"

@@ -315,6 +315,7 @@ def test_non_topology_yaml_is_rejected(tmp_path, text):
     assert faults(tmp_path, text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

@@ -44,7 +44,7 @@ def test_interval_covers_nominally_where_deviation_itself_is_uncertain(starts):
     assert share == pytest.approx(0.95, abs=0.02)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("rounds", [1, 2, 5])
 def test_equal_placements_are_rarely_called_better_or_worse(rounds):
     """Also where it is looked after each round, and the first verdict counts."""

@@ -129,6 +129,7 @@ def crowded(seed):
     return problem(tuple(replace(node, ports=node.ports[: ports[n]]) for n, node in enumerate(supervisors)), *placed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [2, 8, 17, 24, 30, 31])
 def test_bound_from_poor_placement_is_at_most_that_of_a_better_one(seed, monkeypatch):
     monkeypatch.setattr(exact, "_ENOUGH", FOREVER)
@@ -218,6 +219,7 @@ def clustered(count):
     return problem(nodes(*[8.0] * 40, ports=4), (topology("t", count, 40), load(count, pairs, cpu_ghz=0.2)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [40, 300, pytest.param(1000, marks=pytest.mark.slow)])
 def test_bound_computation_respects_its_time_limit(count):
     """Half a second more, and what the largest step takes on this machine: the eigenvalues of a matrix."""
@@ -235,7 +237,7 @@ def test_bound_computation_respects_its_time_limit(count):
     assert used_s < 1.5 + 4 * step_s
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("path", CASES, ids=case_name)
 def test_no_bound_is_above_the_best_known(path):
     of, reference = case_problem(path), read_case(path)["reference"]

@@ -69,6 +69,7 @@ def test_no_move_and_no_exchange_lowers_the_cost_further():
                 assert violations(problem, step), (a, b)
 
 
+@pytest.mark.slow
 def test_settling_visits_each_executor_only_once():
     layout = disturbed_layout(case_problem(FEW_TOPOLOGIES))
     assert settle_all(layout)[1] == len(layout.executors)

@@ -48,7 +48,7 @@ def test_books_are_right_after_many_steps(path, seed):
     assert dense.reach == pytest.approx(reach)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("path", CASES, ids=case_name)
 def test_the_best_known_cost_is_reached(path, seed):

@@ -68,7 +68,7 @@ def keeps_heaps(counts: IntArray) -> BoolArray:
     return allowed
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("conf", "cluster", "keeps", "start"),
     [

@@ -17,6 +17,7 @@ FAMILY = 20
 WINDOW_MS = 15_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "noise", [0.02, pytest.param(0.05, marks=pytest.mark.slow), pytest.param(0.1, marks=pytest.mark.slow)]
 )

@@ -60,7 +60,7 @@ def theirs(values: np.ndarray, weights: tuple[float, ...], season: int) -> tuple
     return float(np.sqrt(np.mean(np.square(errors)))), ahead(len(values))
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
 def test_best_forecast_model_is_selected_and_matches_statsmodels(seed: int) -> None:
     (values,) = seasonal(1, 16, seed)

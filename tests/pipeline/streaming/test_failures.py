@@ -195,7 +195,7 @@ def test_failure_cause_is_one_line(failure: str, why: str) -> None:
     assert query_supervisor.cause(failure) == why
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_the_quarantine_keeps_the_newest_of_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def rejected_by(batch: int) -> pa.Table:
         audit = {"reason": ["late"], "file": ["f.jsonl"], "block": [0], "row": [0], "landed_ms": [batch], "line": ["x"]}

@@ -162,7 +162,7 @@ def _load(rng: np.random.Generator, topology: Topology, kinds: list[str], acked:
     )
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(examples(6)))
 def test_no_placement_is_better_than_a_bound(seed):
     """Any way of sharing out slots, with several workers of a topology on a node, and whatever spills over."""
@@ -175,7 +175,7 @@ def test_no_placement_is_better_than_a_bound(seed):
         assert best * full <= 1 + 1e-9
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(examples(6)))
 def test_throughput_bound_holds_for_source_specific_costs(seed):
     of, rng = tiny(seed), np.random.default_rng(seed)

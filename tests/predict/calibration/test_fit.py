@@ -47,7 +47,7 @@ def test_generated_records_are_valid():
         assert not isinstance(parse(encode(record)), RejectedLine)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("costs", OTHERS)
 def test_one_minute_of_records_yields_costs_within_their_intervals(costs):
     seeds, log = 20, Log(SPREAD, **costs)

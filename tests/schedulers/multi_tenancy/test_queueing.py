@@ -113,6 +113,7 @@ def test_placed_topologies_form_a_queue_prefix_without_backfill(name, of):
     assert name == "even" or anything == placed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SCHEDULERS)
 @for_any(FEW, of=of_users(runs=False))
 def test_unplaced_topology_has_no_room_beside_more_urgent_ones(name, of):

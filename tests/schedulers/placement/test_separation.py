@@ -63,7 +63,7 @@ def with_feasibility() -> st.SearchStrategy[tuple[Problem, bool]]:
     return few.map(lambda of: (of, is_feasible(of)))
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["online", "round_robin", "binpack", "offline", "genetic", "optimizer"])
 @for_any(examples(40), known=with_feasibility())
 def test_topology_is_placed_iff_a_feasible_placement_exists(name, known):

@@ -105,6 +105,7 @@ def test_login_with_invalid_credentials_is_rejected(service: Guarded) -> None:
     assert sent(service, "/login", site="cross-site", token=service.secrets["viewer"])[0] == 403
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "target",
     ["//evil.example/", "http://evil.example", "/\\evil.example", "", "x", "/\r\nx: y", "/" + "x" * 3000, "/é"],

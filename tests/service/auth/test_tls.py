@@ -205,7 +205,7 @@ def stored_token(directory: Path, secret: str) -> Path:
     return file
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_jvm_authenticates_with_token_file(speaks: Speaks, state: Path) -> None:
     with guarded(state) as service:
         address = f"http://{service.host}:{service.port}"

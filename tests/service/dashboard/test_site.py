@@ -66,6 +66,7 @@ def test_all_links_resolve_and_all_views_are_linked(pages: dict[str, Page]) -> N
         assert any(shape.fullmatch(path) for path in paths), pattern
 
 
+@pytest.mark.slow
 def test_pages_contain_no_external_references_or_inline_code(shop: Browser, pages: dict[str, Page]) -> None:
     for path, page in pages.items():
         for tag, attributes, _ in page.elements:

@@ -181,6 +181,7 @@ def test_late_and_missing_records_of_all_nodes_are_one_sentence() -> None:
     assert cluster.texts(3) == ["Records of all nodes arrive 3 s late or not at all: this service or its link is slow"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("seconds", "text"), [(-3600, "3,600 s back"), (3600, "3,600 s ahead"), (2.5, "2 s ahead")])
 def test_change_of_the_clock_is_named_for_ten_minutes(seconds: float, text: str) -> None:
     cluster = running()

@@ -144,6 +144,7 @@ def test_the_cluster_with_its_measured_load_can_be_had_as_a_problem_file(port):
     assert problem_to_dict(cluster) == problem_to_dict(CLUSTER)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheduler", ["even", "tag_aware", "predictive"])
 @pytest.mark.parametrize(
     ("conf", "expected"),

@@ -43,7 +43,7 @@ def moments(begin: Begin, seed: int) -> list[int]:
     return list(range(last)) if seed == 1 else sorted(some.sample(range(last), 4))
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(PLANS))
 def test_new_leader_completes_or_rolls_back_running_plan(begin: Begin, seed: int) -> None:
     for moment in moments(begin, seed):
@@ -74,7 +74,7 @@ def test_new_leader_completes_or_rolls_back_running_plan(begin: Begin, seed: int
         assert epochs == sorted(epochs)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(PLANS))
 def test_suspended_former_leader_takes_no_action_on_wakeup(begin: Begin, seed: int) -> None:
     for moment in moments(begin, seed):

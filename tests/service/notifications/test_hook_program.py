@@ -79,7 +79,7 @@ def test_output_of_failed_hook_program_is_reported(tmp_path: Path) -> None:
         load_hook(program(tmp_path, "kill -9 $$"))(FAILURE)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_hanging_hook_program_is_killed_with_its_children(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hook_program, "LIMIT_S", 2.0)
     hook = load_hook(program(tmp_path, f"echo trying; sleep 60 & echo $! > {tmp_path}/child; wait"))

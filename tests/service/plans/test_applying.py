@@ -115,7 +115,7 @@ def test_apply_follows_plan_and_revert_restores_placement(begin: Begin, seed: in
     assert nimbus.is_back(before)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(PLANS))
 def test_killed_service_completes_or_rolls_back_plan(begin: Begin, seed: int) -> None:
     cluster, wanted = moving(seed)

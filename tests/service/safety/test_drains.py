@@ -126,7 +126,7 @@ def test_cordon_survives_restart(nimbus: Nimbus) -> None:
     assert nimbus.now().node_usable.all()
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_drain_resumes_after_service_is_killed(tmp_path: Path) -> None:
     plain = Nimbus(tmp_path, cluster())
     drained(plain)

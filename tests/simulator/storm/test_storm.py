@@ -52,6 +52,7 @@ def test_executor_latency_matches_an_mg1_queue(varies):
     near(batches(of, 80.0, latency_s), service_s * (1 + load * (1 + varies) / 2 / (1 - load)), 0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pending", [1, 3, 20])
 @pytest.mark.parametrize("each_us", [(100.0, 100.0, 100.0), (100.0, 50.0, 20.0)])
 def test_pending_trees_are_a_closed_network(each_us, pending):

@@ -14,7 +14,7 @@ from tests.controller.builders import record
 class Cluster:
     """Two samples, 10 s apart."""
 
-    plan = SimpleNamespace(nodes=[SimpleNamespace(name="node1")], link="5mbit")
+    plan = SimpleNamespace(nodes=[SimpleNamespace(name="node1", link="5mbit")])
 
     def __init__(self, cpu, link):
         self._cpu, self._link = iter(cpu), iter(link)

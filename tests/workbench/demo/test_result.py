@@ -9,7 +9,7 @@ import pytest
 from tests.workbench.demo.results import demo_result
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "gained"),
     [

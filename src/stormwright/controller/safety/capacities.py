@@ -1,4 +1,4 @@
-"""Capacities of nodes as measured, which count more than what ``storm.yaml`` declares.
+"""CPU of nodes as measured, which counts more than ``supervisor.cpu.capacity``.
 
 Workers report the quota of the control group that their node's supervisor is in, and Linux holds both to it. A node
 that declares another number of cores is either filled too much or left half empty.
@@ -43,7 +43,7 @@ class WrongCapacity:
 
 
 def wrong_capacities(problem: Problem) -> Iterator[WrongCapacity]:
-    """Yield the nodes whose measured quota differs from what they declare by more than a fifth."""
+    """Yield the nodes whose measured quota differs from the declared CPU by more than a fifth."""
     for number, (declared, allowed) in _measured(problem).items():
         if not 1 / TOLERANCE <= allowed / declared <= TOLERANCE:
             yield WrongCapacity(problem.supervisors[number].id, problem.cluster.node_names[number], declared, allowed)
