@@ -80,9 +80,10 @@ class Measurement:
         return topology_activity(topology, self.facts_of.get(topology.id, self.facts.slice(0, 0)))
 
     def nodes(self, capacity: Mapping[str, float]) -> dict[str, NodeLoad]:
-        """Return the load of every reporting node, with its quota in cores if known, else its `capacity`."""
+        """Return the load of every reporting node, with its `capacity` in cores if known, or its quota if less."""
         quota = self.node_series.quota_cores(self.start_ms / 1000, self.end_ms / 1000)
-        return node_loads(self.facts, self._mean_cores, {**capacity, **quota})
+        limits = {node: min(capacity.get(node, math.inf), cores) for node, cores in quota.items()}
+        return node_loads(self.facts, self._mean_cores, {**capacity, **limits})
 
     def as_dict(self, capacity: Mapping[str, float]) -> dict[str, Any]:
         """Return the measurement as JSON: CPU in cores, traffic by task."""

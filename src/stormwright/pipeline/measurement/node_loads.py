@@ -24,7 +24,7 @@ class NodeLoad:
         Cores in use on average, by all of its processes where its control group counts them, else by its workers,
         including what no executor accounts for (GC, network).
     capacity_cores
-        Cores that the node's control group allows, else that it declares; None if unknown.
+        Cores of the node, or that its control group allows if they are fewer; None if unknown.
     heap_bytes
         Java heap in use by its workers, the maximum of each in the window.
     workers

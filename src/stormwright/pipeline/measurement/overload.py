@@ -73,11 +73,11 @@ class NodeSeries:
         return np.full(self._end - self._first, np.nan)[inside] if known is None else known[inside]
 
     def limits(self, supervisor: str, begin_s: int, capacity_cores: float) -> FloatArray:
-        """Return the cores that a node has in every settled second from `begin_s` on: its quota, else its capacity."""
+        """Return the cores that a node has in every settled second from `begin_s` on: its capacity or its quota."""
         inside = slice(max(begin_s - self._first, 0), None)
         capacity = np.full(self._end - self._first, capacity_cores)
         known = self._quota.get(supervisor)
-        limits: FloatArray = capacity if known is None else np.where(np.isnan(known), capacity, known)
+        limits: FloatArray = capacity if known is None else np.fmin(capacity, known)
         return limits[inside]
 
     def mean_cores(self, start_s: float, end_s: float) -> dict[str, float]:
@@ -103,7 +103,7 @@ class NodeSeries:
         capacity_cores
             Cores of nodes by supervisor; infinite for a node whose only limit is a quota. One without any is left out.
         part
-            Part of the quota, or of the capacity without one, from which a node is overloaded.
+            Part of the capacity, or of the quota if that is less, from which a node is overloaded.
         """
         return {
             node: _run_at_end(self.cores(node, 0) >= part * self.limits(node, 0, capacity))
