@@ -3,8 +3,9 @@
     python -m benchmarks.storm.demos run [--runs 5] [--minutes 60] [--only TEXT]
     python -m benchmarks.storm.demos compare
 
-Each run is the command of the README in a new process, its result kept as it is. The conditions take turns. A run
-counts as better if something moved, throughput came to one and a half of what it was, and nothing was lost.
+Each run is the command of the README in a new process, its results kept as they are: of a lone topology, and of two
+that share the nodes. The conditions take turns. A run counts as good if the lone one came to 1.3 of its rate, neither
+of the two became slower, and nothing was lost.
 """
 
 from __future__ import annotations
@@ -28,10 +29,15 @@ MEASURES = ("src/stormwright/predict", "src/stormwright/workbench/demo", "src/st
 
 RECORDS = DIRECTORY / "storm-demos"
 
-IDLE, BUSY, SMALL = CONDITIONS = ("idle", "one core busy", "0.25 cores a node")
+IDLE, BUSY, SMALL = CONDITIONS = ("idle", "one core busy", "two thirds of the CPU")
 
-#: What counts as better, of all topologies together.
-BETTER = 1.5
+#: Cores of nodes in the last of them: with less, JVMs take minutes to start.
+SMALL_CORES = "0.4,0.25,0.2"
+
+ALONE, TOGETHER = SCENES = ("alone", "together")
+
+#: What is asked of a lone topology, and what counts as no slower.
+BETTER, NO_SLOWER = 1.3, 0.97
 
 
 def main() -> None:
@@ -52,12 +58,12 @@ def main() -> None:
             if options.only in condition and not file.exists() and time.monotonic() < until_s:
                 found = run(condition)
                 file.write_bytes(gzip.compress(json.dumps(found).encode(), 6))
-                print(condition, number, found["throughput_ratio"], found["verdict"], flush=True)
+                print(condition, number, {name: found[name]["throughput_ratio"] for name in SCENES}, flush=True)
 
 
 def run(condition: str) -> dict[str, Any]:
     """Run the demonstration under a condition; its result, and the seconds that it took."""
-    size = ("--cores-per-node", "0.25") if condition == SMALL else ()
+    size = ("--cores-per-node", SMALL_CORES) if condition == SMALL else ()
     begin = time.monotonic()
     with busy_core() if condition == BUSY else nullcontext():
         command = [sys.executable, "-m", "stormwright", "demo", "--json", *size]
@@ -70,21 +76,33 @@ def run(condition: str) -> dict[str, Any]:
 
 def compare() -> None:
     """Read all runs, and write the page."""
-    rows: list[tuple[str, str, str]] = []
     runs = {
         condition: [_read(file) for file in sorted(RECORDS.glob(f"{condition.replace(' ', '-')}.*.json.gz"))]
         for condition in CONDITIONS
     }
     every = [one for of in runs.values() for one in of]
-    good = [one for one in every if one["moves"] and one["throughput_ratio"] >= BETTER and not one["lost"]]
-    rows.append((f"moved, at least {BETTER} × together, nothing lost", "15 of 15", f"{len(good)} of {len(every)}"))
+    asked = f"alone ≥ {BETTER}, both of the pair ≥ {NO_SLOWER}, nothing lost"
+    rows = [(asked, "15 of 15", f"{sum(map(_is_good, every))} of {len(every)}")]
     for condition, of in runs.items():
+        for scene in SCENES if of else ():
+            rows += _rows(f"{scene}, {condition}", [one[scene] for one in of], BETTER if scene == ALONE else None)
         if of:
-            rows += _rows(condition, of)
+            rows.append((f"time of a run, {condition}", "", f"{median(one['seconds'] for one in of) / 60:.1f} min"))
     write_results("storm-demos", "The README's demonstration under three conditions", rows, {"runs": runs})
 
 
-def _rows(condition: str, of: list[dict[str, Any]]) -> list[tuple[str, str, str]]:
+def _is_good(run: dict[str, Any]) -> bool:
+    ratios = [_ratio(topology) for topology in run[TOGETHER]["topologies"]]
+    lost = sum(run[scene]["lost"] for scene in SCENES)
+    return run[ALONE]["throughput_ratio"] >= BETTER and min(ratios) >= NO_SLOWER and not lost
+
+
+def _ratio(topology: dict[str, Any]) -> float:
+    ratio: float = topology["after"]["acked_tps"] / topology["before"]["acked_tps"]
+    return ratio
+
+
+def _rows(condition: str, of: list[dict[str, Any]], asked: float | None) -> list[tuple[str, str, str]]:
     ratios, promised = [one["throughput_ratio"] for one in of], []
     agrees, inside, moved = [], 0, 0
     for one in of:
@@ -94,15 +112,16 @@ def _rows(condition: str, of: list[dict[str, Any]]) -> list[tuple[str, str, str]
             if one["moves"]:
                 ends = after["predicted"]["acked_tps"]
                 moved += 1
-                inside += ends["low"] <= after["acked_tps"] / before["acked_tps"] * _value(before) <= ends["high"]
-                promised.append(ends["value"] / _value(before) / (after["acked_tps"] / before["acked_tps"]))
+                inside += ends["low"] <= _ratio(topology) * _value(before) <= ends["high"]
+                promised.append(ends["value"] / _value(before) / _ratio(topology))
     moves = sum(bool(one["moves"]) for one in of)
+    each = [_ratio(topology) for one in of for topology in one["topologies"]]
+    silence_s = max(t["longest_time_without_ack_s"] for one in of for t in one["topologies"])
+    found = f"{min(ratios):.2f} to {max(ratios):.2f}, mean {geometric_mean(ratios):.2f}, {len(of)} runs, {moves} moved"
+    if len(each) > len(ratios):
+        found += f"; of a topology {min(each):.2f} to {max(each):.2f}"
     return [
-        (
-            f"throughput together / before, {condition}",
-            f"≥ {BETTER}",
-            f"{min(ratios):.2f} to {max(ratios):.2f}, mean {geometric_mean(ratios):.2f}, {len(of)} runs, {moves} moved",
-        ),
+        (f"throughput / before, {condition}", f"≥ {asked}" if asked else f"each ≥ {NO_SLOWER}", found),
         (
             f"predicted / measured rate of what ran first, {condition}",
             "0.9 to 1.1",
@@ -114,12 +133,7 @@ def _rows(condition: str, of: list[dict[str, Any]]) -> list[tuple[str, str, str]
             f"median {median(promised):.2f}, inside the interval {inside} of {moved}" if promised else "–",
         ),
         (f"tuple trees lost, {condition}", "0", str(sum(one["lost"] for one in of))),
-        (
-            f"longest time without an ack, {condition}",
-            "",
-            f"{max(t['longest_time_without_ack_s'] for one in of for t in one['topologies']):.1f} s",
-        ),
-        (f"time of a run, {condition}", "", f"{median(one['seconds'] for one in of) / 60:.1f} min"),
+        (f"longest time without an ack, {condition}", "", f"{silence_s:.1f} s"),
     ]
 
 

@@ -38,11 +38,15 @@ def test_demo_prints_and_writes_all_results(run, calls, tmp_path):
     assert "nodes share the machine's cores: only root can make control groups" in out
     assert "under even: fullest was the CPU of node n0, 95%; predicted limit: the CPU of node n0 (words)" in out
     assert (calls[0].scheduler_name, calls[0].cluster.link) == (DEFAULT_SCHEDULER, "40mbit")
-    assert (tmp_path / "new" / "report.html").exists()
-    code, out, _ = run("demo", "--output", tmp_path, "--scheduler", "even", "--link", "1mbit", "--json")
+    assert [len(each.submissions) for each in calls] == [1, 2], "a lone topology, then two together"
+    assert all((tmp_path / "new" / scene / "report.html").exists() for scene in ("alone", "together"))
+    options = ("--scheduler", "even", "--link", "1mbit", "--json")
+    code, out, _ = run("demo", "--output", tmp_path, *options, "--topology", "word-count")
     assert code == 0
     assert orjson.loads(out) == orjson.loads((tmp_path / "result.json").read_bytes())
-    assert (calls[1].scheduler_name, calls[1].cluster.link) == ("even", "1mbit")
+    assert (calls[2].scheduler_name, calls[2].cluster.link) == ("even", "1mbit")
+    code, out, _ = run("demo", "--output", tmp_path, *options)
+    assert [*orjson.loads(out)] == ["alone", "together"]
 
 
 @pytest.mark.slow
@@ -94,7 +98,7 @@ def test_number_of_rounds_and_decisions_has_limits(run, calls, option, number):
 def test_demo_reports_rollback_as_success(run, calls, monkeypatch, tmp_path):
     result = rolled_back()
     monkeypatch.setattr(running, "run_demo", lambda settings, then: result)
-    code, out, _ = run("demo", "--output", tmp_path)
+    code, out, _ = run("demo", "--output", tmp_path, "--topology", "word-count")
     assert code == 0
     assert result.trials[0].text in out
     found = orjson.loads((tmp_path / "result.json").read_bytes())
@@ -138,7 +142,7 @@ def test_demo_keep_serves_dashboard_until_interrupted(run, calls, monkeypatch, t
     monkeypatch.setattr(running, "run_demo", demonstrate)
     before = [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)]
     try:
-        code, _, err = run("demo", "--output", tmp_path, "--keep")
+        code, _, err = run("demo", "--output", tmp_path, "--topology", "word-count", "--keep")
     finally:
         for each, handler in zip((signal.SIGINT, signal.SIGTERM), before, strict=True):
             signal.signal(each, handler)

@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from stormwright.workbench.demo.result import DemoResult
 
 
+#: Topologies of the demonstration's scenes, one after the other: a lone one, and two that share the nodes.
+SCENES = {"alone": ("word-count",), "together": ("word-count", "word-count")}
+
+
 @click.command()
 @options.scheduler
 @options.parameters
@@ -39,7 +43,7 @@ if TYPE_CHECKING:
     multiple=True,
     metavar="KIND[:KEY=VALUE,…]",
     help="Topology to run; repeat for several: word-count, exclamation, rolling-top-words, reference, linear, "
-    "diamond, star, page-load, processing, advertising, sol.  [default: two word counts]",
+    "diamond, star, page-load, processing, advertising, sol.  [default: a word count alone, then two together]",
 )
 @options.nodes
 @click.option("--slots", default=6, type=options.WholeRange(), show_default=True, help="Worker slots per node.")
@@ -52,8 +56,8 @@ if TYPE_CHECKING:
 @click.option(
     "--cores-per-node",
     type=options.PerNode(float),
-    help=f"CPU limit of every node, in cores, or of each (0.7,0.4,0.25); 0 for no limit.  [default: up to "
-    f"{CORES:g}; no limit where this machine does not support one]",
+    help=f"CPU limit of every node, in cores, or of each (0.7,0.4,0.25); 0 for no limit.  [default: {CORES:g} in the "
+    "mean, three nodes being unlike; no limit where this machine does not support one]",
 )
 @click.option(
     "--warm-up",
@@ -90,7 +94,7 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path, file_okay=False),
     default=Path("demo-output"),
     show_default=True,
-    help="Directory of report.html and result.json.",
+    help="Directory of report.html and result.json, by default one for each scene.",
 )
 @click.option(
     "--simulated",
@@ -121,12 +125,12 @@ def command(
     as_json: bool,
 ) -> None:
     """Topologies run on a real Storm cluster, are moved safely to where a scheduler places them, and measured before
-    and after.
+    and after: by default one alone, then two that share the nodes.
 
-    Nodes have CPU limits of their own where this machine supports them. The prediction for each placement is shown
-    beside the measurement. A placement that turns out to be worse is rolled back, costs are corrected by the
-    measurement, and a second decision is made. Exits with 1 if tuples were lost, or a move improved nothing and was not
-    rolled back.
+    Nodes have CPU limits of their own, and are unlike, where this machine supports it. The prediction for each
+    placement is shown beside the measurement. A placement that turns out to be worse is rolled back, costs are
+    corrected by the measurement, and a second decision is made. Exits with 1 if tuples were lost, or a move improved
+    nothing and was not rolled back.
     """
     # Imported here: `stormwright demo --help` needs neither Spark nor a web server.
     from stormwright.schedulers.toolkit.from_scratch import why_nothing_moves
@@ -143,29 +147,39 @@ def command(
     def report_to(line: str) -> None:
         progress.print(f"[dim]{time.monotonic() - begin:6.1f} s[/dim]  {escape(printable(line))}", soft_wrap=True)
 
-    scheduler = _deciding(scheduler_name, assignments, from_scratch)
-    with shown(write=report_to):
-        if why := why_nothing_moves(scheduler_name, scheduler):
-            report_to(why)
-        settings = DemoSettings(
-            cluster=(virtual_cluster if simulated else fair_cluster)(nodes, slots, link, cores_per_node),
-            submissions=parse_submissions(list(specs or ("word-count", "word-count"))),
-            scheduler=scheduler,
-            scheduler_name=scheduler_name,
-            warm_up_s=warm_up_s,
-            measure_s=measure_s,
-            look_back=scheduler_name == DEFAULT_SCHEDULER if look_back is None else look_back,
-            rounds=rounds,
-            decisions=decisions,
-        )
-        report_to(demo_table.network_line(settings))
-        report_all = partial(_report_result, settings, output, progress, as_json)
-        then = partial(_go_on, report_all) if keep else None
-        result = run_simulated(settings) if simulated else run_demo(settings, then)
-    if not keep:
-        report_all(result)
-    if not result.succeeded:
-        progress.print("tuples were lost" if result.lost else "nothing improved")
+    cluster = (virtual_cluster if simulated else fair_cluster)(nodes, slots, link, cores_per_node)
+    scenes = {"": specs} if specs else SCENES
+    documents, succeeded = {}, True
+    for scene, topologies in scenes.items():
+        scheduler = _deciding(scheduler_name, assignments, from_scratch)
+        with shown(write=report_to):
+            if why := why_nothing_moves(scheduler_name, scheduler):
+                report_to(why)
+            settings = DemoSettings(
+                cluster=cluster,
+                submissions=parse_submissions(list(topologies)),
+                scheduler=scheduler,
+                scheduler_name=scheduler_name,
+                warm_up_s=warm_up_s,
+                measure_s=measure_s,
+                look_back=scheduler_name == DEFAULT_SCHEDULER if look_back is None else look_back,
+                rounds=rounds,
+                decisions=decisions,
+            )
+            report_to(f"{scene}: {demo_table.network_line(settings)}" if scene else demo_table.network_line(settings))
+            report_all = partial(_report_result, settings, output / scene, progress, as_json)
+            is_last = scene == list(scenes)[-1]
+            then = partial(_go_on, report_all) if keep and is_last else None
+            result = run_simulated(settings) if simulated else run_demo(settings, then)
+        if then is None:
+            report_all(result)
+        documents[scene] = demo_table.as_dict(result)
+        if not result.succeeded:
+            progress.print("tuples were lost" if result.lost else "nothing improved")
+            succeeded = False
+    if as_json:
+        click.echo(json.dumps(documents.get("", documents)))
+    if not succeeded:
         ctx.exit(1)
 
 
@@ -189,9 +203,7 @@ def _report_result(settings: DemoSettings, output: Path, progress: Console, as_j
     document = demo_table.as_dict(result)
     write_bytes(output / "result.json", f"{json.dumps(document, indent=1)}\n".encode())
     write_html(result, settings, output / "report.html")
-    if as_json:
-        click.echo(json.dumps(document))
-    else:
+    if not as_json:
         _print(result, progress)
         progress.print(escape(printable(f"report: {output / 'report.html'}")), soft_wrap=True)
 

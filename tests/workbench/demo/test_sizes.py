@@ -17,9 +17,10 @@ def machine(monkeypatch):
 
 def test_nodes_have_cpu_of_their_own_and_links_as_a_usual_node(monkeypatch):
     found = fair_cluster(3, 6, None, None)
-    assert (found.cores_per_node, found.link, found.cpu_limits) == (0.4, "25mbit", "groups")
+    assert (found.cores_per_node, found.link, found.cpu_limits) == ((0.6, 0.35, 0.25), "25mbit", "groups")
+    assert fair_cluster(2, 6, None, None).cores_per_node == 0.4, "only three are unlike by default"
     monkeypatch.setattr(run, "fitting_cores", lambda nodes: 20.0)
-    assert fair_cluster(3, 6, None, None).cores_per_node == 0.4, "figures are alike on larger machines"
+    assert fair_cluster(3, 6, None, None).cores_per_node == (0.6, 0.35, 0.25), "figures are alike on larger machines"
 
 
 def test_cluster_without_cpu_limits_uses_defaults_with_notice(monkeypatch, caplog):

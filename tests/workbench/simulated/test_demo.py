@@ -15,6 +15,7 @@ from stormwright.workbench.simulated.cluster import virtual_cluster
 @pytest.mark.spark
 def test_the_whole_main_job_without_storm(tmp_path: Path) -> None:
     options = ["--warm-up", "5", "--measure", "15", "--output", str(tmp_path), "--json"]
+    options += ["--topology", "word-count", "--topology", "word-count", "--cores-per-node", "0.4"]
     # In a process of its own: it starts Spark, and ends it, and other tests share theirs.
     command = [sys.executable, "-m", "stormwright", "demo", "--simulated", *options]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -40,4 +41,5 @@ def test_the_whole_main_job_without_storm(tmp_path: Path) -> None:
 def test_a_virtual_cluster_is_the_same_whatever_this_machine_has() -> None:
     config = virtual_cluster(4, 3, None, None)
     assert (config.nodes, config.slots, config.link, config.cores_per_node) == (4, 3, "25mbit", 0.4)
+    assert virtual_cluster(3, 3, None, None).cores_per_node == pytest.approx((0.6, 0.35, 0.25))
     assert virtual_cluster(4, 3, "1gbit", 0.0).declared == (2.0,) * 4

@@ -21,7 +21,14 @@ from stormwright.storm.local_cluster import LocalCluster, LocalClusterConfig, fi
 from stormwright.workbench.demo.cluster import DemoCluster, VirtualCluster
 from stormwright.workbench.demo.measure import longest_silence_s
 from stormwright.workbench.demo.result import DemoResult, Phase, TopologyResult
-from stormwright.workbench.demo.settings import CORES, LINK, LINK_OF_SHARED_CORES, DemoSettings, MeasuredStart
+from stormwright.workbench.demo.settings import (
+    CORES,
+    LINK,
+    LINK_OF_SHARED_CORES,
+    UNLIKE,
+    DemoSettings,
+    MeasuredStart,
+)
 from stormwright.workbench.demo.steps import ClusterStage, finish, submit
 from stormwright.workbench.demo.trials import PlacementTrials
 
@@ -64,7 +71,7 @@ def fair_cluster(
     link
         Speed of links, of all nodes or of each; None for one that fits.
     cores_per_node
-        Cores, of all nodes or of each; None for those that fit, 0 for no limit.
+        Cores, of all nodes or of each; None for those that fit, three nodes being unlike, and 0 for no limit.
 
     Raises
     ------
@@ -81,7 +88,12 @@ def fair_cluster(
     if reason:
         log.warning("nodes share the machine's cores: %s", reason)
         return demo_cluster(nodes=nodes, slots=slots, link=link or LINK_OF_SHARED_CORES)
-    return demo_cluster(nodes=nodes, slots=slots, link=link or LINK, cores_per_node=cores)
+    return demo_cluster(nodes=nodes, slots=slots, link=link or LINK, cores_per_node=unlike_cores(nodes, cores))
+
+
+def unlike_cores(nodes: int, mean: float) -> float | tuple[float, ...]:
+    """Return cores of nodes: of three nodes unlike ones about a mean, none too small for JVMs; else the mean for all."""
+    return tuple(round(max(mean * each, _MIN_CORES), 3) for each in UNLIKE) if nodes == len(UNLIKE) else mean
 
 
 def run_demo(settings: DemoSettings, then: Then | None = None) -> DemoResult:

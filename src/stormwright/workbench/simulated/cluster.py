@@ -31,7 +31,7 @@ from stormwright.storm.local_cluster.cpu import NodeCpu
 from stormwright.storm.local_cluster.plan import UNLIMITED_CORES
 from stormwright.storm.local_cluster.running import LinkBytes, limits_text
 from stormwright.workbench.demo.result import DemoResult
-from stormwright.workbench.demo.run import demo_cluster, run_demo_on
+from stormwright.workbench.demo.run import demo_cluster, run_demo_on, unlike_cores
 from stormwright.workbench.demo.settings import CORES, LINK, DemoSettings
 from stormwright.workbench.demo.submissions import Submission
 from stormwright.workbench.simulated.topologies import simulated_problem, simulated_topologies
@@ -79,7 +79,7 @@ def virtual_cluster(
     InputError
         A size makes no sense.
     """
-    cores = CORES if cores_per_node is None else cores_per_node or None
+    cores = unlike_cores(nodes, CORES) if cores_per_node is None else cores_per_node or None
     return demo_cluster(nodes=nodes, slots=slots, link=link or LINK, cores_per_node=cores)
 
 
