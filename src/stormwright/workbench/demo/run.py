@@ -92,7 +92,7 @@ def fair_cluster(
 
 
 def unlike_cores(nodes: int, mean: float) -> float | tuple[float, ...]:
-    """Return cores of nodes: of three nodes unlike ones about a mean, none too small for JVMs; else the mean for all."""
+    """Return cores of nodes: of three unlike ones about a mean, none too small for JVMs; else the mean for all."""
     return tuple(round(max(mean * each, _MIN_CORES), 3) for each in UNLIKE) if nodes == len(UNLIKE) else mean
 
 
