@@ -29,6 +29,7 @@ from stormwright.service.plans.move_runner import MoveRunner
 from stormwright.service.plans.outcomes import MoveOutcomes
 from stormwright.service.plans.plan_service import PlanMakers, PlanService
 from stormwright.service.plans.store import PlanStore
+from stormwright.service.safety.trial_budget import TrialBudget
 from stormwright.service.settings import ServiceSettings
 from stormwright.service.storage.database import FILE, State
 from stormwright.service.storage.history import HistorySettings, ServiceHistory
@@ -162,6 +163,9 @@ class View:
     def unfit(self) -> dict[str, str]:
         return {}
 
+    def unfitted(self, problem: Problem) -> dict[str, str]:
+        return {}
+
     def note(self, problem: Problem, *, fit: bool = False) -> None:
         pass
 
@@ -169,7 +173,9 @@ class View:
 class Deciding:
     """The deciding part of a service over a state directory."""
 
-    def __init__(self, storm: VirtualStorm, state: Path, scheduler: Scheduler, **settings: Any) -> None:
+    def __init__(
+        self, storm: VirtualStorm, state: Path, scheduler: Scheduler, bold: Scheduler | None = None, **settings: Any
+    ) -> None:
         self.storm = storm
         # Where a decision was made once in a long time, the second is none that it cooled down for.
         triggers = TriggerParams(period_s=10, cool_down_s=10)
@@ -182,7 +188,10 @@ class Deciding:
         self.history = ServiceHistory(HistorySettings(), state, self.state, "forced", journal.record_evaluation)
         self.refused = RefusedPlacements(self.state.document("refused"))
         view = cast(Any, View(storm))
-        self.decider = Decider(self.settings, scheduler, view, self.memory, self.history, self.refused, guard)
+        trials = TrialBudget(self.state, self.settings.trials_per_day)
+        self.decider = Decider(
+            self.settings, scheduler, view, self.memory, self.history, self.refused, guard, None, trials, bold
+        )
         outcomes = MoveOutcomes(self.decider, view, self.history, self.memory, self.refused, guard)
         self.runner = MoveRunner(storm.move, self.memory, self.history, "forced", triggers.cool_down_s, journal)
         makers = PlanMakers(TRAFFIC, lambda _: scheduler, scheduler)

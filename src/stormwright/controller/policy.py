@@ -28,6 +28,10 @@ from stormwright.schedulers.toolkit.triggers import (
 OVERLOAD_GAIN_PERCENT = 5.0
 
 
+#: Minimum expected gain of a trial in percent: it pauses the topology once, or twice where it is taken back.
+TRIAL_GAIN_PERCENT = 15.0
+
+
 @dataclass(frozen=True)
 class DecisionTimes:
     """Times of past looks and moves, in seconds of one clock.
@@ -108,6 +112,44 @@ def decide(
         gains=aim.adapts.gains,
     )
     return propose(problem, Improve((aim.objective,), unattended=unattended), inputs)
+
+
+def try_out(
+    problem: Problem,
+    scheduler: Scheduler,
+    budget: MoveBudget,
+    stay: Mapping[str, str | Forbidden],
+    aim: PlacementAim,
+) -> Plan | NoPlan:
+    """Decide about a trial: the move of one topology that the model expects much of, and is not sure of.
+
+    Parameters
+    ----------
+    problem
+        What runs now under the load measured last.
+    scheduler
+        Scheduler that subtracts no prediction error.
+    budget
+        Limits of one decision.
+    stay
+        Topologies that do not move, with the reason.
+    aim
+        Objective of placements.
+    """
+
+    def accepts(outlook: Outlook) -> str | None:
+        worth = outlook.gain_percent >= TRIAL_GAIN_PERCENT and not outlook.has_room
+        return f"worth a trial: {outlook.gained}, {outlook.interval}" if worth else None
+
+    inputs = PlanInputs(
+        scheduler=scheduler,
+        stay=stay,
+        budget=replace(budget, max_topologies=1),
+        refuses=aim.refuses,
+        assumptions=aim.assumptions,
+        gains=aim.adapts.gains,
+    )
+    return propose(problem, Improve((aim.objective,), unattended=Unattended(accepts, is_trial=True)), inputs)
 
 
 def _because(triggers: TriggerParams, view: TriggerView, adapts: Adaptation) -> Because:

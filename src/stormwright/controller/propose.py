@@ -161,13 +161,16 @@ class _Proposal:
         wanted = answer.slot_of_executor
         outlook = outlooks.of(wanted)
         reason = unattended.accepts(outlook)
-        if reason and not outlook.is_sure and (step := _sure_step(problem, outlooks, wanted)) is not None:
+        if reason and unattended.is_trial:
+            wanted, outlook = _largest_step(problem, outlooks, wanted)
+            answer, reason = replace(answer, slot_of_executor=wanted), unattended.accepts(outlook)
+        elif reason and not outlook.is_sure and (step := _sure_step(problem, outlooks, wanted)) is not None:
             # One topology alone: its effect is measured before the next one moves.
             slots, one = step
             if small := unattended.accepts(one):
                 reason, wanted, outlook = f"{small}, a first step", slots, one
                 answer = replace(answer, slot_of_executor=slots)
-        if reason is None or not outlook.is_sure:
+        if reason is None or not (outlook.is_sure or unattended.is_trial):
             unsure = "the gain is within the error of predictions" if reason and not outlook.is_sure else ""
             figures = (self._has_room,) if outlook.has_room else (outlook.text, unsure, outlook.less)
             why = "; ".join(filter(None, (unattended.drifted, *figures)))
@@ -189,7 +192,8 @@ class _Proposal:
                 loses = f"but only a part of it can move now, and that alone: {part.text}"
                 return self._none("part_loses", f"no move is worth it: {reason}; {loses}", order)
         plan = self._plan(order, slots, reason)
-        return plan.model_copy(update={"reason": reason, "because": unattended.because(outlook)})
+        update = {"reason": reason, "because": unattended.because(outlook), "trial": unattended.is_trial}
+        return plan.model_copy(update=update)
 
     def repair(self, request: Repair) -> Plan | NoPlan:
         problem, inputs = self._problem, self._terms
@@ -414,6 +418,21 @@ def _sure_step(problem: Problem, outlooks: Outlooks, wanted: IntArray) -> tuple[
         if found.is_sure and (best is None or (found.at_least_percent or 0) > (best[1].at_least_percent or 0)):
             best = slots, found
     return best
+
+
+def _largest_step(problem: Problem, outlooks: Outlooks, wanted: IntArray) -> tuple[IntArray, Outlook]:
+    """Return the placement that moves only the topology with the largest expected gain, of those in nobody's way."""
+    best = wanted, outlooks.of(wanted)
+    moved = np.bincount(problem.executor_topology, wanted != problem.current_slot, len(problem.topologies))
+    if np.count_nonzero(moved) < 2:
+        return best
+    steps = []
+    for index in np.argsort(-moved, kind="stable")[: min(MAX_STEPS, np.count_nonzero(moved))].tolist():
+        own, slots = problem.executors_of(index), problem.current_slot.copy()
+        slots[own] = wanted[own]
+        if not np.isin(slots[own], problem.current_slot[problem.executor_topology != index]).any():
+            steps.append((slots, outlooks.of(slots)))
+    return max(steps, key=lambda step: step[1].gain_percent, default=best)
 
 
 def _stopped(problem: Problem, slots: IntArray) -> list[str]:

@@ -28,11 +28,14 @@ class Unattended:
         Returns the anomaly without which it would not be.
     drifted
         Drift of the load that is stated where nothing is worth it; empty without drift.
+    is_trial
+        Whether the gain may be unsure, as its measurement decides whether the topology stays.
     """
 
     accepts: Callable[[Outlook], str | None]
     because: Callable[[Outlook], Because] = lambda _: ""
     drifted: str = ""
+    is_trial: bool = False
 
 
 @dataclass(frozen=True)

@@ -289,6 +289,8 @@ class Plan(PlanSummary):
         Promise by topology id.
     because
         Anomaly without which it would not have been proposed.
+    trial
+        Whether the prediction is too uncertain for a promise: the topology goes back unless it is measurably better.
     moving, moving_s
         Topologies (names) that are paused to be moved now, and for how many seconds; None if unknown.
     left_s
@@ -323,6 +325,7 @@ class Plan(PlanSummary):
     predictions: Annotated[tuple[PlannedTopology, ...], _field("predictions", "moved")] = ()
     promises: dict[str, Promise] = Field(default_factory=dict)
     because: Because = ""
+    trial: bool = False
     moving: tuple[str, ...] = ()
     moving_s: float | None = None
     left_s: float | None = None

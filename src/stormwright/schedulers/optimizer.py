@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from stormwright.errors import Fault, InputError
-from stormwright.model import UNPLACED, Assignment, Problem
+from stormwright.model import UNPLACED, Assignment, Problem, Scheduler
 from stormwright.model.arrays import IntArray
 from stormwright.model.topology_config import WORKERS, WORKERS_KEY
 from stormwright.optimize.layout.objective import Prices
@@ -315,6 +315,13 @@ class OptimizerScheduler:
             slots = found.slot_of_executor
             reported["proof"] = bound_cost(problem, slots, self.params.bound_budget_s, WEIGHTS).figures(problem, slots)
         return replace(found, parameters={**found.parameters, **reported})
+
+
+def without_caution(scheduler: Scheduler) -> Scheduler | None:
+    """Return the scheduler with predictions as they are, whatever their errors; None if it subtracts none."""
+    if not isinstance(scheduler, OptimizerScheduler) or not scheduler.params.caution:
+        return None
+    return OptimizerScheduler(replace(scheduler.params, caution=0.0))
 
 
 def _even_starts(problem: Problem, keeps_requests: bool) -> Iterator[IntArray]:

@@ -35,6 +35,7 @@ from stormwright.pipeline.streaming.progress import with_names
 from stormwright.pipeline.streaming.stream import LoadStream
 from stormwright.plans.plan import Plan, Step
 from stormwright.schedulers import Scheduler
+from stormwright.schedulers.optimizer import without_caution
 from stormwright.schedulers.toolkit.registry import cpu_percent
 from stormwright.schedulers.toolkit.resolve import scheduler_keeping_running
 from stormwright.schedulers.toolkit.traits import warm_up
@@ -69,6 +70,7 @@ from stormwright.service.plans.scheduler_wrappers import with_memory
 from stormwright.service.plans.store import PlanExpiry, PlanStore
 from stormwright.service.safety.anomalies import AnomalyMonitor, EventNotifier, SlowNodeMonitor
 from stormwright.service.safety.move_budget import MoveBudgetKeeper
+from stormwright.service.safety.trial_budget import TrialBudget
 from stormwright.service.settings import ServiceSettings
 from stormwright.service.status import ServiceStatus
 from stormwright.service.storage.calibration import CostCalibration
@@ -232,6 +234,7 @@ class Control:
 def build_control(
     settings: ServiceSettings,
     scheduler: Scheduler,
+    bold: Scheduler | None,
     scheduler_name: str,
     makers: PlanMakers,
     storage: Storage,
@@ -249,8 +252,8 @@ def build_control(
     ----------
     settings
         Settings of the service.
-    scheduler, scheduler_name
-        Scheduler of the service's decisions, and its name.
+    scheduler, bold, scheduler_name
+        Scheduler of the service's decisions, the same without caution for trials, and its name.
     makers
         Make the plans of people.
     storage, measurement
@@ -266,7 +269,8 @@ def build_control(
     """
     plans, journal, history, budget = storage.plans, storage.journal, storage.history, storage.budget
     plan_service = PlanService(plans, journal, guard, view.problem, makers, scheduler_name)
-    decider = Decider(settings, scheduler, view, memory, history, storage.refused, guard, budget)
+    trials = TrialBudget(storage.state, settings.trials_per_day)
+    decider = Decider(settings, scheduler, view, memory, history, storage.refused, guard, budget, trials, bold)
     cool_down_s = settings.triggers.cool_down_s
     runner = MoveRunner(move, memory, history, scheduler_name, cool_down_s, journal, notify, budget)
     outcomes = MoveOutcomes(decider, view, history, memory, storage.refused, guard)
@@ -386,6 +390,7 @@ class Service:
         self._control = control = build_control(
             settings,
             own,
+            without_caution(scheduler),
             scheduler_name,
             makers,
             storage,

@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 
 from stormwright.controller.objectives.bounds import out_of_bounds
 from stormwright.controller.objectives.objective import PlacementAim
-from stormwright.controller.objectives.outlook import TRAFFIC
+from stormwright.controller.objectives.outlook import THROUGHPUT, TRAFFIC
 from stormwright.controller.objectives.refusals import RefusedPlacements
 from stormwright.controller.planning.order import Forbidden
-from stormwright.controller.policy import decide
+from stormwright.controller.policy import decide, try_out
 from stormwright.controller.propose import propose
 from stormwright.controller.requests import NoPlan, Place, PlanInputs
 from stormwright.controller.safety.holds import HOLD_CODES, Hold
@@ -28,6 +28,7 @@ from stormwright.schedulers.toolkit.triggers import ONLINE, Adaptation, TriggerP
 from stormwright.service.memory import ServiceMemory
 from stormwright.service.plans.guard import Guard
 from stormwright.service.safety.move_budget import MoveBudgetKeeper
+from stormwright.service.safety.trial_budget import TrialBudget
 from stormwright.service.settings import ServiceSettings
 from stormwright.service.storage.history import ServiceHistory
 from stormwright.service.view import View
@@ -92,6 +93,8 @@ class Decider:
         Automation modes, holds and drains, which restrict what may move.
     budget
         Adaptive move budget; None for that of the settings.
+    trials, bold
+        Budget of trials, and the scheduler that subtracts no prediction error for them; None for no trials.
     """
 
     def __init__(
@@ -104,8 +107,11 @@ class Decider:
         refused: RefusedPlacements,
         guard: Guard,
         budget: MoveBudgetKeeper | None = None,
+        trials: TrialBudget | None = None,
+        bold: Scheduler | None = None,
     ) -> None:
         self._guard, self._budget = guard, budget
+        self._trials, self._bold = trials, bold
         self._settings = settings
         self._scheduler = scheduler
         self._view = view
@@ -234,9 +240,29 @@ class Decider:
             drift_text(drifts, problem),
             PlacementAim(self._settings.objective, refuses=self._refuses, adapts=adapts),
         )
+        if isinstance(decision, NoPlan) and decision.code in ("small_gain", "part_loses"):
+            decision = self._trial(problem, adapts) or decision
         if isinstance(decision, Plan) or decision.searched:
             self._note(problem, decision, clock.now_s)
         return decision
+
+    def _trial(self, problem: Problem, adapts: Adaptation) -> Plan | None:
+        """Return a trial, if one may be made now and promises enough."""
+        settings = self._settings
+        if self._bold is None or self._trials is None or settings.objective != THROUGHPUT:
+            return None
+        spent = self._trials.spent([topology.name for topology in problem.topologies])
+        if len(spent) == len(problem.topologies):
+            return None
+        stay = {**self._memory.staying, **{t.id: spent[t.name] for t in problem.topologies if t.name in spent}}
+        budget = self._budget.now() if self._budget else settings.budget
+        found = try_out(
+            problem, self._bold, budget, stay, PlacementAim(THROUGHPUT, refuses=self._refuses, adapts=adapts)
+        )
+        if isinstance(found, NoPlan) or self._guard.verdict(found)[0] != AUTO:
+            return None
+        self._trials.begin(sorted({move.name for move in found.moves}))
+        return found
 
     def _refuses(
         self, problem: Problem, wanted: IntArray, worth: Mapping[str, float], rate_tps: Mapping[str, float]

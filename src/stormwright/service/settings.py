@@ -61,6 +61,9 @@ class ServiceSettings:
         Seconds for which a topology has to be measured after its workers have warmed up before it may move.
     budget_adapts
         Whether the move budget starts low, and shrinks after moves that disturbed the cluster.
+    trials_per_day
+        Trials of one topology within a day, in mode ``auto`` with objective throughput: moves that are expected to gain
+        much, and are undone unless they measurably do.
     most_missing
         Nothing moves while more than this fraction of the recently present nodes is missing.
     clock
@@ -89,6 +92,7 @@ class ServiceSettings:
     triggers: TriggerParams = field(default_factory=TriggerParams)
     budget: MoveBudget = field(default_factory=MoveBudget)
     budget_adapts: bool = False
+    trials_per_day: int = 2
     limits: MoveLimits = field(default_factory=MoveLimits)
     stream: StreamSettings = field(default_factory=StreamSettings)
     access: AccessSettings = field(default_factory=AccessSettings)

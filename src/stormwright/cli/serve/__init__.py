@@ -97,6 +97,15 @@ _SECONDS = options.FiniteRange(0, 1e6)
     help="Minimum measurement time of a topology before it is moved, in seconds after its workers have warmed up.",
 )
 @click.option(
+    "--trials",
+    "trials_per_day",
+    default=2,
+    show_default=True,
+    type=options.WholeRange(0),
+    help="In mode auto with objective throughput: trials of a topology within a day. A trial is a move that is expected "
+    "to gain much, but not surely; it is undone unless the topology is measurably better. 0 for none.",
+)
+@click.option(
     "--cool-down",
     "cool_down_s",
     default=TRIGGER_COOL_DOWN_S,

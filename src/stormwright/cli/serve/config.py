@@ -22,7 +22,7 @@ _FILE, _GIVEN = "stormwright.config", "stormwright.given"
 
 #: Section → keys that may stand in it; they may stand above all sections, too.
 SECTIONS: Mapping[str, Sequence[str]] = {
-    "triggers": ("overload", "period", "objective", "gain", "least-measured", "cool-down", "alarm-after"),
+    "triggers": ("overload", "period", "objective", "gain", "least-measured", "trials", "cool-down", "alarm-after"),
     "budget": ("max-topologies", "max-executors", "most-missing"),
 }
 

@@ -99,6 +99,7 @@ def prepared(values: Mapping[str, Any]) -> ServiceParts:
         objective=objective,
         adapts=adapts,
         least_measured_s=values["least_measured_s"],
+        trials_per_day=values["trials_per_day"],
         most_missing=values["most_missing_percent"] / 100,
         budget=MoveBudget(values["max_topologies"], values["max_executors"]),
         budget_adapts=True,

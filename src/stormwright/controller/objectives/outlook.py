@@ -69,8 +69,8 @@ class Outlook:
         Worth of the placement by topology id, higher is better; for running topologies with a measured load.
     promises
         Promise by topology id.
-    at_least_percent
-        Lower end of the interval of the gain; None for objectives without one.
+    at_least_percent, at_most_percent
+        Ends of the interval of the gain; None for objectives without one.
     has_room
         Whether every topology already reaches so much more than its measured rate that no rate can gain.
     explained
@@ -86,6 +86,7 @@ class Outlook:
     promises: Mapping[str, Promise] = field(default_factory=dict)
     less: str = ""
     at_least_percent: float | None = None
+    at_most_percent: float | None = None
     has_room: bool = False
     explained: float = 1.0
 
@@ -94,6 +95,13 @@ class Outlook:
         """Return whether the model explains too little of the measured CPU for a decision to rest on it."""
         low, high = _EXPLAINED
         return not low <= self.explained <= high
+
+    @property
+    def interval(self) -> str:
+        """The gain as an interval of multiples, for people; empty without one."""
+        if self.at_least_percent is None or self.at_most_percent is None:
+            return ""
+        return f"between ×{1 + self.at_least_percent / 100:.2g} and ×{1 + self.at_most_percent / 100:.2g}"
 
     @property
     def is_sure(self) -> bool:
@@ -226,11 +234,19 @@ class Outlooks:
         has_room = not self._is_a_node_full and all(
             now.reachable_tps.value >= most * now.measured_tps for (now, _), most in zip(pairs, enough, strict=True)
         )
-        percent, at_least = 100 * (whole.value - 1), 100 * (whole.at_least - 1)
+        percent, at_least, at_most = (100 * (each - 1) for each in (whole.value, whole.at_least, whole.high))
         gained = f"reachable throughput rises by {percent:.0f} %{' or more' * is_capped}{' per topology' * several}"
         explained = max((1 / now.scale for now, _ in pairs), key=lambda part: abs(log(part)))
         return Outlook(
-            percent, gained, text, worth, less=less, at_least_percent=at_least, has_room=has_room, explained=explained
+            percent,
+            gained,
+            text,
+            worth,
+            less=less,
+            at_least_percent=at_least,
+            at_most_percent=at_most,
+            has_room=has_room,
+            explained=explained,
         )
 
     @cached_property

@@ -71,6 +71,8 @@ class MovedTopology:
         Whether the move was a rollback, which is never rolled back itself.
     executors
         Numbers of executors before it by component (id), where it changed them.
+    trial
+        Whether it is to be undone unless the topology is measurably better.
     """
 
     decision_ms: int
@@ -82,6 +84,7 @@ class MovedTopology:
     after: TopologyAssignment | None = None
     rolls_back: bool = False
     executors: Mapping[str, int] = field(default_factory=dict)
+    trial: bool = False
 
 
 @dataclass(frozen=True)
@@ -212,10 +215,25 @@ class MoveEvaluator:
             waited_s = (self._now_ms() - pending.moved.ended_ms) / 1000
             # A move to be rolled back is evaluated at the rollback.
             if pending.worse is None and (len(self._counting(pending)) >= self._after or waited_s > PATIENCE_S):
-                found += self._evaluate(topology)
+                if why := self._why_no_better(pending):
+                    self._pending[topology] = replace(pending, worse=why)
+                    self._save()
+                else:
+                    found += self._evaluate(topology)
         if found:
             self._save()
         return found
+
+    def _why_no_better(self, pending: Pending) -> str:
+        """Return why a trial is taken back; empty for a move that is none, and for one that is measurably better."""
+        if not pending.moved.trial:
+            return ""
+        before, after = warm(pending.before) or list(pending.before), self._counting(pending)[: self._after]
+        tracked = all(sample.acked for sample in before)
+        found = judge(THROUGHPUT, 1.0, _rates(before, tracked), _rates(after, tracked))
+        if found.measured is None or found.low is None:
+            return "it was a trial, and too little could be measured"
+        return "" if found.low > 1.0 else f"it was a trial, and throughput is ×{found.measured:.2f} of that before"
 
     def worse(self) -> list[Worse]:
         """Return topologies that are measurably worse since their moves, until they are moved again."""
