@@ -102,8 +102,8 @@ _SECONDS = options.FiniteRange(0, 1e6)
     default=2,
     show_default=True,
     type=options.WholeRange(0),
-    help="In mode auto with objective throughput: trials of a topology within a day. A trial is a move that is expected "
-    "to gain much, but not surely; it is undone unless the topology is measurably better. 0 for none.",
+    help="In mode auto with objective throughput: trials of a topology within a day. A trial is a move that is "
+    "expected to gain much, but not surely; it is undone unless the topology is measurably better. 0 for none.",
 )
 @click.option(
     "--cool-down",
