@@ -33,7 +33,8 @@ OTHER = {"user": 65534, "group": 65534, "extra_groups": ()} if os.getuid() == 0 
 #: Where Python may be.
 PYTHONS = (sys.executable, "/usr/bin/python3", "/usr/local/bin/python3")
 
-pytestmark = pytest.mark.xdist_group("wheel")
+# The wheel takes most of a minute to build.
+pytestmark = [pytest.mark.xdist_group("wheel"), pytest.mark.slow]
 
 
 def built() -> Path:
@@ -47,13 +48,11 @@ def wheel() -> Path:
     return built()
 
 
-@pytest.mark.slow
 def test_two_builds_are_equal(wheel):
     first = wheel.read_bytes()
     assert built().read_bytes() == first
 
 
-@pytest.mark.slow
 def test_jar_is_in_the_wheel_with_its_licence(wheel):
     with zipfile.ZipFile(wheel) as archive:
         jar = archive.open(f"stormwright/storm/{STORMWRIGHT_JAR.name}").read()
@@ -175,7 +174,6 @@ def answer(url: str, accept: str, until_s: float) -> str:
             time.sleep(0.25)
 
 
-@pytest.mark.slow
 @pytest.mark.storm
 def test_three_commands_lead_to_the_dashboard(wheel, storm, tmp_path_factory):
     """`pip install`, `install`, `serve`, as another user; then a topology that names no probe is measured."""
