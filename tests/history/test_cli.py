@@ -53,6 +53,7 @@ def test_retention_beyond_the_maximum_day_count_is_rejected(days: int) -> None:
         retain(MagicMock(), {"facts": days})
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.usefixtures("shared_session")
 def test_history_commands_run_from_ingest_to_reports(

@@ -67,6 +67,7 @@ def test_trial_that_is_better_stays(begin: Begin) -> None:
 
 
 @pytest.mark.parametrize("tps", [1000.0, 700.0])
+@pytest.mark.long
 def test_trial_that_is_no_better_is_taken_back(begin: Begin, tps: float) -> None:
     service = begin(worth(tps))
     assert service.moved(300).trial

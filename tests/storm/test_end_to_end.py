@@ -30,7 +30,7 @@ def settings(storm_cluster) -> DemoSettings:
     return DemoSettings(
         cluster=storm_cluster.plan.config,
         submissions=parse_submissions([TOPOLOGY]),
-        scheduler=make_scheduler("optimizer", objective="latency"),
+        scheduler=make_scheduler("optimizer", objective="traffic"),
         scheduler_name="optimizer",
         warm_up_s=15,
         measure_s=10,

@@ -45,6 +45,7 @@ def runs(problem: Problem, topology: str) -> tuple[Counter[str], int]:
     return Counter(names), len(problem.current[topology].slots)
 
 
+@pytest.mark.slow
 def test_topology_gets_executors_and_workers_by_a_plan_and_gives_them_back(storm_cluster, tmp_path: Path) -> None:
     settings = DemoSettings(
         cluster=storm_cluster.plan.config,

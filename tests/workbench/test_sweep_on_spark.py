@@ -66,6 +66,7 @@ def test_interrupted_sweep_resumes_to_the_same_table(
     assertDataFrameEqual(cells_of(spark, tmp_path / "parts"), cells_of(spark, tmp_path / "whole"))
 
 
+@pytest.mark.slow
 def test_sweep_in_python_equals_that_of_the_command_on_spark(tmp_path: Path) -> None:
     spec, table = tmp_path / "sweep.json", tmp_path / "cells"
     write_spec(spec, {"even": None, "random": None, "online": {"alpha": [0, 1]}}, seeds=[1, 2])

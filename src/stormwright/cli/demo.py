@@ -147,7 +147,8 @@ def command(
     def report_to(line: str) -> None:
         progress.print(f"[dim]{time.monotonic() - begin:6.1f} s[/dim]  {escape(printable(line))}", soft_wrap=True)
 
-    cluster = (virtual_cluster if simulated else fair_cluster)(nodes, slots, link, cores_per_node)
+    with shown(write=report_to):
+        cluster = (virtual_cluster if simulated else fair_cluster)(nodes, slots, link, cores_per_node)
     scenes = {"": specs} if specs else SCENES
     documents, succeeded = {}, True
     for scene, topologies in scenes.items():

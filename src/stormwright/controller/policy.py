@@ -134,7 +134,7 @@ def try_out(
     stay
         Topologies that do not move, with the reason.
     aim
-        Objective of placements.
+        Objective of placements, and which ones are refused.
     """
 
     def accepts(outlook: Outlook) -> str | None:

@@ -421,7 +421,7 @@ def _sure_step(problem: Problem, outlooks: Outlooks, wanted: IntArray) -> tuple[
 
 
 def _largest_step(problem: Problem, outlooks: Outlooks, wanted: IntArray) -> tuple[IntArray, Outlook]:
-    """Return the placement that moves only the topology with the largest expected gain, of those in nobody's way."""
+    """Return the placement that moves only the topology with the largest expected gain, of those that can."""
     best = wanted, outlooks.of(wanted)
     moved = np.bincount(problem.executor_topology, wanted != problem.current_slot, len(problem.topologies))
     if np.count_nonzero(moved) < 2:

@@ -13,7 +13,7 @@ from stormwright.errors import SchedulerError, StormwrightError
 from stormwright.model import UNPLACED, Assignment, Problem, Scheduler
 from stormwright.model.arrays import frozen_ints
 from stormwright.model.humanize import counted
-from stormwright.schedulers.portfolio.evaluation import OBJECTIVES, TRAFFIC, PlacementEvaluator
+from stormwright.schedulers.portfolio.evaluation import OBJECTIVES, PlacementEvaluator
 from stormwright.schedulers.portfolio.members import (
     QUICK,
     WHAT_RUNS,
@@ -105,8 +105,8 @@ class NVersionScheduler:
        no constraint if a service measured the rates, as it follows from them: a scheduler that leaves something out for
        lack of CPU is run again as if there were enough.
     4. The running placement is an answer, too, and is left unchanged for a predicted gain of less than half a percent.
-    5. If nothing runs and there are up to 64 executors, the answer by traffic is fed back as if it ran, until it no
-       longer changes: the result is stable.
+    5. If nothing runs and there are up to 64 executors, the answer is fed back as if it ran, until it no longer
+       changes: the result is stable.
 
     The answer names the chosen scheduler and the reason (`reason`), its prediction, and the runner-up; `answers` lists
     all.
@@ -155,8 +155,7 @@ class NVersionScheduler:
         end_s = time.perf_counter() + (self.params.time_budget_s or np.inf)
         with SchedulerProcess(end_s) as apart:
             found = self._decided(problem, end_s, apart, None)
-            small = problem.num_executors <= _SMALL and found.parameters["objective"] == TRAFFIC
-            if not small or np.any(problem.current_slot != UNPLACED):
+            if problem.num_executors > _SMALL or np.any(problem.current_slot != UNPLACED):
                 return found
             earlier = {found.slot_of_executor.tobytes()}
             while True:  # rule 5; if some find no room, two placements may alternate

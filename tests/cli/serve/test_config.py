@@ -88,6 +88,7 @@ def test_every_option_may_stand_in_the_file(params_of, tmp_path):
     objective = "latency"
     gain = 34
     least-measured = 35
+    trials = 3
     cool-down = 36.5
     [budget]
     max-topologies = 3

@@ -73,6 +73,7 @@ def test_schema_with_other_columns_is_a_fault(state: str) -> None:
     assert {fault.path for fault in error.value.faults} > {"scheduler", "moves"}
 
 
+@pytest.mark.slow
 def test_spark_shows_the_fault(spark: SparkSession, state: str) -> None:
     with pytest.raises(AnalysisException, match="did you mean panes"):
         spark.read.format("stormwright").option("table", "pane").load(state)
@@ -125,6 +126,7 @@ def service() -> Iterator[str]:
     server.server_close()
 
 
+@pytest.mark.slow
 def test_journal_of_a_service_is_read_page_by_page(spark: SparkSession, service: str) -> None:
     journal = spark.read.format("stormwright").options(table="journal", url=service, token=TOKEN).load()
     rows = [row.asDict(recursive=True) for row in journal.orderBy("n", "topology").collect()]

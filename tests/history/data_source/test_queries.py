@@ -143,6 +143,7 @@ def test_busiest_executors_by_hour(spark: SparkSession, state: State) -> None:
     assert_equal(found, expected, in_order=True)
 
 
+@pytest.mark.slow
 def test_traffic_between_racks(spark: SparkSession, state: State) -> None:
     rack_of_task = {1: "north", 2: "north", 3: "north", 4: "south", 5: "south", 6: "south"}
     sums: defaultdict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0, 0])

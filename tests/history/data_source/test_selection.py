@@ -155,6 +155,7 @@ def test_schema_selects_columns(spark: SparkSession, tmp_path: Path) -> None:
     assertDataFrameEqual(found.load(str(state.directory)), spark.createDataFrame([("a", 5)], "id string, at_ms long"))
 
 
+@pytest.mark.slow
 def test_view_has_rows_that_came_later_under_each_condition(spark: SparkSession, tmp_path: Path) -> None:
     """Spark plans a DataFrame once: it must not restrict what another query of it gets."""
     state, rows = State(tmp_path / "state", spark), facts(2, 2, seed=4, start_ms=FIRST_MS)
@@ -171,6 +172,7 @@ def test_view_has_rows_that_came_later_under_each_condition(spark: SparkSession,
     assert frame.count() == len(rows) + len(more)
 
 
+@pytest.mark.slow
 def test_rows_are_read_once_wherever_ingestion_is_killed(spark: SparkSession, tmp_path: Path) -> None:
     state, expected = State(tmp_path / "state", spark), []
     points = [(Path, "rename"), (ParquetStore, "write"), (staging_module.shutil, "rmtree")]

@@ -63,6 +63,7 @@ def test_an_interval_is_cut_at_full_seconds(summed: Callable[[Path], DataFrame],
     assert found == sorted(expected)
 
 
+@pytest.mark.slow
 def test_latency_counts_and_pairs_become_facts(summed: Callable[[Path], DataFrame], tmp_path: Path) -> None:
     streams = [["a", "default", "b", "fields"], ["a", "default", "c", "none"]]
     pairs = [[5, 9, 0, 10, 0], [5, 9, 0, 4, 44], [6, 7, 1, 3, 30]]

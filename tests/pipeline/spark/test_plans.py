@@ -145,6 +145,7 @@ def test_small_batch_is_one_stage_without_shuffle(spark: SparkSession, tmp_path:
     assert plan.read() == [set.union(*COLUMNS)]
 
 
+@pytest.mark.slow
 def test_large_batch_reads_the_columns_of_each_kind(spark: SparkSession, tmp_path: Path, executed: list[Plan]) -> None:
     """The only shuffle is that of sums: facts of a key are in several files."""
     large_batch(spark, landed(tmp_path / "landing", as_columns=True), LiveState(), SETTINGS)

@@ -146,6 +146,7 @@ def assert_put_in(measurement: Measurement | None, world: World) -> None:
         assert load.headroom_cores == pytest.approx(has - used, abs=0.01 * used)
 
 
+@pytest.mark.slow
 def test_files_copied_without_their_times_lose_no_record(spark: SparkSession, tmp_path: Path) -> None:
     """All files seem to have landed a day after their records; rejected lines go where the records of their file are.
 
@@ -211,6 +212,7 @@ def test_backfill_rejects_missing_input_and_invalid_time_ranges(spark: SparkSess
     assert [fault.path for fault in caught.value.faults] == ["$.start_ms", "$.end_ms"]
 
 
+@pytest.mark.slow
 def test_lines_are_numbered_across_partitions_of_one_file(spark: SparkSession, tmp_path: Path) -> None:
     good = encoded(records(make_world(4), START_MS, 2, dice(4))[0])
     bad = [1, 2, 17, 40, 59, 60]
@@ -260,6 +262,7 @@ def test_result_is_independent_of_batch_size(spark: SparkSession, tmp_path: Path
         assert each[1].to_pylist() == facts.to_pylist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("small_rows", [0, 10_000])
 def test_record_that_became_late_after_landing_is_quarantined_with_its_line(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small_rows: int

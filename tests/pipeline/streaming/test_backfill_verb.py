@@ -22,6 +22,7 @@ pytestmark = pytest.mark.spark
 START_MS = 1_690_000_000_000
 
 
+@pytest.mark.slow
 def test_late_records_of_a_service_become_history(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -53,6 +54,7 @@ def test_late_records_of_a_service_become_history(
     assert used[0] + 20 < used[1] == len(delivery.used)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rejected", "warns"), [(1, False), (2, True)])
 def test_backfill_warns_if_more_than_5_percent_of_lines_are_rejected(
     spark: SparkSession,

@@ -35,6 +35,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
         yield broker
 
 
+@pytest.mark.slow
 def test_messages_count_as_landed_lines_while_broker_restarts(
     spark: SparkSession, tmp_path: Path, broker: Broker
 ) -> None:

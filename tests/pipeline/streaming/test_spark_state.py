@@ -61,6 +61,7 @@ def delivered(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Pat
     return world, outcome, landed_rows(spark, tmp_path / "batch-*[0-9]", SETTINGS, live=False), batches
 
 
+@pytest.mark.slow
 def test_processor_counts_and_sums_as_plain_python(spark: SparkSession, delivered: Delivered) -> None:
     world, outcome, everything, batches = delivered
     tester = TwsTester(WorkerPanes(*SPANS_MS), outputMode="Update")
@@ -80,6 +81,7 @@ def test_processor_counts_and_sums_as_plain_python(spark: SparkSession, delivere
     assertDataFrameEqual(spark.createDataFrame(facts), panes(distinct(accepted(everything)), SETTINGS), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_native_operators_sum_as_the_plan_for_files_at_rest(delivered: Delivered) -> None:
     _, outcome, rows, _ = delivered
     found = native_facts(rows, SETTINGS)

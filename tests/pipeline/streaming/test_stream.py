@@ -226,6 +226,7 @@ def test_stream_stop_completes_despite_partial_failure(tmp_path: Path, monkeypat
     assert stream.spark is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("small_rows", [0, 10_000])
 def test_records_landing_far_out_of_order_are_quarantined(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small_rows: int
