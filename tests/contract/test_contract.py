@@ -11,7 +11,6 @@ import pytest
 from stormwright.schedulers import make_scheduler, scheduler_names
 from stormwright.schedulers.toolkit.registry import traits_of
 from tests.contract.suite import SchedulerContract
-from tests.examples import examples
 
 
 @dataclass(frozen=True)
@@ -37,10 +36,6 @@ class Way:
 OF_MOST = {"never_moves": True}
 
 MAY_MOVE = {"never_moves": False}
-
-#: Examples of each property in ``make test``, of further ways to set a scheduler and of those that ask many others for
-#: each answer; ``make test-all`` takes all.
-FEW = examples(20)
 
 #: The schedulers that are not tested with their defaults alone, or that promise something else than most.
 WAYS: Mapping[str, Sequence[Way]] = {
@@ -124,28 +119,11 @@ def contract_of(name: str, way: Way) -> type[SchedulerContract]:
     return type(f"Test{title}{way.title}", (SchedulerContract,), members)
 
 
-def in_short(contract: type[SchedulerContract]) -> type[SchedulerContract]:
-    """The first examples, and no large cases."""
-    return _part_of(contract, "", examples=FEW, test_takes_large_cases_without_load=None)
-
-
-def at_length(contract: type[SchedulerContract]) -> type[SchedulerContract]:
-    """All examples, and the large cases."""
-    marks = [pytest.mark.slow, pytest.mark.xdist_group(f"{contract.__name__} at length")]
-    return _part_of(contract, "AtLength", test_takes_every_case_without_load=None, pytestmark=marks)
-
-
-def _part_of(contract: type[SchedulerContract], title: str, **other: Any) -> type[SchedulerContract]:
-    return type(f"{contract.__name__}{title}", (contract,), {"__module__": __name__, **other})
-
-
 for _name in scheduler_names():
-    for _number, _way in enumerate(WAYS.get(_name, [Way()])):
+    for _way in WAYS.get(_name, [Way()]):
         _contract = contract_of(_name, _way)
-        _long = (_number or traits_of(_name).asks_others) and examples() > FEW
-        for _part in (in_short(_contract), at_length(_contract)) if _long else (_contract,):
-            globals()[_part.__name__] = _part
-del _contract, _part  # pytest would run the last one twice
+        globals()[_contract.__name__] = _contract
+del _contract  # pytest would run the last one twice
 
 
 def test_contract_table_lists_only_existing_schedulers():
