@@ -15,8 +15,9 @@ export PYTHONDONTWRITEBYTECODE :=
 BIN := .venv/bin
 
 # Tests that share a Storm cluster run in one process, those that share a Spark session in another, the others in whichever
-# is free. Those of Storm mostly wait: a third process takes what they leave of two cores.
-JOBS := 3
+# is free. Those of Storm mostly wait; where the kernel shares CPU by sessions, the other processes give way to the cluster,
+# and a third one takes what it leaves of two cores. Elsewhere tests that measure a cluster would be short of CPU.
+JOBS := $(if $(filter 1,$(shell cat /proc/sys/kernel/sched_autogroup_enabled 2>/dev/null)),3,2)
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
 VERSION := $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' src/stormwright/__init__.py)
 JAR := java/target/stormwright-storm-$(VERSION).jar

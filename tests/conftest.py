@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -41,6 +43,29 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         shared = next((mark for mark in ("storm", "spark", "zookeeper") if item.get_closest_marker(mark)), None)
         if shared:
             item.add_marker(pytest.mark.xdist_group(shared))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> None:
+    """Of more than two processes, those that do not begin with the cluster give way to it."""
+    if not _begun and int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", 1)) > 2 and not item.get_closest_marker("storm"):
+        _give_way()
+    _begun.add(True)
+
+
+#: Whether this process has begun a test.
+_begun: set[bool] = set()
+
+#: Of a process that gives way: a little less than a local cluster, which gives way to whoever watches it, and not so
+#: much less than what else the machine runs that tests would wait for minutes.
+_NICENESS = 7
+
+
+def _give_way() -> None:
+    """Linux shares CPU between sessions before it looks at the niceness of their processes."""
+    os.setsid()
+    with suppress(OSError):  # a kernel without autogroups
+        Path("/proc/self/autogroup").write_text(str(_NICENESS), encoding="ascii")
 
 
 @pytest.fixture(autouse=True, scope="session")

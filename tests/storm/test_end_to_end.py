@@ -22,7 +22,7 @@ from stormwright.workbench.demo.submissions import parse_submissions
 pytestmark = [pytest.mark.storm, pytest.mark.spark]
 
 #: The spouts are slowed down: what is tested is that all of it works, on a machine that is busy with other tests.
-TOPOLOGY = "word-count:name=moved,rate=1000"
+TOPOLOGY = "word-count:name=moved,rate=500"
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,7 @@ def settings(storm_cluster) -> DemoSettings:
         scheduler=make_scheduler("optimizer", objective="traffic"),
         scheduler_name="optimizer",
         warm_up_s=15,
-        measure_s=10,
+        measure_s=15,
     )
 
 
