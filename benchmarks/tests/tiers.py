@@ -132,7 +132,7 @@ def chosen(tests: dict[str, dict[int, set[str]]], number: int, seed: int) -> lis
 
 
 def is_compiled(path: str) -> bool:
-    """Whether a module, or one beside it that would be compiled again, is compiled to machine code."""
+    """Whether a module is compiled to machine code."""
     return "stormwright.jit" in (ROOT / path).read_text(encoding="utf-8")
 
 

@@ -174,7 +174,12 @@ class Deciding:
     """The deciding part of a service over a state directory."""
 
     def __init__(
-        self, storm: VirtualStorm, state: Path, scheduler: Scheduler, bold: Scheduler | None = None, **settings: Any
+        self,
+        storm: VirtualStorm,
+        state: Path,
+        scheduler: Scheduler,
+        trial_scheduler: Scheduler | None = None,
+        **settings: Any,
     ) -> None:
         self.storm = storm
         # Where a decision was made once in a long time, the second is none that it cooled down for.
@@ -190,7 +195,16 @@ class Deciding:
         view = cast(Any, View(storm))
         trials = TrialBudget(self.state, self.settings.trials_per_day)
         self.decider = Decider(
-            self.settings, scheduler, view, self.memory, self.history, self.refused, guard, None, trials, bold
+            self.settings,
+            scheduler,
+            view,
+            self.memory,
+            self.history,
+            self.refused,
+            guard,
+            None,
+            trials,
+            trial_scheduler,
         )
         outcomes = MoveOutcomes(self.decider, view, self.history, self.memory, self.refused, guard)
         self.runner = MoveRunner(storm.move, self.memory, self.history, "forced", triggers.cool_down_s, journal)

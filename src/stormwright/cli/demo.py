@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
@@ -150,7 +150,17 @@ def command(
     with shown(write=report_to):
         cluster = (virtual_cluster if simulated else fair_cluster)(nodes, slots, link, cores_per_node)
     scenes = {"": specs} if specs else SCENES
-    documents, succeeded = {}, True
+    last, succeeded = [*scenes][-1], True
+    documents: dict[str, Any] = {}
+
+    def report(scene: str, settings: DemoSettings, result: DemoResult) -> None:
+        documents[scene] = _write_result(settings, output / scene, result)
+        if not as_json:
+            _print(result, progress)
+            progress.print(escape(printable(f"report: {output / scene / 'report.html'}")), soft_wrap=True)
+        elif scene == last:
+            click.echo(json.dumps(documents.get("", documents)))
+
     for scene, topologies in scenes.items():
         scheduler = _deciding(scheduler_name, assignments, from_scratch)
         with shown(write=report_to):
@@ -168,18 +178,13 @@ def command(
                 decisions=decisions,
             )
             report_to(f"{scene}: {demo_table.network_line(settings)}" if scene else demo_table.network_line(settings))
-            report_all = partial(_report_result, settings, output / scene, progress, as_json)
-            is_last = scene == list(scenes)[-1]
-            then = partial(_go_on, report_all) if keep and is_last else None
+            then = partial(_go_on, partial(report, scene, settings)) if keep and scene == last else None
             result = run_simulated(settings) if simulated else run_demo(settings, then)
         if then is None:
-            report_all(result)
-        documents[scene] = demo_table.as_dict(result)
+            report(scene, settings, result)
         if not result.succeeded:
             progress.print("tuples were lost" if result.lost else "nothing improved")
             succeeded = False
-    if as_json:
-        click.echo(json.dumps(documents.get("", documents)))
     if not succeeded:
         ctx.exit(1)
 
@@ -194,19 +199,17 @@ def _deciding(name: str, assignments: tuple[str, ...], from_scratch: bool | None
     )
 
 
-def _report_result(settings: DemoSettings, output: Path, progress: Console, as_json: bool, result: DemoResult) -> None:
-    """Write and print the result."""
+def _write_result(settings: DemoSettings, directory: Path, result: DemoResult) -> dict[str, Any]:
+    """Write the result and its report; return it as JSON."""
     from stormwright.formats.files.json_files import write_bytes
     from stormwright.workbench.demo import result as demo_table
     from stormwright.workbench.demo.report import write_html
 
-    output.mkdir(parents=True, exist_ok=True)
+    directory.mkdir(parents=True, exist_ok=True)
     document = demo_table.as_dict(result)
-    write_bytes(output / "result.json", f"{json.dumps(document, indent=1)}\n".encode())
-    write_html(result, settings, output / "report.html")
-    if not as_json:
-        _print(result, progress)
-        progress.print(escape(printable(f"report: {output / 'report.html'}")), soft_wrap=True)
+    write_bytes(directory / "result.json", f"{json.dumps(document, indent=1)}\n".encode())
+    write_html(result, settings, directory / "report.html")
+    return document
 
 
 def _go_on(report_to: Callable[[DemoResult], None], result: DemoResult, service: Service) -> None:

@@ -27,7 +27,6 @@ from stormwright.schedulers.toolkit.triggers import (
 #: any placement.
 OVERLOAD_GAIN_PERCENT = 5.0
 
-
 #: Minimum expected gain of a trial in percent: it pauses the topology once, or twice where it is taken back.
 TRIAL_GAIN_PERCENT = 15.0
 
@@ -103,14 +102,7 @@ def decide(
         lambda outlook: _because(triggers, view(outlook), aim.adapts),
         drifted,
     )
-    inputs = PlanInputs(
-        scheduler=scheduler,
-        stay=stay or {},
-        budget=budget,
-        refuses=aim.refuses,
-        assumptions=aim.assumptions,
-        gains=aim.adapts.gains,
-    )
+    inputs = _inputs(scheduler, budget, stay or {}, aim)
     return propose(problem, Improve((aim.objective,), unattended=unattended), inputs)
 
 
@@ -141,15 +133,21 @@ def try_out(
         worth = outlook.gain_percent >= TRIAL_GAIN_PERCENT and not outlook.has_room
         return f"worth a trial: {outlook.gained}, {outlook.interval}" if worth else None
 
-    inputs = PlanInputs(
+    inputs = _inputs(scheduler, replace(budget, max_topologies=1), stay, aim)
+    return propose(problem, Improve((aim.objective,), unattended=Unattended(accepts, is_trial=True)), inputs)
+
+
+def _inputs(
+    scheduler: Scheduler, budget: MoveBudget, stay: Mapping[str, str | Forbidden], aim: PlacementAim
+) -> PlanInputs:
+    return PlanInputs(
         scheduler=scheduler,
         stay=stay,
-        budget=replace(budget, max_topologies=1),
+        budget=budget,
         refuses=aim.refuses,
         assumptions=aim.assumptions,
         gains=aim.adapts.gains,
     )
-    return propose(problem, Improve((aim.objective,), unattended=Unattended(accepts, is_trial=True)), inputs)
 
 
 def _because(triggers: TriggerParams, view: TriggerView, adapts: Adaptation) -> Because:

@@ -13,7 +13,7 @@ person, a drain, or a rollback.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from math import isfinite
 from typing import Any
@@ -112,7 +112,7 @@ class _Proposal:
         self._declared = problem.supervisors
         heeds_requests = inputs.scheduler is not None and declared(inputs.scheduler).heeds_requests
         self._problem = problem = to_plan_on(problem, heeds_requests=heeds_requests)
-        self._terms, self._goals = inputs, request.goals
+        self._inputs, self._goals = inputs, request.goals
         self._placements = Placements(problem, inputs.assumptions)
         self._outlooks = {
             goal: Outlooks(problem, goal, inputs.assumptions, inputs.gains, self._placements) for goal in request.goals
@@ -122,7 +122,7 @@ class _Proposal:
     # Requests -------------------------------------------------------------------------------------
 
     def improve(self, request: Improve) -> Plan | NoPlan:
-        problem, inputs, unattended = self._problem, self._terms, request.unattended
+        problem, inputs, unattended = self._problem, self._inputs, request.unattended
         if not (problem.current_slot != UNPLACED).any():
             return self._none("nothing_runs", "nothing runs")
         if inputs.scheduler is None:
@@ -157,19 +157,20 @@ class _Proposal:
 
         A budget lets a part move at a time, so the gain of the whole is what counts; the part must not lose.
         """
-        problem, inputs, outlooks = self._problem, self._terms, self._outlooks[self._goals[0]]
+        problem, inputs, outlooks = self._problem, self._inputs, self._outlooks[self._goals[0]]
         wanted = answer.slot_of_executor
         outlook = outlooks.of(wanted)
         reason = unattended.accepts(outlook)
-        if reason and unattended.is_trial:
-            wanted, outlook = _largest_step(problem, outlooks, wanted)
-            answer, reason = replace(answer, slot_of_executor=wanted), unattended.accepts(outlook)
-        elif reason and not outlook.is_sure and (step := _sure_step(problem, outlooks, wanted)) is not None:
+        if reason and (unattended.is_trial or not outlook.is_sure):
             # One topology alone: its effect is measured before the next one moves.
-            slots, one = step
-            if small := unattended.accepts(one):
+            steps = [step for step in _steps(problem, outlooks, wanted) if unattended.is_trial or step[1].is_sure]
+            slots, one = max(steps, key=lambda step: _worth(step[1], unattended), default=(wanted, outlook))
+            small = unattended.accepts(one)
+            if slots is not wanted and small:
                 reason, wanted, outlook = f"{small}, a first step", slots, one
                 answer = replace(answer, slot_of_executor=slots)
+            elif unattended.is_trial and not small:
+                reason = None
         if reason is None or not (outlook.is_sure or unattended.is_trial):
             unsure = "the gain is within the error of predictions" if reason and not outlook.is_sure else ""
             figures = (self._has_room,) if outlook.has_room else (outlook.text, unsure, outlook.less)
@@ -178,10 +179,9 @@ class _Proposal:
         refused = inputs.refuses(problem, wanted, outlook.worth, outlooks.rate_tps)
         order = self._order(answer, {**stay, **refused}, cpu_limits=cpu_limits)
         reason, slots = f"{reason} ({outlook.text})", planned_slots(problem, order.moves)
-        if outlook.is_trial:
+        if not outlook.is_explained:
             reason += (
-                f"; a trial, as the model explains {outlook.explained:.0%} of the CPU: what is measured then decides "
-                "whether it stays"
+                f"; the model explains {outlook.explained:.0%} of the CPU: the measurement decides whether it stays"
             )
         if not order.steps:
             stays = [f"{name_of(problem, topology)} stays: {why}" for topology, why in order.blocked.items()]
@@ -196,7 +196,7 @@ class _Proposal:
         return plan.model_copy(update=update)
 
     def repair(self, request: Repair) -> Plan | NoPlan:
-        problem, inputs = self._problem, self._terms
+        problem, inputs = self._problem, self._inputs
         if not (problem.current_slot != UNPLACED).any():
             return self._none("nothing_runs", "nothing runs")
         if inputs.repair_scheduler is None:
@@ -219,7 +219,7 @@ class _Proposal:
         Workers on other hosts keep running. A shortage of CPU at the destination prevents no move: a drain has to empty
         the node, and the consequences are predicted, shown and measured.
         """
-        problem, inputs = self._problem, self._terms
+        problem, inputs = self._problem, self._inputs
         if inputs.repair_scheduler is None:
             raise ValueError("a scheduler that keeps what runs is needed")
         drained = np.array([node.host in request.hosts for node in problem.supervisors], dtype=bool)
@@ -258,7 +258,7 @@ class _Proposal:
             )
         resizing = other_executors(problem, request.executors)
         given = {topology: each for topology, each in request.placements.items() if topology not in resizing}
-        wanted = given_slots(problem, given, self._terms.slot_name)
+        wanted = given_slots(problem, given, self._inputs.slot_name)
         workers = {
             topology: len(placement.slots)
             for topology, placement in given.items()
@@ -275,7 +275,7 @@ class _Proposal:
         if resizing:
             plan = self._resize(order, slots, request, resizing)
         elif order.steps:
-            gain = self._outlooks[self._goals[0]].of(slots).text if self._terms.predicts else ""
+            gain = self._outlooks[self._goals[0]].of(slots).text if self._inputs.predicts else ""
             plan = self._plan(order, slots, gain, proves=False)
         else:
             return self._none("nothing_to_do", "everything is where it should be")
@@ -295,17 +295,17 @@ class _Proposal:
         order = replace(order, steps=(*order.steps, *resize_steps(moved, then, final, resizing, earlier)))
         placements = Placements(then, self._assumptions())
         own: dict[str, Any] = {"goal": ",".join(self._goals)}
-        if self._terms.predicts:
+        if self._inputs.predicts:
             gain, promises = self._outlooks[self._goals[0]].of_resized(placements, final)
             moving = {move.topology for move in order.moves}
             own |= {"gain": gain, "promises": {each: promises[each] for each in promises if each in moving}}
         plan = plan_of(replace(now, supervisors=self._declared), order, self._measured_rates()).model_copy(update=own)
-        sources = self._terms.sources
+        sources = self._inputs.sources
         return plan if sources is None else with_figures(plan, self._placements, final, sources, then=placements)
 
     def _assumptions(self) -> Assumptions:
         """Return the assumptions of predictions, fixed by the running placement."""
-        given, profile = self._terms.assumptions or Assumptions.of(self._problem), self._placements.profile
+        given, profile = self._inputs.assumptions or Assumptions.of(self._problem), self._placements.profile
         return given if profile is None else given.fixed(profile)
 
     # Parts ----------------------------------------------------------------------------------------
@@ -319,7 +319,7 @@ class _Proposal:
     def _order(
         self, wanted: Assignment, stay: Mapping[str, str | Forbidden], *, cpu_limits: bool, validated: bool = True
     ) -> MoveOrder:
-        stay, budget = {**stay, **pinned(self._problem)}, self._terms.budget
+        stay, budget = {**stay, **pinned(self._problem)}, self._inputs.budget
         if not validated:
             return plan_moves(self._problem, wanted, budget, stay, cpu_limits=cpu_limits)
         return plan_valid_moves(self._placements, wanted, budget, stay, cpu_limits=cpu_limits)
@@ -342,7 +342,7 @@ class _Proposal:
         return {each.id: "not measured" for each in self._problem.topologies if each.id not in self._measured}
 
     def _plan(self, order: MoveOrder, slots: IntArray, gain: str, *, proves: bool = True) -> Plan:
-        problem, predicts = self._problem, self._terms.predicts
+        problem, predicts = self._problem, self._inputs.predicts
         moving = {move.topology: problem.topology_index[move.topology] for move in order.moves}
         own = {
             "goal": ",".join(self._goals),
@@ -356,7 +356,7 @@ class _Proposal:
         return self._described(plan, slots, proves=proves)
 
     def _measured_rates(self) -> dict[str, float]:
-        rate_tps = self._placements.rate_tps if self._measured and self._terms.predicts else {}
+        rate_tps = self._placements.rate_tps if self._measured and self._inputs.predicts else {}
         return {topology: rate for topology, rate in rate_tps.items() if topology in (self._measured or ())}
 
     def _none(self, code: NoPlanCode, reason: str, order: MoveOrder | None = None, *, brief: bool = False) -> NoPlan:
@@ -367,7 +367,7 @@ class _Proposal:
         return NoPlan(code, reason, self._search, blocked, figures)
 
     def _described(self, plan: Plan, slots: IntArray, *, proves: bool) -> Plan:
-        sources = self._terms.sources
+        sources = self._inputs.sources
         if sources is None:
             return plan
         goal = self._goals[0] if proves else ""
@@ -400,39 +400,24 @@ def plan_of(problem: Problem, order: MoveOrder, rate_tps: Mapping[str, float] | 
     )
 
 
-def _sure_step(problem: Problem, outlooks: Outlooks, wanted: IntArray) -> tuple[IntArray, Outlook] | None:
-    """Return the placement that moves only the topology with the surest gain; None without a sure gain.
+def _steps(problem: Problem, outlooks: Outlooks, wanted: IntArray) -> Iterator[tuple[IntArray, Outlook]]:
+    """Yield the placements that move only one of several topologies, those with most executors that move first.
 
-    Of many topologies those with most executors that move are tried.
+    Topologies whose slots another one still has are left out.
     """
     moved = np.bincount(problem.executor_topology, wanted != problem.current_slot, len(problem.topologies))
     if np.count_nonzero(moved) < 2:
-        return None
-    best: tuple[IntArray, Outlook] | None = None
-    for index in np.argsort(-moved, kind="stable")[: min(MAX_STEPS, np.count_nonzero(moved))].tolist():
-        own, slots = problem.executors_of(index), problem.current_slot.copy()
-        slots[own] = wanted[own]
-        if np.isin(slots[own], problem.current_slot[problem.executor_topology != index]).any():
-            continue  # another topology is still in the way
-        found = outlooks.of(slots)
-        if found.is_sure and (best is None or (found.at_least_percent or 0) > (best[1].at_least_percent or 0)):
-            best = slots, found
-    return best
-
-
-def _largest_step(problem: Problem, outlooks: Outlooks, wanted: IntArray) -> tuple[IntArray, Outlook]:
-    """Return the placement that moves only the topology with the largest expected gain, of those that can."""
-    best = wanted, outlooks.of(wanted)
-    moved = np.bincount(problem.executor_topology, wanted != problem.current_slot, len(problem.topologies))
-    if np.count_nonzero(moved) < 2:
-        return best
-    steps = []
+        return
     for index in np.argsort(-moved, kind="stable")[: min(MAX_STEPS, np.count_nonzero(moved))].tolist():
         own, slots = problem.executors_of(index), problem.current_slot.copy()
         slots[own] = wanted[own]
         if not np.isin(slots[own], problem.current_slot[problem.executor_topology != index]).any():
-            steps.append((slots, outlooks.of(slots)))
-    return max(steps, key=lambda step: step[1].gain_percent, default=best)
+            yield slots, outlooks.of(slots)
+
+
+def _worth(outlook: Outlook, unattended: Unattended) -> float:
+    """Return the gain by which first steps are compared: the expected one of trials, else the sure one."""
+    return outlook.gain_percent if unattended.is_trial else outlook.at_least_percent or 0.0
 
 
 def _stopped(problem: Problem, slots: IntArray) -> list[str]:

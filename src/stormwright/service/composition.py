@@ -234,7 +234,7 @@ class Control:
 def build_control(
     settings: ServiceSettings,
     scheduler: Scheduler,
-    bold: Scheduler | None,
+    trial_scheduler: Scheduler | None,
     scheduler_name: str,
     makers: PlanMakers,
     storage: Storage,
@@ -252,7 +252,7 @@ def build_control(
     ----------
     settings
         Settings of the service.
-    scheduler, bold, scheduler_name
+    scheduler, trial_scheduler, scheduler_name
         Scheduler of the service's decisions, the same without caution for trials, and its name.
     makers
         Make the plans of people.
@@ -270,7 +270,9 @@ def build_control(
     plans, journal, history, budget = storage.plans, storage.journal, storage.history, storage.budget
     plan_service = PlanService(plans, journal, guard, view.problem, makers, scheduler_name)
     trials = TrialBudget(storage.state, settings.trials_per_day)
-    decider = Decider(settings, scheduler, view, memory, history, storage.refused, guard, budget, trials, bold)
+    decider = Decider(
+        settings, scheduler, view, memory, history, storage.refused, guard, budget, trials, trial_scheduler
+    )
     cool_down_s = settings.triggers.cool_down_s
     runner = MoveRunner(move, memory, history, scheduler_name, cool_down_s, journal, notify, budget)
     outcomes = MoveOutcomes(decider, view, history, memory, storage.refused, guard)

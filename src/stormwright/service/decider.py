@@ -93,8 +93,8 @@ class Decider:
         Automation modes, holds and drains, which restrict what may move.
     budget
         Adaptive move budget; None for that of the settings.
-    trials, bold
-        Budget of trials, and the scheduler that subtracts no prediction error for them; None for no trials.
+    trial_budget, trial_scheduler
+        Budget of trials, and the scheduler for them, which subtracts no prediction error; None for no trials.
     """
 
     def __init__(
@@ -107,11 +107,11 @@ class Decider:
         refused: RefusedPlacements,
         guard: Guard,
         budget: MoveBudgetKeeper | None = None,
-        trials: TrialBudget | None = None,
-        bold: Scheduler | None = None,
+        trial_budget: TrialBudget | None = None,
+        trial_scheduler: Scheduler | None = None,
     ) -> None:
         self._guard, self._budget = guard, budget
-        self._trials, self._bold = trials, bold
+        self._trial_budget, self._trial_scheduler = trial_budget, trial_scheduler
         self._settings = settings
         self._scheduler = scheduler
         self._view = view
@@ -248,20 +248,23 @@ class Decider:
 
     def _trial(self, problem: Problem, adapts: Adaptation) -> Plan | None:
         """Return a trial, if one may be made now and promises enough."""
-        settings = self._settings
-        if self._bold is None or self._trials is None or settings.objective != THROUGHPUT:
+        settings, trials = self._settings, self._trial_budget
+        if self._trial_scheduler is None or trials is None or settings.objective != THROUGHPUT:
             return None
-        spent = self._trials.spent([topology.name for topology in problem.topologies])
-        if len(spent) == len(problem.topologies):
+        spent = trials.spent([topology.name for topology in problem.topologies])
+        stay = {
+            **{each.id: spent[each.name] for each in problem.topologies if each.name in spent},
+            **self._guard.not_automatic(problem),
+            **self._memory.staying,
+        }
+        if len(stay) == len(problem.topologies):  # a search would be in vain
             return None
-        stay = {**self._memory.staying, **{t.id: spent[t.name] for t in problem.topologies if t.name in spent}}
         budget = self._budget.now() if self._budget else settings.budget
-        found = try_out(
-            problem, self._bold, budget, stay, PlacementAim(THROUGHPUT, refuses=self._refuses, adapts=adapts)
-        )
+        aim = PlacementAim(THROUGHPUT, refuses=self._refuses, adapts=adapts)
+        found = try_out(problem, self._trial_scheduler, budget, stay, aim)
         if isinstance(found, NoPlan) or self._guard.verdict(found)[0] != AUTO:
             return None
-        self._trials.begin(sorted({move.name for move in found.moves}))
+        trials.begin(sorted({move.name for move in found.moves}))
         return found
 
     def _refuses(

@@ -91,10 +91,10 @@ class Outlook:
     explained: float = 1.0
 
     @property
-    def is_trial(self) -> bool:
-        """Return whether the model explains too little of the measured CPU for a decision to rest on it."""
+    def is_explained(self) -> bool:
+        """Return whether the model explains enough of the measured CPU for a decision to rest on it."""
         low, high = _EXPLAINED
-        return not low <= self.explained <= high
+        return low <= self.explained <= high
 
     @property
     def interval(self) -> str:

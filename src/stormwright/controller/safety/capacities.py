@@ -54,13 +54,16 @@ def with_allowed_cpu(problem: Problem) -> Problem:
 
     What a node declares remains the limit of requests where it is less: its owner may reserve the rest.
     """
+    parts = {number: allowed / declared for number, (declared, allowed) in _measured(problem).items()}
+    if not any(part < 1 for part in parts.values()):
+        return problem
     nodes = list(problem.supervisors)
-    for number, (declared, allowed) in _measured(problem).items():
-        if allowed < declared:
-            node, part = nodes[number], allowed / declared
+    for number, part in parts.items():
+        if part < 1:
+            node = nodes[number]
             cpu = {CPU: node.resources[CPU] * part} if CPU in node.resources else {}
             nodes[number] = replace(node, cpu_hz=node.cpu_hz * part, resources={**node.resources, **cpu})
-    return problem if nodes == list(problem.supervisors) else replace(problem, supervisors=tuple(nodes))
+    return replace(problem, supervisors=tuple(nodes))
 
 
 def _measured(problem: Problem) -> dict[int, tuple[float, float]]:

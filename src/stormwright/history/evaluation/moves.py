@@ -232,8 +232,12 @@ class MoveEvaluator:
         tracked = all(sample.acked for sample in before)
         found = judge(THROUGHPUT, 1.0, _rates(before, tracked), _rates(after, tracked))
         if found.measured is None or found.low is None:
-            return "it was a trial, and too little could be measured"
-        return "" if found.low > 1.0 else f"it was a trial, and throughput is ×{found.measured:.2f} of that before"
+            return "too little could be measured for a trial"
+        return (
+            ""
+            if found.low > 1.0
+            else f"throughput is ×{found.measured:.2f} of that before, which is too little for a trial"
+        )
 
     def worse(self) -> list[Worse]:
         """Return topologies that are measurably worse since their moves, until they are moved again."""

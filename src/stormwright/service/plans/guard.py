@@ -118,6 +118,13 @@ class Guard:
         observed = staying(self._modes, [(each.id, each.name) for each in problem.topologies], self.proposed())
         return {**self.forbidden(problem), **observed}
 
+    def not_automatic(self, problem: Problem) -> dict[str, str]:
+        """Return topologies (ids) that nothing may move automatically now, with the reason."""
+        if shut := closed_reason(self.modes, self._state.clock.time()):
+            return dict.fromkeys(problem.topology_index, shut)
+        modes = ((each.id, mode_of(self._modes, each.id, each.name)) for each in problem.topologies)
+        return {topology: f"mode {mode}" for topology, mode in modes if mode != AUTO}
+
     def forbidden(
         self,
         problem: Problem,

@@ -27,16 +27,16 @@ log = logging.getLogger(__name__)
 #: States of a plan in which a person has to look at it.
 _REPORTED: tuple[PlanState, ...] = ("waiting", "stopped", "failed", "proposed")
 
-#: Why nothing moves that is worth to be told: that a service has just started is not.
+#: Reasons why nothing moves that are reported: that a service has just started is not.
 _HOLDS = ("missing", "rebalancing", "silent", "stale")
 
 #: Seconds from one look to the next, and for which a node may be away before that is an anomaly.
 EVERY_S, LOST_S = 5.0, 30.0
 
-#: A slow node that a service before this one has found counts for so many seconds: what it was found by is lost.
+#: A slow node that a service before this one has found counts for this many seconds: its records are lost.
 SLOW_NODE_EXPIRY_S = 3600.0
 
-#: Who drains nodes by itself, and of how many nodes at most, at least one.
+#: Author of automatic drains, and the maximum part of all nodes that they drain, at least one.
 ITSELF, MAX_DRAINED = "stormwright", 0.1
 
 _NAME = "anomalies"

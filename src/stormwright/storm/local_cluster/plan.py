@@ -142,11 +142,6 @@ class LocalClusterConfig:
             return of_nodes(self.declared_cores, self.nodes)
         return tuple(UNLIMITED_CORES if cores is None else cores for cores in self.cores)
 
-    @property
-    def is_uniform(self) -> bool:
-        """Whether all nodes are alike."""
-        return len({*zip(self.cores, self.links, strict=True)}) == 1
-
 
 def _values(given: _T | tuple[_T, ...] | None) -> tuple[_T, ...]:
     """Return values of all nodes or of each as a tuple."""

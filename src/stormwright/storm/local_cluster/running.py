@@ -74,9 +74,11 @@ def describe(cluster: RunningCluster) -> dict[str, Any]:
 
 
 def limits_text(values: Sequence[str | None], unit: str) -> str:
-    """Return limits of nodes as text: one for all, or one for each."""
-    texts = [f"{value}{unit}" if value else "nothing" for value in values]
-    return f"{texts[0]} each" if len(set(texts)) == 1 else ", ".join(texts)
+    """Return limits of nodes as text: one for all, one for each, or none."""
+    texts = [f"{value}{unit}" for value in values if value]
+    if not texts:
+        return "without limits"
+    return f"limited to {texts[0]} each" if len(set(texts)) == 1 else f"limited to {', '.join(texts)}"
 
 
 def _cpu(late: NodeCpu, early: NodeCpu, seconds: float) -> dict[str, float]:
@@ -154,13 +156,13 @@ class RunningCluster:
         """Return one line about the links and the CPU of the nodes."""
         if self.plan.namespaces:
             limits = limits_text([node.link for node in self.plan.nodes], " both ways")
-            links = f"{len(self.plan.nodes)} network namespaces in {self.plan.subnet}.0/24, links limited to {limits}"
+            links = f"{len(self.plan.nodes)} network namespaces in {self.plan.subnet}.0/24, links {limits}"
         else:
             links = f"{len(self.plan.nodes)} loopback addresses, without link limits: {self.plan.loopback_reason}"
         if self.plan.no_cpu_limit_reason:
             return f"{links}; without CPU limits: {self.plan.no_cpu_limit_reason}"
         cores = [f"{node.cores:g}" for node in self.plan.nodes if node.cores is not None]
-        return f"{links}; nodes held to {limits_text(cores, ' cores')}" if cores else links
+        return f"{links}; nodes {limits_text(cores, ' cores')}" if cores else links
 
     def warden_pid(self) -> int:
         """Return the process id of the warden, with which the cluster ends.

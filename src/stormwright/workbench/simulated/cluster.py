@@ -296,7 +296,7 @@ class SimulatedCluster:
         nodes = self.plan.nodes
         links = limits_text([node.link for node in nodes], " both ways")
         cores = limits_text([f"{node.cores:g}" for node in nodes], " cores")
-        return f"{len(nodes)} virtual ones, links limited to {links}; nodes held to {cores}"
+        return f"{len(nodes)} virtual ones, links {links}; nodes {cores}"
 
 
 def evenly(problem: Problem) -> NimbusAnswer:
