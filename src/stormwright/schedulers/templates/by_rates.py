@@ -64,7 +64,7 @@ _FILLED_LESS, _LESS = 4, 0.95
 _TOO_FULL = 1e4
 
 #: Number of cached states of placements as good as the best so far.
-_REMEMBERED = 4
+_REMEMBERED = 8
 
 #: Minimum time of a search relative to the evaluation of its result, and minimum steps per executor.
 _LONGER = 4
