@@ -9,7 +9,8 @@ import pytest
 
 from stormwright.controller.objectives.objective import PlacementAim
 from stormwright.controller.planning.order import MoveBudget
-from stormwright.controller.policy import DecisionTimes, decide
+from stormwright.controller.policy import DecisionTimes, decide, with_possible_trial
+from stormwright.controller.requests import NoPlan
 from stormwright.model import UNPLACED, Assignment, LoadProfile, Problem, Topology, TopologyAssignment, WorkerSlot
 from stormwright.model.load import assumed_load
 from stormwright.pipeline.monitoring.drift import Drift
@@ -19,6 +20,7 @@ from stormwright.schedulers.toolkit.registry import traits_of
 from stormwright.schedulers.toolkit.triggers import Adaptation, TriggerParams
 from stormwright.service.decider import drift_text
 from stormwright.service.memory import Backoff
+from stormwright.testing.word_counts import WordCount
 from tests.controller.builders import on, problem, searched, topology
 
 TRIGGERS = TriggerParams(overload_s=10, period_s=60, min_gain_percent=20, cool_down_s=30)
@@ -262,3 +264,17 @@ def test_decision_names_anomaly_causing_the_move(spread: Problem) -> None:
         decision = decide(now, OnOneNode(), TRIGGERS, MoveBudget(), clock, drifted=drifted)
         assert len(decision.moves) == 1
         assert decision.because == because
+
+
+def test_small_gain_names_a_trial_that_is_worth_it() -> None:
+    words = WordCount(cores=0.1, rate_tps=6000.0).problem()
+    spread = words.with_current(Assignment(np.array([0, 2, 4] * 4)).by_topology(words))
+    small, full = NoPlan("small_gain", "nothing better"), NoPlan("blocked", "all better moves are blocked")
+    optimizer = make_scheduler("optimizer", {"iterations": 3000, "caution": 0.0}, objective="throughput")
+    found = with_possible_trial(small, spread, optimizer, {})
+    assert found.reason.startswith("nothing better; words: worth a trial: reachable throughput rises by ")
+    assert ", between ×0." in found.reason
+    assert found.figures.why == found.reason
+    assert with_possible_trial(full, spread, optimizer, {}) is full
+    stays = {topology.id: "pinned" for topology in spread.topologies}
+    assert with_possible_trial(small, spread, optimizer, stays) is small

@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from math import inf
 
 from stormwright.controller.objectives.objective import PlacementAim
-from stormwright.controller.objectives.outlook import TRAFFIC, Outlook, Outlooks
+from stormwright.controller.objectives.outlook import THROUGHPUT, TRAFFIC, Outlook, Outlooks
 from stormwright.controller.objectives.placements import without_assumed_traffic
-from stormwright.controller.planning.order import Forbidden, MoveBudget
+from stormwright.controller.planning.order import UNLIMITED, Forbidden, MoveBudget
 from stormwright.controller.propose import propose
 from stormwright.controller.requests import Improve, NoPlan, PlanInputs, Unattended
 from stormwright.model import Problem, Scheduler
+from stormwright.model.humanize import listed
 from stormwright.plans.plan import Because, Plan
 from stormwright.schedulers.toolkit.triggers import (
     Adaptation,
@@ -135,6 +136,28 @@ def try_out(
 
     inputs = _inputs(scheduler, replace(budget, max_topologies=1), stay, aim)
     return propose(problem, Improve((aim.objective,), unattended=Unattended(accepts, is_trial=True)), inputs)
+
+
+def with_possible_trial(
+    nothing: NoPlan, problem: Problem, trial_scheduler: Scheduler, stay: Mapping[str, str | Forbidden]
+) -> NoPlan:
+    """Return the reason why nothing moves with the trial that is worth it all the same, if there is one.
+
+    Parameters
+    ----------
+    nothing
+        The reason: a gain that is small or unsure; any other is returned as it is.
+    problem, trial_scheduler, stay
+        As for `try_out`.
+    """
+    if nothing.code != "small_gain":
+        return nothing
+    found = try_out(problem, trial_scheduler, UNLIMITED, stay, PlacementAim(THROUGHPUT))
+    if isinstance(found, NoPlan):
+        return nothing
+    names = listed(sorted({move.name for move in found.moves}))
+    reason = f"{nothing.reason}; {names}: {found.reason}"
+    return replace(nothing, reason=reason, figures=nothing.figures.model_copy(update={"why": reason}))
 
 
 def _inputs(

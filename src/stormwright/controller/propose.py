@@ -119,8 +119,6 @@ class _Proposal:
         }
         self._search: Search | None = None
 
-    # Requests -------------------------------------------------------------------------------------
-
     def improve(self, request: Improve) -> Plan | NoPlan:
         problem, inputs, unattended = self._problem, self._inputs, request.unattended
         if not (problem.current_slot != UNPLACED).any():
@@ -307,8 +305,6 @@ class _Proposal:
         """Return the assumptions of predictions, fixed by the running placement."""
         given, profile = self._inputs.assumptions or Assumptions.of(self._problem), self._placements.profile
         return given if profile is None else given.fixed(profile)
-
-    # Parts ----------------------------------------------------------------------------------------
 
     def _searched(self, scheduler: Scheduler) -> Assignment:
         answer = scheduler.schedule(self._problem)

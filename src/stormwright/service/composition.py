@@ -388,11 +388,12 @@ class Service:
         self._cluster = cluster = build_cluster(settings, storage, measurement, self.guard, forecasts=forecasts)
         self.bridge = cluster.bridge
         own, by_goal = with_memory(scheduler, scheduler_for, settings.objective)
-        makers = PlanMakers(settings.objective, by_goal, scheduler_keeping_running(REPAIR_SCHEDULER))
+        trial_scheduler = without_caution(scheduler) if settings.trials_per_day else None
+        makers = PlanMakers(settings.objective, by_goal, scheduler_keeping_running(REPAIR_SCHEDULER), trial_scheduler)
         self._control = control = build_control(
             settings,
             own,
-            without_caution(scheduler),
+            trial_scheduler,
             scheduler_name,
             makers,
             storage,

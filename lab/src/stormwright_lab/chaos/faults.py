@@ -267,8 +267,6 @@ class FaultInjector:
             except (ClusterError, OSError) as error:  # the cluster has ended: it takes its links along
                 log.warning("%s could not be undone: %s", injected.fault, error)
 
-    # Processes ----------------------------------------------------------------------------------------
-
     def _kill(self, fault: PlannedFault, parts: MoveParts) -> Undo | None:
         if fault.target in NODES:
             node = self._node(fault.target, parts)
@@ -333,8 +331,6 @@ class FaultInjector:
     def _require(self, pids: Sequence[int], target: FaultTarget) -> None:
         if not pids:
             raise FaultError(f"there is no process of {target} now")
-
-    # Links and CPU ------------------------------------------------------------------------------------
 
     def _node(self, target: FaultTarget, parts: MoveParts) -> str:
         names = {
@@ -405,8 +401,6 @@ class FaultInjector:
 
         route("replace")  # it may be refused already
         return lambda: route("del")
-
-    # State of the service -----------------------------------------------------------------------------
 
     def _fill_disk(self, fault: PlannedFault, parts: MoveParts) -> Undo:  # noqa: ARG002
         path = self._service.state / FILLING

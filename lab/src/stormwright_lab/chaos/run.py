@@ -145,8 +145,6 @@ class _Run:
         details = {**found.details, "notes": [*self._notes, *self._not_injected], "starts": self._lab.service.starts}
         return replace(found, seconds=time.monotonic() - self._since_s, details=details)
 
-    # Topologies ---------------------------------------------------------------------------------------
-
     def _submit(self) -> None:
         conf = {**CONF, "stormwright.probe.service.url": self._lab.cluster.service_url}
         for each in self._workloads:
@@ -189,8 +187,6 @@ class _Run:
         for each in self._workloads:
             self._lab.kill_topology(each.name)
         until(lambda: not self._running(), _END_S)
-
-    # Faults -------------------------------------------------------------------------------------------
 
     def _act(self) -> None:
         """Start the action, and inject the faults at the moment; a fault may hinder the start."""
@@ -236,8 +232,6 @@ class _Run:
                 time.sleep(0.05)
             else:
                 return
-
-    # Recovery -----------------------------------------------------------------------------------------
 
     def _recover(self) -> bool:
         """Wait until acks flow again with nothing paused, then until the plan has ended; return whether both happened.
@@ -301,8 +295,6 @@ class _Run:
             )
         except NimbusError as error:
             return RunObservation(nimbus_error=str(error), plans=plans)
-
-    # End ----------------------------------------------------------------------------------------------
 
     def _finish(self) -> list[LedgerViolation]:
         """Drain the ledgers, and return the violations that the oracle finds."""

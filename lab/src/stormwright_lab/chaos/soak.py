@@ -191,8 +191,6 @@ class _Session:
             self._record.add(SoakEvent(self.elapsed_s, self._session, kind, text))
         self._report(f"minute {self.elapsed_s / 60:.1f}: {kind}: {text}")
 
-    # Ledger -------------------------------------------------------------------------------------------
-
     def _submit(self) -> None:
         self._workload.directory.mkdir(parents=True, exist_ok=True)
         self._set_rate()
@@ -233,8 +231,6 @@ class _Session:
             self._record.add(LedgerResult(self._session, ledger.emitted, ledger.acked, ledger.replays, violations))
         self._report(f"the ledger has {ledger.emitted:,} numbers; {len(violations)} violations")
         self._lab.kill_topology(self._workload.name)
-
-    # Rounds -------------------------------------------------------------------------------------------
 
     def _round(self, number: int, injector: FaultInjector) -> None:
         """Change the rate; in every second round something moves, in every fifth with a fault."""
@@ -305,8 +301,6 @@ class _Session:
             self._note("note", f"{fault} not injected: {error}")
         else:
             self._note("fault", str(fault))
-
-    # Samples ------------------------------------------------------------------------------------------
 
     @contextmanager
     def _sampling(self) -> Iterator[None]:

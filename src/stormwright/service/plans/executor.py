@@ -142,8 +142,6 @@ class PlanExecutor:
             self._roll_back(plan, problem)
         return True
 
-    # Steps --------------------------------------------------------------------------------------------
-
     def _apply(self, plan: Plan, problem: Problem, stop: threading.Event | None) -> None:
         steps = plan.steps_of(plan.stage)
         pending = [each for each in steps if each.state in ("planned", "moving")]
@@ -246,8 +244,6 @@ class PlanExecutor:
         """
         event: PlanEvent = "failed" if plan.is_unattended else "stopped"
         self._plans.transition(plan.id, "to roll back" if back and not plan.rolls_back else event, why, stop=0, tries=0)
-
-    # Stages -------------------------------------------------------------------------------------------
 
     def _end_stage(self, plan: Plan) -> None:
         """All steps of the stage are made: evaluate it, or go on if it is not evaluated."""

@@ -12,13 +12,15 @@ from stormwright.client import shapes
 from stormwright.client.shapes import DrainRequest
 from stormwright.controller.description import FigureSources, with_figures
 from stormwright.controller.objectives.objective import LexicographicObjective
+from stormwright.controller.objectives.outlook import THROUGHPUT
 from stormwright.controller.objectives.placements import Placements, measured_rates
 from stormwright.controller.planning.valid_moves import planned_slots
+from stormwright.controller.policy import with_possible_trial
 from stormwright.controller.preconditions import changes
 from stormwright.controller.propose import propose, to_plan_on
 from stormwright.controller.requests import Evacuate, Improve, NoPlan, Place, PlanInputs, Repair
 from stormwright.controller.safety.move_kinds import KINDS, MoveSafety
-from stormwright.controller.staying import require_matches
+from stormwright.controller.staying import out_of_scope, require_matches
 from stormwright.errors import ConflictError, StormwrightError
 from stormwright.model import Problem, Scheduler, Topology
 from stormwright.plans.modes import Modes, unmatched_patterns
@@ -66,11 +68,15 @@ class PlanMakers:
         Returns the scheduler for an objective.
     repair_scheduler
         Scheduler that places executors without slots and leaves running ones alone.
+    trial_scheduler
+        Scheduler that subtracts no prediction error, by which a plan for throughput that moves nothing names a trial
+        that is worth it; None for no trials.
     """
 
     goal: str
     scheduler: Callable[[str], Scheduler]
     repair_scheduler: Scheduler
+    trial_scheduler: Scheduler | None = None
 
 
 class PlanService(PlanQueries):
@@ -115,8 +121,6 @@ class PlanService(PlanQueries):
         """Make no more plans."""
         self._queue.close()
 
-    # Plans ------------------------------------------------------------------------------------------------------------
-
     def request(self, request: shapes.PlanRequest) -> Plan:
         """Begin to make a plan; return it with its id.
 
@@ -137,15 +141,18 @@ class PlanService(PlanQueries):
         )
 
         def make(problem: Problem, sources: FigureSources) -> Plan | NoPlan:
-            return propose(
-                problem,
-                wish,
-                PlanInputs(
-                    scheduler=LexicographicObjective(goals, self._makers.scheduler),
-                    repair_scheduler=self._makers.repair_scheduler,
-                    stay=self._guard.forbidden(problem, request.allow, measured_rates),
-                    sources=sources,
-                ),
+            stay = self._guard.forbidden(problem, request.allow, measured_rates)
+            inputs = PlanInputs(
+                scheduler=LexicographicObjective(goals, self._makers.scheduler),
+                repair_scheduler=self._makers.repair_scheduler,
+                stay=stay,
+                sources=sources,
+            )
+            found, trials = propose(problem, wish, inputs), self._makers.trial_scheduler
+            if not isinstance(found, NoPlan) or trials is None or goals != (THROUGHPUT,):
+                return found
+            return with_possible_trial(
+                found, problem, trials, {**stay, **out_of_scope(problem, request.topologies, request.nodes)}
             )
 
         self._queue.submit(lambda: self._queue.make(plan, make))
@@ -309,8 +316,6 @@ class PlanService(PlanQueries):
         if not self._plans.transition(plan, "discarded", f"{change.by}: {change.reason}"):
             raise ConflictError(f"plan {plan} is {found.state}: it cannot be discarded")
         return self.plan(plan)
-
-    # Modes ------------------------------------------------------------------------------------------------------------
 
     def change_modes(self, wanted: shapes.ModesChange) -> Modes:
         """Replace the modes; a freeze stops the active plan. Raises the errors of `Guard.change`."""

@@ -61,8 +61,6 @@ class PlanStore:
         self._content = lru_cache(maxsize=_MAX_PLANS)(self._read_content)
         self._summary_fields = lru_cache(maxsize=_MAX_SUMMARIES)(self._read_summary_fields)
 
-    # Changes ----------------------------------------------------------------------------------------------------------
-
     def add(
         self,
         origin: Origin,
@@ -182,8 +180,6 @@ class PlanStore:
         with self._state.change() as to:
             to.execute(f"DELETE FROM steps WHERE plan IN (SELECT id {old})", (before_ms,))  # noqa: S608 (names are ours)
             to.execute(f"DELETE {old}", (before_ms,))
-
-    # Queries ----------------------------------------------------------------------------------------------------------
 
     def plan(self, plan: str, max_steps: int = -1) -> Plan:
         """Return one plan with its first steps, or all.

@@ -190,8 +190,6 @@ class VirtualService:
         """Return the running cluster; None before Nimbus has called."""
         return self.bridge.snapshot()
 
-    # Decider ------------------------------------------------------------------------------------------
-
     def next_decision(self) -> Plan | NoPlan:
         """Return the moves that it makes automatically."""
         problem = self.look()
@@ -200,8 +198,6 @@ class VirtualService:
         self._world.begin_move()
         moves = plan_moves(problem, Assignment(self._world.wanted), UNLIMITED, cpu_limits=False)
         return plan_of(problem, moves) if moves.steps else NoPlan("nothing_to_do", "it is there")
-
-    # Outcomes of plans --------------------------------------------------------------------------------
 
     def look(self) -> Problem | None:
         """Return the running cluster; None if Nimbus has not called since the last move, or not recently."""

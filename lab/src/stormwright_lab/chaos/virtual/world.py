@@ -167,8 +167,6 @@ class VirtualWorld:
         self.clock.advance(8.0)
         self.nimbus.ask, self.storm.deliver = self._answer, self._take
 
-    # Service ------------------------------------------------------------------------------------------
-
     def connect(self, ask: Ask, deliver: Deliver) -> None:
         """Connect a service: it answers Nimbus and receives records."""
         self._ask, self._deliver, self.alive = ask, deliver, True
@@ -211,8 +209,6 @@ class VirtualWorld:
         if self.clock.monotonic() >= self._cut_until_s:
             lines, self._undelivered = self._undelivered, []
             self._deliver(lines)
-
-    # Time of faults -----------------------------------------------------------------------------------
 
     def step(self) -> None:
         """Count a step of the service, at which faults may begin."""
@@ -262,8 +258,6 @@ class VirtualWorld:
         running = {(w.topology, w.supervisor, w.port) for w in self.storm.supervisors.workers.values()}
         old = {(topology, *slot) for topology, slots in (self._paused_at or {}).items() for slot in slots if slot}
         return bool(old - running)
-
-    # Faults -------------------------------------------------------------------------------------------
 
     def _begin(self, each: ScheduledFault) -> None:
         """Begin a fault now."""
@@ -352,8 +346,6 @@ class VirtualWorld:
 
     def _slots(self, placed: IntArray) -> set[tuple[str, int]]:
         return {tuple(self.start.slots[slot]) for slot in placed.tolist()}
-
-    # State --------------------------------------------------------------------------------------------
 
     def _delay(self, _: str) -> float:
         if not self.counting:
