@@ -29,7 +29,9 @@ from stormwright.schedulers.toolkit.triggers import TriggerParams
 from stormwright.service.composition import Service
 from stormwright.service.settings import ServiceSettings
 from stormwright.storm.local_cluster import LocalCluster
-from stormwright.workbench.demo.run import DemoSettings, demo_cluster, finish, submit
+from stormwright.workbench.demo.run import demo_cluster
+from stormwright.workbench.demo.settings import DemoSettings
+from stormwright.workbench.demo.steps import finish, submit
 from stormwright.workbench.demo.submissions import parse_submissions
 
 #: Code that the page measures.
