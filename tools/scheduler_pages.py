@@ -91,6 +91,17 @@ given to nobody else.
 says nothing): the node is given the part of its CPU that this is of the largest weight, by every scheduler. It is a
 wish: where something finds no room so, the whole CPU counts."""
 
+_LEFT_OUT = """\
+## Published, and not here
+
+- WG-Storm (R. Ali, A. Muhammad, M. Aleem, O. Shafiq, [2025](https://doi.org/10.7717/peerj-cs.2767)): its
+  abstract and introduction, which were to be had, do not give the rules by which executors are grouped and nodes are
+  chosen. `top_storm` is of the same group.
+- [A scheduling algorithm to maximize storm throughput in heterogeneous
+  cluster](https://doi.org/10.1186/s40537-023-00771-y), 2023: it changes how many executors components have, which no
+  scheduler here may. Its model of CPU, linear in the rate of a component by kind of node, is the one that `predict` and
+  `stormwright advise` go beyond."""
+
 
 def write_pages(directory: Path) -> None:
     """Write every page and picture into `directory`, which has the problem, and remove those of schedulers gone."""
@@ -222,7 +233,8 @@ def _index(problem: Problem, descriptions: Mapping[str, Description], figures: M
     for name, description in descriptions.items():
         lines.append(_index_row(name, f"{name}.md", description, figures[name]))
     lines.append(_index_row(ANY_JAVA, f"{_JAVA}.md", describe_scheduler(ANY_JAVA), None))
-    return _text(iter(["# The schedulers", _ABOUT, "\n".join(lines), *_about_options(), *_about_problem(problem)]))
+    about = ["# The schedulers", _ABOUT, "\n".join(lines), _LEFT_OUT, *_about_options(), *_about_problem(problem)]
+    return _text(iter(about))
 
 
 def _about_options() -> Iterator[str]:

@@ -14,7 +14,7 @@ from stormwright.explain.explanation import ComponentExplanation, NodeVerdict, R
 from stormwright.explain.obstacles import Obstacles
 from stormwright.model import UNPLACED, Assignment, LoadProfile, Problem, TopologyLoad, cost_of
 from stormwright.model.arrays import BoolArray, IndexArray, IntArray
-from stormwright.model.problem import CHECKED
+from stormwright.model.problem import CHECKED, topologies_called
 from stormwright.schedulers.toolkit.limits import max_executors_per_worker
 
 
@@ -174,9 +174,7 @@ def _find_topology(problem: Problem, name: str | None) -> int:
         ids = ", ".join(t.id for t in problem.topologies) or "none"
         why = f"is missing: executors are numbered within a topology; there are {ids}"
         raise InputError("--executor", [Fault(why, "--topology")])
-    if name in problem.topology_index:
-        return problem.topology_index[name]
-    named = [index for index, t in enumerate(problem.topologies) if t.name == name]
+    named = topologies_called(problem, name)
     if len(named) == 1:
         return named[0]
     if named:

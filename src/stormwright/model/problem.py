@@ -269,6 +269,13 @@ def require_problem(problem: object) -> None:
         raise InputError("problem", [Fault(message, "$")])
 
 
+def topologies_called(problem: Problem, name: str) -> list[int]:
+    """Return the index of the topology with this id, or of all with this name."""
+    if name in problem.topology_index:
+        return [problem.topology_index[name]]
+    return [index for index, topology in enumerate(problem.topologies) if topology.name == name]
+
+
 def sizes(problem: Problem) -> dict[str, int]:
     """Return the number of topologies, executors, nodes and slots of a problem."""
     return {

@@ -336,6 +336,14 @@ def test_overview_reports_overloaded_node_first(tmp_path: Path) -> None:
         assert "Healthy" not in words
 
 
+def test_topology_pages_are_found_by_name_if_it_is_unique(tmp_path: Path) -> None:
+    words, twins = topology("words"), [replace(topology("twin"), id=f"twin-{number}") for number in (1, 2)]
+    with browsing(tmp_path, problem([words, *twins], current={words.id: on("n0", "n1")})) as browser:
+        assert browser.get("/topologies/words").visible_text == browser.get(f"/topologies/{words.id}").visible_text
+        assert "candidate slots" in browser.get("/topologies/words/why").visible_text
+        assert "by id twin-1, twin-2" in browser.get("/topologies/twin", 404).visible_text
+
+
 def test_topology_page_explains_executor_placement(shop: Browser) -> None:
     where = next(each for each in shop.get("/topologies").links if each.startswith("/topologies/")) + "/why"
     assert where in shop.get(where.removesuffix("/why")).links

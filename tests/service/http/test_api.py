@@ -137,6 +137,9 @@ def test_a_plan_is_made_applied_and_reverted(nimbus: Nimbus, client: Client, run
 def test_api_explains_placement_of_executor(nimbus: Nimbus, client: Client) -> None:
     assert client.explain().explanations == (), "all have slots"
     name = sorted(nimbus.runs)[0]
+    placed = client.explain(name.partition("-")[0]).explanations
+    assert placed, "of a topology with all its slots, by its name, why they are these"
+    assert all(each.slot for each in placed)
     (found,) = client.explain(name, 1).explanations
     assert found.slot in {nimbus.now().cluster.slot_name(slot) for slot in nimbus.runs[name].slots}
     assert 1 in found.executors

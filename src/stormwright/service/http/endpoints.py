@@ -193,7 +193,7 @@ ENDPOINTS: Sequence[Endpoint] = (
     Endpoint(
         "GET",
         "/v1/explain",
-        "Explain why executors (of one topology) have no slot, or the slot of one executor.",
+        "Explain why executors have no slot; of a topology that has all its slots, or of one executor, why there.",
         shapes.Explanations,
         _explain,
         query={"topology": "its id or name", "executor": "its number within the topology, from 0"},

@@ -18,7 +18,7 @@ _MAX = 20
 def explained(
     problem: Problem, topology: str | None, executor: int | None, safety_of: SafetyOf = move_safety
 ) -> shapes.Explanations:
-    """Explain the slot of one executor, or of all unplaced executors (of one topology).
+    """Explain the slot of one executor, or of all unplaced executors; of a topology without such ones, of all.
 
     Parameters
     ----------
@@ -37,6 +37,8 @@ def explained(
     runs = Assignment(problem.current_slot, scheduler="stormwright")
     each = explanations(problem, runs, topology, executor, only_unplaced=executor is None)
     found = list(islice(each, _MAX + 1))
+    if topology is not None and not found:
+        found = list(islice(explanations(problem, runs, topology, executor), _MAX + 1))
     kinds = move_kinds(problem, {each.topology for each in found[:_MAX]}, safety_of)
     return shapes.Explanations(explanations=tuple(map(_shaped, found[:_MAX])), more=len(found) > _MAX, kinds=kinds)
 

@@ -13,6 +13,7 @@ from stormwright.controller.safety.move_kinds import move_safety
 from stormwright.errors import NotFoundError
 from stormwright.model import UNPLACED, Topology
 from stormwright.model.arrays import IntArray
+from stormwright.model.problem import topologies_called
 from stormwright.plans.modes import mode_of
 from stormwright.predict.prediction import TopologyPrediction
 from stormwright.service.dashboard.charts import Line, chart
@@ -33,10 +34,9 @@ def why(known: DashboardState, name: str, query: Query) -> Page:
     scene, here = known.scene(), "/topologies"
     if scene is None:
         return waiting(here, "Topologies", known.error, known.sources.status is not None)
-    index = scene.problem.topology_index.get(name)
-    if index is None:
-        raise NotFoundError(f"no topology {name} runs: it may have ended")
-    of, unplaced = scene.problem.topologies[index], scene.unplaced.get(name, 0)
+    index = _found(scene, name)
+    of = scene.problem.topologies[index]
+    unplaced = scene.unplaced.get(of.id, 0)
     given = query.get("executor", "")
     executor = int(given) if given.isascii() and given.isdigit() and len(given) < 10 else None
     if executor is None and not unplaced and of.num_executors:
@@ -46,13 +46,24 @@ def why(known: DashboardState, name: str, query: Query) -> Page:
         "topology": of,
         "unplaced": unplaced,
         "executor": executor,
-        "explained": explained(scene.problem, name, executor, planner.safety_of if planner else move_safety),
+        "explained": explained(scene.problem, of.id, executor, planner.safety_of if planner else move_safety),
         "components": [component.id for component in of.components],
         "ranges": _ranges(of.executor_component),
     }
-    arguments = ["--topology", name, *(["--executor", str(executor)] if executor is not None else [])]
+    arguments = ["--topology", of.id, *(["--executor", str(executor)] if executor is not None else [])]
     command = shlex.join(["stormwright", "explain", "problem.json", *arguments])
     return Page("why", f"Why {of.name} is where it is", command, shows, here)
+
+
+def _found(scene: Scene, name: str) -> int:
+    """Return the index of a topology by its id, or by its name if no other has it."""
+    named = topologies_called(scene.problem, name)
+    if not named:
+        raise NotFoundError(f"no topology {name} runs: it may have ended")
+    if len(named) > 1:
+        ids = ", ".join(scene.problem.topologies[index].id for index in named)
+        raise NotFoundError(f"several topologies are called {name}; by id {ids}")
+    return named[0]
 
 
 def _ranges(component: IntArray) -> list[tuple[int, int, int]]:
@@ -120,10 +131,9 @@ def topology(known: DashboardState, name: str) -> Page:
     scene = known.scene()
     if scene is None:
         return waiting(_HERE, "Topologies", known.error, known.sources.status is not None)
-    index = scene.problem.topology_index.get(name)
-    if index is None:
-        raise NotFoundError(f"no topology {name} runs: it may have ended")
-    of, predicted = scene.problem.topologies[index], scene.by_topology.get(name)
+    index = _found(scene, name)
+    of = scene.problem.topologies[index]
+    predicted = scene.by_topology.get(of.id)
     use = _core_parts(scene, index)
     kinds = [each for each in range(len(of.components)) if not of.components[each].id.startswith(_STORMS)]
     shows = {
@@ -131,13 +141,13 @@ def topology(known: DashboardState, name: str) -> Page:
         "core_hz": scene.problem.core_hz,
         "predicted": predicted,
         "unpredicted": scene.unpredicted,
-        "unplaced": scene.unplaced.get(name, 0),
-        "stays": _stays(known, name, is_measured=scene.problem.demand.measured[index] is not None),
-        "mode": mode_of(modes, name, of.name) if (modes := known.modes()) else None,
+        "unplaced": scene.unplaced.get(of.id, 0),
+        "stays": _stays(known, of.id, is_measured=scene.problem.demand.measured[index] is not None),
+        "mode": mode_of(modes, of.id, of.name) if (modes := known.modes()) else None,
         "graph": _graph(scene, index, kinds, use),
         "components": [_component(scene, index, each, use) for each in range(len(of.components))],
         "workers": _workers(scene, index, predicted),
-        "charts": _charts(known, name),
+        "charts": _charts(known, of.id),
     }
     return Page("topology", of.name, _COMMAND, shows, _HERE)
 
