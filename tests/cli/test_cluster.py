@@ -35,6 +35,28 @@ def test_cluster_submit_rejects_unknown_topology_and_arguments(run, monkeypatch)
     assert "KIND[1]: 'rate' is not key=value" in err
 
 
+class Submitting:
+    """A cluster that only takes topologies."""
+
+    service_url = "http://x"
+
+    def run_topology(self, *arguments):
+        self.arguments = arguments
+
+
+def test_cluster_submit_takes_a_jar(run, monkeypatch, tmp_path):
+    cluster, jar = Submitting(), tmp_path / "my.jar"
+    monkeypatch.setattr(RunningCluster, "find", classmethod(lambda cls: cluster))
+    assert "my.jar: no such file" in run("cluster", "submit", "my.jar", "a.Main")[2]
+    jar.touch()
+    assert "name the class whose main submits the topology" in run("cluster", "submit", jar)[2]
+    code, out, _ = run("cluster", "submit", jar, "a.Main", "--rate", "5", "name")
+    assert (code, out) == (0, "a.Main is submitted\n")
+    main, arguments, conf, uploaded = cluster.arguments
+    assert (main, arguments, uploaded) == ("a.Main", ("--rate", "5", "name"), jar)
+    assert conf["topology.auto.task.hooks"] == ["stormwright.ExecutorProbe"]
+
+
 def test_cluster_status_without_cluster_names_start_command(run, no_cluster, capsys):
     with pytest.raises(SystemExit, match="1"):
         run("cluster", "status")

@@ -12,6 +12,8 @@ import urllib.request
 
 import pytest
 
+from stormwright.storm.jvm import STORMWRIGHT_JAR
+
 pytestmark = [pytest.mark.storm, pytest.mark.slow]
 
 
@@ -37,6 +39,12 @@ def test_up_status_down(place):
     twice = place.command("submit", "exclamation:name=tried")
     assert twice.returncode == 2
     assert "already exists" in twice.stderr
+
+    own = place.command("submit", str(STORMWRIGHT_JAR), "stormwright.topologies.Exclamation", "name=own", "workers=1")
+    assert (own.returncode, own.stdout) == (0, "stormwright.topologies.Exclamation is submitted\n"), own.stderr
+    killed = place.command("kill", "own", "--json")
+    assert json.loads(killed.stdout) == {"killed": "own"}
+    assert "own" in place.command("kill", "own2").stderr
 
     again = place.command("up")
     assert again.returncode == 2

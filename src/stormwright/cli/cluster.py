@@ -6,6 +6,7 @@ import json
 import logging
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _NONE = "no local cluster is up"
+
+#: Key of Storm for hooks of tasks, and the hook that measures topologies.
+_HOOKS, _PROBE = "topology.auto.task.hooks", "stormwright.ExecutorProbe"
 
 
 @click.group(cls=options.Verbs)
@@ -136,8 +140,10 @@ def down(as_json: bool) -> None:
         say("the local cluster is stopped and removed" if was_up else _NONE)
 
 
-@command.command()
-@click.argument("kinds", nargs=-1, required=True, metavar="KIND[:KEY=VALUE,…]…")
+@command.command(context_settings={"ignore_unknown_options": True})
+@click.argument(
+    "given", nargs=-1, required=True, type=click.UNPROCESSED, metavar="JAR CLASS [ARG]… | KIND[:KEY=VALUE,…]…"
+)
 @click.option(
     "--probe-ms",
     default=1000,
@@ -145,23 +151,65 @@ def down(as_json: bool) -> None:
     type=options.WholeRange(100),
     help="Interval of the probe's records, in ms.",
 )
-@options.as_json("Print their names as JSON.")
-def submit(kinds: tuple[str, ...], probe_ms: int, as_json: bool) -> None:
-    """Submit topologies that come with stormwright, with the probe that measures them.
+@options.as_json("Print what was submitted as JSON.")
+def submit(given: tuple[str, ...], probe_ms: int, as_json: bool) -> None:
+    """Submit your topology, or some that come with stormwright, with the probe that measures them.
+
+    JAR is your topology's jar with all that it needs but Storm, CLASS the one whose main submits it, with ARGs; options
+    of it that are also some of this verb follow --.
 
     A KIND is word-count, exclamation, rolling-top-words, reference, linear, diamond, star, page-load, processing,
     advertising or sol. Keys are those of the topology, such as name, workers and rate: word-count:name=words,workers=3.
     """
     from stormwright.workbench.demo.submissions import parse_submissions
 
-    cluster, submissions = _found(), parse_submissions(kinds, "KIND")
-    conf = {"stormwright.probe.service.url": cluster.service_url, "stormwright.probe.interval.ms": probe_ms}
-    for submission in submissions:
-        cluster.run_topology(submission.main_class, submission.arguments(), conf)
-        if not as_json:
-            say(f"{submission.name} is submitted")
+    cluster, conf = _found(), {"stormwright.probe.interval.ms": probe_ms}
+    if given[0].endswith(".jar"):
+        jar, main_class = _jar_and_class(given)
+        cluster.run_topology(main_class, given[2:], {**conf, _HOOKS: [_PROBE]}, jar)
+        submitted = [main_class]
+    else:
+        submissions = parse_submissions(given, "KIND")
+        submitted = [submission.name for submission in submissions]
+        for submission in submissions:
+            own = {**conf, "stormwright.probe.service.url": cluster.service_url}
+            cluster.run_topology(submission.main_class, submission.arguments(), own)
     if as_json:
-        print_json({"submitted": [submission.name for submission in submissions]})
+        print_json({"submitted": submitted})
+    else:
+        for name in submitted:
+            say(f"{name} is submitted")
+
+
+def _jar_and_class(given: Sequence[str]) -> tuple[Path, str]:
+    """Return the jar of a topology and its main class; raises InputError if one of them is missing."""
+    jar = Path(given[0]).resolve()
+    if not jar.is_file():
+        raise InputError("cluster submit", [Fault("no such file", given[0])])
+    if len(given) < 2:
+        raise InputError("cluster submit", [Fault("name the class whose main submits the topology after it", given[0])])
+    return jar, given[1]
+
+
+@command.command()
+@click.argument("name")
+@click.option(
+    "--wait",
+    "wait_s",
+    default=0,
+    show_default=True,
+    type=options.WholeRange(0),
+    help="Seconds between the end of its spouts and that of its workers.",
+)
+@options.as_json("Print its name as JSON.")
+def kill(name: str, wait_s: int, as_json: bool) -> None:
+    """Kill a topology, by its name."""
+    with _found().gateway() as gateway:
+        gateway.kill(name, wait_s)
+    if as_json:
+        print_json({"killed": name})
+    else:
+        say(f"{name} is killed")
 
 
 @command.command()

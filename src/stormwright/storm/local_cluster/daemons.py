@@ -204,7 +204,9 @@ def environment(plan: ClusterPlan, daemon: str) -> Mapping[str, str]:
     }
 
 
-def client_command(plan: ClusterPlan, main: str, args: Sequence[str] = (), **properties: object) -> list[str]:
+def client_command(
+    plan: ClusterPlan, main: str, args: Sequence[str] = (), jars: Sequence[Path] = (), **properties: object
+) -> list[str]:
     """Return the command of a Storm client that runs beside Nimbus.
 
     Parameters
@@ -215,6 +217,8 @@ def client_command(plan: ClusterPlan, main: str, args: Sequence[str] = (), **pro
         Class to run: one with the ``main`` of a topology, or the Nimbus gateway.
     args
         Arguments of the class.
+    jars
+        Jars beside Storm's and ours.
     **properties
         System properties beside our own, over which they win.
     """
@@ -222,7 +226,7 @@ def client_command(plan: ClusterPlan, main: str, args: Sequence[str] = (), **pro
     return java_command(
         plan.java,
         main=main,
-        class_path=[STORM_HOME / "lib" / "*", plan.lib / "*", home / "conf"],
+        class_path=[STORM_HOME / "lib" / "*", plan.lib / "*", *jars, home / "conf"],
         flags=LIGHT,
         heap_mb=128,
         properties={"log4j.configurationFile": _LOG4J2 / "client.xml", "java.io.tmpdir": home / "tmp", **properties},

@@ -292,8 +292,14 @@ class RunningCluster:
         """Return a new connection to Nimbus, to be closed by the caller."""
         return NimbusGateway(self.gateway_command())
 
-    def run_topology(self, class_name: str, args: Sequence[str] = (), conf: Mapping[str, Any] | None = None) -> None:
-        """Submit a topology by running the ``main`` of a topology class of our jar.
+    def run_topology(
+        self,
+        class_name: str,
+        args: Sequence[str] = (),
+        conf: Mapping[str, Any] | None = None,
+        jar: Path | None = None,
+    ) -> None:
+        """Submit a topology by running the ``main`` of a class.
 
         Parameters
         ----------
@@ -303,14 +309,18 @@ class RunningCluster:
             Command-line arguments of the class's ``main``, in order.
         conf
             Topology configuration that wins over the topology's own.
+        jar
+            Jar with the class, which is uploaded; None for ours.
 
         Raises
         ------
         ClusterError
             If it fails, with Java's message.
         """
-        properties = submission_properties(self.plan.lib / STORMWRIGHT_JAR.name, conf or {})
-        command = daemons.client_command(self.plan, class_name, tuple(args), **properties)
+        own = jar or self.plan.lib / STORMWRIGHT_JAR.name
+        command = daemons.client_command(
+            self.plan, class_name, tuple(args), [own] if jar else [], **submission_properties(own, conf or {})
+        )
         submit([*self.command_beside_nimbus(), *command], class_name, {MARK: str(self.plan.work)})
 
     def node_cpu(self) -> dict[str, NodeCpu]:
