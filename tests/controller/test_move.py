@@ -6,6 +6,7 @@ import itertools
 import threading
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -346,6 +347,16 @@ def test_a_refusal_of_nimbus_resumes_the_spouts(move: Move, bridge: Bridge, tall
     with pytest.raises(NimbusError, match="not the leader"):
         run(move, storm, bridge, tally, pauses)
     assert storm.calls[-1] == "activate t"
+
+
+@pytest.mark.parametrize("returns", [True, False])
+def test_topology_whose_workers_crash_goes_back_without_a_drain(
+    move: Move, bridge: Bridge, tally: Tally, pauses: Pauses, monkeypatch: pytest.MonkeyPatch, returns: bool
+) -> None:
+    monkeypatch.setattr(Tally, "crashes", lambda self, topology, live, least_s: topology == T.id)
+    storm = FakeStorm(tally)
+    assert run(replace(move, returns=returns), storm, bridge, tally, pauses).complete
+    assert ("deactivate t" in storm.calls) != returns
 
 
 @pytest.mark.long

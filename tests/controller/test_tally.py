@@ -150,3 +150,28 @@ def test_implausible_sequence_number_does_not_silence_a_worker(clock: Clock) -> 
     assert tally.quiet("t", [("n0", 6700)], since)
     tally.add([record("t", "n0", 5, trees=100), record("t", "n0", 10**15, trees=100)])
     assert tally.totals("t").begun == 8, "each still counts once"
+
+
+def test_workers_crash_if_none_lives_and_no_tree_completes(clock: Clock) -> None:
+    tally, live = Tally(clock=clock), [("n0", 6700), ("n1", 6700)]
+
+    def life(node: str, started_ms: int, seq: int = 0, **counts: int) -> None:
+        one = record("t", node, seq, **counts)
+        tally.add([one | {"worker": one["worker"] | {"start_ms": started_ms}}])
+
+    life("n0", 0, acked=5)
+    life("n1", 0)
+    clock.sleep(25)
+    assert not tally.crashes("t", live, 20), "nothing is heard of any worker: the reports may be lost"
+    for second in range(0, 30, 5):
+        life("n0", 25_000 + second * 1000)
+        life("n1", 25_000 + second * 1000)
+        clock.sleep(5)
+    assert tally.crashes("t", live, 20)
+    life("n0", 60_000, acked=1)
+    assert not tally.crashes("t", live, 20), "trees complete"
+    clock.sleep(21)
+    life("n0", 60_000, 1)
+    assert tally.crashes("t", live, 20), "one of two is gone"
+    life("n1", 55_000)
+    assert not tally.crashes("t", live, 20), "both live, and have nothing to do"

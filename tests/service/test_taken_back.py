@@ -45,6 +45,11 @@ def half_as_good(runs: TopologyAssignment) -> Place:
     return Place(500.0, 40.0) if runs.slots[0].supervisor == "n2" else Place(1000.0, 20.0)
 
 
+def crashes(runs: TopologyAssignment) -> Place:
+    """On the third node workers end again and again."""
+    return Place(1000.0, 20.0, lives_s=4.0 if runs.slots[0].supervisor == "n2" else None)
+
+
 def as_good(runs: TopologyAssignment) -> Place:
     return Place(1000.0, 20.0)
 
@@ -78,6 +83,23 @@ def test_load_of_topologies_that_are_gone_is_not_called_stale(monkeypatch: pytes
         decision = begin(storm).decider.decide()
         assert isinstance(decision, NoPlan)
         assert decision.code == hold
+
+
+@pytest.mark.long
+def test_topology_that_crashes_after_its_move_goes_back_within_a_minute(
+    monkeypatch: pytest.MonkeyPatch, begin: Begin
+) -> None:
+    """It is not measured any more, so its load grows old: what runs there is not evaluated, and still it goes back."""
+    storm = VirtualStorm(monkeypatch, crashes)
+    service = begin(storm)
+    service.moved(300)
+    assert nodes(storm.runs) == {"n2"}
+    moved_s = storm.now_s
+    back = service.moved(120)
+    assert back.reason.startswith("t goes back to where it was: since its move no tuple tree has completed for 3")
+    assert all(step.returns for step in back.steps)
+    assert nodes(storm.runs) == nodes(SPREAD)
+    assert storm.now_s - moved_s <= 45
 
 
 @pytest.mark.long

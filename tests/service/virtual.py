@@ -56,10 +56,14 @@ class AllOn:
 
 @dataclass
 class Place:
-    """What a topology comes to in a place once its workers are warm: trees/s, and ms that one takes."""
+    """What a topology comes to in a place once its workers are warm: trees/s, and ms that one takes.
+
+    Workers that crash live for `lives_s` of ten seconds each, and complete nothing.
+    """
 
     highest_tps: float
     latency_ms: float
+    lives_s: float | None = None
 
 
 class VirtualStorm:
@@ -96,7 +100,8 @@ class VirtualStorm:
         monkeypatch.setattr(time, "monotonic", lambda: self.now_s)
 
     def problem(self) -> Problem:
-        now_ms = round(self.now_s * 1000)
+        crashes = self.place(self.runs).lives_s is not None
+        now_ms = round((self.active_s if crashes else self.now_s) * 1000)
         load = LoadProfile({T.id: assumed_load(T, 3e9)}, start_ms=now_ms - 15_000, end_ms=now_ms)
         return problem([T], current={T.id: self.runs}, load=load)
 
@@ -110,7 +115,10 @@ class VirtualStorm:
         rate, latency = min(highest, offered), place.latency_ms * slow
         if offered < highest:
             latency *= 0.8
-        workers = [(slot.supervisor, slot.port) for slot in self.runs.slots]
+        workers, born_s = [(slot.supervisor, slot.port) for slot in self.runs.slots], self.born_s
+        if place.lives_s is not None and age_s >= 0:
+            rate, born_s = 0.0, born_s + age_s // 10 * 10
+            workers = workers if age_s % 10 < place.lives_s else []
         found = []
         for number, (node, port) in enumerate(workers):
             one = record(
@@ -121,7 +129,7 @@ class VirtualStorm:
                 tasks=(1 + 2 * number, 2 + 2 * number),
                 start_ms=round((self.now_s - self.behind_s) * 1000),
             )
-            one["worker"]["start_ms"] = round((self.born_s - self.behind_s) * 1000)
+            one["worker"]["start_ms"] = round((born_s - self.behind_s) * 1000)
             one["executors"][0] |= {"received": round(rate), "type": "spout" if number == 0 else "bolt"}
             if number == 0:
                 one["executors"][0] |= {

@@ -53,6 +53,9 @@ _LATE_S, _AGAIN = 3.0, 3
 #: whose records are late, would count as ended, and would emit again once its topology is activated.
 _ENDED_AFTER_S = 15.0
 
+#: Seconds without a completed tree after which a topology whose workers crash goes back without a drain.
+_FAILED_S = 20.0
+
 #: Seconds after its start in which a service hears of every worker that lives, and between two checks of the placement.
 _HEARD_S, _LOOK_S = 2.0, 0.5
 
@@ -132,13 +135,16 @@ class Mover:
         moves, names = step.moves, step.names
         stop = stop or threading.Event()
         self._problem = self._newest_problem(moves)
-        self._check_movable(moves, stop)
+        crashing = {move.topology for move in moves if step.returns and self._crashes(move)}
+        self._check_movable(moves, crashing, stop)
         clock = self._tally.clock
         started_ms, begin = _ms(clock.time()), clock.monotonic()
         log.info("%s: pausing spouts", names)
         # Whatever goes wrong, a topology is never left paused.
         with self._pauses.around([move.name for move in moves], self._nimbus.activate):
-            replayed = self._drain(moves, stop)
+            replayed = dict.fromkeys(crashing, 0)
+            if drained_first := [move for move in moves if move.topology not in crashing]:
+                replayed |= self._drain(drained_first, stop)
             drained = clock.monotonic()
             workers = sum(len(move.started_workers) for move in moves)
             log.info("%s: drained in %.1f s, swapping %d workers", names, drained - begin, workers)
@@ -212,17 +218,24 @@ class Mover:
         known = self._problem.node_index
         return [self._problem.supervisors[known[node]] for node in leg.vacated if node in known]
 
-    def _check_movable(self, moves: Sequence[TopologyMove], stop: threading.Event) -> None:
+    def _check_movable(self, moves: Sequence[TopologyMove], crashing: set[str], stop: threading.Event) -> None:
         status = self._status()
         for move in moves:
             name = move.topology
             if status.get(name, "gone") != ACTIVE:
                 # Another client has paused or is moving it, and has to resume it.
                 raise MoveError(f"{name} is {status.get(name, 'gone')}, only what is {ACTIVE} is moved")
-            if unheard := self._unheard(move, stop):
+            if name not in crashing and (unheard := self._unheard(move, stop)):
                 # Without reports, completion of its tuple trees cannot be observed.
                 all_workers = len(move.before.slots)
                 raise MoveError(f"{name}: {len(unheard)} of {all_workers} workers do not report; nothing was moved")
+
+    def _crashes(self, move: TopologyMove) -> bool:
+        """Return whether a topology's workers crash, so that it neither completes trees nor can be drained."""
+        crashes = self._tally.crashes(move.topology, move.before.slots, _FAILED_S)
+        if crashes:
+            log.warning("%s: its workers crash and no tuple tree completes; it goes back without a drain", move.name)
+        return crashes
 
     def _status(self) -> dict[str, str]:
         """Return Storm's status of each topology id."""

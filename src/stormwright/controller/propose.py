@@ -277,7 +277,9 @@ class _Proposal:
             plan = self._plan(order, slots, gain, proves=False)
         else:
             return self._none("nothing_to_do", "everything is where it should be")
-        return plan.model_copy(update={"origin": request.origin, "reason": request.reason})
+        returns = request.origin == "rollback"
+        steps = tuple(replace(step, returns=returns) for step in plan.steps)
+        return plan.model_copy(update={"origin": request.origin, "reason": request.reason, "steps": steps})
 
     def _resize(
         self, order: MoveOrder, slots: IntArray, request: Place, resizing: Mapping[str, Mapping[str, int]]

@@ -83,7 +83,8 @@ class WorkerTally:
 
     `quiet` holds the arrival times of the latest consecutive records in which no tree was begun and no queue held a
     tuple (`Clock.monotonic`); `heard` is when the newest came, `interval_s` the time it covered, `ended` that it was
-    marked as the last; `connections` is the number of connections to it when it last reported that.
+    marked as the last; `connections` is the number of connections to it when it last reported that; `completed` is when
+    the newest record with an acked tree came.
     """
 
     begun: int = 0
@@ -97,6 +98,7 @@ class WorkerTally:
     tasks: tuple[tuple[int, int], ...] = ()
     connections: int = 0
     checkpoints: Checkpoints = Checkpoints()
+    completed: float = float("-inf")
     newest_seq: int = -1
     next_seq: int = 0
     received_ahead: set[int] = field(default_factory=set)
@@ -282,6 +284,23 @@ class Tally:
             newest = self._newest(topology)
             return [slot for slot in live if slot not in newest or self._silent(newest[slot], least_s)]
 
+    def crashes(self, topology: str, live: Iterable[tuple[str, int]], least_s: float) -> bool:
+        """Return whether live workers (supervisor, port) end again and again, or are gone, and no tree completes.
+
+        Some worker has to be heard of, so that it is not the reports that are lost; and nothing is known of a topology
+        that this has not counted for `least_s` seconds.
+        """
+        now, live = self.clock.monotonic(), list(live)
+        if now - self.began_s < least_s:
+            return False
+        with self._changed:
+            lives = [(life, self._workers[life]) for life in self._lives(topology)]
+        if any(now - worker.completed < least_s for _, worker in lives):
+            return False
+        heard = [(life.supervisor, life.port) for life, worker in lives if now - worker.heard < least_s]
+        restarted = len(heard) > len(set(heard))
+        return bool(heard) and (restarted or bool(self.unheard(topology, live)))
+
     def _sweep(self) -> None:
         now = self.clock.monotonic()
         if now < self._next_sweep:
@@ -333,7 +352,9 @@ def _count(worker: WorkerTally, record: LogRecord, now_s: float) -> None:
     tracked = any(stream[1] == ACK_INIT_STREAM for stream in record["streams"])
     begun = sum(spout["trees"] for spout in spouts) if tracked else ended
     worker.begun += begun
-    worker.acked += sum(spout["acked"] for spout in spouts)
+    acked = sum(spout["acked"] for spout in spouts)
+    worker.acked += acked
+    worker.completed = now_s if acked else worker.completed
     worker.failed += sum(spout["failed"] for spout in spouts)
     steps = [spout for spout in spouts if spout["component"] == CHECKPOINT_SPOUT]
     if steps:

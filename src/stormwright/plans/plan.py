@@ -100,6 +100,8 @@ class Move:
         For each leg, the workers that start on a node per core of it, of the node with the most.
     number, stage, state
         Its place in the plan, and how far it has come; steps of one stage are evaluated together.
+    returns
+        Whether topologies go back to where they were: then those whose workers crash are not drained first.
     """
 
     moves: tuple[TopologyMove, ...]
@@ -108,6 +110,7 @@ class Move:
     number: int = 0
     stage: int = 0
     state: StepState = "planned"
+    returns: bool = False
 
     def with_workers(self, chosen: Mapping[str, int]) -> Move:
         """Return the step with the given numbers of workers (by id) for topologies that arrive."""

@@ -143,14 +143,19 @@ class Decider:
 
     def _decide(self, triggers: TriggerParams | None, adapts: Adaptation) -> Plan | NoPlan:
         problem = self.observe()
-        if problem is None or problem.load is None:
-            return NoPlan("unmeasured", "no snapshot of Nimbus or no measured load yet")
-        if problem.topologies and not any(each.id in problem.load.topologies for each in problem.topologies):
-            return NoPlan("unmeasured", "no running topology has been measured yet")
-        if hold := self._guard.holds.last or self._too_old(problem.load.end_ms):
+        if problem is None:
+            return NoPlan("unmeasured", "no snapshot of Nimbus yet")
+        # A topology that no longer works is not measured, and goes back all the same.
+        if hold := self._guard.holds.last or self._silent():
             return NoPlan(hold.code, hold.why)
         if (rollback := self._rollback(problem)) is not None:
             return rollback
+        if problem.load is None:
+            return NoPlan("unmeasured", "no measured load yet")
+        if problem.topologies and not any(each.id in problem.load.topologies for each in problem.topologies):
+            return NoPlan("unmeasured", "no running topology has been measured yet")
+        if hold := self._too_old(problem.load.end_ms):
+            return NoPlan(hold.code, hold.why)
         waits: dict[str, MeasurementWait | str] = {}
         if triggers is None:
             waits.update(self._history.waits(problem, self._settings.least_measured_s))
@@ -303,13 +308,16 @@ class Decider:
         return any(self._guard.drains.find(slot.supervisor) for slot in left)
 
     def _too_old(self, load_end_ms: int) -> Hold | None:
-        """Return the hold for outdated measurements or an outdated snapshot."""
+        """Return the hold for outdated measurements."""
         stream, age_s = self._settings.stream, self._memory.time.time() - load_end_ms / 1000
         if age_s > stream.window_s + stream.late_s:
             return Hold("stale", f"the load was measured {age_s:.0f} s ago: probes or pipeline stand still")
-        if self._view.age_s() > SNAPSHOT_S:
-            return Hold("silent", f"Nimbus last called {self._view.age_s():.0f} s ago: is it running?")
         return None
+
+    def _silent(self) -> Hold | None:
+        """Return the hold for an outdated snapshot of Nimbus."""
+        age_s = self._view.age_s()
+        return Hold("silent", f"Nimbus last called {age_s:.0f} s ago: is it running?") if age_s > SNAPSHOT_S else None
 
     def _note(self, problem: Problem, decision: Plan | NoPlan, now_s: float, *, searched: bool = True) -> None:
         """Record a decision; a rollback, which may be tried again each minute, puts off no search."""

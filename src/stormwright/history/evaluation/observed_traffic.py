@@ -63,6 +63,13 @@ class ObservedTraffic:
         with self._lock:
             return list(_newest(self._closed.get(topology, ()), start_ms))[::-1]
 
+    def acked_since(self, topology: str, start_ms: float) -> int | None:
+        """Return the trees completed in windows, open ones too, that begin at `start_ms` or later; None without any."""
+        with self._lock:
+            still_open = (each for each in self._open.get(topology, {}).values() if each.start_ms >= start_ms)
+            counts = [each.acked for each in (*_newest(self._closed.get(topology, ()), start_ms), *still_open)]
+        return sum(counts) if counts else None
+
     def young(self, topology: str) -> list[list[EvaluationWindow]]:
         """Return the closed windows in which the youngest worker was younger than `YOUNG_S`, by generation.
 
