@@ -413,3 +413,26 @@ def test_topology_is_warm_after_two_minutes_whatever_compiles() -> None:
     cluster.compiling["n1"] = 0.4
     assert len(cluster.texts(118)) == 1
     assert cluster.texts(4) == []
+
+
+def test_workers_that_crash_at_each_start_are_named_within_a_minute() -> None:
+    cluster = Timeline({"a": ("n0", "n1"), "b": ("n1", "n2")})
+    assert not cluster.texts(60)
+    for crash in range(1, 4):
+        cluster.started_ms["a-1-0", "n0"] = round((cluster.clock.time() + AHEAD_S) * 1000)
+        cluster.texts(4)
+        cluster.silent = {("a-1-0", "n0")}
+        found = cluster.texts(11)
+        cluster.silent = set()
+        assert any("1 worker of a ends" in text for text in found) == (crash > 2), found
+    assert "1 worker of a ends 4 s after the start, 2 times by now: worker.log says why (node0:6700)" in found
+    assert not any("warms up" in text or "has not reported" in text for text in found if "of a" in text)
+    assert not any("ends" in text for text in cluster.texts(200)), "it has lived since"
+
+
+def test_workers_that_are_moved_do_not_crash() -> None:
+    cluster = Timeline({"a": ("n0", "n1")})
+    for nodes in (("n1", "n2"), ("n0", "n1"), ("n1", "n2"), ("n0", "n1")):
+        cluster.place({"a": nodes})
+        cluster.started_ms |= {("a-1-0", node): round((cluster.clock.time() + AHEAD_S) * 1000) for node in nodes}
+        assert not any(" ends " in text or " end " in text for text in cluster.all_texts(10))

@@ -10,10 +10,10 @@ from stormwright.service.health.workers import WorkerFault, WorkerFaults
 
 
 class WorkerText(NamedTuple):
-    """A sentence about workers: whether it is about all of a node, its topology and node (both may be empty)."""
+    """A sentence about workers: whether they do not work at all, their topology and node (both may be empty)."""
 
     text: str
-    is_node: bool = False
+    is_bad: bool = False
     topology: str = ""
     supervisor: str = ""
 
@@ -38,9 +38,10 @@ def worker_texts(
     supervisors
         The rest of a sentence about the supervisor of each node that does not report either.
     """
+    yield from _crashing_texts(faults, names, node)
     if faults.all_silent:
         newest = min(each.number for each in faults.silent)
-        yield WorkerText(f"No probe has reported for {newest:.0f} s: do the probes reach this service?", is_node=True)
+        yield WorkerText(f"No probe has reported for {newest:.0f} s: do the probes reach this service?", is_bad=True)
     elif not faults.all_late:
         yield from _silent_texts(faults, names, node, supervisors)
     if faults.starting:
@@ -82,6 +83,21 @@ def warming_texts(faults: WorkerFaults, names: Mapping[str, str]) -> Iterator[Wo
         yield WorkerText(text, topology=topology)
 
 
+def _crashing_texts(faults: WorkerFaults, names: Mapping[str, str], node: Callable[[str], str]) -> Iterator[WorkerText]:
+    of: dict[str, list[WorkerFault]] = {}
+    for each in faults.crashing:
+        of.setdefault(each.topology, []).append(each)
+    for topology, workers in list(of.items())[:NAMED]:
+        lives_s, times = min(each.number for each in workers), max(each.usual for each in workers)
+        name, ends = names.get(topology, topology), "ends" if len(workers) == 1 else "end"
+        where = listed([f"{node(each.slot.supervisor)}:{each.slot.port}" for each in workers], NAMED)
+        text = (
+            f"{counted(len(workers), 'worker')} of {name} {ends} {lives_s:.0f} s after the start, {times:.0f} times by "
+            f"now: worker.log says why ({where})"
+        )
+        yield WorkerText(text, is_bad=True, topology=topology)
+
+
 def _silent_texts(
     faults: WorkerFaults, names: Mapping[str, str], node: Callable[[str], str], supervisors: Mapping[str, str]
 ) -> Iterator[WorkerText]:
@@ -99,9 +115,9 @@ def _silent_texts(
         also = f", {supervisors[supervisor]}" if supervisor in supervisors else ""
         topologies = listed(sorted({names.get(each.topology, each.topology) for each in workers}))
         text = f"No worker of {node(supervisor)} has reported for {silent_s:.0f} s ({topologies}){also}"
-        yield WorkerText(text, is_node=True, supervisor=supervisor)
+        yield WorkerText(text, is_bad=True, supervisor=supervisor)
     if len(nodes) > NAMED:
-        yield WorkerText(f"{counted(len(nodes) - NAMED, 'more node')} do not report", is_node=True)
+        yield WorkerText(f"{counted(len(nodes) - NAMED, 'more node')} do not report", is_bad=True)
     if alone:
         alone.sort(key=lambda each: -each.number)
         shown = listed([_worker(each, names, node) for each in alone])

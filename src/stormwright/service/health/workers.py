@@ -40,6 +40,9 @@ FEW_CORES, USUAL_CORES_S = 0.75, 600.0
 #: Seconds after which a worker that is not expected is forgotten, and seconds between checks for that.
 FORGOTTEN_S, _SWEEP_S = 3600.0, 60.0
 
+#: Seconds within which a worker that ends unasked this many times crashes at each start.
+CRASHES_S, CRASHES = 180.0, 2
+
 #: Number of starts of which the median is the usual one.
 _STARTS = 20
 
@@ -60,7 +63,8 @@ class _Reports:
     """Records of the newest worker in a slot; all times are monotonic.
 
     `late_s` is the delay of the newest record beyond the shortest one lately, so that the difference of the clocks does
-    not count; `on_time_s` is when one last was not late.
+    not count; `on_time_s` is when one last was not late. `ends` has when workers in this slot ended unasked, and their
+    age.
     """
 
     topology: str
@@ -79,6 +83,7 @@ class _Reports:
     lowered_s: float = 0.0
     age_s: float = 0.0
     warm: bool = False
+    ends: tuple[tuple[float, float], ...] = ()
 
     def take(self, record: LogRecord, now_s: float) -> None:
         """Take the next record."""
@@ -133,7 +138,7 @@ class _Expected(NamedTuple):
 
 
 class WorkerFault(NamedTuple):
-    """A worker with a fault, and the number of seconds, cores or usual cores of it."""
+    """A worker with a fault: the number of seconds or cores of it, and the usual number or that of times."""
 
     topology: str
     slot: WorkerSlot
@@ -150,6 +155,8 @@ class WorkerFaults:
     silent, starting, late, slow, warming
         Workers that no longer report, have not reported yet, whose records arrive late, with few cores, and that warm
         up, with their age.
+    crashing
+        Workers that end again and again, with their age then, and how often.
     reporting
         Number of workers on each node (supervisor) that report.
     in_time
@@ -161,6 +168,7 @@ class WorkerFaults:
     late: list[WorkerFault] = field(default_factory=list)
     slow: list[WorkerFault] = field(default_factory=list)
     warming: list[WorkerFault] = field(default_factory=list)
+    crashing: list[WorkerFault] = field(default_factory=list)
     reporting: dict[str, int] = field(default_factory=dict)
     in_time: set[str] = field(default_factory=set)
 
@@ -212,7 +220,8 @@ class WorkerReports:
                 known = self._reports.get(slot)
                 if known is None or known.start_ms < start_ms:
                     self._note_start(slot, topology, known, now_s)
-                    known = self._reports[slot] = _Reports(topology, start_ms, now_s)
+                    ends = self._ends(slot, topology, known, now_s)
+                    known = self._reports[slot] = _Reports(topology, start_ms, now_s, ends=ends)
                 if known.start_ms == start_ms and known.seq < record["seq"]:
                     known.take(record, now_s)
             if now_s >= self._next_sweep_s:
@@ -231,6 +240,18 @@ class WorkerReports:
             return
         if before is None or before.heard_s < expected.since_s or before.start_ms == expected.replaces_ms:
             self._starts_s.append(now_s - expected.since_s)
+
+    def _ends(
+        self, slot: tuple[str, int], topology: str, before: _Reports | None, now_s: float
+    ) -> tuple[tuple[float, float], ...]:
+        """Return when workers in a slot ended lately although the placement stayed, and their age."""
+        expected = self._expected.get(slot)
+        if before is None or expected is None or not before.topology == expected.topology == topology:
+            return ()
+        if before.heard_s < expected.since_s or before.start_ms == expected.replaces_ms:
+            return ()  # it was replaced
+        lately = tuple(end for end in before.ends if now_s - end[0] <= CRASHES_S)
+        return (*lately, (now_s, before.age_s)) if before.age_s <= CRASHES_S else lately
 
     def expect(self, problem: Problem) -> None:
         """Expect the workers of a placement; cheap if it is the same as before."""
@@ -288,6 +309,10 @@ class WorkerReports:
                     continue
                 reports, interval_s = self._reports.get(slot), self._intervals[topology]
                 reports = reports if reports and reports.topology == topology else None
+                ends = [age_s for end_s, age_s in reports.ends if now_s - end_s <= CRASHES_S] if reports else []
+                if len(ends) >= CRASHES:
+                    found.crashing.append(WorkerFault(topology, WorkerSlot(*slot), median(ends), len(ends)))
+                    continue
                 if reports and not reports.ended:
                     silent_s = now_s - max(reports.heard_s, since_s)
                     if silent_s <= max(SILENT_S, SILENT_INTERVALS * max(interval_s, reports.interval_s)):
