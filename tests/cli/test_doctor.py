@@ -110,7 +110,9 @@ def test_doctor_without_service_or_installation_reports_remaining_checks(run, tm
     assert f"unknown storm.yaml: {tmp_path}" in out
     (tmp_path / "conf").mkdir()
     (tmp_path / "conf" / "storm.yaml").write_text("a: [\n")
-    assert "storm.yaml cannot be read" in run("doctor", "--storm-home", tmp_path, "--service", "http://127.0.0.1:1")[1]
+    _, out, _ = run("doctor", "--storm-home", tmp_path, "--service", "http://127.0.0.1:1")
+    assert f"wrong   storm.yaml: {tmp_path}/conf/storm.yaml is not YAML: " in out
+    assert "(line 2, column 1)" in out
 
 
 def test_doctor_rejects_foreign_server_as_service(run, storm, listening, monkeypatch):

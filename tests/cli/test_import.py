@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -82,6 +83,46 @@ def test_imported_problem_can_be_scheduled(run, nodes, tmp_path, name):
     code, out, _ = run("schedule", output, "--scheduler", "even", "--json")
     assert code == 0
     assert len(json.loads(out)["assignments"]["filled-1-0"]["slots"]) == 2
+
+
+def test_storm_yaml_of_nimbus_is_no_node(run, nodes, tmp_path):
+    own = tmp_path / "nimbus"
+    own.mkdir()
+    (own / "storm.yaml").write_text("storm.scheduler: org.apache.storm.scheduler.IsolationScheduler\nx: 1\n")
+    (own / "multitenant-scheduler.yaml").write_text("multitenant.scheduler.user.pools: {ann: 2}\n")
+    files = ["--nimbus", own / "storm.yaml", "--cluster", nodes[0]]
+    code, out, _ = run("import", "flux", ORDERS, *files, "--supervisors", "2")
+    problem = json.loads(out)
+    assert code == 0
+    assert len(problem["supervisors"]) == 2
+    assert problem["conf"]["storm.scheduler"].endswith("IsolationScheduler")
+    assert problem["conf"]["multitenant.scheduler.user.pools"] == {"ann": 2}
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_resources_are_found_on_a_class_path(run, tmp_path, packed):
+    flux, jar = tmp_path / "topology.yaml", tmp_path / "topology.jar"
+    flux.write_text(
+        "name: crawler\nincludes: [{resource: true, file: /defaults.yaml, override: false}]\n"
+        "spouts: [{id: s, className: S}]\n"
+    )
+    code, _, err = run("import", "flux", flux, "--supervisors", "1")
+    assert code == 2
+    assert "no such file: '/defaults.yaml'; name the jar or directory that has it by --class-path" in err
+    if packed:
+        with zipfile.ZipFile(jar, "w") as archive:
+            archive.writestr("defaults.yaml", "config: {topology.workers: 3}\n")
+    else:
+        jar.mkdir()
+        (jar / "defaults.yaml").write_text("config: {topology.workers: 3}\n")
+    _, out, _ = run("import", "flux", flux, "--supervisors", "1", "--class-path", jar)
+    assert json.loads(out)["topologies"][0]["num_workers"] == 3
+
+
+def test_owner_is_the_submitting_user(run, tmp_path):
+    flux = tmp_path / "topology.yaml"
+    flux.write_text("name: t\nconfig: {topology.submitter.user: bob}\nspouts: [{id: s, className: S}]\n")
+    assert json.loads(run("import", "flux", flux, "--supervisors", "1")[1])["topologies"][0]["owner"] == "bob"
 
 
 def test_environment(run, monkeypatch, tmp_path):

@@ -38,13 +38,20 @@ def _nodes(function: options.Function) -> options.Function:
         help="storm.yaml of a supervisor; repeat for several. The first one with a cluster-wide key determines "
         "its value.",
     )
+    nimbus = click.option(
+        "--nimbus",
+        type=options.PATH,
+        metavar="STORM_YAML",
+        help="storm.yaml of Nimbus, whose cluster-wide keys (scheduler, isolation, pools) come first; with "
+        "user-resource-pools.yaml and multitenant-scheduler.yaml beside it. It is no node.",
+    )
     supervisors = click.option(
         "--supervisors",
         "copies",
         type=options.WholeRange(1, 1_000_000),
         help="Number of supervisors with the same storm.yaml, or with Storm's defaults.",
     )
-    return cluster(supervisors(function))
+    return cluster(nimbus(supervisors(function)))
 
 
 @click.group(cls=options.Verbs)
@@ -56,13 +63,22 @@ def command() -> None:
 @click.argument("topologies", nargs=-1, required=True, type=options.PATH, metavar="TOPOLOGY...")
 @_nodes
 @click.option("--filter", "properties", type=options.PATH, help="Properties file for ${name}, as for Flux.")
+@click.option(
+    "--class-path",
+    "class_path",
+    multiple=True,
+    type=click.Path(path_type=Path, exists=True),
+    help="Jar or directory with resources that the files include, as the topology's jar has them; repeat for several.",
+)
 @click.option("--env-filter", is_flag=True, help="Substitute ${ENV-NAME} from the environment, as Flux does.")
 @_output
 def flux(
     topologies: tuple[Path, ...],
     clusters: tuple[Path, ...],
+    nimbus: Path | None,
     copies: int | None,
     properties: Path | None,
+    class_path: tuple[Path, ...],
     env_filter: bool,
     output: Path | None,
 ) -> None:
@@ -88,12 +104,12 @@ def flux(
             values = read_properties(properties)
         except InputError as error:
             errors.append(error)
-    files = _storm_yamls(clusters, copies, errors)
-    conf = cluster_conf(files)
+    files, of_nimbus = _storm_yamls(clusters, copies, errors), _nimbus_yamls(nimbus, errors)
+    conf = cluster_conf([*of_nimbus, *files])
     substitution = Substitution(values, dict(os.environ) if env_filter else None)
-    found, of_topologies = read_flux(topologies, conf, substitution)
+    found, of_topologies = read_flux(topologies, conf, substitution, class_path)
     supervisors = supervisors_of(files, copies or 1)
-    raise_all([*errors, *of_topologies, *_errors_of(files)])
+    raise_all([*errors, *of_topologies, *_errors_of([*of_nimbus, *files])])
     problem = Problem(supervisors, found, name=found[0].name, conf=conf.selected(CLUSTER_KEYS))
     _deliver(problem_to_dict(problem), "the files together", output)
 
@@ -146,6 +162,7 @@ def serialized(
     codes: tuple[Path, ...],
     confs: tuple[Path, ...],
     clusters: tuple[Path, ...],
+    nimbus: Path | None,
     copies: int | None,
     storm_home: Path | None,
     output: Path | None,
@@ -164,13 +181,13 @@ def serialized(
         raise click.UsageError(f"each --code needs its --conf: there are {len(codes)} and {len(confs)}")
     prepare_output(output, *codes, *confs, *clusters)
     errors: list[InputError] = []
-    files = _storm_yamls(clusters, copies, errors)
+    files, of_nimbus = _storm_yamls(clusters, copies, errors), _nimbus_yamls(nimbus, errors)
     command = storm_command(find_storm_home(storm_home), READER)
     topologies, of_topologies = read_serialized(command, list(zip(codes, confs, strict=True)))
     supervisors = supervisors_of(files, copies or 1)
-    raise_all([*errors, *of_topologies, *_errors_of(files)])
-    name = str(topologies[0]["name"])
-    document = problem_to_dict(Problem(supervisors, (), name=name, conf=cluster_conf(files).selected(CLUSTER_KEYS)))
+    raise_all([*errors, *of_topologies, *_errors_of([*of_nimbus, *files])])
+    name, conf = str(topologies[0]["name"]), cluster_conf([*of_nimbus, *files])
+    document = problem_to_dict(Problem(supervisors, (), name=name, conf=conf.selected(CLUSTER_KEYS)))
     _deliver({**document, "topologies": topologies}, "the files together", output)
 
 
@@ -189,6 +206,17 @@ def _storm_yamls(paths: Sequence[Path], copies: int | None, errors: list[InputEr
         except InputError as error:
             errors.append(error)
     return files
+
+
+def _nimbus_yamls(path: Path | None, errors: list[InputError]) -> list[StormYaml]:
+    """Return the storm.yaml of Nimbus and the files of pools beside it; none without a path."""
+    from stormwright.formats.storm.storm_yaml import read_nimbus_yaml
+
+    try:
+        return read_nimbus_yaml(path) if path else []
+    except InputError as error:
+        errors.append(error)
+        return []
 
 
 def _errors_of(files: Sequence[StormYaml]) -> list[InputError]:

@@ -20,12 +20,23 @@ def path_of(storm_home: Path) -> Path:
 
 def storm_yaml(storm_home: Path) -> Mapping[str, Any] | None:
     """Return the contents of storm.yaml; None if it cannot be read."""
-    from stormwright.formats.files.yaml_files import read_yaml
-
     try:
-        values = read_yaml(path_of(storm_home))
+        return read(storm_home)
     except InputError:
         return None
+
+
+def read(storm_home: Path) -> Mapping[str, Any]:
+    """Return the contents of storm.yaml.
+
+    Raises
+    ------
+    InputError
+        It cannot be read, or is not YAML.
+    """
+    from stormwright.formats.files.yaml_files import read_yaml
+
+    values = read_yaml(path_of(storm_home))
     return values if isinstance(values, Mapping) else {}
 
 

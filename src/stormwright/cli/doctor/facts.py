@@ -63,6 +63,8 @@ class Installation:
         Key of its storm.yaml that names a credentials file of the service → why that cannot be read, empty if it can.
     yaml_there
         Whether a file exists at `yaml_path`, readable or not.
+    yaml_fault
+        Why what it has is no configuration; empty if it is one, or cannot be read.
     """
 
     home: str
@@ -73,6 +75,7 @@ class Installation:
     nimbus: Mapping[str, bool] = field(default_factory=dict)
     credentials: Mapping[str, str] = field(default_factory=dict)
     yaml_there: bool = True
+    yaml_fault: str = ""
 
 
 @dataclass(frozen=True)

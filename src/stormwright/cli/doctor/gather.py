@@ -19,10 +19,10 @@ from stormwright import __version__
 from stormwright.base.java import OLDEST, find_java
 from stormwright.cli.asking import token_from_environment
 from stormwright.cli.doctor.facts import Facts, Installation, Jar, ServiceFacts
-from stormwright.cli.storm_yaml import path_of, seeds_of, storm_yaml
+from stormwright.cli.storm_yaml import path_of, read, seeds_of
 from stormwright.client import Client
 from stormwright.client.client import bearing
-from stormwright.errors import MissingDependencyError
+from stormwright.errors import InputError, MissingDependencyError
 
 #: Seconds for each connection.
 LIMIT_S = 5.0
@@ -86,7 +86,12 @@ def _compiled() -> tuple[bool | None, int, tuple[str, ...]]:
 
 
 def _installation(home: Path) -> Installation:
-    conf = storm_yaml(home)
+    conf, fault = None, ""
+    try:
+        conf = read(home)
+    except InputError as error:
+        readable = not _unreadable(str(path_of(home)))
+        fault = error.faults[0].message if readable else ""
     version = next((re.search(r"storm-client-(.+)\.jar$", path.name) for path in home.glob("lib/storm-client-*")), None)
     return Installation(
         home=str(home),
@@ -97,6 +102,7 @@ def _installation(home: Path) -> Installation:
         nimbus={f"{host}:{port}": _connects(host, port) for host, port in seeds_of(conf)} if conf is not None else {},
         credentials={key: _unreadable(str(conf[key])) for key in _CREDENTIALS if conf and conf.get(key)},
         yaml_there=conf is not None or _is_there(path_of(home)),
+        yaml_fault=fault,
     )
 
 

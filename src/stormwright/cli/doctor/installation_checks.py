@@ -35,6 +35,9 @@ def installation_findings(facts: Facts, found: Installation) -> Iterator[Finding
     if not found.yaml_there:
         fix = "set STORM_CONF_DIR to its directory, or pass another installation with --storm-home"
         yield Finding("storm.yaml", "unknown", f"{found.yaml_path} does not exist", fix)
+    elif found.yaml_fault:
+        fix = "correct it: Storm cannot read it either"
+        yield Finding("storm.yaml", "wrong", f"{found.yaml_path} {found.yaml_fault}", fix)
     elif found.conf is None:
         fix = "set STORM_CONF_DIR to its directory"
         yield Finding("storm.yaml", "unknown", f"{found.yaml_path} cannot be read", fix)

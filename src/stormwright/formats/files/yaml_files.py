@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import zipfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +21,7 @@ MAX_NODES = 1_000_000
 _ENDLESS = "a list or an object contains itself"
 
 
-def read_yaml(path: Path, change: Callable[[str], str] = lambda text: text) -> Any:
+def read_yaml(path: Path | zipfile.Path, change: Callable[[str], str] = lambda text: text) -> Any:
     """Read the YAML file at `path`, after `change` has been applied to its text.
 
     Keys become texts, and so do values that JSON does not have (dates, for one), as on their way to Nimbus.
@@ -32,14 +34,14 @@ def read_yaml(path: Path, change: Callable[[str], str] = lambda text: text) -> A
     """
     try:
         text = path.read_bytes().decode()
-    except OSError as error:
-        raise _unusable(path, f"cannot be read: {error.strerror or error}") from error
+    except (OSError, zipfile.BadZipFile, zlib.error) as error:
+        raise _unusable(path, f"cannot be read: {getattr(error, 'strerror', None) or error}") from error
     except UnicodeDecodeError as error:
         raise _unusable(path, f"is not text in UTF-8: {error.reason} at byte {error.start}") from error
     return _parsed(path, change(text))
 
 
-def _parsed(path: Path, text: str) -> Any:
+def _parsed(path: Path | zipfile.Path, text: str) -> Any:
     import yaml  # takes long to import
 
     try:
@@ -128,5 +130,5 @@ class _PlainValues:
         return value
 
 
-def _unusable(path: Path, message: str) -> InputError:
+def _unusable(path: Path | zipfile.Path, message: str) -> InputError:
     return InputError(str(path), [Fault(message, "$")])

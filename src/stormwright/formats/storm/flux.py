@@ -34,7 +34,10 @@ _CPU = "topology.component.cpu.pcore.percent"
 
 
 def read_flux(
-    paths: Sequence[Path], cluster: StormConf, substitution: Substitution = _NO_SUBSTITUTION
+    paths: Sequence[Path],
+    cluster: StormConf,
+    substitution: Substitution = _NO_SUBSTITUTION,
+    class_path: Sequence[Path] = (),
 ) -> tuple[tuple[Topology, ...], list[InputError]]:
     """Read the topologies in the files at `paths`, as submitted in this order to a cluster with that conf.
 
@@ -43,7 +46,7 @@ def read_flux(
     topologies, errors = [], []
     first_with: dict[str, Path] = {}
     for number, path in enumerate(paths, 1):
-        reader = FluxReader(substitution)
+        reader = FluxReader(substitution, class_path)
         flux = reader.read(path)
         if flux is not None:
             conf = cluster.over(*flux.config)

@@ -7,7 +7,8 @@ included files ignored, of two things with one id the one that `override` select
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Generic, Literal, TypeVar
@@ -208,10 +209,18 @@ class FluxTopology:
 
 
 class FluxReader:
-    """Reader of a topology from a file and those it includes; `errors` has the faults of each afterwards."""
+    """Reader of a topology from a file and those it includes; `errors` has the faults of each afterwards.
 
-    def __init__(self, substitution: Substitution) -> None:
-        self._substitution = substitution
+    Parameters
+    ----------
+    substitution
+        Values for what stands in braces.
+    class_path
+        Directories and jars with the resources that files include.
+    """
+
+    def __init__(self, substitution: Substitution, class_path: Sequence[Path] = ()) -> None:
+        self._substitution, self._class_path = substitution, class_path
         self._files: list[tuple[str, FaultList]] = []
         self._unreadable: list[InputError] = []
 
@@ -246,7 +255,7 @@ class FluxReader:
             faults.add(f"should have none of the characters / . : \\, got {shown(topology.name)}", "$.name")
         return topology
 
-    def _open(self, path: Path) -> tuple[Any, FaultList] | None:
+    def _open(self, path: Path | zipfile.Path) -> tuple[Any, FaultList] | None:
         try:
             raw = read_yaml(path, self._substitution)
         except InputError as error:
@@ -279,11 +288,17 @@ class FluxReader:
         )
 
     def _include(
-        self, topology: FluxTopology, include: IncludeDocument, including: Path, faults: FaultList, at: str
+        self,
+        topology: FluxTopology,
+        include: IncludeDocument,
+        including: Path,
+        faults: FaultList,
+        at: str,
     ) -> bool:
-        path = None if "\0" in include.file else _found(include, including)
+        path = None if "\0" in include.file else _found(include, including, self._class_path)
         if path is None:
-            faults.add(f"no such file: {shown(include.file)}", join_path(at, "file"))
+            hint = "; name the jar or directory that has it by --class-path" if include.resource else ""
+            faults.add(f"no such file: {shown(include.file)}{hint}", join_path(at, "file"))
             return False
         opened = self._open(path)
         if opened is None:
@@ -326,21 +341,31 @@ def _ids(raw: object) -> set[str]:
     return {str(item.get("id")) for item in items if isinstance(item, Mapping)}
 
 
-def _found(include: IncludeDocument, including: Path) -> Path | None:
+def _found(include: IncludeDocument, including: Path, class_path: Sequence[Path]) -> Path | zipfile.Path | None:
     """Return a file by Flux's rule (from the working directory), or beside the one that includes it.
 
-    A resource is on a class path, which is not available here: it is searched in the including file's directory, and in
-    those above it up to the one of a class path (`_CLASS_PATHS`), or in the next one where there is none; in no case
-    outside of these, wherever ``..`` or a link leads.
+    A resource is on a class path: of those given, or in the including file's directory, and in those above it up to the
+    one of a class path (`_CLASS_PATHS`), or in the next one where there is none; in no case outside of these, wherever
+    ``..`` or a link leads.
     """
     if not include.resource:
         places = [Path(include.file), including.parent / include.file]
         return next((place for place in places if place.is_file()), None)
+    for entry in class_path:
+        name = include.file.lstrip("/")
+        if entry.is_dir() and _is_inside(entry / name, entry):
+            return entry / name
+        if entry.is_file() and zipfile.is_zipfile(entry) and (within := zipfile.Path(entry, name)).is_file():
+            return within
     directories = including.absolute().parents
     top = next((n for n, directory in enumerate(directories) if directory.name in _CLASS_PATHS), 1)
     for directory in directories[: top + 1]:
         place = directory / include.file.lstrip("/")
-        inside = directory.name and place.resolve().is_relative_to(directory.resolve())
-        if inside and place.is_file():
+        if directory.name and _is_inside(place, directory):
             return place
     return None
+
+
+def _is_inside(place: Path, directory: Path) -> bool:
+    """Return whether a file exists within a directory, wherever links lead."""
+    return place.resolve().is_relative_to(directory.resolve()) and place.is_file()

@@ -59,6 +59,18 @@ def read_storm_yaml(path: Path) -> StormYaml:
     return StormYaml(str(path), Layer(values, FaultList()))
 
 
+def read_nimbus_yaml(path: Path) -> list[StormYaml]:
+    """Read the ``storm.yaml`` of Nimbus at `path`, and the files of pools beside it, which precede it as in Storm.
+
+    Raises
+    ------
+    InputError
+        As for `read_storm_yaml`.
+    """
+    beside = (path.parent / name for name in ("user-resource-pools.yaml", "multitenant-scheduler.yaml"))
+    return [read_storm_yaml(each) for each in (*(each for each in beside if each.is_file()), path)]
+
+
 def cluster_conf(files: Sequence[StormYaml]) -> StormConf:
     """Return the configuration of the cluster; if files differ, the first one that has a key takes precedence."""
     return StormConf([file.layer for file in files])

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from stormwright.formats.document.faults import shown
 from stormwright.formats.storm.conf import TOPOLOGY_KEYS, StormConf
+from stormwright.model.constraints.users import SUBMITTER
 from stormwright.model.requests import ACKER, METRICS_CONSUMER, OFF_HEAP, ON_HEAP, RESOURCES, SINGLE, read_requests
 from stormwright.model.topology import Component, ExecutorRun, Grouping, Topology
 
@@ -101,6 +102,7 @@ def submitted(
         components=tuple(_runnable(sized, alive) for sized in everything),
         executor_runs=tuple(_runs(everything)),
         conf=topology_conf,
+        owner=owner if isinstance(owner := conf.get(SUBMITTER), str) else "",
     )
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from stormwright.model.topology import Topology
 
 #: Key of a topology's configuration in which Storm keeps who submitted it.
-_SUBMITTER: Final = "topology.submitter.user"
+SUBMITTER: Final = "topology.submitter.user"
 
 #: Units that nouns are, of which there are whole numbers.
 _COUNTS: Final = frozenset({"executors", "slots"})
@@ -27,7 +27,7 @@ _COUNTS: Final = frozenset({"executors", "slots"})
 
 def user_of(topology: Topology) -> str:
     """Return who submitted a topology; empty if unknown."""
-    return topology.owner or str(topology.conf.get(_SUBMITTER) or "")
+    return topology.owner or str(topology.conf.get(SUBMITTER) or "")
 
 
 def allowed_of(users: Users, user: str) -> Mapping[str, float]:
