@@ -41,3 +41,10 @@ def fallback_class(conf: Mapping[str, Any]) -> str:
         return ""
     name = named.rpartition(".")[2]
     return "" if name == _EVEN else name
+
+
+def is_resource_aware(conf: Mapping[str, Any]) -> bool:
+    """Return whether the cluster's own scheduler is the ResourceAwareScheduler, asked by Nimbus or fallen back to."""
+    named = conf.get(STORM_SCHEDULER)
+    asked = isinstance(named, str) and named.rpartition(".")[2] == RESOURCE_AWARE
+    return asked or fallback_class(conf) == RESOURCE_AWARE

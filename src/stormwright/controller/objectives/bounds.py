@@ -18,7 +18,7 @@ from stormwright.model.constraints.heaps import executors_per_heap, new_overuse
 from stormwright.model.constraints.isolation import isolated
 from stormwright.model.constraints.optional import tags_of, tags_of_node
 from stormwright.model.constraints.requests import Requests, max_heap_mb
-from stormwright.model.fallback import DEFAULT, ISOLATING, RESOURCE_AWARE, fallback_class
+from stormwright.model.fallback import DEFAULT, ISOLATING, fallback_class, is_resource_aware
 from stormwright.model.requests import ON_HEAP
 from stormwright.model.topology_config import MAX_EXECUTORS_PER_WORKER
 
@@ -28,7 +28,7 @@ def within_heaps(problem: Problem) -> Problem:
 
     Only under Storm's ResourceAwareScheduler; the largest request of an executor counts.
     """
-    if fallback_class(problem.conf) != RESOURCE_AWARE:
+    if not is_resource_aware(problem.conf):
         return problem
     topologies = []
     for topology, requested in zip(problem.topologies, problem.workload.requested, strict=True):
@@ -88,7 +88,7 @@ def out_of_bounds(problem: Problem, wanted: IntArray) -> dict[str, str | Forbidd
     found: dict[str, str | Forbidden] = {**too_small_heaps(problem, wanted)}
     found |= dict(_without_tags(problem, wanted, arrives))
     name = fallback_class(problem.conf)
-    if name == RESOURCE_AWARE:
+    if is_resource_aware(problem.conf):
         found |= dict(_beyond_requests(problem, wanted, arrives))
     elif name == ISOLATING:
         found |= {

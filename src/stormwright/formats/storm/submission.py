@@ -27,6 +27,8 @@ _EVENT_LOGGERS = "topology.eventlogger.executors"
 _CONSUMERS = "topology.metrics.consumer.register"
 _MAX_TASKS = "topology.max.task.parallelism"
 
+_MAX_HEAP = "topology.worker.max.heap.size.mb"
+
 _RESOURCE_AWARE = "org.apache.storm.scheduler.resource.ResourceAwareScheduler"
 
 _TREE_ID = ("id",)
@@ -93,7 +95,8 @@ def submitted(
         key=lambda sized: sized.component.id.encode("utf-16-be", "surrogatepass"),
     )
     topology_conf = conf.selected(TOPOLOGY_KEYS)
-    if resource_aware:
+    if resource_aware:  # that scheduler does not honour the key: its users leave it out, and heaps come first
+        workers = max(workers if WORKERS in conf else estimated, _workers_by_heap(everything, conf))
         topology_conf[ACKERS] = ackers
     return Topology(
         id=f"{name}-{number}-0",
@@ -166,8 +169,16 @@ def _estimated_workers(users: Sequence[_SizedComponent], conf: StormConf, worker
     ackers = conf.count(ACKERS, default=workers)
     ackers = min(ackers, conf.count(_MAX_TASKS, default=ackers))
     heap += (acker[ON_HEAP] + acker[OFF_HEAP]) * ackers
-    largest = conf.amount("topology.worker.max.heap.size.mb", default=768.0)
+    largest = conf.amount(_MAX_HEAP, default=768.0)
     return math.ceil(heap / largest) if largest else 0
+
+
+def _workers_by_heap(components: Sequence[_SizedComponent], conf: StormConf) -> int:
+    """Return the workers that hold all executors, each as many as the largest request leaves room for."""
+    largest = max((sized.component.resources[ON_HEAP] for sized in components), default=0.0)
+    held = int(conf.amount(_MAX_HEAP, default=768.0) // largest) if largest else 0
+    executors = sum(min(sized.component.parallelism, sized.tasks) for sized in components)
+    return math.ceil(executors / held) if held else 1
 
 
 def _acker_inputs(users: Sequence[_SizedComponent]) -> Iterator[Grouping]:

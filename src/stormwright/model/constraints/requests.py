@@ -15,7 +15,7 @@ import numpy as np
 
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray, is_amount
 from stormwright.model.constraints.constraint import RELATIVE_TOLERANCE, PlacedExecutors, PlacedWorkers, Violation
-from stormwright.model.fallback import RESOURCE_AWARE, fallback_class
+from stormwright.model.fallback import is_resource_aware
 from stormwright.model.humanize import amount_of
 from stormwright.model.requests import CPU, MEMORY, OFF_HEAP, ON_HEAP
 
@@ -64,7 +64,7 @@ class RequestLimits:
     @classmethod
     def of(cls, problem: Problem) -> RequestLimits | None:
         """Return those of a problem; None if its cluster does not use the ResourceAwareScheduler."""
-        if fallback_class(problem.conf) != RESOURCE_AWARE:
+        if not is_resource_aware(problem.conf):
             return None
         nodes = problem.supervisors
         return cls(
