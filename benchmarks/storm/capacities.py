@@ -5,12 +5,14 @@
 First a service that only observes stands beside a word count on three nodes, all of which declare 0.4 cores, and the
 quota of one node after the other is changed at run time, half of the times to what it declares. What is learned and
 named is compared with the quota. Then, in mode `auto` and from new starts, the quota of the largest node that is
-used is halved: how soon it is named, how soon a move elsewhere is complete, and what was lost.
+used is halved: how soon it is named, how soon a move elsewhere is complete, and what was lost. Each part is stored in
+``build/capacities`` once it was measured, and not measured again.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import logging
 import random
 import tempfile
@@ -23,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.kit.results import show_progress, write_results
+from benchmarks.kit.results import ROOT, show_progress, write_results
 from stormwright.controller.objectives.outlook import THROUGHPUT
 from stormwright.plans.modes import Mode
 from stormwright.predict.workers import nodes_of
@@ -41,7 +43,9 @@ from stormwright.workbench.demo.submissions import parse_submissions
 #: Code that the page measures.
 MEASURES = ("src/stormwright/controller/safety/capacities.py", "src/stormwright/service/safety/anomalies.py")
 
-DECLARED = 0.4
+DIRECTORY = ROOT / "build" / "capacities"
+
+NAME, DECLARED = "words", 0.4
 
 #: Factors of what is declared that are named, and such that are not.
 WRONG, RIGHT = (0.5, 0.7, 1.5), (1.0, 0.9, 1.1)
@@ -65,9 +69,18 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     show_progress()
-    changes = observe(options.changes, options.seed)
-    halved = [halve() for _ in range(options.starts)]
+    changes = stored("changes", lambda: observe(options.changes, options.seed))
+    halved = [stored(f"halved-{number}", halve) for number in range(options.starts)]
     report(changes, halved, options)
+
+
+def stored(name: str, measure: Callable[[], Any]) -> Any:
+    """Return what was measured before under this name, or measure it now."""
+    file = DIRECTORY / f"{name}.json"
+    if not file.exists():
+        DIRECTORY.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(measure()))
+    return json.loads(file.read_text())
 
 
 @contextmanager
@@ -75,7 +88,7 @@ def running(cores: tuple[float, ...], mode: Mode) -> Iterator[tuple[RunningClust
     """A word count on three nodes and a service beside it, which runs as `serve` does."""
     config = demo_cluster(slots=4, link="60mbit", cores_per_node=cores, start_timeout_s=400)
     scheduler = make_scheduler("optimizer", objective=THROUGHPUT)
-    words = parse_submissions(["word-count:name=words,pending=200"])
+    words = parse_submissions([f"word-count:name={NAME},pending=200"])
     demo = DemoSettings(config, words, scheduler, "optimizer")
     stop = threading.Event()
     with LocalCluster(config) as cluster, tempfile.TemporaryDirectory() as state:
@@ -101,7 +114,7 @@ def running(cores: tuple[float, ...], mode: Mode) -> Iterator[tuple[RunningClust
 def observe(count: int, seed: int) -> list[dict[str, Any]]:
     """Change the quota of one node after the other; what was learned and named, and after how many seconds."""
     draw, found = random.Random(seed), list[dict[str, Any]]()  # noqa: S311 (no secret)
-    with running((DECLARED,) * 3, "observe") as (cluster, service, topology):
+    with running((DECLARED,) * 3, "observe") as (cluster, service, _):
         until(lambda: len(learned(service)) == len(cluster.plan.nodes), PATIENCE_S)
         for number in range(count):
             node = cluster.plan.nodes[number % 3]
@@ -129,7 +142,7 @@ def observe(count: int, seed: int) -> list[dict[str, Any]]:
                 }
             )
             log.info("%s", found[-1])
-        finish(service, [topology])
+        finish(service, [NAME])
     return found
 
 
@@ -151,7 +164,7 @@ def halve() -> dict[str, Any]:
         named_s = until(lambda: host in named(service), PATIENCE_S)
         moved_s = until(lambda: service.memory.counts.moves > before, max(PATIENCE_S - (time.monotonic() - begin), 1))
         reason = service.status().decision
-        finish(service, [topology])
+        finish(service, [NAME])
         totals, lost = service.tally.totals(topology), service.tally.unaccounted(topology)
     found = {
         "node": name,
