@@ -430,6 +430,16 @@ def test_workers_that_crash_at_each_start_are_named_within_a_minute() -> None:
     assert not any("ends" in text for text in cluster.texts(200)), "it has lived since"
 
 
+@pytest.mark.parametrize(("acked", "failed", "named"), [(99, 1, False), (0, 1, True), (9, 1, True), (1, 0, False)])
+def test_failing_trees_are_named_within_a_minute(acked: int, failed: int, named: bool) -> None:
+    cluster = Timeline({"a": ("n0", "n1")})
+    cluster.trees = {"a-1-0": (acked, failed)}
+    found = [text for text in cluster.texts(50) if "failed or timed out" in text]
+    assert bool(found) == named
+    cluster.trees = {}
+    assert not any("failed or timed out" in text for text in cluster.texts(70)), "it is over"
+
+
 def test_workers_that_are_moved_do_not_crash() -> None:
     cluster = Timeline({"a": ("n0", "n1")})
     for nodes in (("n1", "n2"), ("n0", "n1"), ("n1", "n2"), ("n0", "n1")):

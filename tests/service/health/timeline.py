@@ -110,6 +110,8 @@ class Timeline:
         self.compiling: dict[str, float] = {}
         #: Start of workers (topology id, node) in ms, and those that have ended.
         self.started_ms: dict[tuple[str, str], int] = {}
+        #: Trees acked and failed in each record of a topology (id).
+        self.trees: dict[str, tuple[int, int]] = {}
         self._seqs: dict[tuple[Any, ...], int] = {}
         self._sent_s: dict[tuple[str, str], float] = {}
         self._poll_s = self._tick_s = 0.0
@@ -176,6 +178,8 @@ class Timeline:
         self._seqs[life] = self._seqs.get(life, -1) + 1
         made = record(topology_id, node, self._seqs[life], port=port, length_ms=self.interval_s * 1000)
         made["worker"] |= {"start_ms": start_ms}
+        acked, failed = self.trees.get(topology_id, (0, 0))
+        made["executors"][0] |= {"acked": acked, "failed": failed}
         written_s = self.clock.now_s + START_S + AHEAD_S - self.late_s.get(node, 0.0)
         made |= {"start_ms": round((written_s - self.interval_s) * 1000), "written_ms": round(written_s * 1000)}
         made |= {"process_cpu_ns": 10**8, "threads": {"compiler_ns": int(self.compiling.get(node, 0.0) * 10**8)}}

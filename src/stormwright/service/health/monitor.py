@@ -20,7 +20,7 @@ from stormwright.service.health.nimbus import (
     rest_of_sentence,
     supervisor_texts,
 )
-from stormwright.service.health.worker_texts import NAMED, warming_texts, worker_texts
+from stormwright.service.health.worker_texts import NAMED, failing_texts, warming_texts, worker_texts
 from stormwright.service.health.workers import WorkerReports
 from stormwright.service.on_change import OnChange
 
@@ -142,7 +142,8 @@ class HealthMonitor:
         names = {each.id: each.name for each in problem.topologies} if problem else {}
         supervisors = {each.id: rest_of_sentence(each) for each in silent}
         named = set()
-        for each in worker_texts(faults, names, self._node, supervisors):
+        of_trees = failing_texts(self._workers.failing(), names)
+        for each in (*worker_texts(faults, names, self._node, supervisors), *of_trees):
             page = _topology(each.topology) if each.topology else _node(each.supervisor)
             add("bad" if each.is_bad else "warn", each.text, page)
             named |= {each.supervisor} if each.is_bad else set()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
 from typing import NamedTuple
 
 from stormwright.model.humanize import counted, listed
-from stormwright.service.health.workers import WorkerFault, WorkerFaults
+from stormwright.service.health.workers import FailingTrees, WorkerFault, WorkerFaults
 
 
 class WorkerText(NamedTuple):
@@ -81,6 +82,17 @@ def warming_texts(faults: WorkerFaults, names: Mapping[str, str]) -> Iterator[Wo
         name, were = names.get(topology, topology), "were" if len(workers) > 1 else "was"
         text = f"{name} warms up: {counted(len(workers), 'worker')} of it {were} started {youngest_s:.0f} s ago"
         yield WorkerText(text, topology=topology)
+
+
+def failing_texts(failing: Iterable[FailingTrees], names: Mapping[str, str]) -> Iterator[WorkerText]:
+    """Yield sentences about the first topologies whose trees fail; `names` has the name of each topology (id)."""
+    for topology, failed, ended in islice(failing, NAMED):
+        name = names.get(topology, topology)
+        text = (
+            f"{failed:,} of {ended:,} tuple trees of {name} failed or timed out in the last minute: a bolt fails "
+            "tuples, never acks them, or takes longer than topology.message.timeout.secs"
+        )
+        yield WorkerText(text, is_bad=2 * failed > ended, topology=topology)
 
 
 def _crashing_texts(faults: WorkerFaults, names: Mapping[str, str], node: Callable[[str], str]) -> Iterator[WorkerText]:

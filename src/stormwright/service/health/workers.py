@@ -43,6 +43,13 @@ FORGOTTEN_S, _SWEEP_S = 3600.0, 60.0
 #: Seconds within which a worker that ends unasked this many times crashes at each start.
 CRASHES_S, CRASHES = 180.0, 2
 
+#: Seconds in which ended trees are counted, the part of them that fails from which a topology is named, and their least
+#: number: single failures are an application's own.
+FAILING_FOR_S, FAILING, LEAST_FAILED = 60.0, 0.05, 20
+
+#: Length in seconds of the parts in which they are counted.
+_PART_S = 5.0
+
 #: Number of starts of which the median is the usual one.
 _STARTS = 20
 
@@ -146,6 +153,14 @@ class WorkerFault(NamedTuple):
     usual: float = 0.0
 
 
+class FailingTrees(NamedTuple):
+    """A topology (id) of whose ended trees many fail or time out: the number that did, and that of all."""
+
+    topology: str
+    failed: int
+    ended: int
+
+
 @dataclass
 class WorkerFaults:
     """Faults of workers at one moment.
@@ -201,6 +216,8 @@ class WorkerReports:
         self._intervals: dict[str, float] = {}
         self._with_probe: set[str] = set()
         self._starts_s: deque[float] = deque(maxlen=_STARTS)
+        #: Begin of each part, and trees acked and failed in it, by topology.
+        self._ended: dict[str, deque[tuple[float, int, int]]] = {}
         self._next_sweep_s = 0.0
         #: When the newest record arrived, and the seconds that it covers.
         self.heard_s, self.interval_s = float("-inf"), 0.0
@@ -217,6 +234,7 @@ class WorkerReports:
                     worker["topology"],
                     worker["start_ms"],
                 )
+                self._count_trees(topology, record, now_s)
                 known = self._reports.get(slot)
                 if known is None or known.start_ms < start_ms:
                     self._note_start(slot, topology, known, now_s)
@@ -231,6 +249,31 @@ class WorkerReports:
                     for slot, each in self._reports.items()
                     if slot in self._expected or now_s - each.heard_s <= FORGOTTEN_S
                 }
+
+    def _count_trees(self, topology: str, record: LogRecord, now_s: float) -> None:
+        spouts = [executor for executor in record["executors"] if executor["type"] == "spout"]
+        acked, failed = (sum(spout[name] for spout in spouts) for name in ("acked", "failed"))
+        if not acked and not failed:
+            return
+        parts, begin_s = self._ended.setdefault(topology, deque()), now_s // _PART_S * _PART_S
+        if parts and parts[-1][0] == begin_s:
+            _, acked_so_far, failed_so_far = parts.pop()
+            acked, failed = acked + acked_so_far, failed + failed_so_far
+        parts.append((begin_s, acked, failed))
+        while parts[0][0] < now_s - FAILING_FOR_S - _PART_S:
+            parts.popleft()
+
+    def failing(self) -> list[FailingTrees]:
+        """Return the topologies of whose trees many failed or timed out lately, the worst first."""
+        since_s, found = self._clock.monotonic() - FAILING_FOR_S, []
+        with self._lock:
+            self._ended = {topology: parts for topology, parts in self._ended.items() if parts[-1][0] >= since_s}
+            for topology, parts in self._ended.items():
+                recent = [(acked, failed) for begin_s, acked, failed in parts if begin_s >= since_s]
+                acked, failed = (sum(counts) for counts in zip(*recent, strict=True))
+                if failed >= max(LEAST_FAILED, FAILING * (acked + failed)):
+                    found.append(FailingTrees(topology, failed, acked + failed))
+        return sorted(found, key=lambda each: -each.failed / each.ended)
 
     def _note_start(self, slot: tuple[str, int], topology: str, before: _Reports | None, now_s: float) -> None:
         """Note the time from the placement of a worker to its first record."""
