@@ -69,7 +69,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     show_progress()
-    changes = stored("changes", lambda: observe(options.changes, options.seed))
+    changes = stored(f"changes-{options.changes}-{options.seed}", lambda: observe(options.changes, options.seed))
     halved = [stored(f"halved-{number}", halve) for number in range(options.starts)]
     report(changes, halved, options)
 

@@ -152,7 +152,7 @@ def test_implausible_sequence_number_does_not_silence_a_worker(clock: Clock) -> 
     assert tally.totals("t").begun == 8, "each still counts once"
 
 
-def test_workers_crash_if_none_lives_and_no_tree_completes(clock: Clock) -> None:
+def test_a_worker_crashes_if_it_ends_at_each_start_and_no_tree_completes(clock: Clock) -> None:
     tally, live = Tally(clock=clock), [("n0", 6700), ("n1", 6700)]
 
     def life(node: str, started_ms: int, seq: int = 0, **counts: int) -> None:
@@ -162,16 +162,19 @@ def test_workers_crash_if_none_lives_and_no_tree_completes(clock: Clock) -> None
     life("n0", 0, acked=5)
     life("n1", 0)
     clock.sleep(25)
-    assert not tally.crashes("t", live, 20), "nothing is heard of any worker: the reports may be lost"
-    for second in range(0, 30, 5):
-        life("n0", 25_000 + second * 1000)
-        life("n1", 25_000 + second * 1000)
-        clock.sleep(5)
-    assert tally.crashes("t", live, 20)
-    life("n0", 60_000, acked=1)
-    assert not tally.crashes("t", live, 20), "trees complete"
+    assert not tally.crashes("t", live), "nothing is heard of any worker: the reports may be lost"
+    for seq in range(1, 30):
+        life("n0", 0, seq)
+        clock.sleep(1)
+    assert not tally.crashes("t", live), "one is silent, and may work"
+    life("n1", 25_000)
+    assert not tally.crashes("t", live), "it was replaced once, as by a move"
+    life("n1", 35_000)
+    assert tally.crashes("t", live)
+    assert not tally.crashes("t", live[:1]), "another worker has that slot now"
+    life("n0", 0, 30, acked=1)
+    assert not tally.crashes("t", live), "trees complete"
     clock.sleep(21)
-    life("n0", 60_000, 1)
-    assert tally.crashes("t", live, 20), "one of two is gone"
-    life("n1", 55_000)
-    assert not tally.crashes("t", live, 20), "both live, and have nothing to do"
+    assert tally.crashes("t", live)
+    clock.sleep(160)
+    assert not tally.crashes("t", live), "the last start is long ago"

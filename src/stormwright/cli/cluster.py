@@ -172,8 +172,7 @@ def submit(given: tuple[str, ...], probe_ms: int, as_json: bool) -> None:
         submissions = parse_submissions(given, "KIND")
         submitted = [submission.name for submission in submissions]
         for submission in submissions:
-            own = {**conf, "stormwright.probe.service.url": cluster.service_url}
-            cluster.run_topology(submission.main_class, submission.arguments(), own)
+            cluster.run_topology(submission.main_class, submission.arguments(), conf)
     if as_json:
         print_json({"submitted": submitted})
     else:

@@ -96,7 +96,8 @@ def flux(
 
     if not clusters and copies is None:
         raise click.UsageError("describe the nodes: --cluster STORM_YAML, or --supervisors N for Storm's defaults")
-    prepare_output(output, *topologies, *clusters, *([properties] if properties else []))
+    inputs = (*topologies, *clusters, *class_path, *(each for each in (properties, nimbus) if each))
+    prepare_output(output, *inputs)
     errors: list[InputError] = []
     values = {}
     if properties is not None:
@@ -179,7 +180,7 @@ def serialized(
 
     if len(codes) != len(confs):
         raise click.UsageError(f"each --code needs its --conf: there are {len(codes)} and {len(confs)}")
-    prepare_output(output, *codes, *confs, *clusters)
+    prepare_output(output, *codes, *confs, *clusters, *([nimbus] if nimbus else []))
     errors: list[InputError] = []
     files, of_nimbus = _storm_yamls(clusters, copies, errors), _nimbus_yamls(nimbus, errors)
     command = storm_command(find_storm_home(storm_home), READER)

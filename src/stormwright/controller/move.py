@@ -53,9 +53,6 @@ _LATE_S, _AGAIN = 3.0, 3
 #: whose records are late, would count as ended, and would emit again once its topology is activated.
 _ENDED_AFTER_S = 15.0
 
-#: Seconds without a completed tree after which a topology whose workers crash goes back without a drain.
-_FAILED_S = 20.0
-
 #: Seconds after its start in which a service hears of every worker that lives, and between two checks of the placement.
 _HEARD_S, _LOOK_S = 2.0, 0.5
 
@@ -142,9 +139,7 @@ class Mover:
         log.info("%s: pausing spouts", names)
         # Whatever goes wrong, a topology is never left paused.
         with self._pauses.around([move.name for move in moves], self._nimbus.activate):
-            replayed = dict.fromkeys(crashing, 0)
-            if drained_first := [move for move in moves if move.topology not in crashing]:
-                replayed |= self._drain(drained_first, stop)
+            replayed = self._drain(moves, crashing, stop)
             drained = clock.monotonic()
             workers = sum(len(move.started_workers) for move in moves)
             log.info("%s: drained in %.1f s, swapping %d workers", names, drained - begin, workers)
@@ -232,7 +227,7 @@ class Mover:
 
     def _crashes(self, move: TopologyMove) -> bool:
         """Return whether a topology's workers crash, so that it neither completes trees nor can be drained."""
-        crashes = self._tally.crashes(move.topology, move.before.slots, _FAILED_S)
+        crashes = self._tally.crashes(move.topology, move.before.slots)
         if crashes:
             log.warning("%s: its workers crash and no tuple tree completes; it goes back without a drain", move.name)
         return crashes
@@ -250,14 +245,20 @@ class Mover:
             self._tally.wait(_POLL_S)
         return unheard
 
-    def _drain(self, moves: Sequence[TopologyMove], stop: threading.Event) -> dict[str, int]:
-        """Drain topologies; return the number of pending trees by topology (id), which are replayed."""
+    def _drain(self, moves: Sequence[TopologyMove], crashing: set[str], stop: threading.Event) -> dict[str, int]:
+        """Drain topologies; return the number of pending trees by topology (id), which are replayed.
+
+        Those whose workers crash are paused only, as their trees complete no more.
+        """
         limit_s = self._limits.drain_s
         paused = [
             Draining(move.topology, move.name, move.before.slots, policy=self._policy(self._topology(move.topology)))
             for move in moves
         ]
-        left = drain(paused, self._nimbus, self._tally, limit_s, stop)
+        for each in paused:
+            if each.id in crashing:
+                each.pause(self._nimbus, self._tally.clock)
+        left = drain([each for each in paused if each.id not in crashing], self._nimbus, self._tally, limit_s, stop)
         if not left:
             pending = {each.id: each.pending(self._tally) for each in paused}
             for topology, trees in pending.items():

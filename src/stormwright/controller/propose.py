@@ -167,7 +167,7 @@ class _Proposal:
             if slots is not wanted and small:
                 reason, wanted, outlook = f"{small}, a first step", slots, one
                 answer = replace(answer, slot_of_executor=slots)
-            elif unattended.is_trial and not small:
+            elif unattended.is_trial and (not small or not steps):
                 reason = None
         if reason is None or not (outlook.is_sure or unattended.is_trial):
             unsure = "the gain is within the error of predictions" if reason and not outlook.is_sure else ""

@@ -35,6 +35,10 @@ STANDBYS_S = 60.0
 SILENT_INTERVALS = 6
 MIN_SILENT_S = 2.5
 
+#: Number of starts of a worker, within so many seconds, beyond which it crashes at each; if no tree was acked for the
+#: last ones.
+CRASHES, CRASHES_S, UNACKED_S = 2, 180.0, 20.0
+
 #: Quiet records of a worker whose arrival is remembered.
 MAX_QUIET = 64
 
@@ -82,9 +86,9 @@ class WorkerTally:
     """Counts of one worker since it started.
 
     `quiet` holds the arrival times of the latest consecutive records in which no tree was begun and no queue held a
-    tuple (`Clock.monotonic`); `heard` is when the newest came, `interval_s` the time it covered, `ended` that it was
-    marked as the last; `connections` is the number of connections to it when it last reported that; `completed` is when
-    the newest record with an acked tree came.
+    tuple (`Clock.monotonic`); `first_heard` and `heard` are when the first and the newest came, `interval_s` the time
+    that this covered, `ended` that it was marked as the last; `connections` is the number of connections to it when it
+    last reported that; `completed` is when the newest record with an acked tree came.
     """
 
     begun: int = 0
@@ -93,6 +97,7 @@ class WorkerTally:
     pending: int = 0
     quiet: deque[float] = field(default_factory=lambda: deque(maxlen=MAX_QUIET))
     heard: float = 0.0
+    first_heard: float = 0.0
     interval_s: float = 0.0
     ended: bool = False
     tasks: tuple[tuple[int, int], ...] = ()
@@ -157,7 +162,7 @@ class Tally:
         with self._changed:
             for record in records:
                 identity = worker_id(record)
-                worker = self._workers.setdefault(identity, WorkerTally())
+                worker = self._workers.setdefault(identity, WorkerTally(first_heard=self.clock.monotonic()))
                 if not worker.is_new(record["seq"]):
                     continue
                 new.append(record)
@@ -284,22 +289,18 @@ class Tally:
             newest = self._newest(topology)
             return [slot for slot in live if slot not in newest or self._silent(newest[slot], least_s)]
 
-    def crashes(self, topology: str, live: Iterable[tuple[str, int]], least_s: float) -> bool:
-        """Return whether live workers (supervisor, port) end again and again, or are gone, and no tree completes.
+    def crashes(self, topology: str, live: Iterable[tuple[str, int]]) -> bool:
+        """Return whether a live worker (supervisor, port) of a topology ends at each start, so that no tree completes.
 
-        Some worker has to be heard of, so that it is not the reports that are lost; and nothing is known of a topology
-        that this has not counted for `least_s` seconds.
+        A worker that is only silent may work, and its records be lost. One that was replaced by a move ended once.
         """
-        now, live = self.clock.monotonic(), list(live)
-        if now - self.began_s < least_s:
-            return False
+        now, slots = self.clock.monotonic(), set(live)
         with self._changed:
             lives = [(life, self._workers[life]) for life in self._lives(topology)]
-        if any(now - worker.completed < least_s for _, worker in lives):
+        if any(now - worker.completed < UNACKED_S for _, worker in lives):
             return False
-        heard = [(life.supervisor, life.port) for life, worker in lives if now - worker.heard < least_s]
-        restarted = len(heard) > len(set(heard))
-        return bool(heard) and (restarted or bool(self.unheard(topology, live)))
+        began = [(life.supervisor, life.port) for life, worker in lives if now - worker.first_heard < CRASHES_S]
+        return any(began.count(slot) > CRASHES for slot in slots)
 
     def _sweep(self) -> None:
         now = self.clock.monotonic()

@@ -66,7 +66,8 @@ def propose_rollback(problem: Problem, worse: Worse) -> Plan | NoPlan:
     if before is None or any(slot not in problem.slot_index for slot in before.slots):
         return NoPlan("impossible", f"{reason}; but it stays, as a node that it was on is gone")
     try:
-        found = propose(problem, Place({topology: before}, {topology: worse.moved.executors}, reason), PlanInputs())
+        request = Place({topology: before}, {topology: worse.moved.executors}, reason)
+        found = propose(problem, request, PlanInputs(predicts=False))
     except InputError as error:
         return NoPlan("impossible", f"{reason}; but it stays, {error.faults[0].message}")
     return found if isinstance(found, Plan) else NoPlan("nothing_to_do", f"{reason}; but it stays, as it is there")
@@ -262,7 +263,7 @@ class Decider:
             **self._guard.not_automatic(problem),
             **self._memory.staying,
         }
-        if len(stay) == len(problem.topologies):  # a search would be in vain
+        if all(each.id in stay for each in problem.topologies):  # a search would be in vain
             return None
         budget = self._budget.now() if self._budget else settings.budget
         aim = PlacementAim(THROUGHPUT, refuses=self._refuses, adapts=adapts)

@@ -1,4 +1,4 @@
-"""Submission of a topology of our jar: its ``main`` runs as a client of Storm."""
+"""Submission of a topology: its ``main`` runs as a client of Storm."""
 
 from __future__ import annotations
 

@@ -187,22 +187,30 @@ def test_latency_below_histogram_resolution_counts_as_predicted(
     assert evaluation.predicted > promised
 
 
-@pytest.mark.parametrize(("alive_s", "trees", "worse"), [(4, 0, True), (4, 3, False), (10, 0, False)])
+@pytest.mark.parametrize(
+    ("alive_s", "trees", "restarts", "worse"),
+    [(4, 0, True, True), (4, 3, True, False), (10, 0, False, False), (4, 0, False, False)],
+    ids=["crash", "some complete", "idle", "records lost"],
+)
 def test_topology_whose_workers_crash_after_a_move_is_worse_within_30_s(
-    tmp_path: Path, alive_s: int, trees: int, worse: bool
+    tmp_path: Path, alive_s: int, trees: int, restarts: bool, worse: bool
 ) -> None:
-    """Workers live 4 s of 10 and complete nothing, or something; or they live, and their spout has nothing to do."""
     traffic, clock = observed(seconds(300, 600, 400, 6)), [MOVED_MS + 29_000]
     evaluation = MoveEvaluator(FileDocument(tmp_path / "judging.json"), traffic, lambda: clock[0])
-    after = on("n0", "n1")
-    evaluation.moved(replace(moved(77, 0.5, MOVED_MS - 5000, MOVED_MS), after=after))
+    evaluation.moved(replace(moved(77, 0.5, MOVED_MS - 5000, MOVED_MS), after=on("n0", "n1")))
     for begin in range(600, 640, 10):
-        traffic.add(seconds(begin, begin + alive_s, trees, 6))
+        found = seconds(begin, begin + alive_s, trees, 6)
+        for one in found if restarts else ():
+            one["worker"] = one["worker"] | {"start_ms": begin * 1000}
+        traffic.add(found)
     assert evaluation.worse() == []
     clock[0] = MOVED_MS + 31_000
-    found = [each.why for each in evaluation.worse()]
-    assert bool(found) == worse
-    assert not worse or found[0].startswith("no tuple tree has completed for 31 s (4")
+    why = [each.why for each in evaluation.worse()]
+    assert bool(why) == worse
+    assert not worse or why[0].startswith("no tuple tree has completed for 31 s (4")
+    # A service that was started anew has seen no worker end.
+    anew = MoveEvaluator(FileDocument(tmp_path / "judging.json"), ObservedTraffic(), lambda: clock[0])
+    assert bool(anew.worse()) == worse, "only what was found before"
 
 
 def test_the_next_move_ends_the_time_after_the_last(tmp_path: Path) -> None:

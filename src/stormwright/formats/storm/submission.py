@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from stormwright.formats.document.faults import shown
 from stormwright.formats.storm.conf import TOPOLOGY_KEYS, StormConf
 from stormwright.model.constraints.users import SUBMITTER
+from stormwright.model.fallback import FALLBACK, STORM_SCHEDULER, is_resource_aware
 from stormwright.model.requests import ACKER, METRICS_CONSUMER, OFF_HEAP, ON_HEAP, RESOURCES, SINGLE, read_requests
 from stormwright.model.topology import Component, ExecutorRun, Grouping, Topology
 
@@ -78,10 +79,12 @@ def submitted(
     """
     workers = conf.count(WORKERS, default=1, least=1)
     users = [_sized(component, conf) for component in components]
-    resource_aware = cluster.get("storm.scheduler") == _RESOURCE_AWARE
-    estimated = _estimated_workers(users, conf, workers) if resource_aware else workers
+    resource_aware = cluster.get(STORM_SCHEDULER) == _RESOURCE_AWARE
+    by_heap = is_resource_aware(cluster.selected((STORM_SCHEDULER, FALLBACK)))
+    estimated = _estimated_workers(users, conf, workers) if by_heap else workers
     ackers = _ackers(conf, workers, estimated, resource_aware)
-    loggers = conf.count(_EVENT_LOGGERS, default=estimated if _EVENT_LOGGERS in conf else 0)
+    usual = estimated if resource_aware else workers
+    loggers = conf.count(_EVENT_LOGGERS, default=usual if _EVENT_LOGGERS in conf else 0)
     consumers = _consumers(conf)
     alive = {sized.component.id for sized in users if sized.tasks}
     system = [
@@ -95,8 +98,9 @@ def submitted(
         key=lambda sized: sized.component.id.encode("utf-16-be", "surrogatepass"),
     )
     topology_conf = conf.selected(TOPOLOGY_KEYS)
-    if resource_aware:  # that scheduler does not honour the key: its users leave it out, and heaps come first
+    if by_heap:  # that scheduler does not honour the key: its users leave it out, and heaps come first
         workers = max(workers if WORKERS in conf else estimated, _workers_by_heap(everything, conf))
+    if resource_aware:
         topology_conf[ACKERS] = ackers
     return Topology(
         id=f"{name}-{number}-0",

@@ -46,9 +46,9 @@ SETTLE_S = 20.0
 #: Seconds after which a move is evaluated with the data available.
 PATIENCE_S = 3600.0
 
-#: Seconds without a completed tree, and number of trees due in them, after which a topology whose workers do not all
-#: report has failed; and the latencies of before that it is given.
-SILENT_S, SURELY_DUE, LATENCIES = 30.0, 20.0, 3.0
+#: Seconds without a completed tree, and number of trees due in them, after which a topology of which a worker has ended
+#: this often since the move has failed; and the latencies of before that it is given.
+SILENT_S, SURELY_DUE, CRASHES, LATENCIES = 30.0, 20.0, 2, 3.0
 
 #: Maximum number of evaluations used for calibration.
 MAX_EVALUATED = 100
@@ -293,7 +293,7 @@ class MoveEvaluator:
 
         A worker that crashes reports too little for a window to count, so nothing else would ever be said of it.
         """
-        moved, before, window_ms = pending.moved, pending.before, self._observed.window_ms
+        moved, before = pending.moved, pending.before
         rate_tps = sum(each.acked for each in before) / max(sum(each.length_s for each in before), 1)
         if not rate_tps:
             return None
@@ -301,12 +301,8 @@ class MoveEvaluator:
         since_s = (self._now_ms() - moved.ended_ms) / 1000
         if since_s < max(SILENT_S, LATENCIES * latency_s, SURELY_DUE / rate_tps):
             return None
-        if self._observed.acked_since(moved.topology, moved.ended_ms - window_ms / 2) != 0:
-            return None  # some complete, or nothing at all is heard of its workers
-        slots = {(slot.supervisor, slot.port) for slot in moved.after.slots} if moved.after else set()
-        windows = self._observed.since(moved.topology, moved.ended_ms)
-        if any(window.covers(slots, window_ms / 1000) and window.born_ms <= moved.ended_ms for window in windows):
-            return None  # its workers live: `regressions.worse` compares what they do
+        if self._observed.crashes_since(moved.topology, moved.ended_ms) < CRASHES:
+            return None
         return f"no tuple tree has completed for {since_s:.0f} s ({rate_tps:,.0f}/s before), and its workers crash"
 
     def _evaluate(self, topology: str, until_ms: float = float("inf")) -> list[EvaluatedMove]:

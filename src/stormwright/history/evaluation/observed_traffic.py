@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Reversible
 from dataclasses import dataclass, field
 
 from stormwright.base.clock import WALL, Clock
-from stormwright.history.evaluation.window import EvaluationWindow
+from stormwright.history.evaluation.window import EvaluationWindow, Slot
 from stormwright.perflog.crossing import TaskNodes, crossing
 from stormwright.perflog.records import MAX_CLOCK_AHEAD_MS, LogRecord
 
@@ -63,12 +63,21 @@ class ObservedTraffic:
         with self._lock:
             return list(_newest(self._closed.get(topology, ()), start_ms))[::-1]
 
-    def acked_since(self, topology: str, start_ms: float) -> int | None:
-        """Return the trees completed in windows, open ones too, that begin at `start_ms` or later; None without any."""
+    def crashes_since(self, topology: str, start_ms: float) -> int:
+        """Return how often a worker of a topology ended in windows that begin at `start_ms` or later; 0 if it works.
+
+        It is that of the slot with the most; open windows count, too. A topology works if any of its trees completes.
+        """
         with self._lock:
             still_open = (each for each in self._open.get(topology, {}).values() if each.start_ms >= start_ms)
-            counts = [each.acked for each in (*_newest(self._closed.get(topology, ()), start_ms), *still_open)]
-        return sum(counts) if counts else None
+            windows = [*_newest(self._closed.get(topology, ()), start_ms), *still_open]
+        if any(window.acked for window in windows):
+            return 0
+        starts_ms: dict[Slot, set[int]] = {}
+        for window in windows:
+            for slot, started_ms in window.starts_ms.items():
+                starts_ms.setdefault(slot, set()).update(started_ms)
+        return max((len(each) - 1 for each in starts_ms.values()), default=0)
 
     def young(self, topology: str) -> list[list[EvaluationWindow]]:
         """Return the closed windows in which the youngest worker was younger than `YOUNG_S`, by generation.

@@ -149,6 +149,8 @@ class EvaluationWindow:
         Tuples that went from one node to another, and to a task whose node no record has reported yet.
     age_s, born_ms
         Least age of a worker, and when the youngest one started.
+    starts_ms
+        When the workers in each slot started that reported.
     """
 
     start_ms: int
@@ -160,6 +162,7 @@ class EvaluationWindow:
     unknown: int = 0
     age_s: float = float("inf")
     born_ms: int = 0
+    starts_ms: dict[Slot, set[int]] = field(default_factory=dict)
     _latency_ms: float = 0.0
     _timed: int = 0
     _pending_s: dict[Slot, float] = field(default_factory=dict)
@@ -179,6 +182,7 @@ class EvaluationWindow:
         self.covered_s[slot] = self.covered_s.get(slot, 0.0) + length_s
         self.age_s = min(self.age_s, (record["start_ms"] - worker["start_ms"]) / 1000)
         self.born_ms = max(self.born_ms, worker["start_ms"])
+        self.starts_ms.setdefault(slot, set()).add(worker["start_ms"])
         self.crossing += sent.crossing
         self.unknown += sent.unknown
         for executor in record["executors"]:

@@ -146,7 +146,7 @@ class HealthMonitor:
         for each in (*worker_texts(faults, names, self._node, supervisors), *of_trees):
             page = _topology(each.topology) if each.topology else _node(each.supervisor)
             add("bad" if each.is_bad else "warn", each.text, page)
-            named |= {each.supervisor} if each.is_bad else set()
+            named |= {each.supervisor} if each.is_bad and each.supervisor else set()
         for text, supervisor in self._supervisors(silent, nimbus.supervisors.count, named):
             add("warn", text, _node(supervisor.id))
         for each in warming_texts(faults, names):

@@ -14,6 +14,7 @@ from statistics import median
 from typing import NamedTuple
 
 from stormwright.base.clock import Clock
+from stormwright.controller.tally import CHECKPOINT_SPOUT
 from stormwright.history.evaluation.window import is_warm
 from stormwright.model import Problem, TopologyAssignment, WorkerSlot
 from stormwright.perflog.records import LogRecord
@@ -251,7 +252,8 @@ class WorkerReports:
                 }
 
     def _count_trees(self, topology: str, record: LogRecord, now_s: float) -> None:
-        spouts = [executor for executor in record["executors"] if executor["type"] == "spout"]
+        every = (executor for executor in record["executors"] if executor["type"] == "spout")
+        spouts = [executor for executor in every if executor["component"] != CHECKPOINT_SPOUT]
         acked, failed = (sum(spout[name] for spout in spouts) for name in ("acked", "failed"))
         if not acked and not failed:
             return
