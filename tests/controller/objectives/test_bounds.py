@@ -14,6 +14,7 @@ from stormwright.controller.planning.planner import plan_moves
 from stormwright.model import Assignment, LoadProfile, Problem
 from stormwright.model.arrays import IntArray
 from stormwright.model.constraints.isolation import isolated
+from stormwright.model.constraints.violations import broken_limits
 from stormwright.model.load import silent_load
 from stormwright.model.topology_config import MAX_EXECUTORS_PER_WORKER
 from tests.controller.builders import on, problem, topology
@@ -167,3 +168,15 @@ def test_fixed_heap_limits_executors_per_worker() -> None:
     assert within_live_heaps(own).topologies[0].conf[MAX_EXECUTORS_PER_WORKER] == 2
     for unlimited in (live(fixed_heap(512), [50.0] * 4), fixed_heap(64), live(cluster(), [500.0] * 4)):
         assert within_live_heaps(unlimited) is unlimited
+
+
+def test_limits_of_requests_hold_before_ours_is_installed_too() -> None:
+    """Whether Nimbus asks the ResourceAwareScheduler itself, or ours that falls back to it."""
+    small = replace(T, conf={"topology.worker.max.heap.size.mb": 100.0})
+    ours = cluster("ResourceAwareScheduler", topologies=(small,))
+    theirs = replace(ours, conf={"storm.scheduler": "org.apache.storm.scheduler.resource.ResourceAwareScheduler"})
+    even = replace(ours, conf={"storm.scheduler": "org.apache.storm.scheduler.DefaultScheduler"})
+    heaps = [[str(each) for each in broken_limits(of, THERE) if "heap" in str(each)] for of in (ours, theirs, even)]
+    assert heaps[0]
+    assert heaps[0] == heaps[1]
+    assert not heaps[2]

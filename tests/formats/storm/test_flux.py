@@ -96,6 +96,27 @@ def test_ackers_under_the_resource_aware_scheduler(name, ackers):
     assert topology.conf["topology.acker.executors"] == ackers
 
 
+@pytest.mark.parametrize(
+    ("scheduler", "workers", "expected"),
+    [
+        ("org.apache.storm.scheduler.resource.ResourceAwareScheduler", None, 4),
+        ("org.apache.storm.scheduler.resource.ResourceAwareScheduler", 6, 6),
+        ("org.apache.storm.scheduler.resource.ResourceAwareScheduler", 2, 4),
+        ("stormwright.PlacementScheduler", None, 4),
+        ("org.apache.storm.scheduler.DefaultScheduler", None, 1),
+    ],
+)
+def test_workers_hold_the_heaps_of_executors_under_the_resource_aware_scheduler(tmp_path, scheduler, workers, expected):
+    """That scheduler ignores topology.workers: 7 executors of 128 MB, two in a heap of 256 MB, are in 4 workers."""
+    config = {"topology.worker.max.heap.size.mb": 256, "topology.acker.executors": 0}
+    if workers:
+        config["topology.workers"] = workers
+    spouts = [{"id": "s", "className": "S", "parallelism": 7}]
+    conf = cluster(storm_scheduler=scheduler, stormwright_fallback="ResourceAwareScheduler")
+    document = {"name": "t", "config": config, "spouts": spouts}
+    assert parsed(tmp_path, json.dumps(document), conf).num_workers == expected
+
+
 def test_tasks_of_the_peer_cases_are_numbered_alike(tmp_path):
     """Storm's own numbers of every topology there, its ackers included, whose groupings Flux has."""
     compared = 0
