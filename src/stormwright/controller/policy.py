@@ -147,8 +147,12 @@ def with_possible_trial(
     ----------
     nothing
         The reason: a gain that is small or unsure; any other is returned as it is.
-    problem, trial_scheduler, stay
-        As for `try_out`.
+    problem
+        What runs now under the load measured last.
+    trial_scheduler
+        Scheduler that subtracts no prediction error.
+    stay
+        Topologies that do not move, with the reason.
     """
     if nothing.code != "small_gain":
         return nothing

@@ -44,7 +44,7 @@ def fallback_class(conf: Mapping[str, Any]) -> str:
 
 
 def is_resource_aware(conf: Mapping[str, Any]) -> bool:
-    """Return whether the cluster's own scheduler is the ResourceAwareScheduler, asked by Nimbus or fallen back to."""
-    named = conf.get(STORM_SCHEDULER)
-    asked = isinstance(named, str) and named.rpartition(".")[2] == RESOURCE_AWARE
-    return asked or fallback_class(conf) == RESOURCE_AWARE
+    """Return whether the cluster's own scheduler is the ResourceAwareScheduler, in Nimbus or as our fallback."""
+    scheduler = conf.get(STORM_SCHEDULER)
+    in_nimbus = isinstance(scheduler, str) and scheduler.rpartition(".")[2] == RESOURCE_AWARE
+    return in_nimbus or fallback_class(conf) == RESOURCE_AWARE

@@ -146,8 +146,8 @@ class Throughput:
         reach = f"{one.topology} can reach {rate}, limited by {one.bottleneck}"
         if self.is_single:
             # A full queue sends shuffled tuples to other workers, so that more is reached than while it is not.
-            kept = _reached(one) >= one.rate_tps
-            return f"sustained with full queues only: {reach}" if kept else f"not sustained: {reach}"
+            enough = _reached(one) >= one.rate_tps
+            return f"sustained with full queues only: {reach}" if enough else f"not sustained: {reach}"
         number = counted(len(self.reaches) + len(self.missing), "topology")
         return f"not sustained: the {self.kind} rates of {len(slow):,} of {number}; {reach}"
 

@@ -208,9 +208,9 @@ def test_topology_whose_workers_crash_after_a_move_is_worse_within_30_s(
     why = [each.why for each in evaluation.worse()]
     assert bool(why) == worse
     assert not worse or why[0].startswith("no tuple tree has completed for 31 s (4")
-    # A service that was started anew has seen no worker end.
-    anew = MoveEvaluator(FileDocument(tmp_path / "judging.json"), ObservedTraffic(), lambda: clock[0])
-    assert bool(anew.worse()) == worse, "only what was found before"
+    # A restarted service knows of no worker that has ended.
+    restarted = MoveEvaluator(FileDocument(tmp_path / "judging.json"), ObservedTraffic(), lambda: clock[0])
+    assert bool(restarted.worse()) == worse, "only what was found before"
 
 
 def test_the_next_move_ends_the_time_after_the_last(tmp_path: Path) -> None:

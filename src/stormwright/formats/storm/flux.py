@@ -39,9 +39,20 @@ def read_flux(
     substitution: Substitution = _NO_SUBSTITUTION,
     class_path: Sequence[Path] = (),
 ) -> tuple[tuple[Topology, ...], list[InputError]]:
-    """Read the topologies in the files at `paths`, as submitted in this order to a cluster with that conf.
+    """Read topologies as submitted in this order to a cluster.
 
     Faults of the cluster's configuration go to its layers; those of the files are returned, all of them.
+
+    Parameters
+    ----------
+    paths
+        Flux files of the topologies.
+    cluster
+        Configuration of the cluster.
+    substitution
+        Values for what stands in braces.
+    class_path
+        Directories and jars with the resources that files include.
     """
     topologies, errors = [], []
     first_with: dict[str, Path] = {}

@@ -291,7 +291,7 @@ class MoveEvaluator:
     def _why_silent(self, pending: Pending) -> str | None:
         """Return that no tree completes since a move after which workers crash; None if one does, or few are due.
 
-        A worker that crashes reports too little for a window to count, so nothing else would ever be said of it.
+        A worker that crashes reports too little for a window to count: `regressions.worse` never sees it.
         """
         moved, before = pending.moved, pending.before
         rate_tps = sum(each.acked for each in before) / max(sum(each.length_s for each in before), 1)
