@@ -153,7 +153,7 @@ def down(as_json: bool) -> None:
 )
 @options.as_json("Print what was submitted as JSON.")
 def submit(given: tuple[str, ...], probe_ms: int, as_json: bool) -> None:
-    """Submit your topology, or some that come with stormwright, with the probe that measures them.
+    """Submit your topology to the local cluster, or some that come with stormwright, with the probe that measures them.
 
     JAR is your topology's jar with all that it needs but Storm, CLASS the one whose main submits it, with ARGs; options
     of it that are also some of this verb follow --.
@@ -202,7 +202,7 @@ def _jar_and_class(given: Sequence[str]) -> tuple[Path, str]:
 )
 @options.as_json("Print its name as JSON.")
 def kill(name: str, wait_s: int, as_json: bool) -> None:
-    """Kill a topology, by its name."""
+    """Kill a topology of the local cluster, by its name."""
     with _found().gateway() as gateway:
         gateway.kill(name, wait_s)
     if as_json:

@@ -59,7 +59,7 @@ _SECONDS = options.FiniteRange(0, 1e6)
     default=TRIGGER_OVERLOAD_S,
     show_default=True,
     type=_SECONDS,
-    help="Seconds at or over CPU capacity after which a node's overload alone justifies a move.",
+    help="Seconds at or over CPU capacity after which a node's overload justifies a move that gains 5 %.",
 )
 @click.option(
     "--alarm-after",
@@ -167,14 +167,14 @@ _SECONDS = options.FiniteRange(0, 1e6)
     default=1,
     show_default=True,
     type=options.WholeRange(0),
-    help="Maximum number of topologies that one decision may move.",
+    help="Maximum number of topologies that one automatic decision may move.",
 )
 @click.option(
     "--max-executors",
     default=10_000,
     show_default=True,
     type=options.WholeRange(0),
-    help="Maximum number of executors that one decision may move.",
+    help="Maximum number of executors that one automatic decision may move.",
 )
 @click.option(
     "--most-missing",
