@@ -76,13 +76,8 @@ def _silent_progress() -> Iterator[None]:
         yield
 
 
-#: Options of Spark in `make test`: on rows as few as there, generated code costs more than it saves. `make test-all`
-#: runs it as users do.
-_INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-
-
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[SparkSession]:
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """One Spark session for all tests that need it."""
     # Others are not to wait for the import.
     from stormwright.pipeline.settings import StreamSettings
@@ -90,7 +85,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config)
     from tests.pipeline.kafka_broker import CONNECTOR, has_jars
 
     jars = {"spark.jars": ",".join(map(str, CONNECTOR.glob("*.jar")))} if has_jars() else {}
-    own = jars | (_INTERPRETED if "not slow" in pytestconfig.getoption("markexpr") else {})
-    session = spark_session(tmp_path_factory.mktemp("spark"), StreamSettings(niceness=0), own)
+    session = spark_session(tmp_path_factory.mktemp("spark"), StreamSettings(niceness=0), jars)
     yield session
     session.stop()

@@ -301,13 +301,17 @@ def include(path: Path, name: str) -> list[str]:
     return [str(fault) for error in errors for fault in error.faults]
 
 
+#: What is said of a resource that is missing.
+HINT = "; name the jar or directory that has it by --class-path"
+
+
 def test_a_resource_is_found_no_higher_than_its_class_path(tmp_path):
     (tmp_path / "etc").mkdir()
     (tmp_path / "etc" / "passwd").write_text("root:x:0:0:secret")
     resources = tmp_path / "src" / "main" / "resources"
     for main in (resources / "a" / "b" / "main.yaml", resources / "main.yaml", tmp_path / "x" / "y" / "main.yaml"):
         for name in ("etc/passwd", "/etc/passwd", "../../../etc/passwd", "../../../../../etc/passwd"):
-            assert include(main, name) == [f"no such file: '{name}' @ $.includes[0].file"]
+            assert include(main, name) == [f"no such file: '{name}'{HINT} @ $.includes[0].file"]
 
 
 def test_a_resource_behind_a_link_is_none(tmp_path):
@@ -334,4 +338,4 @@ def test_nothing_of_an_included_file_is_shown(tmp_path):
 
 
 def test_include_with_impossible_file_name_is_a_fault(tmp_path):
-    assert include(tmp_path / "main.yaml", '"a\\0b"') == ["no such file: 'a\\x00b' @ $.includes[0].file"]
+    assert include(tmp_path / "main.yaml", '"a\\0b"') == [f"no such file: 'a\\x00b'{HINT} @ $.includes[0].file"]

@@ -167,7 +167,7 @@ class _Proposal:
             if slots is not wanted and small:
                 reason, wanted, outlook = f"{small}, a first step", slots, one
                 answer = replace(answer, slot_of_executor=slots)
-            elif unattended.is_trial and (not small or not steps):
+            elif unattended.is_trial and (not small or (not steps and _num_moving(problem, wanted) > 1)):
                 reason = None
         if reason is None or not (outlook.is_sure or unattended.is_trial):
             unsure = "the gain is within the error of predictions" if reason and not outlook.is_sure else ""
@@ -396,6 +396,10 @@ def plan_of(problem: Problem, order: MoveOrder, rate_tps: Mapping[str, float] | 
         blocked=names_blocked(problem, order),
         preconditions=required,
     )
+
+
+def _num_moving(problem: Problem, wanted: IntArray) -> int:
+    return len(np.unique(problem.executor_topology[wanted != problem.current_slot]))
 
 
 def _steps(problem: Problem, outlooks: Outlooks, wanted: IntArray) -> Iterator[tuple[IntArray, Outlook]]:
