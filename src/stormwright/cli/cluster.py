@@ -26,9 +26,6 @@ log = logging.getLogger(__name__)
 
 _NONE = "no local cluster is up"
 
-#: Key of Storm for hooks of tasks, and the hook that measures topologies.
-_HOOKS, _PROBE = "topology.auto.task.hooks", "stormwright.ExecutorProbe"
-
 
 @click.group(cls=options.Verbs)
 def command() -> None:
@@ -161,23 +158,22 @@ def submit(given: tuple[str, ...], probe_ms: int, as_json: bool) -> None:
     A KIND is word-count, exclamation, rolling-top-words, reference, linear, diamond, star, page-load, processing,
     advertising or sol. Keys are those of the topology, such as name, workers and rate: word-count:name=words,workers=3.
     """
+    from stormwright.storm.installer import HOOKS, PROBE
     from stormwright.workbench.demo.submissions import parse_submissions
 
-    cluster, conf = _found(), {"stormwright.probe.interval.ms": probe_ms}
+    cluster, jar, conf = _found(), None, dict[str, Any]({"stormwright.probe.interval.ms": probe_ms})
     if given[0].endswith(".jar"):
         jar, main_class = _jar_and_class(given)
-        cluster.run_topology(main_class, given[2:], {**conf, _HOOKS: [_PROBE]}, jar)
-        submitted = [main_class]
+        conf[HOOKS] = [PROBE]
+        wanted: list[tuple[str, str, Sequence[str]]] = [(main_class, main_class, given[2:])]
     else:
-        submissions = parse_submissions(given, "KIND")
-        submitted = [submission.name for submission in submissions]
-        for submission in submissions:
-            cluster.run_topology(submission.main_class, submission.arguments(), conf)
-    if as_json:
-        print_json({"submitted": submitted})
-    else:
-        for name in submitted:
+        wanted = [(each.name, each.main_class, each.arguments()) for each in parse_submissions(given, "KIND")]
+    for name, main_class, arguments in wanted:
+        cluster.run_topology(main_class, arguments, conf, jar)
+        if not as_json:
             say(f"{name} is submitted")
+    if as_json:
+        print_json({"submitted": [name for name, _, _ in wanted]})
 
 
 def _jar_and_class(given: Sequence[str]) -> tuple[Path, str]:

@@ -35,8 +35,8 @@ STANDBYS_S = 60.0
 SILENT_INTERVALS = 6
 MIN_SILENT_S = 2.5
 
-#: Number of starts of a worker, within so many seconds, beyond which it crashes at each; if no tree was acked for the
-#: last ones.
+#: Restarts of a worker within `CRASHES_S` seconds from which it crashes at each start, and seconds without an acked
+#: tree from which its topology no longer works.
 CRASHES, CRASHES_S, UNACKED_S = 2, 180.0, 20.0
 
 #: Quiet records of a worker whose arrival is remembered.
@@ -162,13 +162,15 @@ class Tally:
         with self._changed:
             for record in records:
                 identity = worker_id(record)
-                worker = self._workers.setdefault(identity, WorkerTally(first_heard=self.clock.monotonic()))
+                now_s = self.clock.monotonic()
+                worker = self._workers.get(identity)
+                if worker is None:
+                    worker = self._workers[identity] = WorkerTally(first_heard=now_s)
                 if not worker.is_new(record["seq"]):
                     continue
                 new.append(record)
                 if self._keep_records:
                     self._records.append(record)
-                now_s = self.clock.monotonic()
                 _count(worker, record, now_s)
                 if (standbys := _standbys(record)) is not None:
                     self._standbys[record["worker"]["host"]] = now_s, standbys

@@ -26,6 +26,9 @@ from stormwright.storm.jvm import STORMWRIGHT_JAR
 #: Class of the probe, a hook of workers.
 PROBE = "stormwright.ExecutorProbe"
 
+#: Key of Storm for the hooks of all tasks, one of which is the probe.
+HOOKS = "topology.auto.task.hooks"
+
 #: URL of a service on the same host.
 DEFAULT_SERVICE = "http://127.0.0.1:7070"
 
@@ -37,11 +40,11 @@ Daemon = Literal["nimbus", "supervisor"]
 _BEGIN, _END = "# BEGIN stormwright install", "# END stormwright install"
 _DISABLED = "#stormwright-install# "
 
-_HOOKS, _SERVICE = "topology.auto.task.hooks", "stormwright.service.url"
+_SERVICE = "stormwright.service.url"
 _PROBE_SERVICE, _TOKEN_FILE = "stormwright.probe.service.url", "stormwright.token.file"
 
 #: Keys that the block may have.
-_OWN_KEYS = (STORM_SCHEDULER, FALLBACK, _SERVICE, _HOOKS, _PROBE_SERVICE, _TOKEN_FILE)
+_OWN_KEYS = (STORM_SCHEDULER, FALLBACK, _SERVICE, HOOKS, _PROBE_SERVICE, _TOKEN_FILE)
 
 
 @dataclass(frozen=True)
@@ -133,9 +136,9 @@ class StormYamlSettings:
             if FALLBACK not in present:
                 own = BASELINE if previous in (None, PLACEMENT_SCHEDULER) else previous
                 keys[FALLBACK] = installed.get(FALLBACK, own)
-        if (not installed or _HOOKS in installed) if self.probe_all is None else self.probe_all:
+        if (not installed or HOOKS in installed) if self.probe_all is None else self.probe_all:
             hooks = _hooks(present)
-            keys[_HOOKS] = hooks if PROBE in hooks else [*hooks, PROBE]
+            keys[HOOKS] = hooks if PROBE in hooks else [*hooks, PROBE]
             keys[_PROBE_SERVICE] = service
         if token_file := str(self.token_file or "") or installed.get(_TOKEN_FILE):
             keys[_TOKEN_FILE] = token_file
@@ -322,11 +325,11 @@ def _remaining(path: Path, content: bytes) -> Iterator[Fault]:
 
 
 def _hooks(present: Mapping[str, Any]) -> list[str]:
-    hooks = present.get(_HOOKS)
+    hooks = present.get(HOOKS)
     if hooks is None:
         return []
     if not isinstance(hooks, list) or not all(isinstance(hook, str) for hook in hooks):
-        raise InputError("storm.yaml", [Fault(f"should be a list of class names, got {hooks!r}", _HOOKS)])
+        raise InputError("storm.yaml", [Fault(f"should be a list of class names, got {hooks!r}", HOOKS)])
     return hooks
 
 

@@ -288,12 +288,7 @@ class FluxReader:
         )
 
     def _include(
-        self,
-        topology: FluxTopology,
-        include: IncludeDocument,
-        including: Path,
-        faults: FaultList,
-        at: str,
+        self, topology: FluxTopology, include: IncludeDocument, including: Path, faults: FaultList, at: str
     ) -> bool:
         path = None if "\0" in include.file else _found(include, including, self._class_path)
         if path is None:

@@ -14,7 +14,7 @@ from statistics import median
 from typing import NamedTuple
 
 from stormwright.base.clock import Clock
-from stormwright.controller.tally import CHECKPOINT_SPOUT
+from stormwright.controller.tally import CHECKPOINT_SPOUT, CRASHES, CRASHES_S
 from stormwright.history.evaluation.window import is_warm
 from stormwright.model import Problem, TopologyAssignment, WorkerSlot
 from stormwright.perflog.records import LogRecord
@@ -40,9 +40,6 @@ FEW_CORES, USUAL_CORES_S = 0.75, 600.0
 
 #: Seconds after which a worker that is not expected is forgotten, and seconds between checks for that.
 FORGOTTEN_S, _SWEEP_S = 3600.0, 60.0
-
-#: Seconds within which a worker that ends unasked this many times crashes at each start.
-CRASHES_S, CRASHES = 180.0, 2
 
 #: Seconds in which ended trees are counted, the part of them that fails from which a topology is named, and their least
 #: number: single failures are an application's own.
