@@ -40,6 +40,21 @@ for line in sys.stdin:
 """
 
 
+def test_stateful_topology_is_named_unless_declared(run, tmp_path):
+    path, output = str(FLUX / "stateful.yaml"), str(tmp_path / "p.json")
+    code, _, error = run("import", "flux", path, "--supervisors", "1", "--output", output)
+    assert code == 0
+    assert "--stateful stateful" in error
+    assert "$checkpointspout" in error
+    code, _, error = run("import", "flux", path, "--supervisors", "1", "--output", output, "--stateful", "stateful")
+    assert code == 0
+    assert "$checkpointspout" not in error
+    assert read_problem(tmp_path / "p.json").num_executors == 11
+    code, _, error = run("import", "flux", path, "--supervisors", "1", "--stateful", "other")
+    assert code == 2
+    assert "no such topology; there are stateful" in error
+
+
 @pytest.fixture
 def nodes(tmp_path):
     """Two storm.yaml files."""

@@ -103,6 +103,7 @@ def test_advice_prints_a_screen(capsys):
             name=one.name,
             rate_tps=1000.0,
             measured_tps=900.0,
+            free_now=0.0,
             enough_now=False,
             highest_tps=1300.0,
             bottleneck="the CPU of node node-0001.example",

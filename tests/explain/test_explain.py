@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from stormwright.errors import InputError
 from stormwright.explain.explain import explain
 from stormwright.model import UNPLACED, Assignment, Component, Topology, Unplaced, default_executor_runs
+from stormwright.model.constraints.violations import broken_limits
 from stormwright.model.topology_config import MAX_EXECUTORS_PER_WORKER
 from stormwright.schedulers import make_scheduler
 from stormwright.testing import oracles
@@ -185,6 +186,63 @@ def test_obstacles_equal_brute_force_obstacles(of, data):
                 most = oracles.most_on_node(t.conf).get(name, 10**9)
                 assert ("crowded" in kinds) == ([mate for _, mate in mates].count(name) >= most)
             assert of.topologies[index] is t
+
+
+RESOURCE_AWARE = "org.apache.storm.scheduler.resource.ResourceAwareScheduler"
+CLUSTERS = (
+    {"storm.scheduler": RESOURCE_AWARE},
+    {"storm.scheduler": "stormwright.PlacementScheduler", "isolation.scheduler.machines": {"t0": 1}},
+    {"stormwright.users": {"*": {"executors": 3}}},
+)
+
+
+@pytest.mark.slow
+@given(problems(), st.data())
+def test_a_node_without_obstacle_takes_the_executor_within_every_limit(of, data):
+    of = replace(of, conf={**of.conf, **data.draw(st.sampled_from(CLUSTERS))})
+    slots = np.array(data.draw(slots_of(of)), np.int32)
+    # What a topology cannot have at all is found from its executors; what runs keeps its worker's slot.
+    broken = {str(each) for each in broken_limits(of, slots)}
+    for explanation in explain(of, placed(slots)):
+        topology = of.topology_index[explanation.topology]
+        own = of.executors_of(topology)
+        e = own.start + explanation.executors[0]
+        for node in explanation.open_nodes:
+            there = [s for s, slot in enumerate(of.slots) if slot.supervisor == node.supervisor]
+            placements = []
+            for slot in there:
+                if slot in slots[own] or slot not in slots:
+                    placements.append(slots.copy())
+                    placements[-1][e] = slot
+            assert any({str(each) for each in broken_limits(of, wanted)} <= broken for wanted in placements)
+
+
+def test_heap_of_the_resource_aware_scheduler():
+    of = problem(nodes(4, 4), (topology("t", 2, 1, **{"topology.worker.max.heap.size.mb": 200}), load(2)))
+    of = replace(of, conf={"storm.scheduler": RESOURCE_AWARE})
+    assert explain(of, placed([-1, -1]))[0].histogram == "2 of 2 nodes: could take each one alone"
+    assert explain(of, placed([0, -1]))[0].histogram == (
+        "1 of 2 nodes: no heap left in the workers of its topology; "
+        "1 of 2: the only worker of its topology is elsewhere"
+    )
+    conf = {"topology.worker.max.heap.size.mb": 100}
+    too_small = replace(of, topologies=[replace(of.topologies[0], conf=conf)])
+    text = "2 of 2 nodes: 128 MB of heap requested, and topology.worker.max.heap.size.mb allows a worker 100"
+    assert explain(too_small, placed([-1, -1]))[0].histogram == text
+
+
+def test_hosts_of_isolated_topologies():
+    conf = {"storm.scheduler": "stormwright.PlacementScheduler", "isolation.scheduler.machines": {"a": 1}}
+    of = replace(
+        problem(nodes(4, 4, 4), (topology("a", 2, 2), load(2)), (topology("b", 2, 1), load(2))),
+        conf=conf,
+    )
+    found = {each.topology: each.histogram for each in explain(of, placed([0, -1, 4, -1]))}
+    assert found["a"] == (
+        "1 of 3 nodes: b is on its host, and a is isolated; "
+        "1 of 3: its topology is isolated on 1 host, and these are others; 1 of 3: could take each one alone"
+    )
+    assert found["b"].startswith("1 of 3 nodes: a is on its host, and a is isolated")
 
 
 def component_of(of, executor):

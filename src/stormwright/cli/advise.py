@@ -104,9 +104,16 @@ def _moved_without_order(problem: Problem, advice: Advice, orders: Sequence[Reba
 
 
 def _topology(one: TopologyAdvice) -> Iterator[str]:
-    now = {True: "; what runs is enough for that", False: "; what runs is not enough for that", None: ""}
     rates = f"{readable(one.rate_tps)} trees/s requested, {readable(one.measured_tps)} measured"
-    yield f"{one.name}: {rates}{now[one.enough_now]}"
+    now = ""
+    if one.free_now is not None:
+        if one.enough_now:
+            now = f"; what runs is enough for that, with {one.free_now:.0%} free"
+        elif one.free_now:
+            now = f"; what runs sustains that, but with {one.free_now:.0%} free only"
+        else:
+            now = "; what runs is not enough for that"
+    yield f"{one.name}: {rates}{now}"
     most = f"{readable(one.highest_tps)} trees/s" if isfinite(one.highest_tps) else "any rate"
     yield (
         f"{one.name}: as advised it sustains {most}, limited by {one.bottleneck}; at the requested rate "

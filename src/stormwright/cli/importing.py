@@ -12,11 +12,12 @@ import click
 from stormwright.cli import options
 from stormwright.cli.lines import say
 from stormwright.cli.output import prepare_output, print_json
-from stormwright.errors import InputError
+from stormwright.errors import Fault, InputError
 from stormwright.formats import problem_from_dict, problem_to_dict, write_json
 from stormwright.formats.document.faults import raise_all
 from stormwright.formats.storm.storm_yaml import DEFAULTS, StormYaml
 from stormwright.model.problem import size_of
+from stormwright.model.topology import Topology
 
 _output = options.output("Write the problem here, gzipped for *.gz, instead of printing it.")
 _storm_home = click.option(
@@ -70,6 +71,12 @@ def command() -> None:
     type=click.Path(path_type=Path, exists=True),
     help="Jar or directory with resources that the files include, as the topology's jar has them; repeat for several.",
 )
+@click.option(
+    "--stateful",
+    multiple=True,
+    metavar="NAME",
+    help="Topology with stateful bolts, to which Storm adds a checkpoint spout; repeat for several.",
+)
 @click.option("--env-filter", is_flag=True, help="Substitute ${ENV-NAME} from the environment, as Flux does.")
 @_output
 def flux(
@@ -79,6 +86,7 @@ def flux(
     copies: int | None,
     properties: Path | None,
     class_path: tuple[Path, ...],
+    stateful: tuple[str, ...],
     env_filter: bool,
     output: Path | None,
 ) -> None:
@@ -108,9 +116,10 @@ def flux(
     files, of_nimbus = _storm_yamls(clusters, copies, errors), _nimbus_yamls(nimbus, errors)
     conf = cluster_conf([*of_nimbus, *files])
     substitution = Substitution(values, dict(os.environ) if env_filter else None)
-    found, of_topologies = read_flux(topologies, conf, substitution, class_path)
+    found, of_topologies = read_flux(topologies, conf, substitution, class_path, stateful)
     supervisors = supervisors_of(files, copies or 1)
     raise_all([*errors, *of_topologies, *_errors_of([*of_nimbus, *files])])
+    _check_stateful(found, stateful)
     problem = Problem(supervisors, found, name=found[0].name, conf=conf.selected(CLUSTER_KEYS))
     _deliver(problem_to_dict(problem), "the files together", output)
 
@@ -190,6 +199,23 @@ def serialized(
     name, conf = str(topologies[0]["name"]), cluster_conf([*of_nimbus, *files])
     document = problem_to_dict(Problem(supervisors, (), name=name, conf=conf.selected(CLUSTER_KEYS)))
     _deliver({**document, "topologies": topologies}, "the files together", output)
+
+
+def _check_stateful(found: Sequence[Topology], stateful: Sequence[str]) -> None:
+    """Refuse unknown names of stateful topologies, and name topologies that may be stateful."""
+    from stormwright.formats.storm.submission import CHECKPOINT_SPOUT, STATE_KEYS
+
+    names = [topology.name for topology in found]
+    if unknown := [name for name in stateful if name not in names]:
+        raise InputError("--stateful", [Fault(f"no such topology; there are {', '.join(names)}", unknown[0])])
+    for topology in found:
+        key = next((key for key in topology.conf if key.startswith(STATE_KEYS)), None)
+        if key is not None and topology.name not in stateful:
+            say(
+                f"{topology.name} sets {key}: if one of its bolts is stateful, Storm adds {CHECKPOINT_SPOUT}, and "
+                f"the numbers of tasks follow; then pass --stateful {topology.name}",
+                err=True,
+            )
 
 
 def _storm_yamls(paths: Sequence[Path], copies: int | None, errors: list[InputError]) -> list[StormYaml]:

@@ -6,10 +6,12 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from stormwright.controller.serialization import split_workers
 from stormwright.errors import Fault, InputError
 from stormwright.model import UNPLACED, Problem, TopologyAssignment, WorkerSlot
 from stormwright.model.arrays import IntArray
 from stormwright.model.humanize import counted
+from stormwright.model.topology_config import CONFINED
 
 #: Source of faults in a placement that is given.
 GIVEN = "the placement"
@@ -65,6 +67,27 @@ def placement_fault(placement: TopologyAssignment, executors: int) -> str:
     if any(not 0 <= slot < len(placement.slots) for slot in placed):
         return "has an executor without a slot in its placement"
     return ""
+
+
+def require_whole_workers(problem: Problem, slots: IntArray, resized: Mapping[str, TopologyAssignment]) -> None:
+    """Raise InputError if executors would be separated whose tuples cannot leave their worker.
+
+    Parameters
+    ----------
+    problem
+        The cluster, and the running placement.
+    slots
+        Wanted slot of every executor, shape (E,).
+    resized
+        Placement with other numbers of executors by topology id.
+    """
+    split = split_workers(problem, slots)
+    for topology, placement in resized.items():
+        why = problem.topologies[problem.topology_index[topology]].conf.get(CONFINED)
+        if why and len(placement.slots) > len(problem.current[topology].slots):
+            split[topology] = f"would be separated, and {why}"
+    if split:
+        raise InputError(GIVEN, [Fault(why, topology) for topology, why in split.items()])
 
 
 def require_schedulable(problem: Problem, slots: IntArray, running: Problem | None = None) -> None:

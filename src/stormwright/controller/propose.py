@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 from stormwright.controller.description import with_figures
-from stormwright.controller.given import GIVEN, given_slots, require_schedulable
-from stormwright.controller.objectives.bounds import too_small_heaps, within_heaps, within_live_heaps
+from stormwright.controller.given import GIVEN, given_slots, require_schedulable, require_whole_workers
+from stormwright.controller.objectives.bounds import beyond_measured, within_heaps, within_live_heaps
 from stormwright.controller.objectives.objective import GIVEN_UP_PERCENT
 from stormwright.controller.objectives.outlook import TRAFFIC, Outlook, Outlooks, least_gain_percent
 from stormwright.controller.objectives.placements import Placements, without_assumed_traffic
@@ -131,7 +131,7 @@ class _Proposal:
             return self._none(
                 "no_slots", f"no move is worth it: {listed(stopped)} would be left without slots", brief=True
             )
-        stay = {**too_small_heaps(problem, wanted.slot_of_executor), **inputs.stay, **self._not_measured()}
+        stay = {**beyond_measured(problem, wanted.slot_of_executor), **inputs.stay, **self._not_measured()}
         stay |= out_of_scope(problem, request.topologies, request.nodes)
         cpu_limits = self._goals == (TRAFFIC,)
         if unattended is not None:
@@ -200,7 +200,7 @@ class _Proposal:
         if inputs.repair_scheduler is None:
             raise ValueError("a scheduler that keeps what runs is needed")
         wanted = self._searched(FewestMoves(inputs.repair_scheduler))
-        stay = {**too_small_heaps(problem, wanted.slot_of_executor), **inputs.stay}
+        stay = {**beyond_measured(problem, wanted.slot_of_executor), **inputs.stay}
         stay |= out_of_scope(problem, request.topologies, request.nodes)
         order = self._order(wanted, stay, cpu_limits=True)
         if not order.steps:
@@ -227,7 +227,7 @@ class _Proposal:
             return self._none("nothing_to_do", "nothing runs there")
         wanted, no_room = _as_far_as_there_is_room(problem, _elsewhere(problem, inputs.repair_scheduler, leaving))
         stay: dict[str, str | Forbidden] = {
-            **too_small_heaps(problem, wanted),
+            **beyond_measured(problem, wanted),
             **inputs.stay,
             **no_room,
             **being_placed(problem),
@@ -268,6 +268,8 @@ class _Proposal:
         if blocked:
             raise InputError(GIVEN, [Fault(str(why), topology) for topology, why in blocked.items()])
         slots = planned_slots(problem, order.moves)
+        if request.origin != "rollback":
+            require_whole_workers(problem, slots, {topology: request.placements[topology] for topology in resizing})
         if request.refuses_cordoned:
             require_schedulable(problem, slots)
         if resizing:

@@ -26,8 +26,9 @@ class Obstacle:
     Parameters
     ----------
     kind
-        ``drained``, ``blacklisted``, ``greylisted``, ``tag``, ``crowded``, ``executors per worker``, ``incompatible``,
-        ``slots``, ``workers``, ``memory``, ``CPU``, or the name of a generic resource.
+        ``drained``, ``blacklisted``, ``greylisted``, ``tag``, ``isolation``, ``crowded``, ``users``,
+        ``heap of a worker``, ``executors per worker``, ``incompatible``, ``slots``, ``workers``, ``memory``, ``CPU``,
+        ``requested memory``, ``requested CPU``, or the name of a generic resource.
     text
         Description; for resources without the amount, which is `short_by` in `unit`.
     """

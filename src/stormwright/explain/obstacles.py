@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from functools import cached_property
 
 import numpy as np
 
 from stormwright.explain.explanation import RuledOutNodes, count_first, status_text
 from stormwright.model import UNPLACED, Assignment, Problem
-from stormwright.model.arrays import FloatArray, IndexArray, IntArray
+from stormwright.model.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from stormwright.model.constraints.blacklist import closed_nodes
-from stormwright.model.constraints.constraint import RELATIVE_TOLERANCE, node_sum
+from stormwright.model.constraints.constraint import RELATIVE_TOLERANCE, PlacedExecutors, node_sum
+from stormwright.model.constraints.isolation import isolated
+from stormwright.model.constraints.requests import MAX_HEAP, RequestLimits, requested_heap
+from stormwright.model.constraints.users import UserLimits, user_of
 from stormwright.model.humanize import amount, counted
 from stormwright.schedulers.toolkit.limits import max_executors_per_worker
 from stormwright.schedulers.toolkit.registry import extra_limits
@@ -36,6 +40,25 @@ def status_texts(problem: Problem, assignment: Assignment, topologies: Collectio
         reasons = state.scheduler_reasons(topology, executor)
         texts[name] = status_text(assignment.scheduler, reasons, component, counts, len(everywhere))
     return texts
+
+
+class _Requested:
+    """Requests of a placement's executors, on a cluster with the ResourceAwareScheduler."""
+
+    def __init__(self, limits: RequestLimits, placed: PlacedExecutors) -> None:
+        self.limits, self._placed = limits, placed
+
+    @cached_property
+    def left(self) -> FloatArray:
+        """Capacity of nodes that nobody has requested, with a tolerance, shape (2, N)."""
+        used = np.stack([self._placed.sum_by_node(demand) for demand in self.limits.demand])
+        left: FloatArray = self.limits.capacity * (1 + RELATIVE_TOLERANCE) - used
+        return left
+
+    @cached_property
+    def heap(self) -> FloatArray:
+        """Memory on the heap that the executors of every worker request and share, in MB, shape (W,)."""
+        return requested_heap(self._placed, self.limits.heap, self.limits.shared)
 
 
 class Obstacles:
@@ -67,6 +90,10 @@ class Obstacles:
         self.free_slots: IndexArray = self._ports - np.bincount(problem.slot_node[used], minlength=len(nodes))
         self._closed = closed_nodes(problem)
         self._reasons = {(u.topology, u.executor): u.reasons for u in assignment.unplaced}
+        self._placed = PlacedExecutors(problem, self.slots)
+        limits = RequestLimits.of(problem)
+        self._requested = None if limits is None else _Requested(limits, self._placed)
+        self._isolated = isolated(problem)
 
     def component(self, topology: int, executor: int) -> str:
         """Return the id of an executor's component."""
@@ -130,11 +157,74 @@ class Obstacles:
         found = [
             *(RuledOutNodes(*closed) for closed in self._closed),
             *(RuledOutNodes(*no) for limit in self._extra for no in limit.forbids(problem, topology, component)),
+            *self._hosts_of_others(topology),
             *self._crowded(topology, executor),
+            *self._over_user_limit(topology, executor),
+            *self._over_heap_request(topology, e),
             *self._full(topology, executor),
             *self._short(problem.executor_demand[:, [e]]),
+            *self._short_of_requests(e),
         ]
         return [one for one in found if one.nodes.any()]
+
+    def _hosts_of_others(self, topology: int) -> Iterator[RuledOutNodes]:
+        """Yield nodes on the hosts of isolated topologies, and, for an isolated one, those that it may not have."""
+        if not self._isolated:
+            return
+        problem, (owners, slots, _) = self._problem, self._placed.workers
+        hosts = np.array([node.host for node in problem.supervisors])
+        host_of_worker = hosts[problem.slot_node[slots]]
+        own = np.unique(host_of_worker[owners == topology])
+        for other in np.unique(owners[owners != topology]).tolist():
+            if topology in self._isolated or other in self._isolated:
+                there = np.isin(hosts, host_of_worker[owners == other]) & ~np.isin(hosts, own)
+                isolated_one = problem.topologies[topology if topology in self._isolated else other].id
+                text = f"{problem.topologies[other].id} is on its host, and {isolated_one} is isolated"
+                yield RuledOutNodes("isolation", text, there)
+        allowed = self._isolated.get(topology)
+        if allowed is not None and len(own) >= allowed:
+            text = f"its topology is isolated on {counted(allowed, 'host')}, and these are others"
+            yield RuledOutNodes("isolation", text, ~np.isin(hosts, own))
+
+    def _over_user_limit(self, topology: int, executor: int) -> Iterator[RuledOutNodes]:
+        """Yield all nodes if one more executor of an executor's user is beyond a limit."""
+        problem, e = self._problem, int(self._problem.executor_offset[topology]) + executor
+        if self.slots[e] != UNPLACED or not problem.slots or not UserLimits().allowed(problem):
+            return
+        slots = self.slots.copy()
+        own = self.own_slots(topology)
+        slots[e] = own[0] if len(own) else np.flatnonzero(~np.isin(np.arange(len(problem.slots)), slots))[:1].sum()
+        user = user_of(problem.topologies[topology])
+        for exceeded in UserLimits().violations(PlacedExecutors(problem, slots)):
+            if exceeded.user == user:
+                yield RuledOutNodes("users", str(exceeded), np.ones(len(problem.supervisors), bool))
+
+    def _over_heap_request(self, topology: int, e: int) -> Iterator[RuledOutNodes]:
+        """Yield all nodes for an executor that requests more heap than a worker of its topology may have."""
+        if self._requested is None:
+            return
+        wanted, most = float(self._requested.limits.heap[e]), float(self._requested.limits.most_heap[topology])
+        if wanted > most * (1 + RELATIVE_TOLERANCE):
+            text = f"{wanted:,.0f} MB of heap requested, and {MAX_HEAP} allows a worker {most:,.0f}"
+            yield RuledOutNodes("heap of a worker", text, np.ones(len(self._problem.supervisors), bool))
+
+    def _short_of_requests(self, e: int) -> Iterator[RuledOutNodes]:
+        """Yield nodes that have too little left for what an executor requests of the ResourceAwareScheduler."""
+        if self._requested is None:
+            return
+        lacking = self._requested.limits.demand[:, [e]] - self._requested.left
+        for short, name, unit in zip(lacking, ("CPU", "memory"), ("%", "MB"), strict=True):
+            yield RuledOutNodes(f"requested {name}", f"requested {name}", short > 0, short, unit)
+
+    def _without_heap(self, topology: int, executor: int) -> BoolArray:
+        """Return for each worker of a topology, by slot, whether one executor more requests too much heap."""
+        own = self._placed.workers.topology == topology
+        if self._requested is None:
+            return np.zeros(np.count_nonzero(own), bool)
+        limits = self._requested.limits
+        wanted = limits.heap[int(self._problem.executor_offset[topology]) + executor]
+        full: BoolArray = self._requested.heap[own] + wanted > limits.most_heap[topology] * (1 + RELATIVE_TOLERANCE)
+        return full
 
     def _short(self, demand: FloatArray) -> Iterator[RuledOutNodes]:
         """Yield resources that nodes have too little left of for a demand, shape (K, 1); memory comes before CPU.
@@ -179,15 +269,18 @@ class Obstacles:
         wanted, limit = min(definition.num_workers, definition.num_executors), max_executors_per_worker(definition)
         own, sizes = np.unique(self.own_slots(topology), return_counts=True)
         clash = np.isin(own, list(self.clashing(topology, executor)))
+        no_heap = self._without_heap(topology, executor)
         # An executor that runs may open a worker elsewhere: its cost depends on their number then.
         running = self.slots[int(problem.executor_offset[topology]) + executor] != UNPLACED
         may_open = running or len(own) < wanted
         held, joinable = np.zeros((2, len(problem.supervisors)), dtype=bool)
         held[problem.slot_node[own[~clash]]] = True
-        joinable[problem.slot_node[own[~clash & (sizes < limit)]]] = True
+        joinable[problem.slot_node[own[~clash & ~no_heap & (sizes < limit)]]] = True
         foes = np.bincount(problem.slot_node[own[clash]], minlength=len(problem.supervisors))
         free = self.free_slots > 0
         closed = ~joinable & ~(free & may_open)
+        heap_lacks = np.isin(np.arange(len(free)), problem.slot_node[own[~clash & no_heap & (sizes < limit)]])
+        yield RuledOutNodes("heap of a worker", "no heap left in the workers of its topology", closed & heap_lacks)
         every = f"{counted(limit, 'executor')} in every worker of its topology, the limit"
         yield RuledOutNodes("executors per worker", every, closed & held)
         for count in np.unique(foes[closed & (foes > 0)]).tolist():

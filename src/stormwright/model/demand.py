@@ -9,6 +9,7 @@ import numpy as np
 
 from stormwright.model.arrays import FloatArray, frozen_floats
 from stormwright.model.load import LoadProfile, TopologyLoad
+from stormwright.model.requests import CPU, OFF_HEAP, ON_HEAP
 from stormwright.model.workload import Workload
 
 
@@ -65,8 +66,17 @@ class Demand:
 
     @cached_property
     def executor_demand(self) -> FloatArray:
-        """Usage of each resource by every executor, shape (K, E).
+        """Usage of each resource by every executor that is held to the capacity of nodes, shape (K, E).
 
-        CPU and memory are measured or assumed; generic resources are as requested.
+        CPU and memory are measured or as requested; generic resources are as requested. Memory counts as 0 where
+        nobody requested any, and so does CPU where it was not measured either: see `Workload.limited`.
         """
-        return frozen_floats(np.stack([self.executor_cpu_hz, self.executor_memory_mb, *self.workload.generic_demand]))
+        cpu_hz, memory_mb = self.executor_cpu_hz.copy(), self.executor_memory_mb.copy()
+        for t, load in enumerate(self.measured):
+            own = self.workload.executors_of(t)
+            if load is None:
+                cpu_hz[own][~self.workload.limited(t, CPU)] = 0.0
+            # What a measurement has of memory is the request.
+            as_requested = memory_mb[own] == self.workload.requested_memory_mb(t)
+            memory_mb[own][as_requested & ~self.workload.limited(t, ON_HEAP, OFF_HEAP)] = 0.0
+        return frozen_floats(np.stack([cpu_hz, memory_mb, *self.workload.generic_demand]))

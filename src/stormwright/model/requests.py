@@ -6,7 +6,7 @@ precedence over ``topology.component.resources.map``, and that over the single k
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,6 +69,19 @@ def normalised(resources: Mapping[str, float]) -> dict[str, float]:
         Amounts under any name that a resource has had; generic ones keep theirs.
     """
     return {NORMALISED.get(name, name): amount for name, amount in resources.items()}
+
+
+def is_default(requests: Mapping[str, float], resources: Collection[str]) -> bool:
+    """Return whether a component requests exactly Storm's defaults of some resources, as if nobody had declared any.
+
+    Parameters
+    ----------
+    requests
+        Its requests, resource → amount; Nimbus fills in the defaults.
+    resources
+        Normalised names, with defaults.
+    """
+    return all(requests.get(name) == _DEFAULTS[name] for name in resources)
 
 
 def generic_names(requests: Iterable[Mapping[str, float]]) -> list[str]:

@@ -42,6 +42,9 @@ _MAX_WEIGHT = 10**9
 WORKERS_KEY = "stormwright.workers"
 WORKERS = ("exactly", "at_most", "free")
 
+#: Why executors that share a worker may not be separated, as the service has found; nobody configures it.
+CONFINED = "stormwright.confined"
+
 #: What the schedulers of Aniello, Baldoni, Querzoni are to do with one topology: each goes before the scheduler's own.
 ALPHA, BETA, GAMMA = "stormwright.alpha", "stormwright.beta", "stormwright.gamma"
 DELTA, EPSILON = "stormwright.delta", "stormwright.epsilon"

@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from stormwright.model.arrays import FloatArray, IntArray, frozen_floats, frozen_ints
+from stormwright.model.arrays import BoolArray, FloatArray, IntArray, frozen_floats, frozen_ints
 from stormwright.model.component_limits import COMPONENT_LIMIT_KEYS, ComponentLimits, read_component_limits
+from stormwright.model.fallback import is_resource_aware
 from stormwright.model.load import TopologyLoad, assumed_load, cpu_hz_of, memory_mb_of, requested
-from stormwright.model.requests import generic_names
+from stormwright.model.requests import generic_names, is_default
 from stormwright.model.topology import Topology
 
 
@@ -112,6 +113,15 @@ class Workload:
                 amounts = np.array([component.get(name, 0.0) for component in requests])
                 row[self.executors_of(index)] = amounts[topology.executor_component]
         return frozen_floats(rows)
+
+    def limited(self, topology: int, *resources: str) -> BoolArray:
+        """Return which executors of a topology are held to the capacity of nodes for some resources, shape (E of it,).
+
+        A request that nobody made is unknown. Only Storm's ResourceAwareScheduler takes its default for one.
+        """
+        declared = [not is_default(amounts, resources) for amounts in self.requested[topology]]
+        by_executor: BoolArray = np.array(declared, bool)[self.topologies[topology].executor_component]
+        return by_executor | is_resource_aware(self.conf)
 
     def requested_cpu_hz(self, topology: int, core_hz: float) -> FloatArray:
         """Return the CPU in Hz that each executor of a topology (by index) requests, on cores of `core_hz`."""

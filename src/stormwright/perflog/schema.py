@@ -188,6 +188,10 @@ LATENCY = Structure(
     )
 )
 
+#: Component and name of a stream, and the error: a sample of its tuples could not be serialized as Storm would do it to
+#: send them to another worker.
+UNSERIALIZABLE = ListType(Text(), 3, 3)
+
 #: Worker identity (`IDENTITY`) and `seq` name a record once and for all: it counts once, however often
 #: it is delivered, and a gap in `seq` is a loss. `start_ms` and `written_ms` are wall clock, `length_ns` is monotonic.
 RECORD = Structure(
@@ -209,6 +213,7 @@ RECORD = Structure(
         Field("threads", THREADS, nullable=True),
         Field("gc", GC, nullable=True),
         Field("node", NODE, nullable=True),
+        Field("unserializable", ListType(UNSERIALIZABLE), nullable=True),
     )
 )
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from stormwright.model import Problem
+from stormwright.model.batches import MAX_SPOUT_PENDING
 from stormwright.predict.demand import TreeDemand
 from stormwright.predict.fairness import NO_LIMIT
-from stormwright.predict.flow.layout import MAX_SPOUT_PENDING
 
 #: Kinds of resources, in the order of rows of `TreeDemand.shared`; a topology's own thread comes after those.
 CPU, LINK_OUT, LINK_IN, THREAD = "cpu", "link out", "link in", "thread"

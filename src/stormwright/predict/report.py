@@ -9,12 +9,12 @@ import numpy as np
 
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import FloatArray, IndexArray
+from stormwright.model.batches import MAX_SPOUT_PENDING, batch_faults
 from stormwright.model.humanize import counted
 from stormwright.predict.bottleneck import bottleneck, thread_name
 from stormwright.predict.costs import Correction, Costs
 from stormwright.predict.demand import cpu_s_of
 from stormwright.predict.fairness import NO_LIMIT
-from stormwright.predict.flow.layout import MAX_SPOUT_PENDING
 from stormwright.predict.flow.measured import BYTES_PER_TUPLE
 from stormwright.predict.polling import polls_per_s
 from stormwright.predict.prediction import (
@@ -62,6 +62,7 @@ def notes_of_topology(placed: PlacedLoad, steady: SteadyState, costs: Costs, top
         verb = "has" if missing == 1 else "have"
         yield f"{counted(missing, 'executor')} {verb} no slot: not predicted, and assumed to use nothing"
         return
+    yield from (fault.text for fault in batch_faults(one, problem.conf))
     if profile.rate_tps[topology] == 0:
         yield "its spouts began no trees while it was measured: no basis for a prediction"
         return

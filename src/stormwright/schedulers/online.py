@@ -436,10 +436,12 @@ class OnlineScheduler:
         """Yield the executors of each worker of a topology; phase 1."""
         problem, members, count = placement.problem, wanted.executors, wanted.workers
         pairs = rates.within(wanted.topology, members)
-        cpu_hz, memory_mb = problem.executor_cpu_hz[members], problem.executor_memory_mb[members]
+        cpu_hz, memory_mb = problem.executor_cpu_hz[members], problem.executor_demand[1][members]
         items = Items(cpu_hz, memory_mb, pairs.exchange(), np.zeros(len(members), np.int64))
         hard_limit = max_executors_per_worker(problem.topologies[wanted.topology])
         most_hz, most_mb = placement.largest[:2].tolist()
+        if not problem.executor_demand[0][members].any():  # assumed only, to balance workers
+            most_hz = np.inf
 
         def workers(executors: int, load_hz: float, memory_mb: float) -> Bins:
             every = np.ones(count)

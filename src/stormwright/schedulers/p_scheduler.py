@@ -109,8 +109,8 @@ class PSchedulerScheduler:
         count = np.arange(1, len(by_cpu) + 1)
         enough = np.cumsum(room.slots[by_cpu]) >= placing.wanted.workers
         for demand, free in (
-            (problem.executor_cpu_hz, room.cpu_hz),
-            (problem.executor_memory_mb, room.memory_mb),
+            (problem.executor_demand[0], room.cpu_hz),
+            (problem.executor_demand[1], room.memory_mb),
         ):
             least_free = np.minimum.accumulate(free[by_cpu])
             enough &= demand[executors].sum() / count <= self.params.utilisation * least_free

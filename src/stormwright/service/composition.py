@@ -24,6 +24,7 @@ from stormwright.controller.objectives.refusals import RefusedPlacements
 from stormwright.controller.reports import MoveReport
 from stormwright.controller.requests import NoPlan
 from stormwright.controller.safety.pauses import Pauses
+from stormwright.controller.serialization import Serialization
 from stormwright.controller.tally import Tally
 from stormwright.defaults import REPAIR_SCHEDULER
 from stormwright.explain.obstacles import status_texts
@@ -135,6 +136,7 @@ class MeasurementParts:
     stream: Loads
     intake: Intake
     workers: WorkerReports
+    serialization: Serialization
 
 
 def build_measurement(
@@ -159,11 +161,11 @@ def build_measurement(
     """
     directory, clock = settings.state_dir, settings.clock
     tally, slow = Tally(keep_records=settings.keep_records, clock=clock), SlowNodeMonitor()
-    heaps, workers = LiveHeaps(clock), WorkerReports(clock)
+    heaps, workers, serialization = LiveHeaps(clock), WorkerReports(clock), Serialization()
     landing = RecordLanding(directory / "landing", clock)
     stream_settings = settings.stream_of(storage.costs.core_hz, overload_percent)
     costs = None if loads else storage.costs
-    watchers = (slow.count, heaps.count, workers.count)
+    watchers = (slow.count, heaps.count, workers.count, serialization.count)
     intake = Intake(landing, tally, storage.history, costs, watchers, stream_settings.late_s, clock)
     stream = loads or LoadStream(
         landing.directory,
@@ -173,7 +175,7 @@ def build_measurement(
         on_alarm=on_alarm,
         on_landed=intake.count,
     )
-    return MeasurementParts(tally, heaps, slow, stream, intake, workers)
+    return MeasurementParts(tally, heaps, slow, stream, intake, workers, serialization)
 
 
 @dataclass(frozen=True)
@@ -207,7 +209,8 @@ def build_cluster(
     )
     minutes = settings.state_dir / "minutes.arrow"
     forecasting = ForecastStore(minutes, settings.forecast_min, settings.clock) if forecasts else None
-    view = View(bridge, measurement.stream, storage.costs, forecasting, drained, measurement.heaps)
+    heaps, serialization = measurement.heaps, measurement.serialization
+    view = View(bridge, measurement.stream, storage.costs, forecasting, drained, heaps, serialization)
     health = HealthMonitor(
         measurement.workers,
         bridge.snapshot,

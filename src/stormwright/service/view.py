@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from stormwright.controller.live_heaps import LiveHeaps
+from stormwright.controller.serialization import Serialization
 from stormwright.model import LoadProfile, Problem
 from stormwright.service.loads import Loads
 from stormwright.service.storage.calibration import WINDOWS_PER_MINUTE, CostCalibration
@@ -28,6 +29,8 @@ class View:
         Returns a snapshot with its drained nodes blacklisted.
     heaps
         Adds the live heap of executors to a load; None for no such measurement.
+    serialization
+        Marks topologies whose tuples cannot leave their worker; None for none.
     """
 
     def __init__(
@@ -38,12 +41,13 @@ class View:
         forecasts: ForecastStore | None,
         drained: Callable[[Problem], Problem],
         heaps: LiveHeaps | None = None,
+        serialization: Serialization | None = None,
     ) -> None:
         self._drained = drained
         self._bridge = bridge
         self._stream = stream
         self._calibration = calibration
-        self._forecasts, self._heaps = forecasts, heaps
+        self._forecasts, self._heaps, self._serialization = forecasts, heaps, serialization
         self._known: tuple[Problem, LoadProfile, Problem] | None = None
 
     def problem(self) -> Problem | None:
@@ -56,6 +60,7 @@ class View:
         if snapshot is None:
             return None
         snapshot = self._calibration.with_speeds(self._drained(snapshot))
+        snapshot = self._serialization.confine(snapshot) if self._serialization else snapshot
         load = self._stream.latest(snapshot)
         if load is None:
             return snapshot

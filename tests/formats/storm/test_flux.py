@@ -1,8 +1,8 @@
 """Flux files: what they become, beside what Flux and Storm make of them, and every fault with its place.
 
 ``flux/answers.json`` has what Flux 2.8.3 and Storm 2.8.3 themselves made of the examples beside it: FluxParser and
-FluxBuilder built each topology, and ``stormwright.TopologyReader`` queried Storm's classes for tasks, executors and
-resources.
+FluxBuilder (of the stateful one TopologyBuilder) built each topology, and ``stormwright.TopologyReader`` queried
+Storm's classes for tasks, executors and resources.
 """
 
 from __future__ import annotations
@@ -44,8 +44,10 @@ streams:
 """
 
 
-def read(path: Path, conf: StormConf = NO_CONF, substitution: Substitution | None = None) -> Topology:
-    topologies, errors = read_flux([path], conf, substitution or Substitution())
+def read(
+    path: Path, conf: StormConf = NO_CONF, substitution: Substitution | None = None, stateful: tuple[str, ...] = ()
+) -> Topology:
+    topologies, errors = read_flux([path], conf, substitution or Substitution(), stateful=stateful)
     assert [str(error) for error in errors] == []
     return topologies[0]
 
@@ -74,7 +76,8 @@ def executors_of(topology: Topology, name: str) -> int:
 @pytest.mark.parametrize("answer", json.loads((FLUX / "answers.json").read_text()), ids=lambda answer: answer["name"])
 def test_parsed_topology_equals_result_of_flux_and_storm(answer):
     properties = read_properties(FLUX / "filled.properties")
-    topology = topology_to_dict(read(FLUX / f"{answer['name']}.yaml", substitution=Substitution(properties)))
+    path, substitution = FLUX / f"{answer['name']}.yaml", Substitution(properties)
+    topology = topology_to_dict(read(path, substitution=substitution, stateful=("stateful",)))
     assert topology["num_workers"] == answer["num_workers"]
     assert topology["executor_runs"] == answer["executor_runs"]
     for component in answer["components"]:
@@ -403,4 +406,9 @@ def test_faults_of_properties(tmp_path):
 
 
 def test_the_answers_are_whole():
-    assert [answer["name"] for answer in read_json(FLUX / "answers.json")] == ["orders", "watched", "filled"]
+    assert [answer["name"] for answer in read_json(FLUX / "answers.json")] == [
+        "orders",
+        "watched",
+        "filled",
+        "stateful",
+    ]

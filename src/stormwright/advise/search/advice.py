@@ -137,8 +137,9 @@ class TopologyAdvice:
         Current and recommended number of workers.
     needs_pending
         ``topology.max.spout.pending`` that the rate needs, if less is configured; else None.
-    enough_now
-        Whether the running placement sustains the rate; None without one.
+    free_now, enough_now
+        Part of the fullest resource that the running placement leaves free at the rate, and whether that is as much as
+        required; None without one.
     """
 
     topology: str
@@ -152,6 +153,7 @@ class TopologyAdvice:
     workers_now: int
     workers: int
     needs_pending: int | None
+    free_now: float | None
     enough_now: bool | None
 
 

@@ -18,9 +18,10 @@ from stormwright.advise.search.kinds import NodeKind, kinds_of
 from stormwright.advise.search.trials import Key, MixTrials
 from stormwright.errors import InputError
 from stormwright.model import UNPLACED, Problem
+from stormwright.model.batches import MAX_SPOUT_PENDING
 from stormwright.predict.answer import Assumptions, predict
 from stormwright.predict.changes import tasks_of
-from stormwright.predict.flow.layout import MAX_SPOUT_PENDING
+from stormwright.predict.prediction import TopologyPrediction
 
 log = logging.getLogger(__name__)
 
@@ -101,7 +102,7 @@ def _topologies(problem: Problem, trials: MixTrials, found: EvaluatedPlacement) 
         if found.pending(topology) > layout.pending[topology] * trials.allowed:
             tasks = layout.pending[topology] / _max_pending(problem, topology)
             needs = ceil(found.pending(topology) / trials.allowed / tasks)
-        whole = now is not None and not np.any(slots == UNPLACED)
+        runs_now = now.topologies[topology] if now and not np.any(slots == UNPLACED) else None
         yield TopologyAdvice(
             topology=one.id,
             name=one.name,
@@ -114,8 +115,16 @@ def _topologies(problem: Problem, trials: MixTrials, found: EvaluatedPlacement) 
             workers_now=len(set(slots.tolist()) - {UNPLACED}),
             workers=found.workers(topology),
             needs_pending=needs,
-            enough_now=now.topologies[topology].sustained == "yes" if now and whole else None,
+            free_now=_free(runs_now) if runs_now else None,
+            enough_now=_free(runs_now) >= trials.goals.headroom if runs_now else None,
         )
+
+
+def _free(now: TopologyPrediction) -> float:
+    """Return the part of its fullest thread, node or link that a running topology leaves free; 0 if overloaded."""
+    if now.sustained != "yes" or not now.highest_tps.value:
+        return 0.0
+    return max(1 - now.rate_tps / now.highest_tps.value, 0.0)
 
 
 def _max_pending(problem: Problem, topology: int) -> float:

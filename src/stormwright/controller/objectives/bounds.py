@@ -1,4 +1,4 @@
-"""Bounds of placements: tags, heaps for their measured use, and limits of the cluster's own scheduler.
+"""Bounds of placements: tags, measured heaps and serialization, and limits of the cluster's own scheduler.
 
 The bridge to Nimbus refuses such placements as well, but for heaps, and only after the topology was paused.
 """
@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from stormwright.controller.planning.order import Forbidden
+from stormwright.controller.serialization import split_workers
 from stormwright.model import UNPLACED, Problem
 from stormwright.model.arrays import BoolArray, IntArray
 from stormwright.model.constraints.constraint import PlacedExecutors
@@ -62,9 +63,13 @@ def within_live_heaps(problem: Problem) -> Problem:
     return replace(problem, topologies=tuple(topologies))
 
 
-def too_small_heaps(problem: Problem, wanted: IntArray) -> dict[str, Forbidden]:
-    """Return why topologies (ids) may not move to their wanted slots (`new_overuse`)."""
-    return {topology: Forbidden(str(broken)) for topology, broken in new_overuse(problem, wanted).items()}
+def beyond_measured(problem: Problem, wanted: IntArray) -> dict[str, Forbidden]:
+    """Return why topologies (ids) may not move to their wanted slots, by what was measured of them.
+
+    Heaps are too small for what they hold (`new_overuse`), or tuples cannot leave their worker (`split_workers`).
+    """
+    found = {topology: Forbidden(str(broken)) for topology, broken in new_overuse(problem, wanted).items()}
+    return found | {topology: Forbidden(why) for topology, why in split_workers(problem, wanted).items()}
 
 
 def out_of_bounds(problem: Problem, wanted: IntArray) -> dict[str, str | Forbidden]:
@@ -75,7 +80,7 @@ def out_of_bounds(problem: Problem, wanted: IntArray) -> dict[str, str | Forbidd
        use; under its IsolationScheduler isolated topologies stay, as it deals out their executors itself; under
        DefaultScheduler there is no more. Of any other class no more is known than that it chose the nodes of each
        topology: it stays on these.
-    3. Heaps are large enough for their use as measured (`too_small_heaps`).
+    3. Heaps are large enough for their use as measured, and no tuple leaves its worker that cannot (`beyond_measured`).
 
     Parameters
     ----------
@@ -85,7 +90,7 @@ def out_of_bounds(problem: Problem, wanted: IntArray) -> dict[str, str | Forbidd
         Slot of every executor, -1 for none, shape (E,).
     """
     arrives = (wanted != problem.current_slot) & (wanted != UNPLACED) & (problem.current_slot != UNPLACED)
-    found: dict[str, str | Forbidden] = {**too_small_heaps(problem, wanted)}
+    found: dict[str, str | Forbidden] = {**beyond_measured(problem, wanted)}
     found |= dict(_without_tags(problem, wanted, arrives))
     name = fallback_class(problem.conf)
     if is_resource_aware(problem.conf):

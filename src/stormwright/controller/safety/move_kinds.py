@@ -33,6 +33,7 @@ import numpy as np
 from stormwright.controller.reports import MoveLimits
 from stormwright.controller.tally import CHECKPOINT_SPOUT
 from stormwright.model import Component, Topology
+from stormwright.model.batches import MAX_SPOUT_PENDING
 from stormwright.model.humanize import counted
 from stormwright.model.topology_config import MOVE
 from stormwright.plans.modes import MoveKind
@@ -48,7 +49,6 @@ NEVER: Final = "never"
 KINDS: Final[tuple[MoveKind, ...]] = get_args(MoveKind)
 
 _ACKER, _ACKERS = "__acker", "topology.acker.executors"
-_MAX_PENDING = "topology.max.spout.pending"
 _STATE_PROVIDER, _IN_MEMORY = "topology.state.provider", "org.apache.storm.state.InMemoryKeyValueStateProvider"
 _LENGTH, _SLIDING = "topology.bolts.window.length.", "topology.bolts.window.sliding.interval."
 _COUNT, _MS = "count", "duration.ms"
@@ -335,7 +335,7 @@ def _most_pending(topology: Topology, spouts: Sequence[Component]) -> int | None
     """Return the maximum number of pending trees; None without a limit."""
     tasks, most = _tasks(topology), list[int | None]()
     for spout in spouts:
-        limit = _positive(spout.conf, _MAX_PENDING) or _positive(topology.conf, _MAX_PENDING)
+        limit = _positive(spout.conf, MAX_SPOUT_PENDING) or _positive(topology.conf, MAX_SPOUT_PENDING)
         most.append(None if limit is None else int(limit) * tasks.get(spout.id, 1))
     return _sum(most)
 

@@ -1,12 +1,12 @@
 """Conversion of Flux files to topologies, as a cluster would run them.
 
-Information in Java classes is not in them, and so not in the result: the streams that a component declares, the
-configuration that its code adds, the checkpoint spout that Storm adds to stateful bolts.
+Information in Java classes is not in them, and so not in the result: the streams that a component declares, and the
+configuration that its code adds. Whether a bolt is stateful, so that Storm adds a checkpoint spout, has to be told.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from stormwright.formats.storm.flux_files import (
     Substitution,
     VertexDocument,
 )
-from stormwright.formats.storm.submission import TASKS, UserComponent, submitted
+from stormwright.formats.storm.submission import TASKS, UserComponent, submitted, with_checkpoints
 from stormwright.model.requests import RESOURCES
 from stormwright.model.topology import Grouping, Topology
 
@@ -38,6 +38,7 @@ def read_flux(
     cluster: StormConf,
     substitution: Substitution = _NO_SUBSTITUTION,
     class_path: Sequence[Path] = (),
+    stateful: Collection[str] = (),
 ) -> tuple[tuple[Topology, ...], list[InputError]]:
     """Read topologies as submitted in this order to a cluster.
 
@@ -53,6 +54,8 @@ def read_flux(
         Values for what stands in braces.
     class_path
         Directories and jars with the resources that files include.
+    stateful
+        Names of topologies with stateful bolts.
     """
     topologies, errors = [], []
     first_with: dict[str, Path] = {}
@@ -60,8 +63,10 @@ def read_flux(
         reader = FluxReader(substitution, class_path)
         flux = reader.read(path)
         if flux is not None:
-            conf = cluster.over(*flux.config)
-            topologies.append(submitted(flux.name, list(_components(flux)), conf, cluster, number))
+            conf, components = cluster.over(*flux.config), list(_components(flux))
+            if flux.name in stateful:
+                components = with_checkpoints(components)
+            topologies.append(submitted(flux.name, components, conf, cluster, number))
         errors += reader.errors
         if flux is not None and not reader.errors and first_with.setdefault(flux.name, path) is not path:
             message = f"{shown(flux.name)} is the name of the topology in {first_with[flux.name]} already"

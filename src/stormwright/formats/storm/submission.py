@@ -2,7 +2,7 @@
 
 After Storm 2.8.3: ``StormCommon`` (system components, tasks), ``ServerUtils`` (tasks of a component, ackers under the
 ResourceAwareScheduler), ``Nimbus.computeExecutors`` and ``Utils.partitionFixed`` (executors),
-``NormalizedResourceRequest``.
+``NormalizedResourceRequest``; the checkpoint spout of stateful topologies after ``TopologyBuilder``.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from stormwright.formats.document.faults import shown
 from stormwright.formats.storm.conf import TOPOLOGY_KEYS, StormConf
@@ -34,6 +34,12 @@ _RESOURCE_AWARE = "org.apache.storm.scheduler.resource.ResourceAwareScheduler"
 
 _TREE_ID = ("id",)
 
+#: The spout that Storm adds to a topology with a stateful bolt, and the stream of its checkpoints.
+CHECKPOINT_SPOUT, _CHECKPOINTS = "$checkpointspout", "$checkpoint"
+
+#: How the keys begin that concern stateful topologies alone.
+STATE_KEYS = "topology.state."
+
 
 #: Prefixes of keys of a component that decide how its topology can be moved, as in the Java class ``ComponentCode``.
 MOVE_KEYS = ("topology.bolts.", "topology.max.spout.pending", "topology.state.provider")
@@ -56,6 +62,25 @@ class _SizedComponent:
 
     component: Component
     tasks: int
+
+
+def with_checkpoints(components: Sequence[UserComponent]) -> list[UserComponent]:
+    """Return the components of a topology with stateful bolts as Storm's TopologyBuilder completes them.
+
+    A bolt gets checkpoints from the checkpoint spout in place of the spouts before it, and from the bolts before it.
+
+    Parameters
+    ----------
+    components
+        Spouts and bolts as they were written.
+    """
+    spouts = {each.id for each in components if each.type == "spout"}
+    completed = [UserComponent(CHECKPOINT_SPOUT, "spout", 1, StormConf([]))]
+    for each in components:
+        before = dict.fromkeys(CHECKPOINT_SPOUT if of.source in spouts else of.source for of in each.inputs)
+        checkpoints = (Grouping(source, _CHECKPOINTS, "all") for source in before)
+        completed.append(replace(each, inputs=(*each.inputs, *checkpoints)))
+    return completed
 
 
 def submitted(

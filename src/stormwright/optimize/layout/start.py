@@ -202,7 +202,7 @@ def _most_reach(topologies: Records) -> int:
 def _executors(problem: Problem, links: Links, tables: _Tables, home: IndexArray) -> Records:
     executors = np.zeros(problem.num_executors, arrays.EXECUTOR)
     executor_topology = problem.executor_topology
-    executors["cpu_hz"], executors["memory_mb"] = problem.executor_cpu_hz, problem.executor_memory_mb
+    executors["cpu_hz"], executors["memory_mb"] = problem.executor_cpu_hz, problem.executor_demand[1]
     executors["first"], executors["last"] = links.first[:-1], links.first[1:]
     executors["tps"] = links.pull_of_executors()
     executors["topology"], executors["worker"], executors["places"] = executor_topology, NOWHERE, 1

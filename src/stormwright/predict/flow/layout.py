@@ -9,12 +9,12 @@ import numpy as np
 
 from stormwright.model import Problem
 from stormwright.model.arrays import BoolArray, FloatArray, IndexArray, IntArray
+from stormwright.model.batches import MAX_SPOUT_PENDING
 from stormwright.model.requests import ACKER
 from stormwright.model.topology_config import number_of
 from stormwright.predict.sums import sums
 
 #: Keys of a topology's configuration, and Storm's defaults (defaults.yaml of 2.8.3).
-MAX_SPOUT_PENDING = "topology.max.spout.pending"
 RECEIVE_BUFFER, _RECEIVE_BUFFER = "topology.executor.receive.buffer.size", 32_768
 SPILL_BOUND, _SPILL_BOUND = "topology.localityaware.higher.bound", 0.8
 

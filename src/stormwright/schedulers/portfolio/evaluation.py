@@ -52,7 +52,8 @@ class PlacementEvaluator:
     note
         Reason if it differs from the requested one; else empty.
     soft_cpu
-        Whether CPU is no constraint, as it follows from rates; by objective auto only if a service measured the load.
+        Whether CPU is no constraint, as it follows from rates; by objective auto only if a service measured the load,
+        or nobody requested any.
     """
 
     def __init__(
@@ -71,7 +72,8 @@ class PlacementEvaluator:
         known = {problem.topologies[index].id for index in runs.tolist()} if running is None else running
         self._running: frozenset[str | None] = frozenset(known)
         self._rates: RateSearch | None = None
-        self.soft_cpu = self.objective != TRAFFIC and (objective != "auto" or is_measured(problem))
+        is_soft = objective != "auto" or is_measured(problem) or not problem.executor_demand[0].any()
+        self.soft_cpu = self.objective != TRAFFIC and is_soft
         if self.objective != TRAFFIC:
             load = MeasuredLoad.of(self.problem)
             self._rates = RateSearch(self.problem, load, RateGoal(self.objective, "free", headroom, 0))

@@ -153,9 +153,8 @@ class NodeFigures:
         return self.use["cpu"] * self.cores
 
     def over(self) -> IndexArray:
-        """Nodes whose CPU, or that of their executors alone, exceeds their capacity."""
-        used = np.fmax(self.use["cpu"], self.executor_cores / self.cores)
-        return np.flatnonzero(np.nan_to_num(used) > 1 + 1e-9)
+        """Nodes whose CPU in use exceeds their capacity."""
+        return np.flatnonzero(np.nan_to_num(self.use["cpu"]) > 1 + 1e-9)
 
 
 def core_hz(problem: Problem) -> FloatArray:

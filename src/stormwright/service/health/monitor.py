@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import Self
 from urllib.parse import quote
 
 from stormwright.base.clock import WALL, Clock
 from stormwright.client.shapes import Concern, Level
-from stormwright.model import Problem
+from stormwright.model import Problem, Topology
+from stormwright.model.batches import BatchFault, batch_faults
 from stormwright.service.health.machine import TICK_S, ClockWatch, LoadWatch, StandstillWatch
 from stormwright.service.health.nimbus import (
     NimbusWatch,
@@ -147,6 +148,10 @@ class HealthMonitor:
             page = _topology(each.topology) if each.topology else _node(each.supervisor)
             add("bad" if each.is_bad else "warn", each.text, page)
             named |= {each.supervisor} if each.is_bad and each.supervisor else set()
+        stuck = {each.topology for each in self._workers.failing()}
+        for topology, fault in _batch_faults(problem) if problem else ():
+            is_bad = fault.ends_workers or topology.id in stuck
+            add("bad" if is_bad else "warn", f"{topology.name}: {fault.text}", _topology(topology.id))
         for text, supervisor in self._supervisors(silent, nimbus.supervisors.count, named):
             add("warn", text, _node(supervisor.id))
         for each in warming_texts(faults, names):
@@ -162,6 +167,12 @@ class HealthMonitor:
         """Return sentences about the first silent supervisors, without those of nodes that are named."""
         texts = [each for each in supervisor_texts(silent, count, self._node) if each[1].id not in named]
         return texts[:NAMED]
+
+
+def _batch_faults(problem: Problem) -> Iterator[tuple[Topology, BatchFault]]:
+    for topology in problem.topologies:
+        for fault in batch_faults(topology, problem.conf):
+            yield topology, fault
 
 
 def _node(supervisor: str) -> str:

@@ -14,9 +14,9 @@ from stormwright.errors import Fault, InputError
 from stormwright.jit.compiled import Records
 from stormwright.model import Problem
 from stormwright.model.arrays import IntArray
+from stormwright.model.batches import MAX_SPOUT_PENDING
 from stormwright.model.topology_config import UNAWARE_SHUFFLE, number_of
 from stormwright.predict.costs import Costs
-from stormwright.predict.flow.layout import MAX_SPOUT_PENDING
 from stormwright.predict.flow.profile import Profile
 from stormwright.predict.polling import PARK_S, Waits
 from stormwright.predict.workers import nodes_of

@@ -22,12 +22,12 @@ from stormwright.model import (
     TopologyLoad,
     default_executor_runs,
 )
+from stormwright.model.batches import MAX_SPOUT_PENDING
 from stormwright.model.cluster import DEFAULT_CORE_HZ
 from stormwright.model.link_speed import link_bits_per_s
 from stormwright.model.requests import ACKER
 from stormwright.model.topology import PLACEMENT_FOLLOWING
 from stormwright.model.topology_config import UNAWARE_SHUFFLE
-from stormwright.predict.flow.layout import MAX_SPOUT_PENDING
 from stormwright.storm.local_cluster.plan import FIRST_WORKER_PORT
 from stormwright.workbench.demo.submissions import TOPOLOGIES, Submission
 

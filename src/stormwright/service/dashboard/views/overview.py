@@ -12,6 +12,7 @@ import numpy as np
 from stormwright import __version__
 from stormwright.client.shapes import Concern, Level, Overview
 from stormwright.model.humanize import counted, listed
+from stormwright.model.topology_config import CONFINED
 from stormwright.plans.states import HALTED_STATES, IN_PROGRESS_STATES, OPEN_STATES
 from stormwright.service.dashboard.charts import Line, chart
 from stormwright.service.dashboard.scene import Scene
@@ -76,7 +77,8 @@ def _of_service(known: DashboardState, scene: Scene | None) -> Iterator[Concern]
     for part, error in status.history["errors"].items():
         yield _concern("warn", f"The history ({part}) has failed: {error['error']}", "/history")
     for topology, why_not in list(status.refused.items())[:_EACH]:
-        yield _concern("note", f"{names.get(topology, topology)} was moved back: {'; '.join(why_not)}", "/history")
+        text = f"A placement of {names.get(topology, topology)} that was rolled back is not tried again for now"
+        yield _concern("note", f"{text}: {'; '.join(why_not)}", "/history")
 
 
 def _pipeline_concerns(pipeline: Mapping[str, Any], is_empty: bool) -> Iterator[Concern]:
@@ -103,6 +105,10 @@ def _of_scene(scene: Scene) -> Iterator[Concern]:
     concerns = [f"{counted(count, 'executor')} of {names[topology]}" for topology, count in lost.items()]
     have = "has" if list(lost.values()) == [1] else "have"
     yield from _together("bad", concerns, f"{have} no slot", [_topology(t) for t in lost], "/topologies")
+    confined = [each for each in problem.topologies if each.conf.get(CONFINED)]
+    for topology in confined[:_EACH]:
+        text = f"Executors of {topology.name} that share a worker stay together: {topology.conf[CONFINED]}"
+        yield _concern("note", text, _topology(topology.id))
     over = scene.nodes.over()
     over = over[np.argsort(-scene.nodes.use["cpu"][over], kind="stable")]
     nodes = problem.cluster.node_names

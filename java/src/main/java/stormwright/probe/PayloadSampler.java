@@ -9,34 +9,50 @@ import org.slf4j.LoggerFactory;
 /** How many bytes Storm would send for the values of a tuple, found by serializing them; not thread-safe. */
 final class PayloadSampler {
     private static final Logger LOG = LoggerFactory.getLogger(PayloadSampler.class);
-    static final int UNKNOWN = -1;
 
+    private final Map<String, Object> conf;
     private KryoValuesSerializer serializer;
 
     PayloadSampler(Map<String, Object> conf) {
+        this.conf = conf;
         try {
             serializer = new KryoValuesSerializer(conf);
         } catch (RuntimeException | LinkageError e) {
-            giveUp(e);
+            LOG.info("tuple sizes of a task are not measured: {}", e.toString());
         }
     }
 
-    int sizeOf(List<Object> values) {
-        if (serializer == null) {
-            return UNKNOWN;
-        }
+    /** Whether sizes can be measured at all. */
+    boolean works() {
+        return serializer != null;
+    }
+
+    /**
+     * The size of the values of a tuple in bytes.
+     *
+     * @throws UnserializableException if Storm could not send them to another worker, as the topology is configured
+     */
+    int sizeOf(List<Object> values) throws UnserializableException {
         try {
             return serializer.serialize(values).length;
-        } catch (Throwable e) {
-            // A topology may keep objects that cannot be serialized inside one worker: no reason to try each again.
-            // One that holds itself takes the whole stack.
-            giveUp(e);
-            return UNKNOWN;
+        } catch (Throwable e) { // an object that holds itself takes the whole stack
+            serializer = new KryoValuesSerializer(conf);
+            throw new UnserializableException(e);
         }
     }
 
-    private void giveUp(Throwable e) {
-        serializer = null;
-        LOG.info("tuple sizes of a task are not measured: {}", e.toString());
+    /** A tuple that cannot leave its worker. */
+    static final class UnserializableException extends Exception {
+        private static final long serialVersionUID = 1L;
+        private static final int LONGEST = 200;
+
+        UnserializableException(Throwable cause) {
+            super(firstLine(cause), cause, false, false);
+        }
+
+        private static String firstLine(Throwable cause) {
+            String text = cause.toString().lines().findFirst().orElse("");
+            return text.substring(0, Math.min(text.length(), LONGEST));
+        }
     }
 }

@@ -23,6 +23,9 @@ final class StreamCells {
     /** Tuples still to be sized; set by the thread that reads the counters, counted down by the task's. */
     volatile int samplesDue = FIRST_SAMPLES;
 
+    /** Why a sampled tuple could not be serialized; null if none failed. */
+    volatile String unserializable;
+
     /**
      * Lays a stream out.
      *

@@ -127,11 +127,29 @@ public final class TaskCounts {
 
     private void sample(StreamCells stream, List<Object> values) {
         stream.samplesDue--;
-        int bytes = sampler.sizeOf(values);
-        if (bytes != PayloadSampler.UNKNOWN) {
+        if (!sampler.works() || stream.unserializable != null) { // no reason to try each again
+            return;
+        }
+        try {
+            int bytes = sampler.sizeOf(values);
             counters.add(true, stream.samples, 1);
             counters.add(true, stream.sampledBytes, bytes);
+        } catch (PayloadSampler.UnserializableException e) {
+            stream.unserializable = e.getMessage();
+            LOG.warn("{} sends tuples on stream {} that cannot leave this worker: {}", component, stream.name, e.getMessage());
         }
+    }
+
+    /** Stream → why its tuples cannot be sent to another worker, of those where that was found. */
+    Map<String, String> unserializable() {
+        Map<String, String> found = new TreeMap<>();
+        for (StreamCells stream : streams) {
+            String why = stream.unserializable;
+            if (why != null && !stream.system) {
+                found.put(stream.name, why);
+            }
+        }
+        return found;
     }
 
     @SuppressWarnings("StringEquality")

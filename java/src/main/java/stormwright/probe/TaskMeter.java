@@ -51,6 +51,11 @@ final class TaskMeter {
         return now[cell];
     }
 
+    /** Stream → why its tuples cannot be sent to another worker, of those where that was found. */
+    Map<String, String> unserializable() {
+        return counts.unserializable();
+    }
+
     void addStreams(Map<Edge, Integer> streams) {
         for (StreamCells stream : counts.streams()) {
             for (Edge edge : stream.edges) {

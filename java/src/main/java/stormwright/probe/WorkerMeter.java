@@ -5,6 +5,7 @@ import com.sun.management.OperatingSystemMXBean;
 import java.lang.management.ManagementFactory;
 import java.lang.management.ThreadMXBean;
 import java.util.ArrayList;
+import java.util.Comparator;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -158,10 +159,22 @@ final class WorkerMeter {
         json.close(']').name("pairs").open('[');
         tasks.values().forEach(task -> task.writePairs(json, streams));
         writeLatency(json.close(']').name("complete_latency"));
+        writeUnserializable(json);
         writeKnown(json, "threads", machine.threads(names));
         writeKnown(json, "gc", machine.gc());
         writeKnown(json, "node", machine.node());
         return json.close('}').end();
+    }
+
+    private void writeUnserializable(JsonLine json) {
+        Map<List<String>, String> found = new TreeMap<>(Comparator.comparing(List::toString));
+        tasks.values().forEach(task -> task.unserializable()
+                .forEach((stream, why) -> found.put(List.of(task.component(), stream), why)));
+        if (!found.isEmpty()) {
+            json.name("unserializable").open('[');
+            found.forEach((of, why) -> json.open('[').value(of.get(0)).value(of.get(1)).value(why).close(']'));
+            json.close(']');
+        }
     }
 
     private static void writeKnown(JsonLine json, String name, Map<String, Long> numbers) {

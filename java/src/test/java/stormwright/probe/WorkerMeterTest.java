@@ -2,6 +2,7 @@ package stormwright.probe;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.codahale.metrics.Gauge;
 import com.codahale.metrics.MetricRegistry;
@@ -11,6 +12,8 @@ import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.atomic.AtomicLong;
+import org.apache.storm.Config;
 import org.apache.storm.Constants;
 import org.apache.storm.shade.net.minidev.json.JSONValue;
 import org.apache.storm.task.TopologyContext;
@@ -47,6 +50,30 @@ class WorkerMeterTest {
         Map<?, ?> record = record(counts);
         assertEquals(List.of(List.of(6, 1, 0, 1, 0), List.of(6, 4, 1, 1, 0)), record.get("pairs"));
         assertEquals(2, ((Map<?, ?>) ((List<?>) record.get("executors")).get(0)).get("emitted"));
+    }
+
+    /** As a topology in one worker may run for years: nothing was ever serialized. */
+    @Test
+    void aStreamWithObjectsThatKryoDoesNotKnowIsNamedAndTheOthersAreSized() throws InterruptedException {
+        topology.conf.put(Config.TOPOLOGY_FALL_BACK_ON_JAVA_SERIALIZATION, false);
+        TaskCounts counts = counts(List.of(new Edge("spout", "default", "split", "shuffle"),
+                new Edge("spout", "words", "count", "shuffle")));
+        assertNull(record(counts).get("unserializable"));
+        Thread executor = new Thread(() -> {
+            counts.emitted(TestTopology.emit("default", 6, new AtomicLong(), 4));
+            counts.emitted(TestTopology.emit("words", 6, "word", 2));
+            counts.emitted(TestTopology.emit("default", 6, "word", 4));
+        }, "Thread-9-spout-executor[6, 6]");
+        executor.start();
+        executor.join();
+        Map<?, ?> record = record(counts);
+        List<?> named = (List<?>) ((List<?>) record.get("unserializable")).get(0);
+        assertEquals(List.of("spout", "default"), named.subList(0, 2));
+        assertTrue(named.get(2).toString().contains("Class is not registered"), named.get(2).toString());
+        assertEquals(1, ((List<?>) record.get("unserializable")).size());
+        List<?> pairs = (List<?>) record.get("pairs");
+        assertEquals(0, ((List<?>) pairs.get(0)).get(4));
+        assertTrue((Integer) ((List<?>) pairs.get(1)).get(4) > 0);
     }
 
     @Test

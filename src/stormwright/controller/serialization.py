@@ -1,0 +1,148 @@
+"""Topologies whose tuples cannot leave their worker, from the performance log.
+
+A tuple that stays in its worker is never serialized, so a topology may run for years in one worker with objects that
+Storm cannot send: of a class that is not registered with Kryo, or not serializable at all. Spread over several, its
+workers end at the first of them. The probe serializes samples of each stream as Storm would, and reports the streams
+where that failed. Where no sample of a stream with traffic was ever serialized, and all of the topology has always been
+in one worker, nothing shows that it can leave.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from stormwright.model import UNPLACED, Problem, Topology
+from stormwright.model.arrays import IntArray
+from stormwright.model.topology_config import CONFINED, WORKERS_KEY
+from stormwright.perflog.records import LogRecord
+
+#: Seconds after which the pairs of a worker are looked at again while streams of it are unknown.
+_LOOK_S = 5.0
+
+#: Beginning of the names of Storm's own streams and components, whose values it can always send.
+_SYSTEM = "__"
+
+
+@dataclass
+class _Streams:
+    """Streams (component, name) of a topology: with an error, sized, and with traffic of unknown size."""
+
+    failed: dict[tuple[str, str], str] = field(default_factory=dict)
+    sized: set[tuple[str, str]] = field(default_factory=set)
+    unknown: set[tuple[str, str]] = field(default_factory=set)
+    next_look_s: float = float("-inf")
+
+
+class Serialization:
+    """What cannot leave its worker, by the records of all workers; thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._topologies: dict[str, _Streams] = {}
+        self._confined: dict[str, tuple[Topology, str, Topology]] = {}
+        self._known: tuple[Problem, Mapping[str, str], Problem] | None = None
+
+    def count(self, records: Iterable[LogRecord]) -> None:
+        """Count new records."""
+        with self._lock:
+            for record in records:
+                known = self._topologies.setdefault(record["worker"]["topology"], _Streams())
+                for component, stream, why in record.get("unserializable") or ():
+                    known.failed[component, stream] = why
+                    known.unknown.discard((component, stream))
+                now_s = record["start_ms"] / 1000
+                if not now_s < known.next_look_s < now_s + 2 * _LOOK_S:
+                    known.next_look_s = now_s + _LOOK_S
+                    _look(known, record)
+
+    def confine(self, problem: Problem) -> Problem:
+        """Return a problem whose topologies that cannot leave their worker say so in their configuration (`CONFINED`).
+
+        The same problem gives the same result as long as nothing new is known.
+        """
+        reasons = self._reasons(problem)
+        known = self._known
+        if known is None or known[0] is not problem or known[1] != reasons:
+            topologies = tuple(self._topology(each, reasons.get(each.id, "")) for each in problem.topologies)
+            result = replace(problem, topologies=topologies) if reasons else problem
+            self._known = known = (problem, reasons, result)
+        return known[2]
+
+    def _reasons(self, problem: Problem) -> dict[str, str]:
+        with self._lock:
+            for gone in self._topologies.keys() - problem.topology_index.keys():
+                if len(self._topologies) > 2 * len(problem.topologies):
+                    del self._topologies[gone]
+            found = {}
+            for topology, streams in self._topologies.items():
+                index = problem.topology_index.get(topology)
+                if index is not None and (why := _why(streams, _workers(problem, index))):
+                    found[topology] = why
+        return found
+
+    def _topology(self, topology: Topology, why: str) -> Topology:
+        """Return a topology with the reason; the same object each time, as much is remembered by it."""
+        if not why:
+            return topology
+        known = self._confined.get(topology.id)
+        if known is None or known[0] is not topology or known[1] != why:
+            conf = {**topology.conf, CONFINED: why, WORKERS_KEY: "exactly"}
+            self._confined[topology.id] = known = (topology, why, replace(topology, conf=conf))
+        return known[2]
+
+
+def _look(known: _Streams, record: LogRecord) -> None:
+    """Note the streams of which the tuples of a record were sized, and those of which they were not."""
+    streams = record["streams"]
+    for _, _, stream, tuples, size in record["pairs"]:
+        component, name = streams[stream][:2]
+        key = (component, name)
+        if name.startswith(_SYSTEM) or component.startswith(_SYSTEM) or key in known.sized or key in known.failed:
+            continue
+        if size:
+            known.sized.add(key)
+            known.unknown.discard(key)
+        elif tuples:
+            known.unknown.add(key)
+
+
+def _why(streams: _Streams, workers: int) -> str:
+    if streams.failed:
+        (component, name), error = min(streams.failed.items())
+        return f"tuples of {component} on stream {name} cannot be serialized ({error})"
+    if streams.unknown and workers == 1:
+        component, name = min(streams.unknown)
+        return f"nothing has left its worker, and whether tuples of {component} on stream {name} can is unknown"
+    return ""
+
+
+def _workers(problem: Problem, topology: int) -> int:
+    slots = problem.current_slot[problem.executors_of(topology)]
+    return len(np.unique(slots[slots != UNPLACED]))
+
+
+def split_workers(problem: Problem, wanted: IntArray) -> dict[str, str]:
+    """Return the reason per topology (id) why executors that share a worker may not be separated, where they would be.
+
+    Parameters
+    ----------
+    problem
+        Problem of `Serialization.confine`, with its current placement.
+    wanted
+        Wanted slot of every executor, -1 for none, shape (E,).
+    """
+    found = {}
+    for index, topology in enumerate(problem.topologies):
+        why = topology.conf.get(CONFINED)
+        if not why:
+            continue
+        own = problem.executors_of(index)
+        now, then = problem.current_slot[own], wanted[own]
+        pairs = np.unique(np.stack([now, then])[:, (now != UNPLACED) & (then != UNPLACED)], axis=1)
+        if len(pairs[0]) > len(np.unique(pairs[0])):
+            found[topology.id] = f"would be separated, and {why}"
+    return found

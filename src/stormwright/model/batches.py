@@ -1,0 +1,73 @@
+"""Sizes of batches that end workers at their start, or that pending trees never fill.
+
+After ``WorkerTransfer``, ``JCQueue`` and ``Executor.mkExecutor`` of Storm 2.8.3: a worker whose batch is above half of
+the queue that it goes to throws, again and again; a batch that is not full leaves with the next flush tuple only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from stormwright.model.arrays import is_amount
+from stormwright.model.topology import Topology
+
+PRODUCER_BATCH: Final = "topology.producer.batch.size"
+TRANSFER_BATCH: Final = "topology.transfer.batch.size"
+MAX_SPOUT_PENDING: Final = "topology.max.spout.pending"
+
+#: Key of a batch → key of the queue that it goes to, and Storm's default sizes of both (defaults.yaml of 2.8.3).
+_QUEUES: Final = {
+    PRODUCER_BATCH: ("topology.executor.receive.buffer.size", 1, 32768),
+    TRANSFER_BATCH: ("topology.transfer.buffer.size", 1, 1000),
+}
+
+_FLUSH: Final = "topology.batch.flush.interval.millis"
+
+
+class BatchFault(NamedTuple):
+    """What is wrong with a size of batches.
+
+    Parameters
+    ----------
+    text
+        Sentence with the keys and values.
+    ends_workers
+        Whether workers end at their start; else batches wait to be flushed.
+    """
+
+    text: str
+    ends_workers: bool
+
+
+def batch_faults(topology: Topology, conf: Mapping[str, Any]) -> Iterator[BatchFault]:
+    """Yield what is wrong with the batches of a topology.
+
+    Parameters
+    ----------
+    topology
+        The topology, whose configuration takes precedence.
+    conf
+        Configuration of the cluster.
+    """
+    merged = {**conf, **{key: value for key, value in topology.conf.items() if value is not None}}
+
+    def size(key: str, default: float) -> float:
+        value = merged.get(key)
+        return float(value) if is_amount(value) else default
+
+    for batch, (queue, one, usual) in _QUEUES.items():
+        wanted, held = size(batch, one), size(queue, usual)
+        if wanted > held / 2:
+            text = f"workers end at their start: {batch} {wanted:,.0f} is above half of {queue} {held:,.0f}"
+            yield BatchFault(text, ends_workers=True)
+    wanted = size(PRODUCER_BATCH, 1)
+    for component in topology.components:
+        pending = component.conf.get(MAX_SPOUT_PENDING)
+        most = float(pending) if is_amount(pending) and pending > 0 else size(MAX_SPOUT_PENDING, 0)
+        if component.type == "spout" and 0 < most < wanted:
+            text = (
+                f"{PRODUCER_BATCH} {wanted:,.0f} is above {MAX_SPOUT_PENDING} {most:,.0f}: batches of {component.id} "
+                f"never fill, and wait for each {_FLUSH}, or for ever"
+            )
+            yield BatchFault(text, ends_workers=False)
