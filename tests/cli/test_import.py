@@ -16,6 +16,7 @@ from stormwright.storm import jvm
 from stormwright.storm.gateway import gateway_command
 from stormwright.storm.jvm import STORM_HOME, STORMWRIGHT_JAR
 from tests.formats.documents import small
+from tests.formats.storm.test_loadgen import RECORDED
 
 FLUX = Path(__file__).parents[1] / "formats" / "storm" / "flux"
 ORDERS, WATCHED, FILLED = FLUX / "orders.yaml", FLUX / "watched.yaml", FLUX / "filled.yaml"
@@ -352,3 +353,24 @@ def test_serve_reports_missing_stormwright_jar(run, monkeypatch, home, tmp_path)
     assert f"{STORMWRIGHT_JAR.name} is missing in {home}: " in err
     assert f"stormwright install {home}" in err
     assert "Traceback" not in err
+
+
+def test_recorded_load_is_imported_and_exported(run, tmp_path):
+    recorded, problem, exported = tmp_path / "orders.yaml", tmp_path / "p.json", tmp_path / "again.yaml"
+    recorded.write_text(RECORDED)
+    code, out, _ = run("import", "loadgen", recorded, "--supervisors", 3, "--output", problem)
+    assert code == 0
+    assert "1 topology, 11 executors" in out
+    assert read_problem(problem).load is not None
+    code, out, _ = run("export", "loadgen", problem, "--output", exported)
+    assert code == 0
+    assert "GenLoad" in out
+    code, printed, _ = run("export", "loadgen", problem, "--topology", "orders")
+    assert printed == exported.read_text()
+    code, _, error = run("export", "loadgen", problem, "--topology", "other")
+    assert code == 2
+    assert "no such topology; there are orders" in error
+    recorded.write_text("spouts: 3")
+    code, _, error = run("import", "loadgen", recorded, "--supervisors", 3)
+    assert code == 2
+    assert "$.spouts" in error

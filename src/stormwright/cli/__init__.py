@@ -39,7 +39,8 @@ GROUPS = {
         "sweep": "Run many scheduling decisions with many parameters on Spark.",
         "schedulers": "List the schedulers, or describe one.",
         "new-scheduler": "Create a package with a scheduler of your own.",
-        "import": "Create a problem file from Flux and storm.yaml files, a running Nimbus, or serialized topologies.",
+        "import": "Create a problem file from Flux files, a running Nimbus, stored topologies, or recorded loads.",
+        "export": "Write a topology with its load as a recorded load, which Storm's load generator replays.",
         "convert": "Convert a problem file between JSON and NumPy arrays.",
     },
     "Predict": {
@@ -85,8 +86,8 @@ VERBS = {verb: summary for verbs in GROUPS.values() for verb, summary in verbs.i
 #: Verbs to begin with.
 FIRST = ("demo", "schedule", "compare", "predict", "serve")
 
-#: Verb → its module, where that cannot have the name.
-_MODULES = {"import": "importing"}
+#: Verb → its module, where that has another name.
+_MODULES = {"import": "importing", "export": "exporting"}
 
 #: Exit codes: what a user can act on, what is a bug, Ctrl-C, and a reader that went away (as a shell shows these two).
 BAD_INPUT, BUG, INTERRUPTED, BROKEN_PIPE = 2, 70, 130, 141

@@ -125,6 +125,41 @@ def flux(
 
 
 @command.command()
+@click.argument("topologies", nargs=-1, required=True, type=options.PATH, metavar="FILE...")
+@_nodes
+@_output
+def loadgen(
+    topologies: tuple[Path, ...],
+    clusters: tuple[Path, ...],
+    nimbus: Path | None,
+    copies: int | None,
+    output: Path | None,
+) -> None:
+    """Import the topologies in FILE..., which Storm's load generator has recorded (CaptureLoad), with their loads.
+
+    Spouts emit as recorded; a tuple uses the CPU of its recorded execution time, unless that is a millisecond or more:
+    GenLoad waits then, and so nothing is used.
+    """
+    from stormwright.formats.storm.conf import CLUSTER_KEYS
+    from stormwright.formats.storm.loadgen import read_loadgen
+    from stormwright.formats.storm.storm_yaml import cluster_conf, supervisors_of
+    from stormwright.model import Problem
+    from stormwright.model.cluster import DEFAULT_CORE_HZ
+
+    if not clusters and copies is None:
+        raise click.UsageError("describe the nodes: --cluster STORM_YAML, or --supervisors N for Storm's defaults")
+    prepare_output(output, *topologies, *clusters, *([nimbus] if nimbus else []))
+    errors: list[InputError] = []
+    files, of_nimbus = _storm_yamls(clusters, copies, errors), _nimbus_yamls(nimbus, errors)
+    conf = cluster_conf([*of_nimbus, *files])
+    found, load, of_topologies = read_loadgen(topologies, conf, DEFAULT_CORE_HZ)
+    supervisors = supervisors_of(files, copies or 1)
+    raise_all([*errors, *of_topologies, *_errors_of([*of_nimbus, *files])])
+    problem = Problem(supervisors, found, name=found[0].name, conf=conf.selected(CLUSTER_KEYS), load=load)
+    _deliver(problem_to_dict(problem), "the files together", output)
+
+
+@command.command()
 @_storm_home
 @click.option(
     "-c",

@@ -1,0 +1,349 @@
+"""Recorded loads of Storm's own load generator: as ``CaptureLoad`` writes them and ``GenLoad`` replays them.
+
+After the package ``org.apache.storm.loadgen`` of Storm 2.8.3 and its README. A file has the shape of a topology, the
+rate at which each executor emits on each stream, and how long a tuple takes, without any code: what anybody can send
+with a report of a fault, and anybody can replay.
+
+A component executes for less than a millisecond by using CPU, and waits from then on (``ExecAndProcessLatencyEngine``),
+so longer execution takes no CPU here either. What a spout does is not recorded.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import numpy as np
+import yaml
+from pydantic import BeforeValidator, Field
+
+from stormwright.errors import InputError
+from stormwright.formats.document.documents import FormatDocument
+from stormwright.formats.document.faults import FaultList, join_path, shown
+from stormwright.formats.files.yaml_files import read_yaml
+from stormwright.formats.storm.conf import Layer, StormConf
+from stormwright.formats.storm.submission import UserComponent, submitted
+from stormwright.model import Component, Grouping, LoadProfile, Problem, Topology, TopologyLoad
+from stormwright.model.arrays import FloatArray, IndexArray
+from stormwright.model.load import StreamRate, silent_load, with_streams
+from stormwright.model.requests import ACKER, CPU, ON_HEAP, SINGLE
+
+#: Grouping in a file → as Storm's interface names it.
+_GROUPINGS: Final = {
+    **{name: name.lower() for name in ("SHUFFLE", "FIELDS", "ALL", "GLOBAL", "LOCAL_OR_SHUFFLE", "NONE")},
+    "PARTIAL_KEY": "custom_serialized",
+}
+_NAMES: Final = {kind: name for name, kind in _GROUPINGS.items()}
+
+#: Milliseconds of execution from which a component waits instead of using CPU.
+_WAITS_MS: Final = 1.0
+
+#: Keys of a topology's configuration that are recorded, as far as they concern where it runs.
+_RECORDED: Final = (
+    "topology.workers",
+    "topology.acker.executors",
+    "topology.component.",
+    "topology.executor.receive.buffer.size",
+    "topology.max.spout.pending",
+    "topology.max.task.parallelism",
+    "topology.message.timeout.secs",
+    "topology.priority",
+    "topology.scheduler.strategy",
+    "topology.worker.",
+)
+
+
+def _number(value: object) -> object:
+    return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+_Amount = Annotated[float, Field(ge=0), BeforeValidator(_number)]
+
+
+class StatsDocument(FormatDocument):
+    """A normal distribution within bounds; without `stddev` a quarter of the mean."""
+
+    mean: _Amount
+    stddev: _Amount | None = None
+    min: _Amount = 0.0
+    max: _Amount | None = None
+
+
+class OutputDocument(FormatDocument):
+    """A stream of a component, and the tuples/s that each executor emits on it."""
+
+    stream: str = Field("default", alias="streamId")
+    rate: StatsDocument
+    skewed: bool = Field(False, alias="areKeysSkewed")
+
+
+class SlownessDocument(FormatDocument):
+    """Slower executors: the first `count` of a component take `slowness_ms` longer for each tuple."""
+
+    slowness_ms: _Amount = Field(0.0, alias="slownessMs")
+    count: Annotated[int, Field(ge=0)] = 1
+
+
+class ComponentDocument(FormatDocument):
+    """A spout or bolt; `cpu_load` is in percent of a core, `memory_load` in MB, both 0 if nothing is requested."""
+
+    id: Annotated[str, Field(min_length=1)]
+    parallelism: Annotated[int, Field(ge=1, le=2**31 - 1)] = 1
+    streams: list[OutputDocument] | None = None
+    cpu_load: _Amount = Field(0.0, alias="cpuLoad")
+    memory_load: _Amount = Field(0.0, alias="memoryLoad")
+    slow_executors: SlownessDocument | None = Field(None, alias="slowExecutorPattern")
+
+
+class GroupingDocument(FormatDocument):
+    """Grouping of an input stream."""
+
+    type: str | None = None
+    stream: str = Field("default", alias="streamId")
+
+
+class InputDocument(FormatDocument):
+    """A subscription of a bolt, and the milliseconds that a tuple takes until it is executed, and acked."""
+
+    source: str = Field(alias="from")
+    to: str
+    grouping: GroupingDocument
+    exec_time: StatsDocument | None = Field(None, alias="execTime")
+    process_time: StatsDocument | None = Field(None, alias="processTime")
+
+
+class LoadgenDocument(FormatDocument):
+    """A recorded topology. Without a name it has that of its file."""
+
+    name: str | None = None
+    config: dict[str, Any] | None = None
+    spouts: list[ComponentDocument]
+    bolts: list[ComponentDocument] | None = None
+    streams: list[InputDocument] | None = None
+
+
+def read_loadgen(
+    paths: Sequence[Path], cluster: StormConf, core_hz: float
+) -> tuple[tuple[Topology, ...], LoadProfile, list[InputError]]:
+    """Read recorded topologies as submitted in this order to a cluster, with their loads.
+
+    Parameters
+    ----------
+    paths
+        Files as ``CaptureLoad`` writes them.
+    cluster
+        Configuration of the cluster; its faults go to its layers.
+    core_hz
+        Speed of a core in Hz, on which execution takes the recorded time.
+
+    Returns
+    -------
+    topologies, load, errors
+        Topologies in the order of the files, their load, and an error for each file with faults.
+    """
+    topologies, loads, errors = list[Topology](), dict[str, TopologyLoad](), list[InputError]()
+    for number, path in enumerate(paths, 1):
+        faults = FaultList()
+        try:
+            document = faults.parse(LoadgenDocument, read_yaml(path), "$")
+        except InputError as error:
+            errors.append(error)
+            continue
+        if document is not None and not any(_wrong(document, faults)):
+            conf = cluster.over(Layer(document.config or {}, faults, "$.config"))
+            components = list(_components(document, faults))
+            topology = submitted(document.name or path.stem, components, conf, cluster, number)
+            topologies.append(topology)
+            loads[topology.id] = _load(document, topology, core_hz, cluster)
+        if faults:
+            errors.append(faults.error(str(path)))
+    return tuple(topologies), LoadProfile(loads), errors
+
+
+def _wrong(document: LoadgenDocument, faults: FaultList) -> Iterator[bool]:
+    """Add the faults between parts of a file, and yield that there is one."""
+    bolts = document.bolts or []
+    components = {each.id: each for each in (*document.spouts, *bolts)}
+    if len(components) < len(document.spouts) + len(bolts):
+        faults.add("two components have the same id", "$")
+        yield True
+    emitted = {(each.id, output.stream) for each in components.values() for output in each.streams or ()}
+    for number, stream in enumerate(document.streams or ()):
+        at = join_path("$", "streams", number)
+        if stream.to not in {each.id for each in bolts}:
+            faults.add(f"unknown bolt {shown(stream.to)}", join_path(at, "to"))
+            yield True
+        if (stream.source, stream.grouping.stream) not in emitted:
+            of = f"{shown(stream.source)} has no stream {shown(stream.grouping.stream)}"
+            faults.add(f"{of} in its streams", join_path(at, "from"))
+            yield True
+        if stream.grouping.type is not None and stream.grouping.type.upper() not in _GROUPINGS:
+            faults.add(f"should be one of {', '.join(_GROUPINGS)}", join_path(at, "grouping", "type"))
+            yield True
+
+
+def _components(document: LoadgenDocument, faults: FaultList) -> Iterator[UserComponent]:
+    inputs: dict[str, list[Grouping]] = {}
+    for stream in document.streams or ():
+        kind = _GROUPINGS[(stream.grouping.type or "SHUFFLE").upper()]
+        fields = ("key",) if kind == "fields" else ()
+        inputs.setdefault(stream.to, []).append(Grouping(stream.source, stream.grouping.stream, kind, fields))
+    for kind, components in (("spouts", document.spouts), ("bolts", document.bolts or [])):
+        for number, each in enumerate(components):
+            amounts = {SINGLE[CPU]: each.cpu_load, SINGLE[ON_HEAP]: each.memory_load}
+            layer = Layer({key: value for key, value in amounts.items() if value}, faults, f"$.{kind}[{number}]")
+            own = tuple(inputs.get(each.id, ())) if kind == "bolts" else ()
+            yield UserComponent(each.id, kind.removesuffix("s"), each.parallelism, StormConf([layer]), own)
+
+
+def _load(document: LoadgenDocument, topology: Topology, core_hz: float, cluster: StormConf) -> TopologyLoad:
+    """Return the load of a recorded topology: its streams, those of its ackers, and the CPU of execution."""
+    index, executors = topology.component_index, topology.executor_counts
+    components = {each.id: each for each in (*document.spouts, *(document.bolts or ()))}
+    streams, received = list[StreamRate](), np.zeros(len(topology.components))
+    cpu_hz = np.zeros(len(topology.components))
+    for each in document.streams or ():
+        outputs = components[each.source].streams or ()
+        tps = next(output.rate.mean for output in outputs if output.stream == each.grouping.stream)
+        kind = _GROUPINGS[(each.grouping.type or "SHUFFLE").upper()]
+        streams.append(StreamRate(index[each.source], index[each.to], kind, tps))
+        each_receives = tps * executors[each.source] / (1 if kind == "all" else executors[each.to])
+        received[index[each.to]] += each_receives
+        ms = each.exec_time.mean if each.exec_time else 0.0
+        cpu_hz[index[each.to]] += each_receives * (ms if ms < _WAITS_MS else 0.0) / 1000 * core_hz
+    if (acker := index.get(ACKER)) is not None:
+        trees = 0.0
+        for spout in document.spouts:
+            tps = sum(output.rate.mean for output in spout.streams or ())
+            streams.append(StreamRate(index[spout.id], acker, "fields", tps))
+            trees += tps * spout.parallelism
+        acks = ((bolt, received[index[bolt.id]]) for bolt in document.bolts or ())
+        streams += [StreamRate(index[bolt.id], acker, "fields", float(tps)) for bolt, tps in acks if tps]
+        for spout in document.spouts:
+            of_spout = sum(output.rate.mean for output in spout.streams or ()) * spout.parallelism
+            streams.append(StreamRate(acker, index[spout.id], "direct", of_spout / executors[ACKER]))
+    load = with_streams(silent_load(topology, core_hz, cluster.selected(("topology.",))), topology, streams)
+    return replace(load, cpu_hz=cpu_hz[topology.executor_component])
+
+
+def write_loadgen(problem: Problem, topology: int) -> str:
+    """Return a topology with its measured load as a file for ``GenLoad``.
+
+    Of several streams between the same two components each gets the same part of their traffic, which is not known by
+    stream. A tuple is executed for as long as the executors of its bolt use CPU for one.
+
+    Parameters
+    ----------
+    problem
+        Problem with the load.
+    topology
+        Index of the topology.
+    """
+    one = problem.topologies[topology]
+    rates = _Rates(one, problem.loads[topology], problem.core_hz)
+    config = {key: value for key, value in sorted(one.conf.items()) if key.startswith(_RECORDED)}
+    inputs = [
+        (grouping, bolt.id)
+        for bolt in one.components
+        for grouping in bolt.inputs
+        if bolt.type == "bolt" and not grouping.stream.startswith("__")
+    ]
+    document: dict[str, Any] = {
+        "name": one.name,
+        "config": {**config, "topology.workers": one.num_workers},
+        **{
+            f"{kind}s": [
+                _component(problem, topology, each, rates, inputs) for each in one.components if each.type == kind
+            ]
+            for kind in ("spout", "bolt")
+        },
+        "streams": [_input(grouping, bolt, rates) for grouping, bolt in inputs],
+    }
+    text: str = yaml.safe_dump(document, sort_keys=False)
+    return text
+
+
+def _component(
+    problem: Problem, topology: int, component: Component, rates: _Rates, inputs: Sequence[tuple[Grouping, str]]
+) -> dict[str, Any]:
+    """Return a spout or bolt with its streams; of several bolts that subscribe to one the first tells its rate."""
+    one, name = problem.topologies[topology], component.id
+    requests = problem.workload.requested[topology][one.component_index[name]]
+    subscribed = {grouping.stream: (grouping, bolt) for grouping, bolt in reversed(inputs) if grouping.source == name}
+    streams = [
+        {"streamId": stream, "rate": _stats(rates.emitted(name, bolt, grouping)), "areKeysSkewed": False}
+        for stream, (grouping, bolt) in sorted(subscribed.items())
+    ]
+    return {
+        "id": name,
+        "parallelism": one.executor_counts[name],
+        "cpuLoad": requests[CPU],
+        "memoryLoad": requests[ON_HEAP],
+        "streams": streams,
+    }
+
+
+def _input(grouping: Grouping, bolt: str, rates: _Rates) -> dict[str, Any]:
+    took = _stats(rates.ms_per_tuple(bolt))
+    return {
+        "from": grouping.source,
+        "to": bolt,
+        "grouping": {"streamId": grouping.stream, "type": _NAMES.get(grouping.kind, "SHUFFLE")},
+        "execTime": took,
+        "processTime": dict(took),
+    }
+
+
+class _Rates:
+    """Traffic of a topology between components, by executor of the sender."""
+
+    def __init__(self, topology: Topology, load: TopologyLoad, core_hz: float) -> None:
+        self._topology, self._load, self._core_hz = topology, load, core_hz
+        self._component = topology.executor_component
+
+    def _executors(self, component: str) -> IndexArray:
+        own: IndexArray = np.flatnonzero(self._component == self._topology.component_index[component])
+        return own
+
+    def _sent(self, source: str, to: str) -> FloatArray:
+        """Tuples/s that each executor of a component sends to another one."""
+        load, count = self._load, len(self._component)
+        target = self._topology.component_index[to]
+        pairs = self._component[load.pair_target] == target
+        sent = np.bincount(load.pair_source[pairs], load.pair_tps[pairs], count).astype(float)
+        flows = load.flow_component == target
+        sent = sent + np.bincount(load.flow_source[flows], load.flow_tps[flows], count)
+        of_source: FloatArray = sent[self._executors(source)]
+        return of_source
+
+    def emitted(self, source: str, to: str, grouping: Grouping) -> FloatArray:
+        """Tuples/s that each executor emits on a stream."""
+        inputs = self._topology.components[self._topology.component_index[to]].inputs
+        alike = sum(each.source == source and not each.stream.startswith("__") for each in inputs)
+        copies = len(self._executors(to)) if grouping.kind == "all" else 1
+        return self._sent(source, to) / (max(alike, 1) * copies)
+
+    def ms_per_tuple(self, component: str) -> FloatArray:
+        """Milliseconds of CPU that each executor of a component uses for a tuple; of those that receive any."""
+        load, count = self._load, len(self._component)
+        received = np.bincount(load.pair_target, load.pair_tps, count)
+        for target in range(len(self._topology.components)):
+            flows = load.flow_component == target
+            members = np.flatnonzero(self._component == target)
+            if len(members):
+                received[members] += load.flow_tps[flows].sum() / len(members)
+        executors = self._executors(component)
+        own = executors[received[executors] > 0]
+        took: FloatArray = 1000 * load.cpu_hz[own] / self._core_hz / received[own]
+        return took
+
+
+def _stats(values: FloatArray) -> dict[str, float]:
+    if not len(values):
+        return {"mean": 0.0, "stddev": 0.0, "min": 0.0, "max": 0.0}
+    spread = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
+    found = {"mean": float(np.mean(values)), "stddev": spread, "min": float(values.min()), "max": float(values.max())}
+    return {name: value if math.isfinite(value) else 0.0 for name, value in found.items()}
