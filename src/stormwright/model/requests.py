@@ -124,7 +124,7 @@ _NO_REQUESTS = DefaultRequests(_DEFAULTS, {component: {} for component in _SYSTE
 def read_requests(conf: Mapping[str, Any]) -> tuple[DefaultRequests, tuple[ConfigFault, ...]]:
     """Return the requests in a topology's configuration, merged over the cluster's, and its faults.
 
-    Faulty values and nulls are ignored.
+    Faulty values are ignored.
     """
     if _KEYS.isdisjoint(conf):
         return _NO_REQUESTS, ()
@@ -135,6 +135,8 @@ def read_requests(conf: Mapping[str, Any]) -> tuple[DefaultRequests, tuple[Confi
             value = conf.get(key)
             if is_amount(value):
                 yield resource, float(value)
+            elif value is None and key in conf:  # a null stands for nothing, not for the default
+                yield resource, 0.0
             elif value is not None:
                 misfits.append(ConfigFault(AMOUNT_WANTED, value, (key,)))
 

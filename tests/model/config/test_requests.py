@@ -25,7 +25,12 @@ def amounts(cpu, on_heap, off_heap, **generic):
 
 
 def test_defaults_of_storm():
-    assert requested({}) == requested({ON_HEAP: None, MAP: None}) == amounts(10, 128, 0)
+    assert requested({}) == requested({MAP: None}) == amounts(10, 128, 0)
+
+
+def test_null_in_place_of_a_default_is_nothing():
+    """As NormalizedResourceRequest of Storm 2.8.3 reads it."""
+    assert requested({ON_HEAP: None, CPU: None}) == amounts(0, 0, 0)
 
 
 def test_single_keys_of_the_topology_then_its_map_then_the_component():

@@ -72,6 +72,12 @@ class StormConf:
         if Fault(message, path) not in layer.faults.faults:
             layer.faults.add(message, path)
 
+    def is_refused(self, key: str) -> bool:
+        """Return whether the value of `key`, or an item in it, has a fault already."""
+        layer = next(layer for layer in self.layers if key in layer.values)
+        path = join_path(layer.path, key)
+        return any(fault.path.startswith(path) for fault in layer.faults.faults)
+
     def count(self, key: str, default: int, least: int = 0) -> int:
         """Return an integer of at least `least`; `default` if there is none, or null."""
         value = self.get(key)

@@ -22,7 +22,7 @@ from stormwright.formats.storm.flux_files import (
     Substitution,
     VertexDocument,
 )
-from stormwright.formats.storm.submission import TASKS, UserComponent, submitted, with_checkpoints
+from stormwright.formats.storm.submission import TASKS, UserComponent, check_submitted, submitted, with_checkpoints
 from stormwright.model.requests import RESOURCES
 from stormwright.model.topology import Grouping, Topology
 
@@ -67,6 +67,7 @@ def read_flux(
             if flux.name in stateful:
                 components = with_checkpoints(components)
             topologies.append(submitted(flux.name, components, conf, cluster, number))
+            check_submitted(StormConf(flux.config))
         errors += reader.errors
         if flux is not None and not reader.errors and first_with.setdefault(flux.name, path) is not path:
             message = f"{shown(flux.name)} is the name of the topology in {first_with[flux.name]} already"
@@ -76,9 +77,9 @@ def read_flux(
 
 def _components(flux: FluxTopology) -> Iterator[UserComponent]:
     """Yield spouts, and the bolts that a stream goes to: Flux makes no other."""
-    for name in flux.spouts.keys() & flux.bolts.keys():
-        flux.bolts[name].fault(f"{shown(name)} is the id of a spout already", "id")
     inputs = _inputs(flux)
+    for name in flux.spouts.keys() & flux.bolts.keys() & inputs.keys():
+        flux.bolts[name].fault(f"{shown(name)} is the id of a spout already", "id")
     for name, spout in flux.spouts.items():
         yield _component(name, "spout", spout, {})
     for name, bolt in flux.bolts.items():

@@ -41,8 +41,10 @@ def _first_property(line: str) -> str | None:
 
 
 def _number(value: object) -> object:
-    """Return a quoted number as a number, as a substituted property often is."""
-    return int(value) if isinstance(value, str) and re.fullmatch(r"[+-]?\d{1,10}", value) else value
+    """Return a quoted number as a number, as a substituted property often is; after a zero it is octal."""
+    if not isinstance(value, str) or not re.fullmatch(r"[+-]?(0|[1-9]\d{0,9}|0[0-7]{1,11})", value):
+        return value
+    return int(value, 8 if value.lstrip("+-").startswith("0") else 10)
 
 
 def _flag(value: object) -> object:
@@ -70,7 +72,7 @@ class ObjectDocument(FormatDocument):
 class BeanDocument(ObjectDocument):
     """One with an id, that others refer to."""
 
-    id: _Text
+    id: _Text | None = None
 
 
 class VertexDocument(BeanDocument):
@@ -272,11 +274,15 @@ class FluxReader:
             faults.parse(BeanDocument, item, at)
         for item, at in _items(raw, "workerHooks", faults):
             faults.parse(BeanDocument, item, at)
-        for key in ("components", "spouts", "bolts", "workerHooks"):
-            faults.distinct(raw, key, "$")
-        spouts = {located.content.id: located for located in _declared(VertexDocument, raw, "spouts", faults)}
-        bolts = {located.content.id: located for located in _declared(VertexDocument, raw, "bolts", faults)}
+        # Of two with the same id the later one counts; a bolt without one is fed by no stream, and left out.
+        spouts = {located.content.id or "": located for located in _declared(VertexDocument, raw, "spouts", faults)}
+        bolts = {each.content.id: each for each in _declared(VertexDocument, raw, "bolts", faults) if each.content.id}
+        if "" in spouts:
+            spouts.pop("").fault("required field missing", "id")
         config = raw.get("config") if isinstance(raw, Mapping) else None
+        for key in ("config", "streams"):
+            if isinstance(raw, Mapping) and key in raw and raw[key] is None:
+                faults.add("should have a value: Flux fails without", f"$.{key}")
         return FluxTopology(
             name=header.name or "" if header else "unknown",
             config=[Layer(config, faults, "$.config")] if isinstance(config, Mapping) else [],

@@ -25,7 +25,7 @@ from stormwright.formats.document.documents import FormatDocument
 from stormwright.formats.document.faults import FaultList, join_path, shown
 from stormwright.formats.files.yaml_files import read_yaml
 from stormwright.formats.storm.conf import Layer, StormConf
-from stormwright.formats.storm.submission import UserComponent, submitted
+from stormwright.formats.storm.submission import UserComponent, check_submitted, submitted
 from stormwright.model import Component, Grouping, LoadProfile, Problem, Topology, TopologyLoad
 from stormwright.model.arrays import FloatArray, IndexArray
 from stormwright.model.load import StreamRate, silent_load, with_streams
@@ -156,6 +156,7 @@ def read_loadgen(
             conf = cluster.over(Layer(document.config or {}, faults, "$.config"))
             components = list(_components(document, faults))
             topology = submitted(document.name or path.stem, components, conf, cluster, number)
+            check_submitted(StormConf(conf.layers[:1]))
             topologies.append(topology)
             loads[topology.id] = _load(document, topology, core_hz, cluster)
         if faults:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from stormwright.formats.document.faults import shown
 from stormwright.formats.storm.conf import TOPOLOGY_KEYS, StormConf
+from stormwright.formats.storm.config_rules import refused_values
 from stormwright.model.constraints.users import SUBMITTER
 from stormwright.model.fallback import FALLBACK, STORM_SCHEDULER, is_resource_aware
 from stormwright.model.requests import ACKER, METRICS_CONSUMER, OFF_HEAP, ON_HEAP, RESOURCES, SINGLE, read_requests
@@ -62,6 +63,13 @@ class _SizedComponent:
 
     component: Component
     tasks: int
+
+
+def check_submitted(conf: StormConf) -> None:
+    """Add a fault for each value of a topology's own configuration that Storm refuses at its submission."""
+    for key, wanted in refused_values(conf.selected(("topology.",))):
+        if not conf.is_refused(key):
+            conf.refuse(key, f"{wanted}, got {shown(conf.get(key))}")
 
 
 def with_checkpoints(components: Sequence[UserComponent]) -> list[UserComponent]:
