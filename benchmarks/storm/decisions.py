@@ -145,6 +145,7 @@ def main() -> None:
     parser.add_argument("--starts", type=int, default=3, help="of Even and of what is decided; others get one")
     parser.add_argument("--unlike", action="store_true", help="the cells of unlike nodes")
     parser.add_argument("--phases", default=",".join(PHASES), help="which of them, in this order")
+    parser.add_argument("--placements", default=",".join(BESIDE), help="which of those that are measured beside")
     options = parser.parse_args()
     cells = [cell for cell in (*CELLS, *UNLIKE) if options.only in cell.name and cell.is_uniform != options.unlike]
     if options.what == "list":
@@ -153,25 +154,28 @@ def main() -> None:
     elif options.what == "run":
         show_progress()
         RECORDS.mkdir(parents=True, exist_ok=True)
-        run(cells, options.phases.split(","), options.starts, time.monotonic() + 60 * options.minutes)
+        beside = options.placements.split(",")
+        run(cells, options.phases.split(","), options.starts, time.monotonic() + 60 * options.minutes, beside)
     else:
         compare()
         compare_unlike()
 
 
-def run(cells: Sequence[Cell], phases: Sequence[str], starts: int, until_s: float) -> None:
+def run(
+    cells: Sequence[Cell], phases: Sequence[str], starts: int, until_s: float, beside: Sequence[str] = BESIDE
+) -> None:
     """Make the starts that are missing, phase after phase."""
     with Bench.up() as bench:
         for phase in phases:
             for cell in cells:
                 if time.monotonic() < until_s:
-                    for name, number, slots, of in _turns(bench, cell, phase, starts):
+                    for name, number, slots, of in _turns(bench, cell, phase, starts, beside):
                         if time.monotonic() < until_s:
                             _start(bench, of, name, number, slots)
 
 
 def _turns(
-    bench: Bench, cell: Cell, phase: str, starts: int
+    bench: Bench, cell: Cell, phase: str, starts: int, beside: Sequence[str]
 ) -> Iterator[tuple[str, int, Sequence[Sequence[tuple[int, int]]] | None, Cell]]:
     """Placements of a phase in the order in which they take turns: name, number of the start, slots, and the cell."""
     even = _start(bench, cell, EVEN, 0, None)
@@ -188,7 +192,7 @@ def _turns(
         most = starts if DECIDED in placements else min(starts, _UNMOVED_STARTS)
         turns = [(name, number) for number in range(most) for name in (EVEN, DECIDED)]
     elif phase == "beside":
-        turns = [(name, 0) for name in BESIDE]
+        turns = [(name, 0) for name in beside]
     else:
         yield from _next_turns(cell, starts)
         return

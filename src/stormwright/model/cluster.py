@@ -15,6 +15,9 @@ from stormwright.model.arrays import BoolArray, FloatArray, IntArray, frozen, fr
 #: Speed assumed for one core if a supervisor does not declare its `cpu_hz`.
 DEFAULT_CORE_HZ = 3e9
 
+#: Capacity that a supervisor declares by default: percent of a core, and MB (defaults.yaml of Storm 2.8.3).
+DEFAULT_CPU_PERCENT, DEFAULT_MEMORY_MB = 400.0, 4096.0
+
 #: Key of `supervisor.scheduler.meta`: speed of the node's network link, as ``40mbit``.
 LINK = "stormwright.link"
 
@@ -58,6 +61,12 @@ class Supervisor:
     def memory_mb(self) -> float:
         """Memory for workers in MB; infinite if the supervisor does not declare it."""
         return self.resources.get("memory.mb", float("inf"))
+
+
+def has_default_capacity(supervisor: Supervisor) -> bool:
+    """Return whether a node has the CPU and memory that a supervisor declares by default (Storm 2.8.3)."""
+    resources = supervisor.resources
+    return resources.get("cpu.pcore.percent") == DEFAULT_CPU_PERCENT and resources.get("memory.mb") == DEFAULT_MEMORY_MB
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,15 +25,19 @@ class Demand:
         Measured load; topologies missing from it have an assumed one.
     core_hz
         Speed of a core in Hz.
+    nobody_declared
+        Whether the capacity of every node is Storm's default.
     """
 
     workload: Workload
     load: LoadProfile | None
     core_hz: float
+    nobody_declared: bool = False
 
-    def is_of(self, workload: Workload, load: LoadProfile | None, core_hz: float) -> bool:
+    def is_of(self, workload: Workload, load: LoadProfile | None, core_hz: float, *, nobody_declared: bool) -> bool:
         """Return whether it was built from these very objects."""
-        return self.workload is workload and self.load is load and self.core_hz == core_hz
+        same = self.workload is workload and self.load is load
+        return same and (self.core_hz, self.nobody_declared) == (core_hz, nobody_declared)
 
     @cached_property
     def measured(self) -> tuple[TopologyLoad | None, ...]:
@@ -68,15 +72,14 @@ class Demand:
     def executor_demand(self) -> FloatArray:
         """Usage of each resource by every executor that is held to the capacity of nodes, shape (K, E).
 
-        CPU and memory are measured or as requested; generic resources are as requested. Memory counts as 0 where
-        nobody requested any, and so does CPU where it was not measured either: see `Workload.limited`.
+        CPU and memory are measured or as requested; generic resources are as requested. What was not measured, and
+        neither requested nor declared by anybody, counts as 0: 10 % of a core and 128 MB, of 4 cores and 4,096 MB, are
+        numbers of a scheduler that the cluster does not use (`Workload.limited`).
         """
         cpu_hz, memory_mb = self.executor_cpu_hz.copy(), self.executor_memory_mb.copy()
         for t, load in enumerate(self.measured):
-            own = self.workload.executors_of(t)
-            if load is None:
+            if load is None and self.nobody_declared:
+                own = self.workload.executors_of(t)
                 cpu_hz[own][~self.workload.limited(t, CPU)] = 0.0
-            # What a measurement has of memory is the request.
-            as_requested = memory_mb[own] == self.workload.requested_memory_mb(t)
-            memory_mb[own][as_requested & ~self.workload.limited(t, ON_HEAP, OFF_HEAP)] = 0.0
+                memory_mb[own][~self.workload.limited(t, ON_HEAP, OFF_HEAP)] = 0.0
         return frozen_floats(np.stack([cpu_hz, memory_mb, *self.workload.generic_demand]))

@@ -1,7 +1,5 @@
 package stormwright.topologies;
 
-import java.lang.management.ManagementFactory;
-import java.lang.management.ThreadMXBean;
 import java.util.Arrays;
 import java.util.HashMap;
 import java.util.Map;
@@ -105,7 +103,6 @@ public final class Shaped {
         private final boolean counts;
         private final long workNs;
         private transient OutputCollector collector;
-        private transient ThreadMXBean threads;
         private transient Map<Integer, Long> counted;
         private transient double due;
 
@@ -119,13 +116,12 @@ public final class Shaped {
         @Override
         public void prepare(Map<String, Object> conf, TopologyContext context, OutputCollector collector) {
             this.collector = collector;
-            threads = ManagementFactory.getThreadMXBean();
             counted = new HashMap<>();
         }
 
         @Override
         public void execute(Tuple tuple) {
-            work();
+            Work.burn(workNs);
             int key = tuple.getInteger(0);
             if (counts) {
                 counted.merge(key, 1L, Long::sum);
@@ -134,16 +130,6 @@ public final class Shaped {
                 collector.emit(tuple, new Values(key % keys, tuple.getBinary(1)));
             }
             collector.ack(tuple);
-        }
-
-        /** CPU time of the thread, not time: a node without CPU to spare takes longer over the same work. */
-        private void work() {
-            if (workNs > 0) {
-                long end = threads.getCurrentThreadCpuTime() + workNs;
-                while (threads.getCurrentThreadCpuTime() < end) {
-                    Thread.onSpinWait();
-                }
-            }
         }
 
         @Override
