@@ -48,7 +48,7 @@ _MAX_TOPOLOGIES = 20
     type=options.FiniteRange(10, 3600),
     help="Measurement time after the workers have warmed up, in seconds.",
 )
-@click.option("-o", "--output", type=options.OUTPUT_PATH, help="Output file, for --costs of predict and whatif.")
+@options.output("Output file, for --costs of predict and whatif.")
 @options.as_json("Print them as JSON.")
 def command(
     records: tuple[Path, ...],

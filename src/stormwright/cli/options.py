@@ -326,8 +326,8 @@ def reason(default: str) -> Callable[[Function], Function]:
 
 
 def output(text: str) -> Callable[[Function], Function]:
-    """Add ``--output``, a path, with the help `text`."""
-    return click.option("--output", type=OUTPUT_PATH, help=text)
+    """Add ``-o`` or ``--output``, a path, with the help `text`."""
+    return click.option("-o", "--output", type=OUTPUT_PATH, help=text)
 
 
 def as_json(text: str) -> Callable[[Function], Function]:

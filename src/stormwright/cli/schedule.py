@@ -37,6 +37,14 @@ _SOME_UNPLACED = 1
 #: Maximum number of lines of one kind, of workers, and of components of one, without ``--all``.
 _MAX_LINES, _MAX_WORKERS, _MAX_COMPONENTS = 3, 3, 8
 
+#: Resource → the keys of storm.yaml and of a topology that decide what there is of it, and what is requested.
+_KEYS = {
+    "CPU": "supervisor.cpu.capacity, topology.component.cpu.pcore.percent",
+    "memory": "supervisor.memory.capacity.mb, topology.component.resources.onheap.memory.mb and offheap.memory.mb",
+    "heap": "topology.worker.max.heap.size.mb, topology.component.resources.onheap.memory.mb",
+    "worker slot": "supervisor.slots.ports, topology.workers",
+}
+
 #: Fields of `Cost` that are printed without ``--all``.
 _CROSSES = ("inter_node", "inter_rack", "unplaced")
 
@@ -310,3 +318,5 @@ def _reasons(assignment: Assignment) -> Iterator[str]:
         f"  {count:,} of {topology}: {'; '.join(reasons)}" for topology, count, reasons in assignment.grouped_reasons()
     ]
     yield from cut_short(lines, _MAX_LINES)
+    short = [name for name in _KEYS if any(name in line for line in lines)]
+    yield from (f"  keys of {name}: {_KEYS[name]}" for name in short)

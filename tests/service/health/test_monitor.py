@@ -446,3 +446,18 @@ def test_workers_that_are_moved_do_not_crash() -> None:
         cluster.place({"a": nodes})
         cluster.started_ms |= {("a-1-0", node): round((cluster.clock.time() + AHEAD_S) * 1000) for node in nodes}
         assert not any(" ends " in text or " end " in text for text in cluster.all_texts(10))
+
+
+def test_batches_that_pending_trees_cannot_fill_are_named_and_are_bad_once_trees_fail() -> None:
+    cluster = Timeline({"a": ("n0", "n1")})
+    assert cluster.problem is not None
+    (topology,) = cluster.problem.topologies
+    conf = {**topology.conf, "topology.producer.batch.size": 500, "topology.max.spout.pending": 200}
+    cluster.problem = replace(cluster.problem, topologies=(replace(topology, conf=conf),))
+    cluster.trees = {"a-1-0": (100, 0)}
+    levels = []
+    for trees in ((100, 0), (0, 100)):
+        cluster.trees = {"a-1-0": trees}
+        cluster.texts(65)
+        levels += [each.level for each in cluster.monitor.findings() if "topology.producer.batch.size 500" in each.text]
+    assert levels == ["warn", "bad"]
