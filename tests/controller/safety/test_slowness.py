@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from stormwright.controller.safety.slowness import CPU, MAX_COMPONENTS, TIME, SlowNode, SlowNodes, WorkWindows
+from stormwright.service.safety.anomalies import SlowNodeMonitor
 
 NODES = ("n0", "n1", "n2", "n3")
 
@@ -131,3 +132,15 @@ def test_slowness_state_is_bounded_per_node_despite_component_churn() -> None:
     assert [len(node.references) for node in stored] == [2 * MAX_COMPONENTS] * len(NODES)
     detector.forget(NODES)
     assert not detector._nodes  # noqa: SLF001
+
+
+@pytest.mark.parametrize(("millicores", "is_slow"), [(2000, True), (1900, True), (1000, False)])
+def test_node_is_compared_with_its_past_under_the_same_quota(millicores: int, is_slow: bool) -> None:
+    monitor, rng = SlowNodeMonitor(), np.random.default_rng(1)
+    for second in range(360):
+        for node in NODES:
+            slows = node == "n1" and second >= 300
+            takes = float(np.exp(0.1 * rng.normal())) * (16.0 if slows else 10.0)
+            of_node = {"millicores": millicores if slows else 2000}
+            monitor.count([{**record(node, second, takes), "node": of_node}])
+    assert set(monitor.slow()) == ({"n1"} if is_slow else set())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from stormwright.base.documents import read_or_default
@@ -83,15 +83,25 @@ class EventNotifier:
             self._held = code
 
 
+#: Relative change of a node's CPU quota from which its past is no reference any more.
+OTHER_QUOTA = 0.1
+
+
 class SlowNodeMonitor:
-    """Finds slow nodes in records as they come; safe to use from several threads."""
+    """Finds slow nodes in records as they come; safe to use from several threads.
+
+    A node with another CPU quota is another node: work under less of it takes longer, and that is said elsewhere.
+    """
 
     def __init__(self) -> None:
         self._work, self._nodes, self._lock = WorkWindows(), SlowNodes(), threading.Lock()
+        self._millicores: dict[str, int] = {}
 
     def count(self, records: Iterable[Mapping[str, Any]]) -> None:
         """Take records that were not taken before."""
         with self._lock:
+            records = list(records)
+            self._nodes.forget(list(self._with_other_quota(records)))
             self._work.count(records)
             for window in self._work.over():
                 self._nodes.take(window)
@@ -100,6 +110,18 @@ class SlowNodeMonitor:
         """Node → why it is slow."""
         with self._lock:
             return dict(self._nodes.slow)
+
+    def _with_other_quota(self, records: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+        """Yield the nodes whose quota has changed noticeably."""
+        for record in records:
+            node, millicores = record["worker"]["supervisor"], (record.get("node") or {}).get("millicores")
+            if not millicores:
+                continue
+            before = self._millicores.get(node)
+            if before is None or abs(millicores / before - 1) > OTHER_QUOTA:
+                self._millicores[node] = millicores
+                if before is not None:
+                    yield node
 
     def forget(self, nodes: Iterable[str]) -> None:
         """Forget the references of nodes that are gone."""

@@ -75,8 +75,8 @@ def describe(cluster: RunningCluster) -> dict[str, Any]:
 
 def limits_text(values: Sequence[str | None], unit: str) -> str:
     """Return limits of nodes as text: one for all, one for each, or none."""
-    texts = [f"{value}{unit}" for value in values if value]
-    if not texts:
+    texts = [f"{value}{unit}" if value else "unlimited" for value in values]
+    if not any(values):
         return "without limits"
     return f"limited to {texts[0]} each" if len(set(texts)) == 1 else f"limited to {', '.join(texts)}"
 
