@@ -51,8 +51,8 @@ START_CORES, START_LINK = 0.62, "200mbit"
 #: Configuration key of a file with the trees/s of a topology's spouts.
 RATE_FILE = "stormwright.rate.file"
 
-#: Seconds: all workers report at the latest; a topology that was killed is gone.
-REPORT_S, GONE_S = 120.0, 2.0
+#: Seconds: all workers report at the latest; standbys are loaded at the latest; a topology that was killed is gone.
+REPORT_S, STANDBY_S, GONE_S = 120.0, 40.0, 2.0
 
 #: Of each topology, in the order in which they are submitted, the slot of every executor: number of its node in the
 #: order of addresses, and port. They mean the same on every cluster.
@@ -174,6 +174,7 @@ class Bench:
             Workers did not report, or no tree was completed.
         """
         with self.running(cell, slots) as problem:
+            self._wait_for_standbys(problem)
             self.limit(cell.cores, cell.link, WEIGHT)
             time.sleep(warm_up_s)
             return self.measured(problem, cell.cores, measure_s)
@@ -252,6 +253,16 @@ class Bench:
                 return replace(snapshot, topologies=own, current=current)
             time.sleep(0.2)
         raise StormwrightError(f"not all workers reported within {REPORT_S:g} s")
+
+    def _wait_for_standbys(self, problem: Problem) -> None:
+        """Wait until each node in use has a standby worker again: one that loads takes CPU from what is measured."""
+        deadline = time.monotonic() + STANDBY_S
+        used = {slot.supervisor for placement in problem.current.values() for slot in placement.slots}
+        while time.monotonic() < deadline:
+            newest = {r["worker"]["supervisor"]: r for t in problem.topologies for r in self._watch.of(t.id)}
+            if all((newest[node].get("node") or {}).get("standbys", 1) for node in used & newest.keys()):
+                return
+            time.sleep(0.5)
 
     def _reports(self, problem: Problem, topology: str) -> bool:
         placed = problem.current.get(topology)

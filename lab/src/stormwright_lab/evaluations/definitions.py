@@ -90,8 +90,8 @@ class Block:
     link
         Rate limit of each node's link in ``tc`` syntax.
     cores
-        Of each node; None for as many as all of them can have at once. With more, no node is short of CPU before the
-        machine is.
+        Of each node, all alike or one by one; None for as many as all of them can have at once. With more, no node is
+        short of CPU before the machine is.
     repeats
         Starts of each variant, with seeds 0, 1, …
     machines
@@ -109,7 +109,7 @@ class Block:
     slots: int = 5
     share: float | None = None
     link: str = "25mbit"
-    cores: float | None = None
+    cores: float | tuple[float, ...] | None = None
     repeats: int = 3
     machines: tuple[Machine, ...] = ()
     conf: Mapping[str, Any] = field(default_factory=dict)

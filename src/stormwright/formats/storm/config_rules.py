@@ -7,6 +7,7 @@ other keys may have any value.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -228,8 +229,9 @@ def _fits(kind: str, value: object) -> bool:
             return isinstance(value, bool)
         case "integer" | "count" | "positive count":
             least = {"integer": -(2**31), "count": 0, "positive count": 1}[kind]
-            is_whole = type(value) is int or (isinstance(value, float) and value.is_integer())
-            return is_whole and least <= value < 2**31
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                return False
+            return value == int(value) and least <= value < 2**31 if math.isfinite(value) else False
         case "number" | "amount" | "positive number":
             if isinstance(value, bool) or not isinstance(value, int | float):
                 return False

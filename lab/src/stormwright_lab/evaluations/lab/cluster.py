@@ -137,7 +137,7 @@ class ClusterLab:
         """Set the rate of spouts in trees/s; 0 for the maximum."""
         self.rate_file.write_text(f"{rate_tps:.6g}", encoding="ascii")
 
-    def cores_in(self, block: Block) -> float:
+    def cores_in(self, block: Block) -> float | tuple[float, ...]:
         """Return the cores of each node while a block is measured."""
         return self._cores if block.cores is None else block.cores
 
@@ -149,7 +149,9 @@ class ClusterLab:
 
     def lift_limits(self, block: Block) -> None:
         """Set the limits of nodes for starting workers."""
-        self.cluster.limit_nodes(max(wide_cores(self._kind), self.cores_in(block)), WIDE_LINK)
+        limits = self.cores_in(block)
+        most = max(limits) if isinstance(limits, tuple) else limits
+        self.cluster.limit_nodes(max(wide_cores(self._kind), most), WIDE_LINK)
 
     def warm_up(self, problem: Problem, seconds: float) -> None:
         """Return when workers have run for a while and compile little, or twice the time has passed.

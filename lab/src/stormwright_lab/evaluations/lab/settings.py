@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
+from stormwright.storm.local_cluster.plan import of_nodes
 from stormwright_lab.evaluations.definitions import BlockKind
 
 #: Nodes of each kind of cell. One slot of each node is spare, so that nothing waits for a worker that ends.
@@ -32,17 +33,18 @@ def wide_cores(kind: BlockKind) -> float:
     return max(round(len(os.sched_getaffinity(0)) * _WIDE / NODES[kind], 2), cores_of(kind))
 
 
-def cores_of_used_nodes(kind: BlockKind, cores: float | None, used: int) -> float:
-    """Return the cores that each node in use has: its limit, or its share of the machine if that is less.
+def cores_of_used_nodes(kind: BlockKind, cores: float | tuple[float, ...] | None, used: int) -> tuple[float, ...]:
+    """Return the cores that each node has if it is in use: its limit, or its share of the machine if that is less.
 
     Parameters
     ----------
     kind
         Kind of the cells.
     cores
-        Limit of a node; None for that of the kind.
+        Limit of all nodes, or of each; None for that of the kind.
     used
         Number of nodes in use.
     """
     share = len(os.sched_getaffinity(0)) * _WIDE / max(used, 1)
-    return min(cores_of(kind) if cores is None else cores, share)
+    limits = of_nodes(cores_of(kind) if cores is None else cores, NODES[kind])
+    return tuple(min(limit, share) for limit in limits)

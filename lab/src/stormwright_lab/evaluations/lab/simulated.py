@@ -30,6 +30,7 @@ from stormwright.simulator.settings import SimulatorSettings
 from stormwright.simulator.storm.counting import EngineTotals
 from stormwright.simulator.storm.engine import Events
 from stormwright.storm.bridge import Bridge
+from stormwright.storm.local_cluster.plan import of_nodes
 from stormwright.workbench.demo.run import demo_cluster
 from stormwright.workbench.demo.submissions import parse_submissions
 from stormwright.workbench.simulated.cluster import SimulatedCluster, SimulatedNode, by_tuples
@@ -115,10 +116,10 @@ class _Start(NamedTuple):
 
 def problem_of(block: Block, kind: BlockKind) -> Problem:
     """Return a block's topologies on its nodes, with the load that they have in one worker."""
-    cores = cores_of(kind) if block.cores is None else block.cores
+    cores = of_nodes(cores_of(kind) if block.cores is None else block.cores, NODES[kind])
     slots = block.slots if kind == "steady" else SLOTS
     found = simulated_topologies(parse_submissions(list(block.topologies)), block.conf)
-    problem = simulated_problem(found, [cores] * NODES[kind], [block.link] * NODES[kind], slots)
+    problem = simulated_problem(found, list(cores), [block.link] * NODES[kind], slots)
     topologies = tuple(replace(topology, num_workers=block.workers) for topology in problem.topologies)
     return replace(problem, topologies=topologies)
 
@@ -127,7 +128,9 @@ def _limited(problem: Problem, slots: IntArray, block: Block, kind: BlockKind) -
     """Return the problem with nodes that share the cores of a machine, if they may use more together."""
     used = len(np.unique(problem.slot_node[slots]))
     cores = cores_of_used_nodes(kind, block.cores, used)
-    nodes = tuple(replace(node, cpu_hz=cores * DEFAULT_CORE_HZ) for node in problem.supervisors)
+    nodes = tuple(
+        replace(node, cpu_hz=own * DEFAULT_CORE_HZ) for node, own in zip(problem.supervisors, cores, strict=True)
+    )
     return replace(problem, supervisors=nodes)
 
 

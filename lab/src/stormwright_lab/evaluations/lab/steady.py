@@ -165,7 +165,7 @@ class MeteredLab(RunningLab, Protocol):
     @property
     def cluster(self) -> RunningCluster: ...
 
-    def cores_in(self, block: Block) -> float:
+    def cores_in(self, block: Block) -> float | tuple[float, ...]:
         """Return the cores of each node while a block is measured."""
         ...
 

@@ -56,7 +56,10 @@ _TABLE_3 = {
 #: Table 4: computation power of the supervisor nodes.
 _POWER = {"Node-A": 74_159, "Node-B": 65_384, "Node-C": 148_317, "Node-D": 40_918, "Node-E": 37_080}
 
-#: Table 4 again, by host: what our nodes declare. They are alike otherwise.
+#: Cores of our nodes, in the same proportion; all together leave the machine some for Storm's daemons.
+_CORES = tuple(round(1.5 * power / sum(_POWER.values()), 2) for power in _POWER.values())
+
+#: Table 4 again, by host: what our nodes declare.
 _MACHINES = tuple(
     Machine(100.0 * cores, 1024 * ram_gb, {"ghz": f"{ghz}", "cores": f"{cores}", "flop.per.cycle": f"{flop}"})
     for ghz, cores, flop, ram_gb in (
@@ -194,14 +197,12 @@ PAPER = Paper(
     name="top-storm",
     title="TOP-Storm: six configurations of word count and exclamation",
     source=citation("top_storm"),
-    how="Five alike nodes with the slots of table 5; to schedulers they declare the processors of table 4. Theirs had "
-    "two to eight cores each and 1 Gbit/s, and the topologies of Storm's examples, whose spouts sleep between tuples; "
-    "our nodes may use 1.2 cores each of a machine of two, so that no node is short of CPU before all together are, "
-    "and spouts begin as many trees as may be pending. Placements on several nodes are thus limited by the CPU of the "
-    "machine, which no scheduler knows; `optimizer` predicts with six cores, and may use more nodes than is good. "
-    "Shuffled tuples stay in the worker where they can, as in their Storm 2.0.0. Theirs ran 1,500 s once, ours for "
-    "seconds with warm workers. Nodes, workers and GFLOPs are computed on their cluster as described, without "
-    "running it.",
+    how="Five nodes with the slots of table 5; they may use 1.5 cores together, in the proportion of the computation "
+    "power in table 4, and declare the processors of that table to schedulers. Theirs had two to eight cores each "
+    "and 1 Gbit/s, and the topologies of Storm's examples, whose spouts sleep between tuples; here spouts begin "
+    "as many trees as may be pending. Shuffled tuples stay in the worker where they can, as in their Storm 2.0.0. "
+    "Theirs ran 1,500 s once, ours for seconds with warm workers. Nodes, workers and GFLOPs are computed on their "
+    "cluster as described, without running it.",
     rows=(
         PublishedRow(
             "Fig. 1, 2", "Storm's architecture; a linear topology", why_not="Illustrations: nothing is claimed."
@@ -247,7 +248,7 @@ PAPER = Paper(
             workers=workers,
             slots=slots,
             link="100mbit",
-            cores=1.2,
+            cores=_CORES,
             conf=_CONF,
             machines=_MACHINES,
         )

@@ -17,8 +17,12 @@ public final class Loader {
      */
     public static void load(Path list) throws IOException {
         if (Files.exists(list)) {
+            Deference deference = new Deference();
             try (var lines = Files.lines(list)) {
-                lines.map(line -> line.split(" ", 2)[0].replace('/', '.')).forEach(Loader::load);
+                lines.map(line -> line.split(" ", 2)[0].replace('/', '.')).forEach(name -> {
+                    load(name);
+                    deference.pause();
+                });
             }
         }
         Takeover.reloadLogging(); // it runs once before it matters
