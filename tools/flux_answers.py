@@ -1,6 +1,6 @@
-"""What Flux and Storm themselves make of drawn Flux files: the cases of ``tests/formats/storm/test_drawn_flux.py``.
+"""What Flux and Storm themselves make of drawn Flux files: the cases of ``tests/formats/storm/test_random_flux.py``.
 
-``python tools/flux_answers.py tests/formats/storm/flux/drawn.json.gz`` draws the files, half of them with values and
+``python tools/flux_answers.py tests/formats/storm/flux/random.json.gz`` draws the files, half of them with values and
 shapes that are not as they should be, and has ``FluxAnswers.java`` submit them to the classes of Flux 2.8.3 and Storm
 2.8.3, which Maven fetches. A file counts only if its fate follows from the file: not if Java lacks a class that it
 names, or a field that only a class declares.

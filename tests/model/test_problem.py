@@ -8,7 +8,17 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from stormwright.model import UNPLACED, LoadProfile, Problem, Supervisor, TopologyAssignment, WorkerSlot
+from stormwright.model import (
+    UNPLACED,
+    Component,
+    LoadProfile,
+    Problem,
+    Supervisor,
+    Topology,
+    TopologyAssignment,
+    WorkerSlot,
+    default_executor_runs,
+)
 from stormwright.testing import oracles
 from stormwright.testing.strategies import problems
 
@@ -96,3 +106,29 @@ def test_node_has_one_name_and_is_found_by_each_alias():
     assert [cluster.slot_name(slot) for slot in cluster.slots] == ["red:6700", "b2@blue:6700", "c3@blue:6700"]
     assert cluster.slot_name(WorkerSlot("gone", 1)) == "gone:1"
     assert [cluster.find_node(name) for name in ("red", "a1", "c3@blue", "c3", "blue")] == [0, 0, 2, 2, None]
+
+
+@pytest.mark.parametrize(
+    ("executors", "workers", "resources", "limited"),
+    [
+        (51, 1, {"cpu.pcore.percent": 400.0, "memory.mb": 4096.0}, False),  # 5.1 cores and 6,528 MB
+        (31, 1, {"cpu.pcore.percent": 400.0, "memory.mb": 4096.0}, True),  # fits
+        (51, 1, {"cpu.pcore.percent": 400.0, "memory.mb": 4095.0}, True),  # somebody has declared it
+        (62, 2, {"cpu.pcore.percent": 400.0, "memory.mb": 4096.0}, True),
+        (66, 2, {"cpu.pcore.percent": 400.0, "memory.mb": 4096.0}, False),  # 33 in a worker: 4,224 MB
+    ],
+)
+def test_mere_defaults_refuse_no_topology(executors, workers, resources, limited):
+    components = (Component("s", "spout", executors, resources=default_requests()),)
+    of = Topology("t", "t", workers, components, default_executor_runs(components))
+    nodes = tuple(Supervisor(f"n{i}", f"n{i}", (6700, 6701), 12e9, resources=resources) for i in range(4))
+    memory_mb = Problem(nodes, (of,)).executor_demand[1]
+    assert memory_mb.any() == limited
+    requested = replace(of, components=(Component("s", "spout", executors, resources={"onheap.memory.mb": 129.0}),))
+    assert Problem(nodes, (requested,)).executor_demand[1].all(), "a request is one"
+    aware = {"storm.scheduler": "org.apache.storm.scheduler.resource.ResourceAwareScheduler"}
+    assert Problem(nodes, (of,), conf=aware).executor_demand[1].all(), "that scheduler takes defaults for requests"
+
+
+def default_requests():
+    return {"cpu.pcore.percent": 10.0, "onheap.memory.mb": 128.0, "offheap.memory.mb": 0.0}

@@ -38,7 +38,7 @@ class _Streams:
 
 
 class Serialization:
-    """What cannot leave its worker, by the records of all workers; thread-safe."""
+    """Topologies whose tuples cannot leave their worker, by the records of all workers; thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

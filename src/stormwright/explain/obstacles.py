@@ -50,7 +50,7 @@ class _Requested:
 
     @cached_property
     def left(self) -> FloatArray:
-        """Capacity of nodes that nobody has requested, with a tolerance, shape (2, N)."""
+        """Capacity of nodes beyond all requests, with a tolerance, shape (2, N)."""
         used = np.stack([self._placed.sum_by_node(demand) for demand in self.limits.demand])
         left: FloatArray = self.limits.capacity * (1 + RELATIVE_TOLERANCE) - used
         return left
@@ -209,7 +209,7 @@ class Obstacles:
             yield RuledOutNodes("heap of a worker", text, np.ones(len(self._problem.supervisors), bool))
 
     def _short_of_requests(self, e: int) -> Iterator[RuledOutNodes]:
-        """Yield nodes that have too little left for what an executor requests of the ResourceAwareScheduler."""
+        """Yield nodes that have too little left for the request of an executor, under the ResourceAwareScheduler."""
         if self._requested is None:
             return
         lacking = self._requested.limits.demand[:, [e]] - self._requested.left

@@ -26,7 +26,7 @@ _FLUSH: Final = "topology.batch.flush.interval.millis"
 
 
 class BatchFault(NamedTuple):
-    """What is wrong with a size of batches.
+    """A fault of a size of batches.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class BatchFault(NamedTuple):
 
 
 def batch_faults(topology: Topology, conf: Mapping[str, Any]) -> Iterator[BatchFault]:
-    """Yield what is wrong with the batches of a topology.
+    """Yield the faults of the batches of a topology.
 
     Parameters
     ----------

@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from stormwright.model.arrays import FloatArray, frozen_floats
+from stormwright.model.cluster import DEFAULT_CPU_PERCENT, DEFAULT_MEMORY_MB
 from stormwright.model.load import LoadProfile, TopologyLoad
 from stormwright.model.requests import CPU, OFF_HEAP, ON_HEAP
 from stormwright.model.workload import Workload
@@ -25,19 +26,25 @@ class Demand:
         Measured load; topologies missing from it have an assumed one.
     core_hz
         Speed of a core in Hz.
-    nobody_declared
-        Whether the capacity of every node is Storm's default.
+    default_nodes
+        Number of nodes if the capacity of each is Storm's default, else 0.
     """
 
     workload: Workload
     load: LoadProfile | None
     core_hz: float
-    nobody_declared: bool = False
+    default_nodes: int = 0
 
-    def is_of(self, workload: Workload, load: LoadProfile | None, core_hz: float, *, nobody_declared: bool) -> bool:
-        """Return whether it was built from these very objects."""
+    def is_of(self, workload: Workload, load: LoadProfile | None, core_hz: float, default_nodes: int) -> bool:
+        """Return whether it was built from these very objects.
+
+        Parameters
+        ----------
+        workload, load, core_hz, default_nodes
+            Values of the parameters of the class.
+        """
         same = self.workload is workload and self.load is load
-        return same and (self.core_hz, self.nobody_declared) == (core_hz, nobody_declared)
+        return same and (self.core_hz, self.default_nodes) == (core_hz, default_nodes)
 
     @cached_property
     def measured(self) -> tuple[TopologyLoad | None, ...]:
@@ -72,14 +79,19 @@ class Demand:
     def executor_demand(self) -> FloatArray:
         """Usage of each resource by every executor that is held to the capacity of nodes, shape (K, E).
 
-        CPU and memory are measured or as requested; generic resources are as requested. What was not measured, and
-        neither requested nor declared by anybody, counts as 0: 10 % of a core and 128 MB, of 4 cores and 4,096 MB, are
-        numbers of a scheduler that the cluster does not use (`Workload.limited`).
+        CPU and memory are measured or as requested; generic resources are as requested. A request that is merely the
+        default, of a node whose capacity is the default too, counts as 0 where the topology could not run otherwise:
+        10 % of a core and 128 MB, of 4 cores and 4,096 MB, are numbers of a scheduler that the cluster does not use.
         """
-        cpu_hz, memory_mb = self.executor_cpu_hz.copy(), self.executor_memory_mb.copy()
-        for t, load in enumerate(self.measured):
-            if load is None and self.nobody_declared:
-                own = self.workload.executors_of(t)
-                cpu_hz[own][~self.workload.limited(t, CPU)] = 0.0
-                memory_mb[own][~self.workload.limited(t, ON_HEAP, OFF_HEAP)] = 0.0
-        return frozen_floats(np.stack([cpu_hz, memory_mb, *self.workload.generic_demand]))
+        usage = np.stack([self.executor_cpu_hz, self.executor_memory_mb])
+        capacity = np.array([DEFAULT_CPU_PERCENT / 100 * self.core_hz, DEFAULT_MEMORY_MB])
+        unmeasured = [t for t, load in enumerate(self.measured) if load is None] if self.default_nodes else []
+        lacks_all = usage.sum(axis=1) > capacity * self.default_nodes
+        for t in unmeasured:
+            own, of = self.workload.executors_of(t), self.workload.topologies[t]
+            in_worker = -(-of.num_executors // max(of.num_workers, 1))
+            least = np.sort(usage[:, own], axis=1)[:, :in_worker].sum(axis=1)
+            for row, resources in enumerate(((CPU,), (ON_HEAP, OFF_HEAP))):
+                if lacks_all[row] or least[row] > capacity[row]:
+                    usage[row, own][~self.workload.limited(t, *resources)] = 0.0
+        return frozen_floats(np.concatenate([usage, self.workload.generic_demand]))

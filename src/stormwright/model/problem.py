@@ -123,9 +123,9 @@ class Problem(ByContent):
             cluster = Cluster(*nodes)
         if workload is None or not workload.is_of(self.topologies, self.conf):
             workload = Workload(self.topologies, self.conf)
-        nobody_declared = all(map(has_default_capacity, self.supervisors))
-        if demand is None or not demand.is_of(workload, self.load, self.core_hz, nobody_declared=nobody_declared):
-            demand = Demand(workload, self.load, self.core_hz, nobody_declared)
+        default_nodes = len(self.supervisors) if all(map(has_default_capacity, self.supervisors)) else 0
+        if demand is None or not demand.is_of(workload, self.load, self.core_hz, default_nodes):
+            demand = Demand(workload, self.load, self.core_hz, default_nodes)
         if running is None or running.cluster is not cluster or running.workload is not workload:
             running = CurrentPlacement(cluster, workload, self.current)
         elif running.current is not self.current:

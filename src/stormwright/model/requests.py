@@ -72,7 +72,7 @@ def normalised(resources: Mapping[str, float]) -> dict[str, float]:
 
 
 def is_default(requests: Mapping[str, float], resources: Collection[str]) -> bool:
-    """Return whether a component requests exactly Storm's defaults of some resources, as if nobody had declared any.
+    """Return whether a component requests exactly Storm's defaults of some resources, as if none were declared.
 
     Parameters
     ----------

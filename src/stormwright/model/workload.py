@@ -117,7 +117,7 @@ class Workload:
     def limited(self, topology: int, *resources: str) -> BoolArray:
         """Return which executors of a topology are held to the capacity of nodes for some resources, shape (E of it,).
 
-        A request that nobody made is unknown. Only Storm's ResourceAwareScheduler takes its default for one.
+        A default is no request, but under Storm's ResourceAwareScheduler.
         """
         declared = [not is_default(amounts, resources) for amounts in self.requested[topology]]
         by_executor: BoolArray = np.array(declared, bool)[self.topologies[topology].executor_component]

@@ -86,7 +86,7 @@ def test_plan_steps_name_their_prerequisites(seed: int) -> None:
         failed, made = set(), []
         for step in plan.steps:
             ids = {move.topology for move in step.moves}
-            if failing in ids or step.after & failed:
+            if failing in ids or step.depends_on & failed:
                 failed |= ids
             else:
                 made.append(step)

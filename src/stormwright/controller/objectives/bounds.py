@@ -64,9 +64,9 @@ def within_live_heaps(problem: Problem) -> Problem:
 
 
 def beyond_measured(problem: Problem, wanted: IntArray) -> dict[str, Forbidden]:
-    """Return why topologies (ids) may not move to their wanted slots, by what was measured of them.
+    """Return why topologies (ids) may not move to their wanted slots, as measured.
 
-    Heaps are too small for what they hold (`new_overuse`), or tuples cannot leave their worker (`split_workers`).
+    Heaps are too small for their use (`new_overuse`), or tuples cannot leave their worker (`split_workers`).
     """
     found = {topology: Forbidden(str(broken)) for topology, broken in new_overuse(problem, wanted).items()}
     return found | {topology: Forbidden(why) for topology, why in split_workers(problem, wanted).items()}

@@ -206,7 +206,7 @@ _WANTED: Final = {
 
 
 def refused_values(conf: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the keys of a topology's configuration with a value that Storm refuses, and what it should be.
+    """Yield the keys of a topology's configuration with a value that Storm refuses, and the kind that it accepts.
 
     Parameters
     ----------

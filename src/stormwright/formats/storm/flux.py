@@ -1,7 +1,7 @@
 """Conversion of Flux files to topologies, as a cluster would run them.
 
 Information in Java classes is not in them, and so not in the result: the streams that a component declares, and the
-configuration that its code adds. Whether a bolt is stateful, so that Storm adds a checkpoint spout, has to be told.
+configuration that its code adds. Whether a bolt is stateful, so that Storm adds a checkpoint spout, is a parameter.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ class SlownessDocument(FormatDocument):
     count: Annotated[int, Field(ge=0)] = 1
 
 
-class ComponentDocument(FormatDocument):
+class RecordedComponentDocument(FormatDocument):
     """A spout or bolt; `cpu_load` is in percent of a core, `memory_load` in MB, both 0 if nothing is requested."""
 
     id: Annotated[str, Field(min_length=1)]
@@ -98,19 +98,19 @@ class ComponentDocument(FormatDocument):
     slow_executors: SlownessDocument | None = Field(None, alias="slowExecutorPattern")
 
 
-class GroupingDocument(FormatDocument):
+class RecordedGroupingDocument(FormatDocument):
     """Grouping of an input stream."""
 
     type: str | None = None
     stream: str = Field("default", alias="streamId")
 
 
-class InputDocument(FormatDocument):
+class RecordedInputDocument(FormatDocument):
     """A subscription of a bolt, and the milliseconds that a tuple takes until it is executed, and acked."""
 
     source: str = Field(alias="from")
     to: str
-    grouping: GroupingDocument
+    grouping: RecordedGroupingDocument
     exec_time: StatsDocument | None = Field(None, alias="execTime")
     process_time: StatsDocument | None = Field(None, alias="processTime")
 
@@ -120,9 +120,9 @@ class LoadgenDocument(FormatDocument):
 
     name: str | None = None
     config: dict[str, Any] | None = None
-    spouts: list[ComponentDocument]
-    bolts: list[ComponentDocument] | None = None
-    streams: list[InputDocument] | None = None
+    spouts: list[RecordedComponentDocument]
+    bolts: list[RecordedComponentDocument] | None = None
+    streams: list[RecordedInputDocument] | None = None
 
 
 def read_loadgen(
@@ -270,7 +270,7 @@ def write_loadgen(problem: Problem, topology: int) -> str:
 def _component(
     problem: Problem, topology: int, component: Component, rates: _Rates, inputs: Sequence[tuple[Grouping, str]]
 ) -> dict[str, Any]:
-    """Return a spout or bolt with its streams; of several bolts that subscribe to one the first tells its rate."""
+    """Return a spout or bolt with its streams; the first bolt that subscribes to one determines its rate."""
     one, name = problem.topologies[topology], component.id
     requests = problem.workload.requested[topology][one.component_index[name]]
     subscribed = {grouping.stream: (grouping, bolt) for grouping, bolt in reversed(inputs) if grouping.source == name}

@@ -53,7 +53,7 @@ class PlacementEvaluator:
         Reason if it differs from the requested one; else empty.
     soft_cpu
         Whether CPU is no constraint, as it follows from rates; by objective auto only if a service measured the load,
-        or nobody requested any.
+        or it is neither measured nor requested.
     """
 
     def __init__(

@@ -90,7 +90,7 @@ OTHER_QUOTA = 0.1
 class SlowNodeMonitor:
     """Finds slow nodes in records as they come; safe to use from several threads.
 
-    A node with another CPU quota is another node: work under less of it takes longer, and that is said elsewhere.
+    A node with another CPU quota is another node: work under less of it takes longer, which is an anomaly of its own.
     """
 
     def __init__(self) -> None:

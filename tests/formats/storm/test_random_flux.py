@@ -1,7 +1,7 @@
-"""2,000 drawn Flux files, half of them odd: accepted, refused and understood as by Flux and Storm themselves.
+"""2,000 random Flux files, half of them odd: accepted, refused and understood as by Flux and Storm themselves.
 
-``flux/drawn.json.gz`` has the files and what the classes of Flux 2.8.3 and Storm 2.8.3 made of them;
-``tools/flux_answers.py`` drew them and asked.
+``flux/random.json.gz`` has the files and the answers of the classes of Flux 2.8.3 and Storm 2.8.3, both from
+``tools/flux_answers.py``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from stormwright.formats.document.topology import topology_to_dict
 from stormwright.formats.storm.flux import read_flux
 from stormwright.formats.storm.storm_yaml import DEFAULTS, cluster_conf
 
-CASES = json.loads(gzip.decompress((Path(__file__).parent / "flux" / "drawn.json.gz").read_bytes()))
+CASES = json.loads(gzip.decompress((Path(__file__).parent / "flux" / "random.json.gz").read_bytes()))
 
 #: Resources that every executor requests.
 ALWAYS = {"cpu.pcore.percent", "onheap.memory.mb", "offheap.memory.mb"}
@@ -45,7 +45,7 @@ def compared(topology: dict[str, object]) -> dict[str, object]:
     return {**{k: topology[k] for k in ("name", "num_workers", "executor_runs")}, "components": components}
 
 
-def test_drawn_files_are_understood_as_by_storm(tmp_path):
+def test_random_files_are_understood_as_by_storm(tmp_path):
     otherwise = []
     for case in CASES:
         ours, theirs = read(tmp_path, case["flux"]), case.get("topology")
