@@ -14,7 +14,9 @@ from tests.cli.serve.test_trying import free_port
 #: Verbs without ``--json``, and why.
 WITHOUT = {
     "completion": "prints a script for a shell",
+    "export loadgen": "prints the file",
     "import flux": "prints the problem, as JSON",
+    "import loadgen": "prints the problem, as JSON",
     "import nimbus": "prints the problem, as JSON",
     "import serialized": "prints the problem, as JSON",
     "serve": "has --log-format json: it goes on until it is ended",

@@ -135,10 +135,11 @@ def loadgen(
     copies: int | None,
     output: Path | None,
 ) -> None:
-    """Import the topologies in FILE..., which Storm's load generator has recorded (CaptureLoad), with their loads.
+    """Import loads that Storm's load generator has recorded.
 
-    Spouts emit as recorded; a tuple uses the CPU of its recorded execution time, unless that is a millisecond or more:
-    GenLoad waits then, and so nothing is used.
+    The topologies in FILE..., as CaptureLoad writes them, are submitted to a new cluster in this order. Spouts emit as
+    recorded; a tuple uses the CPU of its recorded execution time, unless that is a millisecond or more: GenLoad waits
+    then, and so nothing is used.
     """
     from stormwright.formats.storm.conf import CLUSTER_KEYS
     from stormwright.formats.storm.loadgen import read_loadgen

@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from pathlib import Path
 
 
 def read():
@@ -19,8 +20,7 @@ def send(message):
 
 
 setup = read()
-with open(os.path.join(setup["pidDir"], str(os.getpid())), "w"):
-    pass
+Path(setup["pidDir"], str(os.getpid())).touch()
 send({"pid": os.getpid()})
 while True:
     message = read()
